@@ -1,0 +1,30 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+
+/// Time as a value that tests can turn.
+namespace dlflow {
+
+/// Wall-clock time, to the millisecond.
+using Time = std::chrono::sys_time<std::chrono::milliseconds>;
+
+/// What time it is. Implementations: SystemClock, tests/support/FakeClock.
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  virtual Time now() const = 0;
+};
+
+class SystemClock : public Clock {
+ public:
+  Time now() const override;
+};
+
+/// RFC 3339 in UTC with milliseconds: 2026-11-21T08:00:00.123Z
+std::string to_rfc3339(Time time);
+
+/// The inverse of to_rfc3339. Throws Error{Corrupt} for anything else.
+Time from_rfc3339(const std::string& text);
+
+}  // namespace dlflow

@@ -1,0 +1,43 @@
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+/// Errors: one exception type, and a check for what can only be a bug.
+namespace dlflow {
+
+/// What kind of thing went wrong; decides the exit status and whether a retry may help.
+enum class Errc {
+  InvalidInput,  ///< what the user gave cannot be used as it is
+  NotFound,      ///< a file, a run, a program is not there
+  Unavailable,   ///< the same call may succeed later: a busy database, a scheduler that restarts
+  Corrupt,       ///< data on disk is not what was written
+};
+
+/// The one exception dlflow throws. `what()` is a sentence the user can act on: where (file:line,
+/// job, rank), what failed, and the cause in the words of the library that reported it.
+class Error : public std::runtime_error {
+ public:
+  Error(Errc code, const std::string& message) : std::runtime_error(message), code_(code) {}
+
+  Errc code() const noexcept { return code_; }
+
+  /// The same call may succeed later.
+  bool retryable() const noexcept { return code_ == Errc::Unavailable; }
+
+ private:
+  Errc code_;
+};
+
+/// Throws Error{code of `error_number`} with "`what`: strerror": NotFound for ENOENT, InvalidInput
+/// for a full disk, a read-only file system or missing permission, Unavailable for the rest.
+[[noreturn]] void throw_errno(const std::string& what, int error_number);
+
+[[noreturn]] void check_failed(const char* expression, const char* file, int line);
+
+}  // namespace dlflow
+
+/// Guards an invariant, in release too: prints the expression and aborts. For bugs, never for
+/// input.
+#define DLFLOW_CHECK(expression) \
+  ((expression) ? void(0) : ::dlflow::check_failed(#expression, __FILE__, __LINE__))

@@ -1,0 +1,134 @@
+#include "base/file.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+
+#include "base/error.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+FileDescriptor open_or_throw(const fs::path& path, int flags, mode_t mode = 0600) {
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, mode));
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  return file;
+}
+
+std::string read_all(int descriptor, const fs::path& path, uint64_t max_bytes) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  if (S_ISDIR(info.st_mode)) {
+    throw Error(Errc::InvalidInput, "cannot read " + path.string() + ": it is a folder");
+  }
+  const auto too_large = [&] {
+    return Error(Errc::InvalidInput, path.string() + " is too large: at most " +
+                                         std::to_string(max_bytes) + " bytes are allowed");
+  };
+  if (uint64_t(info.st_size) > max_bytes) throw too_large();
+  std::string content(size_t(info.st_size) + 1, '\0');  // one more: the end of file shows at once
+  size_t used = 0;
+  while (true) {
+    const ssize_t got = ::read(descriptor, content.data() + used, content.size() - used);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("cannot read " + path.string(), errno);
+    if (got == 0) break;
+    used += size_t(got);
+    if (used > max_bytes) throw too_large();
+    if (used == content.size()) content.resize(content.size() * 2);
+  }
+  content.resize(used);
+  return content;
+}
+
+}  // namespace
+
+std::string read_file(const fs::path& path, uint64_t max_bytes) {
+  const FileDescriptor file = open_or_throw(path, O_RDONLY);
+  return read_all(file.get(), path, max_bytes);
+}
+
+std::optional<std::string> read_file_if_exists(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  return read_all(file.get(), path, UINT64_MAX);
+}
+
+void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
+  while (!bytes.empty()) {
+    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written < 0) throw_errno("cannot write " + path.string(), errno);
+    bytes.remove_prefix(size_t(written));
+  }
+}
+
+void write_file_atomic(const fs::path& path, std::string_view content, Durability durability) {
+  static std::atomic<unsigned> counter{0};
+  fs::path temporary = path;
+  temporary += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
+  try {
+    const FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    write_all(file.get(), content, path);
+    if (durability == Durability::Synced && ::fsync(file.get()) != 0) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+    if (::rename(temporary.c_str(), path.c_str()) != 0) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+  } catch (const Error&) {
+    ::unlink(temporary.c_str());
+    throw;
+  }
+  if (durability == Durability::Synced) sync_directory(path.parent_path());
+}
+
+void sync_directory(const fs::path& directory) {
+  const fs::path path = directory.empty() ? fs::path(".") : directory;
+  const FileDescriptor file = open_or_throw(path, O_RDONLY | O_DIRECTORY);
+  // Some network file systems cannot sync a directory; they say so with EINVAL and need no sync.
+  if (::fsync(file.get()) != 0 && errno != EINVAL) {
+    throw_errno("cannot write " + path.string(), errno);
+  }
+}
+
+void make_directories(const fs::path& directory) {
+  if (directory.empty() || ::mkdir(directory.c_str(), 0700) == 0) return;
+  if (errno == ENOENT && directory.has_parent_path() && directory.parent_path() != directory) {
+    make_directories(directory.parent_path());
+    if (::mkdir(directory.c_str(), 0700) == 0) return;
+  }
+  const int error_number = errno;
+  struct stat info {};
+  if (error_number == EEXIST && ::stat(directory.c_str(), &info) == 0 && S_ISDIR(info.st_mode)) {
+    return;
+  }
+  throw_errno("cannot create folder " + directory.string(), error_number);
+}
+
+AppendFile::AppendFile(const fs::path& path)
+    : path_(path), file_(open_or_throw(path, O_RDWR | O_CREAT | O_APPEND)) {
+  const off_t size = ::lseek(file_.get(), 0, SEEK_END);
+  char last = '\n';
+  if (size > 0 && ::pread(file_.get(), &last, 1, size - 1) == 1 && last != '\n') {
+    write_all(file_.get(), "\n", path_);
+  }
+}
+
+void AppendFile::append(std::string_view line) {
+  std::string bytes(line);
+  bytes += '\n';
+  write_all(file_.get(), bytes, path_);
+}
+
+void AppendFile::sync() {
+  if (::fdatasync(file_.get()) != 0) throw_errno("cannot write " + path_.string(), errno);
+}
+
+}  // namespace dlflow

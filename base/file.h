@@ -1,0 +1,54 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/handle.h"
+
+/// Files: whole reads, writes that are there completely or not at all, and durable appends.
+/// Every function throws Error with the path and the system's reason.
+namespace dlflow {
+
+/// The whole file. Throws Error{InvalidInput} if it is larger than `max_bytes`.
+std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UINT64_MAX);
+
+/// As read_file, or nothing if there is no such file.
+std::optional<std::string> read_file_if_exists(const std::filesystem::path& path);
+
+enum class Durability { Fast, Synced };
+
+/// Replaces `path` by `content`: a reader sees the old file or the new one, never a part. With
+/// Synced, it survives a power cut once the call returns. Mode 0600 unless the umask is stricter.
+void write_file_atomic(const std::filesystem::path& path, std::string_view content,
+                       Durability durability = Durability::Fast);
+
+/// Makes a rename or a new file in `directory` survive a power cut.
+void sync_directory(const std::filesystem::path& directory);
+
+/// Creates `directory` and its parents, mode 0700. An existing directory is fine.
+void make_directories(const std::filesystem::path& directory);
+
+/// Writes all of `bytes` to a descriptor; `path` is for the error message only.
+void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
+
+/// A file that only grows, a line at a time: each append is one write(), so that a reader sees
+/// whole lines but for the last one after a crash. One writer at a time.
+class AppendFile {
+ public:
+  explicit AppendFile(const std::filesystem::path& path);
+
+  /// Appends `line` and a newline. A torn line that a crash left before it is ended first.
+  void append(std::string_view line);
+
+  /// Returns when everything appended would survive a power cut.
+  void sync();
+
+ private:
+  std::filesystem::path path_;
+  FileDescriptor file_;
+};
+
+}  // namespace dlflow

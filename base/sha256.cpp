@@ -1,0 +1,66 @@
+// The low-level functions of libcrypto: EVP would add several MiB of providers to the static
+// binary.
+#define OPENSSL_API_COMPAT 0x10101000L
+#include "base/sha256.h"
+
+#include <fcntl.h>
+#include <openssl/sha.h>
+
+#include <cerrno>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/handle.h"
+
+namespace dlflow {
+namespace {
+
+SHA256_CTX* context(std::array<uint32_t, 28>& state) {
+  static_assert(sizeof(SHA256_CTX) <= sizeof(state) && alignof(SHA256_CTX) <= alignof(uint32_t));
+  return reinterpret_cast<SHA256_CTX*>(state.data());
+}
+
+}  // namespace
+
+Sha256::Sha256() { SHA256_Init(context(state_)); }
+
+Sha256& Sha256::update(std::string_view bytes) {
+  SHA256_Update(context(state_), bytes.data(), bytes.size());
+  return *this;
+}
+
+std::string Sha256::hex() {
+  std::array<unsigned char, SHA256_DIGEST_LENGTH> digest{};
+  SHA256_Final(digest.data(), context(state_));
+  static constexpr char kDigits[] = "0123456789abcdef";
+  std::string text;
+  text.reserve(2 * digest.size());
+  for (const unsigned char byte : digest) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
+std::string sha256_hex(std::string_view bytes) { return Sha256().update(bytes).hex(); }
+
+std::string sha256_file(const std::filesystem::path& path,
+                        const std::function<void(uint64_t)>& progress) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  Sha256 hash;
+  std::vector<char> buffer(size_t{1} << 20);
+  uint64_t total = 0;
+  while (true) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("cannot read " + path.string(), errno);
+    if (got == 0) return hash.hex();
+    hash.update({buffer.data(), size_t(got)});
+    total += uint64_t(got);
+    if (progress) progress(total);
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// Small things to do with text.
+namespace dlflow {
+
+/// The one of `candidates` that `word` is probably a typo of (at most a third of its letters wrong,
+/// transposed letters count once), or an empty string.
+std::string nearest(std::string_view word, std::span<const std::string> candidates);
+
+/// " did you mean 'train'?" preceded by ";", or nothing: what a message about `word` ends with.
+std::string did_you_mean(std::string_view word, std::span<const std::string> candidates);
+
+std::string join(std::span<const std::string> parts, std::string_view separator);
+std::vector<std::string> split(std::string_view text, char separator);
+std::string_view trim(std::string_view text);
+
+/// The offset of the first byte that is not well-formed UTF-8, or npos.
+size_t find_invalid_utf8(std::string_view text);
+
+/// How many terminal columns `text` (UTF-8, no control characters) takes.
+size_t display_width(std::string_view text);
+
+/// `word` as it can be pasted into a POSIX shell.
+std::string shell_quote(std::string_view word);
+
+}  // namespace dlflow

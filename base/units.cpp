@@ -1,0 +1,159 @@
+#include "base/units.h"
+
+#include <array>
+#include <charconv>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::seconds;
+
+constexpr int64_t kMaxSeconds = int64_t{1000} * 365 * 86400;
+
+std::optional<int64_t> parse_integer(std::string_view digits) {
+  int64_t value = 0;
+  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
+  if (error != std::errc() || end != digits.data() + digits.size() || value < 0)
+    return std::nullopt;
+  return value;
+}
+
+/// [D-]H:M:S or [D-]M:S or D-H
+std::optional<int64_t> parse_clock(std::string_view text) {
+  int64_t days = 0;
+  const size_t dash = text.find('-');
+  if (dash != std::string_view::npos) {
+    const auto value = parse_integer(text.substr(0, dash));
+    if (!value || *value > kMaxSeconds / 86400) return std::nullopt;
+    days = *value;
+    text.remove_prefix(dash + 1);
+  }
+  std::vector<int64_t> fields;
+  for (const std::string& field : split(text, ':')) {
+    const auto value = parse_integer(field);
+    if (!value || *value > kMaxSeconds) return std::nullopt;
+    fields.push_back(*value);
+  }
+  if (fields.size() > 3) return std::nullopt;
+  if (dash != std::string_view::npos) {  // SLURM reads D-H, D-H:M and D-H:M:S from the left
+    fields.resize(3, 0);
+  } else if (fields.size() == 2) {
+    fields.insert(fields.begin(), 0);
+  }
+  return days * 86400 + fields[0] * 3600 + fields[1] * 60 + fields[2];
+}
+
+/// 1h30m, 90s
+std::optional<int64_t> parse_units(std::string_view text) {
+  constexpr std::array<std::pair<char, int64_t>, 4> kUnits = {
+      {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}}};
+  int64_t total = 0;
+  size_t next_unit = 0;  // each unit once, larger ones first
+  while (!text.empty()) {
+    const size_t digits = text.find_first_not_of("0123456789");
+    if (digits == 0 || digits == std::string_view::npos) return std::nullopt;
+    const auto value = parse_integer(text.substr(0, digits));
+    while (next_unit < kUnits.size() && kUnits[next_unit].first != text[digits]) ++next_unit;
+    if (!value || next_unit == kUnits.size()) return std::nullopt;
+    if (*value > kMaxSeconds / kUnits[next_unit].second) return std::nullopt;
+    total += *value * kUnits[next_unit].second;
+    ++next_unit;
+    text.remove_prefix(digits + 1);
+  }
+  return total;
+}
+
+template <typename... Args>
+std::string print(const char* format, Args... args) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), format, args...);
+  return text.data();
+}
+
+}  // namespace
+
+seconds parse_duration(std::string_view text) {
+  const std::string_view word = trim(text);
+  std::optional<int64_t> value;
+  if (!word.empty())
+    value = word.find_first_of(":-") == word.npos ? parse_units(word) : parse_clock(word);
+  if (!value) {
+    throw Error(Errc::InvalidInput,
+                "'" + std::string(text) + "' is not a duration; write 90s, 20m, 4h or 1-12:00:00");
+  }
+  return seconds(*value);
+}
+
+uint64_t parse_size(std::string_view text) {
+  constexpr std::array<std::pair<std::string_view, double>, 13> kUnits = {{{"", 1},
+                                                                           {"B", 1},
+                                                                           {"kB", 1e3},
+                                                                           {"KB", 1e3},
+                                                                           {"MB", 1e6},
+                                                                           {"GB", 1e9},
+                                                                           {"TB", 1e12},
+                                                                           {"KiB", 0x1p10},
+                                                                           {"MiB", 0x1p20},
+                                                                           {"GiB", 0x1p30},
+                                                                           {"TiB", 0x1p40},
+                                                                           {"M", 0x1p20},
+                                                                           {"G", 0x1p30}}};
+  const std::string_view word = trim(text);
+  const size_t number_end = std::min(word.find_first_not_of("0123456789."), word.size());
+  const std::string_view unit = trim(word.substr(number_end));
+  double value = 0;
+  const auto [end, error] = std::from_chars(word.data(), word.data() + number_end, value);
+  const bool number = number_end > 0 && error == std::errc() && end == word.data() + number_end;
+  for (const auto& [name, factor] : kUnits) {
+    if (number && unit == name && value * factor < 0x1p63) return uint64_t(value * factor);
+  }
+  throw Error(Errc::InvalidInput,
+              "'" + std::string(text) + "' is not a size; write 512MiB, 2GiB or 1.5GB");
+}
+
+std::string format_duration(std::chrono::milliseconds duration) {
+  const int64_t total = std::max<int64_t>(0, std::chrono::floor<seconds>(duration).count());
+  const auto days = static_cast<long long>(total / 86400);
+  const int hours = int(total / 3600 % 24);
+  const int minutes = int(total / 60 % 60);
+  const int secs = int(total % 60);
+  if (days > 0) return print("%lld-%02d:%02d:%02d", days, hours, minutes, secs);
+  if (hours > 0) return print("%d:%02d:%02d", hours, minutes, secs);
+  return print("%d:%02d", minutes, secs);
+}
+
+std::string format_age(std::chrono::milliseconds age) {
+  const auto total = static_cast<long long>(std::max<int64_t>(0, age.count() / 1000));
+  if (total < 60) return print("%lld s", total);
+  if (total < 3600) return print("%lld min", total / 60);
+  if (total < 2 * 86400) return print("%lld h", total / 3600);
+  return print("%lld d", total / 86400);
+}
+
+std::string format_size(uint64_t bytes) {
+  if (bytes < 1024) return print("%d B", int(bytes));
+  constexpr std::array<const char*, 6> kUnits = {"KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  double value = double(bytes) / 1024;
+  size_t unit = 0;
+  while (value >= 999.95 && unit + 1 < kUnits.size()) {
+    value /= 1024;
+    ++unit;
+  }
+  return print("%.1f %s", value, kUnits[unit]);
+}
+
+std::string format_count(uint64_t count) {
+  std::string text = std::to_string(count);
+  for (size_t i = text.size(); i > 3; i -= 3) text.insert(i - 3, ",");
+  return text;
+}
+
+}  // namespace dlflow

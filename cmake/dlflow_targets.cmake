@@ -1,0 +1,35 @@
+# How targets are made here, so that each folder's CMakeLists.txt is a list of files and of what it may include.
+
+find_package(Threads REQUIRED)
+
+add_library(dlflow_options INTERFACE)
+target_include_directories(dlflow_options INTERFACE ${CMAKE_SOURCE_DIR})
+target_compile_options(dlflow_options INTERFACE -Wall -Wextra -Wpedantic -Wshadow
+                                                $<$<BOOL:${DLFLOW_WERROR}>:-Werror>)
+if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  target_compile_options(dlflow_options INTERFACE -Wno-restrict)  # false alarms in std::string, GCC bug 105651
+endif()
+# Debian's fmt and spdlog have no static libraries, and dlflow is one static executable.
+target_compile_definitions(dlflow_options INTERFACE FMT_HEADER_ONLY SPDLOG_FMT_EXTERNAL
+                                                    DLFLOW_VERSION="${PROJECT_VERSION}")
+if(DLFLOW_SANITIZE)
+  target_compile_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE} -fno-omit-frame-pointer)
+  target_link_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE})
+endif()
+
+# dlflow_library(NAME SOURCES a.cpp ... LINKS other ...): a static library of one folder.
+# LINKS are the folders to its right in docs/architecture.md, and third-party libraries.
+function(dlflow_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS" ${ARGN})
+  add_library(${name} STATIC ${ARG_SOURCES})
+  target_link_libraries(${name} PUBLIC dlflow_options ${ARG_LINKS})
+endfunction()
+
+# dlflow_test(NAME SOURCES ... LINKS ... LABELS ...): a Catch2 program, each of its cases a ctest test.
+function(dlflow_test name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  add_executable(${name} ${ARG_SOURCES})
+  target_link_libraries(${name} PRIVATE test_support ${ARG_LINKS})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120)
+endfunction()

@@ -1,0 +1,116 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model/diagnostic.h"
+#include "engine/model/expression.h"
+
+/// A workflow: what a file says once it is known to be right.
+namespace dlflow {
+
+/// What one job needs. Nothing here enters a fingerprint: the same work elsewhere is the same work.
+struct Resources {
+  int ranks = 1;
+  int cpus_per_rank = 1;
+  int gpus_per_rank = 0;
+  uint64_t memory_bytes = 0;         ///< per job; 0: not said
+  std::chrono::seconds walltime{0};  ///< 0: not said
+  bool operator==(const Resources&) const = default;
+};
+
+/// `resources:` of one element, all expressions evaluated. Throws Error{InvalidInput} in the words
+/// of the bad value ("ranks: 0 is not a positive integer").
+Resources resources_from_json(const Json& resources);
+Json to_json(const Resources& resources);
+
+enum class RetryCause { Failure, NodeFailure, Preempted, Timeout, OutOfMemory };
+
+struct Retry {
+  int attempts = 1;  ///< in all, the first one included
+  std::vector<RetryCause> on = {RetryCause::NodeFailure, RetryCause::Preempted,
+                                RetryCause::Timeout};
+};
+
+/// `checkpoint: {every: 1 epoch | 200 steps | 30m, keep: 2}`
+struct CheckpointPolicy {
+  enum class Unit { Epochs, Steps, Seconds };
+  Unit unit = Unit::Epochs;
+  int64_t every = 1;
+  int keep = 2;
+};
+
+/// One axis of a matrix, its values evaluated (params only).
+struct MatrixAxis {
+  std::string name;
+  std::vector<Json> values;
+};
+
+struct Matrix {
+  std::vector<MatrixAxis> axes;
+  std::vector<Json> include;  ///< objects: further elements
+  std::vector<Json> exclude;  ///< objects: elements that match are left out
+
+  bool empty() const { return axes.empty() && include.empty(); }
+};
+
+/// The elements of `matrix` in order (last axis fastest), each an object axis -> value; one empty
+/// object for no matrix.
+std::vector<Json> matrix_elements(const Matrix& matrix);
+
+/// How an element is called: "lr=0.1" or "lr=0.1,width=64"; empty without a matrix. Usable as a
+/// folder name: other characters than letters, digits and "=,.+-_" become "_" (plan.h makes them
+/// unique).
+std::string element_label(const Json& element);
+
+/// `require: {accuracy: ">= 0.88"}`
+struct Requirement {
+  std::string metric;
+  std::string comparison;  ///< one of < <= == >= >
+  double bound = 0;
+};
+
+struct Image {
+  std::string name;
+  std::string from;  ///< docker-archive:FILE, oci:…, docker://…, dir:…
+  std::string digest;
+  Location location;
+};
+
+/// One step. It either `uses` a step kind (stage, train, checkpoint, evaluate) or `run`s something.
+struct Step {
+  std::string name;
+  Location location;
+  std::string uses;                ///< empty for run:
+  Template run;                    ///< a string: shell script; a list: argv; else null
+  Template with;                   ///< object, checked against the step kind's keys
+  std::vector<std::string> needs;  ///< given and implied by references, each once
+  Matrix matrix;
+  std::string image;     ///< name in Workflow::images, or empty
+  Template environment;  ///< object
+  Template resources;    ///< object; see resources_from_json
+  std::optional<CheckpointPolicy> checkpoint;
+  Retry retry;
+  std::vector<Requirement> require;
+  Template condition;                          ///< `if:`; null: always
+  std::vector<std::string> inputs;             ///< files the step reads, relative to the workflow
+  std::map<std::string, std::string> outputs;  ///< run: only; name -> path below $DLFLOW_OUTPUTS
+  std::map<std::string, Location> locations;   ///< "with.model" -> where its value stands
+};
+
+struct Workflow {
+  std::string name;
+  std::string file;              ///< as the user gave it
+  std::string text;              ///< the file's content, frozen with the run
+  Json params = Json::object();  ///< after --set
+  std::vector<Image> images;
+  std::vector<Step> steps;  ///< in file order
+};
+
+}  // namespace dlflow

@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "engine/model/workflow.h"
+
+/// Job: a step (or one element of its matrix) in a run. Attempt: one submission of it.
+namespace dlflow {
+
+enum class JobState {
+  Planned,     ///< waits for its parents, or for a free place
+  Submitting,  ///< the intent is on disk, the backend may or may not have it
+  Queued,      ///< the backend has it
+  Running,
+  Succeeded,
+  Failed,
+  TimedOut,
+  Cancelled,
+  Lost,     ///< its supervisor vanished without a record: killed, node gone
+  Cached,   ///< reused: the same work was done before
+  Blocked,  ///< a parent failed
+  Skipped,  ///< its `if:` is false
+};
+
+/// "planned", "timed-out", …: as printed, stored and in JSON.
+std::string_view name(JobState state);
+/// The inverse. Throws Error{Corrupt}.
+JobState job_state(std::string_view name);
+
+/// The one table of legal transitions. Every change of a state goes through it.
+bool may_become(JobState from, JobState to);
+
+/// No further event is expected without a new attempt.
+bool is_final(JobState state);
+/// Its dependents may run: succeeded or cached. (A skipped parent skips those that use its
+/// outputs.)
+bool satisfies_dependents(JobState state);
+
+/// A parent as the supervisor needs it: where to look for its record (P3) and its outputs.
+struct ParentRef {
+  std::string step;
+  Json element = Json::object();    ///< matrix values, {} without a matrix
+  std::filesystem::path directory;  ///< job folder; absolute, possibly in another run (cached)
+};
+
+/// All that a supervisor needs to run one job on any backend: the content of attempt-N/job.json.
+/// Nothing else of the plan is read on a compute node. Paths are absolute.
+struct JobSpec {
+  std::string run;
+  std::string job;  ///< "train[lr=0.1]", unique in the run
+  std::string step;
+  Json element = Json::object();
+  std::string uses;                   ///< "" for run:
+  Json run_command;                   ///< string, list or null; may hold steps.* expressions
+  Json with = Json::object();         ///< the same
+  Json environment = Json::object();  ///< the same
+  Json condition;                     ///< the same; null: always
+  Json params = Json::object();
+  Resources resources;
+  std::optional<CheckpointPolicy> checkpoint;
+  std::vector<Requirement> require;
+  std::map<std::string, std::string> outputs;
+  std::vector<ParentRef> parents;
+  std::map<std::string, std::string>
+      inputs;  ///< path as the workflow names it -> frozen copy (absolute)
+  std::filesystem::path run_directory;
+  std::filesystem::path job_directory;  ///< RUN/steps/STEP[/ELEMENT]
+  std::filesystem::path cache;
+  uint64_t cache_budget_bytes = 0;
+  std::vector<std::string>
+      launcher;  ///< argv prefix for ranks > 1, "{ranks}" replaced: mpirun -np 2 …
+  std::vector<std::string> setup;  ///< shell lines before the program
+  std::string fingerprint_base;    ///< what is known at plan time, see fingerprint.h
+};
+
+Json to_json(const JobSpec& spec);
+/// Throws Error{Corrupt}.
+JobSpec job_spec_from_json(const Json& json);
+
+/// One line of an events.jsonl: a job's change of state, or (state absent) a note about it.
+struct JobEvent {
+  std::string job;  ///< empty in an attempt's own file: the folder says it
+  int attempt = 0;
+  JobState state = JobState::Planned;
+  Time at{};
+  std::string backend_id;  ///< pid on local, job id on SLURM
+  std::string node;
+  std::optional<int> exit;  ///< exit status; 128+n for signal n
+  std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
+  std::string fingerprint;  ///< of a succeeded job
+  Json outputs;             ///< of a succeeded job: name -> {"value":…, "sha256":…}
+  Json metrics;             ///< of an ended job: summary numbers by name
+
+  bool operator==(const JobEvent&) const = default;
+};
+
+/// One line of JSON without a newline; absent fields are left out.
+std::string to_line(const JobEvent& event);
+/// Throws Error{Corrupt}.
+JobEvent job_event_from_line(std::string_view line);
+
+}  // namespace dlflow

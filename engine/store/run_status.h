@@ -1,0 +1,45 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "engine/plan/job.h"
+
+/// What is known of a run and of each of its jobs: what `status` shows and `status --json` prints.
+namespace dlflow {
+
+struct JobRow {
+  std::string step;
+  std::string element;  ///< label, empty without a matrix
+  std::string job;      ///< step or step[element]
+  JobState state = JobState::Planned;
+  int attempt = 0;  ///< 0: never submitted
+  std::string backend_id;
+  std::string node;
+  std::optional<Time> started;
+  std::optional<Time> ended;
+  std::optional<int> exit;
+  std::string reason;
+  Json outputs = Json::object();  ///< name -> value
+  Json metrics = Json::object();
+  std::string directory;  ///< the job's folder
+};
+
+enum class RunState { Running, Succeeded, Failed, Cancelled };
+std::string_view name(RunState state);
+
+struct RunStatus {
+  std::string run;
+  std::string workflow;  ///< its name
+  std::string profile;
+  RunState state = RunState::Running;
+  Time started{};
+  std::optional<Time> ended;
+  std::string directory;
+  std::vector<JobRow> jobs;  ///< in plan order
+};
+
+}  // namespace dlflow

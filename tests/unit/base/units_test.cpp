@@ -1,0 +1,57 @@
+#include "base/units.h"
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/sha256.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+TEST_CASE("durations are read in every spelling people use", "[units]") {
+  CHECK(parse_duration("90s") == 90s);
+  CHECK(parse_duration("20m") == 20min);
+  CHECK(parse_duration("1h30m") == 90min);
+  CHECK(parse_duration("2d") == 48h);
+  CHECK(parse_duration("04:00:00") == 4h);
+  CHECK(parse_duration("10:30") == 630s);
+  CHECK(parse_duration("1-12:00:00") == 36h);
+  CHECK(parse_duration("1-12") == 36h);
+  for (const char* bad : {"", "20 parsecs", "20", "m", "1m1h", "-5s", "99999999999999999999s", "1:2:3:4"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(parse_duration(bad), Error);
+  }
+}
+
+TEST_CASE("sizes are read with decimal and binary units", "[units]") {
+  CHECK(parse_size("512MiB") == 512u << 20);
+  CHECK(parse_size("1.5 GB") == 1'500'000'000u);
+  CHECK(parse_size("4096") == 4096u);
+  for (const char* bad : {"", "GiB", "12 furlongs", "-1", "1.2.3", "1e99TiB"}) {
+    CAPTURE(bad);
+    CHECK_THROWS_AS(parse_size(bad), Error);
+  }
+}
+
+TEST_CASE("numbers are shown for reading", "[units]") {
+  CHECK(format_duration(2s) == "0:02");
+  CHECK(format_duration(3730s) == "1:02:10");
+  CHECK(format_duration(51h) == "2-03:00:00");
+  CHECK(format_size(30'931'288) == "29.5 MiB");
+  CHECK(format_size(0) == "0 B");
+  CHECK(format_count(3980) == "3,980");
+  CHECK(format_count(1234567) == "1,234,567");
+  CHECK(format_age(200s) == "3 min");
+}
+
+TEST_CASE("a time survives its text", "[clock]") {
+  const Time time{std::chrono::milliseconds(1'795'248'000'123)};
+  CHECK(to_rfc3339(time) == "2026-11-21T08:00:00.123Z");
+  CHECK(from_rfc3339(to_rfc3339(time)) == time);
+  CHECK_THROWS_AS(from_rfc3339("yesterday"), Error);
+}
+
+TEST_CASE("SHA-256 agrees with FIPS 180-2's examples", "[sha256]") {
+  CHECK(sha256_hex("abc") == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+  CHECK(sha256_hex("") == "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855");
+}
