@@ -40,6 +40,10 @@ bool may_become(JobState from, JobState to);
 
 /// No further event is expected without a new attempt.
 bool is_final(JobState state);
+/// The name of the variable that holds a value: environment_name("DLFLOW_PARAM_", "warm-up") is
+/// "DLFLOW_PARAM_WARM_UP". Other characters than letters and digits become "_".
+std::string environment_name(std::string_view prefix, std::string_view key);
+
 /// Its dependents may run: succeeded or cached. (A skipped parent skips those that use its
 /// outputs.)
 bool satisfies_dependents(JobState state);
@@ -89,15 +93,16 @@ JobSpec job_spec_from_json(const Json& json);
 struct JobEvent {
   std::string job;  ///< empty in an attempt's own file: the folder says it
   int attempt = 0;
-  JobState state = JobState::Planned;
+  std::optional<JobState> state;
   Time at{};
   std::string backend_id;  ///< pid on local, job id on SLURM
   std::string node;
   std::optional<int> exit;  ///< exit status; 128+n for signal n
   std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
-  std::string fingerprint;  ///< of a succeeded job
-  Json outputs;             ///< of a succeeded job: name -> {"value":…, "sha256":…}
+  std::string fingerprint;  ///< of a succeeded or cached job
+  Json outputs;             ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}
   Json metrics;             ///< of an ended job: summary numbers by name
+  std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
 
   bool operator==(const JobEvent&) const = default;
 };

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+
+/// Why each job of a plan runs or is reused: `dlflow explain`.
+namespace dlflow {
+
+/// The base of an earlier fingerprint, see fingerprint_base().
+struct EarlierBase {
+  std::string run;
+  std::string text;
+};
+
+/// What earlier runs did. Implementations: Store, NothingEarlier.
+class History {
+ public:
+  virtual ~History() = default;
+
+  /// The bases of succeeded jobs of `step` in runs of `workflow` before `run` (all runs if it is
+  /// empty), those of the job called `job` first, then the newest first; a handful.
+  virtual std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
+                                           const std::string& job, const std::string& run) = 0;
+};
+
+/// "parameter epochs": 3 -> 30. A value that is not there is empty.
+struct Difference {
+  std::string what;
+  std::string before;
+  std::string now;
+  bool operator==(const Difference&) const = default;
+};
+
+struct Explanation {
+  std::string job;
+  Action verdict = Action::Run;
+  std::string from;  ///< Reuse: the run it comes from; else the run it was compared with, if any
+  std::vector<Difference> differences;  ///< to the nearest earlier fingerprint
+  std::string reason;                   ///< all of it in words: "parameter epochs: 3 → 30"
+};
+
+/// One explanation per job, in plan order. A job that would wait for its parents' outputs is said
+/// to Run if its own part has changed already.
+std::vector<Explanation> explain(const Plan& plan, History& history);
+
+/// What differs between two bases, `before` being the older. Values that come from a parameter or a
+/// matrix axis are called after it.
+std::vector<Difference> differences(const Json& before, const Json& now, const Step& step);
+
+}  // namespace dlflow

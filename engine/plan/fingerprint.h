@@ -1,0 +1,57 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+#include "engine/model/workflow.h"
+
+/// What keeps a result valid, as one SHA-256. Two parts: the base is known when a run is planned,
+/// the parents' outputs once the parents have ended.
+namespace dlflow {
+
+/// SHA-256 of files. Implementations: Store, which remembers them; FreshFileHashes.
+class FileHashes {
+ public:
+  virtual ~FileHashes() = default;
+
+  /// 64 hexadecimal digits of the content of `file`. Throws Error.
+  virtual std::string sha256(const std::filesystem::path& file) = 0;
+};
+
+/// Reads the file each time.
+class FreshFileHashes : public FileHashes {
+ public:
+  std::string sha256(const std::filesystem::path& file) override;
+};
+
+/// Content of files by the name that the workflow gives them. No absolute path of a frozen copy
+/// enters a fingerprint, so that the same workflow elsewhere is the same work.
+using ContentHashes = std::map<std::string, std::string>;
+
+/// The part of a fingerprint that is known at plan time: an object with step kind and version,
+/// command, `with`, environment, condition, the values that reach its environment, image, files,
+/// what `require`, `checkpoint` and `outputs` ask for. Not in it: the step's name, resources,
+/// retries, profile, run directory. Absent parts are left out.
+/// \param element  values of the matrix axes, {} without a matrix.
+/// \param params   all of the workflow's; only those that `step` mentions get in.
+/// \param visible_params  those that reach its environment, see visible_params().
+/// \param files    what it reads: declared inputs, models, local sources.
+Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
+                      const Json& visible_params, const ContentHashes& files);
+
+/// The fingerprint of a job. `base` is the text of fingerprint_base (JobSpec::fingerprint_base);
+/// `parent_outputs` holds JobEvent::outputs of each parent, in the order of JobSpec::parents. Only
+/// the hashes of outputs count, not where they lie.
+std::string fingerprint(std::string_view base, std::span<const Json> parent_outputs);
+
+/// The parameters that a `run:` step can see as DLFLOW_PARAM_*: those whose variable occurs in its
+/// command, in `env:` or in one of `texts` (the content of its inputs); all of them if
+/// "DLFLOW_PARAM_" occurs with no known name behind it, since a name may then be composed. A step
+/// that `uses` a kind sees none: it gets values through `with` only.
+Json visible_params(const Step& step, const Json& params, std::span<const std::string> texts);
+
+}  // namespace dlflow

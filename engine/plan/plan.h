@@ -1,0 +1,128 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model/profile.h"
+#include "engine/model/workflow.h"
+#include "engine/plan/fingerprint.h"
+#include "engine/plan/graph.h"
+#include "engine/plan/job.h"
+
+/// Workflow + what is already known -> the jobs of a run. A plan of 100,000 jobs is a few tens of
+/// MB: what is large (with, environment, fingerprints) is made for one job when it is asked for.
+namespace dlflow {
+
+/// A job that succeeded and whose outputs are still on disk.
+struct KnownResult {
+  std::string run;
+  std::string job;
+  std::filesystem::path directory;  ///< its folder, absolute
+  Json outputs = Json::object();    ///< JobEvent::outputs
+};
+
+/// What earlier runs left. Implementations: Store, NothingKnown.
+class KnownResults {
+ public:
+  virtual ~KnownResults() = default;
+
+  /// The newest result with this fingerprint.
+  virtual std::optional<KnownResult> find(const std::string& fingerprint) = 0;
+};
+
+class NothingKnown : public KnownResults {
+ public:
+  std::optional<KnownResult> find(const std::string& fingerprint) override;
+};
+
+struct PlanOptions {
+  std::string until;               ///< plan only this step and what it needs; empty: all
+  std::vector<std::string> force;  ///< steps that run even if their results are known
+};
+
+enum class Action {
+  Run,
+  Reuse,        ///< Plan::reused says what
+  DecideLater,  ///< the fingerprint is complete, and looked up, once its parents are done
+};
+
+/// Why a job has its action.
+enum class Cause {
+  NoResult,         ///< Run: no earlier result with this fingerprint
+  Forced,           ///< Run: --force
+  NothingChanged,   ///< Reuse
+  WaitsForParents,  ///< DecideLater
+};
+/// In words: "nothing that matters changed".
+std::string_view words(Cause cause);
+
+struct PlannedJob {
+  uint32_t step = 0;     ///< index into Plan::workflow.steps
+  uint32_t element = 0;  ///< index into Plan::steps[step].elements
+  std::string name;      ///< "train[lr=0.1]", unique in the run; the step's name without a matrix
+  Resources resources;
+  Action action = Action::Run;
+  Cause cause = Cause::NoResult;
+
+  /// What stands between the brackets, unique in the step: the name of its folder. Empty without a
+  /// matrix.
+  std::string_view label() const;
+};
+
+/// What the jobs of a step share.
+struct PlannedStep {
+  bool planned = false;                               ///< false: not needed for --until
+  std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix
+  std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
+  Json visible_params = Json::object();               ///< see visible_params()
+};
+
+struct Plan {
+  std::string run;                  ///< "fashion-mnist-7f3a"; empty until it has a directory
+  std::filesystem::path directory;  ///< RUN, absolute; the same
+  Workflow workflow;
+  Profile profile;
+  PlanOptions options;
+  std::filesystem::path base;      ///< what relative paths in the workflow are relative to
+  std::vector<PlannedStep> steps;  ///< parallel to workflow.steps
+  std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
+  Graph graph;                     ///< over `jobs`
+  ContentHashes files;             ///< all files that its steps read
+
+  /// What jobs with Action::Reuse take. The scheduler adds what it decides later, before it asks
+  /// for the JobSpec of a dependent.
+  std::map<uint32_t, KnownResult> reused;
+};
+
+/// Throws Error{InvalidInput} naming file, line and column of what cannot be planned: an unknown
+/// step in `options`, a bad value in one element's resources, an element without a counterpart in
+/// the step it needs, a file that cannot be read.
+Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& options,
+               KnownResults& known, FileHashes& hashes);
+
+/// The folder of a job, RUN/steps/STEP[/ELEMENT]. The plan must have a directory.
+std::filesystem::path job_directory(const Plan& plan, uint32_t job);
+
+/// The text to hash with the parents' outputs, see fingerprint().
+std::string fingerprint_base(const Plan& plan, uint32_t job);
+
+/// All that a supervisor needs for one job. Paths are absolute: inputs and models are the frozen
+/// copies under RUN/sources, parents that were reused point to the run they come from. Expressions
+/// that mention steps stay as they are. `launcher` is the profile's, with the number of ranks; what
+/// depends on the machine (root, more ranks than cores) is for the supervisor to add.
+///
+/// What steps.X.outputs.Y means to a job follows from its parents alone: if X's element is {} or
+/// the job's own, there is one parent of X and its value is meant, else the list over all of them.
+JobSpec job_spec(const Plan& plan, uint32_t job);
+
+/// The number of the job called `name`, for instance from a command line.
+std::optional<uint32_t> find_job(const Plan& plan, std::string_view name);
+
+}  // namespace dlflow

@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/handle.h"
+#include "engine/plan/job.h"
+#include "engine/plan/plan.h"
+
+/// The folder of a run: the frozen plan (P6), and one folder per job with its attempts. What is in
+/// it is in docs/store-format.md and docs/architecture.md.
+namespace dlflow {
+
+/// Creates the folder of a run below `runs`, named after the workflow with four more hexadecimal
+/// digits, and sets `plan.run` and `plan.directory`: the text of the workflow, the settings, copies
+/// of all files that its steps read, and of the programs. It is there completely or not at all.
+/// \param program  copied to bin/dlflow, and from beside it dlflow-train and dlflow-evaluate if a
+///                 step uses them.
+/// Throws Error: NotFound if a program is missing, saying how to build it.
+void create_run_directory(Plan& plan, const std::filesystem::path& runs,
+                          const std::filesystem::path& program = "/proc/self/exe");
+
+/// The plan as it was frozen, from the folder alone. Throws Error: NotFound if `directory` is not a
+/// run's, Corrupt if it is damaged or written by a newer dlflow.
+Plan load_run(const std::filesystem::path& directory);
+
+/// The files of a run, as docs/architecture.md lists them.
+std::filesystem::path engine_events_file(const std::filesystem::path& run_directory);
+std::filesystem::path frozen_program(const std::filesystem::path& run_directory,
+                                     std::string_view name = "dlflow");
+std::filesystem::path attempt_directory(const std::filesystem::path& job_directory, int attempt);
+
+/// Creates attempt `attempt` of a job with its job.json and returns its folder. One that is there
+/// already (a killed engine made it) is completed or left as it is.
+std::filesystem::path make_attempt(const Plan& plan, uint32_t job, int attempt);
+
+/// The numbers of the attempts there are, ascending.
+std::vector<int> attempts(const std::filesystem::path& job_directory);
+
+/// The succeeded event of the attempt that `outputs` points to; nothing if none is published.
+std::optional<JobEvent> published_result(const std::filesystem::path& job_directory);
+
+/// Reads a growing events.jsonl: each call of read() returns the events that are new. A file that
+/// is not there has none; a torn line, which a crash left, is none.
+class EventTail {
+ public:
+  explicit EventTail(std::filesystem::path file, uint64_t offset = 0)
+      : file_(std::move(file)), offset_(offset) {}
+
+  std::vector<JobEvent> read();
+
+  /// How many bytes of whole lines were read: where another EventTail would go on.
+  uint64_t offset() const { return offset_; }
+
+ private:
+  std::filesystem::path file_;
+  uint64_t offset_ = 0;
+};
+
+/// The events of one attempt, `job` and `attempt` filled in.
+std::vector<JobEvent> attempt_events(const std::filesystem::path& job_directory,
+                                     std::string_view job, int attempt);
+
+/// RUN/lock: whoever holds it is the one engine of a run. Released when destroyed, and by the
+/// kernel when the process dies.
+class RunLock {
+ public:
+  /// Throws Error{Unavailable} naming the process that holds it.
+  explicit RunLock(const std::filesystem::path& run_directory);
+
+ private:
+  FileDescriptor file_;
+};
+
+/// The process that holds RUN/lock, on whatever host the file says; nothing if none does.
+std::optional<std::string> lock_holder(const std::filesystem::path& run_directory);
+
+}  // namespace dlflow

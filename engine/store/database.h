@@ -1,0 +1,107 @@
+#pragma once
+
+#include <sqlite3.h>
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/handle.h"
+
+/// SQLite with C++ manners: values in, values out, errors as Error.
+namespace dlflow {
+
+/// A prepared statement: bind, step through rows, start again. Columns and parameters are counted
+/// from 0 and 1, as SQLite does.
+class Statement {
+ public:
+  Statement(sqlite3* database, std::string_view sql);
+
+  /// Ends what ran before and binds all parameters, in order. Text is borrowed until the next call.
+  template <typename... Values>
+  Statement& bind(const Values&... values) {
+    reset();
+    int parameter = 0;
+    (bind_one(++parameter, values), ...);
+    return *this;
+  }
+
+  /// Moves to the next row; false when there is none. Throws Error.
+  bool next();
+
+  /// Runs to the end.
+  void run();
+
+  bool is_null(int column) const;
+  int64_t integer(int column) const;
+  std::string text(int column) const;
+
+  void reset() noexcept;
+
+ private:
+  void bind_one(int parameter, int64_t value);
+  void bind_one(int parameter, int value) { bind_one(parameter, int64_t(value)); }
+  void bind_one(int parameter, uint32_t value) { bind_one(parameter, int64_t(value)); }
+  void bind_one(int parameter, uint64_t value) { bind_one(parameter, int64_t(value)); }
+  void bind_one(int parameter, std::string_view value);
+  void bind_one(int parameter, std::nullptr_t);
+  template <typename Value>
+  void bind_one(int parameter, const std::optional<Value>& value) {
+    value ? bind_one(parameter, *value) : bind_one(parameter, nullptr);
+  }
+
+  Handle<sqlite3_stmt, sqlite3_finalize> statement_;
+};
+
+/// An open database. On a local file system it uses a write-ahead log, on a network one (whose
+/// locks and shared memory are not to be trusted) a rollback journal.
+class Database {
+ public:
+  /// Opens or creates `file`. A call that meets another writer waits for `busy_timeout`.
+  explicit Database(const std::filesystem::path& file,
+                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
+
+  /// The statement for `sql`, prepared once and ready to bind. Owned by the database.
+  Statement& statement(std::string_view sql);
+
+  /// Runs one statement that returns no rows.
+  template <typename... Values>
+  void execute(std::string_view sql, const Values&... values) {
+    statement(sql).bind(values...).run();
+  }
+
+  /// Runs several statements, separated by semicolons.
+  void script(const std::string& sql);
+
+  const std::filesystem::path& file() const { return file_; }
+
+ private:
+  std::filesystem::path file_;
+  Handle<sqlite3, sqlite3_close> database_;
+  std::map<std::string, Statement, std::less<>> statements_;  // finalized before the database
+};
+
+/// All that is executed until commit() is there together or not at all. Takes the write lock at
+/// once, so that what is read inside stays true until the commit.
+class Transaction {
+ public:
+  explicit Transaction(Database& database);
+  Transaction(const Transaction&) = delete;
+  Transaction& operator=(const Transaction&) = delete;
+  ~Transaction();  ///< rolls back unless committed
+
+  void commit();
+
+ private:
+  Database& database_;
+  bool open_ = true;
+};
+
+/// Whether a path lies on NFS, Lustre, GPFS, BeeGFS, CIFS, FUSE or the like.
+bool is_on_network_file_system(const std::filesystem::path& path);
+
+}  // namespace dlflow

@@ -1,0 +1,101 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/plan/explain.h"
+#include "engine/plan/fingerprint.h"
+#include "engine/plan/job.h"
+#include "engine/plan/plan.h"
+#include "engine/store/database.h"
+#include "engine/store/run_status.h"
+
+/// What this user's runs did: an index over run directories, which remain the truth. The tables are
+/// described in schema.h.
+namespace dlflow {
+
+/// $DLFLOW_HOME, else $XDG_STATE_HOME/dlflow, else ~/.local/state/dlflow. Throws
+/// Error{InvalidInput} if none of them is set.
+std::filesystem::path dlflow_home();
+
+/// A line of the list of all runs.
+struct RunSummary {
+  std::string run;
+  std::string workflow;
+  std::string profile;
+  RunState state = RunState::Running;
+  Time started{};
+  std::optional<Time> ended;
+  std::string directory;
+  std::map<JobState, size_t> jobs;  ///< how many are in each state; none: not there
+};
+
+/// One thread uses a Store; any number of processes may have one each. Every function throws
+/// Error{Unavailable} if another process keeps writing for longer than the database waits.
+class Store : public KnownResults, public History, public FileHashes {
+ public:
+  /// Opens `home`/dlflow.db, created if it is not there.
+  explicit Store(const std::filesystem::path& home);
+
+  /// Adds a run and its jobs, all planned. A run that is there already stays as it is.
+  void create_run(const Plan& plan, Time started);
+
+  /// Appends `events` and moves their jobs, all or nothing. An event that is there already is
+  /// skipped, so that two readers of one events.jsonl may both record it; one that is no legal
+  /// transition (it came late, or is a note) is kept but moves nothing. The first event of a new
+  /// attempt is always legal.
+  void record(std::string_view run, std::span<const JobEvent> events);
+
+  /// What the engine says at the end, or (Running) when it goes on with a run.
+  void set_run_state(std::string_view run, RunState state, Time at);
+
+  /// Throws Error{NotFound}.
+  RunStatus status(std::string_view run);
+
+  /// The events of a job in the order they were recorded.
+  std::vector<JobEvent> events(std::string_view run, std::string_view job);
+
+  /// Newest first.
+  std::vector<RunSummary> runs();
+
+  /// The run that `word` means: its name, its workflow's name if that has one run, or the digits at
+  /// its end ("7f3a"). Throws Error: NotFound with a suggestion, InvalidInput listing the
+  /// candidates.
+  std::string resolve(std::string_view word);
+
+  /// RUN. Throws Error{NotFound}.
+  std::filesystem::path directory(std::string_view run);
+
+  /// Computes each job's state from its events again.
+  void replay(std::string_view run);
+
+  /// Forgets a run; its directory stays.
+  void forget(std::string_view run);
+
+  std::optional<KnownResult> find(const std::string& fingerprint) override;
+  std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
+                                   const std::string& job, const std::string& run) override;
+
+  /// As remembered for this path, size, time of change and inode; else reads the file.
+  std::string sha256(const std::filesystem::path& file) override;
+
+ private:
+  Database database_;
+};
+
+/// Records what is in the run directory and not yet in the store, adding the run if needed, and
+/// derives the run's state if no engine holds its lock. Idempotent, also when two processes do it
+/// at once. Returns the run's name. What a killed dlflow left unrecorded is so found by `status`.
+std::string sync_run(Store& store, const std::filesystem::path& run_directory);
+
+/// As sync_run, after forgetting what the store had: for a damaged or lost database.
+std::string rebuild_run(Store& store, const std::filesystem::path& run_directory);
+
+}  // namespace dlflow
