@@ -1,0 +1,82 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "runtime/checkpoint/safetensors.h"
+
+/// Checkpoints: folders FOLDER/step-000123 that are there completely or not at all, whatever kills
+/// the writer. docs/checkpoint-format.md describes every file and the order in which they appear.
+namespace dlflow::runtime {
+
+/// What is known of a checkpoint without reading its tensors.
+struct CheckpointInfo {
+  uint64_t step = 0;                      ///< optimizer steps done; names the folder
+  uint64_t epoch = 0;                     ///< whole epochs done
+  uint64_t samples = 0;                   ///< training samples seen, over all ranks
+  std::map<std::string, double> metrics;  ///< what is not a finite number comes back as NaN
+  std::string model;                      ///< the model's YAML text
+
+  bool operator==(const CheckpointInfo&) const = default;
+};
+
+/// What is saved. The tensors are borrowed for the call.
+struct CheckpointContent {
+  CheckpointInfo info;
+  std::vector<TensorView> model;      ///< weights and running statistics
+  std::vector<TensorView> optimizer;  ///< momenta and the like; may be empty
+  Json state;                         ///< the rest: seeds, position in the data
+};
+
+/// What was saved. The tensors are mapped, not copied.
+struct Checkpoint {
+  CheckpointInfo info;
+  Safetensors model;
+  Safetensors optimizer;
+  Json state;
+};
+
+/// Writes FOLDER/step-NNNNNN and returns its path; it survives a power cut once the call returns.
+/// A kill at any instruction leaves either no such folder or a whole one, and every checkpoint that
+/// was there before is still there and whole.
+///
+/// Then FOLDER/latest points to it, and of the whole checkpoints only the newest `keep` (at least
+/// 1) stay. A whole checkpoint of the same step stays as it is: a step is saved once.
+/// One process at a time saves to a folder; anybody may read meanwhile.
+/// Throws Error if it cannot be written (a full disk); what was there stays.
+std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
+                                      const CheckpointContent& content, size_t keep);
+
+/// Reads the checkpoint in `step_folder` after verifying every byte of it. Throws Error{NotFound}
+/// if there is none, Error{Corrupt} naming the file that is not what was written.
+Checkpoint load_checkpoint(const std::filesystem::path& step_folder);
+
+/// As load_checkpoint, of the manifest only: hashes every file, maps none.
+CheckpointInfo verify_checkpoint(const std::filesystem::path& step_folder);
+
+/// The manifest without looking at the files. Throws as load_checkpoint.
+CheckpointInfo read_checkpoint_info(const std::filesystem::path& step_folder);
+
+/// The step-* folders below `folder`, whole or not, in the order of their steps; none if there is
+/// no such folder.
+std::vector<std::filesystem::path> list_checkpoints(const std::filesystem::path& folder);
+
+/// Where to go on.
+struct LatestCheckpoint {
+  std::optional<std::filesystem::path> path;  ///< the newest whole one, if any
+  std::vector<std::string> rejected;          ///< why newer ones cannot be used, newest first
+};
+
+/// The newest checkpoint that verifies. What is torn or damaged is passed over and reported.
+LatestCheckpoint latest_valid(const std::filesystem::path& folder);
+
+/// Removes a checkpoint, so that a kill meanwhile leaves the whole or nothing that looks like one.
+void remove_checkpoint(const std::filesystem::path& step_folder);
+
+}  // namespace dlflow::runtime

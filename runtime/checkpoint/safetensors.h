@@ -1,0 +1,118 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <filesystem>
+#include <map>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+
+/// The safetensors format: named tensors in one file, readable by the Python package of that name.
+/// docs/checkpoint-format.md describes every byte.
+namespace dlflow::runtime {
+
+/// What an element is. In the order in which the reference implementation sorts tensors (it writes
+/// the largest first, so that each tensor is aligned to its elements).
+enum class DType { U8, F16, BF16, I32, F32, F64, I64 };
+
+/// Bytes per element.
+size_t element_size(DType dtype);
+
+/// As the format spells it: "F32".
+std::string_view name(DType dtype);
+
+/// A tensor that somebody else owns: row-major, little-endian, not necessarily aligned.
+struct TensorView {
+  std::string name;
+  DType dtype = DType::F32;
+  std::vector<uint64_t> shape;  ///< empty is a scalar: one element
+  std::span<const std::byte> bytes;
+};
+
+/// The DType of a C++ type: float, double, int32_t, int64_t, uint8_t.
+template <typename T>
+constexpr DType dtype_of() = delete;
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::F32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::F64;
+}
+template <>
+constexpr DType dtype_of<int32_t>() {
+  return DType::I32;
+}
+template <>
+constexpr DType dtype_of<int64_t>() {
+  return DType::I64;
+}
+template <>
+constexpr DType dtype_of<uint8_t>() {
+  return DType::U8;
+}
+
+/// Names `elements`, which must live as long as the view.
+template <typename T>
+TensorView tensor_view(std::string name, std::vector<uint64_t> shape, std::span<const T> elements) {
+  return {std::move(name), dtype_of<T>(), std::move(shape), std::as_bytes(elements)};
+}
+
+/// Throws Error{InvalidInput} unless `tensor` holds `num_elements` elements of `dtype`.
+void require_elements(const TensorView& tensor, DType dtype, size_t num_elements);
+
+/// Copies `tensor` to `elements`, bit for bit. Throws Error{InvalidInput} naming the tensor if type
+/// or number of elements differ; shapes are for the caller to compare.
+template <typename T>
+void copy_elements(const TensorView& tensor, std::span<T> elements) {
+  require_elements(tensor, dtype_of<T>(), elements.size());
+  if (!elements.empty()) std::memcpy(elements.data(), tensor.bytes.data(), tensor.bytes.size());
+}
+
+using SafetensorsMetadata = std::map<std::string, std::string>;
+
+/// What a writer knows of the file it wrote, without reading it again.
+struct WrittenFile {
+  uint64_t bytes = 0;
+  std::string sha256;
+};
+
+/// Writes `tensors` to the new file `path` and syncs it. The order of `tensors` does not matter:
+/// equal tensors and metadata give equal files, and the same ones as the reference implementation.
+/// Throws Error{InvalidInput} if a name occurs twice, is not UTF-8 or is "__metadata__", or if a
+/// shape does not fit its bytes.
+WrittenFile write_safetensors(const std::filesystem::path& path,
+                              std::span<const TensorView> tensors,
+                              const SafetensorsMetadata& metadata = {});
+
+/// A safetensors file that was checked as a whole: lengths, names, types, shapes, offsets without
+/// overlap or hole. Views and spans live as long as this object (copies share the mapping).
+class Safetensors {
+ public:
+  /// Maps the file; nobody may truncate it meanwhile. Throws Error{Corrupt} saying what is wrong.
+  static Safetensors open(const std::filesystem::path& path);
+
+  /// Checks `file`, which the caller keeps; `source` names it in messages.
+  static Safetensors parse(std::span<const std::byte> file, const std::string& source);
+
+  /// Sorted by name.
+  const std::vector<TensorView>& tensors() const { return tensors_; }
+  const SafetensorsMetadata& metadata() const { return metadata_; }
+
+  /// Throws Error{NotFound}, with the name that was probably meant.
+  const TensorView& at(std::string_view name) const;
+
+ private:
+  std::shared_ptr<const void> mapping_;
+  std::string source_;
+  std::vector<TensorView> tensors_;
+  SafetensorsMetadata metadata_;
+};
+
+}  // namespace dlflow::runtime
