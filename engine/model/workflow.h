@@ -87,9 +87,9 @@ struct Image {
 struct Step {
   std::string name;
   Location location;
-  std::string uses;                ///< empty for run:
-  Template run;                    ///< a string: shell script; a list: argv; else null
-  Template with;                   ///< object, checked against the step kind's keys
+  std::string uses;  ///< empty for run:
+  Template run;      ///< a string: shell script; a list: argv; else null
+  Template with;     ///< object, checked against the step kind's keys, defaults filled in
   std::vector<std::string> needs;  ///< given and implied by references, each once
   Matrix matrix;
   std::string image;     ///< name in Workflow::images, or empty
@@ -101,7 +101,8 @@ struct Step {
   Template condition;                          ///< `if:`; null: always
   std::vector<std::string> inputs;             ///< files the step reads, relative to the workflow
   std::map<std::string, std::string> outputs;  ///< run: only; name -> path below $DLFLOW_OUTPUTS
-  std::map<std::string, Location> locations;   ///< "with.model" -> where its value stands
+  /// "with.model", "resources.walltime", "needs" -> where the value stands; two levels deep.
+  std::map<std::string, Location> locations;
 };
 
 struct Workflow {

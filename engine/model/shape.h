@@ -1,0 +1,95 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/json.h"
+
+/// What a value in a YAML file may look like. One description per file format; the checks of the
+/// parser (check.h), the JSON Schema (schema.h) and the tests of the documents all read it.
+namespace dlflow {
+
+/// Text of a certain form: a duration, a size, a name.
+struct Form {
+  std::string_view what;      ///< "a duration"
+  std::string_view examples;  ///< "90s, 20m, 4h or 1-12:00:00": what a message advises to write
+  std::string_view pattern;   ///< ECMA-262, anchored, for the JSON Schema; may be wider
+  bool (*accepts)(std::string_view text);
+  bool or_integer = false;  ///< a number means itself: memory: 4096
+};
+
+/// What expressions in a value may refer to; each includes the ones before it.
+enum class Scope {
+  Nothing,  ///< no expressions here
+  Params,   ///< known when the file is read
+  Matrix,   ///< known when the plan is made
+  Steps,    ///< known when the job starts
+};
+
+struct Field;
+
+struct Shape {
+  enum class Type {
+    Anything,
+    Text,
+    Integer,
+    Number,
+    Boolean,
+    Choice,  ///< one of `choices`
+    Formed,  ///< text of `form`
+    List,    ///< of parts[0]
+    Object,  ///< with `fields`
+    Map,     ///< free keys of `form`, each value of parts[0]
+    Either,  ///< one of `parts`
+  };
+
+  Type type = Type::Anything;
+  std::optional<double> minimum;  ///< Integer, Number
+  std::optional<double> maximum;
+  bool above_minimum = false;  ///< the minimum itself is too small
+  std::vector<std::string> choices;
+  const Form* form = nullptr;
+  std::vector<Shape> parts;
+  std::vector<Field> fields;
+};
+
+enum class Presence { Optional, Required };
+
+/// One key of an object.
+struct Field {
+  std::string name;
+  Shape shape;
+  std::string description;  ///< a sentence without its full stop
+  Presence presence = Presence::Optional;
+  Json fallback = nullptr;  ///< what a missing key means; null: nothing
+  /// Expressions allowed in the value and below; absent: as in the object that holds the key.
+  std::optional<Scope> scope = std::nullopt;
+};
+
+Shape anything();
+Shape text();
+/// Of int's range, so that what passes can be stored in one.
+Shape integer(int minimum);
+Shape number(double minimum);
+Shape number_above(double minimum);
+Shape number_between(double minimum, double maximum);
+Shape boolean();
+Shape choice(std::vector<std::string> choices);
+Shape formed(const Form& form);
+Shape list_of(Shape element);
+Shape object(std::vector<Field> fields);
+Shape map_of(const Form& key, Shape value);
+Shape either(Shape first, Shape second);
+
+/// The field of an object shape with that name, or null.
+const Field* find_field(const Shape& object, std::string_view name);
+
+/// "a positive integer", "a list of strings", "true or false": as a message says it.
+std::string describe(const Shape& shape);
+
+/// `value` as a message calls it: "the string 'three'", "0", "a list", "nothing".
+std::string describe(const Json& value);
+
+}  // namespace dlflow

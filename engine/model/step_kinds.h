@@ -1,0 +1,30 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/shape.h"
+
+/// The step kinds that `uses:` names: their `with` keys, outputs and version. One table for the
+/// parser, the JSON Schema, the fingerprint and the documentation; the step programs read what it
+/// describes from with.json.
+namespace dlflow {
+
+struct StepKind {
+  std::string name;
+  std::string description;
+  int version = 1;  ///< raised when the same `with` gives another result; enters the fingerprint
+  Shape with;       ///< an object
+  std::vector<Field> outputs;       ///< what ${{ steps.NAME.outputs.KEY }} may name
+  bool writes_checkpoints = false;  ///< `checkpoint:` has a meaning
+};
+
+/// All kinds, in the order the documentation lists them.
+std::span<const StepKind> step_kinds();
+
+/// The kind called `name`, or null.
+const StepKind* find_step_kind(std::string_view name);
+
+}  // namespace dlflow
