@@ -1,0 +1,239 @@
+#include "runtime/checkpoint/checkpoint.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+#include <cstdio>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "runtime/checkpoint/checkpoint_manifest.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "step-";
+constexpr const char* kLatest = "latest";
+
+/// Whatever carries this in its name is not a checkpoint yet, or no longer.
+constexpr std::string_view kTemporary = ".tmp.";
+
+std::string folder_name(uint64_t step) {
+  char text[32];
+  std::snprintf(text, sizeof text, "step-%06llu", static_cast<unsigned long long>(step));
+  return text;
+}
+
+/// The step of "step-000123"; nothing for any other name.
+std::optional<uint64_t> step_of(const fs::path& step_folder) {
+  const std::string name = step_folder.filename().string();
+  if (!name.starts_with(kPrefix)) return std::nullopt;
+  uint64_t step = 0;
+  const char* const end = name.data() + name.size();
+  const auto [rest, error] = std::from_chars(name.data() + kPrefix.size(), end, step);
+  return error == std::errc() && rest == end ? std::optional(step) : std::nullopt;
+}
+
+fs::path temporary_beside(const fs::path& path) {
+  return path.string() + std::string(kTemporary) + std::to_string(::getpid());
+}
+
+void rename_or_throw(const fs::path& from, const fs::path& to) {
+  if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot write " + to.string(), errno);
+}
+
+void remove_tree(const fs::path& path) {
+  std::error_code error;
+  fs::remove_all(path, error);
+  if (error) throw_errno("cannot remove " + path.string(), error.value());
+}
+
+/// Removes what killed writers left. Only one process at a time saves, so nobody else's is alive.
+void remove_leftovers(const fs::path& folder) {
+  std::vector<fs::path> leftovers;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    if (name.find(kTemporary) != std::string::npos) leftovers.push_back(entry.path());
+  }
+  for (const fs::path& leftover : leftovers) remove_tree(leftover);
+}
+
+/// Sizes agree with the manifest: cheap, and enough to tell a torn checkpoint from a whole one.
+bool looks_whole(const fs::path& step_folder) {
+  try {
+    for (const auto& [name, file] : read_manifest(step_folder).files) {
+      std::error_code error;
+      if (fs::file_size(step_folder / name, error) != file.bytes || error) return false;
+    }
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+void verify_file(const fs::path& path, const WrittenFile& written) {
+  std::error_code error;
+  const uint64_t bytes = fs::file_size(path, error);
+  if (error) throw Error(Errc::Corrupt, path.string() + " is missing: " + error.message());
+  if (bytes != written.bytes) {
+    throw Error(Errc::Corrupt, path.string() + " has " + std::to_string(bytes) +
+                                   " bytes, its manifest says " + std::to_string(written.bytes));
+  }
+  const std::string actual = sha256_file(path);
+  if (actual != written.sha256) {
+    throw Error(Errc::Corrupt, path.string() + " is damaged: its SHA-256 is " + actual +
+                                   ", its manifest says " + written.sha256);
+  }
+}
+
+Manifest verify(const fs::path& step_folder) {
+  Manifest manifest = read_manifest(step_folder);
+  for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
+    if (!manifest.files.contains(name)) {
+      throw Error(Errc::Corrupt, (step_folder / kManifestFile).string() + " does not list " + name);
+    }
+  }
+  for (const auto& [name, written] : manifest.files) verify_file(step_folder / name, written);
+  return manifest;
+}
+
+bool is_valid(const fs::path& step_folder) {
+  try {
+    verify(step_folder);
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+WrittenFile write_text(const fs::path& path, const std::string& text) {
+  write_file_atomic(path, text, Durability::Synced);
+  return {text.size(), sha256_hex(text)};
+}
+
+/// Writes all files of a checkpoint into the new folder `target`, the manifest last.
+void write_files(const fs::path& target, const CheckpointContent& content) {
+  make_directories(target);
+  const SafetensorsMetadata metadata = {{"epoch", std::to_string(content.info.epoch)},
+                                        {"model", content.info.model},
+                                        {"step", std::to_string(content.info.step)}};
+  Manifest manifest{.info = content.info, .files = {}};
+  manifest.files[kModelFile] = write_safetensors(target / kModelFile, content.model, metadata);
+  manifest.files[kOptimizerFile] = write_safetensors(target / kOptimizerFile, content.optimizer);
+  manifest.files[kStateFile] = write_text(target / kStateFile, content.state.dump(2) + "\n");
+  write_text(target / kManifestFile, format_manifest(manifest));  // syncs the folder, too
+}
+
+/// Makes FOLDER/latest name `step_folder`; it names the one before or this one at any time.
+void point_latest_to(const fs::path& folder, const fs::path& step_folder) {
+  const fs::path link = temporary_beside(folder / kLatest);
+  if (::symlink(step_folder.filename().c_str(), link.c_str()) != 0) {
+    throw_errno("cannot write " + link.string(), errno);
+  }
+  rename_or_throw(link, folder / kLatest);
+  sync_directory(folder);
+}
+
+/// Removes what is older than the newest `keep` whole checkpoints.
+void prune(const fs::path& folder, size_t keep) {
+  auto folders = list_checkpoints(folder);
+  std::reverse(folders.begin(), folders.end());
+  size_t kept = 0;
+  for (const fs::path& step_folder : folders) {
+    if (kept == keep) {
+      remove_checkpoint(step_folder);
+    } else if (looks_whole(step_folder)) {
+      ++kept;
+    }
+  }
+}
+
+}  // namespace
+
+fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& content, size_t keep) {
+  if (keep < 1) throw Error(Errc::InvalidInput, "at least 1 checkpoint must be kept, not 0");
+  const fs::path target = folder / folder_name(content.info.step);
+  make_directories(folder);
+  remove_leftovers(folder);
+  if (!is_valid(target)) {
+    remove_checkpoint(target);
+    const fs::path temporary = temporary_beside(target);
+    try {
+      write_files(temporary, content);
+      rename_or_throw(temporary, target);
+    } catch (...) {
+      std::error_code ignored;
+      fs::remove_all(temporary, ignored);
+      throw;
+    }
+    sync_directory(folder);
+  }
+  point_latest_to(folder, target);
+  prune(folder, keep);
+  return target;
+}
+
+CheckpointInfo verify_checkpoint(const fs::path& step_folder) { return verify(step_folder).info; }
+
+CheckpointInfo read_checkpoint_info(const fs::path& step_folder) {
+  return read_manifest(step_folder).info;
+}
+
+Checkpoint load_checkpoint(const fs::path& step_folder) {
+  CheckpointInfo info = verify(step_folder).info;
+  Json state = Json::parse(read_file(step_folder / kStateFile), nullptr, false);
+  if (state.is_discarded()) {
+    throw Error(Errc::Corrupt, (step_folder / kStateFile).string() + " is not JSON");
+  }
+  return {std::move(info), Safetensors::open(step_folder / kModelFile),
+          Safetensors::open(step_folder / kOptimizerFile), std::move(state)};
+}
+
+std::vector<fs::path> list_checkpoints(const fs::path& folder) {
+  std::vector<std::pair<uint64_t, fs::path>> found;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(folder, error)) {
+    if (const auto step = step_of(entry.path())) found.emplace_back(*step, entry.path());
+  }
+  if (error && error != std::errc::no_such_file_or_directory) {
+    throw_errno("cannot read " + folder.string(), error.value());
+  }
+  std::sort(found.begin(), found.end());
+  std::vector<fs::path> folders;
+  for (auto& [step, path] : found) folders.push_back(std::move(path));
+  return folders;
+}
+
+LatestCheckpoint latest_valid(const fs::path& folder) {
+  auto folders = list_checkpoints(folder);
+  std::reverse(folders.begin(), folders.end());
+  LatestCheckpoint latest;
+  for (const fs::path& step_folder : folders) {
+    try {
+      verify_checkpoint(step_folder);
+      latest.path = step_folder;
+      break;
+    } catch (const Error& error) {
+      latest.rejected.push_back(error.what());
+    }
+  }
+  return latest;
+}
+
+void remove_checkpoint(const fs::path& step_folder) {
+  const fs::path temporary = temporary_beside(step_folder);
+  remove_tree(temporary);
+  if (::rename(step_folder.c_str(), temporary.c_str()) != 0) {
+    if (errno == ENOENT) return;
+    throw_errno("cannot remove " + step_folder.string(), errno);
+  }
+  remove_tree(temporary);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,80 @@
+#include "runtime/checkpoint/checkpoint_manifest.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/file.h"
+#include "base/sha256.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr int kVersion = 1;
+
+/// What the hash of the manifest covers: everything but itself, in the one spelling dump() has.
+std::string self_hash(Json manifest) {
+  manifest.erase("sha256");
+  return sha256_hex(manifest.dump());
+}
+
+Manifest from_json(const Json& json) {
+  Manifest manifest;
+  manifest.info.step = json.at("step");
+  manifest.info.epoch = json.at("epoch");
+  manifest.info.samples = json.at("samples");
+  manifest.info.model = json.at("model");
+  for (const auto& [name, value] : json.at("metrics").items()) {
+    manifest.info.metrics[name] =
+        value.is_null() ? std::numeric_limits<double>::quiet_NaN() : value.get<double>();
+  }
+  for (const auto& [name, file] : json.at("files").items()) {
+    manifest.files[name] = {.bytes = file.at("bytes"), .sha256 = file.at("sha256")};
+  }
+  return manifest;
+}
+
+}  // namespace
+
+std::string format_manifest(const Manifest& manifest) {
+  Json metrics = Json::object();
+  for (const auto& [name, value] : manifest.info.metrics) {
+    metrics[name] = std::isfinite(value) ? Json(value) : Json(nullptr);  // JSON has no NaN
+  }
+  Json files = Json::object();
+  for (const auto& [name, file] : manifest.files) {
+    files[name] = {{"bytes", file.bytes}, {"sha256", file.sha256}};
+  }
+  Json json = {{"format", "dlflow-checkpoint"},    {"version", kVersion},
+               {"step", manifest.info.step},       {"epoch", manifest.info.epoch},
+               {"samples", manifest.info.samples}, {"metrics", metrics},
+               {"model", manifest.info.model},     {"files", files}};
+  json["sha256"] = self_hash(json);
+  return json.dump(2) + "\n";
+}
+
+Manifest read_manifest(const std::filesystem::path& step_folder) {
+  const auto path = step_folder / kManifestFile;
+  const auto text = read_file_if_exists(path);
+  if (!text) {
+    throw Error(Errc::NotFound, step_folder.string() + " is not a checkpoint: it has no " +
+                                    kManifestFile + ", which is written last");
+  }
+  const auto corrupt = [&](const std::string& what) {
+    return Error(Errc::Corrupt, path.string() + " is damaged: " + what);
+  };
+  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  if (!json.is_object()) throw corrupt("it is not a JSON object");
+  try {
+    if (json.at("format") != "dlflow-checkpoint") throw corrupt("it is of another program");
+    if (json.at("version") != kVersion) {
+      throw corrupt("dlflow " DLFLOW_VERSION " reads format version " + std::to_string(kVersion) +
+                    ", this is " + json.at("version").dump());
+    }
+    if (json.at("sha256") != self_hash(json)) throw corrupt("its hash does not hold");
+    return from_json(json);
+  } catch (const Json::exception& error) {
+    throw corrupt(error.what());
+  }
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "runtime/checkpoint/checkpoint.h"
+
+/// manifest.json: the last file of a checkpoint, which says what the others must be.
+namespace dlflow::runtime {
+
+inline constexpr const char* kModelFile = "model.safetensors";
+inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
+inline constexpr const char* kStateFile = "state.json";
+inline constexpr const char* kManifestFile = "manifest.json";
+
+struct Manifest {
+  CheckpointInfo info;
+  std::map<std::string, WrittenFile> files;  ///< by name, all but the manifest itself
+};
+
+/// The text of manifest.json. It ends with its own hash, so that no byte of it can change unseen.
+std::string format_manifest(const Manifest& manifest);
+
+/// Reads STEP_FOLDER/manifest.json. Throws Error{NotFound} if there is none, Error{Corrupt} if it
+/// is not what format_manifest wrote.
+Manifest read_manifest(const std::filesystem::path& step_folder);
+
+}  // namespace dlflow::runtime

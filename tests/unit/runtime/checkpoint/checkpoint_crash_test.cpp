@@ -1,0 +1,70 @@
+#include <sys/syscall.h>
+
+#include <cstdint>
+
+#include "runtime/checkpoint/checkpoint.h"
+#include "tests/support/catch.h"
+#include "tests/support/kill_at_syscall.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/runtime/checkpoint/sample_checkpoint.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using test::SampleCheckpoint;
+namespace fs = std::filesystem;
+
+TEST_CASE("a writer killed at any system call leaves a usable checkpoint", "[checkpoint]") {
+  const test::TempDir folder;
+  const fs::path before = folder.path() / "before";
+  for (const uint64_t step : {1, 2}) save_checkpoint(before, SampleCheckpoint(step).content(), 2);
+
+  bool finished = false;
+  size_t num_calls = 0;
+  for (; !finished; ++num_calls) {
+    CAPTURE(num_calls);
+    const fs::path after = folder.path() / "after";
+    fs::remove_all(after);
+    fs::copy(before, after, fs::copy_options::recursive | fs::copy_options::copy_symlinks);
+    const auto calls = test::run_until_syscall(
+        num_calls, finished, [&] { save_checkpoint(after, SampleCheckpoint(3).content(), 2); });
+    if (!calls) {
+      WARN("skipped: processes cannot be traced here");
+      return;
+    }
+    const LatestCheckpoint latest = latest_valid(after);
+    REQUIRE(latest.path.has_value());
+    REQUIRE(latest.rejected.empty());
+    const uint64_t step = load_checkpoint(*latest.path).info.step;
+    REQUIRE((finished ? step == 3 : step == 2 || step == 3));
+    REQUIRE(fs::exists(after / "latest" / "manifest.json"));
+
+    save_checkpoint(after, SampleCheckpoint(4).content(), 1);
+    REQUIRE(std::distance(fs::directory_iterator(after), {}) == 2);  // step-000004 and latest
+  }
+  CHECK(num_calls > 30);
+}
+
+TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]") {
+  const test::TempDir folder;
+  save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 9);
+  bool finished = false;
+  const auto calls = test::run_until_syscall(SIZE_MAX, finished, [&] {
+    save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9);
+  });
+  if (!calls) {
+    WARN("skipped: processes cannot be traced here");
+    return;
+  }
+  std::string order;
+  for (const uint64_t call : *calls) {
+    if (call == SYS_fsync) order += "sync ";
+    if (call == SYS_rename) order += "rename ";
+  }
+  CHECK(order ==
+        "rename "            // a damaged step-000002 out of the way, if there were one
+        "sync sync "         // the tensors
+        "sync rename sync "  // state.json, then their folder
+        "sync rename sync "  // manifest.json, then their folder
+        "rename sync "       // step-000002.tmp.* -> step-000002
+        "rename sync ");     // latest
+}
