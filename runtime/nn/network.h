@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+
+#include "runtime/nn/model.h"
+#include "runtime/nn/weight_layout.h"
+
+/// A model that can be executed for one batch size, on oneDNN.
+namespace dlflow::runtime {
+
+/// Over the samples of one batch.
+struct BatchResult {
+  double loss_sum = 0;      ///< of softmax cross-entropy
+  int64_t num_correct = 0;  ///< where the highest score (the first of equals) is the label's
+};
+
+/// Executes a model for batches of exactly B = batch_size() samples. Holds no weights: they lie in
+/// a flat buffer of the caller, who exchanges and updates them. One thread calls it; oneDNN uses as
+/// many threads as OpenMP gives. The same calls with the same number of threads, build and
+/// instruction set give the same bits.
+class Network {
+ public:
+  enum class Mode {
+    Training,   ///< batch statistics; forward, then backward
+    Inference,  ///< running statistics; forward only, in a fraction of the memory
+  };
+
+  /// Chooses kernels and allocates all memory. Makes a layout of its own unless it is given that of
+  /// another network of the same model: then weights and gradients are converted where needed.
+  /// Throws Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it.
+  Network(const Model& model, int64_t batch_size, Mode mode,
+          std::shared_ptr<const WeightLayout> layout = nullptr);
+  Network(Network&&) noexcept;
+  ~Network();
+
+  const std::shared_ptr<const WeightLayout>& layout() const;
+  int64_t batch_size() const;
+
+  /// Of the memory for values between layers.
+  size_t memory_bytes() const;
+
+  /// Takes `weights` (layout()->size() floats, 64-byte aligned) as the weights, which must outlive
+  /// the calls below. To be called again whenever a number in it has changed.
+  void use_weights(std::span<const float> weights);
+
+  /// The loss of `images` (B,C,H,W or B,F; fp32, plain order) against `labels` (B), each below the
+  /// number of classes. Both must stay until backward() has returned.
+  BatchResult forward(std::span<const float> images, std::span<const uint8_t> labels);
+
+  /// (B, classes), of the last forward().
+  std::span<const float> scores() const;
+
+  /// Writes `scale` times the gradient of loss_sum of the last forward() to `gradients`, which
+  /// has the layout of the weights, and B * `scale` times each batch statistic where the running
+  /// statistics lie; with scale = 1 / (samples of all ranks), the sum over ranks is the mean.
+  /// `ready(i)` is called once nothing will write parameter i or any after it: i falls from the
+  /// last to 0, while the layers before are still to come.
+  void backward(std::span<float> gradients, float scale,
+                const std::function<void(size_t)>& ready = {});
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace dlflow::runtime

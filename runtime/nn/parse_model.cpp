@@ -1,0 +1,410 @@
+#include <yaml-cpp/yaml.h>
+
+#include <algorithm>
+#include <charconv>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "base/text.h"
+#include "runtime/nn/model.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kMaxBytes = 1 << 20;
+constexpr size_t kMaxLayers = 10'000;
+constexpr int64_t kMaxUnits = 1 << 20;
+constexpr int64_t kMaxValue = 1 << 28;             // numbers in one sample's value
+constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
+
+/// What a layer of some kind may be given.
+struct LayerSyntax {
+  LayerKind kind;
+  std::vector<std::string> required;
+  std::vector<std::string> optional;
+};
+
+const std::map<std::string, LayerSyntax>& layer_syntax() {
+  static const std::map<std::string, LayerSyntax> kSyntax = {
+      {"conv2d", {LayerKind::Conv2d, {"channels", "kernel"}, {"stride", "padding", "bias"}}},
+      {"linear", {LayerKind::Linear, {"features"}, {"bias"}}},
+      {"batch_norm", {LayerKind::BatchNorm, {}, {}}},
+      {"relu", {LayerKind::Relu, {}, {}}},
+      {"max_pool", {LayerKind::MaxPool, {"kernel"}, {"stride", "padding"}}},
+      {"avg_pool", {LayerKind::AvgPool, {"kernel"}, {"stride", "padding"}}},
+      {"global_avg_pool", {LayerKind::GlobalAvgPool, {}, {}}},
+      {"flatten", {LayerKind::Flatten, {}, {}}},
+      {"add", {LayerKind::Add, {"from"}, {}}},
+  };
+  return kSyntax;
+}
+
+/// `- conv2d: {...}`, `- relu` or `- BLOCK: {...}`: a word and its attributes.
+struct Entry {
+  std::string word;
+  YAML::Node at;          // where the word stands
+  YAML::Node attributes;  // a map, or null
+};
+
+/// The layers of one use of a block, or of the network itself.
+struct Scope {
+  std::string prefix;                        // "layer1.0."
+  std::map<std::string, YAML::Node> values;  // of the block's $parameters
+  std::map<std::string, int> names;          // to the layer's index
+  int input = kImages;                       // what `input` means here
+  int previous = kImages;
+  std::string use;  // " (block 'basic' used in line 40)"
+  std::set<std::string> used_values;
+};
+
+class Parser {
+ public:
+  explicit Parser(std::string file) : file_(std::move(file)) {}
+
+  Model parse(const std::string& text) {
+    if (text.size() > kMaxBytes) {
+      report(0, 0, "the file is larger than 1 MiB, which no model needs");
+    } else {
+      read_file(text);
+    }
+    if (!diagnostics_.empty()) throw ModelError(std::move(diagnostics_));
+    model_.text = text;
+    return std::move(model_);
+  }
+
+ private:
+  void read_file(const std::string& text) {
+    YAML::Node root;
+    try {
+      root = YAML::Load(text);
+    } catch (const YAML::ParserException& e) {
+      return report(e.mark.line + 1, e.mark.column + 1, "not YAML: " + e.msg);
+    }
+    if (!root.IsMap()) return report(1, 1, "a model is a map with 'name', 'input' and 'layers'");
+    check_keys(root, {"name", "input", "layers"}, {"blocks", "loss"}, "a model");
+    read_head(root);
+    if (root["blocks"]) read_blocks(root["blocks"]);
+    if (root["layers"] && model_.input.size() > 0) {
+      Scope scope;
+      read_layers(root["layers"], scope);
+      if (diagnostics_.empty()) check_ends(root["layers"]);
+    }
+  }
+
+  void read_head(const YAML::Node& root) {
+    if (const YAML::Node name = root["name"]) model_.name = text_of(name, "'name'");
+    if (const YAML::Node loss = root["loss"]; loss && text_of(loss, "'loss'") != kLoss) {
+      report(loss, "unknown loss; there is 'softmax_cross_entropy'");
+    }
+    const YAML::Node input = root["input"];
+    if (!input) return;
+    if (!input.IsSequence() || (input.size() != 1 && input.size() != 3)) {
+      return report(input, "'input' is [channels, height, width] or [features]");
+    }
+    Shape shape;
+    for (const YAML::Node& size : input) {
+      shape.push_back(integer(size, "'input'", 1, kMaxUnits, nullptr).value_or(0));
+    }
+    if (std::count(shape.begin(), shape.end(), 0) == 0) model_.input = shape;
+  }
+
+  void read_blocks(const YAML::Node& blocks) {
+    if (!blocks.IsMap()) return report(blocks, "'blocks' is a map: a name, then its layers");
+    for (const auto& block : blocks) {
+      const std::string name = text_of(block.first, "the name of a block");
+      if (layer_syntax().contains(name)) {
+        report(block.first, "'" + name + "' is a layer; choose another name for the block");
+      } else if (!block.second.IsSequence() || block.second.size() == 0) {
+        report(block.first, "block '" + name + "' needs a list of layers");
+      } else if (!blocks_.emplace(name, block.second).second) {
+        report(block.first, "block '" + name + "' is there twice");
+      }
+    }
+  }
+
+  void read_layers(const YAML::Node& list, Scope& scope) {
+    if (!list.IsSequence() || list.size() == 0) {
+      return report(list, "'layers' is a list with at least one layer");
+    }
+    for (const YAML::Node& node : list) {
+      const std::optional<Entry> entry = read_entry(node, scope);
+      if (!entry) continue;
+      if (model_.layers.size() >= kMaxLayers) {
+        report(entry->at, "more than 10,000 layers");
+        return;
+      }
+      if (const auto syntax = layer_syntax().find(entry->word); syntax != layer_syntax().end()) {
+        read_layer(*entry, syntax->second, scope);
+      } else {
+        read_block_use(*entry, scope);
+      }
+    }
+  }
+
+  std::optional<Entry> read_entry(const YAML::Node& node, const Scope& scope) {
+    Entry entry;
+    if (node.IsScalar()) {
+      entry = {node.Scalar(), node, YAML::Node()};
+    } else if (node.IsMap() && node.size() == 1) {
+      const auto item = *node.begin();
+      entry = {text_of(item.first, "a layer"), item.first, item.second};
+    } else {
+      report(node, "a layer is a word, or a word and its attributes: `conv2d: {channels: 8, ...}`");
+      return {};
+    }
+    if (!entry.attributes.IsNull() && !entry.attributes.IsMap()) {
+      report(entry.attributes, "the attributes of '" + entry.word + "' are a map: {key: value}");
+      return {};
+    }
+    std::vector<std::string> known;
+    for (const auto& [word, syntax] : layer_syntax()) known.push_back(word);
+    if (scope.prefix.empty()) {
+      for (const auto& [word, layers] : blocks_) known.push_back(word);
+    }
+    if (std::find(known.begin(), known.end(), entry.word) == known.end()) {
+      report(entry.at,
+             "unknown layer '" + entry.word + "'" + did_you_mean(entry.word, known) + scope.use);
+      return {};
+    }
+    return entry;
+  }
+
+  void read_layer(const Entry& entry, const LayerSyntax& syntax, Scope& scope) {
+    const size_t errors_before = diagnostics_.size();
+    std::vector<std::string> optional = syntax.optional;
+    optional.insert(optional.end(), {"name", "from"});
+    check_keys(entry.attributes, syntax.required, optional, "'" + entry.word + "'", entry.at);
+
+    Layer layer;
+    layer.kind = syntax.kind;
+    layer.line = entry.at.Mark().line + 1;
+    layer.column = entry.at.Mark().column + 1;
+    read_attributes(entry.attributes, layer, scope);
+    const YAML::Node name = attribute(entry.attributes, "name");
+    const std::string own_name = name ? text_of(name, "'name'", &scope) : default_name(entry.word);
+    layer.name = scope.prefix + own_name;
+    if (own_name == "input" || !layer_names_.insert(layer.name).second) {
+      report(name ? name : entry.at, "the name '" + layer.name + "' is taken" + scope.use);
+    }
+    resolve_inputs(entry, layer, scope);
+    if (diagnostics_.size() == errors_before) check_shape(entry, layer, scope);
+    scope.previous = int(model_.layers.size());
+    scope.names[own_name] = scope.previous;
+    model_.layers.push_back(std::move(layer));
+  }
+
+  void read_attributes(const YAML::Node& attributes, Layer& layer, Scope& scope) {
+    const auto number = [&](const char* key, int64_t at_least, int64_t otherwise) {
+      const YAML::Node node = attribute(attributes, key);
+      if (!node) return otherwise;
+      return integer(node, "'" + std::string(key) + "'", at_least, kMaxUnits, &scope)
+          .value_or(otherwise);
+    };
+    const bool pool = layer.kind == LayerKind::MaxPool || layer.kind == LayerKind::AvgPool;
+    layer.units = number("channels", 1, number("features", 1, 0));
+    layer.kernel = number("kernel", 1, 0);
+    layer.stride = number("stride", 1, pool ? layer.kernel : 1);
+    layer.padding = number("padding", 0, 0);
+    if (const YAML::Node bias = attribute(attributes, "bias")) layer.bias = boolean(bias, scope);
+    if (layer.kernel > 0 && layer.padding >= layer.kernel) {
+      report(attribute(attributes, "padding"), "'padding' must be smaller than 'kernel'");
+    } else if (pool && 2 * layer.padding > layer.kernel) {
+      report(attribute(attributes, "padding"), "'padding' must be at most half of 'kernel'");
+    }
+  }
+
+  /// `from:` or the layer before; add reads both.
+  void resolve_inputs(const Entry& entry, Layer& layer, Scope& scope) {
+    const YAML::Node from = attribute(entry.attributes, "from");
+    if (!from || layer.kind == LayerKind::Add) layer.inputs.push_back(scope.previous);
+    if (!from) return;
+    const std::string word = text_of(from, "'from'", &scope);
+    if (word == "input") {
+      layer.inputs.push_back(scope.input);
+    } else if (const auto found = scope.names.find(word); found != scope.names.end()) {
+      layer.inputs.push_back(found->second);
+    } else {
+      std::vector<std::string> known = {"input"};
+      for (const auto& [name, index] : scope.names) known.push_back(name);
+      report(from,
+             "no layer '" + word + "' before this one" + did_you_mean(word, known) + scope.use);
+    }
+  }
+
+  void check_shape(const Entry& entry, Layer& layer, const Scope& scope) {
+    std::vector<Shape> shapes;
+    std::vector<std::string> names;
+    int64_t inputs = 1;
+    for (const int index : layer.inputs) {
+      shapes.push_back(model_.shape_of(index));
+      if (shapes.back().empty()) return;  // reported where it went wrong
+      names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
+    }
+    const std::string problem = infer_shape(layer, shapes, names);
+    if (!problem.empty()) return report(entry.at, problem + scope.use);
+    int64_t size = 1;
+    for (const int64_t n : layer.shape) size *= n;
+    if (layer.kernel > 0) inputs = layer.kernel * layer.kernel;
+    inputs *= shapes[0][0];
+    if (size > kMaxValue || (layer.units > 0 && inputs > kMaxWeights / layer.units)) {
+      layer.shape.clear();
+      report(entry.at, "the layer is too large: its result is " + to_string(shapes[0]) + scope.use);
+    }
+  }
+
+  void read_block_use(const Entry& entry, Scope& outer) {
+    Scope scope;
+    const YAML::Node name = attribute(entry.attributes, "name");
+    if (!name)
+      return report(entry.at, "a block needs a 'name', which its layers' names begin with");
+    scope.prefix = text_of(name, "'name'") + ".";
+    scope.use = " (block '" + entry.word + "' used in line " +
+                std::to_string(entry.at.Mark().line + 1) + ")";
+    scope.input = scope.previous = outer.previous;
+    if (const YAML::Node from = attribute(entry.attributes, "from")) {
+      Layer source;
+      resolve_inputs(entry, source, outer);
+      if (source.inputs.empty()) return;
+      scope.input = scope.previous = source.inputs[0];
+    }
+    for (const auto& item : entry.attributes) {
+      const std::string key = item.first.Scalar();
+      if (key != "name" && key != "from") scope.values.emplace(key, item.second);
+    }
+    read_layers(blocks_.at(entry.word), scope);
+    for (const auto& [key, value] : scope.values) {
+      if (!scope.used_values.contains(key)) {
+        report(value, "block '" + entry.word + "' does not use '$" + key + "'");
+      }
+    }
+    outer.previous = scope.previous;
+    outer.names[scope.prefix.substr(0, scope.prefix.size() - 1)] = scope.previous;
+  }
+
+  void check_ends(const YAML::Node& layers) {
+    std::vector<bool> used(model_.layers.size());
+    for (const Layer& layer : model_.layers) {
+      for (const int index : layer.inputs) {
+        if (index != kImages) used[size_t(index)] = true;
+      }
+    }
+    used.back() = true;
+    for (size_t i = 0; i < used.size(); ++i) {
+      const Layer& layer = model_.layers[i];
+      if (!used[i]) report(layer.line, layer.column, "nothing reads '" + layer.name + "'");
+    }
+    const Layer& last = model_.layers.back();
+    if (last.shape.size() != 1 || last.shape[0] < 2) {
+      report(last.line, last.column,
+             "the last layer must give one score per class, (B,F) with F "
+             "of at least 2; '" +
+                 last.name + "' gives " + to_string(last.shape));
+    }
+    const bool learns = std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& l) {
+      return l.kind == LayerKind::Conv2d || l.kind == LayerKind::Linear ||
+             l.kind == LayerKind::BatchNorm;
+    });
+    if (!learns) report(layers, "no layer has weights: there is nothing to train");
+  }
+
+  std::string default_name(const std::string& word) {
+    return word + std::to_string(++num_unnamed_[word]);
+  }
+
+  static YAML::Node attribute(const YAML::Node& attributes, const std::string& key) {
+    return attributes.IsMap() ? attributes[key] : YAML::Node(YAML::NodeType::Undefined);
+  }
+
+  void check_keys(const YAML::Node& map, const std::vector<std::string>& required,
+                  const std::vector<std::string>& optional, const std::string& what,
+                  const YAML::Node& at = {}) {
+    std::set<std::string> seen;
+    std::vector<std::string> known = required;
+    known.insert(known.end(), optional.begin(), optional.end());
+    if (map.IsMap()) {
+      for (const auto& item : map) {
+        const std::string key = text_of(item.first, "a key");
+        if (std::find(known.begin(), known.end(), key) == known.end()) {
+          report(item.first, "unknown key '" + key + "' in " + what + did_you_mean(key, known));
+        } else if (!seen.insert(key).second) {
+          report(item.first, "'" + key + "' is there twice");
+        }
+      }
+    }
+    for (const std::string& key : required) {
+      if (!seen.contains(key)) {
+        report(at.IsNull() ? map : at, what + " needs '" + key + "'");
+      }
+    }
+  }
+
+  /// What `node` says, with `$name` replaced by what the block's use gives.
+  YAML::Node resolve(const YAML::Node& node, Scope* scope) {
+    if (scope == nullptr || !node.IsScalar() || !node.Scalar().starts_with("$")) return node;
+    const std::string key = node.Scalar().substr(1);
+    const auto found = scope->values.find(key);
+    if (found == scope->values.end()) {
+      report(node, "'$" + key + "' is not given" + scope->use);
+      return YAML::Node(YAML::NodeType::Undefined);
+    }
+    scope->used_values.insert(key);
+    return found->second;
+  }
+
+  std::optional<int64_t> integer(const YAML::Node& given, const std::string& what, int64_t at_least,
+                                 int64_t at_most, Scope* scope) {
+    const YAML::Node node = resolve(given, scope);
+    if (!node.IsDefined()) return {};
+    int64_t value = 0;
+    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    if (error != std::errc() || end != text.data() + text.size() || value < at_least ||
+        value > at_most) {
+      report(node, what + " is a whole number from " + std::to_string(at_least) + " to " +
+                       std::to_string(at_most));
+      return {};
+    }
+    return value;
+  }
+
+  bool boolean(const YAML::Node& given, Scope& scope) {
+    const YAML::Node node = resolve(given, &scope);
+    if (!node.IsDefined()) return true;
+    if (node.IsScalar() && (node.Scalar() == "true" || node.Scalar() == "false")) {
+      return node.Scalar() == "true";
+    }
+    report(node, "'bias' is true or false");
+    return true;
+  }
+
+  std::string text_of(const YAML::Node& given, const std::string& what, Scope* scope = nullptr) {
+    const YAML::Node node = resolve(given, scope);
+    if (node.IsDefined() && node.IsScalar() && !node.Scalar().empty()) return node.Scalar();
+    if (node.IsDefined()) report(node, what + " is a word");
+    return {};
+  }
+
+  void report(const YAML::Node& node, const std::string& message) {
+    report(node.Mark().line + 1, node.Mark().column + 1, message);
+  }
+  void report(int line, int column, const std::string& message) {
+    diagnostics_.push_back({file_, line, column, message});
+  }
+
+  static constexpr const char* kLoss = "softmax_cross_entropy";
+  std::string file_;
+  Model model_;
+  std::map<std::string, YAML::Node> blocks_;
+  std::set<std::string> layer_names_;
+  std::map<std::string, int> num_unnamed_;
+  std::vector<ModelDiagnostic> diagnostics_;
+};
+
+}  // namespace
+
+Model parse_model(const std::string& text, const std::string& file) {
+  return Parser(file).parse(text);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,67 @@
+#pragma once
+
+#include <dnnl.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/nn/model.h"
+
+/// Where each tensor of a network lies in the flat buffers that are exchanged and updated.
+namespace dlflow::runtime {
+
+/// One tensor of the network's state.
+struct Parameter {
+  std::string name;            ///< as PyTorch would say: "conv1.weight", "bn1.running_mean"
+  std::vector<int64_t> shape;  ///< plain: (out, in, height, width), (out, in) or (n)
+  int64_t fan_in = 0;          ///< what its initial bound depends on; 0: starts at `initial`
+  float initial = 0;
+  bool trainable = true;  ///< false: a running statistic of batch normalisation
+  size_t offset = 0;  ///< of its slot, in floats; a multiple of 16, so that it fills cache lines
+  size_t size = 0;    ///< of its slot, in floats; with the padding, which is always zero
+};
+
+/// The order and formats of all parameters in a buffer of size() floats: the weights, their
+/// gradients and the optimizer's state have the same layout, so that exchange and update are loops
+/// over floats. Trainable parameters come first, in the order of the layers; then the statistics.
+/// The format of each is the one in which oneDNN writes its gradient for the batch size of the
+/// network that made the layout. Another network of the same model can use the layout, too.
+class WeightLayout {
+ public:
+  const std::vector<Parameter>& parameters() const { return parameters_; }
+
+  /// Of a flat buffer, in floats.
+  size_t size() const { return size_; }
+
+  /// The first floats of a flat buffer are the trainable ones.
+  size_t trainable_size() const { return trainable_size_; }
+
+  /// Parameter `index` of the flat buffer `buffer` in the plain order of its shape.
+  std::vector<float> to_plain(std::span<const float> buffer, size_t index) const;
+
+  /// The inverse: writes slot `index` of `buffer`, padding included.
+  /// Throws Error{InvalidInput} if `values` has not as many numbers as the parameter.
+  void from_plain(std::span<const float> values, std::span<float> buffer, size_t index) const;
+
+ private:
+  friend class WeightLayoutBuilder;
+  friend class ParameterMemory;
+  std::vector<Parameter> parameters_;
+  std::vector<dnnl::memory::desc> formats_;
+  size_t size_ = 0;
+  size_t trainable_size_ = 0;
+  dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
+};
+
+/// What the buffers of `model` start from on every rank, as PyTorch initialises them: weights and
+/// biases uniform in +-1/sqrt(fan_in), batch normalisation at 1 and 0. Each number is a function of
+/// (`seed`, the parameter's name, its index in plain order) and nothing else.
+/// \param weights  (layout.size()) floats, overwritten.
+void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weights);
+
+/// Moves the running statistics 10% (PyTorch's momentum) towards those of the batch.
+/// \param gradients  as Network::backward left them, summed over the ranks.
+void update_statistics(const WeightLayout& layout, std::span<const float> gradients,
+                       std::span<float> weights);
+
+}  // namespace dlflow::runtime

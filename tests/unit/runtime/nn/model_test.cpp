@@ -1,0 +1,118 @@
+#include "runtime/nn/model.h"
+
+#include "base/file.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+Model read(const std::string& name) {
+  const std::string path = std::string(DLFLOW_MODELS) + "/" + name + ".yaml";
+  return parse_model(read_file(path), path);
+}
+
+/// "LINE:COLUMN: message" of each mistake.
+std::vector<std::string> mistakes(const std::string& text) {
+  std::vector<std::string> found;
+  try {
+    parse_model(text, "m.yaml");
+  } catch (const ModelError& e) {
+    for (const ModelDiagnostic& d : e.diagnostics()) {
+      found.push_back(std::to_string(d.line) + ":" + std::to_string(d.column) + ": " + d.message);
+    }
+  }
+  return found;
+}
+
+/// The mistakes of a model with these layers, one per line from line 4.
+std::vector<std::string> layer_mistakes(const std::string& layers) {
+  return mistakes("name: m\ninput: [1, 28, 28]\nlayers:\n" + layers);
+}
+
+using Lines = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("lenet's shapes are inferred", "[model]") {
+  const Model lenet = read("lenet");
+  CHECK(lenet.name == "lenet");
+  CHECK(lenet.num_classes() == 10);
+  std::vector<std::string> shapes;
+  for (const Layer& layer : lenet.layers) shapes.push_back(to_string(layer.shape));
+  CHECK(shapes == Lines{"(B,32,26,26)", "(B,32,26,26)", "(B,64,24,24)", "(B,64,24,24)",
+                        "(B,64,12,12)", "(B,9216)", "(B,128)", "(B,128)", "(B,10)"});
+}
+
+TEST_CASE("a block is used under its own name with its own parameters", "[model]") {
+  const Model resnet = read("resnet20");
+  CHECK(resnet.layers.size() == 3 + 7 * 7 + 2 * 9 + 2);
+  const auto find = [&](const std::string& layer) {
+    const auto at = std::ranges::find(resnet.layers, layer, &Layer::name);
+    REQUIRE(at != resnet.layers.end());
+    return *at;
+  };
+  CHECK(find("layer2.0.skip.0").stride == 2);
+  CHECK(find("layer2.0.skip.0").shape == Shape{32, 14, 14});
+  CHECK(find("layer3.2.bn2").shape == Shape{64, 7, 7});
+  CHECK(find("fc").shape == Shape{10});
+}
+
+TEST_CASE("a shape that does not fit is reported where the layer stands", "[model]") {
+  CHECK(layer_mistakes("- flatten\n- linear: {name: fc1, features: 128}\n"
+                       "- conv2d: {channels: 8, kernel: 3}\n- linear: {features: 10}\n") ==
+        Lines{"6:3: conv2d wants (B,C,H,W), gets (B,128) from 'fc1'"});
+  CHECK(layer_mistakes("- linear: {features: 10}\n") ==
+        Lines{"4:3: linear wants (B,F), gets (B,1,28,28) from 'input'; put 'flatten' or "
+              "'global_avg_pool' before it"});
+  CHECK(layer_mistakes("- max_pool: {kernel: 29}\n- flatten\n- linear: {features: 2}\n") ==
+        Lines{"4:3: max_pool with kernel 29 and padding 0 does not fit into (B,1,28,28)"});
+  CHECK(layer_mistakes("- conv2d: {name: a, channels: 2, kernel: 3}\n- add: {from: input}\n"
+                       "- flatten\n- linear: {features: 2}\n") ==
+        Lines{"5:3: add wants two equal shapes, gets (B,2,26,26) from 'a' and (B,1,28,28) from "
+              "'input'"});
+}
+
+TEST_CASE("all mistakes of a file are reported at once", "[model]") {
+  CHECK(layer_mistakes("- conv3d: {channels: 8}\n- conv2d: {chanels: 8, kernel: 0}\n- flatten\n"
+                       "- linear: {features: ten, from: nowhere}\n") ==
+        Lines{"4:3: unknown layer 'conv3d'; did you mean 'conv2d'?",
+              "5:12: unknown key 'chanels' in 'conv2d'; did you mean 'channels'?",
+              "5:3: 'conv2d' needs 'channels'",
+              "5:32: 'kernel' is a whole number from 1 to 1048576",
+              "7:22: 'features' is a whole number from 1 to 1048576",
+              "7:33: no layer 'nowhere' before this one"});
+}
+
+TEST_CASE("the ends of a network are checked", "[model]") {
+  CHECK(layer_mistakes("- relu\n") ==
+        Lines{"4:3: the last layer must give one score per class, (B,F) with F of at least 2; "
+              "'relu1' gives (B,1,28,28)",
+              "4:1: no layer has weights: there is nothing to train"});
+  CHECK(layer_mistakes("- flatten: {name: f}\n- linear: {name: unused, features: 2}\n"
+                       "- linear: {features: 2, from: f}\n") ==
+        Lines{"5:3: nothing reads 'unused'"});
+}
+
+TEST_CASE("what is wrong in a block names the line of its use", "[model]") {
+  const std::string head =
+      "name: m\ninput: [4]\nblocks:\n  b:\n    - linear: {features: $n, bias: $bias}\nlayers:\n";
+  CHECK(mistakes(head + "  - b: {name: one, n: 2, bias: false}\n") == Lines{});
+  CHECK(mistakes(head + "  - b: {name: one, n: 2}\n") ==
+        Lines{"5:36: '$bias' is not given (block 'b' used in line 7)"});
+  CHECK(mistakes(head + "  - b: {name: one, n: 2, bias: true, k: 3}\n") ==
+        Lines{"7:41: block 'b' does not use '$k'"});
+  CHECK(mistakes(head + "  - b: {n: 2, bias: true}\n") ==
+        Lines{"7:5: a block needs a 'name', which its layers' names begin with"});
+}
+
+TEST_CASE("what is not a model at all is refused", "[model]") {
+  CHECK(mistakes("") == Lines{"1:1: a model is a map with 'name', 'input' and 'layers'"});
+  CHECK(mistakes("name: [").size() == 1);
+  CHECK(mistakes(std::string(2 << 20, 'x')) ==
+        Lines{"0:0: the file is larger than 1 MiB, which no model needs"});
+  CHECK(mistakes("name: m\ninput: [1, 28]\nlayers: []\n") ==
+        Lines{"2:8: 'input' is [channels, height, width] or [features]"});
+  CHECK(mistakes("name: m\ninput: [1048576]\nlayers: [linear: {features: 1048576}]\n").size() == 1);
+}
