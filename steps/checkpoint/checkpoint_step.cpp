@@ -1,0 +1,194 @@
+#include "steps/checkpoint/checkpoint_step.h"
+
+#include <cmath>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "steps/checkpoint/selection.h"
+#include "steps/environment/step_environment.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+using runtime::CheckpointInfo;
+
+/// The step's `with:`.
+struct Request {
+  std::vector<fs::path> from;
+  std::string select = "latest";
+  bool verify = true;  ///< every checkpoint before the choice, not only the chosen one
+  size_t prune = 0;    ///< how many stay in each folder; 0 is all
+  bool export_model = false;
+};
+
+struct Candidates {
+  std::vector<fs::path> folders;
+  std::vector<CheckpointInfo> infos;  ///< in the same order
+};
+
+std::vector<fs::path> paths_from(const Json& from) {
+  std::vector<fs::path> paths;
+  for (const Json& path : from.is_array() ? from : Json::array({from})) {
+    if (!path.is_string()) {
+      throw Error(Errc::InvalidInput, "from: is a folder of checkpoints, or a list of folders");
+    }
+    paths.emplace_back(path.get<std::string>());
+  }
+  if (paths.empty()) throw Error(Errc::InvalidInput, "from: names no folder of checkpoints");
+  return paths;
+}
+
+Request parse_request(const Json& with) {
+  Request request;
+  request.from = paths_from(with.value("from", Json()));
+  request.select = with.value("select", request.select);
+  request.verify = with.value("verify", request.verify);
+  request.export_model = with.contains("export");
+  if (request.export_model && with.at("export") != "safetensors") {
+    throw Error(Errc::InvalidInput,
+                "export: " + with.at("export").dump() + " is not a format; write safetensors");
+  }
+  const Json prune = with.value("prune", Json());
+  if (!prune.is_null()) {
+    if (!prune.is_number_unsigned() || prune == 0) {
+      throw Error(Errc::InvalidInput,
+                  "prune: is how many checkpoints stay, at least 1, not " + prune.dump());
+    }
+    request.prune = prune;
+  }
+  return request;
+}
+
+bool is_checkpoint(const fs::path& folder) { return fs::exists(folder / "manifest.json"); }
+
+/// The checkpoints below `from`, or `from` itself if it is one.
+std::vector<fs::path> checkpoints_in(const fs::path& from) {
+  if (is_checkpoint(from)) return {from};
+  if (!fs::is_directory(from)) {
+    throw Error(Errc::NotFound, "from: there is no folder " + from.string());
+  }
+  return runtime::list_checkpoints(from);
+}
+
+/// Everything that can be chosen; says on standard output what cannot, and why.
+Candidates find_candidates(const Request& request) {
+  Candidates candidates;
+  size_t num_rejected = 0;
+  for (const fs::path& from : request.from) {
+    for (const fs::path& folder : checkpoints_in(from)) {
+      try {
+        candidates.infos.push_back(request.verify ? runtime::verify_checkpoint(folder)
+                                                  : runtime::read_checkpoint_info(folder));
+        candidates.folders.push_back(folder);
+      } catch (const Error& error) {
+        ++num_rejected;
+        std::printf("passed over: %s\n", error.what());
+      }
+    }
+  }
+  if (candidates.folders.empty()) {
+    throw Error(
+        Errc::NotFound,
+        "there is no valid checkpoint in " + request.from.front().string() +
+            (request.from.size() > 1 ? " or the other folders of from:" : "") +
+            (num_rejected > 0 ? "; " + std::to_string(num_rejected) + " damaged, named above"
+                              : ""));
+  }
+  return candidates;
+}
+
+/// Makes `to` the same file as `from`: checkpoints are never written to again, so one copy serves.
+void link_or_copy(const fs::path& from, const fs::path& to) {
+  std::error_code error;
+  fs::remove(to, error);
+  fs::create_hard_link(from, to, error);
+  if (!error) return;
+  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
+  if (error) throw_errno("cannot copy " + from.string() + " to " + to.string(), error.value());
+}
+
+void publish(const fs::path& chosen, const StepEnvironment& environment, bool export_model) {
+  const fs::path folder = environment.outputs / "checkpoint";
+  make_directories(folder);
+  for (const auto& entry : fs::directory_iterator(chosen)) {
+    link_or_copy(entry.path(), folder / entry.path().filename());
+  }
+  Json outputs = {{"checkpoint", "checkpoint"}};
+  if (export_model) {
+    const fs::path model = environment.outputs / "model.safetensors";
+    link_or_copy(chosen / "model.safetensors", model);
+    outputs["export"] = {{"value", "model.safetensors"}, {"sha256", sha256_file(model)}};
+  }
+  write_outputs(environment, outputs);
+}
+
+/// Removes all but the newest `keep` of each folder, and never `chosen`.
+void prune(const Candidates& candidates, const fs::path& chosen, size_t keep) {
+  std::map<fs::path, size_t> num_kept;
+  size_t num_removed = 0;
+  for (size_t i = candidates.folders.size(); i-- > 0;) {  // the newest of a folder come last
+    const fs::path& folder = candidates.folders[i];
+    if (num_kept[folder.parent_path()]++ < keep || folder == chosen) continue;
+    runtime::remove_checkpoint(folder);
+    ++num_removed;
+  }
+  if (num_removed > 0) std::printf("removed %zu older checkpoints\n", num_removed);
+}
+
+std::string reason(const Selection& selection, const CheckpointInfo& chosen) {
+  if (selection.by == Selection::By::Latest) return "it is the latest";
+  char value[32];
+  std::snprintf(value, sizeof value, "%.6g", chosen.metrics.at(selection.metric));
+  return selection.metric + " " + value + " is the " +
+         (selection.by == Selection::By::Max ? "largest" : "smallest");
+}
+
+/// Every finite metric, and which step it is of.
+Json summary_of(const CheckpointInfo& info) {
+  Json summary = {{"step", info.step}, {"epoch", info.epoch}};
+  for (const auto& [name, value] : info.metrics) {
+    if (std::isfinite(value)) summary[name] = value;
+  }
+  return summary;
+}
+
+int choose_and_publish() {
+  const StepEnvironment environment = read_step_environment();
+  const Request request = parse_request(environment.with);
+  const Selection selection = parse_selection(request.select);
+  const Candidates candidates = find_candidates(request);
+  const size_t index = select_checkpoint(candidates.infos, selection);
+  const fs::path& chosen = candidates.folders[index];
+  const CheckpointInfo info =
+      request.verify ? candidates.infos[index] : runtime::verify_checkpoint(chosen);
+
+  publish(chosen, environment, request.export_model);
+  write_summary(environment, summary_of(info));
+  std::printf("chose %s among %zu: %s\n", chosen.c_str(), candidates.folders.size(),
+              reason(selection, info).c_str());
+  if (request.prune > 0) prune(candidates, chosen, request.prune);
+  return 0;
+}
+
+}  // namespace
+
+int checkpoint_main() {
+  return run_step([] {
+    try {
+      return choose_and_publish();
+    } catch (const Json::type_error& error) {
+      throw Error(Errc::InvalidInput,
+                  std::string("with: has a value of the wrong type: ") + error.what());
+    }
+  });
+}
+
+}  // namespace dlflow::steps

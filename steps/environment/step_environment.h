@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <string>
+
+#include "base/json.h"
+
+/// What a step program is given and where it leaves its results: the DLFLOW_* variables of
+/// docs/architecture.md.
+namespace dlflow::steps {
+
+struct StepEnvironment {
+  Json with;                      ///< the object in $DLFLOW_WITH
+  std::filesystem::path outputs;  ///< $DLFLOW_OUTPUTS, a folder that exists
+  std::filesystem::path metrics;  ///< $DLFLOW_METRICS
+  std::filesystem::path summary;  ///< $DLFLOW_SUMMARY
+};
+
+/// Reads the environment. Throws Error{InvalidInput} naming the variable or file that is wrong.
+StepEnvironment read_step_environment();
+
+/// The value of the variable `name`; empty if it is not set.
+std::string environment_variable(const char* name);
+
+/// Writes outputs.json: output name -> value or {"value":…, "sha256":…}.
+void write_outputs(const StepEnvironment& environment, const Json& outputs);
+
+/// Writes the summary, one flat object of numbers.
+void write_summary(const StepEnvironment& environment, const Json& metrics);
+
+/// Calls `step` and turns what it throws into "error: …" on standard error and exit status 1.
+int run_step(const std::function<int()>& step);
+
+}  // namespace dlflow::steps
