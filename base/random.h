@@ -1,0 +1,40 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+/// Random numbers that are a function of what they are for, not of who draws them or when: any
+/// number of ranks and threads agrees on them, and a resumed run draws what the first would have.
+namespace dlflow {
+
+/// Philox4x32-10: 128 random bits for each (counter, key).
+/// Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
+std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
+
+/// What a stream of numbers is for. The values are part of what a seed means: never renumbered.
+enum class RandomUse : uint32_t { Initialization = 1, Permutation = 2, Augmentation = 3 };
+
+/// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,
+/// sample); every stream is independent of the others and has 2^34 numbers.
+class RandomStream {
+ public:
+  RandomStream(uint64_t seed, RandomUse use, uint32_t a, uint32_t b = 0)
+      : key_{uint32_t(seed), uint32_t(seed >> 32)}, counter_{0, uint32_t(use), a, b} {}
+
+  uint32_t next();
+
+  /// Uniform in [0, bound), without bias; `bound` > 0.
+  /// Source: Lemire, "Fast random integer generation in an interval", ACM TOMACS 29 (2019).
+  uint32_t below(uint32_t bound);
+
+  /// Uniform in [0, 1), a multiple of 2^-24.
+  float uniform() { return float(next() >> 8) * 0x1p-24f; }
+
+ private:
+  std::array<uint32_t, 2> key_;
+  std::array<uint32_t, 4> counter_;
+  std::array<uint32_t, 4> block_{};
+  unsigned used_ = 4;  // of block_
+};
+
+}  // namespace dlflow

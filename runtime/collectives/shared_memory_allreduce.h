@@ -1,0 +1,47 @@
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <vector>
+
+#include "runtime/collectives/allreduce.h"
+
+namespace dlflow::runtime {
+
+/// All-reduce among the ranks of one node: each rank sums its share of a range straight from its
+/// peers' buffers and writes the result to all of them. Nothing is copied.
+///
+/// Sums in rank order: all ranks get the same bits, and so do runs with the same P.
+/// Cost for P ranks and S bytes: a rank reads and writes S bytes of cache lines, S/P in each
+/// buffer; no messages, two flags per range.
+class SharedMemoryAllreduce : public Allreduce {
+ public:
+  /// Collective over the node, which must hold all ranks of `comm`.
+  SharedMemoryAllreduce(Communicator& comm, size_t num_elements, Reduction reduction);
+
+  std::span<float> values() override;
+
+  /// Never waits: reduces its share of those earlier ranges that all peers have started.
+  void start(size_t first, size_t count) override;
+  void finish() override;
+
+ private:
+  struct Range {
+    size_t first, count;
+  };
+  struct Flags;
+
+  bool all_started(uint32_t ranges) const;
+  void reduce_next();
+  void wait_for_all(uint32_t ranges, bool reduced) const;
+
+  Communicator& comm_;
+  size_t num_elements_;
+  float scale_;                 // of the sum
+  std::vector<float*> values_;  // of each rank
+  std::vector<Flags*> flags_;   // of each rank
+  std::deque<Range> started_;   // and not yet reduced, oldest first
+  uint32_t num_started_ = 0, num_reduced_ = 0;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,77 @@
+#pragma once
+
+#include <mpi.h>
+
+#include <chrono>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+
+namespace dlflow::runtime {
+
+/// MPI from construction to destruction: main's first local, outside its try block. Other threads
+/// may exist but must not call MPI.
+class MpiEnvironment {
+ public:
+  MpiEnvironment(int& argc, char**& argv);
+  MpiEnvironment(const MpiEnvironment&) = delete;
+  MpiEnvironment& operator=(const MpiEnvironment&) = delete;
+
+  /// Waits for all ranks to come here.
+  ~MpiEnvironment();
+
+  /// This process's rank, for messages; P ranks were started.
+  int rank() const;
+
+  /// Ends every rank's process. For a rank that cannot go on: if it just left, the others would
+  /// wait for it.
+  [[noreturn]] void abort(int exit_status) const;
+};
+
+/// A communicator of all ranks that mpirun or srun started. Waiting polls and, after a short spin,
+/// yields the core, since there may be more ranks than cores.
+class MpiCommunicator : public Communicator {
+ public:
+  /// Collective over all ranks. Throws Error if MPI reports one.
+  explicit MpiCommunicator(std::chrono::milliseconds timeout);
+  MpiCommunicator(const MpiCommunicator&) = delete;
+  MpiCommunicator& operator=(const MpiCommunicator&) = delete;
+
+  /// Collective, except while an exception unwinds: then nothing is freed, because the other ranks
+  /// may never come here, and MpiEnvironment::abort is what follows.
+  ~MpiCommunicator() override;
+
+  int rank() const override { return rank_; }
+  int size() const override { return size_; }
+  std::chrono::milliseconds timeout() const override { return timeout_; }
+
+  void send_receive(std::span<const std::byte> send, int to, std::span<std::byte> receive,
+                    int from) override;
+  void send(std::span<const std::byte> bytes, int to) override;
+  void receive(std::span<std::byte> bytes, int from) override;
+
+  int node_size() const override { return node_size_; }
+  int node_rank() const override { return node_rank_; }
+  std::span<std::byte* const> allocate_shared(size_t bytes) override;
+
+ private:
+  struct Transfer;
+  void post_send(std::span<const std::byte> bytes, int to, std::vector<Transfer>& transfers);
+  void post_receive(std::span<std::byte> bytes, int from, std::vector<Transfer>& transfers);
+  void wait(std::vector<Transfer>& transfers);
+  void wait_for_node();
+
+  struct Window {
+    MPI_Win handle;
+    std::vector<std::byte*> parts;
+  };
+
+  std::chrono::milliseconds timeout_;
+  MPI_Comm world_ = MPI_COMM_NULL;  // a copy, so that no other library's messages meet ours
+  MPI_Comm node_ = MPI_COMM_NULL;
+  int rank_ = 0, size_ = 0, node_rank_ = 0, node_size_ = 0;
+  int exceptions_at_start_;
+  std::vector<Window> windows_;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+
+#include "runtime/data/augment.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/normalization.h"
+
+namespace dlflow::runtime {
+
+struct LoaderOptions {
+  size_t global_batch = 64;  ///< samples per step, over all ranks
+  int rank = 0, num_ranks = 1;
+  uint64_t seed = 0;
+  bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
+  Augmentation augmentation;
+  Normalization normalization;  ///< one scale and shift per channel
+  size_t prefetch = 0;  ///< batches that a thread prepares ahead; 0: next() prepares its own
+};
+
+/// This rank's share of a global batch. The spans are valid until the next call of the loader.
+struct Batch {
+  std::span<const float> images;     ///< (count, C, H, W), normalised; 64-byte aligned
+  std::span<const uint32_t> labels;  ///< (count)
+  size_t global_samples = 0;         ///< over all ranks: what the loss is divided by
+  uint64_t epoch = 0;
+  uint64_t step = 0;  ///< within the epoch
+
+  size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than ranks
+};
+
+/// Delivers this rank's batches one after the other, epoch after epoch. What it delivers depends on
+/// dataset, options and position alone, never on `prefetch` or timing.
+class Loader {
+ public:
+  /// `dataset` must outlive the loader.
+  Loader(const Dataset& dataset, LoaderOptions options);
+  ~Loader();
+
+  size_t steps_per_epoch() const;
+
+  /// The next call of next() delivers this step; `step` may be steps_per_epoch(), which is the next
+  /// epoch's first.
+  void seek(uint64_t epoch, uint64_t step);
+
+  Batch next();
+
+ private:
+  class Worker;
+  std::unique_ptr<Worker> worker_;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace dlflow::runtime {
+
+/// Where each parameter lies in one flat fp32 buffer: in order, each slot starting at a multiple of
+/// 16 floats (a cache line). Weights, gradients and momenta share one layout, so that an update is
+/// one loop; what pads a slot is zero in all of them and stays so.
+class FlatLayout {
+ public:
+  /// `sizes`: the number of elements of each parameter, in layer order; 0 is allowed.
+  explicit FlatLayout(std::span<const size_t> sizes);
+
+  size_t num_parameters() const { return sizes_.size(); }
+
+  /// Of the whole buffer, padding included.
+  size_t num_elements() const { return offsets_.back(); }
+
+  size_t offset(size_t parameter) const { return offsets_[parameter]; }
+  size_t size(size_t parameter) const { return sizes_[parameter]; }
+
+  /// The slot of `parameter` in `buffer` (num_elements()), without its padding.
+  template <typename T>
+  std::span<T> slot(std::span<T> buffer, size_t parameter) const {
+    return buffer.subspan(offset(parameter), size(parameter));
+  }
+
+  bool operator==(const FlatLayout&) const = default;
+
+ private:
+  std::vector<size_t> sizes_;
+  std::vector<size_t> offsets_;  // one more than parameters: the end of the last
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <exception>
+#include <functional>
+#include <thread>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/comm/thread_communicator.h"
+
+namespace dlflow::test {
+
+/// Runs `work(communicator)` on every rank of `group`, each in a thread of its own, and returns
+/// what each rank returned. Rethrows what the lowest failed rank threw once all have ended.
+/// Catch2 assertions belong on the test's own thread: return values and check them there.
+template <typename Work>
+auto on_ranks(runtime::ThreadGroup& group, int num_ranks, Work work) {
+  using Result = std::invoke_result_t<Work, runtime::Communicator&>;
+  std::vector<Result> results(num_ranks);
+  std::vector<std::exception_ptr> errors(num_ranks);
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        try {
+          results[rank] = work(group.communicator(rank));
+        } catch (...) {
+          errors[rank] = std::current_exception();
+        }
+      });
+    }
+  }
+  for (const auto& error : errors) {
+    if (error) std::rethrow_exception(error);
+  }
+  return results;
+}
+
+template <typename Work>
+auto on_ranks(int num_ranks, Work work) {
+  runtime::ThreadGroup group(num_ranks);
+  return on_ranks(group, num_ranks, work);
+}
+
+}  // namespace dlflow::test
