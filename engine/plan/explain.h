@@ -14,7 +14,7 @@ struct EarlierBase {
   std::string text;
 };
 
-/// What earlier runs did. Implementations: Store, NothingEarlier.
+/// What earlier runs did. Implementation: Store.
 class History {
  public:
   virtual ~History() = default;
@@ -41,8 +41,8 @@ struct Explanation {
   std::string reason;                   ///< all of it in words: "parameter epochs: 3 → 30"
 };
 
-/// One explanation per job, in plan order. A job that would wait for its parents' outputs is said
-/// to Run if its own part has changed already.
+/// One explanation per job, in plan order; `plan` may be a run's, as load_run gives it. A job that
+/// would wait for its parents' outputs is said to Run if its own part has changed already.
 std::vector<Explanation> explain(const Plan& plan, History& history);
 
 /// What differs between two bases, `before` being the older. Values that come from a parameter or a

@@ -34,19 +34,26 @@ using ContentHashes = std::map<std::string, std::string>;
 
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,
 /// command, `with`, environment, condition, the values that reach its environment, image, files,
-/// what `require`, `checkpoint` and `outputs` ask for. Not in it: the step's name, resources,
-/// retries, profile, run directory. Absent parts are left out.
+/// what `require`, `checkpoint` and `outputs` ask for, the metrics of parents that it refers to.
+/// Not in it: the step's name, resources, retries, profile, run directory. Absent parts are left
+/// out. The text of it (dump()) is what fingerprint() takes.
 /// \param element  values of the matrix axes, {} without a matrix.
-/// \param params   all of the workflow's; only those that `step` mentions get in.
-/// \param visible_params  those that reach its environment, see visible_params().
+/// \param visible  the parameters that reach its environment, see visible_params().
 /// \param files    what it reads: declared inputs, models, local sources.
 Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
-                      const Json& visible_params, const ContentHashes& files);
+                      const Json& visible, const ContentHashes& files);
+
+/// What a parent left.
+struct ParentResult {
+  std::string step;
+  Json outputs = Json::object();  ///< JobEvent::outputs
+  Json metrics = Json::object();  ///< JobEvent::metrics
+};
 
 /// The fingerprint of a job. `base` is the text of fingerprint_base (JobSpec::fingerprint_base);
-/// `parent_outputs` holds JobEvent::outputs of each parent, in the order of JobSpec::parents. Only
-/// the hashes of outputs count, not where they lie.
-std::string fingerprint(std::string_view base, std::span<const Json> parent_outputs);
+/// `parents` are in the order of JobSpec::parents. Of outputs only the hashes count, not where they
+/// lie; of metrics only those that the step refers to.
+std::string fingerprint(std::string_view base, std::span<const ParentResult> parents);
 
 /// The parameters that a `run:` step can see as DLFLOW_PARAM_*: those whose variable occurs in its
 /// command, in `env:` or in one of `texts` (the content of its inputs); all of them if

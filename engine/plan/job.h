@@ -44,6 +44,11 @@ bool is_final(JobState state);
 /// "DLFLOW_PARAM_WARM_UP". Other characters than letters and digits become "_".
 std::string environment_name(std::string_view prefix, std::string_view key);
 
+/// The parts of a job's name: "train[lr=0.1]" is element "lr=0.1" of step "train".
+std::string_view step_of(std::string_view job);
+/// Empty without a matrix. It is also the name of the element's folder.
+std::string_view element_of(std::string_view job);
+
 /// Its dependents may run: succeeded or cached. (A skipped parent skips those that use its
 /// outputs.)
 bool satisfies_dependents(JobState state);
@@ -92,7 +97,7 @@ JobSpec job_spec_from_json(const Json& json);
 /// One line of an events.jsonl: a job's change of state, or (state absent) a note about it.
 struct JobEvent {
   std::string job;  ///< empty in an attempt's own file: the folder says it
-  int attempt = 0;
+  int attempt = 0;  ///< 0: concerns no attempt (cached, blocked, …); planned: the one that ended
   std::optional<JobState> state;
   Time at{};
   std::string backend_id;  ///< pid on local, job id on SLURM
@@ -107,7 +112,12 @@ struct JobEvent {
   bool operator==(const JobEvent&) const = default;
 };
 
-/// One line of JSON without a newline; absent fields are left out.
+/// Absent fields are left out.
+Json to_json(const JobEvent& event);
+/// Throws Error{Corrupt}.
+JobEvent job_event_from_json(const Json& json);
+
+/// One line of JSON without a newline.
 std::string to_line(const JobEvent& event);
 /// Throws Error{Corrupt}.
 JobEvent job_event_from_line(std::string_view line);

@@ -26,6 +26,7 @@ struct KnownResult {
   std::string job;
   std::filesystem::path directory;  ///< its folder, absolute
   Json outputs = Json::object();    ///< JobEvent::outputs
+  Json metrics = Json::object();    ///< JobEvent::metrics
 };
 
 /// What earlier runs left. Implementations: Store, NothingKnown.
@@ -87,6 +88,7 @@ struct PlannedStep {
 struct Plan {
   std::string run;                  ///< "fashion-mnist-7f3a"; empty until it has a directory
   std::filesystem::path directory;  ///< RUN, absolute; the same
+  Time created{};                   ///< of the directory
   Workflow workflow;
   Profile profile;
   PlanOptions options;
@@ -122,7 +124,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t job);
 /// the job's own, there is one parent of X and its value is meant, else the list over all of them.
 JobSpec job_spec(const Plan& plan, uint32_t job);
 
-/// The number of the job called `name`, for instance from a command line.
+/// The number of the job called `name`; looks at all jobs, so it is for names from a command line.
 std::optional<uint32_t> find_job(const Plan& plan, std::string_view name);
 
 }  // namespace dlflow

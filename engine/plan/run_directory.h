@@ -1,12 +1,15 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include "base/clock.h"
 #include "base/handle.h"
 #include "engine/plan/job.h"
 #include "engine/plan/plan.h"
@@ -16,22 +19,30 @@
 namespace dlflow {
 
 /// Creates the folder of a run below `runs`, named after the workflow with four more hexadecimal
-/// digits, and sets `plan.run` and `plan.directory`: the text of the workflow, the settings, copies
-/// of all files that its steps read, and of the programs. It is there completely or not at all.
-/// \param program  copied to bin/dlflow, and from beside it dlflow-train and dlflow-evaluate if a
+/// digits, and sets `plan.run`, `plan.directory` and `plan.created`: the text of the workflow, the
+/// settings, copies of all files that its steps read, and of the programs. It is there completely
+/// or not at all. \param program  copied to bin/dlflow, and from beside it dlflow-train and
+/// dlflow-evaluate if a
 ///                 step uses them.
 /// Throws Error: NotFound if a program is missing, saying how to build it.
-void create_run_directory(Plan& plan, const std::filesystem::path& runs,
+void create_run_directory(Plan& plan, const std::filesystem::path& runs, Time now,
                           const std::filesystem::path& program = "/proc/self/exe");
 
 /// The plan as it was frozen, from the folder alone. Throws Error: NotFound if `directory` is not a
 /// run's, Corrupt if it is damaged or written by a newer dlflow.
 Plan load_run(const std::filesystem::path& directory);
 
+/// The name of the run whose folder `directory` is. Throws as load_run.
+std::string run_name(const std::filesystem::path& directory);
+
 /// The files of a run, as docs/architecture.md lists them.
 std::filesystem::path engine_events_file(const std::filesystem::path& run_directory);
 std::filesystem::path frozen_program(const std::filesystem::path& run_directory,
                                      std::string_view name = "dlflow");
+/// Where the copy of a file lies that the workflow calls `name` (a key of Plan::files).
+std::filesystem::path frozen_file(const Plan& plan, const std::string& name);
+std::filesystem::path job_directory(const std::filesystem::path& run_directory,
+                                    std::string_view job);
 std::filesystem::path attempt_directory(const std::filesystem::path& job_directory, int attempt);
 
 /// Creates attempt `attempt` of a job with its job.json and returns its folder. One that is there
@@ -69,14 +80,18 @@ std::vector<JobEvent> attempt_events(const std::filesystem::path& job_directory,
 /// kernel when the process dies.
 class RunLock {
  public:
-  /// Throws Error{Unavailable} naming the process that holds it.
-  explicit RunLock(const std::filesystem::path& run_directory);
+  /// Waits a moment, since `status` holds it for as long as it reads. Throws Error{Unavailable}
+  /// naming the process that holds it.
+  explicit RunLock(const std::filesystem::path& run_directory,
+                   std::chrono::milliseconds patience = std::chrono::seconds(2));
+
+  /// Nothing if another process holds it.
+  static std::optional<RunLock> try_acquire(const std::filesystem::path& run_directory);
 
  private:
+  explicit RunLock(FileDescriptor file) : file_(std::move(file)) {}
+
   FileDescriptor file_;
 };
-
-/// The process that holds RUN/lock, on whatever host the file says; nothing if none does.
-std::optional<std::string> lock_holder(const std::filesystem::path& run_directory);
 
 }  // namespace dlflow

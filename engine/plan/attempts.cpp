@@ -1,0 +1,118 @@
+#include <fcntl.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <charconv>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "attempt-";
+
+std::optional<int> attempt_number(std::string_view folder) {
+  if (!folder.starts_with(kPrefix)) return std::nullopt;
+  folder.remove_prefix(kPrefix.size());
+  int number = 0;
+  const auto [end, error] = std::from_chars(folder.data(), folder.data() + folder.size(), number);
+  if (error != std::errc() || end != folder.data() + folder.size()) return std::nullopt;
+  return number;
+}
+
+/// Everything behind `offset`; nothing if there is no such file.
+std::string read_from(const fs::path& file, uint64_t offset) {
+  const FileDescriptor descriptor(::open(file.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!descriptor) {
+    if (errno == ENOENT || errno == ENOTDIR) return {};
+    throw_errno("cannot open " + file.string(), errno);
+  }
+  std::string content;
+  char buffer[1 << 16];
+  while (true) {
+    const ssize_t got = ::pread(descriptor.get(), buffer, sizeof buffer, off_t(offset));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("cannot read " + file.string(), errno);
+    if (got == 0) return content;
+    content.append(buffer, size_t(got));
+    offset += uint64_t(got);
+  }
+}
+
+}  // namespace
+
+fs::path attempt_directory(const fs::path& job_directory, int attempt) {
+  return job_directory / (std::string(kPrefix) + std::to_string(attempt));
+}
+
+fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
+  const fs::path directory = attempt_directory(job_directory(plan, job), attempt);
+  make_directories(directory);
+  const fs::path file = directory / "job.json";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) {
+    write_file_atomic(file, to_json(job_spec(plan, job)).dump() + "\n");
+  }
+  return directory;
+}
+
+std::vector<int> attempts(const fs::path& job_directory) {
+  std::vector<int> numbers;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(job_directory, none)) {
+    if (const auto number = attempt_number(entry.path().filename().string())) {
+      numbers.push_back(*number);
+    }
+  }
+  std::sort(numbers.begin(), numbers.end());
+  return numbers;
+}
+
+std::optional<JobEvent> published_result(const fs::path& job_directory) {
+  std::error_code none;
+  const fs::path target = fs::read_symlink(job_directory / "outputs", none);
+  if (none) return std::nullopt;
+  const auto attempt = attempt_number(target.parent_path().filename().string());
+  if (!attempt) return std::nullopt;
+  std::vector<JobEvent> events = attempt_events(job_directory, "", *attempt);
+  for (auto event = events.rbegin(); event != events.rend(); ++event) {
+    if (event->state == JobState::Succeeded) return std::move(*event);
+  }
+  return std::nullopt;
+}
+
+std::vector<JobEvent> EventTail::read() {
+  const std::string news = read_from(file_, offset_);
+  std::vector<JobEvent> events;
+  size_t begin = 0;
+  for (size_t end = news.find('\n'); end != std::string::npos; end = news.find('\n', begin)) {
+    const std::string_view line = std::string_view(news).substr(begin, end - begin);
+    begin = end + 1;
+    if (line.empty()) continue;
+    try {
+      events.push_back(job_event_from_line(line));
+    } catch (const Error& error) {
+      log(file_.string() + ": " + error.what());  // torn by a crash, then ended by AppendFile
+    }
+  }
+  offset_ += begin;
+  return events;
+}
+
+std::vector<JobEvent> attempt_events(const fs::path& job_directory, std::string_view job,
+                                     int attempt) {
+  EventTail tail(attempt_directory(job_directory, attempt) / "events.jsonl");
+  std::vector<JobEvent> events = tail.read();
+  for (JobEvent& event : events) {
+    event.job = job;
+    event.attempt = attempt;
+  }
+  return events;
+}
+
+}  // namespace dlflow

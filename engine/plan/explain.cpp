@@ -1,0 +1,230 @@
+#include "engine/plan/explain.h"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <span>
+#include <sstream>
+#include <utility>
+
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+std::string shortened(std::string text) {
+  constexpr size_t kMaxLength = 60;
+  if (text.size() <= kMaxLength) return text;
+  size_t end = kMaxLength;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // whole letters
+  return text.substr(0, end) + "…";
+}
+
+std::string value_text(const Json& value) {
+  if (value.is_null()) return "";
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// The value of a template at `path`, an expression as it was written; null if there is none.
+const Json* source_at(const Template& value, std::span<const std::string> path) {
+  const Json* at = &value.source();
+  for (const std::string& key : path) {
+    if (!at->is_object() || !at->contains(key)) return nullptr;
+    at = &at->at(key);
+  }
+  return at;
+}
+
+/// "parameter epochs" if the value at `path` is nothing but ${{ params.epochs }}; else empty.
+std::string origin(const Template& value, std::span<const std::string> path) {
+  const Json* source = source_at(value, path);
+  if (source == nullptr || !source->is_string()) return "";
+  const Template expression(*source);
+  const auto& references = expression.references();
+  if (references.size() != 1 || references[0].path.size() != 2) return "";
+  if (references[0].path[0] == "params") return "parameter " + references[0].path[1];
+  if (references[0].path[0] == "matrix") return "matrix " + references[0].path[1];
+  return "";
+}
+
+/// How people call the part of a base that `path` leads to.
+std::string called(const std::vector<std::string>& path, const Step& step) {
+  const std::string& part = path.front();
+  const auto rest = std::span(path).subspan(1);
+  const std::string below = join(rest, ".");
+  std::string from;
+  if (part == "with") from = origin(step.with, rest);
+  if (part == "environment") from = origin(step.environment, rest);
+  if (!from.empty()) return from;
+  if (part == "with") return below;
+  if (part == "environment") return "variable " + below;
+  if (part == "params") return "parameter " + below;
+  if (part == "files") return "content of " + below;
+  if (part == "version") return "version of step kind";
+  return below.empty() ? part : part + " " + below;
+}
+
+/// A changed script is shown by its first changed line.
+Difference line_difference(const std::string& before, const std::string& now) {
+  std::istringstream old_lines(before);
+  std::istringstream new_lines(now);
+  for (int line = 1;; ++line) {
+    std::string a;
+    std::string b;
+    const bool more_old = bool(std::getline(old_lines, a));
+    const bool more_new = bool(std::getline(new_lines, b));
+    if (a != b || more_old != more_new || !more_old) {
+      return {"line " + std::to_string(line) + " of the script", shortened(a), shortened(b)};
+    }
+  }
+}
+
+Difference leaf_difference(const std::vector<std::string>& path, const Json& before,
+                           const Json& now, const Step& step) {
+  std::string old_text = value_text(before);
+  std::string new_text = value_text(now);
+  if (path.front() == "command" && before.is_string() && now.is_string() &&
+      (old_text.find('\n') != std::string::npos || new_text.find('\n') != std::string::npos)) {
+    return line_difference(old_text, new_text);
+  }
+  if (path.front() == "files") {
+    old_text = old_text.substr(0, 8);
+    new_text = new_text.substr(0, 8);
+  }
+  return {called(path, step), shortened(old_text), shortened(new_text)};
+}
+
+Json member(const Json& json, const std::string& key) {
+  return json.is_object() ? json.value(key, Json()) : Json();
+}
+
+void collect(std::vector<std::string>& path, const Json& before, const Json& now, const Step& step,
+             std::vector<Difference>& list) {
+  if (before == now) return;
+  const auto is_map = [](const Json& json) { return json.is_object() || json.is_null(); };
+  if (!is_map(before) || !is_map(now)) {
+    Difference difference = leaf_difference(path, before, now, step);
+    if (std::find(list.begin(), list.end(), difference) == list.end()) {
+      list.push_back(std::move(difference));
+    }
+    return;
+  }
+  std::set<std::string> keys;
+  for (const Json* side : {&before, &now}) {
+    for (const auto& [key, value] : side->items()) keys.insert(key);
+  }
+  for (const std::string& key : keys) {
+    path.push_back(key);
+    collect(path, member(before, key), member(now, key), step, list);
+    path.pop_back();
+  }
+}
+
+std::string in_words(const Difference& difference) {
+  if (difference.before.empty()) return difference.what + ": " + difference.now + " is new";
+  if (difference.now.empty()) return difference.what + ": " + difference.before + " is gone";
+  return difference.what + ": " + difference.before + " → " + difference.now;
+}
+
+std::string in_words(const std::vector<Difference>& list) {
+  std::vector<std::string> parts;
+  for (const Difference& difference : list) parts.push_back(in_words(difference));
+  return join(parts, ", ");
+}
+
+/// "its input checkpoints come from train"; of parents that are not reused.
+std::string waits_in_words(const Plan& plan, uint32_t job) {
+  const Step& step = plan.workflow.steps[plan.jobs[job].step];
+  std::set<std::string> open;
+  for (const JobRange& range : plan.graph.parents(job)) {
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      if (plan.jobs[parent].action == Action::Reuse) continue;
+      open.insert(plan.workflow.steps[plan.jobs[parent].step].name);
+    }
+  }
+  std::vector<std::string> parts;
+  std::set<std::pair<std::string, std::string>> said;
+  for (const Template* part : {&step.with, &step.run, &step.environment, &step.condition}) {
+    for (const Reference& reference : part->references()) {
+      const auto& path = reference.path;
+      if (path.size() < 4 || path[0] != "steps" || !open.contains(path[1])) continue;
+      if (!said.emplace(path[1], path[3]).second) continue;
+      parts.push_back("its input " + path[3] + (path[3].ends_with('s') ? " come" : " comes") +
+                      " from " + path[1]);
+    }
+  }
+  if (parts.empty()) {
+    return "it comes after " + join(std::vector<std::string>(open.begin(), open.end()), ", ");
+  }
+  return join(parts, ", ");
+}
+
+struct Nearest {
+  std::string run;
+  std::vector<Difference> differences;
+};
+
+std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& history) {
+  const PlannedJob& job = plan.jobs[number];
+  const Step& step = plan.workflow.steps[job.step];
+  const Json now = Json::parse(fingerprint_base(plan, number));
+  std::optional<Nearest> best;
+  for (const EarlierBase& base :
+       history.earlier(plan.workflow.name, step.name, job.name, plan.run)) {
+    auto list = differences(Json::parse(base.text), now, step);
+    if (best && best->differences.size() <= list.size()) continue;
+    best = Nearest{base.run, std::move(list)};
+  }
+  return best;
+}
+
+Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
+  const PlannedJob& job = plan.jobs[number];
+  Explanation result{.job = job.name,
+                     .verdict = job.action,
+                     .from = "",
+                     .differences = {},
+                     .reason = std::string(words(job.cause))};
+  if (job.cause == Cause::NothingChanged) {
+    result.from = plan.reused.at(number).run;
+    return result;
+  }
+  if (job.cause == Cause::Forced) return result;
+  const std::optional<Nearest> earlier = nearest(plan, number, history);
+  if (!earlier) {
+    result.verdict = Action::Run;
+    result.reason = words(Cause::NoResult);
+    return result;
+  }
+  result.from = earlier->run;
+  result.differences = earlier->differences;
+  if (!earlier->differences.empty()) {
+    result.verdict = Action::Run;
+    result.reason = in_words(earlier->differences);
+  } else if (job.cause == Cause::WaitsForParents) {
+    result.reason = waits_in_words(plan, number);
+  } else {
+    result.reason = "the outputs it had in " + earlier->run +
+                    " are gone, or were made from other outputs of its parents";
+  }
+  return result;
+}
+
+}  // namespace
+
+std::vector<Difference> differences(const Json& before, const Json& now, const Step& step) {
+  std::vector<Difference> list;
+  std::vector<std::string> path;
+  collect(path, before, now, step, list);
+  return list;
+}
+
+std::vector<Explanation> explain(const Plan& plan, History& history) {
+  std::vector<Explanation> explanations;
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    explanations.push_back(explain_job(plan, job, history));
+  }
+  return explanations;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,140 @@
+#include "engine/plan/fingerprint.h"
+
+#include <cctype>
+#include <set>
+#include <utility>
+
+#include "base/sha256.h"
+#include "engine/model/step_kinds.h"
+#include "engine/plan/job.h"
+
+namespace dlflow {
+namespace {
+
+/// Raised when dlflow runs commands in a way that gives other results.
+constexpr int kRunVersion = 1;
+
+int kind_version(const std::string& uses) {
+  if (uses.empty()) return kRunVersion;
+  const StepKind* kind = find_step_kind(uses);
+  return kind == nullptr ? 0 : kind->version;
+}
+
+std::string image_identity(const Workflow& workflow, const std::string& name) {
+  for (const Image& image : workflow.images) {
+    if (image.name == name) return image.digest.empty() ? image.from : image.digest;
+  }
+  return name;
+}
+
+Json require_json(const std::vector<Requirement>& requirements) {
+  Json json = Json::object();
+  for (const Requirement& r : requirements) json[r.metric] = Json{{r.comparison, r.bound}};
+  return json;
+}
+
+Json checkpoint_json(const std::optional<CheckpointPolicy>& policy) {
+  if (!policy) return {};
+  return {{"unit", int(policy->unit)}, {"every", policy->every}, {"keep", policy->keep}};
+}
+
+bool is_name_character(char c) {
+  return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
+}
+
+/// step -> the names of its metrics that `step` refers to.
+Json referenced_metrics(const Step& step) {
+  std::map<std::string, std::set<std::string>> metrics;
+  for (const Template* part : {&step.run, &step.with, &step.environment, &step.condition}) {
+    for (const Reference& reference : part->references()) {
+      const auto& path = reference.path;
+      if (path.size() >= 4 && path[0] == "steps" && path[2] == "metrics") {
+        metrics[path[1]].insert(path[3]);
+      }
+    }
+  }
+  return Json(metrics);
+}
+
+constexpr std::string_view kParamPrefix = "DLFLOW_PARAM_";
+
+/// What stands behind each "DLFLOW_PARAM_" in `text`, up to the end of the name.
+void collect_mentions(std::string_view text, std::set<std::string, std::less<>>& mentions) {
+  for (size_t at = text.find(kParamPrefix); at != std::string_view::npos;
+       at = text.find(kParamPrefix, at)) {
+    const size_t begin = at;
+    at += kParamPrefix.size();
+    while (at < text.size() && is_name_character(text[at])) ++at;
+    mentions.emplace(text.substr(begin, at - begin));
+  }
+}
+
+void collect_mentions(const Json& json, std::set<std::string, std::less<>>& mentions) {
+  if (json.is_string())
+    collect_mentions(std::string_view(json.get_ref<const std::string&>()), mentions);
+  if (!json.is_structured()) return;
+  for (const Json& part : json) collect_mentions(part, mentions);
+}
+
+}  // namespace
+
+std::string FreshFileHashes::sha256(const std::filesystem::path& file) { return sha256_file(file); }
+
+Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
+                      const Json& visible, const ContentHashes& files) {
+  const bool is_command = step.uses.empty();
+  Context known;
+  known.params = &workflow.params;
+  known.matrix = &element;
+
+  Json base = {{"kind", is_command ? "run" : step.uses}, {"version", kind_version(step.uses)}};
+  const auto add = [&base](const char* key, Json value) {
+    if (!value.empty()) base[key] = std::move(value);
+  };
+  add("command", step.run.evaluate_known(known));
+  add("with", step.with.evaluate_known(known));
+  add("environment", step.environment.evaluate_known(known));
+  add("condition", step.condition.evaluate_known(known));
+  add("params", visible);
+  if (is_command) add("matrix", element);
+  if (!step.image.empty()) base["image"] = image_identity(workflow, step.image);
+  add("files", Json(files));
+  add("require", require_json(step.require));
+  add("checkpoint", checkpoint_json(step.checkpoint));
+  add("outputs", Json(step.outputs));
+  add("metrics", referenced_metrics(step));
+  return base;
+}
+
+std::string fingerprint(std::string_view base, std::span<const ParentResult> parents) {
+  Sha256 hash;
+  hash.update(base);
+  if (parents.empty()) return hash.hex();
+  const Json referenced = Json::parse(base).value("metrics", Json::object());
+  for (const ParentResult& parent : parents) {
+    Json result = Json::object();
+    for (const auto& [name, output] : parent.outputs.items()) {
+      result["outputs"][name] = output.value("sha256", "");
+    }
+    for (const Json& name : referenced.value(parent.step, Json::array())) {
+      result["metrics"][name] = parent.metrics.value(name.get<std::string>(), Json());
+    }
+    hash.update("\n").update(result.dump());
+  }
+  return hash.hex();
+}
+
+Json visible_params(const Step& step, const Json& params, std::span<const std::string> texts) {
+  Json visible = Json::object();
+  if (!step.uses.empty()) return visible;
+  std::set<std::string, std::less<>> mentions;
+  collect_mentions(step.run.source(), mentions);
+  collect_mentions(step.environment.source(), mentions);
+  for (const std::string& text : texts) collect_mentions(std::string_view(text), mentions);
+  for (const auto& [key, value] : params.items()) {
+    if (mentions.erase(environment_name(kParamPrefix, key)) != 0) visible[key] = value;
+  }
+  return mentions.empty() ? visible : params;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,86 @@
+#include "engine/plan/job.h"
+
+#include <array>
+#include <cctype>
+#include <initializer_list>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::array<std::string_view, 12> kNames = {
+    "planned",   "submitting", "queued", "running", "succeeded", "failed",
+    "timed-out", "cancelled",  "lost",   "cached",  "blocked",   "skipped"};
+
+using States = uint32_t;
+
+constexpr States set_of(std::initializer_list<JobState> states) {
+  States set = 0;
+  for (const JobState state : states) set |= States{1} << unsigned(state);
+  return set;
+}
+
+/// What each state may become, in the order of the enumeration. The same table is in
+/// docs/architecture.md.
+constexpr std::array<States, kNames.size()> kNext = [] {
+  using enum JobState;
+  std::array<States, kNames.size()> next{};
+  next[size_t(Planned)] = set_of({Submitting, Cached, Blocked, Skipped, Cancelled});
+  // Again Submitting: the engine was killed before it knew. Running: the supervisor was faster than
+  // the answer of the backend. Failed: the backend refused.
+  next[size_t(Submitting)] =
+      set_of({Submitting, Queued, Running, Failed, Cancelled, Lost, Blocked, Skipped});
+  // Blocked, Skipped: the supervisor looked again before it started (P3), or evaluated `if:`.
+  next[size_t(Queued)] = set_of({Running, Failed, TimedOut, Cancelled, Lost, Blocked, Skipped});
+  next[size_t(Running)] = set_of({Succeeded, Failed, TimedOut, Cancelled, Lost, Queued});
+  for (const JobState state : {Failed, TimedOut, Cancelled, Lost, Blocked, Skipped}) {
+    next[size_t(state)] = set_of({Planned});
+  }
+  return next;
+}();
+
+}  // namespace
+
+std::string_view name(JobState state) { return kNames[size_t(state)]; }
+
+JobState job_state(std::string_view name) {
+  for (size_t i = 0; i < kNames.size(); ++i) {
+    if (kNames[i] == name) return JobState(i);
+  }
+  throw Error(Errc::Corrupt, "'" + std::string(name) + "' is not a job state");
+}
+
+bool may_become(JobState from, JobState to) {
+  return (kNext[size_t(from)] >> unsigned(to) & 1) != 0;
+}
+
+bool is_final(JobState state) {
+  using enum JobState;
+  return state != Planned && state != Submitting && state != Queued && state != Running;
+}
+
+std::string_view step_of(std::string_view job) { return job.substr(0, job.find('[')); }
+
+std::string_view element_of(std::string_view job) {
+  const size_t bracket = job.find('[');
+  if (bracket == std::string_view::npos) return {};
+  return job.substr(bracket + 1, job.size() - bracket - 2);
+}
+
+bool satisfies_dependents(JobState state) {
+  return state == JobState::Succeeded || state == JobState::Cached;
+}
+
+std::string environment_name(std::string_view prefix, std::string_view key) {
+  std::string result(prefix);
+  for (const char c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += std::isalnum(byte) != 0 ? char(std::toupper(byte)) : '_';
+  }
+  return result;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,205 @@
+#include <array>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/plan/job.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::array<std::string_view, 3> kUnits = {"epochs", "steps", "seconds"};
+
+Json to_json(const CheckpointPolicy& policy) {
+  return {{"every", policy.every}, {"unit", kUnits[size_t(policy.unit)]}, {"keep", policy.keep}};
+}
+
+CheckpointPolicy checkpoint_policy_from_json(const Json& json) {
+  CheckpointPolicy policy;
+  const auto unit = json.at("unit").get<std::string>();
+  size_t index = 0;
+  while (index < kUnits.size() && kUnits[index] != unit) ++index;
+  if (index == kUnits.size()) throw Error(Errc::Corrupt, "'" + unit + "' is not a unit");
+  policy.unit = CheckpointPolicy::Unit(index);
+  policy.every = json.at("every").get<int64_t>();
+  policy.keep = json.at("keep").get<int>();
+  return policy;
+}
+
+Json to_json(const std::vector<Requirement>& requirements) {
+  Json list = Json::array();
+  for (const Requirement& r : requirements) {
+    list.push_back({{"metric", r.metric}, {"comparison", r.comparison}, {"bound", r.bound}});
+  }
+  return list;
+}
+
+std::vector<Requirement> requirements_from_json(const Json& list) {
+  std::vector<Requirement> requirements;
+  for (const Json& r : list) {
+    requirements.push_back({r.at("metric").get<std::string>(),
+                            r.at("comparison").get<std::string>(), r.at("bound").get<double>()});
+  }
+  return requirements;
+}
+
+Json to_json(const std::vector<ParentRef>& parents) {
+  Json list = Json::array();
+  for (const ParentRef& parent : parents) {
+    list.push_back({{"step", parent.step},
+                    {"element", parent.element},
+                    {"directory", parent.directory.string()}});
+  }
+  return list;
+}
+
+std::vector<ParentRef> parents_from_json(const Json& list) {
+  std::vector<ParentRef> parents;
+  for (const Json& parent : list) {
+    parents.push_back({parent.at("step").get<std::string>(), parent.at("element"),
+                       parent.at("directory").get<std::string>()});
+  }
+  return parents;
+}
+
+/// Not resources_from_json(): that reads what a user wrote.
+Resources job_resources_from_json(const Json& json) {
+  Resources resources;
+  resources.ranks = json.at("ranks").get<int>();
+  resources.cpus_per_rank = json.at("cpus_per_rank").get<int>();
+  resources.gpus_per_rank = json.at("gpus_per_rank").get<int>();
+  resources.memory_bytes = json.at("memory_bytes").get<uint64_t>();
+  resources.walltime = std::chrono::seconds(json.at("walltime_s").get<int64_t>());
+  return resources;
+}
+
+Json job_resources_to_json(const Resources& resources) {
+  return {{"ranks", resources.ranks},
+          {"cpus_per_rank", resources.cpus_per_rank},
+          {"gpus_per_rank", resources.gpus_per_rank},
+          {"memory_bytes", resources.memory_bytes},
+          {"walltime_s", resources.walltime.count()}};
+}
+
+JobSpec read_job_spec(const Json& json) {
+  JobSpec spec;
+  spec.run = json.at("run").get<std::string>();
+  spec.job = json.at("job").get<std::string>();
+  spec.step = json.at("step").get<std::string>();
+  spec.element = json.at("element");
+  spec.uses = json.at("uses").get<std::string>();
+  spec.run_command = json.at("run_command");
+  spec.with = json.at("with");
+  spec.environment = json.at("environment");
+  spec.condition = json.at("condition");
+  spec.params = json.at("params");
+  spec.resources = job_resources_from_json(json.at("resources"));
+  if (const Json& policy = json.at("checkpoint"); !policy.is_null()) {
+    spec.checkpoint = checkpoint_policy_from_json(policy);
+  }
+  spec.require = requirements_from_json(json.at("require"));
+  spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
+  spec.parents = parents_from_json(json.at("parents"));
+  spec.inputs = json.at("inputs").get<std::map<std::string, std::string>>();
+  spec.run_directory = json.at("run_directory").get<std::string>();
+  spec.job_directory = json.at("job_directory").get<std::string>();
+  spec.cache = json.at("cache").get<std::string>();
+  spec.cache_budget_bytes = json.at("cache_budget_bytes").get<uint64_t>();
+  spec.launcher = json.at("launcher").get<std::vector<std::string>>();
+  spec.setup = json.at("setup").get<std::vector<std::string>>();
+  spec.fingerprint_base = json.at("fingerprint_base").get<std::string>();
+  return spec;
+}
+
+JobEvent read_job_event(const Json& json) {
+  JobEvent event;
+  event.job = json.value("job", "");
+  event.attempt = json.value("attempt", 0);
+  if (json.contains("state")) event.state = job_state(json.at("state").get<std::string>());
+  event.at = from_rfc3339(json.at("at").get<std::string>());
+  event.backend_id = json.value("backend_id", "");
+  event.node = json.value("node", "");
+  if (json.contains("exit")) event.exit = json.at("exit").get<int>();
+  event.reason = json.value("reason", "");
+  event.fingerprint = json.value("fingerprint", "");
+  event.outputs = json.value("outputs", Json());
+  event.metrics = json.value("metrics", Json());
+  event.reused_from = json.value("reused_from", "");
+  return event;
+}
+
+}  // namespace
+
+Json to_json(const JobSpec& spec) {
+  return {{"run", spec.run},
+          {"job", spec.job},
+          {"step", spec.step},
+          {"element", spec.element},
+          {"uses", spec.uses},
+          {"run_command", spec.run_command},
+          {"with", spec.with},
+          {"environment", spec.environment},
+          {"condition", spec.condition},
+          {"params", spec.params},
+          {"resources", job_resources_to_json(spec.resources)},
+          {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
+          {"require", to_json(spec.require)},
+          {"outputs", spec.outputs},
+          {"parents", to_json(spec.parents)},
+          {"inputs", spec.inputs},
+          {"run_directory", spec.run_directory.string()},
+          {"job_directory", spec.job_directory.string()},
+          {"cache", spec.cache.string()},
+          {"cache_budget_bytes", spec.cache_budget_bytes},
+          {"launcher", spec.launcher},
+          {"setup", spec.setup},
+          {"fingerprint_base", spec.fingerprint_base}};
+}
+
+JobSpec job_spec_from_json(const Json& json) {
+  try {
+    return read_job_spec(json);
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, std::string("not a job.json: ") + error.what());
+  }
+}
+
+Json to_json(const JobEvent& event) {
+  Json json = {{"at", to_rfc3339(event.at)}};
+  const auto add_text = [&json](const char* key, const std::string& text) {
+    if (!text.empty()) json[key] = text;
+  };
+  add_text("job", event.job);
+  if (event.attempt != 0) json["attempt"] = event.attempt;
+  if (event.state) json["state"] = name(*event.state);
+  add_text("backend_id", event.backend_id);
+  add_text("node", event.node);
+  if (event.exit) json["exit"] = *event.exit;
+  add_text("reason", event.reason);
+  add_text("fingerprint", event.fingerprint);
+  if (!event.outputs.is_null()) json["outputs"] = event.outputs;
+  if (!event.metrics.is_null()) json["metrics"] = event.metrics;
+  add_text("reused_from", event.reused_from);
+  return json;
+}
+
+JobEvent job_event_from_json(const Json& json) {
+  try {
+    return read_job_event(json);
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, std::string("not an event: ") + error.what());
+  }
+}
+
+std::string to_line(const JobEvent& event) {
+  // Text that came from programs may hold any bytes; JSON holds Unicode.
+  return to_json(event).dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+JobEvent job_event_from_line(std::string_view line) {
+  const Json json = Json::parse(line, nullptr, false);
+  if (json.is_discarded()) throw Error(Errc::Corrupt, "not a line of JSON: " + std::string(line));
+  return job_event_from_json(json);
+}
+
+}  // namespace dlflow

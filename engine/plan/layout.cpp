@@ -1,0 +1,183 @@
+#include "engine/plan/layout.h"
+
+#include <algorithm>
+#include <unordered_set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+/// Beyond this, one step that waits for all of another's elements should stand between the two.
+constexpr uint64_t kMaxEdges = 5'000'000;
+
+bool same_matrix(const Matrix& a, const Matrix& b) {
+  return std::equal(a.axes.begin(), a.axes.end(), b.axes.begin(), b.axes.end(),
+                    [](const MatrixAxis& x, const MatrixAxis& y) {
+                      return x.name == y.name && x.values == y.values;
+                    }) &&
+         a.include == b.include && a.exclude == b.exclude;
+}
+
+/// The elements of step `step`; steps with the same matrix share them.
+std::shared_ptr<const std::vector<Json>> elements_of(const Plan& plan, uint32_t step) {
+  const Matrix& matrix = plan.workflow.steps[step].matrix;
+  for (uint32_t other = 0; other < plan.steps.size(); ++other) {
+    const auto& elements = plan.steps[other].elements;
+    if (elements && same_matrix(matrix, plan.workflow.steps[other].matrix)) return elements;
+  }
+  return std::make_shared<const std::vector<Json>>(matrix_elements(matrix));
+}
+
+/// Labels name folders: unique, and no longer than file systems allow.
+class Labels {
+ public:
+  std::string unique(const Json& element) {
+    constexpr size_t kMaxLength = 180;
+    std::string label = element_label(element);
+    if (label.empty()) label = "element";
+    if (label.size() > kMaxLength) {
+      label = label.substr(0, kMaxLength) + "-" + sha256_hex(label).substr(0, 8);
+    }
+    std::string candidate = label;
+    for (int n = 2; !taken_.insert(candidate).second; ++n) {
+      candidate = label + "-" + std::to_string(n);
+    }
+    return candidate;
+  }
+
+ private:
+  std::unordered_set<std::string> taken_;
+};
+
+bool depends_on_element(const Template& value) {
+  const auto& references = value.references();
+  return std::any_of(references.begin(), references.end(),
+                     [](const Reference& r) { return r.path.front() == "matrix"; });
+}
+
+Resources resources_of(const Workflow& workflow, const Step& step, const Json& element) {
+  Context known;
+  known.params = &workflow.params;
+  known.matrix = &element;
+  try {
+    return resources_from_json(step.resources.evaluate(known));
+  } catch (const Error& error) {
+    const auto location = step.locations.find("resources");
+    const std::string label = element_label(element);
+    throw_at(
+        workflow, location == step.locations.end() ? step.location : location->second,
+        "step '" + step.name + (label.empty() ? "" : "[" + label + "]") + "': " + error.what());
+  }
+}
+
+void add_jobs(Plan& plan, uint32_t step_number) {
+  const Step& step = plan.workflow.steps[step_number];
+  const std::vector<Json>& elements = *plan.steps[step_number].elements;
+  const bool same_for_all = !depends_on_element(step.resources);
+  Labels labels;
+  Resources resources;
+  for (uint32_t e = 0; e < elements.size(); ++e) {
+    if (e == 0 || !same_for_all) resources = resources_of(plan.workflow, step, elements[e]);
+    PlannedJob job;
+    job.step = step_number;
+    job.element = e;
+    job.name = step.matrix.empty() ? step.name : step.name + "[" + labels.unique(elements[e]) + "]";
+    job.resources = resources;
+    plan.jobs.push_back(std::move(job));
+  }
+}
+
+std::vector<StepEdge> edges_of(const Plan& plan, uint32_t step) {
+  std::vector<StepEdge> edges;
+  for (const std::string& need : plan.workflow.steps[step].needs) {
+    const auto& steps = plan.workflow.steps;
+    const auto parent = uint32_t(
+        std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.name == need; }) -
+        steps.begin());
+    edges.push_back(step_edge(plan.workflow, step, parent, *plan.steps[step].elements,
+                              *plan.steps[parent].elements));
+  }
+  return edges;
+}
+
+void check_number_of_edges(const Plan& plan, uint32_t step, const std::vector<StepEdge>& edges) {
+  for (const StepEdge& edge : edges) {
+    if (edge.element_wise) continue;
+    const uint64_t count =
+        uint64_t(plan.steps[step].elements->size()) * plan.steps[edge.parent].elements->size();
+    if (count <= kMaxEdges) continue;
+    const Step& child = plan.workflow.steps[step];
+    throw_at(plan.workflow, child.location,
+             "every element of step '" + child.name + "' waits for every element of step '" +
+                 plan.workflow.steps[edge.parent].name + "': " + std::to_string(count) +
+                 " dependencies are more than " + std::to_string(kMaxEdges) +
+                 "; put a step without a matrix between them, or give both the same axes");
+  }
+}
+
+void check_names(const Workflow& workflow, const std::vector<std::string>& names) {
+  for (const std::string& name : names) needed_for(workflow, name);  // throws if unknown
+}
+
+}  // namespace
+
+void throw_at(const Workflow& workflow, Location location, const std::string& message) {
+  throw Error(Errc::InvalidInput, to_string(Diagnostic{workflow.file, location, message}));
+}
+
+void lay_out(Plan& plan) {
+  const Workflow& workflow = plan.workflow;
+  const size_t num_steps = workflow.steps.size();
+  check_names(workflow, plan.options.force);
+  const std::vector<bool> wanted = plan.options.until.empty()
+                                       ? std::vector<bool>(num_steps, true)
+                                       : needed_for(workflow, plan.options.until);
+  plan.steps.resize(num_steps);
+  std::vector<JobRange> ranges(num_steps);
+  std::vector<std::vector<StepEdge>> edges(num_steps);
+  for (const uint32_t step : topological_order(workflow)) {
+    if (!wanted[step]) continue;
+    plan.steps[step].planned = true;
+    plan.steps[step].elements = elements_of(plan, step);
+    const size_t first = plan.jobs.size();
+    add_jobs(plan, step);
+    ranges[step] = {uint32_t(first), uint32_t(plan.jobs.size() - first)};
+    edges[step] = edges_of(plan, step);
+    check_number_of_edges(plan, step, edges[step]);
+  }
+  plan.graph = Graph(std::move(ranges), std::move(edges));
+}
+
+void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find) {
+  const auto& force = plan.options.force;
+  const auto is_reused = [&](const JobRange& range) {
+    return std::all_of(plan.jobs.begin() + range.first,
+                       plan.jobs.begin() + range.first + range.count,
+                       [](const PlannedJob& parent) { return parent.action == Action::Reuse; });
+  };
+  for (uint32_t number = 0; number < plan.jobs.size(); ++number) {
+    PlannedJob& job = plan.jobs[number];
+    const std::string& step = plan.workflow.steps[job.step].name;
+    const std::vector<JobRange> parents = plan.graph.parents(number);
+    if (std::find(force.begin(), force.end(), step) != force.end()) {
+      job.action = Action::Run;
+      job.cause = Cause::Forced;
+    } else if (!std::all_of(parents.begin(), parents.end(), is_reused)) {
+      job.action = Action::DecideLater;
+      job.cause = Cause::WaitsForParents;
+    } else if (auto result = find(number)) {
+      job.action = Action::Reuse;
+      job.cause = Cause::NothingChanged;
+      plan.reused.emplace(number, std::move(*result));
+    } else {
+      job.action = Action::Run;
+      job.cause = Cause::NoResult;
+    }
+  }
+}
+
+}  // namespace dlflow

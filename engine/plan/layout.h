@@ -1,0 +1,32 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "engine/plan/plan.h"
+
+/// The stages of make_plan; load_run repeats the first and the last from what was frozen.
+namespace dlflow {
+
+/// From `workflow` and `options`: steps with their elements, jobs without decisions, the graph.
+/// Throws as make_plan.
+void lay_out(Plan& plan);
+
+/// Finds and hashes all files that the steps read: `files`, and each step's `inputs` and
+/// `visible_params`. Throws as make_plan.
+void read_files(Plan& plan, FileHashes& hashes);
+
+/// The files that one job reads, with their hashes. `with` is its evaluated `with:`.
+ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with);
+
+/// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
+void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);
+
+/// `message` about a place in the workflow, as Error{InvalidInput} "file:line:column: error: …".
+[[noreturn]] void throw_at(const Workflow& workflow, Location location, const std::string& message);
+
+/// The keys of `with:` whose values name files beside the workflow.
+bool is_file_key(const std::string& uses, const std::string& key);
+
+}  // namespace dlflow

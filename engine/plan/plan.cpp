@@ -1,0 +1,163 @@
+#include "engine/plan/plan.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/plan/layout.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Context known_context(const Plan& plan, const PlannedJob& job) {
+  Context known;
+  known.params = &plan.workflow.params;
+  known.matrix = &(*plan.steps[job.step].elements)[job.element];
+  return known;
+}
+
+fs::path cache_directory(const Profile& profile) {
+  if (!profile.cache.empty()) return fs::absolute(profile.cache);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return fs::path(cache) / "dlflow";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') {
+    throw Error(Errc::InvalidInput,
+                "there is no place for a cache: set HOME, or `cache:` in the profile");
+  }
+  return fs::path(home) / ".cache/dlflow";
+}
+
+std::vector<std::string> launcher_of(const Profile& profile, int ranks) {
+  if (ranks == 1) return {};
+  std::vector<std::string> argv = {profile.launcher.program};
+  const auto& arguments = profile.launcher.arguments;
+  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  argv.push_back(profile.launcher.program == "srun" ? "-n" : "-np");
+  argv.push_back(std::to_string(ranks));
+  return argv;
+}
+
+std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
+  std::vector<ParentRef> parents;
+  for (const JobRange& range : plan.graph.parents(job)) {
+    for (uint32_t number = range.first; number < range.first + range.count; ++number) {
+      const PlannedJob& parent = plan.jobs[number];
+      const auto reused = plan.reused.find(number);
+      parents.push_back(
+          {plan.workflow.steps[parent.step].name,
+           (*plan.steps[parent.step].elements)[parent.element],
+           reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory});
+    }
+  }
+  return parents;
+}
+
+/// The fingerprint of a job whose parents are all reused.
+std::string fingerprint_from_reused(const Plan& plan, uint32_t job) {
+  std::vector<ParentResult> parents;
+  for (const JobRange& range : plan.graph.parents(job)) {
+    for (uint32_t number = range.first; number < range.first + range.count; ++number) {
+      const KnownResult& result = plan.reused.at(number);
+      parents.push_back(
+          {plan.workflow.steps[plan.jobs[number].step].name, result.outputs, result.metrics});
+    }
+  }
+  return fingerprint(fingerprint_base(plan, job), parents);
+}
+
+}  // namespace
+
+std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
+
+std::string_view words(Cause cause) {
+  constexpr std::array<std::string_view, 4> kWords = {"there is no earlier result", "forced",
+                                                      "nothing that matters changed",
+                                                      "decided once its parents are done"};
+  return kWords[size_t(cause)];
+}
+
+std::string_view PlannedJob::label() const { return element_of(name); }
+
+Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& options,
+               KnownResults& known, FileHashes& hashes) {
+  Plan plan;
+  plan.base = fs::absolute(workflow.file).parent_path();
+  plan.workflow = std::move(workflow);
+  plan.profile = profile;
+  plan.options = options;
+  lay_out(plan);
+  read_files(plan, hashes);
+  decide(plan, [&](uint32_t job) { return known.find(fingerprint_from_reused(plan, job)); });
+  return plan;
+}
+
+fs::path job_directory(const Plan& plan, uint32_t job) {
+  return job_directory(plan.directory, plan.jobs[job].name);
+}
+
+std::string fingerprint_base(const Plan& plan, uint32_t number) {
+  const PlannedJob& job = plan.jobs[number];
+  const Step& step = plan.workflow.steps[job.step];
+  const Context known = known_context(plan, job);
+  return fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
+                          files_of(plan, job, step.with.evaluate_known(known)))
+      .dump();
+}
+
+JobSpec job_spec(const Plan& plan, uint32_t number) {
+  const PlannedJob& job = plan.jobs[number];
+  const Step& step = plan.workflow.steps[job.step];
+  const Json run = {{"id", plan.run}, {"directory", plan.directory.string()}};
+  Context known = known_context(plan, job);
+  known.run = &run;
+
+  JobSpec spec;
+  spec.run = plan.run;
+  spec.job = job.name;
+  spec.step = step.name;
+  spec.element = *known.matrix;
+  spec.uses = step.uses;
+  spec.run_command = step.run.evaluate_known(known);
+  spec.with = step.with.evaluate_known(known);
+  for (auto& [key, value] : spec.with.items()) {
+    if (!is_file_key(step.uses, key) || !value.is_string()) continue;
+    const auto name = value.get<std::string>();
+    if (plan.files.contains(name)) value = frozen_file(plan, name).string();
+  }
+  spec.environment = plan.profile.environment;
+  spec.environment.update(step.environment.evaluate_known(known));
+  spec.condition = step.condition.evaluate_known(known);
+  spec.params = plan.steps[job.step].visible_params;
+  spec.resources = job.resources;
+  spec.checkpoint = step.checkpoint;
+  spec.require = step.require;
+  spec.outputs = step.outputs;
+  spec.parents = parents_of(plan, number);
+  for (const std::string& name : plan.steps[job.step].inputs) {
+    spec.inputs.emplace(name, frozen_file(plan, name).string());
+  }
+  spec.run_directory = plan.directory;
+  spec.job_directory = job_directory(plan, number);
+  spec.cache = cache_directory(plan.profile);
+  spec.cache_budget_bytes = plan.profile.cache_budget_bytes;
+  spec.launcher = launcher_of(plan.profile, job.resources.ranks);
+  spec.setup = plan.profile.setup;
+  spec.fingerprint_base = fingerprint_base(plan, number);
+  return spec;
+}
+
+std::optional<uint32_t> find_job(const Plan& plan, std::string_view name) {
+  const auto found = std::find_if(plan.jobs.begin(), plan.jobs.end(),
+                                  [name](const PlannedJob& job) { return job.name == name; });
+  if (found == plan.jobs.end()) return std::nullopt;
+  return uint32_t(found - plan.jobs.begin());
+}
+
+}  // namespace dlflow

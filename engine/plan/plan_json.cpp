@@ -1,0 +1,117 @@
+#include "engine/plan/plan_json.h"
+
+#include "base/error.h"
+
+namespace dlflow {
+namespace {
+
+/// Raised when plan.json changes in a way that an older dlflow cannot read.
+constexpr int kVersion = 1;
+
+Json to_json(const Profile& profile) {
+  return {{"name", profile.name},
+          {"file", profile.file},
+          {"scheduler", profile.scheduler},
+          {"cores", profile.cores},
+          {"memory_bytes", profile.memory_bytes},
+          {"gpus", profile.gpus},
+          {"launcher",
+           {{"program", profile.launcher.program}, {"arguments", profile.launcher.arguments}}},
+          {"setup", profile.setup},
+          {"environment", profile.environment},
+          {"runs", profile.runs.string()},
+          {"cache", profile.cache.string()},
+          {"cache_budget_bytes", profile.cache_budget_bytes}};
+}
+
+Profile profile_from_json(const Json& json) {
+  Profile profile;
+  json.at("name").get_to(profile.name);
+  json.at("file").get_to(profile.file);
+  json.at("scheduler").get_to(profile.scheduler);
+  json.at("cores").get_to(profile.cores);
+  json.at("memory_bytes").get_to(profile.memory_bytes);
+  json.at("gpus").get_to(profile.gpus);
+  json.at("launcher").at("program").get_to(profile.launcher.program);
+  json.at("launcher").at("arguments").get_to(profile.launcher.arguments);
+  json.at("setup").get_to(profile.setup);
+  json.at("environment").get_to(profile.environment);
+  profile.runs = json.at("runs").get<std::string>();
+  profile.cache = json.at("cache").get<std::string>();
+  json.at("cache_budget_bytes").get_to(profile.cache_budget_bytes);
+  return profile;
+}
+
+Json to_json(const KnownResult& result) {
+  return {{"run", result.run},
+          {"job", result.job},
+          {"directory", result.directory.string()},
+          {"outputs", result.outputs},
+          {"metrics", result.metrics}};
+}
+
+KnownResult known_result_from_json(const Json& json) {
+  return {json.at("run").get<std::string>(), json.at("job").get<std::string>(),
+          json.at("directory").get<std::string>(), json.at("outputs"), json.at("metrics")};
+}
+
+FrozenSettings read(const Json& json) {
+  FrozenSettings settings;
+  json.at("run").get_to(settings.run);
+  settings.created = from_rfc3339(json.at("created").get<std::string>());
+  json.at("workflow_file").get_to(settings.workflow_file);
+  settings.params = json.at("params");
+  json.at("until").get_to(settings.options.until);
+  json.at("force").get_to(settings.options.force);
+  settings.profile = profile_from_json(json.at("profile"));
+  json.at("files").get_to(settings.files);
+  for (const auto& [step, frozen] : json.at("steps").items()) {
+    settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
+    settings.visible_params[step] = frozen.at("visible_params");
+  }
+  for (const auto& [job, result] : json.at("reused").items()) {
+    settings.reused.emplace(job, known_result_from_json(result));
+  }
+  return settings;
+}
+
+}  // namespace
+
+Json frozen_settings(const Plan& plan) {
+  Json steps = Json::object();
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    const PlannedStep& planned = plan.steps[step];
+    if (!planned.planned) continue;
+    steps[plan.workflow.steps[step].name] = {{"inputs", planned.inputs},
+                                             {"visible_params", planned.visible_params}};
+  }
+  Json reused = Json::object();
+  for (const auto& [job, result] : plan.reused) reused[plan.jobs[job].name] = to_json(result);
+  return {{"version", kVersion},
+          {"dlflow", DLFLOW_VERSION},
+          {"run", plan.run},
+          {"created", to_rfc3339(plan.created)},
+          {"workflow_file", plan.workflow.file},
+          {"params", plan.workflow.params},
+          {"until", plan.options.until},
+          {"force", plan.options.force},
+          {"profile", to_json(plan.profile)},
+          {"files", plan.files},
+          {"steps", std::move(steps)},
+          {"reused", std::move(reused)}};
+}
+
+FrozenSettings frozen_settings_from_json(const Json& json) {
+  try {
+    const int version = json.at("version").get<int>();
+    if (version > kVersion) {
+      throw Error(Errc::Corrupt, "a newer dlflow (" + json.value("dlflow", "unknown") +
+                                     ") made this run; use the one in its bin folder");
+    }
+    return read(json);
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, std::string("not a plan.json: ") + error.what());
+  }
+}
+
+}  // namespace dlflow

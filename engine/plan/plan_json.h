@@ -1,0 +1,29 @@
+#pragma once
+
+#include "base/json.h"
+#include "engine/plan/plan.h"
+
+/// RUN/plan.json: the settings that, with the frozen text, make the same plan again. Its keys are
+/// in docs/store-format.md.
+namespace dlflow {
+
+Json frozen_settings(const Plan& plan);
+
+/// What plan.json says. Decisions are given by the names of jobs.
+struct FrozenSettings {
+  std::string run;
+  Time created{};
+  std::string workflow_file;  ///< as the user gave it
+  Json params;
+  PlanOptions options;
+  Profile profile;
+  ContentHashes files;
+  std::map<std::string, std::vector<std::string>> inputs;  ///< by step
+  std::map<std::string, Json> visible_params;              ///< by step
+  std::map<std::string, KnownResult> reused;               ///< by job
+};
+
+/// Throws Error{Corrupt}, also for what a newer dlflow wrote.
+FrozenSettings frozen_settings_from_json(const Json& json);
+
+}  // namespace dlflow

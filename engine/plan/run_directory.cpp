@@ -1,0 +1,244 @@
+#include "engine/plan/run_directory.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <random>
+#include <set>
+#include <variant>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/model/parse.h"
+#include "engine/plan/layout.h"
+#include "engine/plan/plan_json.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string random_digits() {
+  static std::mt19937 generator{std::random_device{}()};
+  char digits[5];
+  std::snprintf(digits, sizeof digits, "%04x", unsigned(generator() & 0xffff));
+  return digits;
+}
+
+/// A new, empty folder below `runs` that becomes the run's, once it is complete, by commit().
+class NewDirectory {
+ public:
+  NewDirectory(const fs::path& runs, const std::string& workflow) : runs_(runs) {
+    constexpr int kMaxTries = 10'000;
+    for (int tries = 0; tries < kMaxTries; ++tries) {
+      run_ = workflow + "-" + random_digits();
+      std::error_code ignored;
+      if (fs::exists(runs_ / run_, ignored)) continue;
+      if (::mkdir(temporary().c_str(), 0700) == 0) return;
+      if (errno != EEXIST) throw_errno("cannot create folder " + temporary().string(), errno);
+    }
+    throw Error(Errc::InvalidInput,
+                runs_.string() + " holds too many runs of '" + workflow + "'; remove some of them");
+  }
+  NewDirectory(const NewDirectory&) = delete;
+  NewDirectory& operator=(const NewDirectory&) = delete;
+  ~NewDirectory() {
+    std::error_code ignored;
+    if (!committed_) fs::remove_all(temporary(), ignored);
+  }
+
+  const std::string& run() const { return run_; }
+  fs::path temporary() const { return runs_ / ("." + run_ + ".tmp"); }
+
+  void commit() {
+    sync_directory(temporary());
+    if (::rename(temporary().c_str(), (runs_ / run_).c_str()) != 0) {
+      throw_errno("cannot create folder " + (runs_ / run_).string(), errno);
+    }
+    committed_ = true;
+    sync_directory(runs_);
+  }
+
+ private:
+  fs::path runs_;
+  std::string run_;
+  bool committed_ = false;
+};
+
+void freeze(const fs::path& from, const fs::path& to) {
+  make_directories(to.parent_path());
+  std::error_code error;
+  fs::copy_file(from, to, fs::copy_options::skip_existing, error);
+  if (error) throw_errno("cannot copy " + from.string() + " to " + to.string(), error.value());
+}
+
+std::set<std::string> programs_of(const Plan& plan) {
+  std::set<std::string> programs;
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    if (!plan.steps[step].planned) continue;
+    const std::string& uses = plan.workflow.steps[step].uses;
+    if (uses == "train" || uses == "evaluate") programs.insert("dlflow-" + uses);
+  }
+  return programs;
+}
+
+void copy_programs(const Plan& plan, const fs::path& program, const fs::path& bin) {
+  freeze(program, bin / "dlflow");
+  std::error_code no_link;
+  const fs::path target = fs::read_symlink(program, no_link);
+  const fs::path beside = (no_link ? program : target).parent_path();
+  for (const std::string& name : programs_of(plan)) {
+    std::error_code ignored;
+    if (!fs::exists(beside / name, ignored)) {
+      throw Error(Errc::NotFound, "a step needs " + (beside / name).string() +
+                                      ", which is not there; `./dev build` makes it");
+    }
+    freeze(beside / name, bin / name);
+  }
+}
+
+bool is_path(const std::string& name) { return name.find("://") == std::string::npos; }
+
+/// How many folders above the workflow its files reach: "../data/x" reaches one.
+size_t levels_above(const ContentHashes& files) {
+  size_t most = 0;
+  for (const auto& [name, hash] : files) {
+    if (!is_path(name)) continue;
+    const fs::path path = fs::path(name).lexically_normal();
+    most = std::max(most, size_t(std::count(path.begin(), path.end(), "..")));
+  }
+  return most;
+}
+
+/// Stands for the workflow's folder below RUN/sources, as deep as its files reach above it.
+fs::path frozen_base(const fs::path& run_directory, const ContentHashes& files) {
+  fs::path base = run_directory / "sources";
+  for (size_t level = levels_above(files); level > 0; --level) base /= "_";
+  return base;
+}
+
+fs::path frozen_path(const fs::path& base, const std::string& name) {
+  const fs::path path = fs::path(name).lexically_normal();
+  return path.is_absolute() ? base / "_root" / path.relative_path()
+                            : (base / path).lexically_normal();
+}
+
+void copy_sources(const Plan& plan, const fs::path& directory) {
+  const fs::path base = frozen_base(directory, plan.files);
+  make_directories(base);
+  for (const auto& [name, hash] : plan.files) {
+    if (!is_path(name)) continue;
+    const fs::path frozen = frozen_path(base, name);
+    freeze(plan.base / name, frozen);
+    if (sha256_file(frozen) != hash) {
+      throw Error(Errc::InvalidInput, (plan.base / name).string() +
+                                          " changed while the run was created; start it again");
+    }
+  }
+}
+
+FrozenSettings read_settings(const fs::path& directory) {
+  const fs::path file = directory / "plan.json";
+  const auto text = read_file_if_exists(file);
+  if (!text) {
+    throw Error(Errc::NotFound, directory.string() + " is not the folder of a run: it has no " +
+                                    file.filename().string());
+  }
+  try {
+    const Json json = Json::parse(*text, nullptr, false);
+    if (json.is_discarded()) throw Error(Errc::Corrupt, "not JSON");
+    return frozen_settings_from_json(json);
+  } catch (const Error& error) {
+    throw Error(error.code(), file.string() + ": " + error.what());
+  }
+}
+
+Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings,
+                      const fs::path& base) {
+  std::vector<std::string> set;
+  for (const auto& [key, value] : settings.params.items()) set.push_back(key + "=" + value.dump());
+  auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"),
+                                    base / fs::path(settings.workflow_file).filename(), set);
+  if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
+    throw Error(Errc::Corrupt, (directory / "workflow.yaml").string() +
+                                   " is not what was written: " + to_string(diagnostics->front()));
+  }
+  auto workflow = std::get<Workflow>(std::move(parsed));
+  workflow.file = settings.workflow_file;
+  return workflow;
+}
+
+void take_file_settings(Plan& plan, const FrozenSettings& settings) {
+  plan.files = settings.files;
+  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
+    if (!plan.steps[step].planned) continue;
+    const std::string& name = plan.workflow.steps[step].name;
+    plan.steps[step].inputs = settings.inputs.at(name);
+    plan.steps[step].visible_params = settings.visible_params.at(name);
+  }
+}
+
+}  // namespace
+
+void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program) {
+  const fs::path folder = fs::absolute(runs).lexically_normal();
+  make_directories(folder);
+  NewDirectory directory(folder, plan.workflow.name);
+  const fs::path temporary = directory.temporary();
+  plan.run = directory.run();
+  plan.directory = folder / directory.run();
+  plan.created = now;
+  copy_programs(plan, program, temporary / "bin");
+  copy_sources(plan, temporary);
+  write_file_atomic(temporary / "lock", "");
+  write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
+  write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",
+                    Durability::Synced);
+  directory.commit();
+}
+
+Plan load_run(const fs::path& directory) {
+  const FrozenSettings settings = read_settings(directory);
+  Plan plan;
+  plan.run = settings.run;
+  plan.directory = fs::absolute(directory).lexically_normal();
+  plan.created = settings.created;
+  plan.base = frozen_base(plan.directory, settings.files);
+  plan.workflow = parse_frozen(plan.directory, settings, plan.base);
+  plan.profile = settings.profile;
+  plan.options = settings.options;
+  lay_out(plan);
+  take_file_settings(plan, settings);
+  decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
+    const auto found = settings.reused.find(plan.jobs[job].name);
+    if (found == settings.reused.end()) return std::nullopt;
+    return found->second;
+  });
+  return plan;
+}
+
+std::string run_name(const fs::path& directory) { return read_settings(directory).run; }
+
+fs::path engine_events_file(const fs::path& run_directory) {
+  return run_directory / "events.jsonl";
+}
+
+fs::path frozen_program(const fs::path& run_directory, std::string_view name) {
+  return run_directory / "bin" / name;
+}
+
+fs::path frozen_file(const Plan& plan, const std::string& name) {
+  return frozen_path(frozen_base(plan.directory, plan.files), name);
+}
+
+fs::path job_directory(const fs::path& run_directory, std::string_view job) {
+  const fs::path step = run_directory / "steps" / step_of(job);
+  const std::string_view element = element_of(job);
+  return element.empty() ? step : step / element;
+}
+
+}  // namespace dlflow
