@@ -15,40 +15,36 @@
 /// SQLite with C++ manners: values in, values out, errors as Error.
 namespace dlflow {
 
-/// A prepared statement: bind, step through rows, start again. Columns and parameters are counted
-/// from 0 and 1, as SQLite does.
+/// A prepared statement.
 class Statement {
  public:
   Statement(sqlite3* database, std::string_view sql);
 
-  /// Ends what ran before and binds all parameters, in order. Text is borrowed until the next call.
+  /// Gives all parameters their values, in order. The statement must not be between two rows.
   template <typename... Values>
-  Statement& bind(const Values&... values) {
-    reset();
+  void bind(const Values&... values) {
     int parameter = 0;
     (bind_one(++parameter, values), ...);
-    return *this;
   }
 
   /// Moves to the next row; false when there is none. Throws Error.
   bool next();
 
-  /// Runs to the end.
-  void run();
+  /// Ready to run again.
+  void reset() noexcept { sqlite3_reset(statement_.get()); }
 
+  /// Columns are counted from 0.
   bool is_null(int column) const;
   int64_t integer(int column) const;
   std::string text(int column) const;
 
-  void reset() noexcept;
-
  private:
   void bind_one(int parameter, int64_t value);
+  void bind_one(int parameter, std::string_view value);
+  void bind_one(int parameter, std::nullptr_t);
   void bind_one(int parameter, int value) { bind_one(parameter, int64_t(value)); }
   void bind_one(int parameter, uint32_t value) { bind_one(parameter, int64_t(value)); }
   void bind_one(int parameter, uint64_t value) { bind_one(parameter, int64_t(value)); }
-  void bind_one(int parameter, std::string_view value);
-  void bind_one(int parameter, std::nullptr_t);
   template <typename Value>
   void bind_one(int parameter, const std::optional<Value>& value) {
     value ? bind_one(parameter, *value) : bind_one(parameter, nullptr);
@@ -56,6 +52,12 @@ class Statement {
 
   Handle<sqlite3_stmt, sqlite3_finalize> statement_;
 };
+
+inline void reset(Statement* statement) noexcept { statement->reset(); }
+
+/// A running statement, from its first row to the end of the scope: a read lock is never kept
+/// longer than its reader.
+using Rows = Handle<Statement, reset>;
 
 /// An open database. On a local file system it uses a write-ahead log, on a network one (whose
 /// locks and shared memory are not to be trusted) a rollback journal.
@@ -65,13 +67,20 @@ class Database {
   explicit Database(const std::filesystem::path& file,
                     std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
 
-  /// The statement for `sql`, prepared once and ready to bind. Owned by the database.
-  Statement& statement(std::string_view sql);
+  /// Starts `sql`, prepared once however often it is called. `while (rows->next())` reads.
+  template <typename... Values>
+  Rows query(std::string_view sql, const Values&... values) {
+    Statement& prepared = statement(sql);
+    prepared.bind(values...);
+    return Rows(&prepared);
+  }
 
-  /// Runs one statement that returns no rows.
+  /// Runs a statement that returns no rows.
   template <typename... Values>
   void execute(std::string_view sql, const Values&... values) {
-    statement(sql).bind(values...).run();
+    const Rows rows = query(sql, values...);
+    while (rows->next()) {
+    }
   }
 
   /// Runs several statements, separated by semicolons.
@@ -80,6 +89,9 @@ class Database {
   const std::filesystem::path& file() const { return file_; }
 
  private:
+  Statement& statement(std::string_view sql);
+  void set_journal_mode(std::string_view mode, std::chrono::milliseconds patience);
+
   std::filesystem::path file_;
   Handle<sqlite3, sqlite3_close> database_;
   std::map<std::string, Statement, std::less<>> statements_;  // finalized before the database

@@ -2,6 +2,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/clock.h"
@@ -30,6 +31,8 @@ struct JobRow {
 
 enum class RunState { Running, Succeeded, Failed, Cancelled };
 std::string_view name(RunState state);
+/// The inverse. Throws Error{Corrupt}.
+RunState run_state(std::string_view name);
 
 struct RunStatus {
   std::string run;

@@ -45,7 +45,7 @@ class Store : public KnownResults, public History, public FileHashes {
   explicit Store(const std::filesystem::path& home);
 
   /// Adds a run and its jobs, all planned. A run that is there already stays as it is.
-  void create_run(const Plan& plan, Time started);
+  void create_run(const Plan& plan);
 
   /// Appends `events` and moves their jobs, all or nothing. An event that is there already is
   /// skipped, so that two readers of one events.jsonl may both record it; one that is no legal
@@ -55,6 +55,12 @@ class Store : public KnownResults, public History, public FileHashes {
 
   /// What the engine says at the end, or (Running) when it goes on with a run.
   void set_run_state(std::string_view run, RunState state, Time at);
+
+  /// The state that follows from the jobs when no engine is at work: Running if some are queued or
+  /// running, or wait although nothing failed.
+  void settle_run_state(std::string_view run);
+
+  bool has_run(std::string_view run);
 
   /// Throws Error{NotFound}.
   RunStatus status(std::string_view run);
@@ -76,6 +82,14 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Computes each job's state from its events again.
   void replay(std::string_view run);
 
+  /// Records what is in the run directory and not yet here, adding the run if needed, and settles
+  /// its state; returns its name. What a killed dlflow left unrecorded is so found. For whoever
+  /// holds the run's RunLock: an engine that goes on with it, or `status` when there is none.
+  std::string sync_run(const std::filesystem::path& run_directory);
+
+  /// As sync_run, after forgetting what was here.
+  std::string rebuild_run(const std::filesystem::path& run_directory);
+
   /// Forgets a run; its directory stays.
   void forget(std::string_view run);
 
@@ -87,15 +101,10 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string sha256(const std::filesystem::path& file) override;
 
  private:
+  int64_t run_id(std::string_view run);
+  void record_in_transaction(int64_t run, std::span<const JobEvent> events);
+
   Database database_;
 };
-
-/// Records what is in the run directory and not yet in the store, adding the run if needed, and
-/// derives the run's state if no engine holds its lock. Idempotent, also when two processes do it
-/// at once. Returns the run's name. What a killed dlflow left unrecorded is so found by `status`.
-std::string sync_run(Store& store, const std::filesystem::path& run_directory);
-
-/// As sync_run, after forgetting what the store had: for a damaged or lost database.
-std::string rebuild_run(Store& store, const std::filesystem::path& run_directory);
 
 }  // namespace dlflow

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/store/database.h"
+#include "engine/store/job_record.h"
+#include "engine/store/run_status.h"
+
+/// The tables `jobs`, `events` and `counts` as values. Used by Store only.
+namespace dlflow {
+
+inline int64_t to_ms(Time time) { return time.time_since_epoch().count(); }
+inline Time from_ms(int64_t ms) { return Time(std::chrono::milliseconds(ms)); }
+
+/// A row of `jobs`.
+struct StoredJob {
+  uint32_t number = 0;
+  std::string name;
+  int64_t num_events = 0;
+  JobRecord record;
+};
+
+/// Throws Error{NotFound}.
+StoredJob load_job(Database& database, int64_t run, std::string_view name);
+/// All jobs of a run, in plan order.
+std::vector<StoredJob> load_jobs(Database& database, int64_t run);
+void save_job(Database& database, int64_t run, const StoredJob& job);
+
+/// A row of `events`.
+struct StoredEvent {
+  int attempt = 0;
+  std::string state;  ///< empty: a note
+  int64_t at_ms = 0;
+  std::string detail;  ///< JSON of all else; empty if there is nothing else
+  auto operator<=>(const StoredEvent&) const = default;
+};
+
+StoredEvent to_row(const JobEvent& event);
+/// Without the job's name.
+JobEvent from_row(const StoredEvent& row);
+
+std::vector<StoredEvent> load_events(Database& database, int64_t run, uint32_t job);
+void append_event(Database& database, int64_t run, uint32_t job, int64_t number,
+                  const StoredEvent& row);
+
+/// How many jobs of a run are in each state.
+using Counts = std::map<JobState, size_t>;
+Counts load_counts(Database& database, int64_t run);
+
+/// See Store::settle_run_state.
+RunState settled_state(const Counts& counts);
+
+}  // namespace dlflow

@@ -1,0 +1,259 @@
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <span>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/plan/run_directory.h"
+#include "engine/store/job_table.h"
+#include "engine/store/store.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json values_of(const Json& outputs) {
+  Json values = Json::object();
+  for (const auto& [name, output] : outputs.items()) values[name] = output.value("value", Json());
+  return values;
+}
+
+JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
+  JobRecord& record = job.record;
+  JobRow row;
+  row.step = step_of(job.name);
+  row.element = element_of(job.name);
+  row.state = record.state;
+  row.attempt = record.attempt;
+  row.backend_id = std::move(record.backend_id);
+  row.node = std::move(record.node);
+  row.started = record.started;
+  row.ended = record.ended;
+  row.exit = record.exit;
+  row.reason = std::move(record.reason);
+  row.outputs = values_of(record.outputs);
+  if (!record.metrics.is_null()) row.metrics = std::move(record.metrics);
+  row.directory = record.reused_from.empty() ? job_directory(run_directory, job.name).string()
+                                             : std::move(record.reused_from);
+  row.job = std::move(job.name);
+  return row;
+}
+
+std::optional<Time> optional_time(const Statement& row, int column) {
+  return row.is_null(column) ? std::nullopt : std::optional(from_ms(row.integer(column)));
+}
+
+/// Whether what a job left can be used: its outputs are published and where they were.
+bool is_on_disk(const KnownResult& result) {
+  std::error_code ignored;
+  if (!fs::exists(result.directory / "outputs", ignored)) return false;
+  for (const auto& [name, output] : result.outputs.items()) {
+    const Json value = output.value("value", Json());
+    if (!value.is_string()) continue;
+    const fs::path path = value.get<std::string>();
+    if (path.is_absolute() && !fs::exists(path, ignored)) return false;
+  }
+  return true;
+}
+
+struct NamedRun {
+  std::string name;
+  std::string workflow;
+};
+
+std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_view word) {
+  const std::string ending = "-" + std::string(word);
+  std::vector<NamedRun> meant;
+  for (const NamedRun& run : all) {
+    if (run.name == word) return {run};
+    if (run.workflow == word || run.name.ends_with(ending)) meant.push_back(run);
+  }
+  return meant;
+}
+
+[[noreturn]] void ambiguous(std::string_view word, const std::vector<NamedRun>& runs) {
+  constexpr size_t kMaxShown = 8;
+  std::vector<std::string> names;
+  for (const NamedRun& run : std::span(runs).first(std::min(runs.size(), kMaxShown))) {
+    names.push_back(run.name);
+  }
+  if (runs.size() > kMaxShown) names.push_back("…");
+  throw Error(Errc::InvalidInput, "'" + std::string(word) + "' may be any of " +
+                                      std::to_string(runs.size()) + " runs: " + join(names, ", ") +
+                                      "; name one of them");
+}
+
+[[noreturn]] void unknown(std::string_view word, const std::vector<NamedRun>& runs) {
+  if (runs.empty()) {
+    throw Error(Errc::NotFound, "there are no runs yet; `dlflow run WORKFLOW` starts one");
+  }
+  std::vector<std::string> names;
+  for (const NamedRun& run : runs) names.push_back(run.name);
+  throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" +
+                                  did_you_mean(word, names) +
+                                  "; `dlflow list` shows those there are");
+}
+
+struct FileIdentity {
+  int64_t size;
+  int64_t mtime_ns;
+  int64_t inode;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+FileIdentity identity_of(const fs::path& file) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
+  return {info.st_size, int64_t(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec,
+          int64_t(info.st_ino)};
+}
+
+/// A file that was changed a moment ago may change again within the same tick of its clock, and
+/// would look the same.
+bool is_settled(const FileIdentity& identity) {
+  using namespace std::chrono;
+  const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+  return now - identity.mtime_ns > nanoseconds(1s).count();
+}
+
+}  // namespace
+
+RunStatus Store::status(std::string_view run) {
+  const int64_t id = run_id(run);
+  RunStatus status;
+  {
+    const Rows rows = database_.query(
+        "SELECT name, workflow, profile, state, started_ms, ended_ms, directory FROM runs "
+        "WHERE id = ?",
+        id);
+    rows->next();
+    status.run = rows->text(0);
+    status.workflow = rows->text(1);
+    status.profile = rows->text(2);
+    status.state = run_state(rows->text(3));
+    status.started = from_ms(rows->integer(4));
+    status.ended = optional_time(*rows, 5);
+    status.directory = rows->text(6);
+  }
+  for (StoredJob& job : load_jobs(database_, id)) {
+    status.jobs.push_back(to_job_row(std::move(job), status.directory));
+  }
+  return status;
+}
+
+std::vector<JobEvent> Store::events(std::string_view run, std::string_view job) {
+  const int64_t id = run_id(run);
+  const uint32_t number = load_job(database_, id, job).number;
+  std::vector<JobEvent> events;
+  for (const StoredEvent& row : load_events(database_, id, number)) {
+    events.push_back(from_row(row));
+    events.back().job = job;
+  }
+  return events;
+}
+
+std::vector<RunSummary> Store::runs() {
+  std::vector<RunSummary> runs;
+  const Rows rows = database_.query(
+      "SELECT id, name, workflow, profile, state, started_ms, ended_ms, directory FROM runs "
+      "ORDER BY started_ms DESC, id DESC");
+  while (rows->next()) {
+    runs.push_back({.run = rows->text(1),
+                    .workflow = rows->text(2),
+                    .profile = rows->text(3),
+                    .state = run_state(rows->text(4)),
+                    .started = from_ms(rows->integer(5)),
+                    .ended = optional_time(*rows, 6),
+                    .directory = rows->text(7),
+                    .jobs = load_counts(database_, rows->integer(0))});
+  }
+  return runs;
+}
+
+std::string Store::resolve(std::string_view word) {
+  std::vector<NamedRun> all;
+  {
+    const Rows rows = database_.query("SELECT name, workflow FROM runs ORDER BY started_ms DESC");
+    while (rows->next()) all.push_back({rows->text(0), rows->text(1)});
+  }
+  const std::vector<NamedRun> meant = runs_meant(all, word);
+  if (meant.empty()) unknown(word, all);
+  if (meant.size() > 1) ambiguous(word, meant);
+  return meant.front().name;
+}
+
+fs::path Store::directory(std::string_view run) {
+  const Rows rows = database_.query("SELECT directory FROM runs WHERE id = ?", run_id(run));
+  rows->next();
+  return rows->text(0);
+}
+
+std::optional<KnownResult> Store::find(const std::string& fingerprint) {
+  const Rows rows = database_.query(
+      "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics FROM jobs "
+      "JOIN runs ON runs.id = jobs.run WHERE jobs.fingerprint = ? AND jobs.state = ? "
+      "ORDER BY jobs.ended_ms DESC",
+      fingerprint, name(JobState::Succeeded));
+  while (rows->next()) {
+    KnownResult result;
+    result.run = rows->text(0);
+    result.job = rows->text(2);
+    result.directory = job_directory(rows->text(1), result.job);
+    if (!rows->is_null(3)) result.outputs = Json::parse(rows->text(3));
+    if (!rows->is_null(4)) result.metrics = Json::parse(rows->text(4));
+    if (is_on_disk(result)) return result;
+  }
+  return std::nullopt;
+}
+
+std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::string& step,
+                                        const std::string& job, const std::string& run) {
+  // The last term of each query's WHERE names the jobs of a step: its own name, or name[element].
+  std::vector<EarlierBase> same_job;
+  std::vector<EarlierBase> same_step;
+  const Rows runs = database_.query(
+      "SELECT id, name FROM runs WHERE workflow = ? AND name <> ? AND started_ms <= "
+      "coalesce((SELECT started_ms FROM runs WHERE name = ?), started_ms) "
+      "ORDER BY started_ms DESC, id DESC LIMIT 5",
+      workflow, run, run);
+  while (runs->next()) {
+    const Rows rows = database_.query(
+        "SELECT jobs.name, bases.text FROM jobs JOIN bases ON bases.id = jobs.base "
+        "WHERE run = ?1 AND state IN ('succeeded', 'cached') AND (jobs.name = ?2 "
+        "OR jobs.name = ?3 OR (jobs.name > ?3 || '[' AND jobs.name < ?3 || '\\')) "
+        "ORDER BY jobs.name = ?2 DESC LIMIT 2",
+        runs->integer(0), job, step);
+    while (rows->next()) {
+      auto& list = rows->text(0) == job ? same_job : same_step;
+      list.push_back({runs->text(1), rows->text(1)});
+    }
+  }
+  same_job.insert(same_job.end(), same_step.begin(), same_step.end());
+  return same_job;
+}
+
+std::string Store::sha256(const fs::path& file) {
+  const std::string path = fs::absolute(file).lexically_normal().string();
+  const FileIdentity before = identity_of(path);
+  {
+    const Rows rows = database_.query(
+        "SELECT sha256 FROM files WHERE path = ? AND size = ? AND mtime_ns = ? AND inode = ?", path,
+        before.size, before.mtime_ns, before.inode);
+    if (rows->next()) return rows->text(0);
+  }
+  const std::string sha256 = sha256_file(path);
+  if (is_settled(before) && identity_of(path) == before) {
+    database_.execute(
+        "INSERT INTO files(path, size, mtime_ns, inode, sha256) VALUES(?, ?, ?, ?, ?) "
+        "ON CONFLICT(path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns, "
+        "inode = excluded.inode, sha256 = excluded.sha256",
+        path, before.size, before.mtime_ns, before.inode, sha256);
+  }
+  return sha256;
+}
+
+}  // namespace dlflow

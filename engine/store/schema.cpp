@@ -1,0 +1,115 @@
+#include "engine/store/schema.h"
+
+#include <array>
+
+#include "base/error.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::string_view kVersion1 = R"sql(
+-- One row per run.
+CREATE TABLE runs(
+  id          INTEGER PRIMARY KEY,
+  name        TEXT NOT NULL UNIQUE,  -- fashion-mnist-7f3a
+  workflow    TEXT NOT NULL,         -- fashion-mnist
+  profile     TEXT NOT NULL,
+  directory   TEXT NOT NULL,         -- RUN, absolute
+  state       TEXT NOT NULL,         -- running, succeeded, failed, cancelled
+  started_ms  INTEGER NOT NULL,      -- since 1970, UTC, as all *_ms
+  ended_ms    INTEGER,
+  engine_read INTEGER NOT NULL       -- bytes of RUN/events.jsonl that sync_run has recorded
+);
+CREATE INDEX runs_by_workflow ON runs(workflow, started_ms);
+
+-- How many jobs of a run are in each state: a copy, so that a list of runs reads no jobs.
+CREATE TABLE counts(
+  run   INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  state TEXT NOT NULL,
+  jobs  INTEGER NOT NULL,
+  PRIMARY KEY(run, state)
+) WITHOUT ROWID;
+
+-- What fingerprints are made of at plan time, each text once. For `dlflow explain`.
+CREATE TABLE bases(
+  id     INTEGER PRIMARY KEY,
+  sha256 TEXT NOT NULL UNIQUE,  -- of text
+  text   TEXT NOT NULL          -- canonical JSON, see engine/plan/fingerprint.h
+);
+
+-- The present of each job: a copy of what its events say.
+CREATE TABLE jobs(
+  run         INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  number      INTEGER NOT NULL,  -- its place in the plan
+  name        TEXT NOT NULL,     -- train[lr=0.1]
+  state       TEXT NOT NULL,     -- planned, queued, …
+  base        INTEGER NOT NULL,  -- bases.id
+  attempt     INTEGER NOT NULL,  -- the latest; 0: never submitted
+  events      INTEGER NOT NULL,  -- how many it has
+  started_ms  INTEGER,           -- of the latest attempt: first running
+  ended_ms    INTEGER,           -- of the latest attempt: its last state
+  backend_id  TEXT,              -- pid or SLURM job id
+  node        TEXT,
+  exit        INTEGER,
+  reason      TEXT,
+  fingerprint TEXT,              -- SHA-256; of succeeded and cached jobs
+  outputs     TEXT,              -- JSON: name -> {"value", "sha256"}
+  metrics     TEXT,              -- JSON: name -> number
+  reused_from TEXT,              -- of cached jobs: the folder of the job whose outputs it takes
+  PRIMARY KEY(run, number)
+) WITHOUT ROWID;
+CREATE UNIQUE INDEX jobs_by_name ON jobs(run, name);
+CREATE INDEX jobs_by_fingerprint ON jobs(fingerprint) WHERE fingerprint IS NOT NULL;
+
+-- What happened, in the order it was recorded. Never changed.
+CREATE TABLE events(
+  run     INTEGER NOT NULL REFERENCES runs(id) ON DELETE CASCADE,
+  job     INTEGER NOT NULL,  -- jobs.number
+  number  INTEGER NOT NULL,  -- 1, 2, … of this job
+  attempt INTEGER NOT NULL,
+  state   TEXT,              -- NULL: a note that changed no state
+  at_ms   INTEGER NOT NULL,
+  detail  TEXT,              -- JSON: the event's other keys, as in events.jsonl; NULL: none
+  PRIMARY KEY(run, job, number)
+) WITHOUT ROWID;
+
+-- Content hashes of files that workflows read, valid while nothing but `sha256` could differ.
+CREATE TABLE files(
+  path     TEXT PRIMARY KEY,  -- absolute
+  size     INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  inode    INTEGER NOT NULL,
+  sha256   TEXT NOT NULL
+) WITHOUT ROWID;
+)sql";
+
+int64_t version_of(Database& database) {
+  const Rows rows = database.query("PRAGMA user_version");
+  rows->next();
+  return rows->integer(0);
+}
+
+}  // namespace
+
+std::span<const Migration> migrations() {
+  static const std::array<Migration, 1> steps = {Migration(kVersion1)};
+  return steps;
+}
+
+void migrate(Database& database, std::span<const Migration> steps) {
+  const auto newest = int64_t(steps.size());
+  if (version_of(database) == newest) return;
+  Transaction transaction(database);
+  const int64_t version = version_of(database);  // another process may have been faster
+  if (version > newest) {
+    throw Error(Errc::InvalidInput,
+                database.file().string() + " was written by a newer dlflow (version " +
+                    std::to_string(version) + ", this one knows " + std::to_string(newest) +
+                    "); use that one, or set DLFLOW_HOME to another folder");
+  }
+  for (int64_t step = version; step < newest; ++step) database.script(steps[size_t(step)]);
+  database.script("PRAGMA user_version = " + std::to_string(newest));
+  transaction.commit();
+}
+
+}  // namespace dlflow

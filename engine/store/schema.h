@@ -1,0 +1,23 @@
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/store/database.h"
+
+/// The tables of dlflow.db. They are described column by column beside their text in schema.cpp and
+/// for readers of the file in docs/store-format.md.
+namespace dlflow {
+
+/// SQL that takes the tables from one version to the next.
+using Migration = std::string;
+
+/// Migration i leads from version i to i + 1; none is ever changed once it was released.
+std::span<const Migration> migrations();
+
+/// Brings `database` to version `steps.size()`. Each step is there completely or not at all, so
+/// that an interrupted one is done again by whoever opens the file next; two processes that open it
+/// at once take turns. Throws Error{InvalidInput} for a database from a newer dlflow.
+void migrate(Database& database, std::span<const Migration> steps = migrations());
+
+}  // namespace dlflow

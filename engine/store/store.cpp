@@ -1,0 +1,202 @@
+#include "engine/store/store.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/plan/run_directory.h"
+#include "engine/store/job_table.h"
+#include "engine/store/schema.h"
+
+namespace dlflow {
+namespace {
+
+std::filesystem::path made(const std::filesystem::path& home) {
+  make_directories(home);
+  return home;
+}
+
+/// Ids of base texts. Neighbouring jobs often share one.
+class BaseIds {
+ public:
+  explicit BaseIds(Database& database) : database_(database) {}
+
+  int64_t id(const std::string& text) {
+    if (text == last_text_) return last_id_;
+    last_id_ = find_or_add(sha256_hex(text), text);
+    last_text_ = text;
+    return last_id_;
+  }
+
+ private:
+  int64_t find_or_add(const std::string& sha256, const std::string& text) {
+    {
+      const Rows rows = database_.query("SELECT id FROM bases WHERE sha256 = ?", sha256);
+      if (rows->next()) return rows->integer(0);
+    }
+    const Rows rows =
+        database_.query("INSERT INTO bases(sha256, text) VALUES(?, ?) RETURNING id", sha256, text);
+    rows->next();
+    const int64_t id = rows->integer(0);
+    rows->next();  // the row is written when the statement has ended
+    return id;
+  }
+
+  Database& database_;
+  std::string last_text_;
+  int64_t last_id_ = 0;
+};
+
+using CountChanges = std::map<JobState, int64_t>;
+
+void change_counts(Database& database, int64_t run, const CountChanges& changes) {
+  for (const auto& [state, change] : changes) {
+    if (change == 0) continue;
+    database.execute(
+        "INSERT INTO counts(run, state, jobs) VALUES(?, ?, ?) "
+        "ON CONFLICT(run, state) DO UPDATE SET jobs = jobs + excluded.jobs",
+        run, name(state), change);
+  }
+}
+
+/// The events of each job, in the given order.
+std::map<std::string_view, std::vector<const JobEvent*>> by_job(std::span<const JobEvent> events) {
+  std::map<std::string_view, std::vector<const JobEvent*>> result;
+  for (const JobEvent& event : events) result[event.job].push_back(&event);
+  return result;
+}
+
+}  // namespace
+
+std::filesystem::path dlflow_home() {
+  const auto variable = [](const char* name) -> std::filesystem::path {
+    const char* value = std::getenv(name);
+    return value == nullptr ? "" : value;
+  };
+  if (const auto home = variable("DLFLOW_HOME"); !home.empty()) return home;
+  if (const auto state = variable("XDG_STATE_HOME"); !state.empty()) return state / "dlflow";
+  if (const auto home = variable("HOME"); !home.empty()) return home / ".local/state/dlflow";
+  throw Error(Errc::InvalidInput,
+              "there is no place to keep what runs did: set DLFLOW_HOME to a folder");
+}
+
+Store::Store(const std::filesystem::path& home) : database_(made(home) / "dlflow.db") {
+  migrate(database_);
+}
+
+int64_t Store::run_id(std::string_view run) {
+  const Rows rows = database_.query("SELECT id FROM runs WHERE name = ?", run);
+  if (!rows->next()) {
+    throw Error(Errc::NotFound,
+                "there is no run '" + std::string(run) + "'; `dlflow list` shows those there are");
+  }
+  return rows->integer(0);
+}
+
+bool Store::has_run(std::string_view run) {
+  return database_.query("SELECT 1 FROM runs WHERE name = ?", run)->next();
+}
+
+void Store::create_run(const Plan& plan) {
+  Transaction transaction(database_);
+  if (has_run(plan.run)) return;
+  database_.execute(
+      "INSERT INTO runs(name, workflow, profile, directory, state, started_ms, engine_read) "
+      "VALUES(?, ?, ?, ?, ?, ?, 0)",
+      plan.run, plan.workflow.name, plan.profile.name, plan.directory.string(),
+      name(RunState::Running), to_ms(plan.created));
+  const int64_t run = run_id(plan.run);
+  BaseIds bases(database_);
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    database_.execute(
+        "INSERT INTO jobs(run, number, name, state, base, attempt, events) "
+        "VALUES(?, ?, ?, ?, ?, 0, 0)",
+        run, job, plan.jobs[job].name, name(JobState::Planned),
+        bases.id(fingerprint_base(plan, job)));
+  }
+  change_counts(database_, run, {{JobState::Planned, int64_t(plan.jobs.size())}});
+  transaction.commit();
+}
+
+void Store::record(std::string_view run, std::span<const JobEvent> events) {
+  if (events.empty()) return;
+  Transaction transaction(database_);
+  record_in_transaction(run_id(run), events);
+  transaction.commit();
+}
+
+void Store::record_in_transaction(int64_t run, std::span<const JobEvent> events) {
+  CountChanges changes;
+  for (const auto& [job, news] : by_job(events)) {
+    StoredJob stored = load_job(database_, run, job);
+    const JobState before = stored.record.state;
+    std::set<StoredEvent> known;
+    if (stored.num_events > 0) {
+      const auto earlier = load_events(database_, run, stored.number);
+      known.insert(earlier.begin(), earlier.end());
+    }
+    bool changed = false;
+    for (const JobEvent* event : news) {
+      StoredEvent row = to_row(*event);
+      if (known.contains(row)) continue;
+      append_event(database_, run, stored.number, ++stored.num_events, row);
+      known.insert(std::move(row));
+      apply(stored.record, *event);
+      changed = true;
+    }
+    if (!changed) continue;
+    save_job(database_, run, stored);
+    --changes[before];
+    ++changes[stored.record.state];
+  }
+  change_counts(database_, run, changes);
+}
+
+void Store::set_run_state(std::string_view run, RunState state, Time at) {
+  const std::optional<int64_t> ended =
+      state == RunState::Running ? std::nullopt : std::optional(to_ms(at));
+  database_.execute("UPDATE runs SET state = ?, ended_ms = ? WHERE id = ?", name(state), ended,
+                    run_id(run));
+}
+
+void Store::settle_run_state(std::string_view run) {
+  Transaction transaction(database_);
+  const int64_t id = run_id(run);
+  const RunState state = settled_state(load_counts(database_, id));
+  std::optional<int64_t> ended;
+  if (state != RunState::Running) {
+    const Rows rows = database_.query("SELECT max(ended_ms) FROM jobs WHERE run = ?", id);
+    if (rows->next() && !rows->is_null(0)) ended = rows->integer(0);
+  }
+  database_.execute("UPDATE runs SET state = ?, ended_ms = ? WHERE id = ?", name(state), ended, id);
+  transaction.commit();
+}
+
+void Store::replay(std::string_view run) {
+  Transaction transaction(database_);
+  const int64_t id = run_id(run);
+  CountChanges counts;
+  for (StoredJob& job : load_jobs(database_, id)) {
+    job.record = JobRecord();
+    for (const StoredEvent& row : load_events(database_, id, job.number)) {
+      apply(job.record, from_row(row));
+    }
+    save_job(database_, id, job);
+    ++counts[job.record.state];
+  }
+  database_.execute("DELETE FROM counts WHERE run = ?", id);
+  change_counts(database_, id, counts);
+  transaction.commit();
+}
+
+void Store::forget(std::string_view run) {
+  Transaction transaction(database_);
+  database_.execute("DELETE FROM runs WHERE id = ?", run_id(run));
+  database_.execute("DELETE FROM bases WHERE id NOT IN (SELECT base FROM jobs)");
+  transaction.commit();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,87 @@
+#include <algorithm>
+#include <tuple>
+
+#include "engine/plan/run_directory.h"
+#include "engine/store/job_table.h"
+#include "engine/store/store.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The engine and the supervisors write files of their own, and clocks of two nodes differ: within
+/// an attempt the engine's submission comes first, then what the supervisor says, then what the
+/// engine made of it.
+int rank_of_engine_event(const JobEvent& event) {
+  const bool opens = event.state == JobState::Submitting || event.state == JobState::Queued;
+  return opens ? 0 : 2;
+}
+constexpr int kRankOfSupervisor = 1;
+
+struct RankedEvent {
+  int rank = 0;
+  JobEvent event;
+};
+
+using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
+
+std::vector<JobEvent> in_order(EventsByJob events) {
+  std::vector<JobEvent> result;
+  for (auto& [job, list] : events) {
+    std::stable_sort(list.begin(), list.end(), [](const RankedEvent& a, const RankedEvent& b) {
+      return std::tie(a.event.attempt, a.rank) < std::tie(b.event.attempt, b.rank);
+    });
+    for (RankedEvent& ranked : list) result.push_back(std::move(ranked.event));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string Store::sync_run(const fs::path& run_directory) {
+  const std::string run = run_name(run_directory);
+  if (!has_run(run)) create_run(load_run(run_directory));
+  const int64_t id = run_id(run);
+
+  const auto engine_read = [&] {
+    const Rows rows = database_.query("SELECT engine_read FROM runs WHERE id = ?", id);
+    rows->next();
+    return uint64_t(rows->integer(0));
+  };
+  EventTail tail(engine_events_file(run_directory), engine_read());
+  EventsByJob news;
+  for (JobEvent& event : tail.read()) {
+    const int rank = rank_of_engine_event(event);
+    std::string job = event.job;
+    news[std::move(job)].push_back({rank, std::move(event)});
+  }
+  const Rows active = database_.query(
+      "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running')", id);
+  while (active->next()) news[active->text(0)];
+  for (auto& [job, list] : news) {
+    const fs::path directory = job_directory(run_directory, job);
+    for (const int attempt : attempts(directory)) {
+      for (JobEvent& event : attempt_events(directory, job, attempt)) {
+        list.push_back({kRankOfSupervisor, std::move(event)});
+      }
+    }
+  }
+
+  {
+    Transaction transaction(database_);
+    record_in_transaction(id, in_order(std::move(news)));
+    database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
+    transaction.commit();
+  }
+  settle_run_state(run);
+  return run;
+}
+
+std::string Store::rebuild_run(const fs::path& run_directory) {
+  const std::string run = run_name(run_directory);
+  if (has_run(run)) forget(run);
+  return sync_run(run_directory);
+}
+
+}  // namespace dlflow
