@@ -1,0 +1,84 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+/// Child processes, and telling one process from another that has its number now.
+namespace dlflow {
+
+/// What to start, and how. A program without a slash is looked up in the PATH of `environment`.
+struct Command {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;   ///< "NAME=value", all of it
+  std::filesystem::path directory;        ///< working directory; empty: this one's
+  std::filesystem::path standard_output;  ///< appended to; empty: inherited
+  std::filesystem::path standard_error;   ///< the same
+  bool own_group = false;                 ///< leads a process group of its own
+  bool dies_with_parent = false;          ///< killed with -9 when the thread that started it ends
+};
+
+/// Starts `command` with standard input from /dev/null; its pid. What another thread or the program
+/// does to signals is undone: the child has the default actions and none blocked.
+/// Throws Error{NotFound} naming the program if there is none, and Error for what else fails before
+/// it runs (a missing interpreter, a folder that is gone).
+pid_t start(const Command& command);
+
+/// How a process ended.
+struct ExitStatus {
+  int code = 0;    ///< exit status; 128 + n if signal n ended it
+  int signal = 0;  ///< 0: it exited by itself
+  bool operator==(const ExitStatus&) const = default;
+};
+
+/// Waits for the child `pid`.
+ExitStatus wait_for(pid_t pid);
+
+/// As wait_for, if it has ended.
+std::optional<ExitStatus> poll_exit(pid_t pid);
+
+/// Runs `command` to its end and returns what it wrote to standard output. `standard_output` of it
+/// must be empty. Throws as start().
+struct Output {
+  ExitStatus status;
+  std::string text;
+};
+Output run(Command command, const std::string& input = "");
+
+/// This process's environment.
+std::vector<std::string> current_environment();
+
+/// The path of the program `name` in the folders of `path` (as in $PATH), or nothing.
+std::optional<std::filesystem::path> find_program(const std::string& name, const std::string& path);
+
+/// One process on one host since one boot; its number alone would be given to another.
+struct ProcessIdentity {
+  pid_t pid = 0;
+  uint64_t start_ticks = 0;  ///< field 22 of /proc/PID/stat
+  std::string boot_id;
+  std::string host;
+  bool operator==(const ProcessIdentity&) const = default;
+};
+
+/// Of a process of this host; nothing if there is none.
+std::optional<ProcessIdentity> identify(pid_t pid);
+
+enum class Liveness { Alive, Dead, Unknown };  ///< Unknown: it is on another host
+
+Liveness liveness(const ProcessIdentity& process);
+
+Json to_json(const ProcessIdentity& process);
+/// Throws Error{Corrupt}.
+ProcessIdentity process_identity_from_json(const Json& json);
+
+std::string host_name();
+
+/// Whether any process is left in the group.
+bool group_exists(pid_t group);
+
+}  // namespace dlflow

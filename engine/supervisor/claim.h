@@ -1,0 +1,23 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+
+#include "base/process.h"
+
+/// attempt-N/claim-K: who runs pass K of an attempt. Made with link(2), so that of two supervisors
+/// that are started for the same pass exactly one gets it, on network file systems too.
+namespace dlflow {
+
+struct Claim {
+  int pass = 0;
+  ProcessIdentity supervisor;
+};
+
+/// Makes this process the owner of the pass; false if it has one already.
+bool claim_pass(const std::filesystem::path& attempt_directory, int pass);
+
+/// The newest claim of an attempt; nothing if no supervisor has started.
+std::optional<Claim> newest_claim(const std::filesystem::path& attempt_directory);
+
+}  // namespace dlflow
