@@ -1,0 +1,136 @@
+#include "engine/report/describe.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <utility>
+
+#include "base/units.h"
+
+namespace dlflow {
+namespace {
+
+std::optional<double> number(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+std::string print_number(double value) {
+  std::array<char, 40> text{};
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.3g", value);
+  return text.data();
+}
+
+std::string print_fixed(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.3f", value);
+  return text.data();
+}
+
+void add(std::string& text, const std::string& part, const char* separator = ", ") {
+  if (part.empty()) return;
+  if (!text.empty()) text += separator;
+  text += part;
+}
+
+}  // namespace
+
+std::string elapsed(const JobRow& job, Time now) {
+  if (!job.started) return "-";
+  return format_duration(job.ended.value_or(now) - *job.started);
+}
+
+std::string describe_metrics(const Json& metrics) {
+  std::string text;
+  if (const auto bytes = number(metrics, "bytes")) {
+    add(text, format_size(uint64_t(*bytes)) + " staged");
+    if (const auto files = number(metrics, "files")) {
+      add(text, format_count(uint64_t(*files)) + (*files == 1 ? " file" : " files"));
+    }
+  }
+  for (const char* key : {"accuracy", "loss"}) {
+    if (const auto value = number(metrics, key)) {
+      add(text, std::string(key) + " " + print_fixed(*value));
+    }
+  }
+  if (const auto rate = number(metrics, "images_per_s")) {
+    add(text, format_count(uint64_t(*rate)) + " img/s");
+  }
+  if (!text.empty() || !metrics.is_object()) return text;
+  for (const auto& [key, value] : metrics.items()) {  // numbers of a kind we do not know: the first
+    if (value.is_number()) return key + " " + print_number(value.get<double>());
+  }
+  return text;
+}
+
+std::vector<std::string> describe_progress(const Json& progress, const Style& style) {
+  constexpr int kBar = 16;
+  std::string first;
+  if (const auto epoch = number(progress, "epoch")) {
+    first = "epoch " + print_number(*epoch);
+    if (const auto epochs = number(progress, "epochs")) first += "/" + print_number(*epochs);
+  }
+  auto fraction = number(progress, "progress");
+  const auto bytes = number(progress, "bytes");
+  const auto total = number(progress, "total_bytes");
+  if (!fraction && bytes && total && *total > 0) fraction = *bytes / *total;
+  if (fraction) {
+    add(first,
+        progress_bar(*fraction, kBar, style) + " " + print_number(std::floor(*fraction * 100)) +
+            "%",
+        " ");
+  }
+  if (bytes) {
+    add(first,
+        format_size(uint64_t(*bytes)) + (total ? " of " + format_size(uint64_t(*total)) : ""),
+        "  ");
+  }
+  if (const auto loss = number(progress, "loss")) add(first, "loss " + print_fixed(*loss), "  ");
+
+  std::string second;
+  if (const auto rate = number(progress, "images_per_s")) {
+    second = format_count(uint64_t(*rate)) + " img/s";
+    if (const auto ranks = number(progress, "ranks")) {
+      second += " on " + print_number(*ranks) + (*ranks == 1 ? " rank" : " ranks");
+    }
+  }
+  if (const auto eta = number(progress, "eta_s")) {
+    add(second, format_duration(std::chrono::seconds(int64_t(*eta))) + " left");
+  }
+  if (const auto message = progress.find("message");
+      message != progress.end() && message->is_string()) {
+    add(second, message->get<std::string>());
+  }
+
+  std::vector<std::string> lines;
+  for (std::string& line : std::array<std::string, 2>{first, second}) {
+    if (!line.empty()) lines.push_back(std::move(line));
+  }
+  return lines;
+}
+
+std::string describe_end(const RunStatus& status) {
+  std::string text = status.run + " " + std::string(name(status.state));
+  if (status.ended) text += " in " + format_duration(*status.ended - status.started);
+  if (status.state == RunState::Succeeded) {
+    for (auto job = status.jobs.rbegin(); job != status.jobs.rend();
+         ++job) {  // the last result counts
+      if (const auto accuracy = number(job->metrics, "accuracy")) {
+        return text + ": accuracy " + print_fixed(*accuracy);
+      }
+    }
+    return text;
+  }
+  for (const JobRow& job : status.jobs) {
+    const bool cause = is_final(job.state) && !satisfies_dependents(job.state) &&
+                       job.state != JobState::Blocked && job.state != JobState::Skipped;
+    if (!cause) continue;
+    text += ": " + job.job + " " + std::string(name(job.state));
+    return job.reason.empty() ? text : text + ", " + job.reason;
+  }
+  return text;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/report/style.h"
+#include "engine/store/run_status.h"
+
+/// A job in words: what stands beside its state.
+namespace dlflow {
+
+/// How long it ran, or has been running; "-" before it started.
+std::string elapsed(const JobRow& job, Time now);
+
+/// "accuracy 0.907, loss 0.271" or "29.5 MiB staged, 4 files": the summary numbers that people look
+/// for first.
+std::string describe_metrics(const Json& metrics);
+
+/// One or two lines for a running job: "epoch 2/3 ━━━╺━━ 64%  loss 0.312" and "3,980 img/s, 0:17
+/// left".
+std::vector<std::string> describe_progress(const Json& progress, const Style& style);
+
+/// "resnet-0b77 failed in 2:10: train[lr=0.5] failed" or "… succeeded in 1:02: accuracy 0.907".
+std::string describe_end(const RunStatus& status);
+
+}  // namespace dlflow

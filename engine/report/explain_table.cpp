@@ -1,0 +1,66 @@
+#include "engine/report/explain_table.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "base/units.h"
+
+namespace dlflow {
+namespace {
+
+struct Row {
+  std::string job;
+  std::string verdict;
+  std::string reason;
+  size_t elements = 1;
+};
+
+std::string verdict(const Explanation& explanation) {
+  switch (explanation.verdict) {
+    case Action::Reuse:
+      return "reused from " + explanation.from;
+    case Action::DecideLater:
+      return "may be reused";
+    case Action::Run:
+      break;
+  }
+  return "runs";
+}
+
+std::string step_of(const std::string& job) { return job.substr(0, job.find('[')); }
+
+}  // namespace
+
+std::string explain_table(std::span<const Explanation> explanations, const Style& style) {
+  std::vector<Row> rows;
+  for (const Explanation& explanation : explanations) {
+    Row row{explanation.job, verdict(explanation), explanation.reason};
+    Row* last = rows.empty() ? nullptr : &rows.back();
+    const bool same = last != nullptr && step_of(last->job) == step_of(row.job) &&
+                      last->verdict == row.verdict && last->reason == row.reason;
+    if (same) {
+      ++last->elements;
+    } else {
+      rows.push_back(std::move(row));
+    }
+  }
+  size_t names = 0;
+  size_t verdicts = 0;
+  for (Row& row : rows) {
+    if (row.elements > 1) row.job = step_of(row.job) + " x" + format_count(row.elements);
+    names = std::max(names, display_width(row.job));
+    verdicts = std::max(verdicts, display_width(row.verdict));
+  }
+  std::string text;
+  const size_t indent = names + verdicts + 4;
+  const size_t room = style.width > int(indent) + 20 ? size_t(style.width) - indent : 20;
+  for (const Row& row : rows) {
+    const auto lines = wrap(row.reason, room);
+    text += pad(row.job, names) + "  " + pad(row.verdict, verdicts) + "  " + lines.front() + "\n";
+    for (size_t i = 1; i < lines.size(); ++i) text += std::string(indent, ' ') + lines[i] + "\n";
+  }
+  return text;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,76 @@
+#include "engine/report/graph_text.h"
+
+#include <algorithm>
+#include <vector>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/plan/graph.h"
+#include "engine/report/style.h"
+
+namespace dlflow {
+namespace {
+
+/// The number of jobs of `step`, as "x4"; empty for one.
+std::string multiplicity(const Step& step) {
+  const size_t elements = matrix_elements(step.matrix).size();
+  return step.matrix.empty() ? "" : "x" + format_count(elements);
+}
+
+std::string kind(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
+
+std::string quoted(const std::string& text) { return "\"" + text + "\""; }
+
+}  // namespace
+
+std::string graph_as_text(const Workflow& workflow) {
+  size_t names = 0;
+  size_t kinds = 0;
+  size_t counts = 0;
+  for (const Step& step : workflow.steps) {
+    names = std::max(names, step.name.size());
+    kinds = std::max(kinds, kind(step).size());
+    counts = std::max(counts, multiplicity(step).size());
+  }
+  std::string text;
+  for (const uint32_t index : topological_order(workflow)) {
+    const Step& step = workflow.steps[index];
+    std::string line = pad(step.name, names) + "  " + pad(kind(step), kinds) + "  " +
+                       pad(multiplicity(step), counts);
+    if (!step.needs.empty()) line += (counts > 0 ? "  ← " : "← ") + join(step.needs, ", ");
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+std::string graph_as_dot(const Workflow& workflow) {
+  std::string text =
+      "digraph " + quoted(workflow.name) +
+      " {\n  rankdir=LR;\n  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n";
+  for (const Step& step : workflow.steps) {
+    const std::string count = multiplicity(step);
+    text += "  " + quoted(step.name) + " [label=" +
+            quoted(step.name + "\\n" + kind(step) + (count.empty() ? "" : " " + count)) + "];\n";
+  }
+  for (const Step& step : workflow.steps) {
+    for (const std::string& need : step.needs) {
+      text += "  " + quoted(need) + " -> " + quoted(step.name) + ";\n";
+    }
+  }
+  return text + "}\n";
+}
+
+std::string graph_as_mermaid(const Workflow& workflow) {
+  std::string text = "flowchart LR\n";
+  for (const Step& step : workflow.steps) {
+    const std::string count = multiplicity(step);
+    text += "  " + step.name + "[" +
+            quoted(step.name + "<br/>" + kind(step) + (count.empty() ? "" : " " + count)) + "]\n";
+  }
+  for (const Step& step : workflow.steps) {
+    for (const std::string& need : step.needs) text += "  " + need + " --> " + step.name + "\n";
+  }
+  return text;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "base/json.h"
+#include "engine/plan/explain.h"
+#include "engine/plan/plan.h"
+#include "engine/store/store.h"
+
+/// What --json prints. docs/json.md describes every field; fields are only ever added.
+namespace dlflow {
+
+Json to_json(const RunStatus& status);
+Json to_json(const RunSummary& summary);
+Json to_json(const Explanation& explanation);
+
+/// The plan of `run --dry-run --json`, and of `graph --json`.
+Json to_json(const Plan& plan);
+
+}  // namespace dlflow

@@ -1,0 +1,88 @@
+#include "engine/report/run_list.h"
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/report/describe.h"
+#include "engine/report/progress.h"
+
+namespace dlflow {
+namespace {
+
+/// "2/4 ✔ 1 ▶ 1 ·"
+std::string counts(const std::map<JobState, size_t>& jobs, const Style& style) {
+  size_t total = 0;
+  size_t done = 0;
+  std::map<std::string_view, size_t> others;  // by symbol: several states share one
+  for (const auto& [state, number] : jobs) {
+    total += number;
+    if (satisfies_dependents(state)) {
+      done += number;
+    } else {
+      others[symbol(state, style)] += number;
+    }
+  }
+  std::string text = std::to_string(done) + "/" + std::to_string(total) + " " +
+                     std::string(symbol(JobState::Succeeded, style));
+  for (const auto& [mark, number] : others) {
+    text += " " + std::to_string(number) + " " + std::string(mark);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string now_text(const RunStatus& status, const Style& style) {
+  const ProgressByJob progress = read_progress(status);
+  for (const JobRow& job : status.jobs) {
+    if (job.state == JobState::Running) {
+      const auto found = progress.find(job.job);
+      if (found == progress.end()) return job.job;
+      Json plain = found->second;
+      plain.erase("progress");  // no bar in a list
+      plain.erase("total_bytes");
+      const auto lines = describe_progress(plain, style);
+      return lines.empty() ? job.job : job.job + " " + lines.front();
+    }
+  }
+  if (status.state == RunState::Succeeded) return "";
+  for (const JobRow& job : status.jobs) {
+    if (is_final(job.state) && !satisfies_dependents(job.state) && job.state != JobState::Blocked) {
+      return job.job + " " + std::string(name(job.state));
+    }
+  }
+  return "";
+}
+
+std::string run_list(std::span<const RunSummary> runs,
+                     const std::map<std::string, std::string>& now_texts, Time now,
+                     const Style& style) {
+  constexpr size_t kColumns = 6;
+  std::vector<std::array<std::string, kColumns>> rows = {
+      {"RUN", "ON", "STATE", "STEPS", "AGE", "NOW"}};
+  for (const RunSummary& run : runs) {
+    const auto text = now_texts.find(run.run);
+    rows.push_back({run.run, run.profile, std::string(name(run.state)), counts(run.jobs, style),
+                    format_age(now - run.started), text == now_texts.end() ? "" : text->second});
+  }
+  std::array<size_t, kColumns> widths{};
+  for (const auto& row : rows) {
+    for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+  }
+  std::string text;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    std::string line;
+    for (size_t i = 0; i + 1 < kColumns; ++i) {
+      const std::string cell = pad(rows[r][i], widths[i]);
+      line += (r > 0 && i == 2 ? paint(runs[r - 1].state, cell, style) : cell) + "  ";
+    }
+    line += rows[r].back();
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/report/progress.h"
+#include "engine/report/style.h"
+#include "engine/store/run_status.h"
+
+/// One run as a table: live while it runs, and as `dlflow status RUN` prints it.
+namespace dlflow {
+
+/// What there is to show.
+struct RunView {
+  RunStatus status;
+  ProgressByJob progress;
+  std::map<std::string, std::vector<std::string>> needs;  ///< step -> steps it waits for
+};
+
+/// The lines of the live table: a line or two per job, or per step with many elements, so that it
+/// fits into `max_lines`; what has least to say is left out first, and counted.
+std::vector<std::string> live_table(const RunView& view, Time now, size_t max_lines,
+                                    const Style& style);
+
+/// `dlflow status RUN`: a sentence, the jobs, and what to type next.
+std::string status_table(const RunView& view, Time now, const Style& style);
+
+}  // namespace dlflow

@@ -1,0 +1,140 @@
+#include "engine/report/run_table.h"
+
+#include "base/text.h"
+#include "engine/report/describe.h"
+#include "engine/report/json.h"
+#include "engine/report/run_list.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
+
+JobRow row(const std::string& step, JobState state, const std::string& element = "") {
+  JobRow job;
+  job.step = step;
+  job.element = element;
+  job.job = element.empty() ? step : step + "[" + element + "]";
+  job.state = state;
+  if (state == JobState::Running || is_final(state)) {
+    job.started = kStart;
+    job.attempt = 1;
+  }
+  if (is_final(state)) job.ended = kStart + 2s;
+  return job;
+}
+
+RunView view(std::vector<JobRow> jobs) {
+  RunView view;
+  view.status.run = "demo-7f3a";
+  view.status.workflow = "demo";
+  view.status.profile = "local";
+  view.status.started = kStart;
+  view.status.jobs = std::move(jobs);
+  view.needs = {{"train", {"data"}}, {"best", {"train"}}};
+  return view;
+}
+
+const Style kPlain{.color = false, .utf8 = true, .width = 80};
+
+}  // namespace
+
+TEST_CASE("the live table says what runs and what each other job waits for", "[run_table]") {
+  RunView demo = view({row("data", JobState::Succeeded), row("train", JobState::Running),
+                       row("best", JobState::Planned)});
+  demo.status.jobs[0].metrics = {{"bytes", 30931288}, {"files", 4}};
+  demo.progress["train"] = {{"epoch", 2}, {"epochs", 3}, {"images_per_s", 3980}};
+  const auto lines = live_table(demo, kStart + 31s, 20, kPlain);
+  CHECK(lines ==
+        std::vector<std::string>{"  data      ✔ succeeded     0:02  29.5 MiB staged, 4 files",
+                                 "  train     ▶ running       0:31  epoch 2/3",
+                                 "                                  3,980 img/s",
+                                 "  best      · waits for train"});
+}
+
+TEST_CASE("many elements become one line, and no table is higher than the screen", "[run_table]") {
+  std::vector<JobRow> jobs;
+  for (int i = 0; i < 250; ++i) {
+    const JobState state = i < 100   ? JobState::Succeeded
+                           : i < 102 ? JobState::Running
+                                     : JobState::Planned;
+    jobs.push_back(row("sweep", state, "i=" + std::to_string(i)));
+  }
+  const auto lines = live_table(view(jobs), kStart + 5s, 3, kPlain);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].find("100/250 done, 2 running") != std::string::npos);
+  for (size_t rows = 1; rows < 30; ++rows) {
+    CHECK(live_table(view(jobs), kStart, rows, kPlain).size() <= rows);
+  }
+}
+
+TEST_CASE("every line of the live table fits into 80 columns", "[run_table]") {
+  RunView demo = view({row("train", JobState::Failed)});
+  demo.status.jobs[0].reason = "exit 3: " + std::string(300, 'x') + " and more words behind it";
+  for (const auto& line : live_table(demo, kStart, 20, kPlain)) CHECK(display_width(line) <= 80);
+}
+
+TEST_CASE("the status of a failed run names the cause and what to type next", "[run_table]") {
+  RunView demo = view({row("data", JobState::Succeeded), row("train", JobState::Failed, "lr=0.5"),
+                       row("best", JobState::Blocked)});
+  demo.status.state = RunState::Failed;
+  demo.status.ended = kStart + 10s;
+  demo.status.jobs[1].reason = "exit 3: loss is NaN at step 412";
+  demo.status.jobs[1].backend_id = "4411";
+  demo.status.jobs[1].node = "n2";
+  const std::string text = status_table(demo, kStart + 34min, kPlain);
+  CHECK(text ==
+        "demo-7f3a on local: failed 33 min ago, 1 of 3 jobs succeeded\n"
+        "\n"
+        "STEP           JOB   STATE      TRY  TIME  NODE  DETAIL\n"
+        "data           -     succeeded  1    0:02  -\n"
+        "train[lr=0.5]  4411  failed     1    0:02  n2    exit 3: loss is NaN at step 412\n"
+        "best           -     blocked    1    0:02  -\n"
+        "\n"
+        "Why:    dlflow logs demo-7f3a 'train[lr=0.5]'\n"
+        "Again:  dlflow resubmit demo-7f3a\n");
+  CHECK(describe_end(demo.status) ==
+        "demo-7f3a failed in 0:10: train[lr=0.5] failed, exit 3: loss is NaN at step 412");
+}
+
+TEST_CASE("a run that succeeded ends with its last accuracy", "[describe]") {
+  RunView demo = view({row("train", JobState::Succeeded), row("evaluate", JobState::Succeeded)});
+  demo.status.state = RunState::Succeeded;
+  demo.status.ended = kStart + 62s;
+  demo.status.jobs[0].metrics = {{"accuracy", 0.8}};
+  demo.status.jobs[1].metrics = {{"accuracy", 0.9071}};
+  CHECK(describe_end(demo.status) == "demo-7f3a succeeded in 1:02: accuracy 0.907");
+}
+
+TEST_CASE("the list of runs counts jobs by state", "[run_list]") {
+  RunSummary summary;
+  summary.run = "demo-7f3a";
+  summary.profile = "local";
+  summary.started = kStart;
+  summary.jobs = {{JobState::Succeeded, 1}, {JobState::Running, 1}, {JobState::Planned, 2}};
+  CHECK(
+      run_list(std::vector{summary}, {{"demo-7f3a", "train epoch 7/30"}}, kStart + 240s, kPlain) ==
+      "RUN        ON     STATE    STEPS        AGE    NOW\n"
+      "demo-7f3a  local  running  1/4 ✔ 2 · 1 ▶  4 min  train epoch 7/30\n");
+}
+
+TEST_CASE("status as JSON has every promised field, null where nothing is known", "[json]") {
+  RunView demo = view({row("train", JobState::Planned, "lr=0.1")});
+  const Json json = to_json(demo.status);
+  for (const char* key :
+       {"run", "workflow", "profile", "state", "started", "ended", "directory", "steps"}) {
+    CHECK(json.contains(key));
+  }
+  const Json& step = json.at("steps").at(0);
+  for (const char* key : {"name", "element", "state", "attempt", "backend_id", "node", "started",
+                          "ended", "exit", "reason", "outputs", "metrics"}) {
+    CHECK(step.contains(key));
+  }
+  CHECK(json.at("started") == "2026-11-21T08:00:00.000Z");
+  CHECK(json.at("ended").is_null());
+  CHECK(step.at("element") == "lr=0.1");
+  CHECK(step.at("state") == "planned");
+}
