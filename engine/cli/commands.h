@@ -1,0 +1,25 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "engine/cli/session.h"
+
+/// The subcommands, one per file. Each adds itself to `app`; what it does happens in its callback,
+/// which throws Error or sets `session.status`.
+namespace dlflow {
+
+void add_run(CLI::App& app, Session& session);
+void add_status(CLI::App& app, Session& session);
+void add_logs(CLI::App& app, Session& session);
+void add_explain(CLI::App& app, Session& session);
+void add_validate(CLI::App& app, Session& session);
+void add_graph(CLI::App& app, Session& session);
+void add_resubmit(CLI::App& app, Session& session);
+void add_cancel(CLI::App& app, Session& session);
+void add_list(CLI::App& app, Session& session);
+void add_schema(CLI::App& app, Session& session);
+void add_doctor(CLI::App& app, Session& session);
+void add_completion(CLI::App& app, Session& session);
+void add_version(CLI::App& app, Session& session);
+
+}  // namespace dlflow

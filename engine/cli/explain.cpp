@@ -1,0 +1,56 @@
+#include "engine/plan/explain.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/workflow_argument.h"
+#include "engine/plan/run_directory.h"
+#include "engine/report/explain_table.h"
+#include "engine/report/json.h"
+
+namespace dlflow {
+namespace {
+
+/// The plan that `what` means: a run's as it was frozen, or that of a workflow file if it ran now.
+Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Session& session) {
+  if (std::filesystem::is_regular_file(what.file)) {
+    return make_plan(what.read(), load_profile(arguments.profile), arguments.options,
+                     session.store(), session.store());
+  }
+  return load_run(session.store().directory(find_run(session, what.file)));
+}
+
+}  // namespace
+
+void add_explain(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "explain",
+                  "Say why each step runs or is reused: of a run, or of a workflow if it ran now.",
+                  "  dlflow explain pipeline.yaml --set epochs=30\n"
+                  "  dlflow explain fashion-mnist-7f3a train");
+  const auto what = add_workflow_argument(*command);
+  const auto arguments = add_plan_arguments(*command);
+  const auto step = std::make_shared<std::string>();
+  command->add_option("step", *step, "only this step, or this element of it")->type_name("STEP");
+  add_json_option(*command, session);
+  command->callback([=, &session] {
+    const Plan plan = plan_of(*what, *arguments, session);
+    std::vector<Explanation> chosen;
+    for (Explanation& explanation : explain(plan, session.store())) {
+      const std::string& job = explanation.job;
+      const bool of_step = job == *step || job.starts_with(*step + "[");
+      if (step->empty() || of_step) chosen.push_back(std::move(explanation));
+    }
+    if (chosen.empty()) throw Error(Errc::NotFound, "there is no step '" + *step + "' in it");
+    if (!session.json) {
+      std::fputs(explain_table(chosen, session.style()).c_str(), stdout);
+      return;
+    }
+    Json list = Json::array();
+    for (const Explanation& explanation : chosen) list.push_back(to_json(explanation));
+    print_json(list);
+  });
+}
+
+}  // namespace dlflow

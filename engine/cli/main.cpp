@@ -1,0 +1,86 @@
+#include <cstdio>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "engine/backend/local_launcher.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/workflow_argument.h"
+#include "steps/checkpoint/checkpoint_step.h"
+#include "steps/stage/stage.h"
+
+/// dlflow: the command line, and the programs it starts from its own file: the launcher of the
+/// local back end, and the steps `stage` and `checkpoint`.
+namespace dlflow {
+namespace {
+
+constexpr const char* kAbout =
+    "Deep-learning pipelines on HPC clusters: one YAML file, one profile per cluster, no daemon.";
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  dlflow run workflows/fashion-mnist.yaml\n"
+    "  dlflow status\n"
+    "  dlflow logs fashion-mnist-7f3a train\n"
+    "\n"
+    "Exit status: 0 done, 1 a step failed, 2 the input is wrong, 3 the back end refused,\n"
+    "130 interrupted. `dlflow VERB --help` shows the options of a verb.";
+
+void add_common_options(CLI::App& app, Session& session) {
+  const std::map<std::string, ColorChoice> choices = {
+      {"auto", ColorChoice::Auto}, {"always", ColorChoice::Always}, {"never", ColorChoice::Never}};
+  app.add_option("--color", session.color, "auto, always or never (also: NO_COLOR=1)")
+      ->type_name("WHEN")
+      ->transform(CLI::CheckedTransformer(choices).description(""));
+  app.add_flag("-q,--quiet", session.quiet, "print results only");
+  app.add_flag_callback("-v,--verbose", enable_log, "show the commands that are run");
+  app.fallthrough();  // common options may follow the verb
+}
+
+int run_cli(int argc, char** argv) {
+  CLI::App app(kAbout, "dlflow");
+  app.footer(kFooter);
+  app.require_subcommand(1);
+  Session session;
+  add_common_options(app, session);
+  for (const auto add :
+       {add_run, add_status, add_logs, add_explain, add_validate, add_graph, add_resubmit,
+        add_cancel, add_list, add_schema, add_doctor, add_completion, add_version}) {
+    add(app, session);
+  }
+  try {
+    app.parse(argc, argv);
+    return session.status;
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
+    std::fprintf(stderr, "error: %s\nTry `dlflow --help`.\n", error.what());
+    return kBadInput;
+  } catch (const AlreadyReported&) {
+    return kBadInput;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return exit_status(error);
+  }
+}
+
+/// What dlflow starts from its own file; not for people, so not on the command line's list.
+int run_internal(int argc, char** argv, bool& found) {
+  const auto is = [&](int index, const char* word) {
+    return argc > index && std::strcmp(argv[index], word) == 0;
+  };
+  found = true;
+  if (is(1, "local-launcher") && argc == 3) return local_launcher_main(std::atoi(argv[2]));
+  if (is(1, "step") && is(2, "stage")) return steps::stage_main();
+  if (is(1, "step") && is(2, "checkpoint")) return steps::checkpoint_main();
+  found = false;
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlflow
+
+int main(int argc, char** argv) {
+  bool found = false;
+  const int status = dlflow::run_internal(argc, argv, found);
+  return found ? status : dlflow::run_cli(argc, argv);
+}

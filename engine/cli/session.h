@@ -1,0 +1,49 @@
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
+
+#include "engine/cli/exit_status.h"
+#include "engine/report/run_table.h"
+#include "engine/report/style.h"
+#include "engine/store/store.h"
+
+/// What every subcommand shares: the common options, the store, and how it ends.
+namespace dlflow {
+
+struct Session {
+  ColorChoice color = ColorChoice::Auto;
+  bool quiet = false;
+  bool json = false;  ///< set by the --json of a subcommand that has one
+  int status = kDone;
+
+  Style style() const { return detect_style(1, color); }
+
+  /// Opened when first asked for: `validate` needs no folder to write to.
+  Store& store();
+
+ private:
+  std::unique_ptr<Store> store_;
+};
+
+/// Adds a subcommand with its examples; `parse_complete_callback` of the result is what it does.
+CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
+                      const std::string& examples);
+
+/// The `--json` of a reading verb.
+void add_json_option(CLI::App& command, Session& session);
+
+/// What is known of a run now: what a killed dlflow left unrecorded is recorded first.
+RunStatus refresh_run(Session& session, const std::string& run);
+
+/// The same with what its running jobs report, and who waits for whom.
+RunView view_run(Session& session, const std::string& run);
+
+/// `word` as a run's name, see Store::resolve; the newest run if it is empty.
+std::string find_run(Session& session, const std::string& word);
+
+/// Prints `json`, indented, and a newline.
+void print_json(const Json& json);
+
+}  // namespace dlflow
