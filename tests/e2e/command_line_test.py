@@ -1,0 +1,119 @@
+"""Verbs that need no run: version, help, validate, graph, schema, completion; and the static executable."""
+
+import json
+import os
+import shutil
+import subprocess
+import unittest
+
+from support import BIN, ROOT, Case, main
+
+GOOD = """
+    name: demo
+    steps:
+      fetch: {run: [echo, hello]}
+      use: {run: [echo, again], needs: [fetch]}
+"""
+
+
+class CommandLine(Case):
+    def test_version(self):
+        self.assertRegex(self.dlflow("--version")[0], r"^dlflow \d+\.\d+\.\d+\n$")
+        self.assertEqual(self.dlflow("version")[0], self.dlflow("--version")[0])
+
+    def test_every_verb_explains_itself_with_examples(self):
+        out, _ = self.dlflow("--help")
+        for verb in ["run", "status", "logs", "explain", "validate", "graph", "resubmit", "cancel", "list",
+                     "schema", "completion", "version"]:
+            self.assertIn(verb, out)
+            text, _ = self.dlflow(verb, "--help")
+            self.assertIn("Examples:", text, verb)
+            self.assertIn(f"dlflow {verb}", text, verb)
+
+    def test_a_good_workflow_is_valid_without_a_word(self):
+        self.write("good.yaml", GOOD)
+        self.assertEqual(self.dlflow("validate", "good.yaml"), ("", ""))
+
+    def test_a_typo_is_answered_with_place_and_suggestion(self):
+        self.write("bad.yaml", GOOD.replace("needs", "neds"))
+        out, err = self.dlflow("validate", "bad.yaml", status=2)
+        self.assertEqual(out, "")
+        self.assertIn("bad.yaml:5:", err)
+        self.assertIn("did you mean 'needs'?", err)
+
+    def test_all_mistakes_are_reported_at_once(self):
+        self.write("bad.yaml", """
+            name: demo
+            steps:
+              a: {run: [echo], needs: [b], resources: {walltime: 20 parsecs}}
+              b: {run: [echo], needs: [a]}
+        """)
+        _, err = self.dlflow("validate", "bad.yaml", status=2)
+        self.assertIn("is not a duration", err)
+        self.assertIn("cycle", err)
+        self.assertTrue(err.endswith("2 errors.\n"), err)
+
+    def test_a_missing_file_or_verb_is_a_usage_error(self):
+        self.assertIn("none.yaml", self.dlflow("validate", "none.yaml", status=2)[1])
+        self.assertIn("error:", self.dlflow("frobnicate", status=2)[1])
+        self.assertIn("error:", self.dlflow("run", status=2)[1])
+        self.assertIn("--epoch", self.dlflow("run", "x.yaml", "--epoch", "3", status=2)[1])
+
+    def test_workflows_of_this_repository_are_valid(self):
+        for workflow in (ROOT / "workflows").glob("*.yaml"):
+            self.assertEqual(self.dlflow("validate", workflow), ("", ""))
+
+    def test_graph_in_every_format(self):
+        self.write("good.yaml", GOOD)
+        self.assertEqual(self.dlflow("graph", "good.yaml")[0], "fetch  run\nuse    run  ← fetch\n")
+        self.assertIn('"fetch" -> "use";', self.dlflow("graph", "good.yaml", "--format", "dot")[0])
+        self.assertIn("fetch --> use", self.dlflow("graph", "good.yaml", "--format", "mermaid")[0])
+        jobs = json.loads(self.dlflow("graph", "good.yaml", "--json")[0])["jobs"]
+        self.assertEqual([job["needs"] for job in jobs], [[], ["fetch"]])
+
+    @unittest.skipUnless(shutil.which("dot"), "Graphviz is not installed")
+    def test_graph_as_a_picture(self):
+        self.write("good.yaml", GOOD)
+        self.assertIn("<svg", self.dlflow("graph", "good.yaml", "--format", "svg")[0])
+
+    def test_graph_as_a_picture_without_graphviz_says_what_to_install(self):
+        self.write("good.yaml", GOOD)
+        _, err = self.dlflow("graph", "good.yaml", "--format", "svg", status=2, env={"PATH": "/nowhere"})
+        self.assertIn("graphviz", err)
+
+    def test_schema_is_json(self):
+        self.assertEqual(json.loads(self.dlflow("schema")[0])["$schema"],
+                         "https://json-schema.org/draft/2020-12/schema")
+
+    def test_completion_scripts_offer_the_verbs(self):
+        for shell in ["bash", "zsh", "fish"]:
+            out, _ = self.dlflow("completion", shell)
+            self.assertIn("resubmit", out)
+            self.assertNotIn("local-launcher", out)
+        script = self.dlflow("completion", "bash")[0]
+        words = subprocess.run(
+            ["bash", "-c", script + "\nCOMP_WORDS=(dlflow re); COMP_CWORD=1; _dlflow; echo ${COMPREPLY[@]}"],
+            capture_output=True, text=True, check=True).stdout
+        self.assertEqual(words.strip(), "resubmit")
+
+    def test_color_only_when_asked_for_off_a_terminal(self):
+        self.write("good.yaml", GOOD)
+        self.dlflow("run", "good.yaml")
+        self.assertNotIn("\033", self.dlflow("status")[0])
+        self.assertIn("\033", self.dlflow("status", "--color", "always")[0])
+
+    @unittest.skipUnless(os.geteuid() == 0, "chroot needs root")
+    def test_the_executable_is_static(self):
+        """It runs in a folder that holds nothing else."""
+        jail = self.folder / "jail"
+        jail.mkdir()
+        shutil.copy(BIN / "dlflow", jail / "dlflow")
+        self.write("jail/good.yaml", GOOD)
+        for arguments in [["--version"], ["validate", "/good.yaml"]]:
+            result = subprocess.run(["chroot", str(jail), "/dlflow", *arguments], capture_output=True, text=True,
+                                    env={})
+            self.assertEqual((result.returncode, result.stderr), (0, ""))
+
+
+if __name__ == "__main__":
+    main()

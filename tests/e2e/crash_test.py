@@ -1,0 +1,124 @@
+"""P2 on the local back end: dlflow is killed with -9 between any two effects, and at random times; afterwards the status is true,
+running steps are adopted, and every step has run to success exactly once."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+
+from support import Case, main
+
+# Where base/fault.h can kill the engine or the supervisor: between two effects.
+ENGINE_POINTS = ["intent", "attempt", "spawn", "ingest", "record", "end"]
+SUPERVISOR_POINTS = ["claim", "running", "publish", "ended"]
+
+
+class Crash(Case):
+    def workflow(self, width, depth, seconds):
+        """`width` chains of `depth` steps; each writes its name at its start and at its end."""
+        steps = []
+        for chain in range(width):
+            for place in range(depth):
+                needs = f", needs: [s{chain}-{place - 1}]" if place else ""
+                steps.append(f"  s{chain}-{place}: {{run: 'echo start >> {self.folder}/s{chain}-{place}.log; "
+                             f"sleep {seconds}; echo end >> {self.folder}/s{chain}-{place}.log'{needs}}}")
+        (self.folder / "w.yaml").write_text("name: w\nsteps:\n" + "\n".join(steps) + "\n")
+        return width * depth
+
+    def check_finished(self, run, steps, restarted=False):
+        """All succeeded, each to its end exactly once; never two at the same time."""
+        states = Counter(self.states(run).values())
+        self.assertEqual(states, {"succeeded": steps})
+        logs = sorted(self.folder.glob("s*.log"))
+        self.assertEqual(len(logs), steps)
+        for log in logs:
+            words = log.read_text().split()
+            self.assertEqual(words.count("end"), 1, f"{log.name}: {words}")
+            if not restarted:
+                self.assertEqual(words, ["start", "end"], log.name)
+
+    def only_run(self):
+        names = self.dlflow("list", "--quiet")[0].split()
+        self.assertLessEqual(len(names), 1)
+        return names[0] if names else None
+
+    def finish(self):
+        """What a user does after a crash. Returns the run."""
+        folders = [f for f in (self.folder / "dlflow-runs").glob("*-*") if (f / "plan.json").exists()] \
+            if (self.folder / "dlflow-runs").exists() else []
+        if not folders:
+            self.dlflow("run", "w.yaml")
+            return self.only_run()
+        self.dlflow("doctor", "--rebuild")
+        run = self.only_run()
+        self.dlflow("run", "--resume", run)
+        return run
+
+    def test_killed_at_every_point_of_the_engine(self):
+        for point in ENGINE_POINTS:
+            for occurrence in (1, 2):
+                with self.subTest(point=point, occurrence=occurrence):
+                    self.setUp()
+                    steps = self.workflow(width=2, depth=2, seconds=0.1)
+                    process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:{occurrence}"})
+                    process.communicate(timeout=30)
+                    if point != "end" or occurrence == 1:
+                        self.assertEqual(process.returncode, -signal.SIGKILL, "the point was not reached")
+                    self.check_finished(self.finish(), steps)
+                    self.doCleanups()
+
+    def test_killed_at_every_point_of_a_supervisor(self):
+        """The program of a killed supervisor dies with it; the step is lost and runs again."""
+        for point in SUPERVISOR_POINTS:
+            with self.subTest(point=point):
+                self.setUp()
+                steps = self.workflow(width=1, depth=3, seconds=0.05)
+                process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:1"})
+                process.communicate(timeout=30)
+                run = self.finish()
+                states = Counter(self.states(run).values())
+                self.assertEqual(states, {"succeeded": steps})
+                self.doCleanups()
+
+    def test_status_is_true_while_nobody_watches(self):
+        self.workflow(width=1, depth=1, seconds=1)
+        process = self.start("run", "w.yaml")
+        self.wait_for(lambda: (self.folder / "s0-0.log").exists(), what="the step to start")
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        run = self.only_run()
+        self.assertEqual(self.states(run), {"s0-0": "running"})
+        self.wait_for(lambda: self.states(run) == {"s0-0": "succeeded"}, what="the step to be seen as ended")
+
+    def test_a_running_step_is_adopted(self):
+        steps = self.workflow(width=2, depth=2, seconds=1)
+        process = self.start("run", "w.yaml")
+        self.wait_for(lambda: (self.folder / "s0-0.log").exists(), what="a step to start")
+        os.kill(process.pid, signal.SIGKILL)
+        process.communicate()
+        run = self.only_run()
+        self.dlflow("run", "--resume", run)
+        self.check_finished(run, steps)
+
+    def test_killed_at_random_times_during_thirty_steps(self):
+        seed = random.randrange(1 << 30)
+        print(f"seed {seed}", flush=True)
+        rng = random.Random(seed)
+        steps = self.workflow(width=6, depth=5, seconds=0.1)
+        run = None
+        for _ in range(12):
+            process = self.start("run", "--resume", run) if run else self.start("run", "w.yaml")
+            time.sleep(rng.uniform(0.01, 0.5))
+            os.kill(process.pid, signal.SIGKILL)
+            process.communicate()
+            run = self.only_run()
+        self.dlflow("resubmit", run) if run else self.dlflow("run", "w.yaml")
+        run = self.only_run()
+        if self.status(run)["state"] != "succeeded":
+            self.dlflow("run", "--resume", run)
+        self.check_finished(run, steps)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,89 @@
+"""A full disk, a folder that cannot be written to, a damaged database: each a clear answer, nothing lost."""
+
+import os
+import shutil
+import subprocess
+import unittest
+
+from support import Case, main
+
+
+def needs_root(test):
+    return unittest.skipUnless(os.geteuid() == 0, "mounting and changing users needs root")(test)
+
+
+class Faults(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("w.yaml", """
+            name: w
+            steps:
+              a: {run: 'echo hello'}
+        """)
+
+    def small_disk(self, size):
+        """A folder on a file system of `size` bytes."""
+        folder = self.folder / "disk"
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", folder])
+        return folder
+
+    @needs_root
+    def test_a_full_disk_is_named_before_anything_runs(self):
+        disk = self.small_disk("1m")
+        (disk / "w.yaml").write_text((self.folder / "w.yaml").read_text())
+        self.folder = disk
+        _, err = self.dlflow("run", "w.yaml", status=2)
+        self.assertIn("No space left on device", err)
+        self.assertIn("dlflow-runs", err)
+
+    @needs_root
+    def test_a_step_that_fills_the_disk_fails_with_that_reason(self):
+        disk = self.small_disk("64m")
+        (disk / "w.yaml").write_text("name: w\nsteps:\n  a: {run: 'cat /dev/zero > $DLFLOW_OUTPUTS/zero'}\n")
+        self.folder = disk
+        out, err = self.dlflow("run", "w.yaml", status=1)
+        self.assertIn("No space left on device", out + err)
+
+    @needs_root
+    def test_a_read_only_run_directory_is_named(self):
+        """As an ordinary user, since root may write everywhere."""
+        self.folder.chmod(0o755)
+        (self.folder / "state").mkdir()
+        shutil.chown(self.folder / "state", "nobody")
+        program = ["setpriv", "--reuid=nobody", "--clear-groups", os.environ["DLFLOW_BIN"] + "/dlflow"]
+        result = subprocess.run(program + ["run", "w.yaml"], cwd=self.folder, env=self.env, capture_output=True,
+                                text=True)
+        if "Permission denied" in result.stderr and "dlflow-runs" not in result.stderr:
+            self.skipTest("this machine's folders above the build are closed to other users")
+        self.assertEqual(result.returncode, 2, result.stderr)
+        self.assertIn("dlflow-runs", result.stderr)
+        self.assertIn("you may write to", result.stderr)
+
+    def test_a_damaged_database_says_how_to_make_it_again(self):
+        self.dlflow("run", "w.yaml")
+        for file in (self.folder / "state").iterdir():
+            file.write_bytes(b"this is no database" * 1000)
+        _, err = self.dlflow("status", status=2)
+        self.assertIn("dlflow doctor --rebuild", err)
+
+    def test_a_run_directory_that_is_gone_is_said_so(self):
+        self.dlflow("run", "w.yaml")
+        shutil.rmtree(self.folder / "dlflow-runs")
+        self.assertIn("succeeded", self.dlflow("status")[0])
+        _, err = self.dlflow("resubmit", "w", status=2)
+        self.assertIn("dlflow-runs", err)
+
+    def test_a_program_that_is_not_there_is_named(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              a: {run: [no-such-program, --really]}
+        """)
+        out, err = self.dlflow("run", "w.yaml", status=1)
+        self.assertIn("no-such-program", out + err)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,106 @@
+"""A whole pipeline with the real programs: stage, train on two ranks, choose, evaluate; interrupted and resumed."""
+
+import gzip
+import json
+import os
+import random
+import signal
+import struct
+
+from support import ROOT, Case, main
+
+
+def idx(path, magic, shape, data):
+    with gzip.open(path, "wb") as file:
+        file.write(struct.pack(f">{1 + len(shape)}I", magic, *shape) + data)
+
+
+class Pipeline(Case):
+    """On pictures that any network learns: class k has a bright block at place k."""
+
+    def setUp(self):
+        super().setUp()
+        rng = random.Random(5)
+        for prefix, count in [("train", 2000), ("t10k", 500)]:
+            images, labels = bytearray(), bytearray()
+            for _ in range(count):
+                label = rng.randrange(10)
+                image = bytearray(rng.randbytes(784)).translate(bytes(v // 4 for v in range(256)))
+                for row in range(8):
+                    place = (label // 5 * 14 + 3 + row) * 28 + label % 5 * 5
+                    image[place:place + 5] = b"\xf0" * 5
+                images += image
+                labels.append(label)
+            idx(self.folder / f"{prefix}-images-idx3-ubyte.gz", 2051, (count, 28, 28), bytes(images))
+            idx(self.folder / f"{prefix}-labels-idx1-ubyte.gz", 2049, (count,), bytes(labels))
+        names = [f"{p}-{k}-ubyte.gz" for p in ("train", "t10k") for k in ("images-idx3", "labels-idx1")]
+        sources = "\n".join(f"                  - {{url: 'file://{self.folder}/{n}', unpack: gzip}}" for n in names)
+        (self.folder / "models").symlink_to(ROOT / "workflows" / "models")
+        self.write("w.yaml", f"""
+            name: w
+            params: {{epochs: 2, ranks: 2, model: mlp}}
+            steps:
+              data:
+                uses: stage
+                with:
+                  sources:
+{sources}
+              train:
+                uses: train
+                resources: {{ranks: '${{{{ params.ranks }}}}'}}
+                with:
+                  model: models/${{{{ params.model }}}}.yaml
+                  data: ${{{{ steps.data.outputs.path }}}}
+                  epochs: ${{{{ params.epochs }}}}
+                  lr: 0.05
+                  validation: 200
+                checkpoint: {{every: 5 steps, keep: 2}}
+              best:
+                uses: checkpoint
+                with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', select: max accuracy, export: safetensors}}
+              evaluate:
+                uses: evaluate
+                with:
+                  checkpoint: ${{{{ steps.best.outputs.checkpoint }}}}
+                  data: ${{{{ steps.data.outputs.path }}}}
+                require: {{accuracy: '>= 0.9'}}
+        """)
+
+    def exported(self, run):
+        folder = self.folder / "dlflow-runs" / run / "steps" / "best" / "outputs"
+        return next(folder.glob("*.safetensors")).read_bytes()
+
+    def test_from_archives_to_a_tested_network(self):
+        run = self.run_json("w.yaml", timeout=120)["run"]
+        steps = {step["name"]: step for step in self.status(run)["steps"]}
+        self.assertGreaterEqual(steps["evaluate"]["metrics"]["accuracy"], 0.9)
+        self.assertEqual(steps["train"]["metrics"]["ranks"], 2)
+        self.assertGreater(len(self.exported(run)), 1000)
+        again = self.run_json("w.yaml")["run"]
+        self.assertEqual(set(self.states(again).values()), {"cached"})
+
+    def test_ctrl_c_during_training_and_resume_gives_the_same_bits(self):
+        arguments = ["--set", "model=lenet", "--set", "epochs=3"]
+        whole = self.run_json("w.yaml", *arguments, "--force", "train", timeout=150)["run"]
+        process = self.start("run", "w.yaml", *arguments, "--force", "train", "--force", "best")
+        self.wait_for(lambda: len(self.dlflow("list", "--quiet")[0].split()) == 2, what="the second run")
+        run = self.dlflow("list", "--quiet")[0].split()[0]
+        metrics = self.folder / "dlflow-runs" / run / "steps" / "train" / "attempt-1" / "metrics.jsonl"
+        self.wait_for(lambda: metrics.exists() and metrics.read_text(), what="training to begin")
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, out + err)
+        reason = {s["name"]: s["reason"] for s in self.status(run)["steps"]}["train"]
+        self.assertIn("checkpoint", reason)
+        self.dlflow("run", "--resume", run, timeout=150)
+        self.assertEqual(self.exported(run), self.exported(whole))
+
+    def test_a_model_that_does_not_fit_is_refused_before_a_job_starts(self):
+        self.write("other/m.yaml", "not: a model\n")
+        self.write("w2.yaml", (self.folder / "w.yaml").read_text().replace("models/${{ params.model }}.yaml", "other/m.yaml"))
+        _, err = self.dlflow("run", "w2.yaml", "--until", "train", status=1)
+        self.assertIn("m.yaml", err + json.dumps(self.status(self.dlflow("list", "--quiet")[0].split()[0])))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,290 @@
+"""Runs on the local back end: what is shown, recorded, reused, retried, resumed and cancelled."""
+
+import json
+import os
+import signal
+import time
+
+from support import Case, main
+
+
+class Run(Case):
+    def trace(self):
+        """What the steps of a workflow wrote to the file `trace`, a word a line."""
+        path = self.folder / "trace"
+        return path.read_text().split() if path.exists() else []
+
+    def step(self, word, extra=""):
+        return f"{{run: 'echo {word} >> {self.folder}/trace'{extra}}}"
+
+    def chain(self):
+        return self.write("chain.yaml", f"""
+            name: chain
+            steps:
+              a: {self.step("a")}
+              b: {self.step("b", ", needs: [a]")}
+              c: {self.step("c", ", needs: [b]")}
+        """)
+
+    def test_a_chain_runs_in_order_and_says_one_line_per_change(self):
+        self.chain()
+        out, err = self.dlflow("run", "chain.yaml")
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertIn("succeeded", out)
+        self.assertNotIn("\033", out + err)
+        self.assertEqual(sum("running" in line for line in out.splitlines()), 3, out)
+
+    def test_json_ends_with_the_run_and_its_state(self):
+        self.chain()
+        result = self.run_json("chain.yaml")
+        self.assertEqual(result["state"], "succeeded")
+        status = self.status(result["run"])
+        self.assertEqual([step["name"] for step in status["steps"]], ["a", "b", "c"])
+        for step in status["steps"]:
+            self.assertEqual((step["state"], step["attempt"], step["exit"]), ("succeeded", 1, 0))
+            self.assertRegex(step["started"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$")
+
+    def test_a_failed_step_blocks_what_needs_it_and_ends_with_1(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              bad: {{run: 'echo "the disk is on fire" >&2; exit 3'}}
+              after: {self.step("after", ", needs: [bad]")}
+        """)
+        result = self.run_json("w.yaml", status=1)
+        self.assertEqual(result["state"], "failed")
+        self.assertEqual(self.states(result["run"]), {"bad": "failed", "after": "blocked"})
+        bad = self.status(result["run"])["steps"][0]
+        self.assertEqual(bad["exit"], 3)
+        self.assertIn("the disk is on fire", bad["reason"])
+        self.assertEqual(self.trace(), [])
+        self.assertIn("the disk is on fire", self.dlflow("logs", result["run"])[0])
+        self.assertIn("dlflow resubmit", self.dlflow("status", result["run"])[0])
+
+    def test_keep_going_runs_what_does_not_depend_on_the_failure(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              bad: {{run: 'exit 1'}}
+              other: {{run: 'sleep 0.3'}}
+              after: {self.step("after", ", needs: [other]")}
+        """)
+        self.dlflow("run", "w.yaml", "--keep-going", status=1)
+        self.assertEqual(self.trace(), ["after"])
+
+    def test_resubmit_runs_what_failed_and_what_waits_for_it_and_nothing_else(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              good: {self.step("good")}
+              flaky: {{run: 'test -e {self.folder}/repaired', needs: [good]}}
+              after: {self.step("after", ", needs: [flaky]")}
+        """)
+        run = self.run_json("w.yaml", status=1)["run"]
+        (self.folder / "repaired").touch()
+        self.dlflow("resubmit", run)
+        self.assertEqual(self.trace(), ["good", "after"])
+        self.assertEqual(set(self.states(run).values()), {"succeeded"})
+        self.assertEqual([step["attempt"] for step in self.status(run)["steps"]], [1, 2, 1])
+
+    def test_a_retry_is_a_new_attempt(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              flaky:
+                run: 'echo try >> {self.folder}/trace; test $DLFLOW_ATTEMPT -eq 3'
+                retry: {{attempts: 3, on: [failure]}}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual(len(self.trace()), 3)
+        self.assertEqual(self.status(run)["steps"][0]["attempt"], 3)
+
+    def test_dry_run_runs_nothing_and_writes_nothing(self):
+        self.chain()
+        out, _ = self.dlflow("run", "chain.yaml", "--dry-run")
+        self.assertEqual(self.trace(), [])
+        self.assertFalse((self.folder / "dlflow-runs").exists())
+        for job in "abc":
+            self.assertIn(job, out)
+
+    def test_until_runs_a_step_and_what_it_needs(self):
+        self.chain()
+        self.dlflow("run", "chain.yaml", "--until", "b")
+        self.assertEqual(self.trace(), ["a", "b"])
+        self.assertIn("did you mean", self.dlflow("run", "chain.yaml", "--until", "bb", status=2)[1])
+
+    def test_the_same_work_is_reused_until_something_that_matters_changes(self):
+        workflow = self.chain()
+        first = self.run_json("chain.yaml")["run"]
+        workflow.write_text("# a comment\n" + workflow.read_text().replace("needs: [a]", "needs:   [ a ]"))
+        second = self.run_json("chain.yaml")["run"]
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertEqual(set(self.states(second).values()), {"cached"})
+        self.assertIn(f"reused from {first}", self.dlflow("explain", "chain.yaml")[0])
+        workflow.write_text(workflow.read_text().replace("echo b", "echo B"))
+        explanation, _ = self.dlflow("explain", "chain.yaml", "b")
+        self.assertIn("runs", explanation)
+        self.assertIn("echo B", explanation)
+        self.dlflow("run", "chain.yaml")
+        self.assertEqual(self.trace()[3:5], ["B"] + self.trace()[4:5])
+        self.assertNotIn("a", self.trace()[3:])
+
+    def test_force_runs_a_step_again(self):
+        self.chain()
+        self.dlflow("run", "chain.yaml")
+        self.dlflow("run", "chain.yaml", "--force", "a")
+        self.assertEqual(self.trace()[3], "a")
+
+    def test_parameters_and_matrix_reach_the_step(self):
+        self.write("w.yaml", f"""
+            name: w
+            params: {{word: old, numbers: [1, 2]}}
+            steps:
+              each:
+                matrix: {{n: '${{{{ params.numbers }}}}'}}
+                run: 'echo "$DLFLOW_PARAM_WORD-$DLFLOW_MATRIX_N" >> {self.folder}/trace'
+              text:
+                run: [sh, -c, 'echo "$1" >> {self.folder}/trace', sh, '${{{{ params.word }}}}; rm -rf /']
+                needs: [each]
+        """)
+        run = self.run_json("w.yaml", "--set", "word=new")["run"]
+        self.assertEqual(sorted(self.trace()[:2]), ["new-1", "new-2"])
+        self.assertEqual(self.trace()[2:], ["new;", "rm", "-rf", "/"])  # a value is never a command
+        self.assertEqual(set(self.states(run)), {"each[n=1]", "each[n=2]", "text"})
+
+    def test_outputs_travel_to_the_next_step(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              make:
+                run: 'echo 42 > $DLFLOW_OUTPUTS/answer.txt'
+                outputs: {{answer: answer.txt}}
+              use:
+                run: [sh, -c, 'cat "$1" >> {self.folder}/trace', sh, '${{{{ steps.make.outputs.answer }}}}']
+              missing:
+                run: 'true'
+                outputs: {{answer: nothing.txt}}
+        """)
+        run = self.run_json("w.yaml", "--keep-going", status=1)["run"]
+        self.assertEqual(self.trace(), ["42"])
+        self.assertEqual(self.states(run)["missing"], "failed")
+        self.assertIn("nothing.txt", self.status(run)["steps"][2]["reason"])
+
+    def test_a_gate_fails_a_step_whose_metric_is_too_low(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              measure:
+                run: 'echo "{\\"accuracy\\": 0.5}" > $DLFLOW_SUMMARY'
+                require: {accuracy: ">= 0.88"}
+        """)
+        run = self.run_json("w.yaml", status=1)["run"]
+        reason = self.status(run)["steps"][0]["reason"]
+        self.assertIn("0.5", reason)
+        self.assertIn(">= 0.88", reason)
+
+    def test_walltime_ends_a_step(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              slow: {run: 'sleep 60', resources: {walltime: 1s}}
+        """)
+        began = time.monotonic()
+        run = self.run_json("w.yaml", status=1)["run"]
+        self.assertLess(time.monotonic() - began, 30)
+        self.assertEqual(self.states(run), {"slow": "timed-out"})
+
+    def checkpointing(self):
+        """A step that counts to 40, a tenth of a second each, and goes on where a checkpoint left it."""
+        return self.write("count.yaml", f"""
+            name: count
+            steps:
+              count:
+                run: |
+                  state=$DLFLOW_CHECKPOINTS/n
+                  n=$(cat $state 2>/dev/null || echo 0)
+                  trap 'echo $n > $state; exit 75' TERM USR1
+                  while [ $n -lt 40 ]; do n=$((n + 1)); echo $n >> {self.folder}/trace; sleep 0.1; done
+              after: {self.step("after", ", needs: [count]")}
+        """)
+
+    def test_ctrl_c_saves_a_checkpoint_and_resume_goes_on(self):
+        self.checkpointing()
+        process = self.start("run", "count.yaml")
+        self.wait_for(lambda: len(self.trace()) >= 5, what="the step to count")
+        os.kill(process.pid, signal.SIGINT)
+        out, err = process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 130, out + err)
+        self.assertIn("--resume", out + err)
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.assertEqual(self.states(run)["count"], "cancelled")
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(self.trace(), [str(n) for n in range(1, 41)] + ["after"])
+
+    def test_cancel_from_another_shell(self):
+        self.checkpointing()
+        process = self.start("run", "count.yaml")
+        self.wait_for(lambda: self.trace(), what="the step to count")
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.dlflow("cancel", run)
+        process.communicate(timeout=20)
+        self.assertEqual(self.status(run)["state"], "cancelled")
+        length = len(self.trace())
+        time.sleep(0.4)
+        self.assertEqual(len(self.trace()), length)
+
+    def test_detach_returns_at_once_and_the_run_goes_on(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              slow: {{run: 'sleep 0.5'}}
+              after: {self.step("after", ", needs: [slow]")}
+        """)
+        began = time.monotonic()
+        run = self.run_json("w.yaml", "--detach")["run"]
+        self.assertLess(time.monotonic() - began, 5)
+        self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the detached run")
+        self.assertEqual(self.trace(), ["after"])
+
+    def test_a_condition_skips_a_step(self):
+        self.write("w.yaml", f"""
+            name: w
+            params: {{plot: false}}
+            steps:
+              plot: {self.step("plot", ", if: '${{ params.plot }}'")}
+              other: {self.step("other")}
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.states(run), {"plot": "skipped", "other": "succeeded"})
+        self.assertEqual(self.trace(), ["other"])
+
+    def test_edits_after_submit_change_nothing(self):
+        """P6: the plan, the sources and the program are frozen."""
+        script = self.write("count.sh", f"echo old >> {self.folder}/trace\n")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              slow: {{run: 'while [ ! -e {self.folder}/go ]; do sleep 0.05; done'}}
+              use: {{run: [sh, count.sh], inputs: [count.sh], needs: [slow]}}
+        """)
+        process = self.start("run", "w.yaml")
+        self.wait_for(lambda: (self.folder / "dlflow-runs").exists(), what="the run directory")
+        script.write_text(f"echo new >> {self.folder}/trace\n")
+        (self.folder / "w.yaml").write_text("nonsense")
+        (self.folder / "go").touch()
+        process.communicate(timeout=20)
+        self.assertEqual(process.returncode, 0)
+        self.assertEqual(self.trace(), ["old"])
+
+    def test_status_survives_the_loss_of_the_database(self):
+        self.chain()
+        run = self.run_json("chain.yaml")["run"]
+        before = self.status(run)
+        for file in (self.folder / "state").iterdir():
+            file.unlink()
+        self.dlflow("doctor", "--rebuild")
+        self.assertEqual(self.status(run), before)
+
+
+if __name__ == "__main__":
+    main()
