@@ -1,0 +1,142 @@
+#include "engine/model/expression_functions.h"
+
+#include <array>
+#include <charconv>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/model/shape.h"
+
+namespace dlflow {
+namespace {
+
+using Arguments = std::span<const Json>;
+
+Error wrong_argument(std::string_view function, std::string_view wanted, const Json& given) {
+  return Error(Errc::InvalidInput, std::string(function) + "() takes " + std::string(wanted) +
+                                       ", not " + describe(given));
+}
+
+/// What {…} at `text[begin]` is replaced by; `begin` then stands behind it.
+std::string placeholder(const std::string& text, size_t& begin, Arguments values) {
+  const size_t end = text.find('}', begin);
+  size_t index = 0;
+  const char* const first = text.data() + begin + 1;
+  const char* const last = text.data() + (end == std::string::npos ? begin + 1 : end);
+  const auto [stop, error] = std::from_chars(first, last, index);
+  if (error != std::errc() || stop != last || index >= values.size()) {
+    throw Error(Errc::InvalidInput, "format() has no value for '" +
+                                        text.substr(begin, end - begin + 1) +
+                                        "'; write {0} for the first one, {{ for a brace");
+  }
+  begin = end + 1;
+  return text_of(values[index]);
+}
+
+Json apply_format(Arguments arguments) {
+  if (!arguments[0].is_string()) throw wrong_argument("format", "a text first", arguments[0]);
+  const auto& text = arguments[0].get_ref<const std::string&>();
+  std::string result;
+  for (size_t i = 0; i < text.size();) {
+    const bool doubled = i + 1 < text.size() && text[i + 1] == text[i];
+    if (text[i] == '{' && !doubled) {
+      result += placeholder(text, i, arguments.subspan(1));
+    } else {
+      result += text[i];
+      i += doubled && (text[i] == '{' || text[i] == '}') ? 2 : 1;
+    }
+  }
+  return result;
+}
+
+Json apply_join(Arguments arguments) {
+  if (!arguments[0].is_array()) throw wrong_argument("join", "a list first", arguments[0]);
+  std::vector<std::string> parts;
+  for (const Json& element : arguments[0]) parts.push_back(text_of(element));
+  return join(parts, arguments.size() > 1 ? text_of(arguments[1]) : ",");
+}
+
+Json apply_length(Arguments arguments) {
+  const Json& value = arguments[0];
+  if (value.is_string()) return int64_t(value.get_ref<const std::string&>().size());
+  if (value.is_structured()) return int64_t(value.size());
+  throw wrong_argument("length", "a string, a list or an object", value);
+}
+
+Json apply_contains(Arguments arguments) {
+  const Json& where = arguments[0];
+  const Json& what = arguments[1];
+  if (where.is_array()) return std::find(where.begin(), where.end(), what) != where.end();
+  if (!where.is_string()) throw wrong_argument("contains", "a list or a string first", where);
+  if (!what.is_string()) throw wrong_argument("contains", "a string to look for in a string", what);
+  const auto& text = where.get_ref<const std::string&>();
+  return text.find(what.get_ref<const std::string&>()) != std::string::npos;
+}
+
+template <typename Better>
+Json best(std::string_view function, Arguments arguments, Better better) {
+  const bool one_list = arguments.size() == 1 && arguments[0].is_array();
+  const Json* found = nullptr;
+  const auto consider = [&](const Json& value) {
+    if (!value.is_number()) throw wrong_argument(function, "numbers or one list of them", value);
+    if (found == nullptr || better(value, *found)) found = &value;
+  };
+  if (one_list) {
+    for (const Json& value : arguments[0]) consider(value);
+  } else {
+    for (const Json& value : arguments) consider(value);
+  }
+  if (found == nullptr) {
+    throw Error(Errc::InvalidInput, std::string(function) + "() of an empty list has no value");
+  }
+  return *found;
+}
+
+Json apply_min(Arguments arguments) {
+  return best("min", arguments, [](const Json& a, const Json& b) { return a < b; });
+}
+
+Json apply_max(Arguments arguments) {
+  return best("max", arguments, [](const Json& a, const Json& b) { return b < a; });
+}
+
+Json apply_basename(Arguments arguments) {
+  if (!arguments[0].is_string()) throw wrong_argument("basename", "a path", arguments[0]);
+  std::string path = arguments[0].get<std::string>();
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path == "/" ? path : path.substr(path.rfind('/') + 1);
+}
+
+Json apply_to_json(Arguments arguments) { return arguments[0].dump(); }
+
+constexpr size_t kAnyNumber = SIZE_MAX;
+
+constexpr std::array<Function, 8> kFunctions = {{
+    {"format", "format(text, value, …)", 1, kAnyNumber, apply_format},
+    {"join", "join(list, separator)", 1, 2, apply_join},
+    {"length", "length(value)", 1, 1, apply_length},
+    {"contains", "contains(where, what)", 2, 2, apply_contains},
+    {"min", "min(number, …)", 1, kAnyNumber, apply_min},
+    {"max", "max(number, …)", 1, kAnyNumber, apply_max},
+    {"basename", "basename(path)", 1, 1, apply_basename},
+    {"toJSON", "toJSON(value)", 1, 1, apply_to_json},
+}};
+
+}  // namespace
+
+std::span<const Function> expression_functions() { return kFunctions; }
+
+std::string text_of(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_null()) return "";
+  if (value.is_structured()) {
+    throw Error(Errc::InvalidInput, describe(value) +
+                                        " cannot stand inside text; use join(list, ' ') or "
+                                        "toJSON(value)");
+  }
+  return value.dump();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/json.h"
+
+/// The functions an expression may call. All are pure: the same arguments give the same value.
+///
+///   format(text, value, …)   `text` with {0}, {1}, … replaced; {{ and }} stand for braces
+///   join(list, separator)    the elements as one text; the separator is ',' if left out
+///   length(value)            bytes of a string, elements of a list, keys of an object
+///   contains(where, what)    whether a list has that element, or a string that part
+///   min(number, …)           the smallest; also of one list of numbers
+///   max(number, …)           the largest; also of one list of numbers
+///   basename(path)           what follows the last '/', trailing ones aside
+///   toJSON(value)            the value as JSON text on one line
+namespace dlflow {
+
+struct Function {
+  std::string_view name;
+  std::string_view usage;  ///< "join(list, separator)"
+  size_t min_arguments;
+  size_t max_arguments;
+  Json (*apply)(std::span<const Json> arguments);  ///< throws Error{InvalidInput}
+};
+
+std::span<const Function> expression_functions();
+
+/// A scalar as it appears inside text: a string as it is, null as nothing, else its JSON. Throws
+/// Error{InvalidInput} for a list or an object.
+std::string text_of(const Json& value);
+
+}  // namespace dlflow

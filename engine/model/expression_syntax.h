@@ -1,0 +1,75 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model/expression_functions.h"
+
+/// Text with `${{ … }}` in it -> a syntax tree. The grammar, loosest binding first:
+///
+///   expression = conjunction ("||" conjunction)*
+///   conjunction = comparison ("&&" comparison)*
+///   comparison = unary (("==" | "!=" | "<" | "<=" | ">" | ">=") unary)?
+///   unary = "!" unary | primary
+///   primary = "(" expression ")" | literal | function "(" [expression ("," expression)*] ")"
+///           | reference
+///   reference = "params" ("." name)+ | "matrix." name | "run.id" | "run.directory"
+///             | "steps." name "." ("outputs" | "metrics") "." name
+///   literal = number | 'text, with '' for a quote' | true | false | null
+namespace dlflow {
+
+enum class Operator { Or, And, Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
+
+struct Expression {
+  enum class Kind { Literal, Reference, Call, Not, Operation };
+
+  Kind kind = Kind::Literal;
+  Json literal;
+  size_t reference = 0;                ///< index in ParsedText::references
+  const Function* function = nullptr;  ///< of a Call
+  Operator operation = Operator::Or;   ///< of an Operation; Or and And take two operands or more
+  std::vector<Expression> operands;    ///< also a Call's arguments
+};
+
+/// A reference, and where it stands: the expression's number in its text, the byte in that.
+struct ParsedReference {
+  std::vector<std::string> path;
+  size_t expression = 0;
+  size_t offset = 0;
+};
+
+/// A stretch of text: an expression, or what stands between two of them.
+struct TextPart {
+  std::string text;  ///< the literal, unescaped; or the expression's source, "${{ … }}"
+  bool is_expression = false;
+  Expression expression;
+  size_t first_reference = 0;  ///< its references are [first_reference, end_reference)
+  size_t end_reference = 0;
+};
+
+struct ParsedText {
+  std::vector<TextPart> parts;
+  std::vector<ParsedReference> references;
+};
+
+struct SyntaxError {
+  size_t expression = 0;  ///< as in ParsedReference
+  size_t offset = 0;
+  std::string message;
+};
+
+/// Whether `text` means anything but itself: it holds an expression or an escaped one.
+bool holds_expression(std::string_view text);
+
+std::variant<ParsedText, SyntaxError> parse_text(std::string_view text);
+
+/// `text` written so that parse_text gives it back as one literal.
+std::string escape_expressions(std::string_view text);
+
+/// Where the `index`-th unescaped `${{` of `text` begins, or npos.
+size_t find_expression(std::string_view text, size_t index);
+
+}  // namespace dlflow

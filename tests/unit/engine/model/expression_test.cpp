@@ -1,0 +1,184 @@
+#include "engine/model/expression.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+namespace {
+
+const Json kParams = Json::parse(R"({
+  "epochs": 3, "lr": [0.05, 0.1], "name": "lenet", "on": true, "none": null,
+  "net": {"width": 64}, "tricky": "${{ run.id }}"})");
+const Json kMatrix = {{"lr", 0.1}};
+const Json kRun = {{"id", "r-1"}, {"directory", "/runs/r-1"}};
+
+Context context_with_everything() {
+  Context context;
+  context.params = &kParams;
+  context.matrix = &kMatrix;
+  context.run = &kRun;
+  context.steps = [](const Reference& reference) { return Json("<" + to_string(reference) + ">"); };
+  return context;
+}
+
+Json evaluate(const Json& value) { return Template(value).evaluate(context_with_everything()); }
+
+/// Of a string that is one expression.
+Json value_of(const std::string& expression) { return evaluate("${{ " + expression + " }}"); }
+
+}  // namespace
+
+TEST_CASE("a string that is one expression keeps the expression's type", "[expression]") {
+  CHECK(evaluate("${{ params.epochs }}") == Json(3));
+  CHECK(evaluate("${{params.lr}}") == Json({0.05, 0.1}));
+  CHECK(evaluate("${{ params.net.width }}") == Json(64));
+  CHECK(evaluate("${{ params.none }}") == Json());
+}
+
+TEST_CASE("text around an expression makes it a string", "[expression]") {
+  CHECK(evaluate("lr=${{ matrix.lr }}") == "lr=0.1");
+  CHECK(evaluate("${{ params.epochs }} ") == "3 ");
+  CHECK(evaluate("${{ params.name }}-${{ params.on }}-${{ params.none }}") == "lenet-true-");
+}
+
+TEST_CASE("every reference finds its value", "[expression]") {
+  CHECK(value_of("run.id") == "r-1");
+  CHECK(value_of("run.directory") == "/runs/r-1");
+  CHECK(value_of("matrix.lr") == 0.1);
+  CHECK(value_of("steps.train.outputs.model") == "<steps.train.outputs.model>");
+  CHECK(value_of("steps.train.metrics.loss") == "<steps.train.metrics.loss>");
+}
+
+TEST_CASE("literals are numbers, quoted text, true, false and null", "[expression]") {
+  CHECK(value_of("-12").is_number_integer());
+  CHECK(value_of("1e-3") == 0.001);
+  CHECK(value_of("'it''s'") == "it's");
+  CHECK(value_of("'}}'") == "}}");
+  CHECK(value_of("true") == true);
+  CHECK(value_of("null") == Json());
+}
+
+TEST_CASE("operators compare and combine", "[expression]") {
+  CHECK(value_of("1 == 1.0") == true);
+  CHECK(value_of("1 == '1'") == false);
+  CHECK(value_of("params.name != 'lenet'") == false);
+  CHECK(value_of("1 < 2 && !(2 <= 1) || false") == true);
+  CHECK(value_of("'a' < 'b' && 2 >= 2 && 3 > 2") == true);
+  CHECK(value_of("false && params.missing") == false);  // the right side is not looked at
+  CHECK(value_of("true || 1") == true);
+}
+
+TEST_CASE("functions compute what their names say", "[expression]") {
+  CHECK(value_of("format('{0}-{1}-{0} {{}}', params.name, 2)") == "lenet-2-lenet {}");
+  CHECK(value_of("join(params.lr, ' ')") == "0.05 0.1");
+  CHECK(value_of("join(params.lr)") == "0.05,0.1");
+  CHECK(value_of("length(params.lr)") == 2);
+  CHECK(value_of("length('')") == 0);
+  CHECK(value_of("contains(params.lr, 0.1)") == true);
+  CHECK(value_of("contains('abc', 'bd')") == false);
+  CHECK(value_of("min(3, 1.5, 2)") == 1.5);
+  CHECK(value_of("max(params.lr)") == 0.1);
+  CHECK(value_of("basename('/a/b.tar/')") == "b.tar");
+  CHECK(value_of("toJSON(params.net)") == R"({"width":64})");
+}
+
+TEST_CASE("$${{ stands for itself", "[expression]") {
+  CHECK(evaluate("$${{ x }} ${{ 1 }}") == "${{ x }} 1");
+  CHECK(evaluate("$$${{ x }}") == "$${{ x }}");
+  CHECK_FALSE(Template("$${{ x }}").has_references());
+}
+
+TEST_CASE("expressions are found anywhere in a value", "[expression]") {
+  const Json value = {
+      {"a", {1, "${{ params.epochs }}"}}, {"b", {{"c", "${{ matrix.lr }}"}}}, {"d", Json::array()}};
+  CHECK(evaluate(value) == Json({{"a", {1, 3}}, {"b", {{"c", 0.1}}}, {"d", Json::array()}}));
+  CHECK(Template(value).references().size() == 2);
+  CHECK(Template(value).source() == value);
+}
+
+TEST_CASE("what is not known yet stays as it is and can be evaluated later", "[expression]") {
+  const Json value = {{"a", "${{ params.epochs }}/${{ steps.x.outputs.y }}"},
+                      {"b", "${{ format('{0}{1}', params.epochs, run.id) }}"},
+                      {"c", "${{ params.epochs }}"}};
+  Context params_only;
+  params_only.params = &kParams;
+  const Json known = Template(value).evaluate_known(params_only);
+  CHECK(known == Json({{"a", "3/${{ steps.x.outputs.y }}"},
+                       {"b", "${{ format('{0}{1}', params.epochs, run.id) }}"},
+                       {"c", 3}}));
+  CHECK(evaluate(known) == evaluate(value));
+}
+
+TEST_CASE("a parameter's text never becomes an expression", "[expression]") {
+  Context params_only;
+  params_only.params = &kParams;
+  const Json known =
+      Template({"${{ params.tricky }}", "x${{ params.tricky }}"}).evaluate_known(params_only);
+  CHECK(evaluate(known) == Json({"${{ run.id }}", "x${{ run.id }}"}));
+}
+
+TEST_CASE("what cannot be evaluated names the expression", "[expression]") {
+  CHECK_THROWS_WITH(
+      value_of("params.lr < 1"),
+      "${{ params.lr < 1 }}: two numbers or two strings can be compared, not a list and 1");
+  CHECK_THROWS_WITH(value_of("params.epochs && true"),
+                    "${{ params.epochs && true }}: '&&' takes true or false, not 3");
+  CHECK_THROWS_WITH(value_of("params.net.depth"),
+                    "${{ params.net.depth }}: there is no params.net.depth");
+  CHECK_THROWS_WITH(
+      evaluate("a ${{ params.lr }}"),
+      "${{ params.lr }}: a list cannot stand inside text; use join(list, ' ') or toJSON(value)");
+  CHECK_THROWS_WITH(value_of("format('{1}', 2)"),
+                    Catch::Contains("format() has no value for '{1}'"));
+  CHECK_THROWS_WITH(
+      value_of("min(params.name)"),
+      Catch::Contains("min() takes numbers or one list of them, not the string 'lenet'"));
+  CHECK_THROWS_WITH(Template("${{ run.id }}").evaluate({}),
+                    "${{ run.id }}: run.id has no value here");
+}
+
+TEST_CASE("a malformed expression says where and what to write", "[expression]") {
+  const auto message = [](const std::string& text) {
+    std::string found;
+    const Template compiled(
+        Json(text),
+        [](std::span<const std::string>, size_t index, size_t offset) {
+          return Location{int(index), int(offset)};
+        },
+        [&](Location at, const std::string& what) {
+          found += std::to_string(at.line) + ":" + std::to_string(at.column) + " " + what;
+        });
+    return found;
+  };
+  CHECK(message("${{ 1 }} ${{ parms.x }}") ==
+        "1:4 unknown name 'parms' in an expression; did you mean 'params'?");
+  CHECK(message("${{ epochs }}") ==
+        "0:4 unknown name 'epochs' in an expression; names begin with params., matrix., steps. or "
+        "run., text is quoted: 'text'");
+  CHECK(message("${{ params }}") == "0:4 'params' is not a whole reference; write params.NAME");
+  CHECK(message("${{ matrix.a.b }}") ==
+        "0:4 'matrix.a.b' is not a whole reference; write matrix.AXIS");
+  CHECK(message("${{ steps.a.output.b }}") ==
+        "0:12 unknown name 'output' in steps.a.output.b; did you mean 'outputs'?");
+  CHECK(message("${{ steps.a.outputs }}") ==
+        "0:4 'steps.a.outputs' is not a whole reference; write steps.NAME.outputs.KEY or "
+        "steps.NAME.metrics.KEY");
+  CHECK(message("${{ run.name }}") == "0:8 unknown name 'name' in run.name");
+  CHECK(message("${{ params.a + 1 }}") ==
+        "0:13 unexpected '+' in an expression; expressions have no arithmetic, give the result as "
+        "a parameter");
+  CHECK(message("${{ params.a = 1 }}") ==
+        "0:13 unexpected '=' in an expression; equality is written ==");
+  CHECK(message("${{ \"a\" }}") ==
+        "0:4 unexpected '\"' in an expression; text is written in single quotes, 'like this'");
+  CHECK(message("${{ lenght('a') }}") == "0:4 unknown function 'lenght'; did you mean 'length'?");
+  CHECK(message("${{ length() }}") == "0:4 length(value) cannot be called with 0 arguments");
+  CHECK(message("${{ }}") == "0:4 an expression is missing between '${{' and '}}'");
+  CHECK(message("${{ 'a }}") == "0:4 a text that is opened with ' is never closed");
+  CHECK(message("${{ params.a") == "0:0 '${{' without its '}}'");
+  CHECK(message("${{ 1 < 2 < 3 }}") == "0:10 comparisons cannot be chained; join them with &&");
+  CHECK(message("${{ 1e999 }}") == "0:4 this number is too large or too small");
+  CHECK(message("${{ " + std::string(100, '(') + " }}") ==
+        "0:36 the expression is nested too deeply");
+}
