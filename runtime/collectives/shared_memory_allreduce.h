@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <vector>
@@ -33,11 +34,11 @@ class SharedMemoryAllreduce : public Allreduce {
 
   bool all_started(uint32_t ranges) const;
   void reduce_next();
-  void wait_for_all(uint32_t ranges, bool reduced) const;
+  void wait_for_all(std::atomic<uint32_t> Flags::*flag, uint32_t ranges) const;
 
   Communicator& comm_;
   size_t num_elements_;
-  float scale_;                 // of the sum
+  float factor_;                // of the sum
   std::vector<float*> values_;  // of each rank
   std::vector<Flags*> flags_;   // of each rank
   std::deque<Range> started_;   // and not yet reduced, oldest first

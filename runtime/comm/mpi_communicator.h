@@ -71,7 +71,7 @@ class MpiCommunicator : public Communicator {
   MPI_Comm node_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0, node_rank_ = 0, node_size_ = 0;
   int exceptions_at_start_;
-  std::vector<Window> windows_;
+  std::vector<Window> windows_;  // the elements of their parts never move
 };
 
 }  // namespace dlflow::runtime

@@ -20,8 +20,9 @@ class ThreadGroup {
   /// The communicator of `rank`, for the one thread that plays that rank; lives as long as this.
   Communicator& communicator(int rank);
 
+  struct Shared;  ///< what the ranks share; known to thread_communicator.cpp only
+
  private:
-  struct Shared;
   std::unique_ptr<Shared> shared_;
   std::vector<std::unique_ptr<Communicator>> communicators_;
 };

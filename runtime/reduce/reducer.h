@@ -44,7 +44,8 @@ class Reducer {
   static constexpr size_t kBucketBytes = 1 << 20;
 
  private:
-  void start_buckets(size_t end);
+  void begin_step();
+  void start_next_bucket();
 
   FlatLayout layout_;
   std::vector<Bucket> buckets_;

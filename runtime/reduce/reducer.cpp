@@ -1,0 +1,80 @@
+#include "runtime/reduce/reducer.h"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "runtime/collectives/ring_allreduce.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Throws on every rank, with the same list, if any rank's layout is not rank 0's.
+void check_same_layout(Communicator& comm, const FlatLayout& layout) {
+  std::string sizes;
+  for (size_t i = 0; i < layout.num_parameters(); ++i)
+    sizes += std::to_string(layout.size(i)) + ",";
+  const std::string mine = sha256_hex(sizes);
+  std::string first = mine;
+  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+
+  std::vector<float> differs(comm.size(), 0.0f);
+  differs[comm.rank()] = mine == first ? 0.0f : 1.0f;
+  ring_allreduce(comm, differs, Reduction::Sum);
+  std::vector<std::string> ranks;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (differs[rank] != 0) ranks.push_back(std::to_string(rank));
+  }
+  if (ranks.empty()) return;
+  throw Error(Errc::InvalidInput, "the parameters of rank " + join(ranks, ", ") +
+                                      " are not those of rank 0; start all ranks with the same "
+                                      "model and the same program");
+}
+
+}  // namespace
+
+Reducer::Reducer(Communicator& comm, FlatLayout layout, size_t bucket_bytes)
+    : layout_(std::move(layout)),
+      buckets_(make_buckets(layout_, bucket_bytes)),
+      bucket_of_(layout_.num_parameters()) {
+  check_same_layout(comm, layout_);
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
+      bucket_of_[p] = i;
+    }
+  }
+  allreduce_ = make_allreduce(comm, layout_.num_elements(), Reduction::Sum);
+  begin_step();
+}
+
+void Reducer::begin_step() {
+  next_bucket_ = 0;
+  missing_.clear();
+  for (const Bucket& bucket : buckets_) {
+    missing_.push_back(bucket.end_parameter - bucket.first_parameter);
+  }
+}
+
+void Reducer::ready(size_t parameter) {
+  size_t& missing = missing_.at(bucket_of_.at(parameter));
+  DLFLOW_CHECK(missing > 0);
+  --missing;
+  // In order, so that all ranks start the same buckets one after the other.
+  while (next_bucket_ < buckets_.size() && missing_[next_bucket_] == 0) start_next_bucket();
+}
+
+void Reducer::finish() {
+  while (next_bucket_ < buckets_.size()) start_next_bucket();
+  allreduce_->finish();
+  begin_step();
+}
+
+void Reducer::start_next_bucket() {
+  const Bucket& bucket = buckets_[next_bucket_++];
+  allreduce_->start(bucket.first_element, bucket.num_elements);
+}
+
+}  // namespace dlflow::runtime

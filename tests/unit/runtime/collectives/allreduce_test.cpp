@@ -1,0 +1,173 @@
+#include "runtime/collectives/allreduce.h"
+
+#include <cstring>
+#include <numeric>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/shared_memory_allreduce.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace dlflow::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Rank `rank`'s values: in [-1, 1), so that the order of sums shows in the bits.
+std::vector<float> values_of(int rank, size_t num_elements) {
+  RandomStream random(1, RandomUse::Initialization, uint32_t(rank));
+  std::vector<float> values(num_elements);
+  for (float& value : values) value = 2 * random.uniform() - 1;
+  return values;
+}
+
+std::vector<double> exact_sum(int num_ranks, size_t num_elements) {
+  std::vector<double> sums(num_elements);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    const auto values = values_of(rank, num_elements);
+    for (size_t i = 0; i < num_elements; ++i) sums[i] += values[i];
+  }
+  return sums;
+}
+
+/// The largest |value - expected|; infinite if the sizes differ.
+double distance(const std::vector<float>& values, const std::vector<double>& expected) {
+  if (values.size() != expected.size()) return INFINITY;
+  double largest = 0;
+  for (size_t i = 0; i < values.size(); ++i) {
+    largest = std::max(largest, std::abs(values[i] - expected[i]));
+  }
+  return largest;
+}
+
+/// Adding P values in [-1, 1) rounds P-1 times a sum below P: |error| < (P-1) * P * 2^-24.
+double tolerance(int num_ranks) { return num_ranks * num_ranks * 0x1p-24; }
+
+/// All of `allreduce`'s values as one range.
+std::vector<float> reduce(Allreduce& allreduce, const std::vector<float>& mine) {
+  std::copy(mine.begin(), mine.end(), allreduce.values().begin());
+  allreduce.start(0, mine.size());
+  allreduce.finish();
+  return {allreduce.values().begin(), allreduce.values().end()};
+}
+
+std::vector<float> reduce_ring(Communicator& comm, size_t num_elements) {
+  auto values = values_of(comm.rank(), num_elements);
+  ring_allreduce(comm, values, Reduction::Sum);
+  return values;
+}
+
+std::vector<float> reduce_shared(Communicator& comm, size_t num_elements) {
+  SharedMemoryAllreduce allreduce(comm, num_elements, Reduction::Sum);
+  return reduce(allreduce, values_of(comm.rank(), num_elements));
+}
+
+}  // namespace
+
+TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[collectives]") {
+  const auto algorithm = GENERATE(reduce_ring, reduce_shared);
+  const int num_ranks = GENERATE(1, 2, 3, 4, 7);
+  // 0, fewer than ranks, odd, many cache lines, and for the ring parts of more than one message.
+  const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
+
+  const auto results =
+      on_ranks(num_ranks, [&](Communicator& comm) { return algorithm(comm, num_elements); });
+
+  CHECK(distance(results[0], exact_sum(num_ranks, num_elements)) <= tolerance(num_ranks));
+  for (const auto& result : results) CHECK(result == results[0]);
+}
+
+TEST_CASE("the mean is the sum times 1/P", "[collectives]") {
+  const int num_ranks = GENERATE(1, 2, 3);
+  const int ranks_per_node = GENERATE(1, 3);  // the ring, shared memory
+  ThreadGroup group(num_ranks, 10s, ranks_per_node);
+  const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
+    const auto allreduce = make_allreduce(comm, 5, Reduction::Mean);
+    return reduce(*allreduce, std::vector<float>(5, float(comm.rank() + 1)));
+  });
+  const float mean = float(num_ranks * (num_ranks + 1) / 2) * (1.0f / float(num_ranks));
+  for (const auto& result : results) CHECK(result == std::vector<float>(5, mean));
+}
+
+TEST_CASE("shared memory sums in rank order", "[collectives]") {
+  // 1 + 2^-24 rounds to 1, twice 2^-24 first would not.
+  const std::vector<float> values = {1.0f, 0x1p-24f, 0x1p-24f};
+  const auto results = on_ranks(3, [&](Communicator& comm) {
+    SharedMemoryAllreduce allreduce(comm, 1, Reduction::Sum);
+    return reduce(allreduce, {values[comm.rank()]});
+  });
+  CHECK(results[0] == std::vector{1.0f});
+}
+
+TEST_CASE("ranges are reduced on their own and the rest stays as it is", "[collectives]") {
+  const int ranks_per_node = GENERATE(1, 3);
+  ThreadGroup group(3, 10s, ranks_per_node);
+  const auto results = on_ranks(group, 3, [](Communicator& comm) {
+    const auto allreduce = make_allreduce(comm, 100, Reduction::Sum);
+    std::fill(allreduce->values().begin(), allreduce->values().end(), 1.0f);
+    allreduce->start(60, 40);
+    allreduce->start(16, 1);
+    allreduce->start(20, 0);
+    allreduce->finish();
+    return std::vector(allreduce->values().begin(), allreduce->values().end());
+  });
+  std::vector<float> expected(100, 1.0f);
+  std::fill(expected.begin() + 60, expected.end(), 3.0f);
+  expected[16] = 3.0f;
+  for (const auto& result : results) CHECK(result == expected);
+}
+
+TEST_CASE("many steps through one buffer never mix", "[collectives]") {
+  const int num_ranks = GENERATE(2, 4);
+  constexpr size_t kElements = 333;
+  constexpr int kSteps = 200;
+  const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
+    const auto allreduce = make_allreduce(comm, kElements, Reduction::Sum);
+    int wrong_values = 0;
+    for (int step = 0; step < kSteps; ++step) {
+      const auto values = allreduce->values();
+      std::fill(values.begin(), values.end(), float(step + comm.rank()));
+      allreduce->start(200, kElements - 200);
+      allreduce->start(0, 200);
+      allreduce->finish();
+      const float sum = float(num_ranks * step + num_ranks * (num_ranks - 1) / 2);
+      for (const float value : values) wrong_values += value != sum;
+    }
+    return wrong_values;
+  });
+  CHECK(wrong == std::vector(num_ranks, 0));
+}
+
+TEST_CASE("shared memory is used when all ranks share a node, the ring otherwise",
+          "[collectives]") {
+  const auto uses_shared_memory = [](int ranks_per_node) {
+    ThreadGroup group(4, 10s, ranks_per_node);
+    return on_ranks(group, 4, [](Communicator& comm) {
+      const auto allreduce = make_allreduce(comm, 1, Reduction::Sum);
+      return int(dynamic_cast<SharedMemoryAllreduce*>(allreduce.get()) != nullptr);
+    });
+  };
+  CHECK(uses_shared_memory(4) == std::vector{1, 1, 1, 1});
+  CHECK(uses_shared_memory(2) == std::vector{0, 0, 0, 0});
+}
+
+TEST_CASE("a rank that does not take part is named", "[collectives]") {
+  const int ranks_per_node = GENERATE(1, 2);
+  ThreadGroup group(2, 20ms, ranks_per_node);
+  const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
+    const auto allreduce = make_allreduce(comm, 100, Reduction::Sum);
+    if (comm.rank() == 1) return "";
+    try {
+      allreduce->start(0, 100);
+      allreduce->finish();
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  });
+  CHECK_THAT(errors[0], Catch::StartsWith("rank 0: rank 1 did not answer"));
+}

@@ -1,0 +1,36 @@
+#include "runtime/optim/schedule.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow::runtime;
+
+TEST_CASE("a constant rate without warm-up is the peak at once and for ever", "[optim]") {
+  const Schedule schedule{.peak_rate = 0.5};
+  CHECK(learning_rate(schedule, 0) == 0.5);
+  CHECK(learning_rate(schedule, 1000000) == 0.5);
+}
+
+TEST_CASE("warm-up rises linearly and reaches the peak with its last step", "[optim]") {
+  const Schedule schedule{.peak_rate = 0.4, .warmup_steps = 4};
+  CHECK(learning_rate(schedule, 0) == Approx(0.1));
+  CHECK(learning_rate(schedule, 1) == Approx(0.2));
+  CHECK(learning_rate(schedule, 3) == Approx(0.4));
+  CHECK(learning_rate(schedule, 4) == Approx(0.4));
+}
+
+TEST_CASE("a cosine falls from the peak to zero and stays there", "[optim]") {
+  const Schedule schedule{Schedule::Shape::Cosine, 1.0, 2, 10};
+  CHECK(learning_rate(schedule, 1) == Approx(1.0));
+  CHECK(learning_rate(schedule, 2) == Approx(1.0));
+  CHECK(learning_rate(schedule, 4) == Approx(0.853553390593));  // (1 + cos 45 degrees) / 2
+  CHECK(learning_rate(schedule, 6) == Approx(0.5));
+  CHECK(learning_rate(schedule, 9) > 0);
+  CHECK(learning_rate(schedule, 10) == 0);
+  CHECK(learning_rate(schedule, 11) == 0);
+}
+
+TEST_CASE("a run that is all warm-up never divides by zero", "[optim]") {
+  const Schedule schedule{Schedule::Shape::Cosine, 1.0, 3, 3};
+  CHECK(learning_rate(schedule, 2) == Approx(1.0));
+  CHECK(learning_rate(schedule, 3) == 0);
+}
