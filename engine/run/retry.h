@@ -1,0 +1,19 @@
+#pragma once
+
+#include <chrono>
+
+#include "engine/model/workflow.h"
+#include "engine/plan/job.h"
+
+/// What is tried again, and when.
+namespace dlflow {
+
+/// Whether a job that ended with `ended` gets another attempt. `tries` is how many it has had, the
+/// one that ended included. Cancelled jobs never do.
+bool should_retry(const Retry& retry, const JobEvent& ended, int tries);
+
+/// How long the next attempt waits after the `tries`-th: half a second, doubling up to half a
+/// minute, so that a short disturbance (a file server that restarts) does not eat all attempts.
+std::chrono::milliseconds retry_delay(int tries);
+
+}  // namespace dlflow
