@@ -37,5 +37,5 @@ endfunction()
 
 # dlflow_same_bits(a.cpp ...): every version that DLFLOW_VECTOR_CLONES makes of these sources computes the same bits.
 function(dlflow_same_bits)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off")
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)
 endfunction()

@@ -1,0 +1,205 @@
+#include "runtime/data/loader.h"
+
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/data/shard.h"
+
+namespace dlflow::runtime {
+namespace {
+
+struct AlignedFree {
+  void operator()(float* values) const { ::operator delete[](values, std::align_val_t(64)); }
+};
+using AlignedFloats = std::unique_ptr<float[], AlignedFree>;
+
+/// Memory for one batch and what lies in it.
+struct Slot {
+  AlignedFloats images;
+  std::vector<uint32_t> labels;
+  Batch batch;
+};
+
+struct Position {
+  uint64_t epoch = 0, step = 0;
+};
+
+/// Makes the batch of any position; all that is kept between batches is the epoch's permutation.
+class BatchMaker {
+ public:
+  BatchMaker(const Dataset& dataset, LoaderOptions options)
+      : dataset_(dataset), options_(std::move(options)) {
+    DLFLOW_CHECK(options_.normalization.scale.size() == dataset.shape.channels);
+    DLFLOW_CHECK(options_.normalization.shift.size() == dataset.shape.channels);
+    if (options_.global_batch < 1) {
+      throw Error(Errc::InvalidInput, "a batch needs at least one sample");
+    }
+  }
+
+  size_t steps() const { return steps_per_epoch(dataset_.size(), options_.global_batch); }
+
+  Slot make_slot() const {
+    const size_t ranks = options_.num_ranks;
+    const size_t most = (options_.global_batch + ranks - 1) / ranks * dataset_.shape.num_values();
+    return {AlignedFloats(new (std::align_val_t(64)) float[most]), {}, {}};
+  }
+
+  void fill(Position position, Slot& slot) {
+    shuffle(position.epoch);
+    const Share share = share_of(dataset_.size(), options_.global_batch, position.step,
+                                 options_.rank, options_.num_ranks);
+    const size_t num_values = dataset_.shape.num_values();
+    slot.labels.resize(share.count);
+    for (size_t i = 0; i < share.count; ++i) {
+      const uint32_t sample = options_.shuffle ? order_[share.first + i] : share.first + i;
+      slot.labels[i] = dataset_.labels[sample];
+      std::visit(
+          [&](const auto& pixels) {
+            write_image(pixels.data() + sample * num_values, position.epoch, sample,
+                        slot.images.get() + i * num_values);
+          },
+          dataset_.pixels);
+    }
+    slot.batch = {{slot.images.get(), share.count * num_values},
+                  slot.labels,
+                  share.global_samples,
+                  position.epoch,
+                  position.step};
+  }
+
+ private:
+  void shuffle(uint64_t epoch) {
+    if (!options_.shuffle || order_epoch_ == epoch) return;
+    order_ = epoch_permutation(dataset_.size(), options_.seed, epoch);
+    order_epoch_ = epoch;
+  }
+
+  template <typename T>
+  void write_image(const T* pixels, uint64_t epoch, uint32_t sample, float* output) {
+    const ImageChange change = draw_change(options_.augmentation, options_.seed, epoch, sample);
+    if (change == ImageChange{}) {
+      return normalize(options_.normalization, dataset_.shape, pixels, output);
+    }
+    scratch_.resize(dataset_.shape.num_values() * sizeof(T));
+    T* const changed = reinterpret_cast<T*>(scratch_.data());
+    apply_change(change, dataset_.shape, pixels, changed);
+    normalize(options_.normalization, dataset_.shape, changed, output);
+  }
+
+  const Dataset& dataset_;
+  LoaderOptions options_;
+  std::vector<uint32_t> order_;
+  std::optional<uint64_t> order_epoch_;
+  std::vector<std::byte> scratch_;  // one changed image
+};
+
+}  // namespace
+
+/// A ring of slots: the oldest is with the caller, the next `filled_` are ready, and the thread
+/// fills what follows. Without a thread there is one slot, filled by the caller.
+class Loader::Worker {
+ public:
+  Worker(const Dataset& dataset, LoaderOptions options)
+      : maker_(dataset, options), has_thread_(options.prefetch > 0) {
+    for (size_t i = 0; i < options.prefetch + 1; ++i) slots_.push_back(maker_.make_slot());
+  }
+
+  size_t steps() const { return maker_.steps(); }
+
+  void seek(Position position) {
+    thread_ = {};  // stops and joins
+    to_make_ = position;
+    current_ = 0;
+    filled_ = 0;
+  }
+
+  Batch next() {
+    if (!has_thread_) {
+      maker_.fill(advance(), slots_[0]);
+      return slots_[0].batch;
+    }
+    if (!thread_.joinable()) return start();
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return filled_ > 0 || error_; });
+    if (filled_ == 0) std::rethrow_exception(error_);
+    --filled_;
+    current_ = (current_ + 1) % slots_.size();
+    changed_.notify_all();
+    return slots_[current_].batch;
+  }
+
+ private:
+  /// The position to make next; moves on to the one after it.
+  Position advance() {
+    const Position position = to_make_;
+    to_make_ = position.step + 1 < steps() ? Position{position.epoch, position.step + 1}
+                                           : Position{position.epoch + 1, 0};
+    return position;
+  }
+
+  /// The first batch is made by the caller, who would have to wait for it anyway.
+  Batch start() {
+    maker_.fill(advance(), slots_[0]);
+    error_ = nullptr;
+    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    return slots_[0].batch;
+  }
+
+  void run(const std::stop_token& stop) {
+    try {
+      std::unique_lock lock(mutex_);
+      while (changed_.wait(lock, stop, [&] { return filled_ + 1 < slots_.size(); })) {
+        Slot& slot = slots_[(current_ + 1 + filled_) % slots_.size()];
+        lock.unlock();
+        maker_.fill(advance(), slot);
+        lock.lock();
+        ++filled_;
+        changed_.notify_all();
+      }
+    } catch (...) {
+      const std::lock_guard lock(mutex_);
+      error_ = std::current_exception();
+      changed_.notify_all();
+    }
+  }
+
+  BatchMaker maker_;  // of the thread while it runs; so is to_make_
+  Position to_make_;
+  std::vector<Slot> slots_;
+  bool has_thread_;
+
+  std::mutex mutex_;  // guards what follows
+  std::condition_variable_any changed_;
+  size_t current_ = 0;  // the slot that is with the caller
+  size_t filled_ = 0;
+  std::exception_ptr error_;
+
+  std::jthread thread_;  // the last member: it ends before the others do
+};
+
+Loader::Loader(const Dataset& dataset, LoaderOptions options)
+    : worker_(std::make_unique<Worker>(dataset, std::move(options))) {}
+
+Loader::~Loader() = default;
+
+size_t Loader::steps_per_epoch() const { return worker_->steps(); }
+
+void Loader::seek(uint64_t epoch, uint64_t step) {
+  if (step > steps_per_epoch()) {
+    throw Error(Errc::InvalidInput, "step " + std::to_string(step) + " of an epoch that has " +
+                                        std::to_string(steps_per_epoch()) + " steps");
+  }
+  worker_->seek(step == steps_per_epoch() ? Position{epoch + 1, 0} : Position{epoch, step});
+}
+
+Batch Loader::next() { return worker_->next(); }
+
+}  // namespace dlflow::runtime

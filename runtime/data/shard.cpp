@@ -1,0 +1,35 @@
+#include "runtime/data/shard.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+
+#include "base/error.h"
+#include "base/random.h"
+
+namespace dlflow::runtime {
+
+std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint64_t epoch) {
+  DLFLOW_CHECK(num_samples <= UINT32_MAX);
+  std::vector<uint32_t> order(num_samples);
+  std::iota(order.begin(), order.end(), 0u);
+  RandomStream random(seed, RandomUse::Permutation, uint32_t(epoch));
+  for (size_t i = num_samples; i > 1; --i)
+    std::swap(order[i - 1], order[random.below(uint32_t(i))]);
+  return order;
+}
+
+size_t steps_per_epoch(size_t num_samples, size_t global_batch) {
+  return (num_samples + global_batch - 1) / global_batch;
+}
+
+Share share_of(size_t num_samples, size_t global_batch, size_t step, int rank, int num_ranks) {
+  const size_t first = step * global_batch;
+  DLFLOW_CHECK(first < num_samples);
+  const size_t samples = std::min(global_batch, num_samples - first);
+  const size_t begin = samples * size_t(rank) / size_t(num_ranks);
+  const size_t end = samples * size_t(rank + 1) / size_t(num_ranks);
+  return {first + begin, end - begin, samples};
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,76 @@
+#include "runtime/data/binary_dataset.h"
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::string_literals;
+
+namespace {
+
+const Dataset kBytes{{1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 255}, {3, 0}};
+const Dataset kFloats{{2, 1, 1}, 1, std::vector<float>{0.5f, -1, 3e38f, 0, 1, 2}, {0, 0, 0}};
+
+/// `content` with `bytes` at `offset` and the hash that makes it whole again.
+std::string changed(std::string content, size_t offset, const std::string& bytes) {
+  content.replace(offset, bytes.size(), bytes);
+  return content.replace(40, 64, sha256_hex(content.substr(0, 40) + content.substr(104)));
+}
+
+std::string error_of(const std::string& content) {
+  try {
+    parse_binary_dataset(content, "file");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::Corrupt);
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a data set comes back from its file as it was", "[data]") {
+  const test::TempDir folder;
+  for (const Dataset& dataset : {kBytes, kFloats, Dataset{{1, 2, 3}, 0, {}, {}}}) {
+    write_binary_dataset(folder.path() / "train.dlset", dataset);
+    CHECK(read_binary_dataset(folder.path() / "train.dlset") == dataset);
+  }
+}
+
+TEST_CASE("the file has the bytes that docs/data-format.md says", "[data]") {
+  const std::string head =
+      "DLFDATA\n\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
+  const std::string rest = std::string(24, '\0') + "\x03\0\0\0\0\0\0\0\x01\x02\x03\xff"s;
+  CHECK(format_binary_dataset(kBytes) == head + sha256_hex(head + rest) + rest);
+}
+
+TEST_CASE("every changed byte of a file is noticed", "[data]") {
+  const std::string content = format_binary_dataset(kBytes);
+  for (size_t i = 0; i < content.size(); ++i) {
+    std::string damaged = content;
+    damaged[i] ^= 1;
+    CHECK(error_of(damaged) != "");
+  }
+}
+
+TEST_CASE("a file cut off anywhere is refused", "[data]") {
+  const std::string content = format_binary_dataset(kBytes);
+  for (size_t size = 0; size < content.size(); ++size) {
+    CHECK(error_of(content.substr(0, size)) != "");
+  }
+  CHECK_THAT(error_of(content + "x"), Catch::Contains("its header says another number"));
+}
+
+TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
+  const std::string content = format_binary_dataset(kBytes);
+  CHECK_THAT(error_of(changed(content, 8, "\x02")), Catch::Contains("has version 2"));
+  CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
+  CHECK(error_of(changed(content, 128, "\x04")) ==
+        "file: sample 0 has label 4, but there are 4 classes");
+  // Sizes whose product overflows to the right one: 2^63 samples of 4 bytes each are 0 (mod 2^64).
+  CHECK_THAT(error_of(changed(content, 16, "\0\0\0\0\0\0\0\x80"s)),
+             Catch::Contains("another number"));
+}

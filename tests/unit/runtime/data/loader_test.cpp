@@ -1,0 +1,156 @@
+#include "runtime/data/loader.h"
+
+#include "base/error.h"
+#include "runtime/data/shard.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// Sample i of shape (2, 3, 4) has label i and pixels i, i+1, ...
+Dataset make_dataset(uint32_t num_samples) {
+  Dataset dataset{{2, 3, 4}, num_samples, {}, {}};
+  auto& pixels = dataset.pixels.emplace<std::vector<uint8_t>>();
+  for (uint32_t i = 0; i < num_samples; ++i) {
+    dataset.labels.push_back(i);
+    for (uint32_t k = 0; k < 24; ++k) pixels.push_back(uint8_t(i + k));
+  }
+  return dataset;
+}
+
+LoaderOptions options_for(const Dataset& dataset) {
+  LoaderOptions options;
+  options.global_batch = 8;
+  options.seed = 5;
+  options.normalization = normalization_of(dataset);
+  return options;
+}
+
+/// All that a batch says, with the memory's content.
+struct Copy {
+  std::vector<float> images;
+  std::vector<uint32_t> labels;
+  size_t global_samples;
+  uint64_t epoch, step;
+  bool operator==(const Copy&) const = default;
+};
+
+Copy copy(const Batch& batch) {
+  return {{batch.images.begin(), batch.images.end()},
+          {batch.labels.begin(), batch.labels.end()},
+          batch.global_samples,
+          batch.epoch,
+          batch.step};
+}
+
+std::vector<Copy> take(Loader& loader, int num_batches) {
+  std::vector<Copy> batches;
+  for (int i = 0; i < num_batches; ++i) batches.push_back(copy(loader.next()));
+  return batches;
+}
+
+}  // namespace
+
+TEST_CASE("batches follow the epoch's permutation, epoch after epoch", "[data]") {
+  const Dataset dataset = make_dataset(20);
+  Loader loader(dataset, options_for(dataset));
+  CHECK(loader.steps_per_epoch() == 3);
+  for (uint64_t epoch = 0; epoch < 2; ++epoch) {
+    std::vector<uint32_t> labels;
+    for (uint64_t step = 0; step < 3; ++step) {
+      const Batch batch = loader.next();
+      CHECK(batch.epoch == epoch);
+      CHECK(batch.step == step);
+      CHECK(batch.count() == (step < 2 ? 8 : 4));
+      CHECK(batch.global_samples == batch.count());
+      CHECK(reinterpret_cast<uintptr_t>(batch.images.data()) % 64 == 0);
+      labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+    }
+    CHECK(labels == epoch_permutation(20, 5, epoch));
+  }
+}
+
+TEST_CASE("without shuffling the samples come in the order of the data set", "[data]") {
+  const Dataset dataset = make_dataset(3);
+  LoaderOptions options = options_for(dataset);
+  options.shuffle = false;
+  options.normalization = {{2, 1}, {0.5f, 0}};
+  Loader loader(dataset, options);
+  const Batch batch = loader.next();
+  CHECK(std::vector(batch.labels.begin(), batch.labels.end()) == std::vector<uint32_t>{0, 1, 2});
+  CHECK(batch.images[0] == 0.5f);
+  CHECK(batch.images[24] == 2.5f);        // sample 1, channel 0: 1 * 2 + 0.5
+  CHECK(batch.images[24 + 12] == 13.0f);  // sample 1, channel 1: 13 * 1 + 0
+}
+
+TEST_CASE("the ranks' batches put together are one rank's", "[data]") {
+  const int num_ranks = GENERATE(2, 3, 8);
+  const Dataset dataset = make_dataset(21);  // the last batch: 5 samples, fewer than 8 ranks
+  LoaderOptions options = options_for(dataset);
+  options.augmentation = {2, true};
+  Loader whole(dataset, options);
+  std::vector<std::unique_ptr<Loader>> loaders;
+  options.num_ranks = num_ranks;
+  for (options.rank = 0; options.rank < num_ranks; ++options.rank) {
+    loaders.push_back(std::make_unique<Loader>(dataset, options));
+  }
+  for (int step = 0; step < 6; ++step) {
+    const Copy expected = copy(whole.next());
+    Copy joined{{}, {}, expected.global_samples, expected.epoch, expected.step};
+    for (auto& loader : loaders) {
+      const Copy part = copy(loader->next());
+      CHECK(part.global_samples == expected.global_samples);
+      joined.images.insert(joined.images.end(), part.images.begin(), part.images.end());
+      joined.labels.insert(joined.labels.end(), part.labels.begin(), part.labels.end());
+    }
+    CHECK(joined == expected);
+  }
+}
+
+TEST_CASE("a thread that loads ahead delivers what loading on demand does", "[data]") {
+  const Dataset dataset = make_dataset(50);
+  LoaderOptions options = options_for(dataset);
+  options.augmentation = {1, true};
+  Loader on_demand(dataset, options);
+  options.prefetch = GENERATE(1, 2, 5);
+  Loader ahead(dataset, options);
+  CHECK(take(ahead, 40) == take(on_demand, 40));
+}
+
+TEST_CASE("a loader goes on from any position with the same bits", "[data]") {
+  const Dataset dataset = make_dataset(20);
+  LoaderOptions options = options_for(dataset);
+  options.augmentation = {1, true};
+  options.prefetch = GENERATE(0, 2);
+  Loader uninterrupted(dataset, options);
+  const std::vector<Copy> all = take(uninterrupted, 9);
+
+  Loader resumed(dataset, options);
+  resumed.seek(1, 1);
+  CHECK(take(resumed, 5) == std::vector(all.begin() + 4, all.end()));
+  resumed.seek(0, 3);  // the end of an epoch is the start of the next
+  CHECK(take(resumed, 1) == std::vector(all.begin() + 3, all.begin() + 4));
+  CHECK_THROWS_AS(resumed.seek(0, 4), Error);
+}
+
+TEST_CASE("a loader can be thrown away at any time", "[data]") {
+  const Dataset dataset = make_dataset(20);
+  LoaderOptions options = options_for(dataset);
+  options.prefetch = 3;
+  const int num_batches = GENERATE(0, 1, 7);
+  Loader loader(dataset, options);
+  CHECK(take(loader, num_batches).size() == size_t(num_batches));
+}
+
+TEST_CASE("floating-point pixels are loaded like bytes", "[data]") {
+  const Dataset bytes = make_dataset(10);
+  Dataset floats = bytes;
+  const auto& pixels = std::get<std::vector<uint8_t>>(bytes.pixels);
+  floats.pixels = std::vector<float>(pixels.begin(), pixels.end());
+  LoaderOptions options = options_for(bytes);
+  options.augmentation = {1, true};
+  Loader from_bytes(bytes, options), from_floats(floats, options);
+  CHECK(take(from_floats, 4) == take(from_bytes, 4));
+}
