@@ -17,7 +17,8 @@ TEST_CASE("durations are read in every spelling people use", "[units]") {
   CHECK(parse_duration("10:30") == 630s);
   CHECK(parse_duration("1-12:00:00") == 36h);
   CHECK(parse_duration("1-12") == 36h);
-  for (const char* bad : {"", "20 parsecs", "20", "m", "1m1h", "-5s", "99999999999999999999s", "1:2:3:4"}) {
+  for (const char* bad :
+       {"", "20 parsecs", "20", "m", "1m1h", "-5s", "99999999999999999999s", "1:2:3:4"}) {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_duration(bad), Error);
   }

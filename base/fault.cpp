@@ -1,0 +1,34 @@
+#include "base/fault.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+namespace dlflow {
+namespace {
+
+struct Fault {
+  std::string point;
+  int calls_left = 0;
+};
+
+std::optional<Fault> fault_from_environment() {
+  const char* text = std::getenv("DLFLOW_CRASH_AT");
+  if (text == nullptr || *text == '\0') return std::nullopt;
+  const std::string fault = text;
+  const size_t colon = fault.find(':');
+  const int call = colon == std::string::npos ? 1 : std::atoi(fault.c_str() + colon + 1);
+  return Fault{fault.substr(0, colon), call};
+}
+
+}  // namespace
+
+void crash_point(std::string_view point) {
+  static std::optional<Fault> fault = fault_from_environment();
+  if (fault && fault->point == point && --fault->calls_left == 0) ::kill(::getpid(), SIGKILL);
+}
+
+}  // namespace dlflow

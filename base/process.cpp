@@ -1,0 +1,282 @@
+#include "base/process.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/utsname.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/handle.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> list;
+  for (const std::string& word : words) list.push_back(const_cast<char*>(word.c_str()));
+  list.push_back(nullptr);
+  return list;
+}
+
+std::string variable(const std::vector<std::string>& environment, const std::string& name) {
+  for (const std::string& entry : environment) {
+    if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+/// What the child needs, made before fork(): afterwards only async-signal-safe calls are allowed.
+struct Prepared {
+  std::string program;
+  std::vector<char*> argv;
+  std::vector<char*> environment;
+  FileDescriptor input;
+  FileDescriptor output;
+  FileDescriptor error;
+};
+
+FileDescriptor open_for_child(const fs::path& path, int flags) {
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  return file;
+}
+
+Prepared prepare(const Command& command) {
+  DLFLOW_CHECK(!command.argv.empty());
+  Prepared prepared;
+  const std::string& name = command.argv.front();
+  if (name.find('/') != std::string::npos) {
+    prepared.program = name;
+  } else if (const auto found = find_program(name, variable(command.environment, "PATH"))) {
+    prepared.program = found->string();
+  } else {
+    throw Error(Errc::NotFound, "there is no program '" + name + "' in PATH");
+  }
+  prepared.argv = pointers(command.argv);
+  prepared.environment = pointers(command.environment);
+  prepared.input = open_for_child("/dev/null", O_RDONLY);
+  const int append = O_WRONLY | O_CREAT | O_APPEND;
+  if (!command.standard_output.empty()) {
+    prepared.output = open_for_child(command.standard_output, append);
+  }
+  if (!command.standard_error.empty()) {
+    prepared.error = open_for_child(command.standard_error, append);
+  }
+  return prepared;
+}
+
+void reset_signals() {
+  for (int number = 1; number < 32; ++number) ::signal(number, SIG_DFL);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+}
+
+/// Becomes the program, or returns the errno of what failed. Runs between fork() and exec().
+int become(const Command& command, const Prepared& prepared, pid_t parent) {
+  reset_signals();
+  if (command.own_group) ::setpgid(0, 0);
+  if (command.dies_with_parent) {
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent) ::raise(SIGKILL);  // it died before the line above
+  }
+  if (!command.directory.empty() && ::chdir(command.directory.c_str()) != 0) return errno;
+  ::dup2(prepared.input.get(), 0);
+  if (prepared.output) ::dup2(prepared.output.get(), 1);
+  if (prepared.error) ::dup2(prepared.error.get(), 2);
+  ::execve(prepared.program.c_str(), prepared.argv.data(), prepared.environment.data());
+  return errno;
+}
+
+[[noreturn]] void throw_start_error(const Command& command, const std::string& program,
+                                    int error_number) {
+  if (!command.directory.empty() && !fs::is_directory(command.directory)) {
+    throw_errno("cannot start " + program + " in " + command.directory.string(), error_number);
+  }
+  if (error_number == ENOENT && fs::exists(program)) {
+    throw Error(Errc::NotFound,
+                "cannot start " + program +
+                    ": the interpreter in its first line, or its loader, is missing");
+  }
+  if (error_number == ENOEXEC) {
+    throw Error(Errc::InvalidInput, "cannot start " + program +
+                                        ": it is neither a program for this machine nor a script "
+                                        "that begins with #!");
+  }
+  throw_errno("cannot start " + program, error_number);
+}
+
+ExitStatus decode(int status) {
+  if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
+  return {WEXITSTATUS(status), 0};
+}
+
+/// The fields of /proc/PID/stat behind the program's name, the first being field 3 (state).
+std::vector<std::string> stat_fields(pid_t pid) {
+  const auto text = read_file_if_exists("/proc/" + std::to_string(pid) + "/stat");
+  const size_t end_of_name = text ? text->rfind(')') : std::string::npos;
+  if (end_of_name == std::string::npos) return {};
+  return split(trim(std::string_view(*text).substr(end_of_name + 1)), ' ');
+}
+
+bool is_gone(const std::vector<std::string>& fields) {
+  return fields.empty() || fields[0] == "Z" || fields[0] == "X";  // a zombie does nothing any more
+}
+
+std::string boot_id() { return std::string(trim(read_file("/proc/sys/kernel/random/boot_id"))); }
+
+}  // namespace
+
+pid_t start(const Command& command) {
+  const Prepared prepared = prepare(command);
+  // exec closes the pipe; if it fails, its errno comes through.
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw_errno("cannot start a process", errno);
+  const FileDescriptor reader(ends[0]);
+  FileDescriptor writer(ends[1]);
+  const pid_t parent = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw_errno("cannot start a process", errno);
+  if (child == 0) {
+    const int error_number = become(command, prepared, parent);
+    [[maybe_unused]] const auto told = ::write(writer.get(), &error_number, sizeof error_number);
+    ::_exit(127);
+  }
+  writer.reset();
+  int error_number = 0;
+  ssize_t got = 0;
+  do {
+    got = ::read(reader.get(), &error_number, sizeof error_number);
+  } while (got < 0 && errno == EINTR);
+  if (got != ssize_t(sizeof error_number)) return child;
+  ::waitpid(child, nullptr, 0);
+  throw_start_error(command, prepared.program, error_number);
+}
+
+ExitStatus wait_for(pid_t pid) {
+  int status = 0;
+  while (::waitpid(pid, &status, 0) < 0) {
+    if (errno != EINTR) throw_errno("cannot wait for process " + std::to_string(pid), errno);
+  }
+  return decode(status);
+}
+
+std::optional<ExitStatus> poll_exit(pid_t pid) {
+  int status = 0;
+  const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+  if (ended == 0) return std::nullopt;
+  if (ended < 0) throw_errno("cannot wait for process " + std::to_string(pid), errno);
+  return decode(status);
+}
+
+Output run(Command command, const std::string& input) {
+  // A file takes what a pipe would make us wait for: no deadlock between input and output.
+  DLFLOW_CHECK(command.standard_output.empty());
+  std::string name = (fs::temp_directory_path() / "dlflow-output.XXXXXX").string();
+  const FileDescriptor output(::mkstemp(name.data()));
+  if (!output) throw_errno("cannot create " + name, errno);
+  command.standard_output = name;
+  Output result;
+  try {
+    if (!input.empty()) {
+      write_file_atomic(name + ".in", input);
+      std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" < \"$0\"", name + ".in"};
+      shell.insert(shell.end(), command.argv.begin(), command.argv.end());
+      command.argv = std::move(shell);
+    }
+    result.status = wait_for(start(command));
+    result.text = read_file(name);
+  } catch (const Error&) {
+    ::unlink(name.c_str());
+    ::unlink((name + ".in").c_str());
+    throw;
+  }
+  ::unlink(name.c_str());
+  ::unlink((name + ".in").c_str());
+  return result;
+}
+
+std::vector<std::string> current_environment() {
+  std::vector<std::string> variables;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
+    variables.emplace_back(*entry);
+  }
+  return variables;
+}
+
+std::optional<fs::path> find_program(const std::string& name, const std::string& path) {
+  for (const std::string& folder : split(path, ':')) {
+    const fs::path candidate = fs::path(folder.empty() ? "." : folder) / name;
+    if (::access(candidate.c_str(), X_OK) == 0 && fs::is_regular_file(candidate)) return candidate;
+  }
+  return std::nullopt;
+}
+
+std::optional<ProcessIdentity> identify(pid_t pid) {
+  constexpr size_t kStartTime = 22 - 3;
+  const auto fields = stat_fields(pid);
+  if (is_gone(fields) || fields.size() <= kStartTime) return std::nullopt;
+  ProcessIdentity identity;
+  identity.pid = pid;
+  identity.start_ticks = std::stoull(fields[kStartTime]);
+  identity.boot_id = boot_id();
+  identity.host = host_name();
+  return identity;
+}
+
+Liveness liveness(const ProcessIdentity& process) {
+  if (process.host != host_name()) return Liveness::Unknown;
+  const auto now = identify(process.pid);
+  return now && *now == process ? Liveness::Alive : Liveness::Dead;
+}
+
+Json to_json(const ProcessIdentity& process) {
+  return {{"pid", process.pid},
+          {"start_ticks", process.start_ticks},
+          {"boot_id", process.boot_id},
+          {"host", process.host}};
+}
+
+ProcessIdentity process_identity_from_json(const Json& json) {
+  try {
+    return {json.at("pid").get<pid_t>(), json.at("start_ticks").get<uint64_t>(),
+            json.at("boot_id").get<std::string>(), json.at("host").get<std::string>()};
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, std::string("not the identity of a process: ") + error.what());
+  }
+}
+
+std::string host_name() {
+  utsname names{};
+  ::uname(&names);
+  return names.nodename;
+}
+
+bool group_exists(pid_t group) {
+  if (::kill(-group, 0) != 0) return errno == EPERM;
+  constexpr size_t kGroup = 5 - 3;
+  const Handle<DIR, ::closedir> folder(::opendir("/proc"));
+  if (!folder) return true;
+  while (const dirent* entry = ::readdir(folder.get())) {  // kill() finds zombies too
+    const int pid = std::atoi(entry->d_name);
+    if (pid <= 0) continue;
+    const auto fields = stat_fields(pid);
+    const bool member = fields.size() > kGroup && fields[kGroup] == std::to_string(group);
+    if (member && !is_gone(fields)) return true;
+  }
+  return false;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,77 @@
+#include "base/process.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+
+namespace {
+
+Command shell(const std::string& script) {
+  Command command;
+  command.argv = {"/bin/sh", "-c", script};
+  command.environment = {"PATH=/usr/bin:/bin", "WORD=it's here"};
+  return command;
+}
+
+}  // namespace
+
+TEST_CASE("an exit status and a signal are told apart", "[process]") {
+  CHECK(wait_for(start(shell("exit 7"))) == ExitStatus{7, 0});
+  CHECK(wait_for(start(shell("kill -9 $$"))) == ExitStatus{137, 9});
+}
+
+TEST_CASE("output, environment and input reach where they should", "[process]") {
+  CHECK(run(shell("echo \"$WORD\"")).text == "it's here\n");
+  CHECK(run(shell("cat"), "two\nlines").text == "two\nlines");
+  CHECK(run(shell("cat")).text.empty());
+}
+
+TEST_CASE("a program that is missing is named, and no process is left", "[process]") {
+  Command command = shell("");
+  command.argv = {"no-such-program"};
+  CHECK_THROWS_WITH(start(command), Catch::Contains("no-such-program"));
+  command.argv = {"/nowhere/program"};
+  CHECK_THROWS_WITH(start(command), Catch::Contains("/nowhere/program"));
+  const test::TempDir folder;
+  const auto script = folder.write("script", "#!/nowhere/interpreter\n");
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  command.argv = {script.string()};
+  CHECK_THROWS_WITH(start(command), Catch::Contains("interpreter"));
+  command = shell("true");
+  command.directory = "/nowhere";
+  CHECK_THROWS_WITH(start(command), Catch::Contains("/nowhere"));
+}
+
+TEST_CASE("a process is recognised until it ends", "[process]") {
+  const pid_t pid = start(shell("exec sleep 60"));
+  const auto identity = identify(pid);
+  REQUIRE(identity.has_value());
+  CHECK(liveness(*identity) == Liveness::Alive);
+  CHECK(process_identity_from_json(to_json(*identity)) == *identity);
+  ProcessIdentity other = *identity;
+  other.start_ticks += 1;  // the number was given to another process
+  CHECK(liveness(other) == Liveness::Dead);
+  other = *identity;
+  other.host = "elsewhere";
+  CHECK(liveness(other) == Liveness::Unknown);
+  ::kill(pid, SIGKILL);
+  wait_for(pid);
+  CHECK(liveness(*identity) == Liveness::Dead);
+}
+
+TEST_CASE("a group is gone when its last member is", "[process]") {
+  Command command = shell("sleep 60 & wait");
+  command.own_group = true;
+  const pid_t group = start(command);
+  CHECK(group_exists(group));
+  ::kill(-group, SIGKILL);
+  wait_for(group);
+  for (int i = 0; i < 200 && group_exists(group); ++i) ::usleep(10'000);
+  CHECK_FALSE(group_exists(group));
+}
