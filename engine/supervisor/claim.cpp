@@ -1,0 +1,62 @@
+#include "engine/supervisor/claim.h"
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <charconv>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kPrefix = "claim-";
+
+fs::path claim_file(const fs::path& attempt_directory, int pass) {
+  return attempt_directory / (std::string(kPrefix) + std::to_string(pass));
+}
+
+/// The pass that a file claims, or 0.
+int claimed_pass(const std::string& name) {
+  if (!name.starts_with(kPrefix)) return 0;
+  int pass = 0;
+  const char* end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, pass);
+  return error == std::errc() && stop == end ? pass : 0;
+}
+
+}  // namespace
+
+bool claim_pass(const fs::path& attempt_directory, int pass) {
+  const auto self = identify(::getpid());
+  DLFLOW_CHECK(self.has_value());
+  const fs::path file = claim_file(attempt_directory, pass);
+  const fs::path own = file.string() + "." + self->host + "." + std::to_string(self->pid);
+  write_file_atomic(own, to_json(*self).dump());
+  const bool linked = ::link(own.c_str(), file.c_str()) == 0;
+  const int error_number = errno;
+  ::unlink(own.c_str());
+  if (!linked && error_number != EEXIST)
+    throw_errno("cannot create " + file.string(), error_number);
+  return linked;
+}
+
+std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
+  Claim claim;
+  std::error_code error;
+  for (const auto& entry : fs::directory_iterator(attempt_directory, error)) {
+    claim.pass = std::max(claim.pass, claimed_pass(entry.path().filename().string()));
+  }
+  if (claim.pass == 0) return std::nullopt;
+  const fs::path file = claim_file(attempt_directory, claim.pass);
+  const Json json = Json::parse(read_file(file), nullptr, false);
+  if (json.is_discarded()) throw Error(Errc::Corrupt, file.string() + " is damaged");
+  claim.supervisor = process_identity_from_json(json);
+  return claim;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,190 @@
+#include "engine/supervisor/launch.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <map>
+
+#include "base/file.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string text_of(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+bool starts_with_any(const std::string& text, std::span<const std::string_view> prefixes) {
+  return std::any_of(prefixes.begin(), prefixes.end(),
+                     [&](std::string_view prefix) { return text.starts_with(prefix); });
+}
+
+/// What of the caller's environment every program may see: enough to find programs, libraries,
+/// devices and the network, nothing that would make the same job differ from one shell to the next.
+bool is_inherited(const std::string& entry) {
+  static constexpr std::array<std::string_view, 24> kNames = {"PATH=",
+                                                              "HOME=",
+                                                              "USER=",
+                                                              "LOGNAME=",
+                                                              "SHELL=",
+                                                              "LANG=",
+                                                              "LC_",
+                                                              "TZ=",
+                                                              "TMPDIR=",
+                                                              "TERM=",
+                                                              "LD_LIBRARY_PATH=",
+                                                              "http_proxy=",
+                                                              "https_proxy=",
+                                                              "no_proxy=",
+                                                              "HTTP_PROXY=",
+                                                              "HTTPS_PROXY=",
+                                                              "NO_PROXY=",
+                                                              "SSL_CERT_",
+                                                              "CURL_CA_BUNDLE=",
+                                                              "CUDA_VISIBLE_DEVICES=",
+                                                              "SLURM_",
+                                                              "PMIX_",
+                                                              "OMPI_MCA_",
+                                                              "UCX_"};
+  return starts_with_any(entry, kNames);
+}
+
+const char* unit_name(CheckpointPolicy::Unit unit) {
+  switch (unit) {
+    case CheckpointPolicy::Unit::Epochs:
+      return "epochs";
+    case CheckpointPolicy::Unit::Steps:
+      return "steps";
+    case CheckpointPolicy::Unit::Seconds:
+      break;
+  }
+  return "seconds";
+}
+
+std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job,
+                                     const AttemptFiles& files) {
+  std::map<std::string, std::string> values;
+  for (const std::string& entry : current_environment()) {
+    const size_t equals = entry.find('=');
+    if (is_inherited(entry)) values[entry.substr(0, equals)] = entry.substr(equals + 1);
+  }
+  values["DLFLOW_RUN"] = spec.run;
+  values["DLFLOW_STEP"] = spec.step;
+  values["DLFLOW_JOB"] = spec.job;
+  values["DLFLOW_ATTEMPT"] = std::to_string(files.number);
+  values["DLFLOW_PASS"] = std::to_string(files.pass);
+  values["DLFLOW_RANKS"] = std::to_string(spec.resources.ranks);
+  values["DLFLOW_CPUS_PER_RANK"] = std::to_string(spec.resources.cpus_per_rank);
+  values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
+  values["DLFLOW_WITH"] = files.with();
+  values["DLFLOW_OUTPUTS"] = files.outputs();
+  values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
+  values["DLFLOW_METRICS"] = files.metrics();
+  values["DLFLOW_SUMMARY"] = files.summary();
+  values["DLFLOW_CACHE"] = spec.cache;
+  if (spec.cache_budget_bytes > 0) {
+    values["DLFLOW_CACHE_BUDGET"] = std::to_string(spec.cache_budget_bytes);
+  }
+  if (spec.checkpoint) {
+    values["DLFLOW_CHECKPOINT_EVERY"] =
+        std::to_string(spec.checkpoint->every) + " " + unit_name(spec.checkpoint->unit);
+    values["DLFLOW_CHECKPOINT_KEEP"] = std::to_string(spec.checkpoint->keep);
+  }
+  for (const auto& [key, value] : spec.params.items()) {
+    values[environment_name("DLFLOW_PARAM_", key)] = text_of(value);
+  }
+  for (const auto& [key, value] : spec.element.items()) {
+    values[environment_name("DLFLOW_MATRIX_", key)] = text_of(value);
+  }
+  for (const auto& [key, value] : job.environment.items()) values[key] = text_of(value);
+
+  std::vector<std::string> list;
+  for (const auto& [key, value] : values) list.push_back(key + "=" + value);
+  return list;
+}
+
+int usable_cores() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
+}
+
+/// The profile's launcher with what depends on this machine: Open MPI refuses root and more ranks
+/// than cores unless told, and would bind ranks of several jobs to the same cores.
+std::vector<std::string> launcher(const JobSpec& spec) {
+  if (spec.resources.ranks <= 1 || spec.launcher.empty()) return {};
+  std::vector<std::string> argv = spec.launcher;
+  if (fs::path(argv.front()).filename() != "mpirun") return argv;
+  const auto has = [&](const char* word) {
+    return std::find(argv.begin(), argv.end(), word) != argv.end();
+  };
+  std::vector<std::string> extra;
+  if (::geteuid() == 0 && !has("--allow-run-as-root")) extra.emplace_back("--allow-run-as-root");
+  if (!has("--bind-to")) extra.insert(extra.end(), {"--bind-to", "none"});
+  const int cores = spec.resources.ranks * spec.resources.cpus_per_rank;
+  if (cores > usable_cores() && !has("--oversubscribe")) extra.emplace_back("--oversubscribe");
+  argv.insert(argv.begin() + 1, extra.begin(), extra.end());
+  return argv;
+}
+
+std::vector<std::string> program(const JobSpec& spec, const ResolvedJob& job,
+                                 const AttemptFiles& files) {
+  const fs::path bin = spec.run_directory / "bin";
+  if (spec.uses == "train" || spec.uses == "evaluate") {
+    return {bin / ("dlflow-" + spec.uses), files.with()};
+  }
+  if (!spec.uses.empty()) return {bin / "dlflow", "step", spec.uses};
+  if (job.run_command.is_string()) {
+    const bool bash = ::access("/bin/bash", X_OK) == 0;
+    if (bash) return {"/bin/bash", "-e", "-o", "pipefail", files.script()};
+    return {"/bin/sh", "-e", files.script()};
+  }
+  std::vector<std::string> argv;
+  for (const Json& word : job.run_command) argv.push_back(text_of(word));
+  return argv;
+}
+
+}  // namespace
+
+fs::path checkpoints_directory(const JobSpec& spec) { return spec.job_directory / "checkpoints"; }
+
+void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
+  make_directories(files.work());
+  make_directories(files.outputs());
+  for (const auto& [name, frozen] : spec.inputs) {
+    const fs::path link = files.work() / name;
+    make_directories(link.parent_path());
+    std::error_code exists_from_an_earlier_pass;
+    fs::create_symlink(frozen, link, exists_from_an_earlier_pass);
+  }
+  if (!spec.uses.empty()) write_file_atomic(files.with(), job.with.dump(2) + "\n");
+  if (job.run_command.is_string()) {
+    write_file_atomic(files.script(), job.run_command.get<std::string>() + "\n");
+  }
+}
+
+Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
+  Command command;
+  if (!spec.setup.empty()) {
+    std::string lines;
+    for (const std::string& line : spec.setup) lines += line + "\n";
+    command.argv = {"/bin/sh", "-e", "-c", lines + "exec \"$@\"", "setup"};
+  }
+  for (const auto& words : {launcher(spec), program(spec, job, files)}) {
+    command.argv.insert(command.argv.end(), words.begin(), words.end());
+  }
+  command.environment = environment(spec, job, files);
+  command.directory = files.work();
+  command.standard_output = files.standard_output();
+  command.standard_error = files.standard_error();
+  command.own_group = true;
+  command.dies_with_parent = true;
+  return command;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,50 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "base/process.h"
+#include "engine/plan/job.h"
+
+/// What is started for a job, and what it finds there.
+namespace dlflow {
+
+/// An attempt's files, by the names of docs/architecture.md.
+struct AttemptFiles {
+  std::filesystem::path attempt;  ///< RUN/steps/STEP[/ELEMENT]/attempt-N
+  int number = 1;
+  int pass = 1;
+
+  std::filesystem::path work() const { return attempt / "work"; }
+  std::filesystem::path outputs() const { return attempt / "outputs"; }
+  std::filesystem::path with() const { return attempt / "with.json"; }
+  std::filesystem::path script() const { return attempt / "run.sh"; }
+  std::filesystem::path standard_output() const { return attempt / "stdout"; }
+  std::filesystem::path standard_error() const { return attempt / "stderr"; }
+  std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
+  std::filesystem::path summary() const { return attempt / "metrics.json"; }
+  std::filesystem::path events() const { return attempt / "events.jsonl"; }
+};
+
+/// A job's values once everything that they depend on is known.
+struct ResolvedJob {
+  Json run_command;  ///< a string, a list of argv, or null for `uses`
+  Json with = Json::object();
+  Json environment = Json::object();
+};
+
+/// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
+/// with.json, the script of a textual `run:`.
+void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// The program of the job with its launcher and setup lines, and its environment: what is named in
+/// docs/architecture.md, `env:` on top, nothing else of the caller's but what every program needs
+/// (PATH, HOME, locale, TMPDIR, proxies, library paths, devices).
+Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// The folder for checkpoints, which survives attempts.
+std::filesystem::path checkpoints_directory(const JobSpec& spec);
+
+}  // namespace dlflow

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model/expression.h"
+#include "engine/plan/job.h"
+
+/// What a job's parents left on disk: whether it may run at all (P3), and what it may refer to.
+namespace dlflow {
+
+struct ParentRecord {
+  std::string step;
+  Json element = Json::object();
+  bool skipped = false;
+  Json outputs = Json::object();  ///< JobEvent::outputs; empty if skipped
+  Json metrics = Json::object();
+};
+
+/// The records of `spec.parents`, in their order. Throws Error{InvalidInput} naming a parent that
+/// has not succeeded: a job must never run on a failed parent, whatever the scheduler thinks.
+std::vector<ParentRecord> read_parents(const JobSpec& spec);
+
+/// Whether `references` mention a parent that was skipped.
+bool refers_to_skipped(const std::vector<Reference>& references,
+                       const std::vector<ParentRecord>& parents);
+
+/// The value of steps.NAME.outputs.KEY or steps.NAME.metrics.KEY: of the one parent that is NAME
+/// without a matrix or with this job's own element, else the list over all elements of NAME. Throws
+/// Error{InvalidInput} naming the keys there are.
+Json parent_value(const Reference& reference, const Json& element,
+                  const std::vector<ParentRecord>& parents);
+
+}  // namespace dlflow

@@ -1,0 +1,194 @@
+#include "engine/supervisor/results.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <fstream>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json read_object(const fs::path& file, const char* what) {
+  const auto text = read_file_if_exists(file);
+  if (!text) return Json::object();
+  Json json = Json::parse(*text, nullptr, false);
+  if (json.is_object()) return json;
+  throw Error(Errc::InvalidInput, file.string() + " is not a JSON object, as " + what + " must be");
+}
+
+/// Files below `folder` in the order of their relative names.
+std::vector<fs::path> files_below(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+    if (entry.is_regular_file()) files.push_back(entry.path());
+  }
+  std::sort(files.begin(), files.end());
+  return files;
+}
+
+std::string hash_path(const fs::path& path) {
+  if (!fs::is_directory(path)) return sha256_file(path);
+  Sha256 hash;
+  for (const fs::path& file : files_below(path)) {
+    hash.update(file.lexically_relative(path).string()).update(std::string_view("\0", 1));
+    hash.update(sha256_file(file));
+  }
+  return hash.hex();
+}
+
+struct Place {
+  fs::path now;        ///< where it is
+  fs::path published;  ///< where it will be
+};
+
+/// Where the output `value` lies, if it is a relative path of something that exists.
+std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
+                                 const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const fs::path normal = fs::path(value.get<std::string>()).lexically_normal();
+  if (normal.empty() || normal.is_absolute() || *normal.begin() == "..") return std::nullopt;
+  Place place{files.outputs() / normal, spec.job_directory / "outputs" / normal};
+  if (*normal.begin() == "checkpoints" && !fs::exists(place.now)) {
+    place.now = place.published = spec.job_directory / normal;
+  }
+  if (!fs::exists(place.now)) return std::nullopt;
+  return place;
+}
+
+Json output_entry(const JobSpec& spec, const AttemptFiles& files, const Json& given) {
+  const bool detailed = given.is_object() && given.contains("value");
+  const Json value = detailed ? given.at("value") : given;
+  const auto place = find_output(spec, files, value);
+  Json entry = {{"value", place ? Json(place->published.string()) : value}};
+  if (detailed && given.contains("sha256")) {
+    entry["sha256"] = given.at("sha256");
+  } else {
+    entry["sha256"] = place ? hash_path(place->now) : sha256_hex(value.dump());
+  }
+  return entry;
+}
+
+bool holds(double value, const Requirement& requirement) {
+  const std::string& comparison = requirement.comparison;
+  if (comparison == "<") return value < requirement.bound;
+  if (comparison == "<=") return value <= requirement.bound;
+  if (comparison == "==") return value == requirement.bound;
+  if (comparison == ">=") return value >= requirement.bound;
+  DLFLOW_CHECK(comparison == ">");
+  return value > requirement.bound;
+}
+
+std::string print(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return text.data();
+}
+
+}  // namespace
+
+Json read_metrics(const AttemptFiles& files) {
+  Json numbers = Json::object();
+  for (const auto& [key, value] : read_object(files.summary(), "$DLFLOW_SUMMARY").items()) {
+    if (value.is_number()) numbers[key] = value;
+  }
+  return numbers;
+}
+
+Json collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
+  Json outputs = Json::object();
+  for (const auto& [name, path] : spec.outputs) {
+    if (!fs::exists(files.outputs() / path)) {
+      throw Error(Errc::InvalidInput,
+                  "output '" + name + "' is missing: $DLFLOW_OUTPUTS/" + path + " was not written");
+    }
+    outputs[name] = output_entry(spec, files, path);
+  }
+  const Json reported = read_object(files.outputs() / "outputs.json", "outputs.json");
+  for (const auto& [name, given] : reported.items()) {
+    outputs[name] = output_entry(spec, files, given);
+  }
+  return outputs;
+}
+
+void check_requirements(const JobSpec& spec, const Json& metrics) {
+  for (const Requirement& requirement : spec.require) {
+    const std::string asked = requirement.comparison + " " + print(requirement.bound);
+    const auto found = metrics.find(requirement.metric);
+    if (found == metrics.end()) {
+      std::vector<std::string> names;
+      for (const auto& [name, value] : metrics.items()) names.push_back(name);
+      throw Error(Errc::InvalidInput, "no metric '" + requirement.metric + "', required " + asked +
+                                          "; the step reported " +
+                                          (names.empty() ? "none" : join(names, ", ")));
+    }
+    const auto value = found->get<double>();
+    if (!holds(value, requirement)) {
+      throw Error(Errc::InvalidInput,
+                  requirement.metric + " is " + print(value) + ", required " + asked);
+    }
+  }
+}
+
+void publish(const JobSpec& spec, const AttemptFiles& files) {
+  const fs::path link = spec.job_directory / "outputs";
+  const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
+  const std::string target = files.attempt.filename().string() + "/outputs";
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), link.c_str()) != 0) {
+    throw_errno("cannot create " + link.string(), errno);
+  }
+}
+
+std::string checkpoint_signature(const JobSpec& spec) {
+  const fs::path folder = checkpoints_directory(spec);
+  if (!fs::is_directory(folder)) return "";
+  Sha256 hash;
+  for (const fs::path& file : files_below(folder)) {
+    struct stat info {};
+    if (::stat(file.c_str(), &info) != 0) continue;
+    hash.update(file.string() + " " + std::to_string(info.st_size) + " " +
+                std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec));
+  }
+  return hash.hex();
+}
+
+std::string telling_line(const fs::path& standard_error) {
+  constexpr std::streamoff kTail = 16384;
+  constexpr size_t kLongest = 300;
+  std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
+  if (!stream) return "";
+  const std::streamoff size = stream.tellg();
+  stream.seekg(std::max<std::streamoff>(0, size - kTail));
+  std::string last;
+  std::string last_error;
+  for (std::string line; std::getline(stream, line);) {
+    const std::string text(trim(line));
+    const bool frame = text.find_first_not_of('-') == std::string::npos;
+    if (frame || find_invalid_utf8(text) != std::string::npos) continue;
+    last = text;
+    if (text.starts_with("error") || text.starts_with("Error")) last_error = text;
+  }
+  std::string telling = last_error.empty() ? last : last_error;
+  if (telling.size() > kLongest) {
+    size_t end = kLongest;
+    while ((static_cast<unsigned char>(telling[end]) & 0xC0) == 0x80) --end;  // whole characters
+    telling = telling.substr(0, end) + "…";
+  }
+  return telling;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+#include "base/json.h"
+#include "engine/plan/job.h"
+#include "engine/supervisor/launch.h"
+
+/// What a program left: its metrics, its outputs with their hashes, and whether they are what was
+/// asked for.
+namespace dlflow {
+
+/// The numbers of $DLFLOW_SUMMARY; {} if it wrote none. Throws Error{InvalidInput} if it is no
+/// object.
+Json read_metrics(const AttemptFiles& files);
+
+/// Name -> {"value", "sha256"} of the declared outputs and of $DLFLOW_OUTPUTS/outputs.json. A value
+/// that is the relative path of something there becomes the path it has once it is published; one
+/// below checkpoints/ that in the job's folder. What has no hash yet is hashed: files by content,
+/// folders by names and contents, other values by their text. Throws Error{InvalidInput} naming a
+/// declared output that is not there.
+Json collect_outputs(const JobSpec& spec, const AttemptFiles& files);
+
+/// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
+void check_requirements(const JobSpec& spec, const Json& metrics);
+
+/// Points RUN/steps/STEP/outputs at this attempt's, by rename.
+void publish(const JobSpec& spec, const AttemptFiles& files);
+
+/// What tells one state of the checkpoints from another: names, sizes and times of change.
+std::string checkpoint_signature(const JobSpec& spec);
+
+/// The line of standard error that says most: the last that begins with "error", else the last one
+/// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none.
+std::string telling_line(const std::filesystem::path& standard_error);
+
+}  // namespace dlflow

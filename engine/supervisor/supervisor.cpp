@@ -1,0 +1,251 @@
+#include "engine/supervisor/supervisor.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+#include <utility>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/plan/fingerprint.h"
+#include "engine/plan/job.h"
+#include "engine/supervisor/claim.h"
+#include "engine/supervisor/launch.h"
+#include "engine/supervisor/parents.h"
+#include "engine/supervisor/results.h"
+#include "engine/supervisor/watch.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr int kTryAgain = 75;  // EX_TEMPFAIL of sysexits.h: "saved, run me again"
+
+/// How many processes the kernel has killed for want of memory, on this machine since it booted.
+uint64_t out_of_memory_kills() {
+  std::ifstream stream("/proc/vmstat");
+  std::string key;
+  for (uint64_t value = 0; stream >> key >> value;) {
+    if (key == "oom_kill") return value;
+  }
+  return 0;
+}
+
+/// One pass of one attempt.
+class Pass {
+ public:
+  Pass(JobSpec spec, AttemptFiles files, Watcher& watcher, const std::function<void()>& recorded)
+      : spec_(std::move(spec)),
+        files_(std::move(files)),
+        watcher_(watcher),
+        recorded_(recorded),
+        events_(files_.events()) {}
+
+  /// Runs the job and records how it ended. Throws Error only if that could not be recorded.
+  void run();
+
+ private:
+  struct Skip {
+    std::string reason;
+  };
+
+  void record(JobEvent event);
+  ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
+  WatchOptions watch_options() const;
+  JobEvent end_of(const Watched& watched, const std::string& signature_before,
+                  uint64_t memory_kills_before) const;
+  JobEvent succeeded(const std::vector<ParentRecord>& parents) const;
+  std::string failure_reason(const Watched& watched, uint64_t memory_kills_before) const;
+  bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
+
+  JobSpec spec_;
+  AttemptFiles files_;
+  Watcher& watcher_;
+  const std::function<void()>& recorded_;
+  AppendFile events_;
+};
+
+JobEvent event(JobState state, std::string reason = "") {
+  JobEvent result;
+  result.state = state;
+  result.reason = std::move(reason);
+  return result;
+}
+
+void Pass::record(JobEvent event) {
+  event.at = SystemClock().now();
+  event.backend_id = std::to_string(::getpid());
+  event.node = host_name();
+  events_.append(to_line(event));
+  events_.sync();
+  if (recorded_) recorded_();
+}
+
+ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
+  const Json run = {{"id", spec_.run}, {"directory", spec_.run_directory.string()}};
+  Context context;
+  context.params = &spec_.params;
+  context.matrix = &spec_.element;
+  context.run = &run;
+  context.steps = [&](const Reference& reference) {
+    return parent_value(reference, spec_.element, parents);
+  };
+  const Template condition(spec_.condition);
+  const Template with(spec_.with);
+  const Template environment(spec_.environment);
+  // A script is no template: `${{` in it was refused by the parser.
+  const Template command(spec_.run_command.is_string() ? Json() : spec_.run_command);
+  for (const Template* part : {&condition, &with, &environment, &command}) {
+    if (refers_to_skipped(part->references(), parents))
+      throw Skip{"a step that it uses was skipped"};
+  }
+  if (!spec_.condition.is_null()) {
+    const Json wanted = condition.evaluate(context);
+    if (!wanted.is_boolean()) {
+      throw Error(Errc::InvalidInput,
+                  "`if:` is " + wanted.dump() + ", which is neither true nor false");
+    }
+    if (!wanted.get<bool>()) throw Skip{"its `if:` is false"};
+  }
+  ResolvedJob job;
+  job.with = with.evaluate(context);
+  job.environment = environment.evaluate(context);
+  job.run_command = spec_.run_command.is_string() ? spec_.run_command : command.evaluate(context);
+  return job;
+}
+
+WatchOptions Pass::watch_options() const {
+  constexpr milliseconds kLongestGrace{60'000};
+  WatchOptions options;
+  options.walltime = spec_.resources.walltime;
+  options.request_signal = can_save() ? SIGUSR1 : SIGTERM;
+  options.grace = can_save() ? kLongestGrace : milliseconds(10'000);
+  if (options.walltime.count() > 0) {
+    options.grace = std::min(options.grace, milliseconds(options.walltime) / 4);
+  }
+  return options;
+}
+
+void Pass::run() {
+  try {
+    const std::vector<ParentRecord> parents = read_parents(spec_);
+    const ResolvedJob job = resolve(parents);
+    prepare_files(spec_, job, files_);
+    make_directories(checkpoints_directory(spec_));
+    const Command command = make_command(spec_, job, files_);
+    if (watcher_.stop_requested())
+      return record(event(JobState::Cancelled, "stopped before it began"));
+
+    record(event(JobState::Running));
+    crash_point("running");
+    const std::string signature = checkpoint_signature(spec_);
+    const uint64_t memory_kills = out_of_memory_kills();
+    const Watched watched = watcher_.watch(start(command), watch_options());
+    JobEvent end =
+        watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
+    crash_point("publish");
+    if (end.state == JobState::Succeeded) publish(spec_, files_);
+    record(std::move(end));
+    crash_point("ended");
+  } catch (const Skip& skip) {
+    record(event(JobState::Skipped, skip.reason));
+  } catch (const Error& error) {
+    record(event(JobState::Failed, error.what()));
+  }
+}
+
+JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
+  JobEvent end;
+  end.exit = 0;
+  try {
+    end.metrics = read_metrics(files_);
+    check_requirements(spec_, end.metrics);
+    end.outputs = collect_outputs(spec_, files_);
+  } catch (const Error& error) {
+    end.state = JobState::Failed;
+    end.reason = error.what();
+    return end;
+  }
+  end.state = JobState::Succeeded;
+  std::vector<Json> parent_outputs;
+  for (const ParentRecord& parent : parents) parent_outputs.push_back(parent.outputs);
+  end.fingerprint = fingerprint(spec_.fingerprint_base, parent_outputs);
+  return end;
+}
+
+JobEvent Pass::end_of(const Watched& watched, const std::string& signature_before,
+                      uint64_t memory_kills_before) const {
+  const bool saved = watched.exit.code == kTryAgain;
+  const std::string limit = format_duration(spec_.resources.walltime);
+  JobEvent end;
+  end.exit = watched.exit.code;
+  if (watched.cause == StopCause::Requested) {
+    end.state = JobState::Cancelled;
+    end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
+  } else if (saved && checkpoint_signature(spec_) != signature_before) {
+    end.state = JobState::Queued;
+    end.reason = watched.cause == StopCause::Walltime
+                     ? "walltime of " + limit + " reached, goes on from its checkpoint"
+                     : "saved a checkpoint and asked to be run again";
+  } else if (saved && watched.cause != StopCause::Walltime) {
+    end.state = JobState::Failed;
+    end.reason = "exit 75 (run me again), but no progress since the last checkpoint";
+  } else if (watched.cause == StopCause::Walltime) {
+    end.state = JobState::TimedOut;
+    end.reason = "walltime of " + limit + " reached";
+    if (saved) end.reason += ", no progress since the last checkpoint";
+  } else {
+    end.state = JobState::Failed;
+    end.reason = failure_reason(watched, memory_kills_before);
+  }
+  return end;
+}
+
+std::string Pass::failure_reason(const Watched& watched, uint64_t memory_kills_before) const {
+  const std::string line = telling_line(files_.standard_error());
+  const std::string rest = line.empty() ? "" : ": " + line;
+  const int signal = watched.exit.code > 128 ? watched.exit.code - 128 : 0;
+  if (signal == SIGKILL && out_of_memory_kills() > memory_kills_before) {
+    return "out of memory (killed by the kernel)" + rest;
+  }
+  if (signal > 0 && signal < 65) {
+    return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;
+  }
+  return "exit " + std::to_string(watched.exit.code) + rest;
+}
+
+/// "…/attempt-3" -> 3
+int attempt_number(const fs::path& directory) {
+  const std::string name = directory.filename().string();
+  return std::stoi(name.substr(name.rfind('-') + 1));
+}
+
+}  // namespace
+
+Supervision supervise(const fs::path& attempt_directory, int pass,
+                      const std::function<void()>& recorded) {
+  const AttemptFiles files{attempt_directory, attempt_number(attempt_directory), pass};
+  try {
+    Watcher watcher;
+    if (!claim_pass(attempt_directory, pass)) return Supervision::NotOurs;
+    crash_point("claim");
+    const Json json = Json::parse(read_file(attempt_directory / "job.json"), nullptr, false);
+    Pass(job_spec_from_json(json), files, watcher, recorded).run();
+    return Supervision::Recorded;
+  } catch (const std::exception& error) {
+    const std::string message = std::string("error: ") + error.what() + "\n";
+    std::fputs(message.c_str(), stderr);
+    std::ofstream(files.standard_error(), std::ios::app) << message;
+    return Supervision::Unrecorded;
+  }
+}
+
+}  // namespace dlflow
