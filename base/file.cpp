@@ -116,15 +116,16 @@ AppendFile::AppendFile(const fs::path& path)
     : path_(path), file_(open_or_throw(path, O_RDWR | O_CREAT | O_APPEND)) {
   const off_t size = ::lseek(file_.get(), 0, SEEK_END);
   char last = '\n';
-  if (size > 0 && ::pread(file_.get(), &last, 1, size - 1) == 1 && last != '\n') {
-    write_all(file_.get(), "\n", path_);
-  }
+  torn_ = size > 0 && ::pread(file_.get(), &last, 1, size - 1) == 1 && last != '\n';
 }
 
 void AppendFile::append(std::string_view line) {
-  std::string bytes(line);
+  std::string bytes = torn_ ? "\n" : "";
+  bytes += line;
   bytes += '\n';
+  torn_ = true;
   write_all(file_.get(), bytes, path_);
+  torn_ = false;
 }
 
 void AppendFile::sync() {

@@ -40,7 +40,8 @@ class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);
 
-  /// Appends `line` and a newline. A torn line that a crash left before it is ended first.
+  /// Appends `line` and a newline. A torn line that a crash or a full disk left before it is ended
+  /// first.
   void append(std::string_view line);
 
   /// Returns when everything appended would survive a power cut.
@@ -49,6 +50,7 @@ class AppendFile {
  private:
   std::filesystem::path path_;
   FileDescriptor file_;
+  bool torn_ = false;  // the last line has no end
 };
 
 }  // namespace dlflow

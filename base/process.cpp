@@ -50,7 +50,11 @@ struct Prepared {
 FileDescriptor open_for_child(const fs::path& path, int flags) {
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0600));
   if (!file) throw_errno("cannot open " + path.string(), errno);
-  return file;
+  if (file.get() > 2) return file;
+  // A caller without standard streams: dup2() onto the same number would keep it closed on exec.
+  FileDescriptor higher(::fcntl(file.get(), F_DUPFD_CLOEXEC, 3));
+  if (!higher) throw_errno("cannot open " + path.string(), errno);
+  return higher;
 }
 
 Prepared prepare(const Command& command) {

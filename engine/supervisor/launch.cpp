@@ -4,8 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
-#include <cstdlib>
 #include <map>
 
 #include "base/file.h"
@@ -19,39 +17,22 @@ std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
 
-bool starts_with_any(const std::string& text, std::span<const std::string_view> prefixes) {
-  return std::any_of(prefixes.begin(), prefixes.end(),
-                     [&](std::string_view prefix) { return text.starts_with(prefix); });
-}
-
 /// What of the caller's environment every program may see: enough to find programs, libraries,
 /// devices and the network, nothing that would make the same job differ from one shell to the next.
 bool is_inherited(const std::string& entry) {
-  static constexpr std::array<std::string_view, 24> kNames = {"PATH=",
-                                                              "HOME=",
-                                                              "USER=",
-                                                              "LOGNAME=",
-                                                              "SHELL=",
-                                                              "LANG=",
-                                                              "LC_",
-                                                              "TZ=",
-                                                              "TMPDIR=",
-                                                              "TERM=",
-                                                              "LD_LIBRARY_PATH=",
-                                                              "http_proxy=",
-                                                              "https_proxy=",
-                                                              "no_proxy=",
-                                                              "HTTP_PROXY=",
-                                                              "HTTPS_PROXY=",
-                                                              "NO_PROXY=",
-                                                              "SSL_CERT_",
-                                                              "CURL_CA_BUNDLE=",
-                                                              "CUDA_VISIBLE_DEVICES=",
-                                                              "SLURM_",
-                                                              "PMIX_",
-                                                              "OMPI_MCA_",
-                                                              "UCX_"};
-  return starts_with_any(entry, kNames);
+  static constexpr std::string_view kNames[] = {
+      // programs, libraries, folders, languages
+      "PATH=", "LD_LIBRARY_PATH=", "HOME=", "USER=", "LOGNAME=", "SHELL=", "TMPDIR=",
+      "XDG_RUNTIME_DIR=", "LANG=", "LC_", "TZ=", "TERM=",
+      // environment modules, for setup lines
+      "MODULEPATH=", "MODULESHOME=", "LMOD_", "BASH_FUNC_",
+      // network
+      "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
+      "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=",
+      // devices, launchers, interconnects
+      "CUDA_VISIBLE_DEVICES=", "SLURM_", "PMIX_", "OMPI_MCA_", "UCX_", "NCCL_"};
+  return std::any_of(std::begin(kNames), std::end(kNames),
+                     [&](std::string_view name) { return entry.starts_with(name); });
 }
 
 const char* unit_name(CheckpointPolicy::Unit unit) {
@@ -81,7 +62,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   values["DLFLOW_RANKS"] = std::to_string(spec.resources.ranks);
   values["DLFLOW_CPUS_PER_RANK"] = std::to_string(spec.resources.cpus_per_rank);
   values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
-  values["DLFLOW_WITH"] = files.with();
+  if (!spec.uses.empty()) values["DLFLOW_WITH"] = files.with();
   values["DLFLOW_OUTPUTS"] = files.outputs();
   values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
   values["DLFLOW_METRICS"] = files.metrics();
@@ -132,6 +113,12 @@ std::vector<std::string> launcher(const JobSpec& spec) {
   return argv;
 }
 
+/// The shell for the user's lines: bash where there is one, for `module load` and `source`.
+std::vector<std::string> shell() {
+  if (::access("/bin/bash", X_OK) == 0) return {"/bin/bash", "-e", "-o", "pipefail"};
+  return {"/bin/sh", "-e"};
+}
+
 std::vector<std::string> program(const JobSpec& spec, const ResolvedJob& job,
                                  const AttemptFiles& files) {
   const fs::path bin = spec.run_directory / "bin";
@@ -140,9 +127,9 @@ std::vector<std::string> program(const JobSpec& spec, const ResolvedJob& job,
   }
   if (!spec.uses.empty()) return {bin / "dlflow", "step", spec.uses};
   if (job.run_command.is_string()) {
-    const bool bash = ::access("/bin/bash", X_OK) == 0;
-    if (bash) return {"/bin/bash", "-e", "-o", "pipefail", files.script()};
-    return {"/bin/sh", "-e", files.script()};
+    std::vector<std::string> script = shell();
+    script.push_back(files.script());
+    return script;
   }
   std::vector<std::string> argv;
   for (const Json& word : job.run_command) argv.push_back(text_of(word));
@@ -173,7 +160,8 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   if (!spec.setup.empty()) {
     std::string lines;
     for (const std::string& line : spec.setup) lines += line + "\n";
-    command.argv = {"/bin/sh", "-e", "-c", lines + "exec \"$@\"", "setup"};
+    command.argv = shell();
+    command.argv.insert(command.argv.end(), {"-c", lines + "exec \"$@\"", "setup"});
   }
   for (const auto& words : {launcher(spec), program(spec, job, files)}) {
     command.argv.insert(command.argv.end(), words.begin(), words.end());

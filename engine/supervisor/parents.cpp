@@ -27,11 +27,11 @@ std::optional<JobState> newest_state(const fs::path& job_directory) {
 
 ParentRecord read_parent(const JobSpec& spec, const ParentRef& parent) {
   ParentRecord record;
-  record.step = parent.step;
+  record.left.step = parent.step;
   record.element = parent.element;
   if (const auto result = published_result(parent.directory)) {
-    if (result->outputs.is_object()) record.outputs = result->outputs;
-    if (result->metrics.is_object()) record.metrics = result->metrics;
+    if (result->outputs.is_object()) record.left.outputs = result->outputs;
+    if (result->metrics.is_object()) record.left.metrics = result->metrics;
     return record;
   }
   const auto state = newest_state(parent.directory);
@@ -48,14 +48,14 @@ ParentRecord read_parent(const JobSpec& spec, const ParentRef& parent) {
 Json value_of(const ParentRecord& parent, const Reference& reference) {
   const bool metric = reference.path[2] == "metrics";
   const std::string& key = reference.path[3];
-  const Json& values = metric ? parent.metrics : parent.outputs;
+  const Json& values = metric ? parent.left.metrics : parent.left.outputs;
   const auto found = values.find(key);
   if (found != values.end()) return metric ? *found : found->at("value");
   std::vector<std::string> keys;
   for (const auto& [name, value] : values.items()) keys.push_back(name);
-  throw Error(Errc::InvalidInput, to_string(reference) + ": step '" + parent.step + "' left no " +
-                                      (metric ? "metric" : "output") + " '" + key + "'; it has " +
-                                      (keys.empty() ? "none" : join(keys, ", ")));
+  throw Error(Errc::InvalidInput, to_string(reference) + ": step '" + parent.left.step +
+                                      "' left no " + (metric ? "metric" : "output") + " '" + key +
+                                      "'; it has " + (keys.empty() ? "none" : join(keys, ", ")));
 }
 
 }  // namespace
@@ -71,7 +71,7 @@ bool refers_to_skipped(const std::vector<Reference>& references,
   for (const Reference& reference : references) {
     if (reference.path.size() < 2 || reference.path[0] != "steps") continue;
     for (const ParentRecord& parent : parents) {
-      if (parent.skipped && parent.step == reference.path[1]) return true;
+      if (parent.skipped && parent.left.step == reference.path[1]) return true;
     }
   }
   return false;
@@ -82,7 +82,7 @@ Json parent_value(const Reference& reference, const Json& element,
   DLFLOW_CHECK(reference.path.size() == 4);
   std::vector<const ParentRecord*> of_step;
   for (const ParentRecord& parent : parents) {
-    if (parent.step == reference.path[1]) of_step.push_back(&parent);
+    if (parent.left.step == reference.path[1]) of_step.push_back(&parent);
   }
   if (of_step.empty()) {
     throw Error(Errc::InvalidInput, to_string(reference) + ": it is not among the parents");

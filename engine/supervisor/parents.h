@@ -5,17 +5,16 @@
 
 #include "base/json.h"
 #include "engine/model/expression.h"
+#include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
 
 /// What a job's parents left on disk: whether it may run at all (P3), and what it may refer to.
 namespace dlflow {
 
 struct ParentRecord {
-  std::string step;
+  ParentResult left;  ///< no outputs, no metrics if it was skipped
   Json element = Json::object();
   bool skipped = false;
-  Json outputs = Json::object();  ///< JobEvent::outputs; empty if skipped
-  Json metrics = Json::object();
 };
 
 /// The records of `spec.parents`, in their order. Throws Error{InvalidInput} naming a parent that

@@ -100,8 +100,9 @@ std::string print(double value) {
 }  // namespace
 
 Json read_metrics(const AttemptFiles& files) {
+  const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY");
   Json numbers = Json::object();
-  for (const auto& [key, value] : read_object(files.summary(), "$DLFLOW_SUMMARY").items()) {
+  for (const auto& [key, value] : summary.items()) {
     if (value.is_number()) numbers[key] = value;
   }
   return numbers;

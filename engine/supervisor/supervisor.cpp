@@ -58,6 +58,7 @@ class Pass {
   };
 
   void record(JobEvent event);
+  JobEvent execute();
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
   JobEvent end_of(const Watched& watched, const std::string& signature_before,
@@ -85,8 +86,6 @@ void Pass::record(JobEvent event) {
   event.backend_id = std::to_string(::getpid());
   event.node = host_name();
   events_.append(to_line(event));
-  events_.sync();
-  if (recorded_) recorded_();
 }
 
 ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
@@ -123,43 +122,54 @@ ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
 }
 
 WatchOptions Pass::watch_options() const {
-  constexpr milliseconds kLongestGrace{60'000};
   WatchOptions options;
   options.walltime = spec_.resources.walltime;
-  options.request_signal = can_save() ? SIGUSR1 : SIGTERM;
-  options.grace = can_save() ? kLongestGrace : milliseconds(10'000);
-  if (options.walltime.count() > 0) {
-    options.grace = std::min(options.grace, milliseconds(options.walltime) / 4);
+  options.time_to_end = milliseconds(10'000);
+  if (can_save()) {
+    options.time_to_save = milliseconds(60'000);
+    if (options.walltime.count() > 0) {
+      options.time_to_save = std::min(options.time_to_save, options.walltime / 4);
+    }
   }
   return options;
 }
 
 void Pass::run() {
+  JobEvent end;
   try {
-    const std::vector<ParentRecord> parents = read_parents(spec_);
-    const ResolvedJob job = resolve(parents);
-    prepare_files(spec_, job, files_);
-    make_directories(checkpoints_directory(spec_));
-    const Command command = make_command(spec_, job, files_);
-    if (watcher_.stop_requested())
-      return record(event(JobState::Cancelled, "stopped before it began"));
-
-    record(event(JobState::Running));
-    crash_point("running");
-    const std::string signature = checkpoint_signature(spec_);
-    const uint64_t memory_kills = out_of_memory_kills();
-    const Watched watched = watcher_.watch(start(command), watch_options());
-    JobEvent end =
-        watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
-    crash_point("publish");
-    if (end.state == JobState::Succeeded) publish(spec_, files_);
-    record(std::move(end));
-    crash_point("ended");
+    end = execute();
+    if (end.state == JobState::Succeeded) {
+      crash_point("publish");
+      publish(spec_, files_);
+    }
   } catch (const Skip& skip) {
-    record(event(JobState::Skipped, skip.reason));
-  } catch (const Error& error) {
-    record(event(JobState::Failed, error.what()));
+    end = event(JobState::Skipped, skip.reason);
+  } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
+    end = event(JobState::Failed, error.what());
   }
+  record(std::move(end));
+  events_.sync();
+  if (recorded_) recorded_();
+  crash_point("ended");
+}
+
+JobEvent Pass::execute() {
+  const std::vector<ParentRecord> parents = read_parents(spec_);
+  const ResolvedJob job = resolve(parents);
+  prepare_files(spec_, job, files_);
+  make_directories(checkpoints_directory(spec_));
+  const Command command = make_command(spec_, job, files_);
+  const std::string signature = checkpoint_signature(spec_);
+  const uint64_t memory_kills = out_of_memory_kills();
+  if (watcher_.stop_requested()) return event(JobState::Cancelled, "stopped before it began");
+
+  record(event(JobState::Running));
+  crash_point("running");
+  const pid_t program = start(command);
+  events_.sync();  // while the program runs already: the claim keeps others away whatever is lost
+  if (recorded_) recorded_();
+  const Watched watched = watcher_.watch(program, watch_options());
+  return watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
 }
 
 JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
@@ -169,15 +179,15 @@ JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
     end.metrics = read_metrics(files_);
     check_requirements(spec_, end.metrics);
     end.outputs = collect_outputs(spec_, files_);
-  } catch (const Error& error) {
-    end.state = JobState::Failed;
+  } catch (const std::exception& error) {
+    end.state = JobState::Failed;  // with the exit status and the metrics
     end.reason = error.what();
     return end;
   }
   end.state = JobState::Succeeded;
-  std::vector<Json> parent_outputs;
-  for (const ParentRecord& parent : parents) parent_outputs.push_back(parent.outputs);
-  end.fingerprint = fingerprint(spec_.fingerprint_base, parent_outputs);
+  std::vector<ParentResult> left;
+  for (const ParentRecord& parent : parents) left.push_back(parent.left);
+  end.fingerprint = fingerprint(spec_.fingerprint_base, left);
   return end;
 }
 

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -25,7 +24,7 @@ using std::chrono::steady_clock;
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
 
-/// The children of this process now.
+/// The children of this process now; none if the kernel does not tell.
 std::vector<pid_t> children() {
   const std::string self = std::to_string(::getpid());
   std::vector<pid_t> found;
@@ -43,14 +42,66 @@ void end_leftovers(pid_t group) {
   constexpr int kTries = 1000;
   signal_group(group, SIGKILL);
   for (int i = 0; i < kTries; ++i) {
-    while (::waitpid(-1, nullptr, WNOHANG) > 0) {
-    }
-    const std::vector<pid_t> left = children();
-    if (left.empty()) return;
-    for (const pid_t orphan : left) ::kill(orphan, SIGKILL);
+    pid_t ended = 0;
+    do {
+      ended = ::waitpid(-1, nullptr, WNOHANG);
+    } while (ended > 0);
+    if (ended < 0) return;  // no children any more
+    for (const pid_t orphan : children()) ::kill(orphan, SIGKILL);
     ::usleep(1000);
   }
 }
+
+/// When a program is asked to save, to end, and is killed; never, if the time is not set.
+class Deadlines {
+ public:
+  explicit Deadlines(const WatchOptions& options) : options_(options) {
+    if (options.walltime.count() > 0) {
+      set(steady_clock::now() + options.walltime - options.time_to_save);
+    }
+  }
+
+  /// The sequence begins at `start`, or when it would have begun anyway if that is earlier.
+  void set(steady_clock::time_point start) {
+    save_ = std::min(save_, start);
+    end_ = std::min(end_, start + options_.time_to_save);
+    kill_ = std::min(kill_, start + options_.time_to_save + options_.time_to_end);
+  }
+
+  void kill_now() { kill_ = steady_clock::now(); }
+
+  steady_clock::time_point next() const {
+    return std::min(
+        {done_ < 1 ? save_ : kNever, done_ < 2 ? end_ : kNever, done_ < 3 ? kill_ : kNever});
+  }
+
+  /// Sends the signals that are due; whether the first of them has been sent.
+  bool act(pid_t group) {
+    const auto now = steady_clock::now();
+    if (done_ < 1 && now >= save_) {
+      if (options_.time_to_save.count() > 0) signal_group(group, SIGUSR1);
+      done_ = 1;
+    }
+    if (done_ < 2 && now >= end_) {
+      signal_group(group, SIGTERM);
+      done_ = 2;
+    }
+    if (done_ < 3 && now >= kill_) {
+      signal_group(group, SIGKILL);
+      done_ = 3;
+    }
+    return done_ > 0;
+  }
+
+ private:
+  static constexpr auto kNever = steady_clock::time_point::max();
+
+  WatchOptions options_;
+  int done_ = 0;  // how many of the three have happened
+  steady_clock::time_point save_ = kNever;
+  steady_clock::time_point end_ = kNever;
+  steady_clock::time_point kill_ = kNever;
+};
 
 }  // namespace
 
@@ -64,67 +115,47 @@ Watcher::Watcher() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-Watcher::Requests Watcher::read_signals(milliseconds timeout) {
+int Watcher::read_signals(milliseconds timeout) {
   pollfd descriptor{signals_.get(), POLLIN, 0};
   ::poll(&descriptor, 1, int(timeout.count()));
-  Requests requests;
+  int stops = 0;
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
-    if (info.ssi_signo == SIGCHLD) {
-      requests.children = true;
-    } else {
-      ++requests.stops;
-    }
+    stops += info.ssi_signo != SIGCHLD;
   }
-  return requests;
+  return stops;
 }
 
 bool Watcher::stop_requested() {
-  stops_ += read_signals(milliseconds(0)).stops;
+  stops_ += read_signals(milliseconds(0));
   return stops_ > 0;
 }
 
 Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   Watched result;
-  const auto began = steady_clock::now();
-  std::optional<steady_clock::time_point> request_at;  // when it is asked because of its walltime
-  if (options.walltime.count() > 0) request_at = began + options.walltime - options.grace;
-  std::optional<steady_clock::time_point> kill_at;
-
-  const auto ask = [&](StopCause cause) {
-    result.cause = cause;
-    signal_group(program, options.request_signal);
-    kill_at = steady_clock::now() + options.grace;
-  };
-  const auto kill = [&] {
-    result.killed = true;
-    signal_group(program, SIGKILL);
-    kill_at.reset();
-  };
-  if (stops_ > 0) ask(StopCause::Requested);
-
+  Deadlines deadlines(options);
+  int requests = stops_;
+  if (requests > 0) result.cause = StopCause::Requested;
   while (true) {
+    if (requests > 0) {
+      deadlines.set(steady_clock::now());
+      if (stops_ > requests) deadlines.kill_now();  // asked for the second time
+      requests = 0;
+    }
     if (const auto exit = poll_exit(program)) {
       result.exit = *exit;
       break;
     }
+    const bool asked = deadlines.act(program);
+    if (asked && result.cause == StopCause::None) result.cause = StopCause::Walltime;
     const auto now = steady_clock::now();
-    if (kill_at && now >= *kill_at) kill();
-    if (request_at && now >= *request_at && result.cause == StopCause::None) {
-      ask(StopCause::Walltime);
-    }
-    auto next = now + milliseconds(60'000);
-    if (kill_at) next = std::min(next, *kill_at);
-    if (request_at && result.cause == StopCause::None) next = std::min(next, *request_at);
+    const auto next = std::min(deadlines.next(), now + std::chrono::minutes(1));
     const auto wait = std::chrono::ceil<milliseconds>(next - now);
-    const int stops = read_signals(std::max(wait, milliseconds(0))).stops;
-    stops_ += stops;
+    const int stops = read_signals(std::max(wait, milliseconds(0)));
     if (stops == 0) continue;
-    if (result.cause == StopCause::Requested) {
-      kill();  // asked for the second time
-    } else {
-      ask(StopCause::Requested);
-    }
+    result.cause = StopCause::Requested;
+    requests = stops;
+    stops_ += stops;
   }
   end_leftovers(program);
   return result;

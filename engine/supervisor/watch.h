@@ -11,11 +11,11 @@
 namespace dlflow {
 
 struct WatchOptions {
-  std::chrono::seconds walltime{0};  ///< 0: none
-  /// How it is asked to save and end: SIGUSR1 if it can save (ranks behind mpirun get it too),
-  /// SIGTERM if it only can end.
-  int request_signal = 0;
-  std::chrono::milliseconds grace{0};  ///< from the request to SIGKILL
+  std::chrono::milliseconds walltime{0};  ///< 0: none
+  /// A program that can save a checkpoint gets SIGUSR1 (which mpirun passes on to its ranks) this
+  /// long before SIGTERM; 0: it cannot. SIGTERM comes at the walltime, or so long after a request.
+  std::chrono::milliseconds time_to_save{0};
+  std::chrono::milliseconds time_to_end{0};  ///< from SIGTERM to SIGKILL
 };
 
 enum class StopCause { None, Walltime, Requested };
@@ -23,7 +23,6 @@ enum class StopCause { None, Walltime, Requested };
 struct Watched {
   ExitStatus exit;
   StopCause cause = StopCause::None;  ///< why it was asked to stop, if it was
-  bool killed = false;                ///< it did not stop in time
 };
 
 /// Takes over SIGTERM, SIGINT, SIGUSR1 and SIGCHLD of this thread while it lives, so that a request
@@ -39,11 +38,8 @@ class Watcher {
   bool stop_requested();
 
  private:
-  struct Requests {
-    int stops = 0;
-    bool children = false;
-  };
-  Requests read_signals(std::chrono::milliseconds timeout);
+  /// Waits for a signal; how many requests to stop came.
+  int read_signals(std::chrono::milliseconds timeout);
 
   FileDescriptor signals_;
   int stops_ = 0;

@@ -1,0 +1,250 @@
+#include "engine/supervisor/supervisor.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "engine/plan/job.h"
+#include "engine/plan/run_directory.h"
+#include "engine/supervisor/claim.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// One job of a run directory, supervised in a child process as the back ends do it.
+class Job {
+ public:
+  explicit Job(const std::string& script) {
+    spec.run = "demo-1";
+    spec.job = spec.step = "step";
+    spec.run_command = script;
+    spec.run_directory = run.path();
+    spec.job_directory = run.path() / "steps" / "step";
+    spec.cache = run.path() / "cache";
+    spec.fingerprint_base = "{}";
+  }
+
+  fs::path attempt() const { return attempt_directory(spec.job_directory, 1); }
+
+  pid_t begin(int pass = 1) const {
+    run.write(fs::relative(attempt() / "job.json", run.path()), to_json(spec).dump());
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(int(supervise(attempt(), pass)));
+    return child;
+  }
+
+  /// Runs it to its end and returns the last event.
+  JobEvent finish(pid_t child) const {
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    REQUIRE(WEXITSTATUS(status) == int(Supervision::Recorded));
+    return attempt_events(spec.job_directory, spec.job, 1).back();
+  }
+  JobEvent execute(int pass = 1) const { return finish(begin(pass)); }
+
+  void wait_for(const fs::path& file) const {
+    for (int i = 0; i < 500 && !fs::exists(file); ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    REQUIRE(fs::exists(file));
+  }
+
+  test::TempDir run;
+  JobSpec spec;
+};
+
+}  // namespace
+
+TEST_CASE("a job that succeeds publishes its outputs and records their hashes", "[supervisor]") {
+  Job job(
+      "echo 42 > $DLFLOW_OUTPUTS/answer; echo '{\"accuracy\": 0.9, \"note\": \"x\"}' > "
+      "$DLFLOW_SUMMARY");
+  job.spec.outputs = {{"answer", "answer"}};
+  job.spec.require = {{"accuracy", ">=", 0.88}};
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.exit == 0);
+  CHECK(end.metrics == Json{{"accuracy", 0.9}});
+  const fs::path published = job.spec.job_directory / "outputs" / "answer";
+  CHECK(end.outputs["answer"]["value"] == published.string());
+  CHECK(end.outputs["answer"]["sha256"] ==
+        "084c799cd551dd1d8d5c5f9a5d593b2e931f5e36122ee5c793c1d08a19839cc0");
+  CHECK(read_file(published) == "42\n");
+  CHECK(published_result(job.spec.job_directory).has_value());
+}
+
+TEST_CASE("a failure is told with its exit status and the line that says why", "[supervisor]") {
+  const JobEvent end =
+      Job("echo 'error: loss is NaN at step 412' >&2; echo bye >&2; exit 3").execute();
+  CHECK(end.state == JobState::Failed);
+  CHECK(end.exit == 3);
+  CHECK(end.reason == "exit 3: error: loss is NaN at step 412");
+}
+
+TEST_CASE("a signal is called by its name", "[supervisor]") {
+  const JobEvent end = Job("kill -SEGV $$").execute();
+  CHECK(end.state == JobState::Failed);
+  CHECK(end.exit == 128 + SIGSEGV);
+  CHECK(end.reason.find("Segmentation fault") != std::string::npos);
+}
+
+TEST_CASE("a missing program, output or metric fails the job and is named", "[supervisor]") {
+  Job missing("");
+  missing.spec.run_command = {"no-such-program"};
+  CHECK(missing.execute().reason == "there is no program 'no-such-program' in PATH");
+
+  Job output("true");
+  output.spec.outputs = {{"model", "model.bin"}};
+  CHECK(output.execute().reason ==
+        "output 'model' is missing: $DLFLOW_OUTPUTS/model.bin was not written");
+
+  Job metric("echo '{\"loss\": 1}' > $DLFLOW_SUMMARY");
+  metric.spec.require = {{"accuracy", ">=", 0.5}};
+  CHECK(metric.execute().reason == "no metric 'accuracy', required >= 0.5; the step reported loss");
+}
+
+TEST_CASE("a job does not run on a parent without a record of success", "[supervisor]") {
+  Job job("touch $DLFLOW_OUTPUTS/ran");
+  job.spec.parents = {{"data", Json::object(), job.run.path() / "steps" / "data"}};
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Failed);
+  CHECK(end.reason.find("step must not run: data has no record") == 0);
+  CHECK_FALSE(fs::exists(job.attempt() / "outputs" / "ran"));
+}
+
+TEST_CASE("outputs of parents reach the command, a list for all elements of a matrix",
+          "[supervisor]") {
+  Job parent("echo x > $DLFLOW_OUTPUTS/f");
+  parent.spec.outputs = {{"f", "f"}};
+  REQUIRE(parent.execute().state == JobState::Succeeded);
+
+  Job job("");
+  const std::string reference = "${{ steps.make.outputs.f }}";
+  job.spec.run_command = {"sh", "-c", "printf '%s' \"$1\" > $DLFLOW_OUTPUTS/seen", "sh", reference};
+  job.spec.parents = {{"make", {{"i", 1}}, parent.spec.job_directory},
+                      {"make", {{"i", 2}}, parent.spec.job_directory}};
+  CHECK(job.execute().state == JobState::Succeeded);
+  const std::string path = (parent.spec.job_directory / "outputs" / "f").string();
+  CHECK(Json::parse(read_file(job.attempt() / "outputs" / "seen")) == Json{path, path});
+}
+
+TEST_CASE("a false condition skips the job, and so does a skipped parent that it uses",
+          "[supervisor]") {
+  Job job("true");
+  job.spec.condition = false;
+  CHECK(job.execute().state == JobState::Skipped);
+
+  Job child("");
+  child.spec.run_command = {"echo", "${{ steps.step.outputs.f }}"};
+  child.spec.parents = {{"step", Json::object(), job.spec.job_directory}};
+  CHECK(child.execute().state == JobState::Skipped);
+  Job after("true");  // waits for it, but uses nothing of it
+  after.spec.parents = child.spec.parents;
+  CHECK(after.execute().state == JobState::Succeeded);
+}
+
+TEST_CASE("of two supervisors for one pass the second leaves at once", "[supervisor]") {
+  const Job job("echo ran >> $DLFLOW_OUTPUTS/../count");
+  CHECK(job.execute().state == JobState::Succeeded);
+  const pid_t second = job.begin();
+  int status = 0;
+  ::waitpid(second, &status, 0);
+  CHECK(WEXITSTATUS(status) == int(Supervision::NotOurs));
+  CHECK(read_file(job.attempt() / "count") == "ran\n");
+}
+
+TEST_CASE("a request to stop reaches the program, and exit 75 is a saved checkpoint",
+          "[supervisor]") {
+  const Job job("trap 'exit 75' TERM; touch $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done");
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "ready");
+  ::kill(supervisor, SIGTERM);
+  const JobEvent end = job.finish(supervisor);
+  CHECK(end.state == JobState::Cancelled);
+  CHECK(end.reason == "stopped on request, checkpoint saved");
+}
+
+TEST_CASE("a second request kills a program that does not listen, and what it started",
+          "[supervisor]") {
+  const Job job(
+      "trap '' TERM; sleep 60 & echo $! > $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "child");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let the number be written
+  ::kill(supervisor, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // two signals at once would be one
+  ::kill(supervisor, SIGTERM);
+  CHECK(job.finish(supervisor).state == JobState::Cancelled);
+  CHECK(::kill(std::stoi(read_file(job.attempt() / "outputs" / "child")), 0) != 0);
+}
+
+TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[supervisor]") {
+  const std::string script =
+      "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1; while :; do sleep 0.02; done";
+  Job job(script);
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Queued);
+  CHECK(end.reason == "walltime of 0:01 reached, goes on from its checkpoint");
+  const JobEvent again = job.execute(2);
+  CHECK(again.state == JobState::Queued);
+}
+
+TEST_CASE("at the walltime a program without a new checkpoint has timed out", "[supervisor]") {
+  Job idle("trap 'exit 75' USR1; while :; do sleep 0.02; done");
+  idle.spec.checkpoint = CheckpointPolicy{};
+  idle.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(idle.execute().reason == "walltime of 0:01 reached, no progress since the last checkpoint");
+
+  Job slow("sleep 60");
+  slow.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(slow.execute().state == JobState::TimedOut);
+}
+
+TEST_CASE("a program that cannot save has all of its walltime", "[supervisor]") {
+  Job job("sleep 0.9");
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(job.execute().state == JobState::Succeeded);
+}
+
+TEST_CASE("the program dies with its supervisor", "[supervisor]") {
+  const Job job(
+      "echo $$ > $DLFLOW_OUTPUTS/pid.tmp; mv $DLFLOW_OUTPUTS/pid.tmp $DLFLOW_OUTPUTS/pid; exec "
+      "sleep 60");
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "pid");
+  const auto program = identify(std::stoi(read_file(job.attempt() / "outputs" / "pid")));
+  REQUIRE(program.has_value());
+  ::kill(supervisor, SIGKILL);
+  ::waitpid(supervisor, nullptr, 0);
+  for (int i = 0; i < 200 && liveness(*program) == Liveness::Alive; ++i) ::usleep(10'000);
+  CHECK(liveness(*program) == Liveness::Dead);
+  CHECK(liveness(newest_claim(job.attempt())->supervisor) == Liveness::Dead);
+}
+
+TEST_CASE("the environment is what the documentation says, whatever the caller's is",
+          "[supervisor]") {
+  ::setenv("PYTHONPATH", "/somewhere", 1);
+  Job job("env > $DLFLOW_OUTPUTS/env");
+  job.spec.params = {{"warm-up", 3}};
+  job.spec.element = {{"lr", 0.1}};
+  job.spec.environment = {{"EXTRA", "yes"}};
+  job.execute();
+  const std::string env = read_file(job.attempt() / "outputs" / "env");
+  CHECK(env.find("PYTHONPATH") == std::string::npos);
+  for (const char* line : {"DLFLOW_PARAM_WARM_UP=3\n", "DLFLOW_MATRIX_LR=0.1\n", "EXTRA=yes\n",
+                           "DLFLOW_ATTEMPT=1\n", "DLFLOW_RANKS=1\n", "DLFLOW_JOB=step\n"}) {
+    CAPTURE(line);
+    CHECK(env.find(line) != std::string::npos);
+  }
+}
