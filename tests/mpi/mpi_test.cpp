@@ -1,0 +1,192 @@
+// Run by mpirun with any number of processes: every rank goes through the same cases in step, a
+// case fails on all ranks or none, and rank 0 reports (main.cpp).
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/random.h"
+#include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/shared_memory_allreduce.h"
+#include "runtime/comm/mpi_communicator.h"
+#include "runtime/reduce/reducer.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kTimeout = 30s;
+
+/// Every rank's `problem` that is not empty, "rank 2: ...", the same text on every rank.
+std::string problems(Communicator& comm, const std::string& problem) {
+  std::string all;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    uint64_t size = problem.size();
+    comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), rank);
+    std::string text = rank == comm.rank() ? problem : std::string(size, ' ');
+    comm.broadcast(std::as_writable_bytes(std::span(text)), rank);
+    if (size > 0) all += "rank " + std::to_string(rank) + ": " + text + "\n";
+  }
+  return all;
+}
+
+std::vector<float> values_of(int rank, size_t num_elements) {
+  RandomStream random(1, RandomUse::Initialization, uint32_t(rank));
+  std::vector<float> values(num_elements);
+  for (float& value : values) value = 2 * random.uniform() - 1;
+  return values;
+}
+
+/// What is wrong with `sums` as the sum of all ranks' values_of, if anything.
+std::string wrong_sum(Communicator& comm, const std::vector<float>& sums) {
+  std::vector<double> expected(sums.size());
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const auto values = values_of(rank, sums.size());
+    for (size_t i = 0; i < sums.size(); ++i) expected[i] += values[i];
+  }
+  // Adding P values in [-1, 1) rounds P-1 times a sum below P.
+  const double tolerance = comm.size() * comm.size() * 0x1p-24;
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!(std::abs(sums[i] - expected[i]) <= tolerance)) {
+      return "element " + std::to_string(i) + " is " + std::to_string(sums[i]) + ", not " +
+             std::to_string(expected[i]);
+    }
+  }
+  std::vector<float> first = sums;
+  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+  return first == sums ? "" : "other bits than rank 0";
+}
+
+}  // namespace
+
+TEST_CASE("a message to the next rank arrives, also to oneself") {
+  MpiCommunicator comm(kTimeout);
+  const int mine = 100 + comm.rank();
+  const int previous = (comm.rank() + comm.size() - 1) % comm.size();
+  int other = -1;
+  comm.send_receive(std::as_bytes(std::span(&mine, 1)), (comm.rank() + 1) % comm.size(),
+                    std::as_writable_bytes(std::span(&other, 1)), previous);
+  CHECK(problems(comm, other == 100 + previous ? "" : "got " + std::to_string(other)) == "");
+}
+
+TEST_CASE("a broadcast reaches every rank from any root") {
+  MpiCommunicator comm(kTimeout);
+  std::string problem;
+  for (int root = 0; root < comm.size(); ++root) {
+    int value = comm.rank() == root ? 42 : -1;
+    comm.broadcast(std::as_writable_bytes(std::span(&value, 1)), root);
+    if (value != 42) problem += "nothing from " + std::to_string(root) + " ";
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("ranks of a node see each other's shared memory, aligned and zeroed") {
+  MpiCommunicator comm(kTimeout);
+  REQUIRE(comm.node_size() == comm.size());
+  std::string problem;
+  for (const size_t bytes : {sizeof(int), size_t(100), size_t(1) << 20}) {
+    const auto parts = comm.allocate_shared(bytes);
+    for (std::byte* part : parts) {
+      if (reinterpret_cast<uintptr_t>(part) % 64 != 0) problem += "not aligned ";
+      if (std::any_of(part, part + bytes, [](std::byte b) { return b != std::byte{0}; })) {
+        problem += "not zero ";
+      }
+    }
+    comm.barrier();
+    *reinterpret_cast<int*>(parts[comm.rank()]) = comm.rank() + 1;
+    comm.barrier();
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      if (*reinterpret_cast<int*>(parts[rank]) != rank + 1) problem += "does not see a peer ";
+    }
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("the ring leaves the sum on every rank, the same bits") {
+  MpiCommunicator comm(kTimeout);
+  const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
+  auto values = values_of(comm.rank(), num_elements);
+  ring_allreduce(comm, values, Reduction::Sum);
+  CHECK(problems(comm, wrong_sum(comm, values)) == "");
+}
+
+TEST_CASE("shared memory leaves the sum on every rank, the same bits, step after step") {
+  MpiCommunicator comm(kTimeout);
+  const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
+  SharedMemoryAllreduce allreduce(comm, num_elements, Reduction::Sum);
+  std::string problem;
+  for (int step = 0; step < 5; ++step) {
+    const auto mine = values_of(comm.rank(), num_elements);
+    std::copy(mine.begin(), mine.end(), allreduce.values().begin());
+    allreduce.start(num_elements / 2, num_elements - num_elements / 2);
+    allreduce.start(0, num_elements / 2);
+    allreduce.finish();
+    problem += wrong_sum(comm, {allreduce.values().begin(), allreduce.values().end()});
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("gradients of uneven buckets are summed while they become ready") {
+  MpiCommunicator comm(kTimeout);
+  const std::vector<size_t> sizes = {300, 1, 0, 17, 10};
+  Reducer reducer(comm, FlatLayout(sizes), 256);
+  std::string problem;
+  for (int step = 0; step < 3; ++step) {
+    for (size_t parameter = sizes.size(); parameter-- > 0;) {
+      for (float& value : reducer.gradient(parameter)) value = float(step + comm.rank());
+      reducer.ready(parameter);
+    }
+    reducer.finish();
+    const int ranks = comm.size();
+    for (size_t parameter = 0; parameter < sizes.size(); ++parameter) {
+      for (const float value : reducer.gradient(parameter)) {
+        if (value != float(ranks * step + ranks * (ranks - 1) / 2)) problem = "wrong sum";
+      }
+    }
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("a rank that does not answer is named after the timeout") {
+  MpiCommunicator comm(kTimeout);
+  std::string problem;
+  {
+    MpiCommunicator impatient(100ms);
+    if (comm.rank() > 0) {
+      std::byte message{};
+      try {
+        impatient.receive(std::span(&message, 1), 0);
+        problem = "received something";
+      } catch (const Error& error) {
+        const std::string expected =
+            "rank " + std::to_string(comm.rank()) + ": rank 0 did not answer within 0.1 s";
+        if (!std::string(error.what()).starts_with(expected)) problem = error.what();
+      }
+    }
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("a message of another size than expected names both ranks") {
+  MpiCommunicator comm(kTimeout);
+  if (comm.size() == 1) return;  // Open MPI cuts off a message to oneself without a word
+  const int next = (comm.rank() + 1) % comm.size();
+  const int previous = (comm.rank() + comm.size() - 1) % comm.size();
+  std::vector<std::byte> sent(GENERATE(4, 12)), received(8);  // too few, too many
+  std::string problem = "no error";
+  try {
+    comm.send_receive(sent, next, received, previous);
+  } catch (const Error& error) {
+    const std::string expected = "rank " + std::to_string(comm.rank()) +
+                                 " expected 8 bytes from rank " + std::to_string(previous);
+    problem = std::string(error.what()).starts_with(expected) ? "" : error.what();
+  }
+  CHECK(problems(comm, problem) == "");
+}
