@@ -37,6 +37,15 @@ std::string plural(const Shape& element) {
   return text;
 }
 
+std::string describe_alternatives(const std::vector<Shape>& alternatives) {
+  std::string text;
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    if (i > 0) text += i + 1 == alternatives.size() ? " or " : ", ";
+    text += describe(alternatives[i]);
+  }
+  return text;
+}
+
 /// The longest beginning of `text` of at most `max_bytes` that splits no UTF-8 character.
 std::string_view shortened(std::string_view text, size_t max_bytes) {
   if (text.size() <= max_bytes) return text;
@@ -54,6 +63,8 @@ Shape integer(int minimum) {
   return {
       .type = Shape::Type::Integer, .minimum = minimum, .maximum = std::numeric_limits<int>::max()};
 }
+
+Shape number() { return {.type = Shape::Type::Number}; }
 
 Shape number(double minimum) { return {.type = Shape::Type::Number, .minimum = minimum}; }
 
@@ -73,7 +84,9 @@ Shape choice(std::vector<std::string> choices) {
 
 Shape formed(const Form& form) { return {.type = Shape::Type::Formed, .form = &form}; }
 
-Shape list_of(Shape element) { return {.type = Shape::Type::List, .parts = {std::move(element)}}; }
+Shape list_of(Shape element, int fewest) {
+  return {.type = Shape::Type::List, .minimum = fewest, .parts = {std::move(element)}};
+}
 
 Shape object(std::vector<Field> fields) {
   return {.type = Shape::Type::Object, .fields = std::move(fields)};
@@ -83,9 +96,11 @@ Shape map_of(const Form& key, Shape value) {
   return {.type = Shape::Type::Map, .form = &key, .parts = {std::move(value)}};
 }
 
-Shape either(Shape first, Shape second) {
-  return {.type = Shape::Type::Either, .parts = {std::move(first), std::move(second)}};
+Shape either(std::vector<Shape> alternatives) {
+  return {.type = Shape::Type::Either, .parts = std::move(alternatives)};
 }
+
+Shape scalar() { return either({text(), number(), boolean()}); }
 
 const Field* find_field(const Shape& object, std::string_view name) {
   for (const Field& field : object.fields) {
@@ -111,12 +126,12 @@ std::string describe(const Shape& shape) {
     case Shape::Type::Formed:
       return std::string(shape.form->what);
     case Shape::Type::List:
-      return "a list of " + plural(shape.parts[0]);
+      return (*shape.minimum > 0 ? "a non-empty list of " : "a list of ") + plural(shape.parts[0]);
     case Shape::Type::Object:
     case Shape::Type::Map:
       return "a mapping";
     case Shape::Type::Either:
-      return describe(shape.parts[0]) + " or " + describe(shape.parts[1]);
+      return describe_alternatives(shape.parts);
   }
   return {};
 }

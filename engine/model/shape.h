@@ -18,6 +18,8 @@ struct Form {
   std::string_view pattern;   ///< ECMA-262, anchored, for the JSON Schema; may be wider
   bool (*accepts)(std::string_view text);
   bool or_integer = false;  ///< a number means itself: memory: 4096
+  enum class Exists { Unchecked, File, FileOrFolder };
+  Exists exists = Exists::Unchecked;  ///< what a path must lead to when the file is read
 };
 
 /// What expressions in a value may refer to; each includes the ones before it.
@@ -41,12 +43,12 @@ struct Shape {
     Formed,  ///< text of `form`
     List,    ///< of parts[0]
     Object,  ///< with `fields`
-    Map,     ///< free keys of `form`, each value of parts[0]
+    Map,     ///< `fields`, and free keys of `form` with values of parts[0]
     Either,  ///< one of `parts`
   };
 
   Type type = Type::Anything;
-  std::optional<double> minimum = {};  ///< Integer, Number
+  std::optional<double> minimum = {};  ///< Integer, Number; List: fewest elements
   std::optional<double> maximum = {};
   bool above_minimum = false;  ///< the minimum itself is too small
   std::vector<std::string> choices = {};
@@ -72,16 +74,19 @@ Shape anything();
 Shape text();
 /// Of int's range, so that what passes can be stored in one.
 Shape integer(int minimum);
+Shape number();
 Shape number(double minimum);
 Shape number_above(double minimum);
 Shape number_between(double minimum, double maximum);
 Shape boolean();
 Shape choice(std::vector<std::string> choices);
 Shape formed(const Form& form);
-Shape list_of(Shape element);
+Shape list_of(Shape element, int fewest = 0);
 Shape object(std::vector<Field> fields);
 Shape map_of(const Form& key, Shape value);
-Shape either(Shape first, Shape second);
+Shape either(std::vector<Shape> alternatives);
+/// What an environment variable or a place in a matrix can hold: a string, a number or a boolean.
+Shape scalar();
 
 /// The field of an object shape with that name, or null.
 const Field* find_field(const Shape& object, std::string_view name);

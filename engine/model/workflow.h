@@ -26,7 +26,7 @@ struct Resources {
 };
 
 /// `resources:` of one element, all expressions evaluated. Throws Error{InvalidInput} in the words
-/// of the bad value ("ranks: 0 is not a positive integer").
+/// of the bad value ("resources.ranks must be a positive integer, not 0").
 Resources resources_from_json(const Json& resources);
 Json to_json(const Resources& resources);
 
@@ -63,6 +63,15 @@ struct Matrix {
 /// The elements of `matrix` in order (last axis fastest), each an object axis -> value; one empty
 /// object for no matrix.
 std::vector<Json> matrix_elements(const Matrix& matrix);
+
+/// The keys that every element has: the axes, or those of `include` if there are none.
+std::vector<std::string> axis_names(const Matrix& matrix);
+
+/// The values of one axis, those of `include` among them; perhaps some twice.
+std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis);
+
+/// How many elements there are before `exclude` is applied; SIZE_MAX if there are more than that.
+size_t max_elements(const Matrix& matrix);
 
 /// How an element is called: "lr=0.1" or "lr=0.1,width=64"; empty without a matrix. Usable as a
 /// folder name: other characters than letters, digits and "=,.+-_" become "_" (plan.h makes them

@@ -1,0 +1,408 @@
+#include "engine/model/check.h"
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/model/expression_syntax.h"
+#include "engine/model/forms.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool contains(const std::vector<std::string>& words, const std::string& word) {
+  return std::find(words.begin(), words.end(), word) != words.end();
+}
+
+/// Where the expression stands that `path` (below `node`), `index` and `offset` name.
+Location locate(const YamlNode& root, const Mistakes& mistakes, std::span<const std::string> path,
+                size_t index, size_t offset) {
+  const YamlNode* node = &root;
+  for (const std::string& step : path) {
+    const YamlEntry* entry = nullptr;
+    if (node->kind == YamlNode::Kind::Map) entry = find_entry(*node, step);
+    if (node->kind == YamlNode::Kind::List) entry = &node->entries[std::stoul(step)];
+    if (entry == nullptr) return node->location;
+    node = entry->value.get();
+  }
+  const size_t begin = find_expression(mistakes.text().substr(node->offset), index);
+  if (begin == std::string_view::npos) return node->location;  // hidden by an escape: "\x24{{"
+  return mistakes.location_of(node->offset + begin + offset);
+}
+
+bool looks_like_number(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789.+-eE") == text.npos &&
+         text.find_first_of("0123456789") != text.npos;
+}
+
+/// What to do about a scalar of the wrong type, if that is plain.
+std::string hint(const Json& value, const Shape& shape) {
+  if (shape.type == Shape::Type::Formed && value.is_string()) {
+    return "; write " + std::string(shape.form->examples);
+  }
+  if (shape.type == Shape::Type::Text && value.is_primitive() && !value.is_null()) {
+    return "; put it in quotes";
+  }
+  if (!value.is_string()) return "";
+  const auto& text = value.get_ref<const std::string&>();
+  const bool number = shape.type == Shape::Type::Integer || shape.type == Shape::Type::Number;
+  if (number && looks_like_number(text)) return "; remove the quotes";
+  if (shape.type != Shape::Type::Boolean) return "";
+  if (text == "yes" || text == "on") return "; write true";
+  if (text == "no" || text == "off") return "; write false";
+  return "; an expression is written ${{ … }}";
+}
+
+bool in_range(double value, const Shape& shape) {
+  if (shape.minimum && (value < *shape.minimum || (shape.above_minimum && value == *shape.minimum)))
+    return false;
+  return !shape.maximum || value <= *shape.maximum;
+}
+
+bool is_integral(const Json& value) {
+  if (value.is_number_integer()) return true;
+  return value.is_number_float() && value.get<double>() == std::floor(value.get<double>());
+}
+
+/// Whether a scalar is as `shape`, which is for scalars, says.
+bool fits(const Json& value, const Shape& shape) {
+  switch (shape.type) {
+    case Shape::Type::Text:
+      return value.is_string();
+    case Shape::Type::Integer:
+      return is_integral(value) && in_range(value.get<double>(), shape);
+    case Shape::Type::Number:
+      return value.is_number() && in_range(value.get<double>(), shape);
+    case Shape::Type::Boolean:
+      return value.is_boolean();
+    case Shape::Type::Choice:
+      return std::find(shape.choices.begin(), shape.choices.end(), value) != shape.choices.end();
+    case Shape::Type::Formed:
+      if (shape.form->or_integer && value.is_number_integer()) return value.get<double>() > 0;
+      return value.is_string() && shape.form->accepts(value.get_ref<const std::string&>());
+    default:
+      return false;
+  }
+}
+
+/// Which of an Either's shapes `node` is probably meant to be; null if none.
+const Shape* meant(const YamlNode& node, const Shape& either) {
+  const Shape* best = nullptr;
+  for (const Shape& part : either.parts) {
+    const bool list = part.type == Shape::Type::List;
+    const bool map = part.type == Shape::Type::Map || part.type == Shape::Type::Object;
+    if (node.kind == YamlNode::Kind::List ? list : node.kind == YamlNode::Kind::Map ? map : false) {
+      return &part;
+    }
+    if (node.kind != YamlNode::Kind::Scalar || list || map) continue;
+    if (fits(node.scalar, part)) return &part;
+    if (part.type == Shape::Type::Formed && node.scalar.is_string()) best = &part;
+  }
+  return best;
+}
+
+}  // namespace
+
+Subject Subject::at(const std::string& key) const {
+  return {path.empty() ? key : path + "." + key, owner};
+}
+
+Subject Subject::at(size_t index) const {
+  return {path + "[" + std::to_string(index) + "]", owner};
+}
+
+std::string Subject::name() const {
+  if (path.empty()) return owner;
+  return owner.empty() ? path : path + " of " + owner;
+}
+
+std::optional<Json> Checker::check(const YamlNode& node, const Shape& shape, Scope scope,
+                                   const Subject& subject) {
+  Json value;
+  if (!check_node(node, {shape, scope, subject}, value)) return std::nullopt;
+  return value;
+}
+
+bool Checker::check_node(const YamlNode& node, const Wanted& wanted, Json& value) {
+  if (names_.params != nullptr && node.scalar.is_string() &&
+      holds_expression(node.scalar.get_ref<const std::string&>())) {
+    return check_expression(node, wanted, value);
+  }
+  switch (wanted.shape.type) {
+    case Shape::Type::Anything:
+      return check_anything(node, wanted, value);
+    case Shape::Type::List:
+      return check_list(node, wanted, value);
+    case Shape::Type::Object:
+    case Shape::Type::Map:
+      return check_map(node, wanted, value);
+    case Shape::Type::Either:
+      if (const Shape* part = meant(node, wanted.shape)) {
+        return check_node(node, {*part, wanted.scope, wanted.subject}, value);
+      }
+      return refuse(node, wanted);
+    default:
+      value = node.scalar;
+      return check_scalar(node, wanted);
+  }
+}
+
+bool Checker::check_list(const YamlNode& node, const Wanted& wanted, Json& value) {
+  const Shape& shape = wanted.shape;
+  if (node.kind != YamlNode::Kind::List || double(node.entries.size()) < *shape.minimum) {
+    return refuse(node, wanted);
+  }
+  value = Json::array();
+  bool good = true;
+  for (const YamlEntry& entry : node.entries) {
+    Json element;
+    const Subject inner = wanted.subject.at(value.size());
+    good = check_node(*entry.value, {shape.parts[0], wanted.scope, inner}, element) && good;
+    value.push_back(std::move(element));
+  }
+  return good;
+}
+
+bool Checker::check_map(const YamlNode& node, const Wanted& wanted, Json& value) {
+  if (node.kind != YamlNode::Kind::Map) return refuse(node, wanted);
+  value = Json::object();
+  const size_t before = mistakes_.count();
+  for (const YamlEntry& entry : node.entries) {
+    if (entry.first_line > 0) {
+      report_repeated_key(entry, wanted.subject);
+    } else {
+      check_entry(entry, wanted, value);
+    }
+  }
+  add_missing_keys(node, wanted, value);
+  return mistakes_.count() == before;
+}
+
+void Checker::check_entry(const YamlEntry& entry, const Wanted& wanted, Json& value) {
+  const auto& [shape, scope, subject] = wanted;
+  const Subject inner = subject.at(entry.key);
+  if (const Field* field = find_field(shape, entry.key)) {
+    const Scope inner_scope = field->scope.value_or(scope);
+    check_node(*entry.value, {field->shape, inner_scope, inner}, value[entry.key]);
+  } else if (shape.type != Shape::Type::Map) {
+    report_unknown_key(entry, shape.fields, subject);
+  } else if (!shape.form->accepts(entry.key)) {
+    report_bad_name(entry, *shape.form, subject);
+  } else {
+    check_node(*entry.value, {shape.parts[0], scope, inner}, value[entry.key]);
+  }
+}
+
+void Checker::add_missing_keys(const YamlNode& node, const Wanted& wanted, Json& value) {
+  for (const Field& field : wanted.shape.fields) {
+    if (find_entry(node, field.name) != nullptr) continue;
+    if (field.presence == Presence::Required) {
+      mistakes_.add(node.location, "missing key '" + field.name + "' in " + wanted.subject.name());
+    } else if (!field.fallback.is_null()) {
+      value[field.name] = field.fallback;
+    }
+  }
+}
+
+bool Checker::check_anything(const YamlNode& node, const Wanted& wanted, Json& value) {
+  static const Shape kList = list_of(anything());
+  static const Shape kMap = map_of(key_form(), anything());
+  if (node.kind == YamlNode::Kind::Scalar) {
+    value = node.scalar;
+    return true;
+  }
+  const Wanted inner = {node.kind == YamlNode::Kind::List ? kList : kMap, wanted.scope,
+                        wanted.subject};
+  return check_node(node, inner, value);
+}
+
+bool Checker::check_scalar(const YamlNode& node, const Wanted& wanted) {
+  if (node.kind != YamlNode::Kind::Scalar || !fits(node.scalar, wanted.shape)) {
+    return refuse(node, wanted);
+  }
+  const bool is_file = wanted.shape.type == Shape::Type::Formed &&
+                       wanted.shape.form->exists != Form::Exists::Unchecked;
+  return !is_file || names_.base.empty() || check_file(node, wanted);
+}
+
+bool Checker::check_file(const YamlNode& node, const Wanted& wanted) {
+  const fs::path file = node.scalar.get<std::string>();
+  const bool folder_will_do = wanted.shape.form->exists == Form::Exists::FileOrFolder;
+  std::error_code ignored;
+  const fs::path place = names_.base / file;
+  if (folder_will_do ? fs::exists(place, ignored) : fs::is_regular_file(place, ignored))
+    return true;
+  std::vector<std::string> neighbours;
+  for (const auto& entry : fs::directory_iterator(place.parent_path(), ignored)) {
+    neighbours.push_back((file.parent_path() / entry.path().filename()).string());
+  }
+  const std::string advice = mistakes_.advice(file.string(), neighbours);
+  mistakes_.add(node.location,
+                wanted.subject.name() + ": there is no file " + place.string() + advice);
+  return false;
+}
+
+bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
+  const auto& [shape, scope, subject] = wanted;
+  const Json value = node.kind == YamlNode::Kind::Scalar ? node.scalar
+                     : node.kind == YamlNode::Kind::List ? Json::array()
+                                                         : Json::object();
+  const bool is_empty_list = node.kind == YamlNode::Kind::List && node.entries.empty();
+  std::string advice = hint(value, shape);
+  if (shape.type == Shape::Type::Choice && value.is_string()) {
+    advice = mistakes_.advice(value.get_ref<const std::string&>(), shape.choices);
+  }
+  mistakes_.add(node.location, subject.name() + " must be " + describe(shape) + ", not " +
+                                   (is_empty_list ? "an empty list" : describe(value)) + advice);
+  return false;
+}
+
+void Checker::report_unknown_key(const YamlEntry& entry, const std::vector<Field>& fields,
+                                 const Subject& subject) {
+  std::vector<std::string> names;
+  for (const Field& field : fields) names.push_back(field.name);
+  mistakes_.add(entry.location, "unknown key '" + entry.key + "' in " + subject.name() +
+                                    mistakes_.advice_or_list(entry.key, names, "it may have"));
+}
+
+void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject) {
+  mistakes_.add(entry.location, "key '" + entry.key + "' is there twice in " + subject.name() +
+                                    "; the first one is in line " +
+                                    std::to_string(entry.first_line));
+}
+
+void Checker::report_bad_name(const YamlEntry& entry, const Form& form, const Subject& subject) {
+  mistakes_.add(entry.location, "'" + entry.key + "' in " + subject.name() + " is not " +
+                                    std::string(form.what) + "; use " + std::string(form.examples));
+}
+
+bool Checker::check_expression(const YamlNode& node, const Wanted& wanted, Json& value) {
+  value = node.scalar;
+  const size_t before = mistakes_.count();
+  const Template text(
+      node.scalar,
+      [&](auto path, size_t index, size_t offset) {
+        return locate(node, mistakes_, path, index, offset);
+      },
+      [&](Location at, const std::string& message) { mistakes_.add(at, message); });
+  if (mistakes_.count() != before) return false;
+  if (wanted.scope == Scope::Nothing) {
+    mistakes_.add(node.location, "expressions cannot be used in " + wanted.subject.name());
+    return false;
+  }
+  bool usable = true;
+  std::set<std::string> axes;
+  for (const Reference& reference : text.references()) {
+    usable = check_reference(reference, wanted) && usable;
+    if (reference.path[0] == "matrix") axes.insert(reference.path[1]);
+    usable = usable && reference.path[0] != "steps" && reference.path[0] != "run";
+  }
+  if (!usable || axes.size() > 1) return mistakes_.count() == before;
+  if (axes.empty()) return check_result(text, nullptr, node, wanted, value);
+  const std::string& axis = *axes.begin();
+  for (const Json& axis_value : axis_values(*names_.matrix, axis)) {
+    const Json element = {{axis, axis_value}};
+    if (!check_result(text, &element, node, wanted, value)) return false;
+  }
+  return true;
+}
+
+/// False if the reference has no value to go on with; about a wrong parameter or matrix the user
+/// knows already.
+bool Checker::check_reference(const Reference& reference, const Wanted& wanted) {
+  const std::string& first = reference.path[0];
+  const Scope needed = first == "params"   ? Scope::Params
+                       : first == "matrix" ? Scope::Matrix
+                                           : Scope::Steps;
+  if (needed > wanted.scope) {
+    mistakes_.add(reference.location,
+                  to_string(reference) + " has no value yet in " + wanted.subject.name() +
+                      (wanted.scope == Scope::Matrix ? "; use params. and matrix. alone"
+                                                     : "; use params. alone"));
+    return false;
+  }
+  if (first == "params") return check_param(reference);
+  return first != "matrix" || check_axis(reference);
+}
+
+bool Checker::check_param(const Reference& reference) {
+  const std::string& name = reference.path[1];
+  if (names_.params->contains(name)) return true;
+  if (contains(names_.wrong_params, name)) return false;
+  if (contains(names_.later_params, name)) {
+    mistakes_.add(reference.location,
+                  "params." + name + " is not known yet; a parameter may use those above it");
+    return false;
+  }
+  std::vector<std::string> known;
+  for (const auto& [key, value] : names_.params->items()) known.push_back(key);
+  mistakes_.add(reference.location,
+                "unknown parameter '" + name + "'" +
+                    (known.empty() ? "; there are no params here"
+                                   : mistakes_.advice_or_list(name, known, "there are")));
+  return false;
+}
+
+bool Checker::check_axis(const Reference& reference) {
+  if (names_.matrix_is_wrong) return false;
+  const std::string& name = reference.path[1];
+  if (names_.matrix == nullptr) {
+    mistakes_.add(reference.location,
+                  to_string(reference) + " has no value, since the step has no matrix");
+    return false;
+  }
+  const std::vector<std::string> axes = axis_names(*names_.matrix);
+  if (contains(axes, name)) return true;
+  mistakes_.add(reference.location, "the matrix has no axis '" + name + "'" +
+                                        mistakes_.advice_or_list(name, axes, "there are"));
+  return false;
+}
+
+bool Checker::check_result(const Template& text, const Json* element, const YamlNode& node,
+                           const Wanted& wanted, Json& value) {
+  Context context;
+  context.params = names_.params;
+  context.matrix = element;
+  Json result;
+  try {
+    result = text.evaluate(context);
+  } catch (const Error& error) {
+    mistakes_.add(node.location, wanted.subject.name() + ": " + error.what());
+    return false;
+  }
+  // What an expression gives is data: it is compared with the shape, never evaluated again.
+  Mistakes found({}, {});
+  Names data;
+  data.base = names_.base;
+  Checker checker(found, data);
+  const auto checked =
+      checker.check(*to_yaml(result, node.location), wanted.shape, wanted.scope, wanted.subject);
+  if (checked) {
+    if (wanted.scope == Scope::Params) value = *checked;
+    return true;
+  }
+  std::string origin = " (from '" + text.source().get<std::string>() + "'";
+  if (element != nullptr) {
+    origin += " with " + element->begin().key() + " = " + text_of(element->begin().value());
+  }
+  for (const Diagnostic& mistake : found.take()) {
+    mistakes_.add(mistake.location, mistake.message + origin + ")");
+  }
+  return false;
+}
+
+Template located_template(Json value, const YamlNode& node, const Mistakes& mistakes) {
+  return Template(
+      std::move(value),
+      [&](auto path, size_t index, size_t offset) {
+        return locate(node, mistakes, path, index, offset);
+      },
+      [](Location, const std::string&) {});
+}
+
+}  // namespace dlflow

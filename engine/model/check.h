@@ -1,0 +1,90 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/model/expression.h"
+#include "engine/model/mistakes.h"
+#include "engine/model/shape.h"
+#include "engine/model/workflow.h"
+#include "engine/model/yaml.h"
+
+/// Compares a YAML tree with its Shape, looking through expressions as far as they are known.
+namespace dlflow {
+
+/// What messages call a value: "resources.ranks" of "step 'train'". Either may be empty.
+struct Subject {
+  std::string path;
+  std::string owner;
+
+  Subject at(const std::string& key) const;
+  Subject at(size_t index) const;
+  std::string name() const;
+};
+
+/// What a value may mention, and what of it is known while the file is read.
+struct Names {
+  /// The parameters that are evaluated already; null: the values hold no expressions, text is text.
+  const Json* params = nullptr;
+  std::vector<std::string> wrong_params = {};  ///< there, but with a mistake: no second message
+  std::vector<std::string> later_params = {};  ///< further down in the file
+  const Matrix* matrix = nullptr;              ///< of the step; null: it has none
+  bool matrix_is_wrong = false;                ///< no messages about references to it
+  std::filesystem::path base = {};  ///< where named files must be; empty: they are not looked up
+};
+
+class Checker {
+ public:
+  /// Both arguments outlive the Checker.
+  Checker(Mistakes& mistakes, const Names& names) : mistakes_(mistakes), names_(names) {}
+
+  /// The value of `node`, with the fallbacks of missing keys. Adds a mistake for all that is not as
+  /// `shape` says, and then gives nothing. Expressions are evaluated if `scope` is Params; else
+  /// they stay, and what they give is checked as far as parameters and one axis decide it.
+  std::optional<Json> check(const YamlNode& node, const Shape& shape, Scope scope,
+                            const Subject& subject);
+
+  /// Reports a key that `fields` does not have, with advice.
+  void report_unknown_key(const YamlEntry& entry, const std::vector<Field>& fields,
+                          const Subject& subject);
+
+  /// Reports a free key that is not of the form it must have.
+  void report_bad_name(const YamlEntry& entry, const Form& form, const Subject& subject);
+
+  /// Reports the second of two equal keys.
+  void report_repeated_key(const YamlEntry& entry, const Subject& subject);
+
+ private:
+  struct Wanted {
+    const Shape& shape;
+    Scope scope;
+    const Subject& subject;
+  };
+
+  bool check_node(const YamlNode& node, const Wanted& wanted, Json& value);
+  bool check_list(const YamlNode& node, const Wanted& wanted, Json& value);
+  bool check_map(const YamlNode& node, const Wanted& wanted, Json& value);
+  void check_entry(const YamlEntry& entry, const Wanted& wanted, Json& value);
+  void add_missing_keys(const YamlNode& node, const Wanted& wanted, Json& value);
+  bool check_anything(const YamlNode& node, const Wanted& wanted, Json& value);
+  bool check_scalar(const YamlNode& node, const Wanted& wanted);
+  bool check_file(const YamlNode& node, const Wanted& wanted);
+  bool refuse(const YamlNode& node, const Wanted& wanted);
+  bool check_expression(const YamlNode& node, const Wanted& wanted, Json& value);
+  bool check_reference(const Reference& reference, const Wanted& wanted);
+  bool check_param(const Reference& reference);
+  bool check_axis(const Reference& reference);
+  bool check_result(const Template& text, const Json* element, const YamlNode& node,
+                    const Wanted& wanted, Json& value);
+
+  Mistakes& mistakes_;
+  const Names& names_;
+};
+
+/// The Template of a value that was read from `node` (and may hold more: fallbacks), its references
+/// located. Malformed expressions count as text: Checker::check reports them.
+Template located_template(Json value, const YamlNode& node, const Mistakes& mistakes);
+
+}  // namespace dlflow

@@ -1,0 +1,14 @@
+#include "engine/model/diagnostic.h"
+
+namespace dlflow {
+
+std::string to_string(const Diagnostic& diagnostic) {
+  std::string text = diagnostic.file + ":";
+  if (diagnostic.location.line > 0) {
+    text += std::to_string(diagnostic.location.line) + ":" +
+            std::to_string(diagnostic.location.column) + ":";
+  }
+  return text + " error: " + diagnostic.message;
+}
+
+}  // namespace dlflow

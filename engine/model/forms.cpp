@@ -1,0 +1,278 @@
+#include "engine/model/forms.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cmath>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+constexpr std::string_view kDigits = "0123456789";
+
+bool contains(std::string_view set, char c) { return set.find(c) != set.npos; }
+
+bool is_word(std::string_view text, std::string_view further) {
+  const auto ordinary = [further](char c) {
+    return contains(kLetters, c) || contains(kDigits, c) || contains(further, c);
+  };
+  return !text.empty() && !contains(kDigits, text[0]) && text[0] != '-' &&
+         std::all_of(text.begin(), text.end(), ordinary);
+}
+
+bool is_name(std::string_view text) { return is_word(text, "-_"); }
+bool is_variable(std::string_view text) { return is_word(text, "_"); }
+
+bool is_duration(std::string_view text) {
+  try {
+    return parse_duration(text).count() > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_size(std::string_view text) {
+  try {
+    return parse_size(text) > 0;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+bool is_path(std::string_view text) { return !text.empty(); }
+
+bool is_inner_path(std::string_view text) {
+  if (text.empty() || text.front() == '/') return false;
+  const std::vector<std::string> parts = split(text, '/');
+  return std::find(parts.begin(), parts.end(), "..") == parts.end();
+}
+
+bool is_file_name(std::string_view text) {
+  return !text.empty() && text != "." && text != ".." && !contains(text, '/');
+}
+
+bool is_url(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kSchemes = {"file:///", "http://", "https://"};
+  return std::any_of(kSchemes.begin(), kSchemes.end(), [text](std::string_view scheme) {
+    return text.starts_with(scheme) && text.size() > scheme.size() &&
+           text.find_first_of(" \t\r\n") == text.npos;
+  });
+}
+
+bool is_sha256(std::string_view text) {
+  return text.size() == 64 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
+}
+
+bool is_selection(std::string_view text) {
+  if (text == "latest") return true;
+  return (text.starts_with("max ") || text.starts_with("min ")) && is_name(text.substr(4));
+}
+
+bool is_image_source(std::string_view text) {
+  constexpr std::array<std::string_view, 4> kTransports = {"docker-archive:", "docker://",
+                                                           "oci:", "dir:"};
+  return std::any_of(kTransports.begin(), kTransports.end(), [text](std::string_view transport) {
+    return text.starts_with(transport) && text.size() > transport.size();
+  });
+}
+
+bool is_digest(std::string_view text) {
+  return text.starts_with("sha256:") && is_sha256(text.substr(7));
+}
+
+bool is_interval(std::string_view text) { return parse_interval(text).has_value(); }
+bool is_requirement(std::string_view text) { return parse_requirement(text).has_value(); }
+
+/// "200 steps" -> 200 if the unit is `unit` or its plural.
+std::optional<int64_t> parse_count(std::string_view text, std::string_view unit) {
+  int64_t count = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), count);
+  std::string_view word = trim(text.substr(size_t(stop - text.data())));
+  if (word.ends_with('s')) word.remove_suffix(1);
+  if (error != std::errc() || count < 1 || word != unit) return std::nullopt;
+  return count;
+}
+
+}  // namespace
+
+const Form& name_form() {
+  static const Form form = {.what = "a name",
+                            .examples = "letters, digits, - and _, with a letter or _ first",
+                            .pattern = "^[A-Za-z_][A-Za-z0-9_-]*$",
+                            .accepts = is_name};
+  return form;
+}
+
+const Form& key_form() {
+  static const Form form = {
+      .what = "a key", .examples = "any text", .pattern = "", .accepts = [](std::string_view) {
+        return true;
+      }};
+  return form;
+}
+
+const Form& variable_form() {
+  static const Form form = {.what = "the name of an environment variable",
+                            .examples = "letters, digits and _, with a letter or _ first",
+                            .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
+                            .accepts = is_variable};
+  return form;
+}
+
+const Form& duration_form() {
+  static const Form form = {.what = "a duration",
+                            .examples = "90s, 20m, 4h or 1-12:00:00",
+                            .pattern = "^ *([0-9]+[dhms])+ *$|^ *([0-9]+-)?[0-9]+(:[0-9]+){0,2} *$",
+                            .accepts = is_duration};
+  return form;
+}
+
+const Form& size_form() {
+  static const Form form = {.what = "a size",
+                            .examples = "512MiB, 2GiB or 1.5GB",
+                            .pattern = "^ *[0-9.]+ *([kKMGT]?B|[KMGT]iB|[MG])? *$",
+                            .accepts = is_size,
+                            .or_integer = true};
+  return form;
+}
+
+const Form& path_form() {
+  static const Form form = {.what = "a path",
+                            .examples = "data/images or /data/images",
+                            .pattern = ".",
+                            .accepts = is_path};
+  return form;
+}
+
+const Form& inner_path_form() {
+  static const Form form = {.what = "a relative path without '..'",
+                            .examples = "scripts/prepare.py",
+                            .pattern = "^(?!/)(?!(.*/)?[.][.](/|$)).",
+                            .accepts = is_inner_path};
+  return form;
+}
+
+const Form& model_file_form() {
+  static const Form form = [] {
+    Form path = path_form();
+    path.examples = "models/lenet.yaml";
+    path.exists = Form::Exists::File;
+    return path;
+  }();
+  return form;
+}
+
+const Form& input_form() {
+  static const Form form = [] {
+    Form path = inner_path_form();
+    path.exists = Form::Exists::FileOrFolder;
+    return path;
+  }();
+  return form;
+}
+
+const Form& file_name_form() {
+  static const Form form = {.what = "a file name",
+                            .examples = "train-images",
+                            .pattern = "^(?![.]{1,2}$)[^/]+$",
+                            .accepts = is_file_name};
+  return form;
+}
+
+const Form& url_form() {
+  static const Form form = {.what = "a URL",
+                            .examples = "https://HOST/FILE or file:///FOLDER/FILE",
+                            .pattern = "^(file:///|https?://)[^ ]+$",
+                            .accepts = is_url};
+  return form;
+}
+
+const Form& sha256_form() {
+  static const Form form = {.what = "a SHA-256",
+                            .examples = "the 64 digits that sha256sum prints",
+                            .pattern = "^[0-9a-fA-F]{64}$",
+                            .accepts = is_sha256};
+  return form;
+}
+
+const Form& selection_form() {
+  static const Form form = {.what = "a selection",
+                            .examples = "max accuracy, min loss or latest",
+                            .pattern = "^(latest|(max|min) [A-Za-z_][A-Za-z0-9_-]*)$",
+                            .accepts = is_selection};
+  return form;
+}
+
+const Form& image_source_form() {
+  static const Form form = {
+      .what = "where an image comes from",
+      .examples = "docker://NAME, docker-archive:FILE, oci:FOLDER or dir:FOLDER",
+      .pattern = "^(docker-archive:|docker://|oci:|dir:).",
+      .accepts = is_image_source};
+  return form;
+}
+
+const Form& digest_form() {
+  static const Form form = {.what = "a digest",
+                            .examples = "sha256: and 64 digits",
+                            .pattern = "^sha256:[0-9a-fA-F]{64}$",
+                            .accepts = is_digest};
+  return form;
+}
+
+const Form& interval_form() {
+  static const Form form = {
+      .what = "an interval between checkpoints",
+      .examples = "1 epoch, 200 steps or 30m",
+      .pattern = "^[0-9]+ *(epochs?|steps?)$|^([0-9]+[dhms])+$|^([0-9]+-)?[0-9]+(:[0-9]+){1,2}$",
+      .accepts = is_interval};
+  return form;
+}
+
+const Form& requirement_form() {
+  static const Form form = {.what = "a comparison with a number",
+                            .examples = "'>= 0.88', with <, <=, ==, >= or >",
+                            .pattern = "^ *(<|<=|==|>=|>) *[-+]?[0-9.]+([eE][-+]?[0-9]+)? *$",
+                            .accepts = is_requirement};
+  return form;
+}
+
+std::optional<CheckpointPolicy> parse_interval(std::string_view text) {
+  CheckpointPolicy policy;
+  if (const auto epochs = parse_count(text, "epoch")) {
+    policy.every = *epochs;
+  } else if (const auto steps = parse_count(text, "step")) {
+    policy.unit = CheckpointPolicy::Unit::Steps;
+    policy.every = *steps;
+  } else if (is_duration(text)) {
+    policy.unit = CheckpointPolicy::Unit::Seconds;
+    policy.every = parse_duration(text).count();
+  } else {
+    return std::nullopt;
+  }
+  return policy;
+}
+
+std::optional<Requirement> parse_requirement(std::string_view text) {
+  constexpr std::array<std::string_view, 5> kComparisons = {"<=", ">=", "==", "<", ">"};
+  text = trim(text);
+  for (const std::string_view comparison : kComparisons) {
+    if (!text.starts_with(comparison)) continue;
+    std::string_view number = trim(text.substr(comparison.size()));
+    if (number.starts_with('+')) number.remove_prefix(1);
+    Requirement requirement{.metric = {}, .comparison = std::string(comparison)};
+    const auto [stop, error] =
+        std::from_chars(number.data(), number.data() + number.size(), requirement.bound);
+    const bool whole = error == std::errc() && stop == number.data() + number.size();
+    if (number.empty() || !whole || !std::isfinite(requirement.bound)) return std::nullopt;
+    return requirement;
+  }
+  return std::nullopt;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,36 @@
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "engine/model/shape.h"
+#include "engine/model/workflow.h"
+
+/// Text of certain forms that YAML files hold, and what it means.
+namespace dlflow {
+
+const Form& name_form();      ///< of steps, parameters, axes, images, outputs, metrics
+const Form& key_form();       ///< of an object inside a parameter: any text
+const Form& variable_form();  ///< of environment variables
+const Form& duration_form();
+const Form& size_form();
+const Form& path_form();        ///< any text but the empty one
+const Form& inner_path_form();  ///< relative, and nowhere leading out of its folder
+const Form& model_file_form();  ///< a path to a file that is there
+const Form& input_form();       ///< an inner path to what is there
+const Form& file_name_form();
+const Form& url_form();
+const Form& sha256_form();
+const Form& selection_form();  ///< "max accuracy", "min loss", "latest"
+const Form& image_source_form();
+const Form& digest_form();
+const Form& interval_form();     ///< checkpoint.every
+const Form& requirement_form();  ///< ">= 0.88"
+
+/// Unit and every, of "1 epoch", "200 steps" or "30m"; nothing if `text` is none of these.
+std::optional<CheckpointPolicy> parse_interval(std::string_view text);
+
+/// comparison and bound, of ">= 0.88"; nothing if `text` is no such thing.
+std::optional<Requirement> parse_requirement(std::string_view text);
+
+}  // namespace dlflow

@@ -1,0 +1,55 @@
+#include "engine/model/mistakes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace dlflow {
+
+Mistakes::Mistakes(std::string file, std::string_view text)
+    : file_(std::move(file)), text_(text), line_starts_({0}) {
+  for (size_t i = text.find('\n'); i != text.npos; i = text.find('\n', i + 1)) {
+    line_starts_.push_back(i + 1);
+  }
+}
+
+void Mistakes::add(Location location, std::string message) {
+  diagnostics_.push_back({file_, location, std::move(message)});
+}
+
+void Mistakes::add_elsewhere(std::string where, std::string message) {
+  diagnostics_.push_back({std::move(where), {}, std::move(message)});
+}
+
+Diagnostics Mistakes::take() {
+  std::stable_sort(diagnostics_.begin(), diagnostics_.end(),
+                   [](const Diagnostic& a, const Diagnostic& b) {
+                     return std::pair(a.location.line, a.location.column) <
+                            std::pair(b.location.line, b.location.column);
+                   });
+  diagnostics_.erase(std::unique(diagnostics_.begin(), diagnostics_.end()), diagnostics_.end());
+  return std::move(diagnostics_);
+}
+
+Location Mistakes::location_of(size_t offset) const {
+  const auto next = std::upper_bound(line_starts_.begin(), line_starts_.end(), offset);
+  return {int(next - line_starts_.begin()), int(offset - *(next - 1)) + 1};
+}
+
+std::string Mistakes::advice(std::string_view word, std::span<const std::string> candidates) {
+  constexpr size_t kLongestWord = 100;  // nobody's typo
+  if (candidates.size() > comparisons_left_ || word.size() > kLongestWord) return "";
+  comparisons_left_ -= candidates.size();
+  return did_you_mean(word, candidates);
+}
+
+std::string Mistakes::advice_or_list(std::string_view word, std::span<const std::string> candidates,
+                                     std::string_view intro) {
+  constexpr size_t kMostListed = 20;
+  std::string text = advice(word, candidates);
+  if (!text.empty() || candidates.empty() || candidates.size() > kMostListed) return text;
+  return "; " + std::string(intro) + " " + join(candidates, ", ");
+}
+
+}  // namespace dlflow

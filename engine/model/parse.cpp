@@ -1,0 +1,242 @@
+#include "engine/model/parse.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/model/check.h"
+#include "engine/model/forms.h"
+#include "engine/model/parse_needs.h"
+#include "engine/model/parse_step.h"
+#include "engine/model/workflow_shape.h"
+#include "engine/model/yaml.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// What a workflow without `name:` is called.
+std::string name_from(const fs::path& file) {
+  std::string name = file.stem().string();
+  for (char& c : name) {
+    if (!name_form().accepts(std::string("_") + c)) c = '-';
+  }
+  return name_form().accepts(name) ? name : "workflow" + (name.empty() ? "" : "-" + name);
+}
+
+class WorkflowReader {
+ public:
+  WorkflowReader(Mistakes& mistakes, const fs::path& file, const ParseLimits& limits)
+      : mistakes_(mistakes), file_(file), limits_(limits) {
+    names_.params = &workflow_.params;
+    if (limits.check_files) names_.base = file.has_parent_path() ? file.parent_path() : ".";
+  }
+
+  /// The workflow; not to be used if there are mistakes.
+  Workflow read(const YamlNode& root, const std::vector<std::string>& set) {
+    if (root.kind != YamlNode::Kind::Map) {
+      mistakes_.add(root.location, "a workflow is a mapping with the keys " + known_keys());
+      return {};
+    }
+    check_keys(root);
+    read_name(root);
+    read_params(root, set);
+    read_images(root);
+    read_steps(root);
+    return std::move(workflow_);
+  }
+
+ private:
+  static std::string known_keys() {
+    std::vector<std::string> keys;
+    for (const Field& field : workflow_shape().fields) keys.push_back(field.name);
+    return join(keys, ", ");
+  }
+
+  void check_keys(const YamlNode& root) {
+    Checker checker(mistakes_, names_);
+    const Subject subject = {"", "the workflow"};
+    for (const YamlEntry& entry : root.entries) {
+      if (entry.first_line > 0) {
+        checker.report_repeated_key(entry, subject);
+      } else if (find_field(workflow_shape(), entry.key) == nullptr) {
+        checker.report_unknown_key(entry, workflow_shape().fields, subject);
+      }
+    }
+    if (find_entry(root, "steps") == nullptr) {
+      mistakes_.add(root.location, "missing key 'steps' in the workflow");
+    }
+  }
+
+  std::optional<Json> value_of(const YamlNode& root, const std::string& key) {
+    const YamlEntry* entry = find_entry(root, key);
+    if (entry == nullptr) return std::nullopt;
+    const Field& field = *find_field(workflow_shape(), key);
+    return Checker(mistakes_, names_).check(*entry->value, field.shape, *field.scope, {key, ""});
+  }
+
+  void read_name(const YamlNode& root) {
+    workflow_.name = value_of(root, "name").value_or(Json(name_from(file_)));
+  }
+
+  /// The value that `set` gives to parameter `key`, of the last one that does; null if none.
+  const Json* find_set(const std::string& key) const {
+    const auto found = std::find_if(set_.rbegin(), set_.rend(),
+                                    [&key](const auto& item) { return item.first == key; });
+    return found == set_.rend() ? nullptr : &found->second;
+  }
+
+  void read_params(const YamlNode& root, const std::vector<std::string>& set) {
+    read_set(set);
+    const YamlEntry* params = find_entry(root, "params");
+    if (params != nullptr && params->value->kind != YamlNode::Kind::Map) {
+      value_of(root, "params");  // says what is wrong
+    } else if (params != nullptr) {
+      const auto& entries = params->value->entries;
+      for (const YamlEntry& entry : entries) names_.later_params.push_back(entry.key);
+      for (const YamlEntry& entry : entries) read_param(entry);
+    }
+    std::vector<std::string> known = names_.wrong_params;
+    for (const auto& [key, value] : workflow_.params.items()) known.push_back(key);
+    for (const auto& [key, value] : set_) {
+      if (std::find(known.begin(), known.end(), key) != known.end()) continue;
+      mistakes_.add_elsewhere("--set", "unknown parameter '" + key + "'" +
+                                           mistakes_.advice_or_list(key, known, "there are"));
+    }
+  }
+
+  void read_set(const std::vector<std::string>& set) {
+    for (const std::string& item : set) {
+      const size_t equals = item.find('=');
+      if (equals == std::string::npos || equals == 0) {
+        mistakes_.add_elsewhere("--set", "'" + item + "' is not of the form KEY=VALUE");
+        continue;
+      }
+      Mistakes found("--set", std::string_view(item).substr(equals + 1));
+      const bool empty = trim(found.text()).empty();
+      const YamlPointer value =
+          empty ? to_yaml("", {}) : read_yaml(found, {limits_.max_depth, limits_.max_nodes});
+      for (const Diagnostic& mistake : found.take()) {
+        mistakes_.add_elsewhere("--set", "'" + item + "': " + mistake.message);
+      }
+      if (value) set_.emplace_back(item.substr(0, equals), to_json(*value));
+    }
+  }
+
+  void read_param(const YamlEntry& entry) {
+    const Subject subject = {"params", ""};
+    std::erase(names_.later_params, entry.key);
+    Checker checker(mistakes_, names_);
+    if (entry.first_line > 0) return checker.report_repeated_key(entry, subject);
+    if (!name_form().accepts(entry.key))
+      return checker.report_bad_name(entry, name_form(), subject);
+    auto value = checker.check(*entry.value, anything(), Scope::Params, subject.at(entry.key));
+    if (const Json* set = find_set(entry.key)) value = *set;
+    if (value) {
+      workflow_.params[entry.key] = std::move(*value);
+    } else {
+      names_.wrong_params.push_back(entry.key);
+    }
+  }
+
+  void read_images(const YamlNode& root) {
+    const YamlEntry* images = find_entry(root, "images");
+    const auto value = value_of(root, "images");
+    if (images == nullptr || images->value->kind != YamlNode::Kind::Map) return;
+    for (const YamlEntry& entry : images->value->entries) {
+      image_names_.push_back(entry.key);
+      if (!value || entry.first_line > 0) continue;
+      const Json& image = value->at(entry.key);
+      workflow_.images.push_back(
+          {entry.key, image.at("from"), image.value("digest", ""), entry.location});
+    }
+  }
+
+  void read_steps(const YamlNode& root) {
+    const YamlEntry* entry = find_entry(root, "steps");
+    if (entry == nullptr) return;
+    const YamlNode& node = *entry->value;
+    if (node.kind != YamlNode::Kind::Map || node.entries.empty()) {
+      mistakes_.add(node.location, "steps must be a mapping from a step's name to what it does");
+      return;
+    }
+    std::vector<ParsedStep> steps;
+    StepSurroundings surroundings{names_, image_names_, limits_.max_elements};
+    Checker checker(mistakes_, names_);
+    for (const YamlEntry& step : node.entries) {
+      if (step.first_line > 0) {
+        mistakes_.add(step.location, "a second step is called '" + step.key +
+                                         "'; the first one is in line " +
+                                         std::to_string(step.first_line));
+        continue;
+      }
+      if (!name_form().accepts(step.key)) checker.report_bad_name(step, name_form(), {"steps", ""});
+      steps.push_back(read_step(step, surroundings, mistakes_));
+      const Matrix& matrix = steps.back().step.matrix;
+      if (!matrix.empty()) surroundings.elements_left -= max_elements(matrix);
+    }
+    link_steps(steps, mistakes_);
+    for (ParsedStep& parsed : steps) workflow_.steps.push_back(std::move(parsed.step));
+  }
+
+  Mistakes& mistakes_;
+  const fs::path& file_;
+  const ParseLimits& limits_;
+  Names names_;
+  std::vector<std::pair<std::string, Json>> set_;
+  std::vector<std::string> image_names_;
+  Workflow workflow_;
+};
+
+Diagnostics file_diagnostic(const fs::path& file, const std::string& message) {
+  return {{file.string(), {}, message}};
+}
+
+std::string too_large(uint64_t bytes, const ParseLimits& limits) {
+  return "the file has " + format_size(bytes) + ", a workflow may have " +
+         format_size(limits.max_file_bytes) + "; is it the right file?";
+}
+
+}  // namespace
+
+std::variant<Workflow, Diagnostics> parse_workflow(const fs::path& file,
+                                                   const std::vector<std::string>& set,
+                                                   const ParseLimits& limits) {
+  try {
+    std::error_code unknown_size;
+    const auto size = fs::file_size(file, unknown_size);
+    if (!unknown_size && size > limits.max_file_bytes) {
+      return file_diagnostic(file, too_large(size, limits));
+    }
+    return parse_workflow_text(read_file(file, limits.max_file_bytes), file, set, limits);
+  } catch (const Error& error) {
+    return file_diagnostic(file, error.what());
+  }
+}
+
+std::variant<Workflow, Diagnostics> parse_workflow_text(std::string text, const fs::path& file,
+                                                        const std::vector<std::string>& set,
+                                                        const ParseLimits& limits) {
+  if (text.size() > limits.max_file_bytes) {
+    return file_diagnostic(file, too_large(text.size(), limits));
+  }
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  std::string_view content = text;
+  if (content.starts_with(kByteOrderMark)) content.remove_prefix(kByteOrderMark.size());
+  Mistakes mistakes(file.string(), content);
+  const YamlPointer root = read_yaml(mistakes, {limits.max_depth, limits.max_nodes});
+  Workflow workflow;
+  if (root) workflow = WorkflowReader(mistakes, file, limits).read(*root, set);
+  if (mistakes.count() > 0) return mistakes.take();
+  workflow.file = file.string();
+  workflow.text = std::move(text);
+  return workflow;
+}
+
+}  // namespace dlflow

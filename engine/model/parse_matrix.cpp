@@ -1,0 +1,139 @@
+#include "engine/model/parse_matrix.h"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/model/expression_functions.h"
+#include "engine/model/workflow_shape.h"
+
+namespace dlflow {
+namespace {
+
+/// Turns the checked value of `matrix:` into a Matrix, and looks for what its shape cannot say.
+class MatrixReader {
+ public:
+  MatrixReader(const YamlNode& node, const Json& value, Mistakes& mistakes, const Subject& subject)
+      : node_(node), value_(value), mistakes_(mistakes), subject_(subject) {}
+
+  Matrix read() {
+    for (const YamlEntry& entry : node_.entries) {
+      if (entry.key == "include" || entry.key == "exclude") continue;
+      matrix_.axes.push_back({entry.key, value_.at(entry.key)});
+      check_distinct(entry);
+    }
+    read_exclude();
+    read_include();
+    if (matrix_.empty()) mistakes_.add(node_.location, subject_.name() + " has no axis");
+    return std::move(matrix_);
+  }
+
+ private:
+  /// Of element `index` of the list that `key` holds; of the list, if an expression gave it.
+  Location location(const std::string& key, size_t index) const {
+    const YamlEntry* entry = find_entry(node_, key);
+    const auto& elements = entry->value->entries;
+    return index < elements.size() ? elements[index].location : entry->value->location;
+  }
+
+  void check_distinct(const YamlEntry& entry) {
+    std::set<Json> seen;
+    const auto& values = matrix_.axes.back().values;
+    for (size_t i = 0; i < values.size(); ++i) {
+      if (seen.insert(values[i]).second) continue;
+      mistakes_.add(location(entry.key, i),
+                    subject_.at(entry.key).name() + " holds " + text_of(values[i]) + " twice");
+    }
+  }
+
+  void read_exclude() {
+    if (!value_.contains("exclude")) return;
+    for (const Json& pattern : value_.at("exclude")) {
+      const Location at = location("exclude", matrix_.exclude.size());
+      for (const auto& [axis, value] : pattern.items()) check_excluded(at, axis, value);
+      if (pattern.empty()) mistakes_.add(at, "this leaves out every element");
+      matrix_.exclude.push_back(pattern);
+    }
+  }
+
+  void check_excluded(Location at, const std::string& axis, const Json& value) {
+    std::vector<std::string> names;
+    for (const MatrixAxis& known : matrix_.axes) {
+      if (known.name == axis &&
+          std::find(known.values.begin(), known.values.end(), value) != known.values.end()) {
+        return;
+      }
+      names.push_back(known.name);
+    }
+    if (std::find(names.begin(), names.end(), axis) == names.end()) {
+      mistakes_.add(at, "the matrix has no axis '" + axis + "'" +
+                            mistakes_.advice_or_list(axis, names, "there are"));
+    } else {
+      mistakes_.add(at, "axis '" + axis + "' does not have the value " + text_of(value) +
+                            ", so that nothing is left out");
+    }
+  }
+
+  void read_include() {
+    if (!value_.contains("include")) return;
+    for (const Json& element : value_.at("include")) {
+      const Location at = location("include", matrix_.include.size());
+      matrix_.include.push_back(element);
+      check_included(at, element);
+    }
+  }
+
+  void check_included(Location at, const Json& element) {
+    std::vector<std::string> axes = axis_names(matrix_);
+    for (const auto& [key, value] : element.items()) {
+      if (std::find(axes.begin(), axes.end(), key) != axes.end()) continue;
+      mistakes_.add(at, "the matrix has no axis '" + key + "'" +
+                            mistakes_.advice_or_list(key, axes, "there are"));
+    }
+    for (const std::string& axis : axes) {
+      if (element.contains(axis)) continue;
+      mistakes_.add(at, "this element has no value for axis '" + axis + "'");
+    }
+    if (element.empty()) mistakes_.add(at, "this element has no values");
+  }
+
+  const YamlNode& node_;
+  const Json& value_;
+  Mistakes& mistakes_;
+  const Subject& subject_;
+  Matrix matrix_;
+};
+
+/// Whether `exclude` leaves nothing.
+bool has_no_element(const Matrix& matrix) {
+  return !matrix.exclude.empty() && matrix.include.empty() && matrix_elements(matrix).empty();
+}
+
+}  // namespace
+
+std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
+                                  const Subject& subject, size_t most_elements) {
+  const size_t before = mistakes.count();
+  Checker checker(mistakes, names);
+  const auto value =
+      checker.check(node, find_field(step_shape(), "matrix")->shape, Scope::Params, subject);
+  if (!value) return std::nullopt;
+  Matrix matrix = MatrixReader(node, *value, mistakes, subject).read();
+  if (mistakes.count() != before) return std::nullopt;
+  const size_t count = max_elements(matrix);
+  if (count > most_elements) {
+    mistakes.add(node.location, subject.name() + " has " + format_count(count) +
+                                    " elements; a workflow may have " +
+                                    format_count(most_elements) + " in all");
+    return std::nullopt;
+  }
+  if (has_no_element(matrix)) {
+    mistakes.add(node.location, "exclude leaves no element of " + subject.name());
+    return std::nullopt;
+  }
+  return matrix;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,273 @@
+#include "engine/model/parse_step.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/model/expression_syntax.h"
+#include "engine/model/forms.h"
+#include "engine/model/parse_matrix.h"
+#include "engine/model/workflow_shape.h"
+
+namespace dlflow {
+namespace {
+
+RetryCause retry_cause(const std::string& name) {
+  if (name == "failure") return RetryCause::Failure;
+  if (name == "node-failure") return RetryCause::NodeFailure;
+  if (name == "preempted") return RetryCause::Preempted;
+  if (name == "timeout") return RetryCause::Timeout;
+  return RetryCause::OutOfMemory;
+}
+
+/// The environment variable that holds what `reference` means; empty if none does.
+std::string variable_of(const Reference& reference) {
+  const std::vector<std::string>& path = reference.path;
+  if (path[0] == "run") return path[1] == "id" ? "DLFLOW_RUN" : "";
+  if (path.size() != 2) return "";
+  std::string name = "DLFLOW_" + std::string(path[0] == "params" ? "PARAM_" : "MATRIX_") + path[1];
+  for (char& c : name) {
+    if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
+    if (c == '-') c = '_';
+  }
+  return name;
+}
+
+class StepReader {
+ public:
+  StepReader(const YamlEntry& entry, const StepSurroundings& surroundings, Mistakes& mistakes)
+      : node_(*entry.value),
+        subject_{"", "step '" + entry.key + "'"},
+        surroundings_(surroundings),
+        mistakes_(mistakes),
+        names_(surroundings.names),
+        checker_(mistakes, names_) {
+    parsed_.step.name = entry.key;
+    parsed_.step.location = entry.location;
+    for (Template* absent :
+         {&parsed_.step.with, &parsed_.step.environment, &parsed_.step.resources}) {
+      *absent = Template(Json::object());
+    }
+  }
+
+  ParsedStep read() {
+    if (node_.kind != YamlNode::Kind::Map) {
+      mistakes_.add(node_.location, subject_.name() + " must be a mapping with uses: or run:");
+      return std::move(parsed_);
+    }
+    check_keys();
+    note_locations();
+    read_matrix_first();
+    read_command();
+    read_plain_keys();
+    read_expressions("env", parsed_.step.environment);
+    read_expressions("resources", parsed_.step.resources);
+    read_expressions("if", parsed_.step.condition);
+    return std::move(parsed_);
+  }
+
+ private:
+  void check_keys() {
+    for (const YamlEntry& entry : node_.entries) {
+      if (entry.first_line > 0) {
+        checker_.report_repeated_key(entry, subject_);
+      } else if (find_field(step_shape(), entry.key) == nullptr) {
+        checker_.report_unknown_key(entry, step_shape().fields, subject_);
+      }
+    }
+  }
+
+  void note_locations() {
+    auto& locations = parsed_.step.locations;
+    for (const YamlEntry& entry : node_.entries) {
+      locations.emplace(entry.key, entry.value->location);
+      if (entry.value->kind != YamlNode::Kind::Map) continue;
+      for (const YamlEntry& inner : entry.value->entries) {
+        locations.emplace(entry.key + "." + inner.key, inner.value->location);
+      }
+    }
+  }
+
+  /// The checked value of a key of the step; nothing if it is absent or wrong.
+  std::optional<Json> value_of(const std::string& key) {
+    const YamlEntry* entry = find_entry(node_, key);
+    if (entry == nullptr) return std::nullopt;
+    const Field& field = *find_field(step_shape(), key);
+    return checker_.check(*entry->value, field.shape, *field.scope, subject_.at(key));
+  }
+
+  void read_matrix_first() {
+    const YamlEntry* entry = find_entry(node_, "matrix");
+    if (entry == nullptr) return;
+    auto matrix = read_matrix(*entry->value, mistakes_, names_, subject_.at("matrix"),
+                              surroundings_.elements_left);
+    names_.matrix_is_wrong = !matrix;
+    if (!matrix) return;
+    parsed_.step.matrix = std::move(*matrix);
+    names_.matrix = &parsed_.step.matrix;
+  }
+
+  void read_command() {
+    const YamlEntry* uses = find_entry(node_, "uses");
+    const YamlEntry* run = find_entry(node_, "run");
+    if ((uses == nullptr) == (run == nullptr)) {
+      mistakes_.add(uses == nullptr ? parsed_.step.location : run->location,
+                    subject_.name() + (uses == nullptr ? " has neither uses nor run; give one"
+                                                       : " has both uses and run; remove one"));
+    }
+    if (uses != nullptr) read_kind();
+    if (run != nullptr) read_run(*run);
+    if (uses == nullptr && run != nullptr)
+      refuse_key("with",
+                 "belongs to uses; a run step gets "
+                 "its values through env");
+  }
+
+  void read_kind() {
+    const auto uses = value_of("uses");
+    if (!uses) return;
+    const StepKind& kind = *find_step_kind(uses->get_ref<const std::string&>());
+    parsed_.step.uses = kind.name;
+    parsed_.outputs.emplace();
+    for (const Field& output : kind.outputs) parsed_.outputs->push_back(output.name);
+    refuse_key("outputs", "belongs to run; what '" + kind.name + "' leaves is fixed");
+    if (!kind.writes_checkpoints) {
+      refuse_key("checkpoint", "has no meaning here: '" + kind.name + "' saves no state");
+    }
+    read_with(kind);
+  }
+
+  void refuse_key(const std::string& key, const std::string& reason) {
+    const YamlEntry* entry = find_entry(node_, key);
+    if (entry == nullptr) return;
+    mistakes_.add(entry->location, subject_.at(key).name() + " " + reason);
+  }
+
+  void read_with(const StepKind& kind) {
+    const YamlEntry* with = find_entry(node_, "with");
+    const YamlPointer none = to_yaml(Json::object(), parsed_.step.location);
+    const YamlNode& node = with != nullptr ? *with->value : *none;
+    const auto value = checker_.check(node, kind.with, Scope::Steps, subject_.at("with"));
+    if (value) take_expressions(*value, node, parsed_.step.with);
+  }
+
+  void read_run(const YamlEntry& run) {
+    const bool is_script = run.value->scalar.is_string();
+    if (is_script && !check_script(*run.value)) return;
+    const auto value = value_of("run");
+    if (value) take_expressions(*value, *run.value, parsed_.step.run);
+    const auto outputs = value_of("outputs");
+    if (!outputs && find_entry(node_, "outputs") != nullptr) return;
+    parsed_.outputs.emplace();
+    for (const auto& [name, path] : outputs.value_or(Json::object()).items()) {
+      parsed_.outputs->push_back(name);
+      parsed_.step.outputs.emplace(name, path);
+    }
+  }
+
+  /// A shell script holds no expressions: no value can then become a command.
+  bool check_script(const YamlNode& node) {
+    const auto& script = node.scalar.get_ref<const std::string&>();
+    if (trim(script).empty()) {
+      mistakes_.add(node.location, subject_.at("run").name() + " is empty");
+      return false;
+    }
+    if (find_expression(script, 0) == std::string::npos) return true;
+    const Template text = located_template(node.scalar, node, mistakes_);
+    if (!text.has_references()) {
+      mistakes_.add(node.location, refusal_of("", "${{ … }}"));
+      return false;
+    }
+    for (const Reference& reference : text.references()) {
+      mistakes_.add(reference.location,
+                    refusal_of(variable_of(reference), "${{ " + to_string(reference) + " }}"));
+    }
+    return false;
+  }
+
+  std::string refusal_of(const std::string& variable, const std::string& expression) const {
+    return subject_.at("run").name() + " is a shell script, where expressions are not replaced; " +
+           (variable.empty() ? "write env: {NAME: \"" + expression + "\"} and \"$NAME\" here"
+                             : "write \"$" + variable + "\"") +
+           ", or give run as a list";
+  }
+
+  /// The template of a checked value, and its references to other steps.
+  void take_expressions(const Json& value, const YamlNode& node, Template& destination) {
+    destination = located_template(value, node, mistakes_);
+    for (const Reference& reference : destination.references()) {
+      if (reference.path[0] == "steps") parsed_.references.push_back(reference);
+    }
+  }
+
+  void read_expressions(const std::string& key, Template& destination) {
+    const YamlEntry* entry = find_entry(node_, key);
+    const auto value = value_of(key);
+    if (value) take_expressions(*value, *entry->value, destination);
+  }
+
+  void read_plain_keys() {
+    read_needs();
+    read_image();
+    Step& step = parsed_.step;
+    if (const auto policy = value_of("checkpoint")) {
+      step.checkpoint = parse_interval(policy->at("every").get_ref<const std::string&>());
+      step.checkpoint->keep = policy->at("keep");
+    }
+    if (const auto retry = value_of("retry")) {
+      step.retry = {.attempts = retry->at("attempts"), .on = {}};
+      for (const Json& cause : retry->at("on")) step.retry.on.push_back(retry_cause(cause));
+    }
+    if (const auto require = value_of("require")) {
+      for (const auto& [metric, text] : require->items()) {
+        step.require.push_back(*parse_requirement(text.get_ref<const std::string&>()));
+        step.require.back().metric = metric;
+      }
+    }
+    if (const auto inputs = value_of("inputs"))
+      step.inputs = inputs->get<std::vector<std::string>>();
+  }
+
+  void read_needs() {
+    const auto needs = value_of("needs");
+    if (!needs) return;
+    const YamlNode& node = *find_entry(node_, "needs")->value;
+    if (node.kind == YamlNode::Kind::Scalar) parsed_.needs.push_back({*needs, node.location});
+    for (const YamlEntry& entry : node.entries) {
+      parsed_.needs.push_back({entry.value->scalar, entry.location});
+    }
+  }
+
+  void read_image() {
+    const auto image = value_of("image");
+    if (!image) return;
+    const auto& name = image->get_ref<const std::string&>();
+    const auto& known = surroundings_.images;
+    if (std::find(known.begin(), known.end(), name) != known.end()) {
+      parsed_.step.image = name;
+      return;
+    }
+    mistakes_.add(parsed_.step.locations.at("image"),
+                  subject_.name() + ": unknown image '" + name + "'" +
+                      (known.empty() ? "; the workflow has no images"
+                                     : mistakes_.advice_or_list(name, known, "there are")));
+  }
+
+  const YamlNode& node_;
+  Subject subject_;
+  const StepSurroundings& surroundings_;
+  Mistakes& mistakes_;
+  Names names_;
+  Checker checker_;
+  ParsedStep parsed_;
+};
+
+}  // namespace
+
+ParsedStep read_step(const YamlEntry& entry, const StepSurroundings& surroundings,
+                     Mistakes& mistakes) {
+  return StepReader(entry, surroundings, mistakes).read();
+}
+
+}  // namespace dlflow

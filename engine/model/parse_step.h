@@ -1,0 +1,37 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/model/check.h"
+#include "engine/model/step_kinds.h"
+
+/// One step of a workflow file.
+namespace dlflow {
+
+/// A step that another must wait for, and where the file says so.
+struct Need {
+  std::string step;
+  Location location;
+};
+
+struct ParsedStep {
+  Step step;                          ///< without `needs`
+  std::vector<Need> needs;            ///< as given by `needs:`
+  std::vector<Reference> references;  ///< to other steps' outputs and metrics
+  /// What others may refer to; nothing if a mistake in the step keeps that from being known.
+  std::optional<std::vector<std::string>> outputs;
+};
+
+/// What a step is read with.
+struct StepSurroundings {
+  Names names;                      ///< without a matrix
+  std::vector<std::string> images;  ///< that the workflow declares
+  size_t elements_left = 0;         ///< that its matrix may have
+};
+
+/// Reads the step `entry`. Adds all its mistakes but those that other steps decide.
+ParsedStep read_step(const YamlEntry& entry, const StepSurroundings& surroundings,
+                     Mistakes& mistakes);
+
+}  // namespace dlflow

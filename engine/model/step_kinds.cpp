@@ -1,0 +1,118 @@
+#include "engine/model/step_kinds.h"
+
+#include <algorithm>
+
+#include "engine/model/forms.h"
+
+namespace dlflow {
+namespace {
+
+constexpr Presence kRequired = Presence::Required;
+
+StepKind stage_kind() {
+  const Shape source = object({
+      {"url", formed(url_form()), "Where the file comes from", kRequired},
+      {"sha256", formed(sha256_form()), "What its bytes must hash to, before unpacking"},
+      {"unpack", choice({"none", "gzip", "zip", "tar"}), "How it is packed; tar may be compressed",
+       Presence::Optional, "none"},
+      {"name", formed(file_name_form()),
+       "What it is called in the step's folder; else the last part of the URL, without the "
+       "ending that unpacking takes away"},
+  });
+  return {
+      .name = "stage",
+      .description = "Brings files to the run, through a cache that runs share",
+      .with = object({{"sources", list_of(source, 1), "The files, in order", kRequired}}),
+      .outputs = {{"path", text(), "The folder of the staged files"}},
+  };
+}
+
+StepKind train_kind() {
+  const Shape constants = either({number(), list_of(number(), 1)});
+  const Shape positive = either({number_above(0), list_of(number_above(0), 1)});
+  const Shape normalize = object({
+      {"mean", constants, "Subtracted from each channel", kRequired},
+      {"std", positive, "What each channel is then divided by", kRequired},
+  });
+  return {
+      .name = "train",
+      .description = "Trains a network on all ranks of the step",
+      .with = object({
+          {"model", formed(model_file_form()),
+           "File that describes the network, relative to the workflow", kRequired},
+          {"data", formed(path_form()), "Folder of the training data", kRequired},
+          {"epochs", integer(1), "How often the data is gone through", kRequired},
+          {"batch_per_rank", integer(1), "Samples that each rank takes per step",
+           Presence::Optional, 64},
+          {"lr", number_above(0), "Learning rate, once warmed up", kRequired},
+          {"momentum", number_between(0, 1), "Momentum of the gradient descent", Presence::Optional,
+           0.9},
+          {"weight_decay", number(0), "L2 penalty on the weights", Presence::Optional, 0.0},
+          {"warmup_epochs", number(0), "Epochs in which the learning rate rises from zero",
+           Presence::Optional, 0},
+          {"schedule", choice({"cosine", "constant"}), "The learning rate after warming up",
+           Presence::Optional, "cosine"},
+          {"seed", integer(0), "What initial weights and the order of samples derive from",
+           Presence::Optional, 0},
+          {"validation", integer(0),
+           "Samples held out of the training data to measure the accuracy", Presence::Optional,
+           5000},
+          {"augment", list_of(choice({"crop", "flip"})), "Random changes of the training pictures",
+           Presence::Optional, Json::array()},
+          {"normalize", normalize, "How pictures are scaled; else by the data's own statistics"},
+      }),
+      .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
+                  {"model", text(), "The last checkpoint"}},
+      .writes_checkpoints = true,
+  };
+}
+
+StepKind checkpoint_kind() {
+  return {
+      .name = "checkpoint",
+      .description = "Selects one of several checkpoints, verifies and exports it",
+      .with = object({
+          {"from", either({formed(path_form()), list_of(formed(path_form()), 1)}),
+           "Folders of checkpoints, or checkpoints", kRequired},
+          {"select", formed(selection_form()), "Which one", Presence::Optional, "latest"},
+          {"verify", boolean(),
+           "Check the hashes of every checkpoint before the choice, not of the chosen one alone",
+           Presence::Optional, true},
+          {"prune", integer(1),
+           "How many of the newest stay in each folder, beside the chosen one; else all of them"},
+          {"export", choice({"safetensors"}), "Format of a file with the weights alone"},
+      }),
+      .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
+                  {"export", text(), "The exported file; only with the key export"}},
+  };
+}
+
+StepKind evaluate_kind() {
+  return {
+      .name = "evaluate",
+      .description = "Measures a trained network on data that it has not seen",
+      .with = object({
+          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
+          {"data", formed(path_form()), "Folder of the test data", kRequired},
+          {"batch", integer(1), "Samples that are computed together; changes no result",
+           Presence::Optional, 256},
+      }),
+  };
+}
+
+}  // namespace
+
+std::span<const StepKind> step_kinds() {
+  static const std::vector<StepKind> kinds = {stage_kind(), train_kind(), checkpoint_kind(),
+                                              evaluate_kind()};
+  return kinds;
+}
+
+const StepKind* find_step_kind(std::string_view name) {
+  const auto kinds = step_kinds();
+  const auto found = std::find_if(kinds.begin(), kinds.end(),
+                                  [name](const StepKind& kind) { return kind.name == name; });
+  return found == kinds.end() ? nullptr : &*found;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,121 @@
+#include "engine/model/workflow_shape.h"
+
+#include "engine/model/forms.h"
+#include "engine/model/step_kinds.h"
+
+namespace dlflow {
+namespace {
+
+constexpr Presence kRequired = Presence::Required;
+constexpr Presence kOptional = Presence::Optional;
+
+Shape image_shape() {
+  return object({
+      {"from", formed(image_source_form()), "Where the image comes from", kRequired},
+      {"digest", formed(digest_form()), "What it must be, whatever its name points to"},
+  });
+}
+
+Shape matrix_shape() {
+  Shape matrix = map_of(name_form(), list_of(scalar(), 1));
+  const Shape element = map_of(name_form(), scalar());
+  matrix.fields = {
+      {"include", list_of(element), "Further elements, each with a value for every axis"},
+      {"exclude", list_of(element),
+       "Elements of the product that are left out: those with all "
+       "of these values"},
+  };
+  return matrix;
+}
+
+Shape checkpoint_shape() {
+  return object({
+      {"every", formed(interval_form()), "When one is saved", kOptional, "1 epoch"},
+      {"keep", integer(1), "How many of the newest stay", kOptional, 2},
+  });
+}
+
+Shape retry_shape() {
+  const Shape cause = choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"});
+  return object({
+      {"attempts", integer(1), "How often the job is tried, the first time included", kRequired},
+      {"on",
+       list_of(cause),
+       "What it is tried again after",
+       kOptional,
+       {"node-failure", "preempted", "timeout"}},
+  });
+}
+
+std::vector<std::string> kind_names() {
+  std::vector<std::string> names;
+  for (const StepKind& kind : step_kinds()) names.push_back(kind.name);
+  return names;
+}
+
+Field scoped(Scope scope, Field field) {
+  field.scope = scope;
+  return field;
+}
+
+Shape make_step_shape() {
+  const Shape names = either({formed(name_form()), list_of(formed(name_form()))});
+  const Shape command = either({text(), list_of(scalar(), 1)});
+  return object({
+      scoped(Scope::Nothing, {"uses", choice(kind_names()), "The kind of step; or else run"}),
+      scoped(Scope::Steps,
+             {"run", command, "A shell script, or a program and its arguments as a list"}),
+      scoped(Scope::Steps, {"with", anything(), "What the kind of step is given"}),
+      scoped(Scope::Nothing, {"needs", names,
+                              "Steps that must succeed first; those whose outputs "
+                              "are referred to need not be named"}),
+      scoped(Scope::Params,
+             {"matrix", matrix_shape(), "Values that the step runs once for each of"}),
+      scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
+      scoped(Scope::Steps, {"env", map_of(variable_form(), scalar()), "Environment variables"}),
+      scoped(Scope::Matrix, {"resources", resources_shape(), "What the job asks for"}),
+      scoped(Scope::Params, {"checkpoint", checkpoint_shape(), "When the program saves its state"}),
+      scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),
+      scoped(Scope::Params, {"require", map_of(name_form(), formed(requirement_form())),
+                             "Metrics without which the step has failed"}),
+      scoped(Scope::Steps, {"if", boolean(), "Whether the step runs; else it is skipped"}),
+      scoped(Scope::Params, {"inputs", list_of(formed(input_form())),
+                             "Files and folders beside the workflow that the step reads"}),
+      scoped(Scope::Params, {"outputs", map_of(name_form(), formed(inner_path_form())),
+                             "Of run steps: what they leave, as paths below $DLFLOW_OUTPUTS"}),
+  });
+}
+
+}  // namespace
+
+const Shape& resources_shape() {
+  static const Shape shape = object({
+      {"ranks", integer(1), "Processes that work together", kOptional, 1},
+      {"cpus_per_rank", integer(1), "Processor cores of each", kOptional, 1},
+      {"gpus_per_rank", integer(0), "GPUs of each", kOptional, 0},
+      {"memory", formed(size_form()), "Memory of the whole job"},
+      {"walltime", formed(duration_form()), "Time after which the job is ended"},
+  });
+  return shape;
+}
+
+const Shape& step_shape() {
+  static const Shape shape = make_step_shape();
+  return shape;
+}
+
+const Shape& workflow_shape() {
+  static const Shape shape = object({
+      scoped(Scope::Nothing,
+             {"name", formed(name_form()), "What runs are called; else the file's name"}),
+      scoped(Scope::Params, {"params", map_of(name_form(), anything()),
+                             "Values that --set can change, for expressions"}),
+      scoped(Scope::Params,
+             {"images", map_of(name_form(), image_shape()), "Container images, by name"}),
+      scoped(Scope::Steps,
+             {"steps", map_of(name_form(), anything()), "The steps, by name", kRequired}),
+  });
+  return shape;
+}
+
+}  // namespace dlflow

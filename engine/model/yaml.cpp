@@ -1,0 +1,324 @@
+#include "engine/model/yaml.h"
+
+#include <yaml-cpp/eventhandler.h>
+#include <yaml-cpp/exceptions.h>
+#include <yaml-cpp/parser.h>
+
+#include <algorithm>
+#include <charconv>
+#include <initializer_list>
+#include <optional>
+#include <sstream>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text.h"
+#include "engine/model/yaml_errors.h"
+
+namespace dlflow {
+namespace {
+
+/// Ends the reading; its reason is among the mistakes.
+struct Stop {};
+
+bool is_one_of(std::string_view text, std::initializer_list<std::string_view> words) {
+  return std::find(words.begin(), words.end(), text) != words.end();
+}
+
+template <typename Number>
+std::optional<Number> parse_all(std::string_view digits, int base) {
+  Number value{};
+  const char* const end = digits.data() + digits.size();
+  const auto [stop, error] = [&] {
+    if constexpr (std::is_integral_v<Number>) {
+      return std::from_chars(digits.data(), end, value, base);
+    } else {
+      return std::from_chars(digits.data(), end, value);
+    }
+  }();
+  if (digits.empty() || error != std::errc() || stop != end) return std::nullopt;
+  return value;
+}
+
+/// YAML 1.2's core schema. Infinity and NaN stay text: JSON has neither, and no key wants one.
+Json plain_scalar(const std::string& text) {
+  if (is_one_of(text, {"true", "True", "TRUE"})) return true;
+  if (is_one_of(text, {"false", "False", "FALSE"})) return false;
+  std::string_view number = text;
+  for (const auto& [prefix, base] : {std::pair("0x", 16), std::pair("0o", 8)}) {
+    if (!number.starts_with(prefix) || number.starts_with(std::string(prefix) + "-")) continue;
+    if (const auto value = parse_all<int64_t>(number.substr(2), base)) return *value;
+    return text;
+  }
+  if (number.starts_with('+') && !number.starts_with("+-")) number.remove_prefix(1);
+  const std::string_view digits = number.starts_with('-') ? number.substr(1) : number;
+  if (digits.empty() || digits.find_first_not_of("0123456789.eE+-") != digits.npos) return text;
+  if (const auto value = parse_all<int64_t>(number, 10)) return *value;
+  if (const auto value = parse_all<double>(number, 10)) return *value;
+  return text;
+}
+
+/// Builds the tree from yaml-cpp's events: its own tree loses keys that are there twice, and a
+/// small file of aliases can make it large.
+class TreeBuilder : public YAML::EventHandler {
+ public:
+  TreeBuilder(Mistakes& mistakes, const YamlLimits& limits)
+      : mistakes_(mistakes), limits_(limits) {}
+
+  YamlPointer root() const { return root_; }
+
+  void OnDocumentStart(const YAML::Mark& mark) override {
+    if (std::exchange(has_document_, true)) {
+      mistakes_.add(place(mark), "a second YAML document begins here; a file holds one");
+      throw Stop{};
+    }
+  }
+  void OnDocumentEnd() override {}
+
+  void OnNull(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    begin(YamlNode::Kind::Scalar, mark, anchor);
+    end();
+  }
+
+  void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                const std::string& value) override {
+    if (wants_key()) return set_key(value, mark);
+    const bool quoted = is_one_of(tag, {"!", "tag:yaml.org,2002:str"});
+    if (!quoted) check_tag(tag, mark);
+    if (tag == "!") check_closed(mark);
+    begin(YamlNode::Kind::Scalar, mark, anchor).scalar = quoted ? Json(value) : plain_scalar(value);
+    end();
+  }
+
+  void OnSequenceStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                       YAML::EmitterStyle::value) override {
+    check_tag(tag, mark);
+    begin(YamlNode::Kind::List, mark, anchor);
+  }
+  void OnSequenceEnd() override { end(); }
+
+  void OnMapStart(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
+                  YAML::EmitterStyle::value) override {
+    check_tag(tag, mark);
+    begin(YamlNode::Kind::Map, mark, anchor);
+  }
+  void OnMapEnd() override { end(); }
+
+  void OnAlias(const YAML::Mark& mark, YAML::anchor_t anchor) override {
+    if (wants_key()) refuse_key(mark);
+    const auto found = anchors_.find(anchor);
+    if (found == anchors_.end()) {
+      mistakes_.add(place(mark), "this alias stands inside the value that it repeats");
+      throw Stop{};
+    }
+    count(found->second.nodes, mark);
+    check_depth(open_.size() + found->second.height, mark);
+    attach(found->second);
+  }
+
+ private:
+  struct Measured {
+    YamlPointer node;
+    size_t nodes = 1;  // with everything below
+    size_t height = 1;
+  };
+
+  /// A value that is still being read.
+  struct Open {
+    std::shared_ptr<YamlNode> node;
+    YAML::anchor_t anchor = YAML::NullAnchor;
+    size_t nodes = 1;
+    size_t height = 1;
+    bool has_key = false;  // of a map: the next value belongs to it
+    std::string key;
+    Location key_location;
+    std::unordered_map<std::string, int> lines;  // of the keys so far
+  };
+
+  static Location place(const YAML::Mark& mark) { return {mark.line + 1, mark.column + 1}; }
+
+  bool wants_key() const {
+    return !open_.empty() && open_.back().node->kind == YamlNode::Kind::Map &&
+           !open_.back().has_key;
+  }
+
+  [[noreturn]] void refuse_key(const YAML::Mark& mark) {
+    mistakes_.add(place(mark), "a key must be a word");
+    throw Stop{};
+  }
+
+  void set_key(const std::string& key, const YAML::Mark& mark) {
+    open_.back().key = key;
+    open_.back().key_location = place(mark);
+    open_.back().has_key = true;
+  }
+
+  void check_tag(const std::string& tag, const YAML::Mark& mark) {
+    if (is_one_of(tag, {"", "?", "!", "tag:yaml.org,2002:seq", "tag:yaml.org,2002:map"})) return;
+    mistakes_.add(place(mark), "the YAML tag '" + tag + "' has no meaning here; remove it");
+  }
+
+  /// yaml-cpp takes the end of the file for a closing quote.
+  void check_closed(const YAML::Mark& mark) {
+    if (has_unclosed_quote(mistakes_.text(), size_t(mark.pos))) {
+      mistakes_.add(place(mark), "this quote is never closed");
+      throw Stop{};
+    }
+  }
+
+  void count(size_t nodes, const YAML::Mark& mark) {
+    num_nodes_ += nodes;
+    if (num_nodes_ <= limits_.max_nodes) return;
+    mistakes_.add(place(mark), "the file has more than " + std::to_string(limits_.max_nodes) +
+                                   " values, aliases counted each time; it is too large to read");
+    throw Stop{};
+  }
+
+  void check_depth(size_t depth, const YAML::Mark& mark) {
+    if (depth <= limits_.max_depth) return;
+    mistakes_.add(place(mark),
+                  "values are nested deeper than " + std::to_string(limits_.max_depth) + " levels");
+    throw Stop{};
+  }
+
+  YamlNode& begin(YamlNode::Kind kind, const YAML::Mark& mark, YAML::anchor_t anchor) {
+    if (wants_key()) refuse_key(mark);
+    count(1, mark);
+    check_depth(open_.size() + 1, mark);
+    Open open;
+    open.node = std::make_shared<YamlNode>();
+    open.node->kind = kind;
+    open.node->location = place(mark);
+    open.node->offset = size_t(mark.pos);
+    open.anchor = anchor;
+    open_.push_back(std::move(open));
+    return *open_.back().node;
+  }
+
+  void end() {
+    Open done = std::move(open_.back());
+    open_.pop_back();
+    const Measured measured{std::move(done.node), done.nodes, done.height};
+    if (done.anchor != YAML::NullAnchor) anchors_[done.anchor] = measured;
+    attach(measured);
+  }
+
+  void attach(const Measured& value) {
+    if (open_.empty()) {
+      root_ = value.node;
+      return;
+    }
+    Open& parent = open_.back();
+    parent.nodes += value.nodes;
+    parent.height = std::max(parent.height, value.height + 1);
+    YamlEntry entry{{}, value.node->location, value.node};
+    if (parent.node->kind == YamlNode::Kind::Map) {
+      entry.location = parent.key_location;
+      const auto [known, is_new] = parent.lines.emplace(parent.key, entry.location.line);
+      if (!is_new) entry.first_line = known->second;
+      entry.key = std::move(parent.key);
+      entry.value = placed(value.node, entry.location);
+      parent.has_key = false;
+    }
+    parent.node->entries.push_back(std::move(entry));
+  }
+
+  /// yaml-cpp places a value that is left out at what follows it; its key is the better place.
+  static YamlPointer placed(const YamlPointer& value, Location key) {
+    const bool left_out = value->kind == YamlNode::Kind::Scalar && value->scalar.is_null() &&
+                          value->location.line != key.line;
+    if (!left_out) return value;
+    auto moved = std::make_shared<YamlNode>(*value);
+    moved->location = key;
+    return moved;
+  }
+
+  Mistakes& mistakes_;
+  const YamlLimits& limits_;
+  std::vector<Open> open_;
+  std::unordered_map<YAML::anchor_t, Measured> anchors_;
+  YamlPointer root_;
+  size_t num_nodes_ = 0;
+  bool has_document_ = false;
+};
+
+}  // namespace
+
+bool check_characters(Mistakes& mistakes) {
+  const std::string_view text = mistakes.text();
+  const auto hex = [](char c) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(c);
+    return std::string("0x") + kDigits[byte >> 4] + kDigits[byte & 15];
+  };
+  const size_t bad = find_invalid_utf8(text);
+  if (bad != text.npos) {
+    mistakes.add(mistakes.location_of(bad),
+                 "byte " + hex(text[bad]) + " is not UTF-8; save the file as UTF-8");
+    return false;
+  }
+  const auto control = std::find_if(text.begin(), text.end(), [](unsigned char c) {
+    return (c < ' ' && c != '\t' && c != '\n' && c != '\r') || c == 0x7F;
+  });
+  if (control == text.end()) return true;
+  mistakes.add(mistakes.location_of(size_t(control - text.begin())),
+               "a control character (" + hex(*control) + ") cannot stand in YAML; remove it");
+  return false;
+}
+
+YamlPointer read_yaml(Mistakes& mistakes, const YamlLimits& limits) {
+  if (!check_characters(mistakes)) return nullptr;
+  TreeBuilder builder(mistakes, limits);
+  try {
+    std::istringstream stream{std::string(mistakes.text())};
+    YAML::Parser parser(stream);
+    while (parser.HandleNextDocument(builder)) {
+    }
+  } catch (const YAML::Exception& error) {
+    add_syntax_error(mistakes, error.mark.pos < 0 ? 0 : size_t(error.mark.pos), error.msg);
+    return nullptr;
+  } catch (const Stop&) {
+    return builder.root();
+  }
+  if (!builder.root() ||
+      (builder.root()->kind == YamlNode::Kind::Scalar && builder.root()->scalar.is_null())) {
+    mistakes.add({1, 1}, "the file is empty");
+    return nullptr;
+  }
+  return builder.root();
+}
+
+Json to_json(const YamlNode& node) {
+  if (node.kind == YamlNode::Kind::Scalar) return node.scalar;
+  Json json = node.kind == YamlNode::Kind::List ? Json::array() : Json::object();
+  for (const YamlEntry& entry : node.entries) {
+    if (node.kind == YamlNode::Kind::List) {
+      json.push_back(to_json(*entry.value));
+    } else {
+      json.emplace(entry.key, to_json(*entry.value));
+    }
+  }
+  return json;
+}
+
+YamlPointer to_yaml(const Json& value, Location location) {
+  auto node = std::make_shared<YamlNode>();
+  node->location = location;
+  if (!value.is_structured()) {
+    node->scalar = value;
+    return node;
+  }
+  node->kind = value.is_array() ? YamlNode::Kind::List : YamlNode::Kind::Map;
+  for (const auto& [key, element] : value.items()) {
+    node->entries.push_back({value.is_object() ? key : "", location, to_yaml(element, location)});
+  }
+  return node;
+}
+
+const YamlEntry* find_entry(const YamlNode& map, std::string_view key) {
+  const auto found = std::find_if(map.entries.begin(), map.entries.end(),
+                                  [key](const YamlEntry& entry) { return entry.key == key; });
+  return found == map.entries.end() ? nullptr : &*found;
+}
+
+}  // namespace dlflow
