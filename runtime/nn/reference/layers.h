@@ -1,0 +1,75 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+/// Every layer in plain C++ and double precision: what the fast ones are compared with. Slow, and
+/// written to be read beside the formulas. Shape letters as in runtime/nn/model.h; O output
+/// channels or features, K kernel.
+namespace dlflow::runtime::reference {
+
+/// Numbers in row-major order of `shape`.
+struct Tensor {
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+
+  explicit Tensor(std::vector<int64_t> tensor_shape = {});
+  double& operator[](size_t i) { return values[i]; }
+  double operator[](size_t i) const { return values[i]; }
+};
+
+struct Window {
+  int64_t kernel = 1;
+  int64_t stride = 1;
+  int64_t padding = 0;
+};
+
+/// (B,C,H,W), weight (O,C,K,K), bias (O) or empty -> (B,O,H',W').
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window);
+
+/// Gradients of a layer with parameters: of its input, its weight and its bias.
+struct Gradients {
+  Tensor x, weight, bias;
+};
+Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, Window window);
+
+/// (B,F...) as (B,F), weight (O,F), bias (O) or empty -> (B,O).
+Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
+Gradients linear_backward(const Tensor& x, const Tensor& weight, const Tensor& dy);
+
+Tensor relu(const Tensor& x);
+Tensor relu_backward(const Tensor& y, const Tensor& dy);
+
+/// The first of equal maxima gets the gradient.
+Tensor max_pool(const Tensor& x, Window window);
+Tensor max_pool_backward(const Tensor& x, const Tensor& dy, Window window);
+
+/// Padding counts as zeros: each output is a sum divided by K*K, as in PyTorch.
+Tensor avg_pool(const Tensor& x, Window window);
+Tensor avg_pool_backward(const Tensor& x, const Tensor& dy, Window window);
+
+/// (B,C,H,W) -> (B,C)
+Tensor global_avg_pool(const Tensor& x);
+Tensor global_avg_pool_backward(const Tensor& x, const Tensor& dy);
+
+/// y = weight * (x - mean) / sqrt(variance + 1e-5) + bias, for each channel of (B,C,H,W) or (B,C).
+Tensor batch_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, const Tensor& mean,
+                  const Tensor& variance);
+
+/// Per channel, over the batch: the mean, and the variance divided by n (biased).
+struct Moments {
+  Tensor mean, variance;
+};
+Moments moments(const Tensor& x);
+
+/// With the moments of x themselves: they depend on x, too.
+Gradients batch_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy);
+
+/// The sum over the batch of -log softmax(scores)[label].
+double softmax_cross_entropy(const Tensor& scores, std::span<const uint8_t> labels);
+
+/// Its gradient: softmax(scores) - one_hot(label).
+Tensor softmax_cross_entropy_backward(const Tensor& scores, std::span<const uint8_t> labels);
+
+}  // namespace dlflow::runtime::reference

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "runtime/nn/model.h"
+#include "runtime/nn/reference/layers.h"
+
+namespace dlflow::runtime::reference {
+
+/// Tensors by the names of runtime/nn/weight_layout.h: "conv1.weight".
+using NamedTensors = std::map<std::string, Tensor>;
+
+struct Step {
+  double loss_sum = 0;
+  Tensor scores;           ///< (B, classes)
+  NamedTensors gradients;  ///< of loss_sum, for each weight and bias
+  NamedTensors moments;    ///< "bn1.running_mean", "bn1.running_var" of this batch; the latter
+                           ///< divided by n-1
+};
+
+/// One training step of `model`, layer by layer in the order of the file, nothing folded.
+Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
+                std::span<const uint8_t> labels);
+
+/// The scores, with the running statistics among `weights`.
+Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images);
+
+}  // namespace dlflow::runtime::reference
