@@ -59,6 +59,7 @@ class Fusion {
     for (size_t i = 0; i < 2; ++i) {
       const int norm = inputs[i];
       if (norm == kImages || kind(norm) != LayerKind::BatchNorm || num_readers(norm) > 1) continue;
+      if (nodes_[size_t(norm)].fused.inputs.size() > 1) continue;  // it adds something already
       nodes_[size_t(norm)].fused.inputs.push_back(inputs[1 - i]);
       return replace(add, norm);
     }

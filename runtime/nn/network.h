@@ -48,7 +48,7 @@ class Network {
 
   /// The loss of `images` (B,C,H,W or B,F; fp32, plain order) against `labels` (B), each below the
   /// number of classes. Both must stay until backward() has returned.
-  BatchResult forward(std::span<const float> images, std::span<const uint8_t> labels);
+  BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels);
 
   /// (B, classes), of the last forward().
   std::span<const float> scores() const;

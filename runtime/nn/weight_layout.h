@@ -33,7 +33,8 @@ class WeightLayout {
   /// Of a flat buffer, in floats.
   size_t size() const { return size_; }
 
-  /// The first floats of a flat buffer are the trainable ones.
+  /// The trainable parameters are the first, and so are their floats in a flat buffer.
+  size_t num_trainable() const { return num_trainable_; }
   size_t trainable_size() const { return trainable_size_; }
 
   /// Parameter `index` of the flat buffer `buffer` in the plain order of its shape.
@@ -44,11 +45,11 @@ class WeightLayout {
   void from_plain(std::span<const float> values, std::span<float> buffer, size_t index) const;
 
  private:
-  friend class WeightLayoutBuilder;
   friend class ParameterMemory;
   std::vector<Parameter> parameters_;
   std::vector<dnnl::memory::desc> formats_;
   size_t size_ = 0;
+  size_t num_trainable_ = 0;
   size_t trainable_size_ = 0;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
 };

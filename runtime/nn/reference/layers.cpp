@@ -196,8 +196,8 @@ Moments moments(const Tensor& x) {
   Moments m{Tensor({x.shape[1]}), Tensor({x.shape[1]})};
   const double n = double(x.values.size()) / double(x.shape[1]);
   for_each_channel(x, [&](size_t i, size_t c) { m.mean[c] += x[i] / n; });
-  for_each_channel(
-      x, [&](size_t i, size_t c) { m.variance[c] += std::pow(x[i] - m.mean[c], 2) / n; });
+  for_each_channel(x,
+                   [&](size_t i, size_t c) { m.variance[c] += std::pow(x[i] - m.mean[c], 2) / n; });
   return m;
 }
 
@@ -226,7 +226,7 @@ Gradients batch_norm_backward(const Tensor& x, const Tensor& weight, const Tenso
   return d;
 }
 
-double softmax_cross_entropy(const Tensor& scores, std::span<const uint8_t> labels) {
+double softmax_cross_entropy(const Tensor& scores, std::span<const uint32_t> labels) {
   const size_t classes = size_t(scores.shape[1]);
   double loss = 0;
   for (size_t b = 0; b < labels.size(); ++b) {
@@ -237,7 +237,7 @@ double softmax_cross_entropy(const Tensor& scores, std::span<const uint8_t> labe
   return loss;
 }
 
-Tensor softmax_cross_entropy_backward(const Tensor& scores, std::span<const uint8_t> labels) {
+Tensor softmax_cross_entropy_backward(const Tensor& scores, std::span<const uint32_t> labels) {
   const size_t classes = size_t(scores.shape[1]);
   Tensor d(scores.shape);
   for (size_t b = 0; b < labels.size(); ++b) {

@@ -67,9 +67,9 @@ Moments moments(const Tensor& x);
 Gradients batch_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy);
 
 /// The sum over the batch of -log softmax(scores)[label].
-double softmax_cross_entropy(const Tensor& scores, std::span<const uint8_t> labels);
+double softmax_cross_entropy(const Tensor& scores, std::span<const uint32_t> labels);
 
 /// Its gradient: softmax(scores) - one_hot(label).
-Tensor softmax_cross_entropy_backward(const Tensor& scores, std::span<const uint8_t> labels);
+Tensor softmax_cross_entropy_backward(const Tensor& scores, std::span<const uint32_t> labels);
 
 }  // namespace dlflow::runtime::reference

@@ -55,7 +55,7 @@ Tensor forward(const Layer& layer, const NamedTensors& weights, const Tensor& x,
       return y;
     }
   }
-  return {};
+  return Tensor();
 }
 
 /// The gradient of the layer's input (of both, for Add); weights' gradients go to `gradients`.
@@ -87,7 +87,7 @@ Tensor backward(const Layer& layer, const NamedTensors& weights, const Tensor& x
     case LayerKind::Add:
       return dy;
   }
-  return {};
+  return Tensor();
 }
 
 /// The result of each layer.
@@ -98,8 +98,8 @@ std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
     return i == kImages ? images : values[size_t(i)];
   };
   for (const Layer& layer : model.layers) {
-    values.push_back(forward(layer, weights, value(layer.inputs.front()),
-                             value(layer.inputs.back()), training));
+    values.push_back(
+        forward(layer, weights, value(layer.inputs.front()), value(layer.inputs.back()), training));
   }
   return values;
 }
@@ -107,7 +107,7 @@ std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
 }  // namespace
 
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
-                std::span<const uint8_t> labels) {
+                std::span<const uint32_t> labels) {
   const std::vector<Tensor> values = all_values(model, weights, images, true);
   Step step;
   step.scores = values.back();

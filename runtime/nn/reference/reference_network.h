@@ -21,7 +21,7 @@ struct Step {
 
 /// One training step of `model`, layer by layer in the order of the file, nothing folded.
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
-                std::span<const uint8_t> labels);
+                std::span<const uint32_t> labels);
 
 /// The scores, with the running statistics among `weights`.
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images);

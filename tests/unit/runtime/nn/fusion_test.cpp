@@ -49,6 +49,12 @@ TEST_CASE("a residual is added by the batch_norm before it, once both are there"
             kEnd) == Names{"c(input)", "s(input)", "n(c,s)+relu", "f(n)", "fc(f)"});
 }
 
+TEST_CASE("a batch_norm adds one residual only", "[fusion]") {
+  CHECK(fused("- conv2d: {name: c, channels: 2, kernel: 1}\n- batch_norm: {name: n}\n"
+              "- add: {from: c}\n- add: {name: s, from: c}\n" +
+              kEnd) == Names{"c(input)", "n(c,c)", "s(n,c)", "f(s)", "fc(f)"});
+}
+
 TEST_CASE("an add without a batch_norm stays a layer", "[fusion]") {
   CHECK(fused("- conv2d: {name: c, channels: 2, kernel: 1}\n- add: {name: s, from: c}\n- relu\n" +
               kEnd) == Names{"c(input)", "s(c,c)+relu", "f(s)", "fc(f)"});

@@ -1,0 +1,116 @@
+#include <algorithm>
+
+#include "runtime/nn/operation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Our own kernel: batch normalisation, the residual's addition and ReLU in one pass.
+class BatchNorm : public Operation {
+ public:
+  BatchNorm(const Builder& builder, const Layer& layer, bool relu, Value& input, Value* residual,
+            Value& result)
+      : relu_(relu),
+        training_(builder.training),
+        parameters_(builder.parameters),
+        x_(input),
+        residual_(residual),
+        y_(result),
+        geometry_(map_geometry(input, builder.batch)),
+        mean_(size_t(geometry_.groups) * 16),
+        variance_(mean_.size()) {
+    const dnnl::memory::desc vector({input.desc().dims()[1]}, dnnl::memory::data_type::f32,
+                                    dnnl::memory::format_tag::a);
+    const auto index = [&](const char* what) {
+      const size_t i = parameters_.index(layer.name + what);
+      parameters_.prefer(i, vector);
+      return i;
+    };
+    weight_index_ = index(".weight");
+    bias_index_ = index(".bias");
+    mean_index_ = index(".running_mean");
+    variance_index_ = index(".running_var");
+    y_.shape = layer.shape;
+    y_.data = builder.make(x_.desc());
+    y_.needs_gradient = true;
+    builder.read(x_.data);
+    if (residual_ != nullptr) builder.read(residual_->data);
+  }
+
+  void forward(dnnl::stream&) override {
+    const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
+                                   parameters_.weight_slot(bias_index_)};
+    const float* residual = residual_ == nullptr ? nullptr : floats(residual_->data);
+    if (training_) {
+      batch_norm_forward(geometry_, floats(x_.data), p, residual, relu_, mean_.data(),
+                         variance_.data(), floats(y_.data));
+    } else {
+      batch_norm_infer(geometry_, floats(x_.data), p, parameters_.weight_slot(mean_index_),
+                       parameters_.weight_slot(variance_index_), residual, relu_, floats(y_.data));
+    }
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    // The kernel takes two gradients; more are summed before.
+    if (y_.gradients.size() > 1) more_dy_ = y_.gradients.back();
+    if (y_.gradients.size() > 2) {
+      Value rest = y_;
+      rest.gradients.pop_back();
+      rest_ = GradientSum(builder, rest, false);
+    }
+    dy_ = y_.gradients[0];
+    for (const dnnl::memory& gradient : y_.gradients) builder.read(gradient);
+    if (relu_) builder.read(y_.data);
+    builder.read(x_.data);
+    dx_ = builder.make(x_.desc());
+    if (x_.needs_gradient) x_.gradients.push_back(dx_);
+    if (residual_ != nullptr && residual_->needs_gradient) residual_->gradients.push_back(dy_);
+  }
+
+  void backward(dnnl::stream&) override {
+    rest_.run();
+    batch_norm_backward(geometry_, floats(x_.data), parameters_.weight_slot(weight_index_),
+                        mean_.data(), variance_.data(), relu_ ? floats(y_.data) : nullptr,
+                        floats(dy_), more_dy_ ? floats(more_dy_) : nullptr, floats(dx_),
+                        parameters_.gradient_slot(weight_index_),
+                        parameters_.gradient_slot(bias_index_));
+  }
+
+  std::vector<size_t> parameters() const override { return {weight_index_, bias_index_}; }
+
+  void write_statistics(float share) override {
+    const float n = float(geometry_.images * geometry_.pixels());
+    const float unbiased = n / std::max(n - 1, 1.0f);
+    float* mean = parameters_.gradient_slot(mean_index_);
+    float* variance = parameters_.gradient_slot(variance_index_);
+    for (size_t i = 0; i < mean_.size(); ++i) {
+      mean[i] = share * mean_.floats()[i];
+      variance[i] = share * unbiased * variance_.floats()[i];
+    }
+  }
+
+ private:
+  static float* floats(const dnnl::memory& memory) {
+    return static_cast<float*>(memory.get_data_handle());
+  }
+
+  bool relu_, training_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value* residual_;
+  Value& y_;
+  MapGeometry geometry_;
+  HugeBuffer mean_, variance_;  // of the batch
+  size_t weight_index_ = 0, bias_index_ = 0, mean_index_ = 0, variance_index_ = 0;
+  dnnl::memory dy_, more_dy_, dx_;
+  GradientSum rest_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_batch_norm(const Builder& builder, const Layer& layer, bool relu,
+                                           Value& input, Value* residual, Value& result) {
+  return std::make_unique<BatchNorm>(builder, layer, relu, input, residual, result);
+}
+
+}  // namespace dlflow::runtime

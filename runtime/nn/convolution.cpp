@@ -1,0 +1,163 @@
+#include <array>
+#include <optional>
+
+#include "runtime/nn/operation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using dnnl::algorithm;
+using dnnl::memory;
+
+/// Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
+/// transformations cost as much as the direct way where channels are few or the map is small.
+/// Measured on AVX-512 (facts: bench/training.md); oneDNN 2.x only.
+bool worth_winograd(const Layer& layer, const Shape& in) {
+  return layer.kernel == 3 && layer.stride == 1 && in[0] >= 32 && layer.units >= 32 &&
+         in[0] % 16 == 0 && layer.units % 16 == 0 && layer.shape[1] * layer.shape[2] >= 256 &&
+         dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+}
+
+class Convolution : public Operation {
+ public:
+  Convolution(const Builder& builder, const Layer& layer, bool relu, const memory::desc& format,
+              Value& input, Value& result)
+      : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
+    const auto f32 = memory::data_type::f32;
+    const memory::dims weight_dims = {layer.units, input.shape[0], layer.kernel, layer.kernel};
+    any_weight_ = memory::desc(weight_dims, f32, memory::format_tag::any);
+    bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
+    y_.shape = layer.shape;
+    if (worth_winograd(layer, input.shape)) build(builder, algorithm::convolution_winograd, format);
+    if (!forward_descriptor_) build(builder, algorithm::convolution_direct, format);
+    require_optimised(forward_descriptor_->impl_info_str(), layer);
+
+    weight_index_ = parameters_.index(layer.name + ".weight");
+    if (builder.training) {
+      require_optimised(weights_descriptor_->impl_info_str(), layer);
+      parameters_.prefer(weight_index_, weights_descriptor_->diff_weights_desc());
+    }
+    parameters_.prefer(weight_index_, forward_descriptor_->weights_desc());
+    y_.data = builder.make(format);
+    y_.needs_gradient = true;
+    builder.read(x_.data);
+    forward_ = dnnl::convolution_forward(*forward_descriptor_);
+    forward_arguments_ = {
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_->weights_desc())},
+        {DNNL_ARG_DST, y_.data}};
+    if (layer.bias) {
+      bias_index_ = parameters_.index(layer.name + ".bias");
+      parameters_.prefer(bias_index_, bias_);
+      forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
+    }
+  }
+
+  void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, relu_);
+    builder.read(x_.data);
+    weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);
+    weights_arguments_ = {
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_DIFF_WEIGHTS,
+         parameters_.gradient(weight_index_, weights_descriptor_->diff_weights_desc())}};
+    if (layer_.bias) {
+      weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
+    }
+    if (!x_.needs_gradient) return;
+    const memory dx = builder.make(x_.desc());
+    x_.gradients.push_back(dx);
+    data_backward_ = dnnl::convolution_backward_data(*data_descriptor_);
+    data_arguments_ = {
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, data_descriptor_->weights_desc())},
+        {DNNL_ARG_DIFF_SRC, dx}};
+  }
+
+  void backward(dnnl::stream& stream) override {
+    dy_.run();
+    weights_backward_.execute(stream, weights_arguments_);
+    parameters_.finish_gradient(stream, weight_index_);
+    if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
+  }
+
+  std::vector<size_t> parameters() const override {
+    if (!layer_.bias) return {weight_index_};
+    return {weight_index_, bias_index_};
+  }
+
+ private:
+  /// All three passes with one algorithm; leaves no descriptor if it cannot do one of them.
+  void build(const Builder& builder, algorithm how, const memory::desc& y) {
+    const memory::desc x = x_.desc();
+    const memory::dims stride = {layer_.stride, layer_.stride};
+    const memory::dims padding = {layer_.padding, layer_.padding};
+    // For inference, too: Winograd's inference has a weight format that nothing converts to.
+    const auto kind = dnnl::prop_kind::forward_training;
+    dnnl::primitive_attr attributes;
+    if (relu_) {
+      dnnl::post_ops then;
+      then.append_eltwise(1.0f, algorithm::eltwise_relu, 0.0f, 0.0f);
+      attributes.set_post_ops(then);
+    }
+    try {
+      const auto forward = layer_.bias
+                               ? dnnl::convolution_forward::desc(kind, how, x, any_weight_, bias_,
+                                                                 y, stride, padding, padding)
+                               : dnnl::convolution_forward::desc(kind, how, x, any_weight_, y,
+                                                                 stride, padding, padding);
+      dnnl::convolution_forward::primitive_desc f(forward, attributes, builder.engine());
+      if (builder.training) {
+        const auto weights = layer_.bias
+                                 ? dnnl::convolution_backward_weights::desc(
+                                       how, x, any_weight_, bias_, y, stride, padding, padding)
+                                 : dnnl::convolution_backward_weights::desc(
+                                       how, x, any_weight_, y, stride, padding, padding);
+        dnnl::convolution_backward_weights::primitive_desc w(weights, builder.engine(), f);
+        if (x_.needs_gradient) {
+          const dnnl::convolution_backward_data::desc data(how, x, any_weight_, y, stride, padding,
+                                                           padding);
+          data_descriptor_.emplace(data, builder.engine(), f);
+          require_optimised(data_descriptor_->impl_info_str(), layer_);
+        }
+        weights_descriptor_ = w;
+      }
+      forward_descriptor_ = f;
+    } catch (const dnnl::error& e) {
+      if (how == algorithm::convolution_winograd) return;
+      throw Error(Errc::InvalidInput, "layer '" + layer_.name + "' (line " +
+                                          std::to_string(layer_.line) +
+                                          "): oneDNN cannot compute this conv2d: " + e.what());
+    }
+  }
+
+  const Layer& layer_;
+  bool relu_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value& y_;
+  size_t weight_index_ = 0;
+  size_t bias_index_ = 0;
+  memory::desc any_weight_, bias_;
+  std::optional<dnnl::convolution_forward::primitive_desc> forward_descriptor_;
+  std::optional<dnnl::convolution_backward_weights::primitive_desc> weights_descriptor_;
+  std::optional<dnnl::convolution_backward_data::primitive_desc> data_descriptor_;
+  dnnl::convolution_forward forward_;
+  dnnl::convolution_backward_weights weights_backward_;
+  dnnl::convolution_backward_data data_backward_;
+  std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
+  GradientSum dy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_convolution(const Builder& builder, const Layer& layer, bool relu,
+                                            const memory::desc& format, Value& input,
+                                            Value& result) {
+  return std::make_unique<Convolution>(builder, layer, relu, format, input, result);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,131 @@
+#include <cstring>
+
+#include "runtime/nn/operation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using dnnl::memory;
+
+float* floats(const memory& m) { return static_cast<float*>(m.get_data_handle()); }
+
+class Relu : public Operation {
+ public:
+  Relu(const Builder& builder, Value& input, Value& result) : x_(input), y_(result) {
+    y_.shape = x_.shape;
+    y_.data = builder.make(x_.desc());
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+  }
+
+  void forward(dnnl::stream&) override { relu(floats(x_.data), floats(y_.data), y_.num_floats()); }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, true);
+    x_.gradients.push_back(dy_.sum());
+  }
+
+  void backward(dnnl::stream&) override { dy_.run(); }
+
+ private:
+  Value& x_;
+  Value& y_;
+  GradientSum dy_;
+};
+
+class Add : public Operation {
+ public:
+  Add(const Builder& builder, bool relu, Value& a, Value& b, Value& result)
+      : relu_(relu), a_(a), b_(b), y_(result) {
+    y_.shape = a.shape;
+    y_.data = builder.make(a.desc());
+    y_.needs_gradient = a.needs_gradient || b.needs_gradient;
+    builder.read(a.data);
+    builder.read(b.data);
+  }
+
+  void forward(dnnl::stream&) override {
+    add(floats(a_.data), floats(b_.data), relu_, floats(y_.data), y_.num_floats());
+  }
+
+  /// One input takes over the gradient, the other needs its own memory, since each is finished in
+  /// place by whoever wrote the value.
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, relu_);
+    if (a_.needs_gradient) a_.gradients.push_back(dy_.sum());
+    if (b_.needs_gradient) {
+      db_ = a_.needs_gradient ? builder.make(y_.desc()) : dy_.sum();
+      b_.gradients.push_back(db_);
+    }
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    if (a_.needs_gradient && b_.needs_gradient) {
+      std::memcpy(floats(db_), floats(dy_.sum()), y_.desc().get_size());
+    }
+  }
+
+ private:
+  bool relu_;
+  Value& a_;
+  Value& b_;
+  Value& y_;
+  GradientSum dy_;
+  memory db_;
+};
+
+class Reorder : public Operation {
+ public:
+  Reorder(const Builder& builder, const memory::desc& format, const memory::desc& described,
+          Value& input, Value& result)
+      : x_(input), y_(result) {
+    to_ = builder.make(format);
+    y_.data = described == format ? to_ : builder.arena.view(to_, described);
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+    forward_ = dnnl::reorder({builder.engine(), x_.desc(), builder.engine(), format});
+  }
+
+  void forward(dnnl::stream& stream) override { forward_.execute(stream, x_.data, to_); }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    const bool same = y_.desc() == to_.get_desc();
+    from_ = same ? dy_.sum() : builder.arena.view(dy_.sum(), to_.get_desc());
+    dx_ = builder.make(x_.desc());
+    x_.gradients.push_back(dx_);
+    backward_ = dnnl::reorder({builder.engine(), from_.get_desc(), builder.engine(), x_.desc()});
+  }
+
+  void backward(dnnl::stream& stream) override {
+    dy_.run();
+    backward_.execute(stream, from_, dx_);
+  }
+
+ private:
+  Value& x_;
+  Value& y_;
+  memory to_, from_, dx_;
+  dnnl::reorder forward_, backward_;
+  GradientSum dy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_add(const Builder& builder, bool relu, Value& a, Value& b,
+                                    Value& result) {
+  return std::make_unique<Add>(builder, relu, a, b, result);
+}
+
+std::unique_ptr<Operation> make_relu(const Builder& builder, Value& input, Value& result) {
+  return std::make_unique<Relu>(builder, input, result);
+}
+
+std::unique_ptr<Operation> make_reorder(const Builder& builder, const memory::desc& format,
+                                        const memory::desc& described, Value& input,
+                                        Value& result) {
+  return std::make_unique<Reorder>(builder, format, described, input, result);
+}
+
+}  // namespace dlflow::runtime

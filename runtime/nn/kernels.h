@@ -1,0 +1,90 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+/// The loops that oneDNN has not, or has slower or less exact. Plain C++ on vectors of 16 floats,
+/// compiled for AVX-512, AVX2 and the rest; the CPU at hand decides which runs.
+namespace dlflow::runtime {
+
+/// Where the values of (B,C,H,W) lie: as groups of 16 neighbouring channels, the last of which may
+/// have fewer. Describes nChw16c (its padding is a full group), nhwc, and (B,C) as one pixel.
+struct MapGeometry {
+  int64_t images = 0;
+  int64_t height = 0, width = 0;
+  int64_t groups = 0;
+  int64_t last_group = 16;   ///< channels of the last group that are in memory
+  int64_t image_stride = 0;  ///< in floats, as the others
+  int64_t group_stride = 0;
+  int64_t pixel_stride = 0;
+
+  int64_t pixels() const { return height * width; }
+};
+
+/// y = x; negatives become 0. NaN stays.
+void relu(const float* x, float* y, size_t count);
+
+/// sum = a + b, or relu(a + b).
+void add(const float* a, const float* b, bool relu, float* sum, size_t count);
+
+/// gradient += more (if given); then 0 where y is not above 0 (if given).
+void finish_gradient(float* gradient, const float* more, const float* y, size_t count);
+
+/// Batch normalisation's constant under the root, as in PyTorch.
+constexpr float kBatchNormEpsilon = 1e-5f;
+
+/// Per channel; each array has 16 * groups floats, and is 0 for channels that are not there.
+struct BatchNormParameters {
+  const float* weight = nullptr;
+  const float* bias = nullptr;
+};
+
+/// y = weight * (x - mean) / sqrt(variance + epsilon) + bias + residual (if given); then ReLU, if
+/// asked for. `mean` and `variance` (biased) of the batch are written first: single precision
+/// within an image, double over images, around the first pixel, since 50,000 values in single
+/// precision lose digits that training notices.
+void batch_norm_forward(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
+                        const float* residual, bool relu, float* mean, float* variance, float* y);
+
+/// As batch_norm_forward, with mean and variance as they are given.
+void batch_norm_infer(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
+                      const float* mean, const float* variance, const float* residual, bool relu,
+                      float* y);
+
+/// dx, and the gradients of weight and bias. `dy` is added to `more_dy` (if given) and set to 0
+/// where y is not above 0 (if y is given) first; the result is left in `dy`: the gradient of the
+/// residual.
+void batch_norm_backward(const MapGeometry& geometry, const float* x, const float* weight,
+                         const float* mean, const float* variance, const float* y, float* dy,
+                         const float* more_dy, float* dx, float* weight_gradient,
+                         float* bias_gradient);
+
+struct PoolWindow {
+  int64_t kernel = 1, stride = 1, padding = 0;
+  int64_t out_height = 0, out_width = 0;
+};
+
+/// y = the largest under each window (then ReLU), and which one it was: `chosen` has one number per
+/// element of y; the first of equals. The geometry is that of x; y has the same grouping.
+void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu,
+                      const float* x, float* y, uint16_t* chosen);
+
+/// dx from dy: each goes where `chosen` says.
+void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, const float* dy,
+                       const uint16_t* chosen, float* dx);
+
+/// Loss and hits of (B, classes) scores against labels; `probabilities` is softmax(scores).
+struct LossSums {
+  double loss = 0;
+  int64_t num_correct = 0;
+};
+LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
+                               std::span<float> probabilities);
+
+/// gradient = scale * (probabilities - one_hot(label)).
+void softmax_cross_entropy_backward(std::span<const float> probabilities,
+                                    std::span<const uint32_t> labels, float scale,
+                                    std::span<float> gradient);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+/// 16 numbers at once, in GCC's and Clang's vector extension: one AVX-512 register, two of AVX2.
+namespace dlflow::runtime {
+
+using Lanes [[gnu::vector_size(64)]] = float;
+using DoubleLanes [[gnu::vector_size(128)]] = double;
+using IntLanes [[gnu::vector_size(64)]] = int32_t;
+using ShortLanes [[gnu::vector_size(32)]] = uint16_t;
+constexpr int64_t kLanes = 16;
+
+// A function with this mark is compiled once per instruction set; what it calls must be inlined.
+#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#define DLFLOW_FOR_EACH_CPU \
+  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define DLFLOW_FOR_EACH_CPU
+#endif
+#define DLFLOW_INLINE __attribute__((always_inline)) inline
+
+/// A group of 16 channels is whole, or the last `width` of them.
+template <bool Whole>
+DLFLOW_INLINE Lanes load(const float* from, int64_t width) {
+  Lanes lanes = {};
+  std::memcpy(&lanes, from, sizeof(float) * size_t(Whole ? kLanes : width));
+  return lanes;
+}
+
+template <bool Whole>
+DLFLOW_INLINE void store(float* to, const Lanes& lanes, int64_t width) {
+  std::memcpy(to, &lanes, sizeof(float) * size_t(Whole ? kLanes : width));
+}
+
+DLFLOW_INLINE Lanes broadcast(float value) { return Lanes{} + value; }
+
+DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {
+  Lanes root;
+  for (int i = 0; i < kLanes; ++i) root[i] = __builtin_sqrtf(lanes[i]);
+  return root;
+}
+
+DLFLOW_INLINE DoubleLanes to_double(const Lanes& lanes) {
+  return __builtin_convertvector(lanes, DoubleLanes);
+}
+
+DLFLOW_INLINE Lanes to_single(const DoubleLanes& lanes) {
+  return __builtin_convertvector(lanes, Lanes);
+}
+
+/// Negatives become 0, NaN stays.
+DLFLOW_INLINE Lanes relu(const Lanes& lanes) { return lanes < 0 ? Lanes{} : lanes; }
+
+}  // namespace dlflow::runtime

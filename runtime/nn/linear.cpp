@@ -1,0 +1,131 @@
+#include "runtime/nn/operation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using dnnl::memory;
+
+/// oneDNN's inner product. Its input may still be a map (B,C,H,W) in its own format: then the
+/// weights are (O,C,H,W), which in plain order are the same numbers as (O,F).
+class Linear : public Operation {
+ public:
+  Linear(const Builder& builder, const Layer& layer, bool relu, Value& input, Value& result)
+      : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
+    const auto f32 = memory::data_type::f32;
+    memory::dims weight_dims = input.desc().dims();
+    weight_dims[0] = layer.units;
+    any_weight_ = memory::desc(weight_dims, f32, memory::format_tag::any);
+    bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
+    y_.shape = layer.shape;
+    const memory::desc y_desc = plain_format(builder.batch, layer.shape);
+    build_forward(builder, y_desc);
+    weight_index_ = parameters_.index(layer.name + ".weight");
+    if (builder.training) build_weights_backward(builder, y_desc);
+    parameters_.prefer(weight_index_, forward_descriptor_.weights_desc());
+
+    y_.data = builder.make(y_desc);
+    y_.needs_gradient = true;
+    builder.read(x_.data);
+    forward_ = dnnl::inner_product_forward(forward_descriptor_);
+    forward_arguments_ = {
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_.weights_desc())},
+        {DNNL_ARG_DST, y_.data}};
+    if (layer.bias) {
+      bias_index_ = parameters_.index(layer.name + ".bias");
+      parameters_.prefer(bias_index_, bias_);
+      forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
+    }
+  }
+
+  void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, relu_);
+    builder.read(x_.data);
+    weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
+    weights_arguments_ = {
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_DIFF_WEIGHTS,
+         parameters_.gradient(weight_index_, weights_descriptor_.diff_weights_desc())}};
+    if (layer_.bias) {
+      weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
+    }
+    if (!x_.needs_gradient) return;
+    const dnnl::inner_product_backward_data::desc desc(x_.desc(), any_weight_, y_.desc());
+    const dnnl::inner_product_backward_data::primitive_desc descriptor(desc, builder.engine(),
+                                                                       forward_descriptor_);
+    require_optimised(descriptor.impl_info_str(), layer_);
+    const memory dx = builder.make(x_.desc());
+    x_.gradients.push_back(dx);
+    data_backward_ = dnnl::inner_product_backward_data(descriptor);
+    data_arguments_ = {
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, descriptor.weights_desc())},
+        {DNNL_ARG_DIFF_SRC, dx}};
+  }
+
+  void backward(dnnl::stream& stream) override {
+    dy_.run();
+    weights_backward_.execute(stream, weights_arguments_);
+    parameters_.finish_gradient(stream, weight_index_);
+    if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
+  }
+
+  std::vector<size_t> parameters() const override {
+    if (!layer_.bias) return {weight_index_};
+    return {weight_index_, bias_index_};
+  }
+
+ private:
+  void build_forward(const Builder& builder, const memory::desc& y) {
+    const auto kind =
+        builder.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
+    dnnl::primitive_attr attributes;
+    if (relu_) {
+      dnnl::post_ops then;
+      then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
+      attributes.set_post_ops(then);
+    }
+    const auto desc =
+        layer_.bias ? dnnl::inner_product_forward::desc(kind, x_.desc(), any_weight_, bias_, y)
+                    : dnnl::inner_product_forward::desc(kind, x_.desc(), any_weight_, y);
+    forward_descriptor_ = {desc, attributes, builder.engine()};
+    require_optimised(forward_descriptor_.impl_info_str(), layer_);
+  }
+
+  void build_weights_backward(const Builder& builder, const memory::desc& y) {
+    const auto desc =
+        layer_.bias ? dnnl::inner_product_backward_weights::desc(x_.desc(), any_weight_, bias_, y)
+                    : dnnl::inner_product_backward_weights::desc(x_.desc(), any_weight_, y);
+    weights_descriptor_ = {desc, builder.engine(), forward_descriptor_};
+    require_optimised(weights_descriptor_.impl_info_str(), layer_);
+    parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
+  }
+
+  const Layer& layer_;
+  bool relu_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value& y_;
+  size_t weight_index_ = 0;
+  size_t bias_index_ = 0;
+  memory::desc any_weight_, bias_;
+  dnnl::inner_product_forward::primitive_desc forward_descriptor_;
+  dnnl::inner_product_backward_weights::primitive_desc weights_descriptor_;
+  dnnl::inner_product_forward forward_;
+  dnnl::inner_product_backward_weights weights_backward_;
+  dnnl::inner_product_backward_data data_backward_;
+  std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
+  GradientSum dy_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_linear(const Builder& builder, const Layer& layer, bool relu,
+                                       Value& input, Value& result) {
+  return std::make_unique<Linear>(builder, layer, relu, input, result);
+}
+
+}  // namespace dlflow::runtime

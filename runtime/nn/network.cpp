@@ -1,0 +1,251 @@
+#include "runtime/nn/network.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/error.h"
+#include "runtime/nn/operation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// With at most this many channels, oneDNN's AVX-512 convolution wants its input plain: it reads
+/// images without conversion, and has nothing but reference code for blocks that are nearly empty.
+constexpr int64_t kMaxPlainChannels = 3;
+
+bool convolution_wants_plain(const Shape& input) {
+  return input[0] <= kMaxPlainChannels &&
+         dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+}
+
+}  // namespace
+
+struct Network::Impl {
+  Impl(const Model& the_model, int64_t batch_size, Mode mode,
+       std::shared_ptr<const WeightLayout> given)
+      : model(the_model),
+        fused(fuse(model)),
+        batch(batch_size),
+        training(mode == Mode::Training),
+        parameters(model, fused, std::move(given)),
+        arena(parameters.engine()),
+        stream(parameters.engine()) {
+    DLFLOW_CHECK(batch > 0);
+    images = &add_images(plain_format(batch, model.input), model.input);
+    for (size_t i = 0; i < fused.size(); ++i) results.push_back(add_layer(i));
+    prepare_loss();
+    if (training) prepare_backward();
+    arena.allocate();
+    layout = parameters.finish();
+  }
+
+  struct Node {
+    std::unique_ptr<Operation> operation;
+    const Value* result;
+  };
+
+  Builder builder(int time) { return {arena, parameters, batch, training, time}; }
+  Builder next() { return builder(int(operations.size())); }
+
+  Value& add_images(const dnnl::memory::desc& desc, const Shape& shape) {
+    Value& value = values.emplace_back();
+    value.data = dnnl::memory(desc, parameters.engine(), DNNL_MEMORY_NONE);
+    value.shape = shape;
+    image_views.push_back(value.data);
+    return value;
+  }
+
+  Value& add(auto make) {
+    Value& result = values.emplace_back();
+    operations.push_back({make(result), &result});
+    return result;
+  }
+
+  const Layer& layer_of(size_t i) const { return model.layers[size_t(fused[i].layer)]; }
+
+  /// Result `i` is read by linear layers only, which take any format.
+  bool read_by_linear_only(size_t i) const {
+    if (i + 1 == fused.size()) return false;
+    for (size_t j = i + 1; j < fused.size(); ++j) {
+      const bool reads = std::ranges::count(fused[j].inputs, int(i)) > 0;
+      if (reads && layer_of(j).kind != LayerKind::Linear) return false;
+    }
+    return true;
+  }
+
+  Value& input_of(size_t i, size_t which = 0) {
+    const int index = fused[i].inputs[which];
+    if (index != kImages) return *results[size_t(index)];
+    const Layer& layer = layer_of(i);
+    const bool plain = layer.kind == LayerKind::Conv2d && convolution_wants_plain(model.input);
+    if (model.input.size() != 3 || plain || layer.kind == LayerKind::Flatten) return *images;
+    if (mapped_images == nullptr) {
+      const dnnl::memory::desc format = map_format(batch, model.input);
+      mapped_images = &reordered(*images, format);
+    }
+    return *mapped_images;
+  }
+
+  Value* add_layer(size_t i) {
+    const Layer& layer = layer_of(i);
+    const bool relu = fused[i].relu;
+    Value& x = input_of(i);
+    Value* second = fused[i].inputs.size() > 1 ? &input_of(i, 1) : nullptr;
+    switch (layer.kind) {
+      case LayerKind::Conv2d:
+        return add_convolution(layer, relu, x);
+      case LayerKind::Linear:
+        return &add([&](Value& y) { return make_linear(next(), layer, relu, x, y); });
+      case LayerKind::BatchNorm:
+        return &add([&](Value& y) { return make_batch_norm(next(), layer, relu, x, second, y); });
+      case LayerKind::MaxPool:
+        return &add([&](Value& y) { return make_max_pool(next(), layer, relu, x, y); });
+      case LayerKind::Relu:
+        return &add([&](Value& y) { return make_relu(next(), x, y); });
+      case LayerKind::Add:
+        return &add([&](Value& y) { return make_add(next(), relu, x, *second, y); });
+      case LayerKind::AvgPool:
+        return &add([&](Value& y) { return make_average_pool(next(), layer, x, y); });
+      case LayerKind::GlobalAvgPool: {
+        Value& y = add([&](Value& v) { return make_average_pool(next(), layer, x, v); });
+        return read_by_linear_only(i) ? &y : &flat(y, {x.shape[0], 1, 1}, layer.shape);
+      }
+      case LayerKind::Flatten:
+        if (x.shape.size() == 1) return &x;
+        if (&x == images) {
+          return &add_images(plain_format(batch, layer.shape), layer.shape);
+        }
+        return read_by_linear_only(i) ? &x : &flat(x, x.shape, layer.shape);
+    }
+    return nullptr;
+  }
+
+  /// A plain input gives a map, unless it needs a gradient: that must be as plain as the result.
+  Value* add_convolution(const Layer& layer, bool relu, Value& x) {
+    const bool plain = convolution_wants_plain(x.shape);
+    const bool convert = plain && &x != images;
+    Value& in = convert ? reordered(x, plain_format(batch, x.shape)) : x;
+    const dnnl::memory::desc format = map_format(batch, layer.shape);
+    const bool plain_result = plain && x.needs_gradient;
+    Value& y = add([&](Value& result) {
+      return make_convolution(next(), layer, relu,
+                              plain_result ? plain_format(batch, layer.shape) : format, in, result);
+    });
+    return plain_result ? &reordered(y, format) : &y;
+  }
+
+  Value& reordered(Value& x, const dnnl::memory::desc& format) {
+    return add([&](Value& result) {
+      result.shape = x.shape;
+      return make_reorder(next(), format, format, x, result);
+    });
+  }
+
+  /// `map`, of one sample's shape `from`, as rows of a matrix.
+  Value& flat(Value& map, const Shape& from, const Shape& shape) {
+    return add([&](Value& result) {
+      result.shape = shape;
+      return make_reorder(next(), plain_format(batch, from), plain_format(batch, shape), map,
+                          result);
+    });
+  }
+
+  void prepare_loss() {
+    const int time = int(operations.size());
+    arena.keep(scores().data, 2 * time + 1);  // until the next forward pass
+    probabilities = HugeBuffer(size_t(batch * model.num_classes()));
+    if (training) scores().gradients.push_back(arena.add(scores().desc(), time));
+  }
+
+  void prepare_backward() {
+    const int end = int(operations.size());
+    for (int i = end; i-- > 0;) {
+      const Node& node = operations[size_t(i)];
+      if (node.result->needs_gradient) node.operation->prepare_backward(builder(2 * end - i));
+    }
+  }
+
+  Value& scores() { return *results.back(); }
+
+  std::span<float> score_floats() {
+    return {static_cast<float*>(scores().data.get_data_handle()), probabilities.size()};
+  }
+
+  const Model model;
+  const std::vector<FusedLayer> fused;
+  const int64_t batch;
+  const bool training;
+  ParameterMemory parameters;
+  Arena arena;
+  dnnl::stream stream;
+  std::deque<Value> values;  // addresses stay
+  Value* images = nullptr;
+  Value* mapped_images = nullptr;         // in the format of maps, if somebody wants it
+  std::vector<dnnl::memory> image_views;  // of what forward() is given
+  std::vector<Value*> results;            // of each fused layer
+  std::vector<Node> operations;           // in the order of execution
+  HugeBuffer probabilities;
+  std::span<const uint32_t> labels;
+  std::shared_ptr<const WeightLayout> layout;
+};
+
+Network::Network(const Model& model, int64_t batch_size, Mode mode,
+                 std::shared_ptr<const WeightLayout> layout)
+    : impl_(std::make_unique<Impl>(model, batch_size, mode, std::move(layout))) {}
+Network::Network(Network&&) noexcept = default;
+Network::~Network() = default;
+
+const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl_->layout; }
+int64_t Network::batch_size() const { return impl_->batch; }
+size_t Network::memory_bytes() const { return impl_->arena.bytes(); }
+
+void Network::use_weights(std::span<const float> weights) {
+  impl_->parameters.bind_weights(impl_->stream, weights);
+}
+
+BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels) {
+  Impl& n = *impl_;
+  DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
+  DLFLOW_CHECK(images.size_bytes() == n.images->desc().get_size());
+  for (dnnl::memory& view : n.image_views) {
+    view.set_data_handle(const_cast<float*>(images.data()));  // oneDNN knows no const memory
+  }
+  n.labels = labels;
+  for (const Impl::Node& node : n.operations) node.operation->forward(n.stream);
+  n.stream.wait();
+  const LossSums sums = softmax_cross_entropy(n.score_floats(), labels, n.probabilities.floats());
+  return {sums.loss, sums.num_correct};
+}
+
+std::span<const float> Network::scores() const { return impl_->score_floats(); }
+
+void Network::backward(std::span<float> gradients, float scale,
+                       const std::function<void(size_t)>& ready) {
+  Impl& n = *impl_;
+  DLFLOW_CHECK(n.training);
+  n.parameters.bind_gradients(gradients);
+  const auto announce = [&](size_t first, size_t end) {
+    for (size_t i = end; ready && i-- > first;) ready(i);
+  };
+  const float share = scale * float(n.batch);
+  for (const Impl::Node& node : n.operations) node.operation->write_statistics(share);
+  size_t announced = n.layout->num_trainable();
+  announce(announced, n.layout->parameters().size());
+
+  const dnnl::memory& top = n.scores().gradients[0];
+  softmax_cross_entropy_backward(
+      n.probabilities.floats(), n.labels, scale,
+      {static_cast<float*>(top.get_data_handle()), n.probabilities.size()});
+  for (const Impl::Node& node : std::views::reverse(n.operations)) {
+    if (!node.result->needs_gradient) continue;
+    node.operation->backward(n.stream);
+    const std::vector<size_t> written = node.operation->parameters();
+    if (written.empty()) continue;
+    n.stream.wait();
+    announce(written.front(), announced);
+    announced = written.front();
+  }
+  n.stream.wait();
+}
+
+}  // namespace dlflow::runtime

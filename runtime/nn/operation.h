@@ -1,0 +1,119 @@
+#pragma once
+
+#include <deque>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/nn/arena.h"
+#include "runtime/nn/fusion.h"
+#include "runtime/nn/kernels.h"
+#include "runtime/nn/parameter_memory.h"
+
+/// The pieces of a network that is being executed. runtime/nn/network.cpp puts them together.
+namespace dlflow::runtime {
+
+/// What flows between operations: one writes it, any number read it.
+struct Value {
+  dnnl::memory data;
+  Shape shape;                  ///< of one sample
+  bool needs_gradient = false;  ///< there is something to train before it
+
+  /// One from each reader, each its own memory. Their sum is the gradient.
+  std::vector<dnnl::memory> gradients;
+
+  dnnl::memory::desc desc() const { return data.get_desc(); }
+  size_t num_floats() const { return desc().get_size() / sizeof(float); }
+};
+
+/// What operations are built from and with.
+struct Builder {
+  Arena& arena;
+  ParameterMemory& parameters;
+  int64_t batch = 0;
+  bool training = false;
+  int time = 0;  ///< of the operation that is being built; its backward pass has another
+
+  const dnnl::engine& engine() const { return parameters.engine(); }
+
+  /// A new value of `desc`, written now.
+  dnnl::memory make(const dnnl::memory::desc& desc) const { return arena.add(desc, time); }
+
+  /// `memory` is read now.
+  void read(const dnnl::memory& memory) const { arena.keep(memory, time); }
+};
+
+/// The format of every (B,C,H,W) between operations: nChw16c where AVX-512 is used, else nhwc. One
+/// format for all spares conversions; on AVX2 blocked formats end in oneDNN's slowest code.
+dnnl::memory::desc map_format(int64_t batch, const Shape& shape);
+
+/// Row by row, whatever the number of dimensions.
+dnnl::memory::desc plain_format(int64_t batch, const Shape& shape);
+
+/// How map_format (or (B,C)) lies in memory, for kernels of our own.
+MapGeometry map_geometry(const Value& value, int64_t batch);
+
+/// Throws Error{InvalidInput} naming `layer` if `implementation` is oneDNN's reference code.
+void require_optimised(const char* implementation, const Layer& layer);
+
+/// `y`'s gradients summed into the first of them, set to 0 where ReLU cut y off: what a backward
+/// pass begins with.
+class GradientSum {
+ public:
+  GradientSum() = default;
+
+  /// `y` may be null: no ReLU.
+  GradientSum(const Builder& builder, const Value& result, bool relu);
+
+  const dnnl::memory& sum() const { return sum_; }
+  void run() const;
+
+ private:
+  dnnl::memory sum_;
+  std::vector<dnnl::memory> more_;
+  dnnl::memory mask_;
+  size_t num_floats_ = 0;
+};
+
+/// A fused layer, ready to run. Building is in two parts: the constructor (of each class, in order)
+/// allocates the result; prepare_backward (in reverse order) finds the gradients of all readers
+/// and leaves one with each input that needs it.
+class Operation {
+ public:
+  virtual ~Operation() = default;
+
+  virtual void forward(dnnl::stream& stream) = 0;
+
+  virtual void prepare_backward(const Builder& /*builder*/) {}
+  virtual void backward(dnnl::stream& /*stream*/) {}
+
+  /// The trainable parameters whose gradients backward() writes, ascending.
+  virtual std::vector<size_t> parameters() const { return {}; }
+
+  /// Writes `share` times the batch's statistics to their slots among the gradients.
+  virtual void write_statistics(float /*share*/) {}
+};
+
+/// One function per operation: reads `inputs`, sets `result`, both of which outlive it. The
+/// convolution's result is in `format`, since that depends on the input's.
+std::unique_ptr<Operation> make_convolution(const Builder& builder, const Layer& layer, bool relu,
+                                            const dnnl::memory::desc& format, Value& input,
+                                            Value& result);
+std::unique_ptr<Operation> make_linear(const Builder& builder, const Layer& layer, bool relu,
+                                       Value& input, Value& result);
+std::unique_ptr<Operation> make_batch_norm(const Builder& builder, const Layer& layer, bool relu,
+                                           Value& input, Value* residual, Value& result);
+std::unique_ptr<Operation> make_max_pool(const Builder& builder, const Layer& layer, bool relu,
+                                         Value& input, Value& result);
+std::unique_ptr<Operation> make_average_pool(const Builder& builder, const Layer& layer,
+                                             Value& input, Value& result);
+std::unique_ptr<Operation> make_add(const Builder& builder, bool relu, Value& a, Value& b,
+                                    Value& result);
+std::unique_ptr<Operation> make_relu(const Builder& builder, Value& input, Value& result);
+
+/// The same numbers in `format`; `result` is then described as `described` (of the same size).
+std::unique_ptr<Operation> make_reorder(const Builder& builder, const dnnl::memory::desc& format,
+                                        const dnnl::memory::desc& described, Value& input,
+                                        Value& result);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,152 @@
+#include "runtime/nn/parameter_memory.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// All parameters of `model`: the trainable ones in the order in which `layers` are executed, so
+/// that the backward pass finishes them from the last to the first; then the statistics.
+std::vector<Parameter> parameters_of(const Model& model, const std::vector<FusedLayer>& layers) {
+  std::vector<Parameter> trainable, statistics;
+  for (const FusedLayer& fused : layers) {
+    const Layer& layer = model.layers[size_t(fused.layer)];
+    const Shape& in = model.shape_of(layer.inputs[0]);
+    const auto tensor = [&](const char* what, std::vector<int64_t> shape, int64_t fan_in,
+                            float initial, bool trains) {
+      (trains ? trainable : statistics)
+          .push_back({layer.name + "." + what, std::move(shape), fan_in, initial, trains});
+    };
+    if (layer.kind == LayerKind::BatchNorm) {
+      tensor("weight", {in[0]}, 0, 1, true);
+      tensor("bias", {in[0]}, 0, 0, true);
+      tensor("running_mean", {in[0]}, 0, 0, false);
+      tensor("running_var", {in[0]}, 0, 1, false);
+    } else if (layer.units > 0) {
+      const int64_t fan_in = in[0] * std::max<int64_t>(layer.kernel * layer.kernel, 1);
+      std::vector<int64_t> shape = {layer.units, in[0]};
+      if (layer.kernel > 0) shape.insert(shape.end(), {layer.kernel, layer.kernel});
+      tensor("weight", std::move(shape), fan_in, 0, true);
+      if (layer.bias) tensor("bias", {layer.units}, fan_in, 0, true);
+    }
+  }
+  trainable.insert(trainable.end(), statistics.begin(), statistics.end());
+  return trainable;
+}
+
+}  // namespace
+
+ParameterMemory::ParameterMemory(const Model& model, const std::vector<FusedLayer>& layers,
+                                 std::shared_ptr<const WeightLayout> layout)
+    : layout_(std::move(layout)),
+      engine_(layout_ ? layout_->engine_ : dnnl::engine(dnnl::engine::kind::cpu, 0)) {
+  for (Parameter& parameter : parameters_of(model, layers)) {
+    indices_[parameter.name] = slots_.size();
+    slots_.emplace_back().parameter = std::move(parameter);
+  }
+  if (!layout_) return;
+  DLFLOW_CHECK(layout_->parameters().size() == slots_.size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    DLFLOW_CHECK(layout_->parameters()[i].name == slots_[i].parameter.name);
+    prefer(i, layout_->formats_[i]);
+  }
+}
+
+void ParameterMemory::prefer(size_t index, const dnnl::memory::desc& format) {
+  Slot& slot = slots_[index];
+  if (slot.has_format) return;
+  slot.has_format = true;
+  slot.format = format;
+  slot.weight = dnnl::memory(format, engine_, DNNL_MEMORY_NONE);
+  slot.gradient = dnnl::memory(format, engine_, DNNL_MEMORY_NONE);
+}
+
+std::unique_ptr<ParameterMemory::Copy> ParameterMemory::make_copy(
+    const dnnl::memory::desc& format) const {
+  auto copy = std::make_unique<Copy>();
+  copy->storage = HugeBuffer(format.get_size() / sizeof(float));
+  copy->memory = dnnl::memory(format, engine_, copy->storage.data());
+  return copy;
+}
+
+dnnl::memory ParameterMemory::weight(size_t index, const dnnl::memory::desc& format) {
+  Slot& slot = slots_[index];
+  if (format == slot.format) return slot.weight;
+  for (const auto& copy : slot.weight_copies) {
+    if (copy->memory.get_desc() == format) return copy->memory;
+  }
+  auto copy = make_copy(format);
+  copy->convert = dnnl::reorder(slot.weight, copy->memory);
+  slot.weight_copies.push_back(std::move(copy));
+  return slot.weight_copies.back()->memory;
+}
+
+dnnl::memory ParameterMemory::gradient(size_t index, const dnnl::memory::desc& format) {
+  Slot& slot = slots_[index];
+  if (format == slot.format) return slot.gradient;
+  slot.gradient_copy = make_copy(format);
+  slot.gradient_copy->convert = dnnl::reorder(slot.gradient_copy->memory, slot.gradient);
+  return slot.gradient_copy->memory;
+}
+
+std::shared_ptr<const WeightLayout> ParameterMemory::finish() {
+  if (!layout_) {
+    auto layout = std::make_shared<WeightLayout>();
+    layout->engine_ = engine_;
+    for (const Slot& slot : slots_) {
+      Parameter parameter = slot.parameter;
+      parameter.offset = layout->size_;
+      parameter.size = (slot.format.get_size() / sizeof(float) + 15) / 16 * 16;
+      layout->size_ += parameter.size;
+      if (parameter.trainable) {
+        layout->num_trainable_ += 1;
+        layout->trainable_size_ = layout->size_;
+      }
+      layout->parameters_.push_back(std::move(parameter));
+      layout->formats_.push_back(slot.format);
+    }
+    layout_ = std::move(layout);
+  }
+  return layout_;
+}
+
+void ParameterMemory::bind_weights(dnnl::stream& stream, std::span<const float> weights) {
+  DLFLOW_CHECK(weights.size() == layout_->size());
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    if (weights_ != weights.data()) {
+      const float* slot = weights.data() + layout_->parameters()[i].offset;
+      slots_[i].weight.set_data_handle(const_cast<float*>(slot));  // oneDNN knows no const memory
+    }
+    for (const auto& copy : slots_[i].weight_copies) {
+      copy->convert.execute(stream, slots_[i].weight, copy->memory);
+    }
+  }
+  weights_ = weights.data();
+}
+
+void ParameterMemory::bind_gradients(std::span<float> gradients) {
+  DLFLOW_CHECK(gradients.size() == layout_->size());
+  if (gradients_ == gradients.data()) return;
+  for (size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].gradient.set_data_handle(gradients.data() + layout_->parameters()[i].offset);
+  }
+  gradients_ = gradients.data();
+}
+
+const float* ParameterMemory::weight_slot(size_t index) const {
+  return weights_ + layout_->parameters()[index].offset;
+}
+
+float* ParameterMemory::gradient_slot(size_t index) const {
+  return gradients_ + layout_->parameters()[index].offset;
+}
+
+void ParameterMemory::finish_gradient(dnnl::stream& stream, size_t index) {
+  Slot& slot = slots_[index];
+  if (!slot.gradient_copy) return;
+  slot.gradient_copy->convert.execute(stream, slot.gradient_copy->memory, slot.gradient);
+}
+
+}  // namespace dlflow::runtime

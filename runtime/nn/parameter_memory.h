@@ -1,0 +1,70 @@
+#pragma once
+
+#include <map>
+#include <memory>
+
+#include "runtime/nn/fusion.h"
+#include "runtime/nn/huge_buffer.h"
+#include "runtime/nn/weight_layout.h"
+
+namespace dlflow::runtime {
+
+/// Weights and gradients of one network as oneDNN memory, in whatever format each operation wants:
+/// the flat buffer's own if they agree, else a copy that is converted when the buffer changes.
+class ParameterMemory {
+ public:
+  /// `layout` may be null: then prefer() decides the formats and finish() makes a layout.
+  ParameterMemory(const Model& model, const std::vector<FusedLayer>& layers,
+                  std::shared_ptr<const WeightLayout> layout);
+
+  const dnnl::engine& engine() const { return engine_; }
+
+  /// The number of the parameter called `name`.
+  size_t index(const std::string& name) const { return indices_.at(name); }
+
+  /// Without a layout, the flat buffers hold parameter `index` as `format`.
+  void prefer(size_t index, const dnnl::memory::desc& format);
+
+  /// What an operation reads its weight from, or writes its gradient to. After prefer().
+  dnnl::memory weight(size_t index, const dnnl::memory::desc& format);
+  dnnl::memory gradient(size_t index, const dnnl::memory::desc& format);
+
+  /// To be called once, when all operations are built.
+  std::shared_ptr<const WeightLayout> finish();
+
+  void bind_weights(dnnl::stream& stream, std::span<const float> weights);
+  void bind_gradients(std::span<float> gradients);
+
+  /// The slot of a parameter in the bound buffer: for kernels of our own, which take plain vectors.
+  const float* weight_slot(size_t index) const;
+  float* gradient_slot(size_t index) const;
+
+  /// An operation has written the gradient: brings it to the flat buffer if it is not there.
+  void finish_gradient(dnnl::stream& stream, size_t index);
+
+ private:
+  struct Copy {
+    dnnl::memory memory;
+    HugeBuffer storage;
+    dnnl::reorder convert;
+  };
+  struct Slot {
+    Parameter parameter;
+    dnnl::memory::desc format;
+    bool has_format = false;
+    dnnl::memory weight, gradient;
+    std::vector<std::unique_ptr<Copy>> weight_copies;
+    std::unique_ptr<Copy> gradient_copy;
+  };
+
+  std::unique_ptr<Copy> make_copy(const dnnl::memory::desc& format) const;
+
+  std::shared_ptr<const WeightLayout> layout_;
+  dnnl::engine engine_;
+  std::vector<Slot> slots_;
+  std::map<std::string, size_t> indices_;
+  const float* weights_ = nullptr;
+  float* gradients_ = nullptr;
+};
+
+}  // namespace dlflow::runtime

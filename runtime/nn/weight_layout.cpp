@@ -1,0 +1,93 @@
+#include "runtime/nn/weight_layout.h"
+
+#include <cmath>
+#include <cstring>
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr float kStatisticsMomentum = 0.1f;
+
+dnnl::memory::desc plain_format(const dnnl::memory::desc& format) {
+  const dnnl::memory::dims shape = format.dims();
+  dnnl::memory::dims strides(shape.size(), 1);
+  for (size_t i = shape.size() - 1; i-- > 0;) strides[i] = strides[i + 1] * shape[i + 1];
+  return {shape, dnnl::memory::data_type::f32, strides};
+}
+
+size_t num_values(const Parameter& parameter) {
+  size_t count = 1;
+  for (const int64_t n : parameter.shape) count *= size_t(n);
+  return count;
+}
+
+/// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
+uint64_t splitmix64(uint64_t state) {
+  state += 0x9E3779B97F4A7C15;
+  state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9;
+  state = (state ^ (state >> 27)) * 0x94D049BB133111EB;
+  return state ^ (state >> 31);
+}
+
+/// FNV-1a
+uint64_t hash(const std::string& text) {
+  uint64_t value = 0xCBF29CE484222325;
+  for (const char c : text) value = (value ^ static_cast<unsigned char>(c)) * 0x100000001B3;
+  return value;
+}
+
+}  // namespace
+
+std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t index) const {
+  std::vector<float> values(num_values(parameters_[index]));
+  float* slot = const_cast<float*>(buffer.data() + parameters_[index].offset);
+  dnnl::memory from(formats_[index], engine_, DNNL_MEMORY_NONE);
+  from.set_data_handle(slot);
+  dnnl::memory to(plain_format(formats_[index]), engine_, values.data());
+  dnnl::stream stream(engine_);
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+  return values;
+}
+
+void WeightLayout::from_plain(std::span<const float> values, std::span<float> buffer,
+                              size_t index) const {
+  const Parameter& parameter = parameters_[index];
+  if (values.size() != num_values(parameter)) {
+    throw Error(Errc::InvalidInput, "'" + parameter.name + "' has " +
+                                        std::to_string(num_values(parameter)) + " numbers, not " +
+                                        std::to_string(values.size()));
+  }
+  float* slot = buffer.data() + parameter.offset;
+  std::memset(slot, 0, parameter.size * sizeof(float));
+  dnnl::memory from(plain_format(formats_[index]), engine_, const_cast<float*>(values.data()));
+  dnnl::memory to(formats_[index], engine_, slot);
+  dnnl::stream stream(engine_);
+  dnnl::reorder(from, to).execute(stream, from, to);
+  stream.wait();
+}
+
+void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weights) {
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    const Parameter& parameter = layout.parameters()[i];
+    std::vector<float> values(num_values(parameter), parameter.initial);
+    if (parameter.fan_in > 0) {
+      const double bound = 1 / std::sqrt(double(parameter.fan_in));
+      const uint64_t key = splitmix64(seed ^ hash(parameter.name));
+      for (size_t j = 0; j < values.size(); ++j) {
+        const double uniform = double(splitmix64(key + j) >> 11) * 0x1p-53;
+        values[j] = float(bound * (2 * uniform - 1));
+      }
+    }
+    layout.from_plain(values, weights, i);
+  }
+}
+
+void update_statistics(const WeightLayout& layout, std::span<const float> gradients,
+                       std::span<float> weights) {
+  for (size_t i = layout.trainable_size(); i < layout.size(); ++i) {
+    weights[i] += kStatisticsMomentum * (gradients[i] - weights[i]);
+  }
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,255 @@
+#include "runtime/nn/network.h"
+
+#include <cmath>
+
+#include "runtime/nn/huge_buffer.h"
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/nn/random_tensors.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+std::vector<float> to_floats(const std::vector<double>& values) {
+  return {values.begin(), values.end()};
+}
+
+/// |a - b| / |b|, or |a| if b is zero.
+double distance(std::span<const float> a, std::span<const double> b) {
+  double difference = 0, norm = 0;
+  for (size_t i = 0; i < b.size(); ++i) {
+    difference += (double(a[i]) - b[i]) * (double(a[i]) - b[i]);
+    norm += b[i] * b[i];
+  }
+  return std::sqrt(norm > 1e-20 ? difference / norm : difference);
+}
+
+HugeBuffer load(const WeightLayout& layout, const reference::NamedTensors& weights) {
+  HugeBuffer buffer(layout.size());
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    const std::vector<double>& values = weights.at(layout.parameters()[i].name).values;
+    layout.from_plain(to_floats(values), buffer.floats(), i);
+  }
+  return buffer;
+}
+
+/// Single precision has 6e-8 per operation; sums of some hundred terms of either sign and the
+/// transforms of Winograd's algorithm leave about ten times that, batch normalisation over few
+/// values a hundred times. A wrong index or sign is off by 1e-1.
+constexpr double kTolerance = 2e-5;
+
+/// One training step and one inference against the reference; `layout` may come from a network of
+/// another batch size.
+void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout = nullptr) {
+  const int64_t batch = int64_t(p.labels.size());
+  Network network(p.model, batch, Network::Mode::Training, layout);
+  const WeightLayout& slots = *network.layout();
+  const HugeBuffer weights = load(slots, p.weights);
+  HugeBuffer gradients(slots.size());
+  const std::vector<float> images = to_floats(p.images.values);
+
+  const reference::Step expected = reference::train_step(p.model, p.weights, p.images, p.labels);
+  network.use_weights(weights.floats());
+  const BatchResult result = network.forward(images, p.labels);
+  CHECK(distance(network.scores(), expected.scores.values) < kTolerance);
+  CHECK(result.loss_sum == Approx(expected.loss_sum).epsilon(1e-5));
+
+  std::vector<size_t> ready;
+  network.backward(gradients.floats(), 1, [&](size_t i) { ready.push_back(i); });
+  std::vector<size_t> descending;
+  for (size_t i = slots.parameters().size(); i-- > 0;) descending.push_back(i);
+  CHECK(ready == descending);
+  for (size_t i = 0; i < slots.parameters().size(); ++i) {
+    const Parameter& parameter = slots.parameters()[i];
+    std::vector<double> wanted;
+    if (parameter.trainable) {
+      wanted = expected.gradients.at(parameter.name).values;
+    } else {
+      wanted = expected.moments.at(parameter.name).values;
+      for (double& v : wanted) v *= double(batch);
+    }
+    CAPTURE(parameter.name);
+    CHECK(distance(slots.to_plain(gradients.floats(), i), wanted) < kTolerance);
+  }
+
+  Network inference(p.model, batch, Network::Mode::Inference, network.layout());
+  inference.use_weights(weights.floats());
+  inference.forward(images, p.labels);
+  CHECK(distance(inference.scores(), reference::infer(p.model, p.weights, p.images).values) <
+        kTolerance);
+}
+
+void compare(const std::string& input, const std::string& layers, int64_t batch) {
+  CAPTURE(input, layers, batch);
+  compare(test::make_problem(input, layers, batch));
+}
+
+const std::string kEnd = "- flatten\n- linear: {name: fc, features: 3}\n";
+
+}  // namespace
+
+TEST_CASE("convolutions agree with the reference for odd sizes", "[network]") {
+  const int64_t batch = GENERATE(1, 3, 17);
+  const std::string channels = GENERATE("1", "3", "16", "20");
+  const std::string conv = "- conv2d: {channels: " + channels + ", kernel: ";
+  const std::string input = "[" + channels + ", 9, 7]";
+  compare(input, conv + "3}\n- relu\n" + conv + "3, padding: 1, bias: false}\n" + kEnd, batch);
+  compare(input, conv + "1, stride: 2, bias: false}\n- relu\n" + conv + "2, stride: 2}\n" + kEnd,
+          batch);
+}
+
+TEST_CASE("a convolution that is done by Winograd's algorithm agrees, too", "[network]") {
+  compare("[32, 18, 18]",
+          "- conv2d: {channels: 64, kernel: 3}\n- relu\n"
+          "- conv2d: {channels: 32, kernel: 3, padding: 1}\n" +
+              kEnd,
+          3);
+}
+
+TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {
+  const int64_t batch = GENERATE(1, 3, 17);
+  const std::string features = GENERATE("1", "3", "16", "20");
+  const std::string linear = "- linear: {features: " + features;
+  compare("[" + features + "]",
+          linear + "}\n- relu\n" + linear + ", bias: false}\n- relu\n- linear: {features: 5}\n",
+          batch);
+}
+
+TEST_CASE("pools agree with the reference for odd sizes", "[network]") {
+  const int64_t batch = GENERATE(1, 3);
+  const std::string channels = GENERATE("1", "16", "20");
+  const std::string conv = "- conv2d: {channels: " + channels + ", kernel: 1}\n";
+  const std::string pool = GENERATE("max_pool", "avg_pool");
+  const std::string window = GENERATE("kernel: 2", "kernel: 3, stride: 2, padding: 1",
+                                      "kernel: 3, stride: 1", "kernel: 2, stride: 3");
+  const std::string layer = "- " + pool + ": {" + window + "}\n";
+  compare("[2, 9, 8]", conv + "- relu\n" + layer + kEnd, batch);
+  compare("[2, 9, 8]", conv + layer + "- relu\n" + layer + kEnd, batch);
+}
+
+TEST_CASE("batch normalisation agrees with the reference", "[network]") {
+  const int64_t batch = GENERATE(3, 17);
+  const std::string channels = GENERATE("1", "3", "16", "20");
+  const std::string conv = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
+  compare("[2, 6, 5]", conv + "- batch_norm\n- relu\n" + kEnd, batch);
+  compare(
+      "[2, 6, 5]",
+      conv + "- relu: {name: r}\n" + conv + "- batch_norm\n- add: {from: r}\n" + "- relu\n" + kEnd,
+      batch);
+  compare("[7]",
+          "- linear: {features: " + channels +
+              "}\n- batch_norm\n- relu\n"
+              "- linear: {features: 3}\n",
+          batch);
+}
+
+TEST_CASE("values with several readers get the sum of their gradients", "[network]") {
+  const std::string conv = "- conv2d: {name: a, channels: 4, kernel: 3}\n";
+  compare("[2, 6, 5]", conv + "- add: {from: a}\n- relu\n" + kEnd, 3);
+  compare("[2, 6, 5]",
+          conv +
+              "- relu: {name: r}\n- conv2d: {name: b, channels: 4, kernel: 1}\n"
+              "- add: {name: s, from: r}\n- conv2d: {name: c, from: r, channels: 4, kernel: 1}\n"
+              "- batch_norm: {name: n}\n- add: {from: s}\n- add: {from: r}\n- relu\n" +
+              kEnd,
+          3);
+  compare("[2, 6, 5]",
+          conv +
+              "- batch_norm: {name: n}\n- conv2d: {channels: 4, kernel: 1}\n"
+              "- add: {name: s, from: n}\n- add: {name: t, from: n}\n- add: {from: n}\n" +
+              kEnd,
+          3);
+}
+
+TEST_CASE("maps become rows for whoever reads them", "[network]") {
+  const std::string conv = "- conv2d: {channels: 20, kernel: 3}\n";
+  compare("[2, 6, 5]", conv + "- flatten\n- relu\n- linear: {features: 3}\n", 3);
+  compare("[2, 6, 5]", conv + "- global_avg_pool\n- batch_norm\n- linear: {features: 3}\n", 3);
+  compare("[2, 6, 5]", conv + "- global_avg_pool\n", 3);
+  compare("[2, 6, 5]", conv + "- max_pool: {kernel: 3}\n- flatten\n", 3);
+  compare("[2, 6, 5]",
+          "- relu\n- avg_pool: {kernel: 2}\n" + conv.substr(0, 25) + "kernel: 1}\n" + kEnd, 3);
+  compare("[2, 6, 5]", "- flatten\n- relu\n- linear: {features: 3}\n", 3);
+}
+
+TEST_CASE("a network of another batch size uses the same layout", "[network]") {
+  const std::string layers =
+      "- conv2d: {channels: 20, kernel: 3}\n- batch_norm\n- relu\n"
+      "- flatten\n- linear: {features: 70}\n- relu\n- linear: {features: 5}\n";
+  const test::Problem large = test::make_problem("[1, 9, 9]", layers, 64);
+  const Network network(large.model, 64, Network::Mode::Training);
+  const int64_t batch = GENERATE(1, 3, 44);
+  if (batch > 1) compare(test::make_problem("[1, 9, 9]", layers, batch), network.layout());
+  CHECK(network.layout()->trainable_size() < network.layout()->size());
+}
+
+TEST_CASE("a tiny network learns, to the same bits each time", "[network]") {
+  const test::Problem p =
+      test::make_problem("[1, 6, 6]",
+                         "- conv2d: {channels: 4, kernel: 3}\n- batch_norm\n- relu\n- flatten\n"
+                         "- linear: {features: 3}\n",
+                         17);
+  const std::vector<float> images = to_floats(p.images.values);
+  const auto train = [&](std::vector<double>& losses) {
+    Network network(p.model, 17, Network::Mode::Training);
+    HugeBuffer weights(network.layout()->size()), gradients(network.layout()->size());
+    initialise(*network.layout(), 5, weights.floats());
+    for (int step = 0; step < 20; ++step) {
+      network.use_weights(weights.floats());
+      losses.push_back(network.forward(images, p.labels).loss_sum);
+      network.backward(gradients.floats(), 1.0f / 17);
+      update_statistics(*network.layout(), gradients.floats(), weights.floats());
+      for (size_t i = 0; i < network.layout()->trainable_size(); ++i) {
+        weights.data()[i] -= 0.2f * gradients.data()[i];
+      }
+    }
+    return std::vector<float>(weights.floats().begin(), weights.floats().end());
+  };
+  std::vector<double> losses, again;
+  CHECK(train(losses) == train(again));
+  CHECK(losses == again);
+  CHECK(losses.back() < 0.5 * losses.front());
+}
+
+TEST_CASE("weights start from the seed and their name alone, within PyTorch's bounds",
+          "[network]") {
+  const test::Problem p = test::make_problem("[2, 9, 9]",
+                                             "- conv2d: {name: c, channels: 20, kernel: 3}\n"
+                                             "- batch_norm: {name: n}\n" +
+                                                 kEnd,
+                                             1);
+  const auto values = [&](int64_t batch, uint64_t seed, const std::string& name) {
+    const Network network(p.model, batch, Network::Mode::Training);
+    HugeBuffer weights(network.layout()->size());
+    initialise(*network.layout(), seed, weights.floats());
+    const auto& all = network.layout()->parameters();
+    const auto found = std::ranges::find(all, name, &Parameter::name);
+    return network.layout()->to_plain(weights.floats(), size_t(found - all.begin()));
+  };
+  const std::vector<float> weight = values(1, 3, "c.weight");
+  CHECK(weight == values(64, 3, "c.weight"));
+  CHECK(weight != values(1, 4, "c.weight"));
+  const auto [low, high] = std::ranges::minmax(weight);
+  const float bound = 1 / std::sqrt(2.0f * 3 * 3);
+  CHECK(low >= -bound);
+  CHECK(high <= bound);
+  CHECK(high - low > bound);
+  CHECK(values(1, 3, "n.weight") == std::vector<float>(20, 1));
+  CHECK(values(1, 3, "n.running_mean") == std::vector<float>(20, 0));
+}
+
+TEST_CASE("weights survive their way through the flat buffer", "[network]") {
+  const test::Problem p =
+      test::make_problem("[3, 9, 9]", "- conv2d: {channels: 20, kernel: 3}\n" + kEnd, 2);
+  const Network network(p.model, 2, Network::Mode::Training);
+  const WeightLayout& layout = *network.layout();
+  const HugeBuffer buffer = load(layout, p.weights);
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    CHECK(layout.parameters()[i].offset % 16 == 0);
+    CHECK(layout.to_plain(buffer.floats(), i) ==
+          to_floats(p.weights.at(layout.parameters()[i].name).values));
+  }
+  HugeBuffer other(layout.size());
+  CHECK_THROWS_AS(layout.from_plain(std::vector<float>(3), other.floats(), 0), Error);
+}
