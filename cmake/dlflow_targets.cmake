@@ -26,13 +26,15 @@ function(dlflow_library name)
 endfunction()
 
 # dlflow_test(NAME SOURCES ... LINKS ... LABELS ...): a Catch2 program, each of its cases a ctest test.
+# A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
 function(dlflow_test name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE test_support ${ARG_LINKS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # Catch2 is slow to optimise
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120)
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120
+                       SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 
 # dlflow_same_bits(a.cpp ...): every version that DLFLOW_VECTOR_CLONES makes of these sources computes the same bits.

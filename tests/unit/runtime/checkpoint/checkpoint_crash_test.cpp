@@ -5,6 +5,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/support/catch.h"
 #include "tests/support/kill_at_syscall.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/runtime/checkpoint/sample_checkpoint.h"
 
@@ -28,7 +29,7 @@ TEST_CASE("a writer killed at any system call leaves a usable checkpoint", "[che
     const auto calls = test::run_until_syscall(
         num_calls, finished, [&] { save_checkpoint(after, SampleCheckpoint(3).content(), 2); });
     if (!calls) {
-      WARN("skipped: processes cannot be traced here");
+      test::skip("processes cannot be traced");
       return;
     }
     const LatestCheckpoint latest = latest_valid(after);
@@ -52,7 +53,7 @@ TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]"
     save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9);
   });
   if (!calls) {
-    WARN("skipped: processes cannot be traced here");
+    test::skip("processes cannot be traced");
     return;
   }
   std::string order;

@@ -1,0 +1,44 @@
+#include "steps/environment/place_file.h"
+
+#include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/handle.h"
+
+namespace dlflow::steps {
+
+void place_file(const std::filesystem::path& from, const std::filesystem::path& to) {
+  if (::link(from.c_str(), to.c_str()) == 0) return;
+  // Another file system, one without links, too many of them, somebody else's file: all of these
+  // are answered by a copy, and what is not fails again there.
+  place_copy(from, to);
+}
+
+void place_copy(const std::filesystem::path& from, const std::filesystem::path& to) {
+  const FileDescriptor source(::open(from.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!source) throw_errno("cannot open " + from.string(), errno);
+  struct stat info {};
+  if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
+  const FileDescriptor copy(
+      ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, info.st_mode & 0777));
+  if (!copy) throw_errno("cannot write " + to.string(), errno);
+  if (::ioctl(copy.get(), FICLONE, source.get()) == 0) return;
+  while (true) {
+    const ssize_t copied = ::sendfile(copy.get(), source.get(), nullptr, size_t{1} << 24);
+    if (copied == 0) return;
+    if (copied < 0 && errno != EINTR) {
+      const int error = errno;
+      ::unlink(to.c_str());
+      throw_errno("cannot write " + to.string(), error);
+    }
+  }
+}
+
+}  // namespace dlflow::steps

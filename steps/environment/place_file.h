@@ -1,0 +1,16 @@
+#pragma once
+
+#include <filesystem>
+
+/// One file in two places.
+namespace dlflow::steps {
+
+/// Makes `to` a file with the content of `from`: a hard link if the file system allows it, else a
+/// clone that shares its blocks, else a copy. `to` must not exist; neither may be written to
+/// afterwards. Throws Error{NotFound} if `from` is not there.
+void place_file(const std::filesystem::path& from, const std::filesystem::path& to);
+
+/// As place_file, but always a file of its own.
+void place_copy(const std::filesystem::path& from, const std::filesystem::path& to);
+
+}  // namespace dlflow::steps

@@ -1,0 +1,126 @@
+#include "steps/stage/byte_source.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+#include <zlib.h>
+
+#include <cerrno>
+#include <vector>
+
+#include "base/error.h"
+#include "base/handle.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+
+class FileSource : public ByteSource {
+ public:
+  explicit FileSource(const fs::path& path)
+      : path_(path), file_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
+    if (!file_) throw_errno("cannot open " + path.string(), errno);
+  }
+
+  size_t read(std::span<char> buffer) override {
+    size_t used = 0;
+    while (used < buffer.size()) {
+      const ssize_t got = ::read(file_.get(), buffer.data() + used, buffer.size() - used);
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) throw_errno("cannot read " + path_.string(), errno);
+      if (got == 0) break;
+      used += size_t(got);
+    }
+    return used;
+  }
+
+ private:
+  fs::path path_;
+  FileDescriptor file_;
+};
+
+class GzipSource : public ByteSource {
+ public:
+  explicit GzipSource(const fs::path& path) : file_(path), input_(size_t{1} << 18) {
+    constexpr int kGzipOnly = 15 + 16;
+    DLFLOW_CHECK(::inflateInit2(&stream_, kGzipOnly) == Z_OK);
+  }
+  GzipSource(const GzipSource&) = delete;
+  GzipSource& operator=(const GzipSource&) = delete;
+  ~GzipSource() override { ::inflateEnd(&stream_); }
+
+  size_t read(std::span<char> buffer) override {
+    stream_.next_out = reinterpret_cast<Bytef*>(buffer.data());
+    stream_.avail_out = uInt(buffer.size());
+    while (stream_.avail_out > 0 && !at_end_) step();
+    return buffer.size() - stream_.avail_out;
+  }
+
+ private:
+  void step() {
+    if (stream_.avail_in == 0 && !refill()) {
+      if (in_member_ || num_members_ == 0) throw corrupt("it ends too early");
+      at_end_ = true;
+      return;
+    }
+    if (!in_member_) {
+      begin_member();
+      return;
+    }
+    const int result = ::inflate(&stream_, Z_NO_FLUSH);
+    if (result == Z_STREAM_END) {
+      in_member_ = false;
+    } else if (result != Z_OK) {
+      throw corrupt(stream_.msg != nullptr ? stream_.msg : "its data are invalid");
+    }
+  }
+
+  /// Another member, or the zeros with which a tape or a disk image fills up its last block.
+  void begin_member() {
+    while (num_members_ > 0 && stream_.avail_in > 0 && *stream_.next_in == 0) {
+      ++stream_.next_in;
+      --stream_.avail_in;
+      in_padding_ = true;
+    }
+    if (stream_.avail_in == 0) return;
+    if (in_padding_) throw corrupt("other data follow after its end");
+    ++num_members_;
+    in_member_ = true;
+    ::inflateReset(&stream_);
+  }
+
+  bool refill() {
+    stream_.avail_in = uInt(file_.read(input_));
+    stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
+    return stream_.avail_in > 0;
+  }
+
+  static Error corrupt(const std::string& what) {
+    return Error(Errc::Corrupt, "the gzip file is damaged: " + what);
+  }
+
+  FileSource file_;
+  std::vector<char> input_;
+  z_stream stream_{};
+  size_t num_members_ = 0;
+  bool in_member_ = false;
+  bool in_padding_ = false;
+  bool at_end_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<ByteSource> open_file(const fs::path& path) {
+  return std::make_unique<FileSource>(path);
+}
+
+std::unique_ptr<ByteSource> open_gzip(const fs::path& path) {
+  return std::make_unique<GzipSource>(path);
+}
+
+bool is_gzip(const fs::path& path) {
+  char magic[2] = {};
+  return FileSource(path).read(magic) == 2 && magic[0] == '\x1f' && magic[1] == '\x8b';
+}
+
+}  // namespace dlflow::steps

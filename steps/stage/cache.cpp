@@ -1,0 +1,136 @@
+#include "steps/stage/cache.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "steps/environment/place_file.h"
+#include "steps/stage/eviction.h"
+#include "steps/stage/seal.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Makes what was written to `paths` survive a power cut: an object has its name only after its
+/// content is on disk. Many are synced with their whole file system at once.
+void sync_files(std::span<const Cache::NewObject> objects) {
+  constexpr size_t kMany = 16;
+  for (const Cache::NewObject& object : objects) {
+    const FileDescriptor file(::open(object.file.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) throw_errno("cannot open " + object.file.string(), errno);
+    const bool all = objects.size() >= kMany;
+    if ((all ? ::syncfs(file.get()) : ::fsync(file.get())) != 0) {
+      throw_errno("cannot write " + object.file.string(), errno);
+    }
+    if (all) return;
+  }
+}
+
+}  // namespace
+
+Cache::Cache(fs::path root, uint64_t budget_bytes)
+    : root_(std::move(root)), budget_bytes_(budget_bytes) {
+  try {
+    for (const char* folder : {"objects", "urls", "unpacked", "partial", "locks", "work"}) {
+      make_directories(root_ / folder);
+    }
+    Workspace::sweep(root_);
+    workspace_ = std::make_unique<Workspace>(root_);
+  } catch (const Error& error) {
+    why_read_only_ = error.what();
+  }
+}
+
+Workspace& Cache::workspace() {
+  if (workspace_) return *workspace_;
+  throw Error(Errc::InvalidInput, "the cache " + root_.string() +
+                                      " does not have all that is needed, and " + why_read_only_);
+}
+
+fs::path Cache::object(const std::string& sha256) const {
+  return root_ / "objects" / sha256.substr(0, 2) / sha256;
+}
+
+std::optional<fs::path> Cache::find(const std::string& sha256) {
+  const fs::path path = object(sha256);
+  if (!fs::exists(path)) return std::nullopt;
+  if (!is_intact(path, sha256)) {
+    ::unlink(path.c_str());
+    return std::nullopt;
+  }
+  mark_used(path);
+  if (!workspace_) return path;
+  fs::path pinned = workspace_->new_file();
+  try {
+    place_file(path, pinned);
+  } catch (const Error& error) {
+    if (error.code() == Errc::NotFound) return std::nullopt;  // evicted a moment ago
+    throw;
+  }
+  return pinned;
+}
+
+void Cache::add(const fs::path& file, const std::string& sha256) {
+  const NewObject object{file, sha256, fs::file_size(file)};
+  add(std::span(&object, 1));
+}
+
+void Cache::add(std::span<const NewObject> objects) {
+  sync_files(objects);
+  uint64_t total_bytes = 0;
+  for (const NewObject& object : objects) {
+    seal(object.file, object.sha256);
+    total_bytes += object.bytes;
+  }
+  const FileLock adding = lock("budget", "makes room");
+  if (budget_bytes_ > 0) evict(root_, total_bytes, budget_bytes_);
+  for (const NewObject& object : objects) publish(object);
+}
+
+void Cache::publish(const NewObject& added) {
+  const fs::path target = object(added.sha256);
+  make_directories(target.parent_path());
+  if (::link(added.file.c_str(), target.c_str()) == 0 || errno == EEXIST) return;
+  const fs::path copy = workspace().new_file();  // a file system without links
+  place_copy(added.file, copy);
+  seal(copy, added.sha256);
+  if (::rename(copy.c_str(), target.c_str()) != 0) {
+    throw_errno("cannot write " + target.string(), errno);
+  }
+}
+
+void Cache::make_room(uint64_t bytes) {
+  if (budget_bytes_ == 0) return;
+  const FileLock making_room = lock("budget", "makes room");
+  evict(root_, bytes, budget_bytes_);
+}
+
+std::optional<Json> Cache::note(const std::string& name) const {
+  const auto text = read_file_if_exists(root_ / name);
+  if (!text) return std::nullopt;
+  Json value = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return value.is_object() ? std::optional(std::move(value)) : std::nullopt;
+}
+
+void Cache::write_note(const std::string& name, const Json& value) {
+  workspace();
+  write_file_atomic(root_ / name, value.dump());
+}
+
+FileLock Cache::lock(const std::string& key, const std::string& purpose) {
+  workspace();
+  return FileLock::acquire(root_ / "locks" / key, purpose);
+}
+
+fs::path Cache::partial(const std::string& key, const FileLock& lock) {
+  return lock.exclusive() ? root_ / "partial" / key : workspace().new_file();
+}
+
+fs::path Cache::new_file() { return workspace().new_file(); }
+
+}  // namespace dlflow::steps

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/handle.h"
+
+/// Locks between the jobs that share a cache, on one machine or on a shared file system.
+///
+/// These are flock(2) locks: the kernel, or the file server, releases them when their owner dies,
+/// so a lock is never taken over by guessing. A lock file made with O_EXCL would be left behind by
+/// a kill -9, and whether its owner lives cannot be told from another node without clocks and
+/// heartbeats; taking it over wrongly would let two jobs write to one file.
+/// Where the file system has no flock (some Lustre mounts) a lock is granted but not exclusive():
+/// the cache stays correct, since all it holds appears by rename; jobs only do the same work twice.
+namespace dlflow::steps {
+
+class FileLock {
+ public:
+  /// Takes the lock unless another process has it. `purpose` is what others are told meanwhile:
+  /// "downloads http://…". Throws Error if the file cannot be made.
+  static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
+                                             const std::string& purpose);
+
+  /// Waits for the lock, and says on standard output for whom. Throws Stopped.
+  static FileLock acquire(const std::filesystem::path& path, const std::string& purpose);
+
+  /// No other process has this lock while the object lives.
+  bool exclusive() const { return exclusive_; }
+
+ private:
+  FileLock(FileDescriptor file, bool exclusive) : file_(std::move(file)), exclusive_(exclusive) {}
+
+  FileDescriptor file_;
+  bool exclusive_;
+};
+
+/// What files and locks of this process are named after: "HOST.PID".
+std::string process_name();
+
+}  // namespace dlflow::steps

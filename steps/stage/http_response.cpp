@@ -1,0 +1,59 @@
+#include "steps/stage/http_response.h"
+
+#include <algorithm>
+#include <cctype>
+#include <charconv>
+
+#include "base/text.h"
+
+namespace dlflow::steps {
+namespace {
+
+std::optional<uint64_t> number(std::string_view text) {
+  uint64_t value = 0;
+  const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || rest != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::string lower_case(std::string_view text) {
+  std::string lower(text);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char letter) { return char(std::tolower(letter)); });
+  return lower;
+}
+
+void read_header(HttpResponse& response, std::string_view line) {
+  const size_t colon = line.find(':');
+  if (colon == std::string_view::npos) return;
+  const std::string key = lower_case(line.substr(0, colon));
+  const std::string_view value = trim(line.substr(colon + 1));
+  if (key == "etag") {
+    response.etag = value;
+  } else if (key == "content-length" && response.status == 200) {
+    response.total_bytes = number(value);
+  } else if (key == "content-range") {  // "bytes 100-199/200", or "bytes */200"
+    const size_t slash = value.find('/');
+    if (slash != std::string_view::npos) response.total_bytes = number(value.substr(slash + 1));
+  }
+}
+
+}  // namespace
+
+HttpResponse parse_response(std::string_view headers) {
+  HttpResponse response;
+  for (const std::string& line : split(std::string(headers), '\n')) {
+    if (line.starts_with("HTTP/")) {
+      response = {};
+      const size_t space = line.find(' ');
+      if (space != std::string::npos) {
+        response.status = int(number(std::string_view(line).substr(space + 1, 3)).value_or(0));
+      }
+    } else {
+      read_header(response, line);
+    }
+  }
+  return response;
+}
+
+}  // namespace dlflow::steps

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What a web server said before the content.
+namespace dlflow::steps {
+
+struct HttpResponse {
+  int status = 0;                       ///< 0: no answer yet
+  std::optional<uint64_t> total_bytes;  ///< of the whole content, also if only a part was asked for
+  std::string etag;                     ///< with its quotes; empty if there is none
+
+  /// Content with the same strong ETag has the same bytes, so that a download may be continued.
+  bool has_strong_etag() const { return etag.starts_with('"'); }
+};
+
+/// Reads what `curl --dump-header` wrote: of several answers (redirects) the last, and of an
+/// unfinished one what is there.
+HttpResponse parse_response(std::string_view headers);
+
+}  // namespace dlflow::steps

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+
+/// What a source holds, once unpacked: file names and the hashes of their contents.
+namespace dlflow::steps {
+
+struct ListedFile {
+  std::string sha256;  ///< empty for a symbolic link
+  uint64_t bytes = 0;
+  bool executable = false;
+  std::string link_target;  ///< of a symbolic link, relative to its folder
+
+  bool operator==(const ListedFile&) const = default;
+};
+
+/// By name, relative, with '/' between folders. A plain file is listed under the empty name.
+/// Folders are there because files are in them; empty ones are not kept.
+using Listing = std::map<std::string, ListedFile>;
+
+Json to_json(const Listing& listing);
+
+/// The inverse, or nothing if `json` is not a listing.
+std::optional<Listing> listing_from_json(const Json& json);
+
+/// One hash of all names and contents: of the text "SHA256  NAME\n" per file in the order of names,
+/// as sha256sum prints it ("-> TARGET  NAME\n" for a symbolic link).
+std::string hash_of(const Listing& listing);
+
+}  // namespace dlflow::steps

@@ -1,0 +1,47 @@
+#include "steps/stage/seal.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "steps/stage/stop_signal.h"
+
+namespace dlflow::steps {
+namespace {
+
+/// Seven hexadecimal digits are below 10^9.
+long seal_of(const std::string& sha256) { return std::stol(sha256.substr(0, 7), nullptr, 16); }
+
+}  // namespace
+
+void seal(const std::filesystem::path& file, const std::string& sha256) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
+  const timespec times[2] = {{0, UTIME_NOW}, {info.st_mtim.tv_sec, seal_of(sha256)}};
+  if (::chmod(file.c_str(), 0444) != 0 || ::utimensat(AT_FDCWD, file.c_str(), times, 0) != 0) {
+    throw_errno("cannot change " + file.string(), errno);
+  }
+}
+
+bool is_intact(const std::filesystem::path& file, const std::string& sha256) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
+  if (info.st_mtim.tv_nsec == seal_of(sha256)) return true;
+  if (sha256_file(file, [](uint64_t) { throw_if_stopped(); }) != sha256) return false;
+  try {
+    seal(file, sha256);
+  } catch (const Error&) {
+    // A cache that cannot be written to is hashed each time.
+  }
+  return true;
+}
+
+void mark_used(const std::filesystem::path& file) {
+  const timespec times[2] = {{0, UTIME_NOW}, {0, UTIME_OMIT}};
+  ::utimensat(AT_FDCWD, file.c_str(), times, 0);
+}
+
+}  // namespace dlflow::steps

@@ -1,0 +1,123 @@
+#include "steps/stage/staged_source.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "steps/environment/place_file.h"
+#include "steps/stage/stop_signal.h"
+#include "steps/stage/unpack.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::optional<StagedSource> find_staged(const std::string& sha256, Unpack unpack, Cache& cache) {
+  StagedSource staged;
+  if (unpack == Unpack::None) {
+    staged.listing[""].sha256 = sha256;
+  } else if (auto listing = remembered_listing(sha256, unpack, cache)) {
+    staged.listing = std::move(*listing);
+  } else {
+    return std::nullopt;
+  }
+  for (auto& [name, file] : staged.listing) {
+    if (!file.link_target.empty() || staged.contents.contains(file.sha256)) continue;
+    auto path = cache.find(file.sha256);
+    if (!path) return std::nullopt;
+    file.bytes = fs::file_size(*path);
+    staged.contents.emplace(file.sha256, std::move(*path));
+  }
+  return staged;
+}
+
+/// The hash of what the source holds, as far as that is known without asking a server.
+std::string known_hash(const Source& source) {
+  if (!source.sha256.empty() || source.file.empty()) return source.sha256;
+  return sha256_file(source.file, [](uint64_t) { throw_if_stopped(); });
+}
+
+std::string note_name(const Source& source) { return "urls/" + key_of(source) + ".json"; }
+
+/// What a server gave for this address before, if the cache still has what came of it.
+std::optional<KnownContent> known_content(const Source& source, Cache& cache) {
+  const auto note = cache.note(note_name(source));
+  if (!note || !source.sha256.empty() || !source.file.empty()) return std::nullopt;
+  KnownContent known{note->value("etag", ""), note->value("sha256", "")};
+  if (known.etag.empty() || !find_staged(known.sha256, source.unpack, cache)) return std::nullopt;
+  return known;
+}
+
+/// Puts what was fetched into the cache, in the form that is asked for.
+void add_to_cache(const Source& source, const Fetched& fetched, Cache& cache) {
+  if (source.unpack == Unpack::None) {
+    cache.add(fetched.file, fetched.sha256);
+  } else {
+    try {
+      unpack_to_cache(fetched.file, fetched.sha256, source.unpack, cache);
+    } catch (const Error& error) {
+      throw Error(error.code(), "cannot unpack " + display_url(source.url) + ": " + error.what());
+    }
+  }
+  if (source.sha256.empty() && !fetched.etag.empty()) {
+    cache.write_note(
+        note_name(source),
+        {{"url", display_url(source.url)}, {"etag", fetched.etag}, {"sha256", fetched.sha256}});
+  }
+}
+
+}  // namespace
+
+uint64_t StagedSource::bytes() const {
+  uint64_t total = 0;
+  for (const auto& [name, file] : listing) total += file.bytes;
+  return total;
+}
+
+std::optional<StagedSource> find_staged(const Source& source, Cache& cache) {
+  if (source.sha256.empty()) return std::nullopt;
+  return find_staged(source.sha256, source.unpack, cache);
+}
+
+StagedSource stage_source(const Source& source, Cache& cache, const RetryPolicy& retry,
+                          const FetchProgress& progress) {
+  const std::string hash = known_hash(source);
+  if (!hash.empty()) {
+    if (auto staged = find_staged(hash, source.unpack, cache)) return std::move(*staged);
+  }
+  const FileLock lock = cache.lock(key_of(source), "stages " + display_url(source.url));
+  if (!hash.empty()) {
+    if (auto staged = find_staged(hash, source.unpack, cache)) return std::move(*staged);
+  }
+  const Fetched fetched = fetch(source, known_content(source, cache), cache, lock, retry, progress);
+  if (!fetched.unchanged) add_to_cache(source, fetched, cache);
+  if (auto staged = find_staged(fetched.sha256, source.unpack, cache)) return std::move(*staged);
+  throw Error(Errc::Unavailable,
+              display_url(source.url) +
+                  " was evicted from the cache before it could be used; other jobs "
+                  "need its space just now, so try again");
+}
+
+void place(const StagedSource& staged, const fs::path& folder, const std::string& name) {
+  for (const auto& [inner_name, file] : staged.listing) {
+    const fs::path path = inner_name.empty() ? folder / name : folder / name / inner_name;
+    make_directories(path.parent_path());
+    if (!file.link_target.empty()) {
+      if (::symlink(file.link_target.c_str(), path.c_str()) != 0) {
+        throw_errno("cannot write " + path.string(), errno);
+      }
+    } else if (file.executable) {  // a link would have the mode of the others
+      place_copy(staged.contents.at(file.sha256), path);
+      if (::chmod(path.c_str(), 0555) != 0) throw_errno("cannot change " + path.string(), errno);
+    } else {
+      place_file(staged.contents.at(file.sha256), path);
+    }
+  }
+}
+
+}  // namespace dlflow::steps

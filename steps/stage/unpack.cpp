@@ -1,0 +1,74 @@
+#include "steps/stage/unpack.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "steps/stage/byte_source.h"
+#include "steps/stage/tar.h"
+#include "steps/stage/zip.h"
+
+namespace dlflow::steps {
+namespace {
+
+std::string note_name(const std::string& sha256, Unpack unpack) {
+  return "unpacked/" + name(unpack) + "-" + sha256 + ".json";
+}
+
+void read_gzip(const std::filesystem::path& packed, Unpacking& unpacking) {
+  const auto content = open_gzip(packed);
+  std::vector<char> buffer(size_t{1} << 18);
+  unpacking.begin_file("content", 0);
+  for (size_t got = content->read(buffer); got > 0; got = content->read(buffer)) {
+    unpacking.write({buffer.data(), got});
+  }
+}
+
+/// A gzip file holds one content without a name, which a listing shows as the empty name.
+Listing without_name(Listing listing) {
+  auto only = listing.extract(listing.begin());
+  only.key() = "";
+  listing.insert(std::move(only));
+  return listing;
+}
+
+Listing read_archive(const std::filesystem::path& packed, Unpack unpack, Unpacking& unpacking) {
+  switch (unpack) {
+    case Unpack::Gzip:
+      read_gzip(packed, unpacking);
+      return without_name(unpacking.finish());
+    case Unpack::Zip:
+      read_zip(packed, unpacking);
+      return unpacking.finish();
+    case Unpack::Tar: {
+      const auto archive = is_gzip(packed) ? open_gzip(packed) : open_file(packed);
+      read_tar(*archive, unpacking);
+      return unpacking.finish();
+    }
+    case Unpack::None:
+      break;
+  }
+  DLFLOW_CHECK(false && "there is nothing to unpack");
+  return {};
+}
+
+}  // namespace
+
+Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& sha256,
+                        Unpack unpack, Cache& cache, UnpackLimits limits) {
+  if (cache.budget_bytes() > 0) limits.max_bytes = std::min(limits.max_bytes, cache.budget_bytes());
+  Unpacking unpacking([&] { return cache.new_file(); }, std::filesystem::file_size(packed), limits);
+  const Listing listing = read_archive(packed, unpack, unpacking);
+  cache.add(unpacking.contents());
+  cache.write_note(note_name(sha256, unpack), to_json(listing));
+  return listing;
+}
+
+std::optional<Listing> remembered_listing(const std::string& sha256, Unpack unpack,
+                                          const Cache& cache) {
+  const auto note = cache.note(note_name(sha256, unpack));
+  return note ? listing_from_json(*note) : std::nullopt;
+}
+
+}  // namespace dlflow::steps

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/handle.h"
+#include "base/sha256.h"
+#include "steps/stage/cache.h"
+#include "steps/stage/listing.h"
+
+/// What is taken out of an archive, and what is refused.
+namespace dlflow::steps {
+
+/// What an archive may unpack to. A few kilobytes can hold petabytes.
+struct UnpackLimits {
+  uint64_t max_bytes = uint64_t{1} << 40;
+  uint64_t max_entries = 10'000'000;
+
+  /// How many times its size an archive may become, once that is more than `free_bytes`.
+  uint64_t max_ratio = 200;
+  uint64_t free_bytes = uint64_t{1} << 30;
+};
+
+/// Collects the files of one archive. The readers of the formats call it entry by entry.
+///
+/// Contents go to numbered files, whatever their names: no name in an archive reaches the file
+/// system before finish() has seen all of them. Every refusal is an Error{InvalidInput} with the
+/// entry's name.
+class Unpacking {
+ public:
+  /// `new_file` names a file for a content. `packed_bytes` is the archive's size.
+  Unpacking(std::function<std::filesystem::path()> new_file, uint64_t packed_bytes,
+            const UnpackLimits& limits);
+
+  /// Begins a file called `name`; write() is its content, until the next call of another function.
+  /// A later file of the same name replaces an earlier one, as tar does it.
+  void begin_file(const std::string& name, mode_t mode);
+  void write(std::string_view bytes);
+
+  void add_symbolic_link(const std::string& name, const std::string& target);
+
+  /// `target` is the name of an earlier file.
+  void add_hard_link(const std::string& name, const std::string& target);
+
+  /// Folders come with their files; their names are checked all the same.
+  void add_folder(const std::string& name, mode_t mode);
+
+  /// All files. Refuses a name that is a file and a folder at once, and a link to anything but a
+  /// file or folder of this archive. The contents are in contents().
+  Listing finish();
+  const std::vector<Cache::NewObject>& contents() const { return contents_; }
+
+ private:
+  std::string checked_name(const std::string& name);
+  void check_mode(const std::string& name, mode_t mode) const;
+  void end_file();
+  void check_links(const std::set<std::string>& folders) const;
+
+  std::function<std::filesystem::path()> new_file_;
+  uint64_t max_bytes_;
+  uint64_t max_entries_;
+  uint64_t num_entries_ = 0;
+  uint64_t total_bytes_ = 0;
+
+  Listing listing_;
+  std::vector<Cache::NewObject> contents_;
+
+  // The file that is being written, if any.
+  FileDescriptor file_;
+  std::filesystem::path path_;
+  std::string name_;
+  ListedFile entry_;
+  Sha256 hash_;
+};
+
+}  // namespace dlflow::steps

@@ -1,0 +1,98 @@
+#pragma once
+
+#include <minizip/zip.h>
+#include <sys/stat.h>
+#include <zlib.h>
+
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <string>
+
+#include "base/error.h"
+
+/// Archives as an attacker, a damaged disk or an ordinary program would make them.
+namespace dlflow::test {
+
+inline std::string gzip(const std::string& content, int level = 6) {
+  z_stream stream{};
+  DLFLOW_CHECK(::deflateInit2(&stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY) == Z_OK);
+  std::string packed(::deflateBound(&stream, uLong(content.size())) + 32, '\0');
+  stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(content.data()));
+  stream.avail_in = uInt(content.size());
+  stream.next_out = reinterpret_cast<Bytef*>(packed.data());
+  stream.avail_out = uInt(packed.size());
+  DLFLOW_CHECK(::deflate(&stream, Z_FINISH) == Z_STREAM_END);
+  packed.resize(stream.total_out);
+  ::deflateEnd(&stream);
+  return packed;
+}
+
+/// One ustar entry: header and content, filled up to whole blocks.
+struct TarEntry {
+  std::string name;
+  std::string content = {};
+  char type = '0';
+  std::string link_target = {};
+  unsigned mode = 0644;
+  std::string prefix = {};
+};
+
+inline std::string tar_entry(const TarEntry& entry) {
+  std::string block(512, '\0');
+  const auto put = [&](size_t offset, const std::string& text) {
+    block.replace(offset, text.size(), text);
+  };
+  const auto octal = [](uint64_t value, int digits) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%0*llo", digits, static_cast<unsigned long long>(value));
+    return std::string(text);
+  };
+  put(0, entry.name.substr(0, 100));
+  put(100, octal(entry.mode, 7));
+  put(124, octal(entry.content.size(), 11));
+  block[156] = entry.type;
+  put(157, entry.link_target.substr(0, 100));
+  put(257, std::string("ustar\00000", 8));
+  put(345, entry.prefix);
+  put(148, "        ");
+  unsigned sum = 0;
+  for (const char byte : block) sum += uint8_t(byte);
+  put(148, octal(sum, 6) + std::string("\0 ", 2));
+  std::string padded = entry.content;
+  padded.resize((padded.size() + 511) / 512 * 512, '\0');
+  return block + padded;
+}
+
+inline std::string tar(std::initializer_list<TarEntry> entries) {
+  std::string archive;
+  for (const TarEntry& entry : entries) archive += tar_entry(entry);
+  return archive + std::string(1024, '\0');
+}
+
+/// One entry of a zip archive; `mode` with file type, as Unix stores it.
+struct ZipEntry {
+  std::string name;
+  std::string content = {};
+  unsigned mode = S_IFREG | 0644;
+};
+
+inline void write_zip(const std::filesystem::path& path, std::initializer_list<ZipEntry> entries) {
+  zipFile zip = ::zipOpen64(path.c_str(), APPEND_STATUS_CREATE);
+  DLFLOW_CHECK(zip != nullptr);
+  for (const ZipEntry& entry : entries) {
+    zip_fileinfo info{};
+    info.external_fa = uLong(entry.mode) << 16;
+    constexpr uLong kMadeByUnix = 3 << 8;
+    DLFLOW_CHECK(::zipOpenNewFileInZip4_64(zip, entry.name.c_str(), &info, nullptr, 0, nullptr, 0,
+                                           nullptr, Z_DEFLATED, 6, 0, -MAX_WBITS, DEF_MEM_LEVEL,
+                                           Z_DEFAULT_STRATEGY, nullptr, 0, kMadeByUnix, 0,
+                                           0) == ZIP_OK);
+    DLFLOW_CHECK(::zipWriteInFileInZip(zip, entry.content.data(), unsigned(entry.content.size())) ==
+                 ZIP_OK);
+    DLFLOW_CHECK(::zipCloseFileInZip(zip) == ZIP_OK);
+  }
+  DLFLOW_CHECK(::zipClose(zip, nullptr) == ZIP_OK);
+}
+
+}  // namespace dlflow::test

@@ -1,0 +1,175 @@
+#include "steps/stage/cache.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "steps/stage/stop_signal.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::steps;
+using Catch::Contains;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Adds `content`; nothing keeps it in use afterwards.
+std::string add(const fs::path& root, const std::string& content, uint64_t budget_bytes = 0) {
+  Cache cache(root, budget_bytes);
+  const fs::path file = cache.new_file();
+  write_file_atomic(file, content);
+  cache.add(file, sha256_hex(content));
+  return sha256_hex(content);
+}
+
+bool has(const fs::path& root, const std::string& hash) {
+  return fs::exists(root / "objects" / hash.substr(0, 2) / hash);
+}
+
+/// Sets when an object was last wanted, in seconds of 1970.
+void set_last_used(const fs::path& root, const std::string& hash, time_t seconds) {
+  const timespec times[2] = {{seconds, 0}, {0, UTIME_OMIT}};
+  const fs::path object = root / "objects" / hash.substr(0, 2) / hash;
+  REQUIRE(::utimensat(AT_FDCWD, object.c_str(), times, 0) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("an object is found by its hash, read-only, in whatever cache object", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  Cache cache(folder.path(), 0);
+  const auto found = cache.find(hash);
+  REQUIRE(found.has_value());
+  CHECK(read_file(*found) == "content");
+  CHECK((fs::status(*found).permissions() & fs::perms(0777)) == fs::perms(0444));
+  CHECK_FALSE(cache.find(sha256_hex("other")).has_value());
+}
+
+TEST_CASE("an object that somebody wrote to is forgotten, a touched one is not", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
+  fs::last_write_time(object, fs::file_time_type::clock::now());
+  CHECK(Cache(folder.path(), 0).find(hash).has_value());
+
+  fs::permissions(object, fs::perms(0644));
+  { AppendFile(object).append("more"); }
+  CHECK_FALSE(Cache(folder.path(), 0).find(hash).has_value());
+  CHECK_FALSE(fs::exists(object));
+}
+
+TEST_CASE("the least recently used objects make room", "[cache]") {
+  const test::TempDir folder;
+  const std::string a = add(folder.path(), std::string(100, 'a'));
+  const std::string b = add(folder.path(), std::string(100, 'b'));
+  const std::string c = add(folder.path(), std::string(100, 'c'));
+  set_last_used(folder.path(), a, 2000);
+  set_last_used(folder.path(), b, 1000);
+  set_last_used(folder.path(), c, 3000);
+  const std::string d = add(folder.path(), std::string(150, 'd'), 350);
+  CHECK(has(folder.path(), a));
+  CHECK_FALSE(has(folder.path(), b));
+  CHECK(has(folder.path(), c));
+  CHECK(has(folder.path(), d));
+}
+
+TEST_CASE("what is in use is never evicted; a budget too small says so", "[cache]") {
+  const test::TempDir folder;
+  const fs::path root = folder.path() / "cache";
+  const std::string linked = add(root, std::string(100, 'a'));
+  const std::string wanted = add(root, std::string(100, 'b'));
+  const std::string unused = add(root, std::string(100, 'c'));
+  fs::create_hard_link(root / "objects" / linked.substr(0, 2) / linked, folder.path() / "output");
+  Cache other_job(root, 0);
+  REQUIRE(other_job.find(wanted).has_value());
+
+  CHECK_THROWS_WITH(
+      Cache(root, 300).make_room(101),
+      Contains("may hold 300 B, of which 200 B is in use by runs; 101 B more do not"));
+  CHECK(has(root, unused));
+  Cache(root, 300).make_room(100);
+  CHECK(has(root, linked));
+  CHECK(has(root, wanted));
+  CHECK_FALSE(has(root, unused));
+  CHECK_THROWS_WITH(Cache(root, 300).make_room(UINT64_MAX), Contains("do not fit"));
+}
+
+TEST_CASE("a promised object stays readable after it left the cache", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  Cache cache(folder.path(), 0);
+  const auto found = cache.find(hash);
+  fs::remove_all(folder.path() / "objects");
+  CHECK(read_file(found.value()) == "content");
+}
+
+TEST_CASE("abandoned downloads are evicted, those in progress are not", "[cache]") {
+  const test::TempDir folder;
+  Cache cache(folder.path(), 100);
+  const std::string abandoned = folder.write("partial/abandoned", std::string(60, 'x'));
+  FileLock lock = cache.lock("busy", "downloads");
+  write_file_atomic(cache.partial("busy", lock), std::string(30, 'x'));
+  cache.make_room(40);
+  CHECK(fs::exists(abandoned));
+  cache.make_room(41);
+  CHECK_FALSE(fs::exists(abandoned));
+  CHECK(fs::exists(folder.path() / "partial/busy"));
+}
+
+TEST_CASE("what a killed job left is swept, what a living one has is not", "[cache]") {
+  const test::TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    auto* cache = new Cache(folder.path(), 0);  // never destroyed: the process is killed
+    write_file_atomic(cache->new_file(), "half");
+    ::_exit(0);
+  }
+  REQUIRE(::waitpid(child, nullptr, 0) == child);
+  CHECK(std::distance(fs::directory_iterator(folder.path() / "work"), {}) == 1);
+  Cache living(folder.path(), 0);
+  const fs::path file = living.new_file();
+  write_file_atomic(file, "whole");
+  Cache next(folder.path(), 0);
+  CHECK(std::distance(fs::directory_iterator(folder.path() / "work"), {}) == 2);
+  CHECK(read_file(file) == "whole");
+}
+
+TEST_CASE("a lock is waited for and taken over from the dead", "[cache]") {
+  const test::TempDir folder;
+  Cache cache(folder.path(), 0);
+  int ready[2];
+  REQUIRE(::pipe(ready) == 0);
+  const pid_t owner = ::fork();
+  if (owner == 0) {
+    const auto lock = FileLock::try_acquire(folder.path() / "locks/key", "downloads it");
+    [[maybe_unused]] const auto written = ::write(ready[1], "x", 1);
+    ::pause();
+    ::_exit(0);
+  }
+  char byte = 0;
+  REQUIRE(::read(ready[0], &byte, 1) == 1);
+  CHECK_FALSE(FileLock::try_acquire(folder.path() / "locks/key", "too").has_value());
+  CHECK_THAT(read_file(folder.path() / "locks/key"),
+             Contains("." + std::to_string(owner) + ", which downloads it"));
+  REQUIRE(::kill(owner, SIGKILL) == 0);
+  REQUIRE(::waitpid(owner, nullptr, 0) == owner);
+  CHECK(cache.lock("key", "downloads it").exclusive());
+  for (const int end : ready) ::close(end);
+}
+
+TEST_CASE("a note is a JSON object or it is not there", "[cache]") {
+  const test::TempDir folder;
+  Cache cache(folder.path(), 0);
+  CHECK_FALSE(cache.note("urls/x.json").has_value());
+  cache.write_note("urls/x.json", {{"etag", "1"}});
+  CHECK(cache.note("urls/x.json") == Json({{"etag", "1"}}));
+  folder.write("urls/x.json", "{\"etag\":");
+  CHECK_FALSE(cache.note("urls/x.json").has_value());
+}

@@ -1,0 +1,195 @@
+#include "steps/stage/download.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/unit/steps/stage/servers.h"
+
+using namespace dlflow;
+using namespace dlflow::steps;
+using namespace std::chrono_literals;
+using Catch::Contains;
+using test::DyingServer;
+using test::Nginx;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr RetryPolicy kQuick{.max_tries = 3, .first_wait = 1ms};
+
+/// A text in which every part differs from every other.
+std::string numbers(size_t bytes) {
+  std::string text;
+  for (int i = 0; text.size() < bytes; ++i) text += std::to_string(i) + " ";
+  text.resize(bytes);
+  return text;
+}
+
+/// One address and the file it is downloaded to.
+class Target {
+ public:
+  explicit Target(std::string url)
+      : request_{.url = std::move(url), .partial = {}, .known_etag = {}, .progress = {}} {
+    request_.partial = folder_.path() / "partial";
+    request_.progress = [this](uint64_t bytes, std::optional<uint64_t> total_bytes) {
+      bytes_ = bytes;
+      total_bytes_ = total_bytes;
+    };
+  }
+
+  Downloaded download() { return steps::download(request_, folder_.path() / "curl", kQuick); }
+  std::string content() const { return read_file(request_.partial); }
+  DownloadRequest& request() { return request_; }
+  std::optional<uint64_t> total_bytes() const { return total_bytes_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  test::TempDir folder_;
+  DownloadRequest request_;
+  uint64_t bytes_ = 0;
+  std::optional<uint64_t> total_bytes_;
+};
+
+}  // namespace
+
+TEST_CASE("a file is downloaded with its size and ETag", "[download]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const std::string text = numbers(100'000);
+  Target target(nginx->serve("a file", text));
+  target.request().url = nginx->url("a%20file");
+  const Downloaded downloaded = target.download();
+  CHECK(target.content() == text);
+  CHECK_FALSE(downloaded.continued);
+  CHECK(downloaded.etag.starts_with('"'));
+  CHECK(target.bytes() == text.size());
+  CHECK(target.total_bytes() == text.size());
+  CHECK(remote_size(target.request().url, target.request().partial) == text.size());
+
+  target.request().known_etag = downloaded.etag;
+  fs::remove(target.request().partial);
+  CHECK(target.download().unchanged);
+  CHECK(nginx->count_requests("\"GET /a%20file HTTP/1.1\" 304") == 1);
+}
+
+TEST_CASE("an empty file is downloaded", "[download]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  Target target(nginx->serve("empty", ""));
+  target.download();
+  CHECK(target.total_bytes() == 0);
+}
+
+TEST_CASE("a download goes on where the last one ended, if it is the same content", "[download]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const std::string text = numbers(100'000);
+  Target target(nginx->serve("file", text));
+  const std::string etag = target.download().etag;
+  const auto leave_part = [&](size_t bytes, const std::string& note) {
+    write_file_atomic(target.request().partial, text.substr(0, bytes));
+    write_file_atomic(target.request().partial.string() + ".json", note);
+  };
+
+  leave_part(70'000, "{\"etag\": " + Json(etag).dump() + "}");
+  CHECK(target.download().continued);
+  CHECK(target.content() == text);
+  CHECK(nginx->count_requests("\"GET /file HTTP/1.1\" 206 30000 ") == 1);
+
+  SECTION("the part is the whole") {
+    leave_part(100'000, "{\"etag\": " + Json(etag).dump() + "}");
+    target.download();
+    CHECK(nginx->count_requests("\"GET /file HTTP/1.1\" 416") == 1);
+  }
+  SECTION("the part is of other content") {
+    leave_part(70'000, R"({"etag": "\"other\""})");
+    CHECK_FALSE(target.download().continued);
+  }
+  SECTION("nobody knows of what content the part is") {
+    leave_part(70'000, "");
+    CHECK_FALSE(target.download().continued);
+  }
+  SECTION("the hash will tell") {
+    leave_part(70'000, "");
+    target.request().hash_is_known = true;
+    CHECK(target.download().continued);
+  }
+  SECTION("the part is longer than the whole") {
+    write_file_atomic(target.request().partial, text + "more");
+    target.request().hash_is_known = true;
+    CHECK_FALSE(target.download().continued);
+  }
+  CHECK(target.content() == text);
+}
+
+TEST_CASE("a connection that dies midway is made again until all is there", "[download]") {
+  const std::string text = numbers(3500);
+  DyingServer server(text, {.bytes_per_connection = 1000});
+  Target target(server.url());
+  CHECK(target.download().continued);
+  CHECK(target.content() == text);
+  CHECK(server.num_connections() == 4);
+}
+
+TEST_CASE("a download that does not get on gives up, and keeps what it has", "[download]") {
+  const std::string text = numbers(3500);
+  DyingServer server(text, {.bytes_per_connection = 0});
+  Target target(server.url());
+  write_file_atomic(target.request().partial, text.substr(0, 500));
+  target.request().hash_is_known = true;
+  try {
+    target.download();
+    FAIL("the download cannot succeed");
+  } catch (const Error& error) {
+    CHECK(error.retryable());
+    CHECK_THAT(error.what(), Contains("ended before all had arrived"));
+  }
+  CHECK(server.num_connections() == 3);
+  CHECK(target.content() == text.substr(0, 500));
+}
+
+TEST_CASE("a server that knows no ranges is asked for the whole again", "[download]") {
+  const std::string text = numbers(3500);
+  DyingServer server(text, {.bytes_per_connection = 9999, .knows_ranges = false});
+  Target target(server.url());
+  write_file_atomic(target.request().partial, "wrong");
+  target.request().hash_is_known = true;
+  CHECK_FALSE(target.download().continued);
+  CHECK(target.content() == text);
+}
+
+TEST_CASE("a failure says what it means and whether to try again", "[download]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  struct Case {
+    std::string url;
+    Errc code;
+    std::string message;
+  };
+  const uint16_t closed_port = test::bind_free_port().second;
+  const std::vector<Case> cases = {
+      {nginx->url("none"), Errc::NotFound, "answers 404, there is no such file"},
+      {nginx->url("forbidden/x"), Errc::InvalidInput, "answers 403, it does not allow it"},
+      {nginx->url("redirect/x"), Errc::InvalidInput, "does not know the protocol"},
+      {"http://127.0.0.1:" + std::to_string(closed_port) + "/x", Errc::Unavailable,
+       "the host refuses connections"},
+      {"http://no.such.host.invalid/x", Errc::Unavailable, "the host's name is not known"},
+  };
+  for (const Case& bad : cases) {
+    CAPTURE(bad.url);
+    Target target(bad.url);
+    try {
+      target.download();
+      FAIL("the download cannot succeed");
+    } catch (const Error& error) {
+      CHECK_THAT(error.what(), Contains(bad.message));
+      CHECK(error.code() == bad.code);
+    }
+    CHECK_FALSE(fs::exists(target.request().partial));
+  }
+  CHECK(nginx->count_requests("\"GET /none HTTP/1.1\" 404") == 1);
+}

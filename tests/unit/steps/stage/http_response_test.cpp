@@ -1,0 +1,32 @@
+#include "steps/stage/http_response.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow::steps;
+
+TEST_CASE("the last of several answers counts, redirects before it do not", "[http]") {
+  const HttpResponse response = parse_response(
+      "HTTP/1.1 302 Found\r\nContent-Length: 5\r\nETag: \"old\"\r\n\r\n"
+      "HTTP/2 200\r\ncontent-length: 1234\r\netag: \"new\"\r\n\r\n");
+  CHECK(response.status == 200);
+  CHECK(response.total_bytes == 1234);
+  CHECK(response.etag == "\"new\"");
+  CHECK(response.has_strong_etag());
+}
+
+TEST_CASE("a partial answer tells the size of the whole", "[http]") {
+  CHECK(parse_response("HTTP/1.1 206 Partial Content\r\nContent-Length: 5\r\n"
+                       "Content-Range: bytes 95-99/100\r\n")
+            .total_bytes == 100);
+  CHECK(parse_response("HTTP/1.1 416 No\r\nContent-Range: bytes */100\r\n").total_bytes == 100);
+  CHECK_FALSE(parse_response("HTTP/1.1 206 x\r\nContent-Range: bytes 0-1/*\r\n").total_bytes);
+}
+
+TEST_CASE("an unfinished or odd answer is read as far as it goes", "[http]") {
+  CHECK(parse_response("").status == 0);
+  CHECK(parse_response("HTTP/1.1").status == 0);
+  CHECK(parse_response("HTTP/1.1 abc\r\n").status == 0);
+  CHECK_FALSE(parse_response("HTTP/1.1 200 OK\r\nContent-Length: 1x\r\n").total_bytes);
+  CHECK_FALSE(parse_response("HTTP/1.1 404 No\r\nContent-Length: 9\r\n").total_bytes);
+  CHECK_FALSE(parse_response("HTTP/1.1 200 OK\r\nETag: W/\"weak\"\r\n").has_strong_etag());
+}

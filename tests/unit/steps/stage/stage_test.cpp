@@ -1,0 +1,300 @@
+#include "steps/stage/stage.h"
+
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "base/sha256.h"
+#include "base/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/unit/steps/stage/archives.h"
+#include "tests/unit/steps/stage/servers.h"
+#include "tests/unit/steps/step_fixture.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+using dlflow::steps::stage_main;
+using test::Nginx;
+using test::StepFixture;
+using test::TempDir;
+namespace fs = std::filesystem;
+
+namespace {
+
+Json with(std::initializer_list<Json> sources) {
+  Json list = Json::array();
+  for (const Json& source : sources) list.push_back(source);
+  return {{"sources", list}};
+}
+
+std::string file_url(const fs::path& path) { return "file://" + path.string(); }
+
+ino_t inode(const fs::path& path) {
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  return info.st_ino;
+}
+
+/// How many files are below `folder`.
+size_t count_files(const fs::path& folder) {
+  size_t count = 0;
+  std::error_code none;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, none)) {
+    if (!entry.is_directory()) ++count;
+  }
+  return count;
+}
+
+/// Nothing of a failed step is left, in its outputs or in the cache.
+void check_nothing_left(const StepFixture& step, const fs::path& cache) {
+  CHECK(count_files(step.outputs()) == 0);
+  for (const char* folder : {"objects", "partial", "unpacked", "urls", "work"}) {
+    CAPTURE(folder);
+    CHECK(count_files(cache / folder) == 0);
+  }
+}
+
+/// Runs the step in a process of its own, as the engine does.
+pid_t start_step() {
+  const pid_t pid = ::fork();
+  DLFLOW_CHECK(pid >= 0);
+  if (pid == 0) ::_exit(stage_main());
+  return pid;
+}
+
+int exit_status_of(pid_t pid) {
+  int status = 0;
+  DLFLOW_CHECK(::waitpid(pid, &status, 0) == pid);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+void wait_until(const std::function<bool()>& condition) {
+  const auto end = std::chrono::steady_clock::now() + 20s;
+  while (!condition() && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(5ms);
+  REQUIRE(condition());
+}
+
+/// The one partial download in the cache, or an empty path.
+fs::path partial_in(const fs::path& cache) {
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(cache / "partial", none)) {
+    if (entry.path().extension().empty()) return entry.path();
+  }
+  return {};
+}
+
+/// A mounted file system of its own; mounting needs rights that not everybody has.
+class Mount {
+ public:
+  explicit Mount(const std::string& options) {
+    mounted_ = ::mount("tmpfs", folder_.path().c_str(), "tmpfs", 0, options.c_str()) == 0;
+  }
+  Mount(const Mount&) = delete;
+  Mount& operator=(const Mount&) = delete;
+  ~Mount() {
+    if (mounted_) ::umount2(folder_.path().c_str(), MNT_DETACH);
+  }
+  bool mounted() const { return mounted_; }
+  void make_read_only() const {
+    DLFLOW_CHECK(::mount("tmpfs", path().c_str(), "tmpfs", MS_REMOUNT | MS_RDONLY, "") == 0);
+  }
+  const fs::path& path() const { return folder_.path(); }
+
+ private:
+  TempDir folder_;
+  bool mounted_ = false;
+};
+
+}  // namespace
+
+TEST_CASE("local files are verified, unpacked and counted", "[stage]") {
+  const TempDir data;
+  const std::string images(50'000, 'i');
+  const std::string packed = test::gzip(images);
+  const auto gz = data.write("images.gz", packed);
+  const auto plain = data.write("notes.txt", "notes");
+  const StepFixture step(
+      with({{{"url", file_url(gz)}, {"sha256", sha256_hex(packed)}, {"unpack", "gzip"}},
+            {{"url", file_url(plain)}, {"name", "readme"}}}));
+  REQUIRE(stage_main() == 0);
+  CHECK(read_file(step.outputs() / "data/images") == images);
+  CHECK(read_file(step.outputs() / "data/readme") == "notes");
+  const std::string hash =
+      sha256_hex(sha256_hex(images) + "  images\n" + sha256_hex("notes") + "  readme\n");
+  CHECK(step.outputs_json() == Json({{"path", {{"value", "data"}, {"sha256", hash}}}}));
+  CHECK(step.summary() == Json({{"bytes", 50'005}, {"files", 2}}));
+  const auto lines = split(read_file(step.folder().path() / "metrics.jsonl"), '\n');
+  const Json last = Json::parse(lines.at(lines.size() - 2));
+  CHECK(last["bytes"] == last["total_bytes"]);
+  CHECK(last["message"] == "48.8 KiB staged, 2 files");
+}
+
+TEST_CASE("staging twice copies nothing and follows changes", "[stage]") {
+  const TempDir data;
+  const auto file = data.write("file", "old");
+  StepFixture step(with({{{"url", file_url(file)}}}));
+  StepFixture::set("DLFLOW_CACHE", data.path() / "cache");
+  REQUIRE(stage_main() == 0);
+  const ino_t first = inode(step.outputs() / "data/file");
+  REQUIRE(stage_main() == 0);
+  CHECK(inode(step.outputs() / "data/file") == first);
+  data.write("file", "new");
+  REQUIRE(stage_main() == 0);
+  CHECK(read_file(step.outputs() / "data/file") == "new");
+  CHECK(count_files(data.path() / "cache/work") == 0);
+}
+
+TEST_CASE("an archive is placed with its folders, links and programs", "[stage]") {
+  const TempDir data;
+  const auto tar = data.write(
+      "set.tar.gz", test::gzip(test::tar({{.name = "a/b.txt", .content = "B"},
+                                          {.name = "run", .content = "#!", .mode = 0755},
+                                          {.name = "l", .type = '2', .link_target = "a/b.txt"}})));
+  const StepFixture step(with({{{"url", file_url(tar)}, {"unpack", "tar"}}}));
+  REQUIRE(stage_main() == 0);
+  CHECK(read_file(step.outputs() / "data/set/a/b.txt") == "B");
+  CHECK(fs::read_symlink(step.outputs() / "data/set/l") == "a/b.txt");
+  CHECK(::access((step.outputs() / "data/set/run").c_str(), X_OK) == 0);
+  CHECK(step.summary()["files"] == 3);
+}
+
+TEST_CASE("a wrong hash or a damaged archive leaves nothing behind", "[stage]") {
+  const TempDir data;
+  const auto cut = data.write("cut.gz", test::gzip(std::string(50'000, 'x')).substr(0, 40));
+  const auto evil = data.write("evil.tar", test::tar({{.name = "ok", .content = "x"},
+                                                      {.name = "../../evil", .content = "x"}}));
+  const auto nginx = Nginx::start();
+  const std::string url = nginx ? nginx->serve("f", "content") : file_url(cut);
+  const std::string wrong(64, '0');
+  const std::vector<Json> bad = {
+      {{"url", file_url(cut)}, {"sha256", wrong}}, {{"url", file_url(cut)}, {"unpack", "gzip"}},
+      {{"url", file_url(cut)}, {"unpack", "zip"}}, {{"url", file_url(evil)}, {"unpack", "tar"}},
+      {{"url", file_url(data.path() / "none")}},   {{"url", file_url(data.path())}},
+      {{"url", url}, {"sha256", wrong}},
+  };
+  for (const Json& source : bad) {
+    CAPTURE(source.dump());
+    const StepFixture step(with({source}));
+    CHECK(stage_main() == 1);
+    check_nothing_left(step, step.folder().path() / "cache");
+  }
+}
+
+TEST_CASE("a download with a declared hash happens once, without one when it changed", "[stage]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const std::string declared = nginx->serve("declared", "D");
+  const std::string open = nginx->serve("open.gz", test::gzip("old"));
+  const StepFixture step(with(
+      {{{"url", declared}, {"sha256", sha256_hex("D")}}, {{"url", open}, {"unpack", "gzip"}}}));
+  REQUIRE(stage_main() == 0);
+  REQUIRE(stage_main() == 0);
+  CHECK(nginx->count_requests("\"GET /declared HTTP/1.1\" 200") == 1);
+  CHECK(nginx->count_requests("\"GET /open.gz HTTP/1.1\" 200") == 1);
+  CHECK(nginx->count_requests("\"GET /open.gz HTTP/1.1\" 304") == 1);
+  nginx->serve("open.gz", test::gzip("newer"));
+  REQUIRE(stage_main() == 0);
+  CHECK(read_file(step.outputs() / "data/open") == "newer");
+}
+
+TEST_CASE("many jobs that want one file download it once", "[stage]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const TempDir shared;
+  const std::string text(200'000, 'x');
+  nginx->serve("file", text);
+  std::vector<std::unique_ptr<StepFixture>> steps;
+  std::vector<pid_t> pids;
+  for (int i = 0; i < 20; ++i) {
+    steps.push_back(std::make_unique<StepFixture>(
+        with({{{"url", nginx->url("slow/file")}, {"sha256", sha256_hex(text)}}})));
+    StepFixture::set("DLFLOW_CACHE", shared.path());
+    pids.push_back(start_step());
+  }
+  for (const pid_t pid : pids) CHECK(exit_status_of(pid) == 0);
+  for (const auto& step : steps) CHECK(read_file(step->outputs() / "data/file") == text);
+  CHECK(nginx->count_requests("\"GET /slow/file HTTP/1.1\"") == 1);
+}
+
+TEST_CASE("a stopped download is kept and continued", "[stage]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const std::string text(400'000, 'x');
+  nginx->serve("file", text);
+  const StepFixture step(with({{{"url", nginx->url("slow/file")}, {"sha256", sha256_hex(text)}}}));
+  const fs::path cache = step.folder().path() / "cache";
+  const bool politely = GENERATE(true, false);
+  CAPTURE(politely);
+  const pid_t pid = start_step();
+  wait_until([&] {
+    const fs::path partial = partial_in(cache);
+    return !partial.empty() && fs::file_size(partial) >= 50'000;
+  });
+  ::kill(pid, politely ? SIGTERM : SIGKILL);
+  CHECK(exit_status_of(pid) == (politely ? 75 : -SIGKILL));
+  CHECK_FALSE(fs::exists(step.outputs() / "data"));
+
+  REQUIRE(stage_main() == 0);
+  CHECK(read_file(step.outputs() / "data/file") == text);
+  CHECK(nginx->count_requests("\"GET /slow/file HTTP/1.1\" 206") == 1);
+  CHECK(count_files(cache / "partial") == 0);
+  CHECK(count_files(cache / "work") == 0);
+}
+
+TEST_CASE("a budget that is too small is an error, and nothing is left", "[stage]") {
+  const TempDir data;
+  const auto big = data.write("big", std::string(2000, 'x'));
+  const auto packed = data.write("packed.gz", test::gzip(std::string(2000, 'x')));
+  const auto nginx = Nginx::start();
+  std::vector<Json> sources = {{{"url", file_url(big)}},
+                               {{"url", file_url(packed)}, {"unpack", "gzip"}}};
+  if (nginx) sources.push_back({{"url", nginx->serve("big", std::string(2000, 'x'))}});
+  for (const Json& source : sources) {
+    CAPTURE(source.dump());
+    const StepFixture step(with({source}));
+    StepFixture::set("DLFLOW_CACHE_BUDGET", "1000");
+    CHECK(stage_main() == 1);
+    CHECK(count_files(step.outputs()) == 0);
+    CHECK(count_files(step.folder().path() / "cache/objects") == 0);
+    StepFixture::set("DLFLOW_CACHE_BUDGET", "2000");
+    CHECK(stage_main() == 0);
+  }
+}
+
+TEST_CASE("a full disk is an error, and its space is given back", "[stage]") {
+  const Mount disk("size=200k");
+  if (!disk.mounted()) return test::skip("mounting a small file system needs root");
+  const TempDir data;
+  const std::string text(1'000'000, 'x');
+  const auto nginx = Nginx::start();
+  std::vector<std::string> urls = {file_url(data.write("big", text))};
+  if (nginx) urls.push_back(nginx->serve("big", text));
+  for (const std::string& url : urls) {
+    CAPTURE(url);
+    const StepFixture step(with({{{"url", url}}}));
+    StepFixture::set("DLFLOW_CACHE", disk.path() / "cache");
+    CHECK(stage_main() == 1);
+    check_nothing_left(step, disk.path() / "cache");
+  }
+}
+
+TEST_CASE("a read-only cache gives what it has and refuses the rest", "[stage]") {
+  const Mount disk("size=1m");
+  if (!disk.mounted()) return test::skip("mounting a file system needs root");
+  const TempDir data;
+  const auto cached = data.write("cached", "C");
+  const auto other = data.write("other", "O");
+  {
+    const StepFixture step(with({{{"url", file_url(cached)}}}));
+    StepFixture::set("DLFLOW_CACHE", disk.path() / "cache");
+    REQUIRE(stage_main() == 0);
+  }
+  disk.make_read_only();
+  const StepFixture hit(with({{{"url", file_url(cached)}, {"sha256", sha256_hex("C")}}}));
+  StepFixture::set("DLFLOW_CACHE", disk.path() / "cache");
+  CHECK(stage_main() == 0);
+  CHECK(read_file(hit.outputs() / "data/cached") == "C");
+  const StepFixture miss(with({{{"url", file_url(other)}}}));
+  StepFixture::set("DLFLOW_CACHE", disk.path() / "cache");
+  CHECK(stage_main() == 1);
+}
