@@ -12,14 +12,15 @@
 namespace dlflow {
 
 struct Launcher {
-  std::string program = "mpirun";      ///< mpirun or srun
+  std::string program = "mpirun";      ///< mpirun, srun or a path
   std::vector<std::string> arguments;  ///< before the number of ranks
+  bool operator==(const Launcher&) const = default;
 };
 
 struct Profile {
   std::string name = "local";
   std::string file;                 ///< where it was read from; empty: built in
-  std::string scheduler = "local";  ///< local or slurm
+  std::string scheduler = "local";  ///< who starts jobs
   int cores = 0;                    ///< local: 0 means all that this process may use
   uint64_t memory_bytes = 0;        ///< local: 0 means all
   int gpus = 0;
@@ -29,6 +30,8 @@ struct Profile {
   std::filesystem::path runs = "dlflow-runs";
   std::filesystem::path cache;      ///< empty: $XDG_CACHE_HOME/dlflow
   uint64_t cache_budget_bytes = 0;  ///< 0: no limit
+
+  bool operator==(const Profile&) const = default;
 };
 
 /// Finds and reads the profile `name`: a path to a YAML file, or a name looked up in

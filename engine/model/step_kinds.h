@@ -17,7 +17,7 @@ struct StepKind {
   std::string description;
   int version = 1;  ///< raised when the same `with` gives another result; enters the fingerprint
   Shape with;       ///< an object
-  std::vector<Field> outputs = {};       ///< what ${{ steps.NAME.outputs.KEY }} may name
+  std::vector<Field> outputs = {};  ///< what ${{ steps.NAME.outputs.KEY }} may name
   bool writes_checkpoints = false;  ///< `checkpoint:` has a meaning
 };
 

@@ -1,0 +1,129 @@
+#include "engine/model/schema.h"
+
+#include "engine/model/forms.h"
+#include "engine/model/step_kinds.h"
+#include "engine/model/workflow_shape.h"
+
+namespace dlflow {
+namespace {
+
+/// A string that holds an expression, which may give what is wanted there.
+const Json kExpression = {{"$ref", "#/$defs/expression"}};
+
+Json schema_of(const Shape& shape, Scope scope);
+
+Json number_schema(const Shape& shape, const char* type) {
+  Json schema = {{"type", type}};
+  if (shape.minimum) schema[shape.above_minimum ? "exclusiveMinimum" : "minimum"] = *shape.minimum;
+  if (shape.maximum) schema["maximum"] = *shape.maximum;
+  return schema;
+}
+
+Json form_schema(const Form& form) {
+  const Json text = {{"type", "string"}, {"pattern", form.pattern}};
+  if (!form.or_integer) return text;
+  return {{"anyOf", {text, {{"type", "integer"}, {"minimum", 1}}}}};
+}
+
+Json object_schema(const Shape& shape, Scope scope) {
+  Json schema = {{"type", "object"}, {"additionalProperties", false}};
+  for (const Field& field : shape.fields) {
+    Json& property = schema["properties"][field.name];
+    property = schema_of(field.shape, field.scope.value_or(scope));
+    property["description"] = field.description;
+    if (!field.fallback.is_null()) property["default"] = field.fallback;
+    if (field.presence == Presence::Required) schema["required"].push_back(field.name);
+  }
+  return schema;
+}
+
+Json map_schema(const Shape& shape, Scope scope) {
+  Json schema = object_schema(shape, scope);
+  schema["additionalProperties"] = schema_of(shape.parts[0], scope);
+  std::string pattern(shape.form->pattern);
+  schema["propertyNames"] = {{"pattern", pattern}};
+  return schema;
+}
+
+Json plain_schema(const Shape& shape, Scope scope) {
+  switch (shape.type) {
+    case Shape::Type::Anything:
+      return Json::object();
+    case Shape::Type::Text:
+      return {{"type", "string"}};
+    case Shape::Type::Integer:
+      return number_schema(shape, "integer");
+    case Shape::Type::Number:
+      return number_schema(shape, "number");
+    case Shape::Type::Boolean:
+      return {{"type", "boolean"}};
+    case Shape::Type::Choice:
+      return {{"enum", shape.choices}};
+    case Shape::Type::Formed:
+      return form_schema(*shape.form);
+    case Shape::Type::List:
+      return {{"type", "array"},
+              {"items", schema_of(shape.parts[0], scope)},
+              {"minItems", int(*shape.minimum)}};
+    case Shape::Type::Object:
+      return object_schema(shape, scope);
+    case Shape::Type::Map:
+      return map_schema(shape, scope);
+    case Shape::Type::Either:
+      break;
+  }
+  Json schema;
+  for (const Shape& part : shape.parts) schema["anyOf"].push_back(plain_schema(part, scope));
+  return schema;
+}
+
+Json schema_of(const Shape& shape, Scope scope) {
+  const bool can_be_text = shape.type == Shape::Type::Anything || shape.type == Shape::Type::Text;
+  Json schema = plain_schema(shape, scope);
+  if (scope == Scope::Nothing || can_be_text) return schema;
+  if (shape.type == Shape::Type::Either) {
+    schema["anyOf"].push_back(kExpression);
+    return schema;
+  }
+  return {{"anyOf", {schema, kExpression}}};
+}
+
+/// A step of one kind: what `with` holds, and whether it may be left out.
+Json kind_rule(const StepKind& kind) {
+  Json with = plain_schema(kind.with, Scope::Steps);
+  with["description"] = kind.description;
+  Json then = {{"properties", {{"with", with}, {"outputs", false}}}};
+  if (with.contains("required")) then["required"] = {"with"};
+  if (!kind.writes_checkpoints) then["properties"]["checkpoint"] = false;
+  return {{"if", {{"properties", {{"uses", {{"const", kind.name}}}}}, {"required", {"uses"}}}},
+          {"then", then}};
+}
+
+Json step_schema() {
+  Json schema = plain_schema(step_shape(), Scope::Nothing);
+  // Not expressions as wholes: the parser knows these keys one by one.
+  schema["oneOf"] = {{{"required", {"uses"}}},
+                     {{"required", {"run"}}, {"properties", {{"with", false}}}}};
+  for (const StepKind& kind : step_kinds()) schema["allOf"].push_back(kind_rule(kind));
+  return schema;
+}
+
+}  // namespace
+
+std::string json_schema() {
+  Json schema = plain_schema(workflow_shape(), Scope::Nothing);
+  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+  schema["title"] = "dlflow workflow";
+  schema["description"] = "A workflow of deep-learning steps; see docs/workflow-format.md";
+  schema["$defs"]["expression"] = {{"type", "string"}, {"pattern", "[$][{][{]"}};
+  schema["$defs"]["step"] = step_schema();
+  Json& steps = schema["properties"]["steps"];
+  steps = {{"type", "object"},
+           {"description", find_field(workflow_shape(), "steps")->description},
+           {"propertyNames", {{"pattern", name_form().pattern}}},
+           {"additionalProperties", {{"$ref", "#/$defs/step"}}},
+           {"minProperties", 1}};
+  return schema.dump(2);
+}
+
+}  // namespace dlflow
