@@ -37,7 +37,7 @@ void add_doctor(CLI::App& app, Session& session) {
     if (folders->empty()) folders->push_back("dlflow-runs");
     for (const std::string& folder : *folders) {
       for (const fs::path& directory : run_directories(fs::absolute(folder))) {
-        std::printf("%s\n", rebuild_run(session.store(), directory).c_str());
+        std::printf("%s\n", session.store().rebuild_run(directory).c_str());
       }
     }
   });

@@ -33,7 +33,13 @@ void add_common_options(CLI::App& app, Session& session) {
       ->type_name("WHEN")
       ->transform(CLI::CheckedTransformer(choices).description(""));
   app.add_flag("-q,--quiet", session.quiet, "print results only");
-  app.add_flag_callback("-v,--verbose", enable_log, "show the commands that are run");
+  app.add_flag_callback(
+      "-v,--verbose",
+      [&session] {
+        session.verbose = true;
+        enable_log();
+      },
+      "show the commands that are run");
   app.fallthrough();  // common options may follow the verb
 }
 

@@ -25,7 +25,7 @@ void add_json_option(CLI::App& command, Session& session) {
 
 RunStatus refresh_run(Session& session, const std::string& run) {
   const std::filesystem::path directory = session.store().directory(run);
-  if (std::filesystem::exists(directory)) sync_run(session.store(), directory);
+  if (std::filesystem::exists(directory)) session.store().sync_run(directory);
   return session.store().status(run);
 }
 

@@ -15,6 +15,7 @@ namespace dlflow {
 struct Session {
   ColorChoice color = ColorChoice::Auto;
   bool quiet = false;
+  bool verbose = false;
   bool json = false;  ///< set by the --json of a subcommand that has one
   int status = kDone;
 

@@ -1,10 +1,33 @@
 #include "engine/cli/workflow_argument.h"
 
 #include <cstdio>
+#include <filesystem>
+#include <optional>
+#include <set>
 
+#include "base/file.h"
 #include "engine/model/parse.h"
+#include "runtime/nn/model.h"
 
 namespace dlflow {
+namespace {
+
+/// The file that `with.model` of one element names; nothing if only a run can tell.
+std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Step& step,
+                                                const Json& element) {
+  Context context;
+  context.params = &workflow.params;
+  context.matrix = &element;
+  const Json with = step.with.evaluate_known(context);
+  const auto model = with.find("model");
+  if (model == with.end() || !model->is_string()) return std::nullopt;
+  const std::filesystem::path folder = std::filesystem::path(workflow.file).parent_path();
+  const std::filesystem::path file = folder / model->get<std::string>();
+  if (!std::filesystem::is_regular_file(file)) return std::nullopt;  // the planner says so
+  return file;
+}
+
+}  // namespace
 
 Workflow WorkflowArgument::read() const {
   auto result = parse_workflow(file, set);
@@ -17,11 +40,30 @@ Workflow WorkflowArgument::read() const {
   throw AlreadyReported{};
 }
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {
+void check_models(const Workflow& workflow) {
+  std::set<std::filesystem::path> seen;
+  bool wrong = false;
+  for (const Step& step : workflow.steps) {
+    if (step.uses != "train") continue;
+    for (const Json& element : matrix_elements(step.matrix)) {
+      const auto file = model_file(workflow, step, element);
+      if (!file || !seen.insert(*file).second) continue;
+      try {
+        runtime::parse_model(read_file(*file), file->string());
+      } catch (const Error& error) {
+        std::fprintf(stderr, "%s\n", error.what());
+        wrong = true;
+      }
+    }
+  }
+  if (wrong) throw AlreadyReported{};
+}
+
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, Presence presence) {
   auto argument = std::make_shared<WorkflowArgument>();
   command.add_option("workflow", argument->file, "the workflow file (YAML)")
       ->type_name("WORKFLOW")
-      ->required();
+      ->required(presence == Presence::Required);
   command.add_option("--set", argument->set, "give a parameter another value; may be repeated")
       ->type_name("KEY=VALUE")
       ->take_all()
@@ -31,8 +73,9 @@ std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {
 
 std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
   auto arguments = std::make_shared<PlanArguments>();
-  command.add_option("--profile", arguments->profile, "the cluster to run on", true)
-      ->type_name("NAME");
+  command.add_option("--profile", arguments->profile, "the cluster to run on")
+      ->type_name("NAME")
+      ->capture_default_str();
   command.add_option("--until", arguments->options.until, "only this step and what it needs")
       ->type_name("STEP");
   command

@@ -23,7 +23,16 @@ struct WorkflowArgument {
   Workflow read() const;
 };
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command);
+enum class Presence { Required, Optional };
+
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command,
+                                                        Presence presence = Presence::Required);
+
+/// Checks the models that the train steps of `workflow` name, as far as their names are known
+/// before a run: prints what is wrong with each, with line and column, and throws AlreadyReported.
+/// The one place where the engine's command line looks into the runtime: a shape that does not fit
+/// must not cost a job.
+void check_models(const Workflow& workflow);
 
 /// The options of planning: --profile, --until, --force.
 struct PlanArguments {

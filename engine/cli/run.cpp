@@ -1,0 +1,162 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "engine/backend/local.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/run_display.h"
+#include "engine/cli/workflow_argument.h"
+#include "engine/plan/explain.h"
+#include "engine/plan/run_directory.h"
+#include "engine/report/explain_table.h"
+#include "engine/report/json.h"
+#include "engine/run/cancel.h"
+#include "engine/run/scheduler.h"
+
+namespace dlflow {
+namespace {
+
+struct RunArguments {
+  std::shared_ptr<WorkflowArgument> workflow;
+  std::shared_ptr<PlanArguments> plan;
+  std::string resume;
+  bool dry_run = false;
+  bool detach = false;
+  RunOptions options;
+};
+
+void finish(Session& session, const std::string& run, const RunResult& result) {
+  if (session.json) print_run_json(run, result.state);
+  session.status = result.interrupted                    ? kInterrupted
+                   : result.state == RunState::Succeeded ? kDone
+                                                         : kStepFailed;
+}
+
+void show_plan(Session& session, const Plan& plan) {
+  if (session.json) return print_json(to_json(plan));
+  const size_t jobs = plan.jobs.size();
+  size_t reused = 0;
+  for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
+  if (!session.quiet) {
+    constexpr size_t kListed = 10'000;  // explaining more takes longer than anyone reads
+    if (jobs <= kListed) {
+      std::fputs(explain_table(explain(plan, session.store()), session.style()).c_str(), stdout);
+    }
+  }
+  std::printf("%zu job%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s", reused);
+}
+
+void detach(Session& session, const Plan& plan, const RunOptions& options) {
+  detach_run(plan.directory, options);
+  if (session.json) return print_run_json(plan.run, RunState::Running);
+  std::printf("%s runs in the background; look again with `dlflow status %s`.\n", plan.run.c_str(),
+              plan.run.c_str());
+}
+
+void start(Session& session, const RunArguments& arguments) {
+  Workflow workflow = arguments.workflow->read();
+  check_models(workflow);
+  Plan plan = make_plan(std::move(workflow), load_profile(arguments.plan->profile),
+                        arguments.plan->options, session.store(), session.store());
+  if (plan.profile.scheduler != "local") {
+    throw Error(Errc::InvalidInput, "profile '" + plan.profile.name + "' asks for scheduler '" +
+                                        plan.profile.scheduler +
+                                        "', and this dlflow has only 'local'");
+  }
+  if (arguments.dry_run) return show_plan(session, plan);
+  const auto display = make_run_display(session);
+  LocalBackend backend(local_machine(plan.profile));
+  const SystemClock clock;
+  const Services services{session.store(), backend, *display, clock};
+  create_run(plan, services);
+  if (arguments.detach) return detach(session, plan, arguments.options);
+  const std::string run = plan.run;
+  finish(session, run, start_run(std::move(plan), services, arguments.options));
+}
+
+void resume(Session& session, const RunArguments& arguments) {
+  const std::string run = find_run(session, arguments.resume);
+  const std::filesystem::path directory = session.store().directory(run);
+  if (arguments.detach) return detach(session, load_run(directory), arguments.options);
+  const auto display = make_run_display(session);
+  LocalBackend backend(local_machine(load_run(directory).profile));
+  const SystemClock clock;
+  const Services services{session.store(), backend, *display, clock};
+  finish(session, run, resume_run(directory, services, arguments.options));
+}
+
+}  // namespace
+
+void add_run(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, "run", "Run a workflow, or go on with a run.",
+                                  "  dlflow run workflows/fashion-mnist.yaml --set epochs=5\n"
+                                  "  dlflow run pipeline.yaml --until train --dry-run\n"
+                                  "  dlflow run --resume fashion-mnist-7f3a");
+  const auto arguments = std::make_shared<RunArguments>();
+  arguments->workflow = add_workflow_argument(*command, Presence::Optional);
+  arguments->plan = add_plan_arguments(*command);
+  command->add_option("--resume", arguments->resume, "go on with this run instead")
+      ->type_name("RUN");
+  command->add_flag("-n,--dry-run", arguments->dry_run, "say what would run, and why; run nothing");
+  command->add_flag("--detach", arguments->detach, "return at once; it goes on in the background");
+  command->add_flag("--keep-going", arguments->options.keep_going,
+                    "after a failure, run what does not depend on it");
+  add_json_option(*command, session);
+  command->callback([arguments, &session] {
+    const bool has_file = !arguments->workflow->file.empty();
+    if (has_file == !arguments->resume.empty()) {
+      throw Error(Errc::InvalidInput, "give either a workflow to run or `--resume RUN`");
+    }
+    if (has_file) {
+      start(session, *arguments);
+    } else {
+      resume(session, *arguments);
+    }
+  });
+}
+
+void add_resubmit(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(
+      app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.",
+      "  dlflow resubmit fashion-mnist-7f3a\n"
+      "  dlflow resubmit 7f3a --step train");
+  const auto run = std::make_shared<std::string>();
+  const auto steps = std::make_shared<std::vector<std::string>>();
+  const auto options = std::make_shared<RunOptions>();
+  command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
+  command->add_option("--step", *steps, "only this step or job, and what waits for it")
+      ->type_name("STEP")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_flag("--keep-going", options->keep_going,
+                    "after a failure, run what does not depend on it");
+  add_json_option(*command, session);
+  command->callback([=, &session] {
+    const std::string name = find_run(session, *run);
+    const std::filesystem::path directory = session.store().directory(name);
+    const auto display = make_run_display(session);
+    LocalBackend backend(local_machine(load_run(directory).profile));
+    const SystemClock clock;
+    const Services services{session.store(), backend, *display, clock};
+    finish(session, name, resubmit_run(directory, *steps, services, *options));
+  });
+}
+
+void add_cancel(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "cancel", "Stop a run; what can save a checkpoint does. Twice: kill.",
+                  "  dlflow cancel fashion-mnist-7f3a\n"
+                  "  dlflow run --resume fashion-mnist-7f3a      (goes on later)");
+  const auto run = std::make_shared<std::string>();
+  command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
+  command->callback([=, &session] {
+    const std::string name = find_run(session, *run);
+    const bool ended = cancel_run(session.store(), session.store().directory(name), SystemClock());
+    if (session.quiet) return;
+    std::printf(ended
+                    ? "%s has stopped.\n"
+                    : "%s was asked to stop and is still saving; `dlflow cancel` again kills it.\n",
+                name.c_str());
+  });
+}
+
+}  // namespace dlflow

@@ -1,0 +1,171 @@
+#include "engine/report/live_display.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/report/describe.h"
+
+namespace dlflow {
+namespace {
+
+std::string count_of_jobs(const Plan& plan) {
+  const size_t jobs = plan.jobs.size();
+  return format_count(jobs) + (jobs == 1 ? " job" : " jobs");
+}
+
+/// `path` as people would type it from here.
+std::string from_here(const std::filesystem::path& path) {
+  const auto relative = path.lexically_proximate(std::filesystem::current_path());
+  return relative.native().starts_with("..") ? path.string() : relative.string();
+}
+
+bool starts_or_ends(const JobEvent& event) {
+  return event.state && (*event.state == JobState::Running || is_final(*event.state) ||
+                         *event.state == JobState::Queued);
+}
+
+}  // namespace
+
+void RunModel::begin(const Plan& plan, const RunStatus& status) {
+  view_.status = status;
+  for (size_t i = 0; i < status.jobs.size(); ++i) rows_[status.jobs[i].job] = i;
+  for (const Step& step : plan.workflow.steps) view_.needs[step.name] = step.needs;
+}
+
+const JobRow* RunModel::apply(const JobEvent& event) {
+  const auto found = rows_.find(event.job);
+  if (found == rows_.end() || !event.state) return nullptr;
+  JobRow& row = view_.status.jobs[found->second];
+  row.state = *event.state;
+  row.reason = event.reason;
+  if (event.attempt > 0) row.attempt = event.attempt;
+  if (!event.backend_id.empty()) row.backend_id = event.backend_id;
+  if (!event.node.empty()) row.node = event.node;
+  if (event.exit) row.exit = event.exit;
+  if (event.metrics.is_object()) row.metrics = event.metrics;
+  if (event.state == JobState::Running) {
+    row.started = event.at;
+    row.ended.reset();
+  } else if (is_final(*event.state) && row.started) {
+    row.ended = event.at;
+  }
+  return &row;
+}
+
+void RunModel::end(RunState state, Time at) {
+  view_.status.state = state;
+  view_.status.ended = at;
+}
+
+LiveDisplay::LiveDisplay(int descriptor, const Style& style) : style_(style), redraw_(descriptor) {}
+
+void LiveDisplay::began(const Plan& plan, const RunStatus& status) {
+  run_.begin(plan, status);
+  headline_ = bold(status.run, style_) + "  " + count_of_jobs(plan) + ", runs in " +
+              from_here(status.directory);
+}
+
+void LiveDisplay::event(const JobEvent& event) { run_.apply(event); }
+
+void LiveDisplay::tick(Time now) {
+  run_.view().progress = read_progress(run_.view().status);
+  draw(now, false);
+}
+
+void LiveDisplay::stopping() {
+  stopping_ = true;
+  draw(SystemClock().now(), false);
+}
+
+void LiveDisplay::ended(RunState state, Time at) {
+  run_.end(state, at);
+  draw(at, true);
+}
+
+void LiveDisplay::draw(Time now, bool final) {
+  constexpr size_t kAround = 6;  // head, foot and the empty lines between
+  const RunStatus& status = run_.view().status;
+  const size_t rows = std::max<size_t>(redraw_.rows(), kAround + 2) - kAround;
+  std::string text = headline_ + "\n\n";
+  for (const std::string& line : live_table(run_.view(), now, rows, style_)) text += line + "\n";
+  if (final) {
+    text += "\n" + paint(status.state, describe_end(status), style_) + "\n" + next_steps(status);
+  } else if (stopping_) {
+    text += dim("\nSaving checkpoints and stopping; Ctrl-C again kills.", style_) + "\n";
+  } else {
+    text += dim("\nCtrl-C saves a checkpoint and stops; `dlflow run --resume " + status.run +
+                    "` goes on.",
+                style_) +
+            "\n";
+  }
+  redraw_.show(text);
+}
+
+LineDisplay::LineDisplay(int descriptor, const Style& style, bool verbose)
+    : descriptor_(descriptor), style_(style), verbose_(verbose) {}
+
+void LineDisplay::print(const std::string& line) const {
+  try {
+    write_all(descriptor_, line + "\n", "standard output");
+  } catch (const Error&) {
+    // Nobody reads any more; the run goes on.
+  }
+}
+
+void LineDisplay::began(const Plan& plan, const RunStatus& status) {
+  run_.begin(plan, status);
+  if (verbose_) {
+    print(status.run + "  " + count_of_jobs(plan) + ", runs in " + from_here(status.directory));
+  }
+}
+
+void LineDisplay::event(const JobEvent& event) {
+  const JobRow* row = run_.apply(event);
+  if (row == nullptr || !verbose_ || !starts_or_ends(event)) return;
+  std::string line = "  " + row->job + "  " + badge(row->state, style_);
+  if (row->ended && *event.state != JobState::Running) {
+    line += "  " + format_duration(*row->ended - *row->started);
+  }
+  const std::string detail = row->reason.empty() ? describe_metrics(row->metrics) : row->reason;
+  if (!detail.empty() && *event.state != JobState::Running) line += "  " + detail;
+  print(line);
+}
+
+void LineDisplay::stopping() { print("Saving checkpoints and stopping; Ctrl-C again kills."); }
+
+void LineDisplay::ended(RunState state, Time at) {
+  run_.end(state, at);
+  const RunStatus& status = run_.view().status;
+  print(paint(state, describe_end(status), style_));
+  const std::string next = next_steps(status);
+  if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));
+}
+
+std::string next_steps(const RunStatus& status) {
+  switch (status.state) {
+    case RunState::Succeeded:
+      return "  results  dlflow status " + status.run + "\n";
+    case RunState::Failed: {
+      std::string text;
+      for (const JobRow& job : status.jobs) {
+        if (job.attempt == 0 || !is_final(job.state) || satisfies_dependents(job.state)) continue;
+        text = "  why      dlflow logs " + status.run + " " + shell_quote(job.job) + "\n";
+        break;
+      }
+      return text + "  again    dlflow resubmit " + status.run + "\n";
+    }
+    case RunState::Cancelled:
+      return "  go on    dlflow run --resume " + status.run + "\n";
+    case RunState::Running:
+      break;
+  }
+  return "";
+}
+
+}  // namespace dlflow

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <unordered_map>
+
+#include "engine/report/observer.h"
+#include "engine/report/redraw.h"
+#include "engine/report/run_table.h"
+#include "engine/report/style.h"
+
+namespace dlflow {
+
+/// The state of a run as its events build it up.
+class RunModel {
+ public:
+  void begin(const Plan& plan, const RunStatus& status);
+  /// The job that changed, or null for one that is not in the run.
+  const JobRow* apply(const JobEvent& event);
+  void end(RunState state, Time at);
+
+  RunView& view() { return view_; }
+
+ private:
+  RunView view_;
+  std::unordered_map<std::string, size_t> rows_;  // job -> its place in view_.status.jobs
+};
+
+/// On a terminal: one table that is drawn over itself, with progress of what runs.
+class LiveDisplay : public Observer {
+ public:
+  LiveDisplay(int descriptor, const Style& style);
+
+  void began(const Plan& plan, const RunStatus& status) override;
+  void event(const JobEvent& event) override;
+  void tick(Time now) override;
+  void stopping() override;
+  void ended(RunState state, Time at) override;
+
+ private:
+  void draw(Time now, bool final);
+
+  Style style_;
+  Redraw redraw_;
+  RunModel run_;
+  std::string headline_;
+  bool stopping_ = false;
+};
+
+/// Elsewhere: one line per change.
+class LineDisplay : public Observer {
+ public:
+  /// \param verbose  false: only how it ended.
+  LineDisplay(int descriptor, const Style& style, bool verbose);
+
+  void began(const Plan& plan, const RunStatus& status) override;
+  void event(const JobEvent& event) override;
+  void tick(Time) override {}
+  void stopping() override;
+  void ended(RunState state, Time at) override;
+
+ private:
+  void print(const std::string& line) const;
+
+  int descriptor_;
+  Style style_;
+  bool verbose_;
+  RunModel run_;
+};
+
+/// The lines below the end of a run: where the result is, and what to type next.
+std::string next_steps(const RunStatus& status);
+
+}  // namespace dlflow
