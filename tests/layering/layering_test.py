@@ -1,0 +1,52 @@
+"""Prints which folder includes which, and fails where the table of docs/architecture.md does not allow it."""
+
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
+
+
+def allowed():
+    """folder -> folders that it may include, from the table."""
+    rows = re.findall(r"^\| ((?:base|engine|runtime|steps)[\w/]*) \|[^|]*\|([^|]*)\|$",
+                      (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)
+    return {folder: set(others.split()) | {folder} for folder, others in rows}
+
+
+def includes():
+    """folder -> folder that it includes -> one of the files that does."""
+    found = {}
+    for top in ("base", "engine", "runtime", "steps"):
+        for file in sorted((ROOT / top).rglob("*")):
+            if file.suffix not in (".h", ".cpp", ".cu"):
+                continue
+            folder = file.parent.relative_to(ROOT).as_posix()
+            for path in INCLUDE.findall(file.read_text()):
+                found.setdefault(folder, {}).setdefault(str(pathlib.PurePosixPath(path).parent), file.relative_to(ROOT))
+    return found
+
+
+def covered(folder, folders):
+    """A folder below one of the table belongs to it: runtime/nn/reference to runtime/nn."""
+    return next((known for known in folders if folder == known or folder.startswith(known + "/")), None)
+
+
+def main():
+    table, wrong = allowed(), []
+    if len(table) < 10:
+        sys.exit("docs/architecture.md: the table of folders was not found")
+    for folder, others in includes().items():
+        own = covered(folder, table)
+        print(f"{folder:20} -> {' '.join(sorted(set(others) - {folder}))}")
+        for other, file in others.items():
+            if own is None or covered(other, table[own]) is None:
+                wrong.append(f"{file} includes {other}, which docs/architecture.md does not allow to {folder}")
+    for line in wrong:
+        print("error:", line)
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
