@@ -1,0 +1,7 @@
+#!/bin/sh
+# Time to sum fp32 gradients over the ranks of this machine: MPI_Allreduce (the peer), dlflow through
+# shared memory, and dlflow's ring over MPI messages. RANKS defaults to 2.
+set -eu
+cd "$(dirname "$0")/.."
+export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+exec mpirun --oversubscribe --bind-to none -np "${RANKS:-2}" build/bench/allreduce
