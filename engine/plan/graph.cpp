@@ -17,12 +17,9 @@ std::map<std::string, uint32_t> step_numbers(const Workflow& workflow) {
   return numbers;
 }
 
-/// Elements that were made by `include` alone have no axes: their keys stand for them.
-std::vector<std::string> axes_of(const Matrix& matrix, const std::vector<Json>& elements) {
+std::vector<std::string> sorted_axes(const Matrix& matrix) {
   std::vector<std::string> names = axis_names(matrix);
   std::sort(names.begin(), names.end());
-  if (!names.empty() || elements.empty()) return names;
-  for (const auto& [key, value] : elements.front().items()) names.push_back(key);
   return names;
 }
 
@@ -90,7 +87,7 @@ StepEdge step_edge(const Workflow& workflow, uint32_t child, uint32_t parent,
   const Step& to = workflow.steps[child];
   StepEdge edge{.parent = parent, .element_wise = false, .partner = {}};
   if (from.matrix.empty() || to.matrix.empty() ||
-      axes_of(from.matrix, parent_elements) != axes_of(to.matrix, child_elements)) {
+      sorted_axes(from.matrix) != sorted_axes(to.matrix)) {
     return edge;
   }
   edge.element_wise = true;
