@@ -62,7 +62,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
   size_t best_distance = std::max<size_t>(1, (word.size() + 1) / 3) + 1;
   for (const std::string& candidate : candidates) {
     const size_t distance = edit_distance(word, candidate);
-    if (distance < best_distance) {
+    if (distance < best_distance && distance < word.size()) {
       best = candidate;
       best_distance = distance;
     }

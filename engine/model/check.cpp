@@ -42,7 +42,7 @@ bool looks_like_number(const std::string& text) {
 
 /// What to do about a scalar of the wrong type, if that is plain.
 std::string hint(const Json& value, const Shape& shape) {
-  if (shape.type == Shape::Type::Formed && value.is_string()) {
+  if (shape.type == Shape::Type::Formed) {
     return "; write " + std::string(shape.form->examples);
   }
   if (shape.type == Shape::Type::Text && value.is_primitive() && !value.is_null()) {
@@ -171,42 +171,48 @@ bool Checker::check_list(const YamlNode& node, const Wanted& wanted, Json& value
 bool Checker::check_map(const YamlNode& node, const Wanted& wanted, Json& value) {
   if (node.kind != YamlNode::Kind::Map) return refuse(node, wanted);
   value = Json::object();
-  const size_t before = mistakes_.count();
+  bool good = true;
   for (const YamlEntry& entry : node.entries) {
     if (entry.first_line > 0) {
       report_repeated_key(entry, wanted.subject);
+      good = false;
     } else {
-      check_entry(entry, wanted, value);
+      good = check_entry(entry, wanted, value) && good;
     }
   }
-  add_missing_keys(node, wanted, value);
-  return mistakes_.count() == before;
+  return add_missing_keys(node, wanted, value) && good;
 }
 
-void Checker::check_entry(const YamlEntry& entry, const Wanted& wanted, Json& value) {
+bool Checker::check_entry(const YamlEntry& entry, const Wanted& wanted, Json& value) {
   const auto& [shape, scope, subject] = wanted;
   const Subject inner = subject.at(entry.key);
   if (const Field* field = find_field(shape, entry.key)) {
     const Scope inner_scope = field->scope.value_or(scope);
-    check_node(*entry.value, {field->shape, inner_scope, inner}, value[entry.key]);
-  } else if (shape.type != Shape::Type::Map) {
-    report_unknown_key(entry, shape.fields, subject);
-  } else if (!shape.form->accepts(entry.key)) {
-    report_bad_name(entry, *shape.form, subject);
-  } else {
-    check_node(*entry.value, {shape.parts[0], scope, inner}, value[entry.key]);
+    return check_node(*entry.value, {field->shape, inner_scope, inner}, value[entry.key]);
   }
+  if (shape.type != Shape::Type::Map) {
+    report_unknown_key(entry, shape.fields, subject);
+    return false;
+  }
+  if (!shape.form->accepts(entry.key)) {
+    report_bad_name(entry, *shape.form, subject);
+    return false;
+  }
+  return check_node(*entry.value, {shape.parts[0], scope, inner}, value[entry.key]);
 }
 
-void Checker::add_missing_keys(const YamlNode& node, const Wanted& wanted, Json& value) {
+bool Checker::add_missing_keys(const YamlNode& node, const Wanted& wanted, Json& value) {
+  bool good = true;
   for (const Field& field : wanted.shape.fields) {
     if (find_entry(node, field.name) != nullptr) continue;
     if (field.presence == Presence::Required) {
       mistakes_.add(node.location, "missing key '" + field.name + "' in " + wanted.subject.name());
+      good = false;
     } else if (!field.fallback.is_null()) {
       value[field.name] = field.fallback;
     }
   }
+  return good;
 }
 
 bool Checker::check_anything(const YamlNode& node, const Wanted& wanted, Json& value) {
@@ -257,8 +263,16 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   if (shape.type == Shape::Type::Choice && value.is_string()) {
     advice = mistakes_.advice(value.get_ref<const std::string&>(), shape.choices);
   }
-  mistakes_.add(node.location, subject.name() + " must be " + describe(shape) + ", not " +
-                                   (is_empty_list ? "an empty list" : describe(value)) + advice);
+  const bool is_word = shape.type == Shape::Type::Choice || shape.type == Shape::Type::Formed;
+  if (is_word && value.is_string()) {
+    mistakes_.add(node.location,
+                  subject.name() + ": " + quoted(value) + " is not " + describe(shape) + advice);
+    return false;
+  }
+  const std::string given = value.is_null() ? ", but it has no value"
+                            : is_empty_list ? ", not an empty list"
+                                            : ", not " + describe(value);
+  mistakes_.add(node.location, subject.name() + " must be " + describe(shape) + given + advice);
   return false;
 }
 
@@ -267,7 +281,7 @@ void Checker::report_unknown_key(const YamlEntry& entry, const std::vector<Field
   std::vector<std::string> names;
   for (const Field& field : fields) names.push_back(field.name);
   mistakes_.add(entry.location, "unknown key '" + entry.key + "' in " + subject.name() +
-                                    mistakes_.advice_or_list(entry.key, names, "it may have"));
+                                    mistakes_.advice_or_list(entry.key, names));
 }
 
 void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject) {
@@ -295,14 +309,15 @@ bool Checker::check_expression(const YamlNode& node, const Wanted& wanted, Json&
     mistakes_.add(node.location, "expressions cannot be used in " + wanted.subject.name());
     return false;
   }
-  bool usable = true;
+  bool good = true;
+  bool is_known = true;
   std::set<std::string> axes;
   for (const Reference& reference : text.references()) {
-    usable = check_reference(reference, wanted) && usable;
+    good = check_reference(reference, wanted) && good;
     if (reference.path[0] == "matrix") axes.insert(reference.path[1]);
-    usable = usable && reference.path[0] != "steps" && reference.path[0] != "run";
+    is_known = is_known && (reference.path[0] == "params" || reference.path[0] == "matrix");
   }
-  if (!usable || axes.size() > 1) return mistakes_.count() == before;
+  if (!good || !is_known || axes.size() > 1) return good;
   if (axes.empty()) return check_result(text, nullptr, node, wanted, value);
   const std::string& axis = *axes.begin();
   for (const Json& axis_value : axis_values(*names_.matrix, axis)) {
@@ -341,10 +356,9 @@ bool Checker::check_param(const Reference& reference) {
   }
   std::vector<std::string> known;
   for (const auto& [key, value] : names_.params->items()) known.push_back(key);
-  mistakes_.add(reference.location,
-                "unknown parameter '" + name + "'" +
-                    (known.empty() ? "; there are no params here"
-                                   : mistakes_.advice_or_list(name, known, "there are")));
+  mistakes_.add(reference.location, "unknown parameter '" + name + "'" +
+                                        (known.empty() ? "; there are no params here"
+                                                       : mistakes_.advice_or_list(name, known)));
   return false;
 }
 
@@ -358,8 +372,8 @@ bool Checker::check_axis(const Reference& reference) {
   }
   const std::vector<std::string> axes = axis_names(*names_.matrix);
   if (contains(axes, name)) return true;
-  mistakes_.add(reference.location, "the matrix has no axis '" + name + "'" +
-                                        mistakes_.advice_or_list(name, axes, "there are"));
+  mistakes_.add(reference.location,
+                "the matrix has no axis '" + name + "'" + mistakes_.advice_or_list(name, axes));
   return false;
 }
 

@@ -66,8 +66,8 @@ class Checker {
   bool check_node(const YamlNode& node, const Wanted& wanted, Json& value);
   bool check_list(const YamlNode& node, const Wanted& wanted, Json& value);
   bool check_map(const YamlNode& node, const Wanted& wanted, Json& value);
-  void check_entry(const YamlEntry& entry, const Wanted& wanted, Json& value);
-  void add_missing_keys(const YamlNode& node, const Wanted& wanted, Json& value);
+  bool check_entry(const YamlEntry& entry, const Wanted& wanted, Json& value);
+  bool add_missing_keys(const YamlNode& node, const Wanted& wanted, Json& value);
   bool check_anything(const YamlNode& node, const Wanted& wanted, Json& value);
   bool check_scalar(const YamlNode& node, const Wanted& wanted);
   bool check_file(const YamlNode& node, const Wanted& wanted);

@@ -261,7 +261,7 @@ class ExpressionParser {
       names.emplace_back(function.name);
     }
     std::string advice = did_you_mean(name.source, names);
-    if (advice.empty()) advice = "; there are " + join(names, ", ");
+    if (advice.empty()) advice = "; known: " + join(names, ", ");
     fail_at(name.offset, "unknown function '" + std::string(name.source) + "'" + advice);
   }
 

@@ -210,7 +210,7 @@ const Form& selection_form() {
 
 const Form& image_source_form() {
   static const Form form = {
-      .what = "where an image comes from",
+      .what = "an image source",
       .examples = "docker://NAME, docker-archive:FILE, oci:FOLDER or dir:FOLDER",
       .pattern = "^(docker-archive:|docker://|oci:|dir:).",
       .accepts = is_image_source};
@@ -236,7 +236,7 @@ const Form& interval_form() {
 
 const Form& requirement_form() {
   static const Form form = {.what = "a comparison with a number",
-                            .examples = "'>= 0.88', with <, <=, ==, >= or >",
+                            .examples = "'>= 0.88', or with <, <=, == or >",
                             .pattern = "^ *(<|<=|==|>=|>) *[-+]?[0-9.]+([eE][-+]?[0-9]+)? *$",
                             .accepts = is_requirement};
   return form;

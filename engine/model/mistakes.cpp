@@ -44,12 +44,12 @@ std::string Mistakes::advice(std::string_view word, std::span<const std::string>
   return did_you_mean(word, candidates);
 }
 
-std::string Mistakes::advice_or_list(std::string_view word, std::span<const std::string> candidates,
-                                     std::string_view intro) {
+std::string Mistakes::advice_or_list(std::string_view word,
+                                     std::span<const std::string> candidates) {
   constexpr size_t kMostListed = 20;
   std::string text = advice(word, candidates);
   if (!text.empty() || candidates.empty() || candidates.size() > kMostListed) return text;
-  return "; " + std::string(intro) + " " + join(candidates, ", ");
+  return "; known: " + join(candidates, ", ");
 }
 
 }  // namespace dlflow

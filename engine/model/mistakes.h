@@ -34,9 +34,8 @@ class Mistakes {
   /// mistakes gets no advice for the last ones.
   std::string advice(std::string_view word, std::span<const std::string> candidates);
 
-  /// As advice; if none is near, "; " and `intro` and all candidates, unless they are many.
-  std::string advice_or_list(std::string_view word, std::span<const std::string> candidates,
-                             std::string_view intro);
+  /// As advice; if none is near, "; known: " and all candidates, unless they are many.
+  std::string advice_or_list(std::string_view word, std::span<const std::string> candidates);
 
  private:
   std::string file_;

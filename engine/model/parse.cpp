@@ -106,8 +106,8 @@ class WorkflowReader {
     for (const auto& [key, value] : workflow_.params.items()) known.push_back(key);
     for (const auto& [key, value] : set_) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
-      mistakes_.add_elsewhere("--set", "unknown parameter '" + key + "'" +
-                                           mistakes_.advice_or_list(key, known, "there are"));
+      mistakes_.add_elsewhere(
+          "--set", "unknown parameter '" + key + "'" + mistakes_.advice_or_list(key, known));
     }
   }
 

@@ -68,8 +68,8 @@ class MatrixReader {
       names.push_back(known.name);
     }
     if (std::find(names.begin(), names.end(), axis) == names.end()) {
-      mistakes_.add(at, "the matrix has no axis '" + axis + "'" +
-                            mistakes_.advice_or_list(axis, names, "there are"));
+      mistakes_.add(
+          at, "the matrix has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, names));
     } else {
       mistakes_.add(at, "axis '" + axis + "' does not have the value " + text_of(value) +
                             ", so that nothing is left out");
@@ -89,8 +89,8 @@ class MatrixReader {
     std::vector<std::string> axes = axis_names(matrix_);
     for (const auto& [key, value] : element.items()) {
       if (std::find(axes.begin(), axes.end(), key) != axes.end()) continue;
-      mistakes_.add(at, "the matrix has no axis '" + key + "'" +
-                            mistakes_.advice_or_list(key, axes, "there are"));
+      mistakes_.add(at,
+                    "the matrix has no axis '" + key + "'" + mistakes_.advice_or_list(key, axes));
     }
     for (const std::string& axis : axes) {
       if (element.contains(axis)) continue;

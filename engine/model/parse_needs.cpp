@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/text.h"
@@ -21,6 +22,7 @@ class Linker {
 
   void link() {
     for (size_t step = 0; step < steps_.size(); ++step) {
+      parents_.clear();
       for (const Need& need : steps_[step].needs) add_need(step, need);
       for (const Reference& reference : steps_[step].references) add_reference(step, reference);
     }
@@ -70,7 +72,7 @@ class Linker {
     const std::string& key = reference.path[3];
     if (!outputs || std::find(outputs->begin(), outputs->end(), key) != outputs->end()) return;
     const std::string advice =
-        outputs->empty() ? "; it has none" : mistakes_.advice_or_list(key, *outputs, "it has");
+        outputs->empty() ? "; it has none" : mistakes_.advice_or_list(key, *outputs);
     const bool can_declare = steps_[parent].step.uses.empty();
     mistakes_.add(
         reference.location,
@@ -79,9 +81,8 @@ class Linker {
   }
 
   void add_edge(size_t step, Edge edge) {
-    auto& needs = steps_[step].step.needs;
-    if (std::find(needs.begin(), needs.end(), names_[edge.parent]) != needs.end()) return;
-    needs.push_back(names_[edge.parent]);
+    if (!parents_.insert(edge.parent).second) return;
+    steps_[step].step.needs.push_back(names_[edge.parent]);
     edges_[step].push_back(edge);
   }
 
@@ -132,6 +133,7 @@ class Linker {
   std::vector<std::string> names_;
   std::unordered_map<std::string, size_t> numbers_;
   std::vector<std::vector<Edge>> edges_;
+  std::unordered_set<size_t> parents_;  // of the step that is being linked
 };
 
 }  // namespace

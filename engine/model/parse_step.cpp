@@ -148,19 +148,18 @@ class StepReader {
     const YamlEntry* with = find_entry(node_, "with");
     const YamlPointer none = to_yaml(Json::object(), parsed_.step.location);
     const YamlNode& node = with != nullptr ? *with->value : *none;
-    const auto value = checker_.check(node, kind.with, Scope::Steps, subject_.at("with"));
-    if (value) take_expressions(*value, node, parsed_.step.with);
+    read_expressions("with", kind.with, node, parsed_.step.with);
   }
 
   void read_run(const YamlEntry& run) {
     const bool is_script = run.value->scalar.is_string();
     if (is_script && !check_script(*run.value)) return;
-    const auto value = value_of("run");
-    if (value) take_expressions(*value, *run.value, parsed_.step.run);
+    read_expressions("run", parsed_.step.run);
     const auto outputs = value_of("outputs");
     if (!outputs && find_entry(node_, "outputs") != nullptr) return;
     parsed_.outputs.emplace();
-    for (const auto& [name, path] : outputs.value_or(Json::object()).items()) {
+    if (!outputs) return;
+    for (const auto& [name, path] : outputs->items()) {
       parsed_.outputs->push_back(name);
       parsed_.step.outputs.emplace(name, path);
     }
@@ -193,18 +192,22 @@ class StepReader {
            ", or give run as a list";
   }
 
-  /// The template of a checked value, and its references to other steps.
-  void take_expressions(const Json& value, const YamlNode& node, Template& destination) {
-    destination = located_template(value, node, mistakes_);
-    for (const Reference& reference : destination.references()) {
+  /// Checks the value of `key` and makes it a template. Its references count even if it is wrong.
+  void read_expressions(const std::string& key, const Shape& shape, const YamlNode& node,
+                        Template& destination) {
+    const Field& field = *find_field(step_shape(), key);
+    const auto value = checker_.check(node, shape, *field.scope, subject_.at(key));
+    const Template found = located_template(value ? *value : to_json(node), node, mistakes_);
+    for (const Reference& reference : found.references()) {
       if (reference.path[0] == "steps") parsed_.references.push_back(reference);
     }
+    if (value) destination = found;
   }
 
   void read_expressions(const std::string& key, Template& destination) {
     const YamlEntry* entry = find_entry(node_, key);
-    const auto value = value_of(key);
-    if (value) take_expressions(*value, *entry->value, destination);
+    if (entry == nullptr) return;
+    read_expressions(key, find_field(step_shape(), key)->shape, *entry->value, destination);
   }
 
   void read_plain_keys() {
@@ -251,7 +254,7 @@ class StepReader {
     mistakes_.add(parsed_.step.locations.at("image"),
                   subject_.name() + ": unknown image '" + name + "'" +
                       (known.empty() ? "; the workflow has no images"
-                                     : mistakes_.advice_or_list(name, known, "there are")));
+                                     : mistakes_.advice_or_list(name, known)));
   }
 
   const YamlNode& node_;

@@ -28,15 +28,6 @@ std::string describe_range(const Shape& shape, const std::string& noun,
   return article + " " + noun + (shape.above_minimum ? " above " : " of at least ") + minimum;
 }
 
-/// "a list of positive integers"
-std::string plural(const Shape& element) {
-  std::string text = describe(element);
-  for (const std::string_view article : {"a ", "an "}) {
-    if (text.starts_with(article)) return text.substr(article.size()) + "s";
-  }
-  return text;
-}
-
 std::string describe_alternatives(const std::vector<Shape>& alternatives) {
   std::string text;
   for (size_t i = 0; i < alternatives.size(); ++i) {
@@ -126,7 +117,7 @@ std::string describe(const Shape& shape) {
     case Shape::Type::Formed:
       return std::string(shape.form->what);
     case Shape::Type::List:
-      return (*shape.minimum > 0 ? "a non-empty list of " : "a list of ") + plural(shape.parts[0]);
+      return *shape.minimum > 0 ? "a non-empty list" : "a list";
     case Shape::Type::Object:
     case Shape::Type::Map:
       return "a mapping";
@@ -134,6 +125,12 @@ std::string describe(const Shape& shape) {
       return describe_alternatives(shape.parts);
   }
   return {};
+}
+
+std::string quoted(const Json& text) {
+  const auto& whole = text.get_ref<const std::string&>();
+  const std::string_view shown = shortened(whole, kQuotedBytes);
+  return "'" + std::string(shown) + (shown.size() < whole.size() ? "…'" : "'");
 }
 
 std::string describe(const Json& value) {
@@ -144,11 +141,8 @@ std::string describe(const Json& value) {
       return "a list";
     case Json::value_t::null:
       return "nothing";
-    case Json::value_t::string: {
-      const auto& text = value.get_ref<const std::string&>();
-      const std::string_view shown = shortened(text, kQuotedBytes);
-      return "the string '" + std::string(shown) + (shown.size() < text.size() ? "…'" : "'");
-    }
+    case Json::value_t::string:
+      return "the string " + quoted(value);
     default:
       return value.dump();
   }

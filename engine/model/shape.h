@@ -91,8 +91,11 @@ Shape scalar();
 /// The field of an object shape with that name, or null.
 const Field* find_field(const Shape& object, std::string_view name);
 
-/// "a positive integer", "a list of strings", "true or false": as a message says it.
+/// "a positive integer", "a string or a list", "true or false": as a message says it.
 std::string describe(const Shape& shape);
+
+/// A string as a message shows it: in quotes, and not all of a long one.
+std::string quoted(const Json& text);
 
 /// `value` as a message calls it: "the string 'three'", "0", "a list", "nothing".
 std::string describe(const Json& value);

@@ -9,6 +9,7 @@ TEST_CASE("a typo is answered with the nearest word, nonsense with none", "[text
   CHECK(nearest("trian", words) == "train");
   CHECK(nearest("neds", words) == "needs");
   CHECK(nearest("zebra", words).empty());
+  CHECK(nearest("b", std::vector<std::string>{"a"}).empty());
   CHECK(did_you_mean("trian", words) == "; did you mean 'train'?");
 }
 
