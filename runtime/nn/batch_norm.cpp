@@ -62,9 +62,10 @@ class BatchNorm : public Operation {
     for (const dnnl::memory& gradient : y_.gradients) builder.read(gradient);
     if (relu_) builder.read(y_.data);
     builder.read(x_.data);
-    dx_ = builder.make(x_.desc());
+    const bool dy_is_read = residual_ != nullptr && residual_->needs_gradient;
+    if (dy_is_read) residual_->gradients.push_back(dy_);
+    dx_ = dy_is_read ? builder.make(x_.desc()) : dy_;
     if (x_.needs_gradient) x_.gradients.push_back(dx_);
-    if (residual_ != nullptr && residual_->needs_gradient) residual_->gradients.push_back(dy_);
   }
 
   void backward(dnnl::stream&) override {

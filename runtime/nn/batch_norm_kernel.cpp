@@ -56,7 +56,7 @@ template <bool Whole>
 DLFLOW_INLINE void apply(const Group& group, const float* x, const Lanes& factor,
                          const Lanes& shift, const float* residual, bool with_relu, float* y) {
   const MapGeometry& g = group.geometry;
-  for (int64_t image = 0; image < g.images; ++image) {
+  for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
       const int64_t at = start + pixel * g.pixel_stride;
@@ -90,8 +90,9 @@ template <bool Whole>
 DLFLOW_INLINE Lanes finished_dy(const BackwardArguments& a, int64_t at, int64_t width) {
   Lanes d = load<Whole>(a.dy + at, width);
   if (a.more_dy != nullptr) d += load<Whole>(a.more_dy + at, width);
-  if (a.y != nullptr) d = load<Whole>(a.y + at, width) > 0 ? d : Lanes{};
-  return d;
+  if (a.y == nullptr) return d;
+  const IntLanes passed = load<Whole>(a.y + at, width) > 0;
+  return select(passed, d, Lanes{});
 }
 
 struct GroupGradients {
@@ -143,7 +144,7 @@ DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments& a
   const Lanes factor = load<true>(weight + first, kLanes) * inverse;
   const Lanes slope = sums.weight * share * inverse;
   const Lanes constant = center * slope - sums.bias * share;
-  for (int64_t image = 0; image < g.images; ++image) {
+  for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
       const int64_t at = start + pixel * g.pixel_stride;

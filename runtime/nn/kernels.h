@@ -54,7 +54,7 @@ void batch_norm_infer(const MapGeometry& geometry, const float* x, BatchNormPara
 
 /// dx, and the gradients of weight and bias. `dy` is added to `more_dy` (if given) and set to 0
 /// where y is not above 0 (if y is given) first; the result is left in `dy`: the gradient of the
-/// residual.
+/// residual. `dx` may be `dy`, if there is no residual.
 void batch_norm_backward(const MapGeometry& geometry, const float* x, const float* weight,
                          const float* mean, const float* variance, const float* y, float* dy,
                          const float* more_dy, float* dx, float* weight_gradient,

@@ -15,7 +15,7 @@ constexpr int64_t kLanes = 16;
 // A function with this mark is compiled once per instruction set; what it calls must be inlined.
 #if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
 #define DLFLOW_FOR_EACH_CPU \
-  __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
 #else
 #define DLFLOW_FOR_EACH_CPU
 #endif
@@ -50,7 +50,17 @@ DLFLOW_INLINE Lanes to_single(const DoubleLanes& lanes) {
   return __builtin_convertvector(lanes, Lanes);
 }
 
+/// `a` where the mask is set, else `b`. A comparison must be stored as a mask before it is used:
+/// GCC 12 makes one scalar comparison per lane of `x > y ? a : b`.
+template <typename T>
+DLFLOW_INLINE T select(const IntLanes& mask, const T& a, const T& b) {
+  return mask ? a : b;
+}
+
 /// Negatives become 0, NaN stays.
-DLFLOW_INLINE Lanes relu(const Lanes& lanes) { return lanes < 0 ? Lanes{} : lanes; }
+DLFLOW_INLINE Lanes relu(const Lanes& lanes) {
+  const IntLanes negative = lanes < 0;
+  return select(negative, Lanes{}, lanes);
+}
 
 }  // namespace dlflow::runtime

@@ -9,80 +9,105 @@ namespace {
 
 constexpr int32_t kNone = 0xFFFF;  // chosen: ReLU made it 0, so no input gets a gradient
 
-/// The part of a window that lies inside the map.
-struct Span {
-  int64_t first, end;  // of the window's own rows (or columns)
+/// A window of one output, cut to the map: its own rows and columns [first, end).
+struct CutWindow {
+  int64_t out;        // offset of the output
+  int64_t top, left;  // of the whole window, maybe negative
+  int64_t first_row, end_row, first_column, end_column;
 };
 
-DLFLOW_INLINE Span inside(int64_t origin, int64_t kernel, int64_t size) {
-  return {std::max<int64_t>(0, -origin), std::min(kernel, size - origin)};
-}
-
-/// Calls visit(x's offset, y's offset, dy's row, ...) for each output of one image's group.
-template <typename Visit>
+/// Calls visit(window) for each output of one group of one image. Kernel is the window's size if it
+/// is known to the compiler and no window is cut, else 0.
+template <int64_t Kernel, typename Visit>
 DLFLOW_INLINE void for_each_window(const MapGeometry& g, const PoolWindow& w, Visit visit) {
+  const int64_t kernel = Kernel > 0 ? Kernel : w.kernel;
+  int64_t out = 0;
   for (int64_t row = 0; row < w.out_height; ++row) {
     const int64_t top = row * w.stride - w.padding;
-    const Span rows = inside(top, w.kernel, g.height);
-    for (int64_t column = 0; column < w.out_width; ++column) {
+    for (int64_t column = 0; column < w.out_width; ++column, out += g.pixel_stride) {
       const int64_t left = column * w.stride - w.padding;
-      const Span columns = inside(left, w.kernel, g.width);
-      visit((row * w.out_width + column) * g.pixel_stride, top, left, rows, columns);
+      if constexpr (Kernel > 0) {
+        visit(CutWindow{out, top, left, 0, kernel, 0, kernel});
+      } else {
+        visit(CutWindow{out, top, left, std::max<int64_t>(0, -top),
+                        std::min(kernel, g.height - top), std::max<int64_t>(0, -left),
+                        std::min(kernel, g.width - left)});
+      }
     }
   }
 }
 
-template <bool Whole>
-DLFLOW_INLINE void forward_map(const MapGeometry& g, const PoolWindow& w, bool with_relu,
-                               int64_t width, const float* x, float* y, uint16_t* chosen) {
-  for_each_window(
-      g, w,
-      [&](int64_t out, int64_t top, int64_t left, Span rows, Span columns)
-          __attribute__((always_inline)) {
-            Lanes best = broadcast(-std::numeric_limits<float>::infinity());
-            IntLanes which = {};
-            for (int64_t i = rows.first; i < rows.end; ++i) {
-              const float* at = x + ((top + i) * g.width + left) * g.pixel_stride;
-              for (int64_t j = columns.first; j < columns.end; ++j) {
-                const Lanes v = load<Whole>(at + j * g.pixel_stride, width);
-                const IntLanes greater = ~(v <= best);  // also where v is NaN
-                best = greater ? v : best;
-                which = greater ? IntLanes{} + int32_t(i * w.kernel + j) : which;
-              }
-            }
-            if (with_relu) {
-              which = best > 0 ? which : IntLanes{} + kNone;
-              best = relu(best);
-            }
-            store<Whole>(y + out, best, width);
-            const ShortLanes narrow = __builtin_convertvector(which, ShortLanes);
-            std::memcpy(chosen + out, &narrow, sizeof(uint16_t) * size_t(Whole ? kLanes : width));
-          });
+/// Calls visit(offset of the input, its number in the window).
+template <int64_t Kernel, typename Visit>
+DLFLOW_INLINE void for_each_input(const MapGeometry& g, const PoolWindow& w,
+                                  const CutWindow& window, Visit visit) {
+  const int64_t kernel = Kernel > 0 ? Kernel : w.kernel;
+  const int64_t end_row = Kernel > 0 ? Kernel : window.end_row;
+  const int64_t end_column = Kernel > 0 ? Kernel : window.end_column;
+  const int64_t start = (window.top * g.width + window.left) * g.pixel_stride;
+#pragma GCC unroll 3
+  for (int64_t i = Kernel > 0 ? 0 : window.first_row; i < end_row; ++i) {
+#pragma GCC unroll 3
+    for (int64_t j = Kernel > 0 ? 0 : window.first_column; j < end_column; ++j) {
+      visit(start + (i * g.width + j) * g.pixel_stride, int32_t(i * kernel + j));
+    }
+  }
 }
 
-template <bool Whole>
-DLFLOW_INLINE void backward_map(const MapGeometry& g, const PoolWindow& w, int64_t width,
-                                const float* dy, const uint16_t* chosen, float* dx) {
-  for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
-    store<Whole>(dx + pixel * g.pixel_stride, Lanes{}, width);
+/// What both directions know of the map; by value, so that stores cannot change it.
+struct Pool {
+  MapGeometry geometry;
+  PoolWindow window;
+  bool relu;
+};
+
+template <bool Whole, int64_t Kernel>
+DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const float* x, float* y,
+                               uint16_t* chosen) {
+  for_each_window<Kernel>(
+      pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
+        Lanes best = broadcast(-std::numeric_limits<float>::infinity());
+        IntLanes which = {};
+        for_each_input<Kernel>(
+            pool.geometry, pool.window,
+            at, [&](int64_t offset, int32_t number) __attribute__((always_inline)) {
+              const Lanes v = load<Whole>(x + offset, width);
+              const IntLanes greater = ~(v <= best);  // also where v is NaN
+              best = select(greater, v, best);
+              which = select(greater, IntLanes{} + number, which);
+            });
+        if (pool.relu) {
+          const IntLanes positive = best > 0;
+          which = select(positive, which, IntLanes{} + kNone);
+          best = relu(best);
+        }
+        store<Whole>(y + at.out, best, width);
+        const ShortLanes narrow = __builtin_convertvector(which, ShortLanes);
+        std::memcpy(chosen + at.out, &narrow, sizeof(uint16_t) * size_t(Whole ? kLanes : width));
+      });
+}
+
+template <bool Whole, int64_t Kernel>
+DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const float* dy,
+                                const uint16_t* chosen, float* dx) {
+  const int64_t pixel_stride = pool.geometry.pixel_stride;
+  for (int64_t pixel = 0; pixel < pool.geometry.pixels(); ++pixel) {
+    store<Whole>(dx + pixel * pixel_stride, Lanes{}, width);
   }
-  for_each_window(
-      g, w,
-      [&](int64_t out, int64_t top, int64_t left, Span rows, Span columns)
-          __attribute__((always_inline)) {
-            ShortLanes narrow = {};
-            std::memcpy(&narrow, chosen + out, sizeof(uint16_t) * size_t(Whole ? kLanes : width));
-            const IntLanes which = __builtin_convertvector(narrow, IntLanes);
-            const Lanes d = load<Whole>(dy + out, width);
-            for (int64_t i = rows.first; i < rows.end; ++i) {
-              float* at = dx + ((top + i) * g.width + left) * g.pixel_stride;
-              for (int64_t j = columns.first; j < columns.end; ++j) {
-                float* to = at + j * g.pixel_stride;
-                const Lanes share = which == int32_t(i * w.kernel + j) ? d : Lanes{};
-                store<Whole>(to, load<Whole>(to, width) + share, width);
-              }
-            }
-          });
+  for_each_window<Kernel>(
+      pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
+        ShortLanes narrow = {};
+        std::memcpy(&narrow, chosen + at.out, sizeof(uint16_t) * size_t(Whole ? kLanes : width));
+        const IntLanes which = __builtin_convertvector(narrow, IntLanes);
+        const Lanes d = load<Whole>(dy + at.out, width);
+        for_each_input<Kernel>(
+            pool.geometry, pool.window,
+            at, [&](int64_t offset, int32_t number) __attribute__((always_inline)) {
+              const IntLanes here = which == number;
+              store<Whole>(dx + offset, load<Whole>(dx + offset, width) + select(here, d, Lanes{}),
+                           width);
+            });
+      });
 }
 
 /// Where image and group begin in a map of `pixels` with the grouping of `g`.
@@ -100,37 +125,62 @@ DLFLOW_INLINE Start start(const MapGeometry& g, const PoolWindow& w, int64_t ima
           image * image_stride + group * group_stride};
 }
 
+/// Calls visit(where it begins, its channels) for each group of each image.
+template <typename Visit>
+DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit visit) {
+  for (int64_t image = 0; image < g.images; ++image) {
+    for (int64_t group = 0; group < g.groups; ++group) {
+      visit(start(g, w, image, group), group + 1 == g.groups ? g.last_group : kLanes);
+    }
+  }
+}
+
+/// The usual window, whose loops the compiler can unroll.
+bool is_two_by_two(const MapGeometry& g, const PoolWindow& w) {
+  return w.kernel == 2 && w.padding == 0 && g.last_group == kLanes;
+}
+
 }  // namespace
 
 DLFLOW_FOR_EACH_CPU
 void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu,
                       const float* x, float* y, uint16_t* chosen) {
-  for (int64_t image = 0; image < geometry.images; ++image) {
-    for (int64_t group = 0; group < geometry.groups; ++group) {
-      const Start at = start(geometry, window, image, group);
-      const int64_t width = group + 1 == geometry.groups ? geometry.last_group : kLanes;
-      if (width == kLanes) {
-        forward_map<true>(geometry, window, relu, width, x + at.x, y + at.y, chosen + at.y);
-      } else {
-        forward_map<false>(geometry, window, relu, width, x + at.x, y + at.y, chosen + at.y);
-      }
-    }
+  const Pool pool = {geometry, window, relu};
+  if (is_two_by_two(geometry, window)) {
+    for_each_map(
+        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
+          forward_map<true, 2>(pool, width, x + at.x, y + at.y, chosen + at.y);
+        });
+  } else {
+    for_each_map(
+        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
+          if (width == kLanes) {
+            forward_map<true, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
+          } else {
+            forward_map<false, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
+          }
+        });
   }
 }
 
 DLFLOW_FOR_EACH_CPU
 void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, const float* dy,
                        const uint16_t* chosen, float* dx) {
-  for (int64_t image = 0; image < geometry.images; ++image) {
-    for (int64_t group = 0; group < geometry.groups; ++group) {
-      const Start at = start(geometry, window, image, group);
-      const int64_t width = group + 1 == geometry.groups ? geometry.last_group : kLanes;
-      if (width == kLanes) {
-        backward_map<true>(geometry, window, width, dy + at.y, chosen + at.y, dx + at.x);
-      } else {
-        backward_map<false>(geometry, window, width, dy + at.y, chosen + at.y, dx + at.x);
-      }
-    }
+  const Pool pool = {geometry, window, false};
+  if (is_two_by_two(geometry, window)) {
+    for_each_map(
+        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
+          backward_map<true, 2>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+        });
+  } else {
+    for_each_map(
+        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
+          if (width == kLanes) {
+            backward_map<true, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+          } else {
+            backward_map<false, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+          }
+        });
   }
 }
 
