@@ -1,3 +1,5 @@
+#include <string>
+
 #include "runtime/nn/operation.h"
 
 namespace dlflow::runtime {
@@ -53,10 +55,7 @@ class Linear : public Operation {
       weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
     }
     if (!x_.needs_gradient) return;
-    const dnnl::inner_product_backward_data::desc desc(x_.desc(), any_weight_, y_.desc());
-    const dnnl::inner_product_backward_data::primitive_desc descriptor(desc, builder.engine(),
-                                                                       forward_descriptor_);
-    require_optimised(descriptor.impl_info_str(), layer_);
+    const auto descriptor = build_data_backward(builder);
     const memory dx = builder.make(x_.desc());
     x_.gradients.push_back(dx);
     data_backward_ = dnnl::inner_product_backward_data(descriptor);
@@ -102,6 +101,25 @@ class Linear : public Operation {
     weights_descriptor_ = {desc, builder.engine(), forward_descriptor_};
     require_optimised(weights_descriptor_.impl_info_str(), layer_);
     parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
+  }
+
+  /// In the flat buffer's own format if that runs the same code: it saves a conversion per step.
+  dnnl::inner_product_backward_data::primitive_desc build_data_backward(
+      const Builder& builder) const {
+    const auto build = [&](const memory::desc& weight) {
+      const dnnl::inner_product_backward_data::desc desc(x_.desc(), weight, y_.desc());
+      return dnnl::inner_product_backward_data::primitive_desc(desc, builder.engine(),
+                                                               forward_descriptor_);
+    };
+    const auto preferred = build(any_weight_);
+    require_optimised(preferred.impl_info_str(), layer_);
+    try {
+      const auto same = build(parameters_.format(weight_index_));
+      const bool equal = std::string(same.impl_info_str()) == preferred.impl_info_str();
+      return equal ? same : preferred;
+    } catch (const dnnl::error&) {
+      return preferred;
+    }
   }
 
   const Layer& layer_;
