@@ -161,7 +161,7 @@ DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
 
 }  // namespace
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void batch_norm_forward(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
                         const float* residual, bool relu, float* mean, float* variance, float* y) {
   for (int64_t i = 0; i < geometry.groups; ++i) {
@@ -178,7 +178,7 @@ void batch_norm_forward(const MapGeometry& geometry, const float* x, BatchNormPa
   }
 }
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void batch_norm_infer(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
                       const float* mean, const float* variance, const float* residual, bool relu,
                       float* y) {
@@ -194,7 +194,7 @@ void batch_norm_infer(const MapGeometry& geometry, const float* x, BatchNormPara
   }
 }
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void batch_norm_backward(const MapGeometry& geometry, const float* x, const float* weight,
                          const float* mean, const float* variance, const float* y, float* dy,
                          const float* more_dy, float* dx, float* weight_gradient,

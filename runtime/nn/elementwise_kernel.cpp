@@ -6,12 +6,12 @@
 
 namespace dlflow::runtime {
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void relu(const float* x, float* y, size_t count) {
   for (size_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0 : x[i];
 }
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void add(const float* a, const float* b, bool relu, float* sum, size_t count) {
   for (size_t i = 0; i < count; ++i) {
     const float v = a[i] + b[i];
@@ -19,7 +19,7 @@ void add(const float* a, const float* b, bool relu, float* sum, size_t count) {
   }
 }
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void finish_gradient(float* gradient, const float* more, const float* y, size_t count) {
   if (more != nullptr) {
     for (size_t i = 0; i < count; ++i) gradient[i] += more[i];

@@ -3,7 +3,11 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/vector_clones.h"
+
 /// 16 numbers at once, in GCC's and Clang's vector extension: one AVX-512 register, two of AVX2.
+/// For functions with DLFLOW_VECTOR_CLONES; what those call must be inlined to be compiled with
+/// them.
 namespace dlflow::runtime {
 
 using Lanes [[gnu::vector_size(64)]] = float;
@@ -12,13 +16,6 @@ using IntLanes [[gnu::vector_size(64)]] = int32_t;
 using ShortLanes [[gnu::vector_size(32)]] = uint16_t;
 constexpr int64_t kLanes = 16;
 
-// A function with this mark is compiled once per instruction set; what it calls must be inlined.
-#if defined(__x86_64__) && !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-#define DLFLOW_FOR_EACH_CPU \
-  __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define DLFLOW_FOR_EACH_CPU
-#endif
 #define DLFLOW_INLINE __attribute__((always_inline)) inline
 
 /// A group of 16 channels is whole, or the last `width` of them.

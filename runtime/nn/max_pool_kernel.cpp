@@ -142,7 +142,7 @@ bool is_two_by_two(const MapGeometry& g, const PoolWindow& w) {
 
 }  // namespace
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu,
                       const float* x, float* y, uint16_t* chosen) {
   const Pool pool = {geometry, window, relu};
@@ -163,7 +163,7 @@ void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, boo
   }
 }
 
-DLFLOW_FOR_EACH_CPU
+DLFLOW_VECTOR_CLONES
 void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, const float* dy,
                        const uint16_t* chosen, float* dx) {
   const Pool pool = {geometry, window, false};

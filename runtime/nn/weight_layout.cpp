@@ -3,6 +3,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/random.h"
+
 namespace dlflow::runtime {
 namespace {
 
@@ -19,14 +21,6 @@ size_t num_values(const Parameter& parameter) {
   size_t count = 1;
   for (const int64_t n : parameter.shape) count *= size_t(n);
   return count;
-}
-
-/// Source: Steele, Lea and Flood, "Fast splittable pseudorandom number generators" (OOPSLA 2014).
-uint64_t splitmix64(uint64_t state) {
-  state += 0x9E3779B97F4A7C15;
-  state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9;
-  state = (state ^ (state >> 27)) * 0x94D049BB133111EB;
-  return state ^ (state >> 31);
 }
 
 /// FNV-1a
@@ -73,11 +67,9 @@ void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weig
     std::vector<float> values(num_values(parameter), parameter.initial);
     if (parameter.fan_in > 0) {
       const double bound = 1 / std::sqrt(double(parameter.fan_in));
-      const uint64_t key = splitmix64(seed ^ hash(parameter.name));
-      for (size_t j = 0; j < values.size(); ++j) {
-        const double uniform = double(splitmix64(key + j) >> 11) * 0x1p-53;
-        values[j] = float(bound * (2 * uniform - 1));
-      }
+      const uint64_t key = hash(parameter.name);
+      RandomStream random(seed, RandomUse::Initialization, uint32_t(key), uint32_t(key >> 32));
+      for (float& value : values) value = float(bound * (2 * double(random.uniform()) - 1));
     }
     layout.from_plain(values, weights, i);
   }
