@@ -25,13 +25,11 @@ std::vector<std::string> sorted_axes(const Matrix& matrix) {
 
 [[noreturn]] void no_counterpart(const Workflow& workflow, const Step& child, const Step& parent,
                                  const Json& element) {
-  const Location at = child.location;
-  throw Error(Errc::InvalidInput,
-              workflow.file + ":" + std::to_string(at.line) + ":" + std::to_string(at.column) +
-                  ": error: " + child.name + "[" + element_label(element) +
-                  "] has no counterpart in step '" + parent.name +
-                  "', whose matrix has the same axes; give both the same values, or name the axes "
-                  "differently to depend on all of its elements");
+  const std::string message = child.name + "[" + element_label(element) +
+                              "] has no counterpart in step '" + parent.name +
+                              "', whose matrix has the same axes; give both the same values, or "
+                              "name the axes differently to depend on all of its elements";
+  throw Error(Errc::InvalidInput, to_string(Diagnostic{workflow.file, child.location, message}));
 }
 
 }  // namespace

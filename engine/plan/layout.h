@@ -13,7 +13,7 @@ namespace dlflow {
 /// Throws as make_plan.
 void lay_out(Plan& plan);
 
-/// Finds and hashes all files that the steps read: `files`, and each step's `inputs` and
+/// Finds all files that the steps read: `files`, `outside`, and each step's `inputs` and
 /// `visible_params`. Throws as make_plan.
 void read_files(Plan& plan, FileHashes& hashes);
 
@@ -26,7 +26,12 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
 /// `message` about a place in the workflow, as Error{InvalidInput} "file:line:column: error: …".
 [[noreturn]] void throw_at(const Workflow& workflow, Location location, const std::string& message);
 
-/// The keys of `with:` whose values name files beside the workflow.
-bool is_file_key(const std::string& uses, const std::string& key);
+/// What the value of a key of `with:` leads to.
+enum class PathRole {
+  None,     ///< it is no path
+  Frozen,   ///< a file beside the workflow, copied into the run
+  Outside,  ///< data that is read where it lies
+};
+PathRole path_role(const std::string& uses, const std::string& key);
 
 }  // namespace dlflow

@@ -59,6 +59,21 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
   return parents;
 }
 
+/// A path in `with:` as the program needs it, whatever folder it runs in.
+void make_absolute(const Plan& plan, PathRole role, Json& value) {
+  if (role == PathRole::None) return;
+  if (value.is_array()) {
+    for (Json& part : value) make_absolute(plan, role, part);
+  }
+  if (!value.is_string()) return;
+  const auto name = value.get<std::string>();
+  if (role == PathRole::Frozen && plan.files.contains(name)) {
+    value = frozen_file(plan, name).string();
+  } else if (role == PathRole::Outside && name.find("${{") == std::string::npos) {
+    value = (plan.base / name).lexically_normal().string();
+  }
+}
+
 /// The fingerprint of a job whose parents are all reused.
 std::string fingerprint_from_reused(const Plan& plan, uint32_t job) {
   std::vector<ParentResult> parents;
@@ -126,11 +141,8 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.uses = step.uses;
   spec.run_command = step.run.evaluate_known(known);
   spec.with = step.with.evaluate_known(known);
-  for (auto& [key, value] : spec.with.items()) {
-    if (!is_file_key(step.uses, key) || !value.is_string()) continue;
-    const auto name = value.get<std::string>();
-    if (plan.files.contains(name)) value = frozen_file(plan, name).string();
-  }
+  for (auto& [key, value] : spec.with.items())
+    make_absolute(plan, path_role(step.uses, key), value);
   spec.environment = plan.profile.environment;
   spec.environment.update(step.environment.evaluate_known(known));
   spec.condition = step.condition.evaluate_known(known);

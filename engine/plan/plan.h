@@ -96,7 +96,8 @@ struct Plan {
   std::vector<PlannedStep> steps;  ///< parallel to workflow.steps
   std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
   Graph graph;                     ///< over `jobs`
-  ContentHashes files;             ///< all files that its steps read
+  ContentHashes files;    ///< all files that its steps read and that are copied into the run
+  ContentHashes outside;  ///< of data that they read where it lies: names, sizes, times of change
 
   /// What jobs with Action::Reuse take. The scheduler adds what it decides later, before it asks
   /// for the JobSpec of a dependent.

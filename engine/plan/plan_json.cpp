@@ -60,11 +60,13 @@ FrozenSettings read(const Json& json) {
   json.at("run").get_to(settings.run);
   settings.created = from_rfc3339(json.at("created").get<std::string>());
   json.at("workflow_file").get_to(settings.workflow_file);
+  settings.folder = json.at("folder").get<std::string>();
   settings.params = json.at("params");
   json.at("until").get_to(settings.options.until);
   json.at("force").get_to(settings.options.force);
   settings.profile = profile_from_json(json.at("profile"));
   json.at("files").get_to(settings.files);
+  json.at("outside").get_to(settings.outside);
   for (const auto& [step, frozen] : json.at("steps").items()) {
     settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
     settings.visible_params[step] = frozen.at("visible_params");
@@ -92,11 +94,13 @@ Json frozen_settings(const Plan& plan) {
           {"run", plan.run},
           {"created", to_rfc3339(plan.created)},
           {"workflow_file", plan.workflow.file},
+          {"folder", plan.base.string()},
           {"params", plan.workflow.params},
           {"until", plan.options.until},
           {"force", plan.options.force},
           {"profile", to_json(plan.profile)},
           {"files", plan.files},
+          {"outside", plan.outside},
           {"steps", std::move(steps)},
           {"reused", std::move(reused)}};
 }

@@ -13,11 +13,13 @@ Json frozen_settings(const Plan& plan);
 struct FrozenSettings {
   std::string run;
   Time created{};
-  std::string workflow_file;  ///< as the user gave it
+  std::string workflow_file;     ///< as the user gave it
+  std::filesystem::path folder;  ///< the one it was in, absolute
   Json params;
   PlanOptions options;
   Profile profile;
   ContentHashes files;
+  ContentHashes outside;
   std::map<std::string, std::vector<std::string>> inputs;  ///< by step
   std::map<std::string, Json> visible_params;              ///< by step
   std::map<std::string, KnownResult> reused;               ///< by job

@@ -101,13 +101,10 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& bi
   }
 }
 
-bool is_path(const std::string& name) { return name.find("://") == std::string::npos; }
-
 /// How many folders above the workflow its files reach: "../data/x" reaches one.
 size_t levels_above(const ContentHashes& files) {
   size_t most = 0;
   for (const auto& [name, hash] : files) {
-    if (!is_path(name)) continue;
     const fs::path path = fs::path(name).lexically_normal();
     most = std::max(most, size_t(std::count(path.begin(), path.end(), "..")));
   }
@@ -131,7 +128,6 @@ void copy_sources(const Plan& plan, const fs::path& directory) {
   const fs::path base = frozen_base(directory, plan.files);
   make_directories(base);
   for (const auto& [name, hash] : plan.files) {
-    if (!is_path(name)) continue;
     const fs::path frozen = frozen_path(base, name);
     freeze(plan.base / name, frozen);
     if (sha256_file(frozen) != hash) {
@@ -157,25 +153,23 @@ FrozenSettings read_settings(const fs::path& directory) {
   }
 }
 
-Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings,
-                      const fs::path& base) {
+Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings) {
   std::vector<std::string> set;
   for (const auto& [key, value] : settings.params.items()) set.push_back(key + "=" + value.dump());
-  // Files of steps that --until left out are not frozen, and not needed.
-  auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"),
-                                    base / fs::path(settings.workflow_file).filename(), set,
-                                    {.check_files = false});
+  ParseLimits limits;
+  limits.check_files = false;  // they are frozen; the originals may be gone
+  auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,
+                                    set, limits);
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
     throw Error(Errc::Corrupt, (directory / "workflow.yaml").string() +
                                    " is not what was written: " + to_string(diagnostics->front()));
   }
-  auto workflow = std::get<Workflow>(std::move(parsed));
-  workflow.file = settings.workflow_file;
-  return workflow;
+  return std::get<Workflow>(std::move(parsed));
 }
 
 void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   plan.files = settings.files;
+  plan.outside = settings.outside;
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
     if (!plan.steps[step].planned) continue;
     const std::string& name = plan.workflow.steps[step].name;
@@ -209,8 +203,8 @@ Plan load_run(const fs::path& directory) {
   plan.run = settings.run;
   plan.directory = fs::absolute(directory).lexically_normal();
   plan.created = settings.created;
-  plan.base = frozen_base(plan.directory, settings.files);
-  plan.workflow = parse_frozen(plan.directory, settings, plan.base);
+  plan.base = settings.folder;
+  plan.workflow = parse_frozen(plan.directory, settings);
   plan.profile = settings.profile;
   plan.options = settings.options;
   lay_out(plan);

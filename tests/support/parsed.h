@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/model/parse.h"
+
+namespace dlflow::test {
+
+/// The workflow that `text` is, as if it stood in `folder`/workflow.yaml. Throws Error with the
+/// first mistake in it.
+inline Workflow parsed(const std::string& text, const std::filesystem::path& folder = "/tmp",
+                       const std::vector<std::string>& set = {}) {
+  auto result = parse_workflow_text(text, folder / "workflow.yaml", set);
+  if (const auto* mistakes = std::get_if<Diagnostics>(&result)) {
+    throw Error(Errc::InvalidInput, to_string(mistakes->front()));
+  }
+  return std::get<Workflow>(std::move(result));
+}
+
+}  // namespace dlflow::test

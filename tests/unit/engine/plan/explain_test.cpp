@@ -1,0 +1,154 @@
+#include "engine/plan/explain.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/known_by_fingerprint.h"
+#include "tests/support/parsed.h"
+
+using namespace dlflow;
+using test::KnownByFingerprint;
+using test::parsed;
+
+namespace {
+
+constexpr const char* kText = R"(
+name: mnist
+params: {epochs: 3}
+steps:
+  data:
+    run: ./fetch
+    outputs: {path: data}
+  train:
+    run: [./train, "${{ steps.data.outputs.path }}"]
+    env: {EPOCHS: "${{ params.epochs }}"}
+    outputs: {checkpoints: c}
+  best:
+    run: [./best, "${{ steps.train.outputs.checkpoints }}"]
+    outputs: {checkpoint: c}
+  evaluate:
+    run: [./evaluate, "${{ steps.best.outputs.checkpoint }}"]
+  after:
+    run: ./after
+    needs: [evaluate]
+)";
+
+Plan plan_of(const Workflow& workflow, KnownResults& known) {
+  FreshFileHashes hashes;
+  Plan plan = make_plan(workflow, Profile(), PlanOptions(), known, hashes);
+  plan.run = "mnist-0000";
+  plan.directory = "/runs/mnist-0000";
+  return plan;
+}
+
+/// One earlier run, in memory.
+class OneRun : public History {
+ public:
+  explicit OneRun(const Workflow& workflow) {
+    NothingKnown nothing;
+    plan_ = plan_of(workflow, nothing);
+    known.learn(plan_);
+  }
+
+  std::vector<EarlierBase> earlier(const std::string&, const std::string&, const std::string& job,
+                                   const std::string&) override {
+    const auto number = find_job(plan_, job);
+    if (!number) return {};
+    return {{plan_.run, fingerprint_base(plan_, *number)}};
+  }
+
+  KnownByFingerprint known;
+
+ private:
+  Plan plan_;
+};
+
+std::map<std::string, std::string> reasons(const Plan& plan, History& history) {
+  std::map<std::string, std::string> result;
+  for (const Explanation& explanation : explain(plan, history)) {
+    result[explanation.job] = explanation.reason;
+  }
+  return result;
+}
+
+using Reasons = std::map<std::string, std::string>;
+
+Json base(const char* command) { return {{"kind", "run"}, {"command", command}}; }
+
+}  // namespace
+
+TEST_CASE("a changed parameter is the reason, and what depends on it follows", "[explain]") {
+  OneRun earlier(parsed(kText));
+  const Plan plan = plan_of(parsed(kText, "/tmp", {"epochs=30"}), earlier.known);
+  CHECK(reasons(plan, earlier) == Reasons{{"data", "nothing that matters changed"},
+                                          {"train", "parameter epochs: 3 → 30"},
+                                          {"best", "its input checkpoints come from train"},
+                                          {"evaluate", "its input checkpoint comes from best"},
+                                          {"after", "it comes after evaluate"}});
+  const auto explanations = explain(plan, earlier);
+  CHECK(explanations[0].verdict == Action::Reuse);
+  CHECK(explanations[0].from == "mnist-0000");
+  CHECK(explanations[1].verdict == Action::Run);
+  CHECK(explanations[1].differences == std::vector<Difference>{{"parameter epochs", "3", "30"}});
+  CHECK(explanations[2].verdict == Action::DecideLater);
+}
+
+TEST_CASE("without an earlier run every job runs for the first time", "[explain]") {
+  OneRun unrelated(parsed("name: x\nsteps: {other: {run: ./x}}\n"));
+  NothingKnown nothing;
+  for (const Explanation& explanation : explain(plan_of(parsed(kText), nothing), unrelated)) {
+    CHECK(explanation.verdict == Action::Run);
+    CHECK(explanation.reason == "there is no earlier result");
+  }
+}
+
+TEST_CASE("the same work whose outputs are gone says so", "[explain]") {
+  OneRun earlier(parsed(kText));
+  NothingKnown nothing;
+  CHECK(reasons(plan_of(parsed(kText), nothing), earlier)
+            .at("data")
+            .starts_with("the outputs it had in mnist-0000 are gone"));
+}
+
+TEST_CASE("differences are called as people call the parts of a step", "[explain]") {
+  Step step;
+  step.environment = Template(Json{{"A", "${{ params.a }}"}, {"B", "fixed"}});
+  step.with = Template(Json{{"lr", "${{ matrix.lr }}"}, {"data", Json{{"name", "x"}}}});
+  const Json before = {{"environment", {{"A", 1}, {"B", 1}}},
+                       {"with", {{"lr", 0.1}, {"data", {{"name", "x"}}}}},
+                       {"params", {{"seed", 1}}},
+                       {"files", {{"a.py", "0123456789"}}},
+                       {"image", "sha256:1"}};
+  const Json now = {{"environment", {{"A", 2}, {"B", 2}}},
+                    {"with", {{"lr", 0.2}, {"data", {{"name", "y"}}}}},
+                    {"params", {{"seed", 2}}},
+                    {"files", {{"a.py", "9876543210"}}},
+                    {"require", {{"accuracy", {{">=", 0.9}}}}}};
+  CHECK(differences(before, now, step) ==
+        std::vector<Difference>{{"parameter a", "1", "2"},
+                                {"variable B", "1", "2"},
+                                {"content of a.py", "01234567", "98765432"},
+                                {"image", "sha256:1", ""},
+                                {"parameter seed", "1", "2"},
+                                {"require accuracy.>=", "", "0.9"},
+                                {"data.name", "x", "y"},
+                                {"matrix lr", "0.1", "0.2"}});
+}
+
+TEST_CASE("a changed script is shown by its first changed line", "[explain]") {
+  const Step step;
+  CHECK(differences(base("cd x\nmake\n"), base("cd x\nmake all\n"), step) ==
+        std::vector<Difference>{{"line 2 of the script", "make", "make all"}});
+  CHECK(differences(base("cd x\n"), base("cd x\nmake\n"), step) ==
+        std::vector<Difference>{{"line 2 of the script", "", "make"}});
+  CHECK(differences(base("make"), base("cmake"), step) ==
+        std::vector<Difference>{{"command", "make", "cmake"}});
+  CHECK(differences(base("make"), base("make"), step).empty());
+}
+
+TEST_CASE("long values are shortened between letters", "[explain]") {
+  const Step step;
+  std::string text(58, 'x');
+  for (int i = 0; i < 10; ++i) text += "→";
+  const auto list = differences(base("a"), base(text.c_str()), step);
+  REQUIRE(list.size() == 1);
+  CHECK(list[0].now == std::string(58, 'x') + "…");
+}

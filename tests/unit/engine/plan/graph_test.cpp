@@ -1,0 +1,133 @@
+#include "engine/plan/graph.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+
+using namespace dlflow;
+using test::parsed;
+
+namespace {
+
+std::vector<std::string> ordered(const Workflow& workflow) {
+  std::vector<std::string> names;
+  for (const uint32_t step : topological_order(workflow)) {
+    names.push_back(workflow.steps[step].name);
+  }
+  return names;
+}
+
+StepEdge edge(const Workflow& workflow, uint32_t child, uint32_t parent) {
+  return step_edge(workflow, child, parent, matrix_elements(workflow.steps[child].matrix),
+                   matrix_elements(workflow.steps[parent].matrix));
+}
+
+/// The graph over all jobs of two steps, a -> b.
+Graph graph_of_two(const Workflow& workflow) {
+  const auto num_a = uint32_t(matrix_elements(workflow.steps[0].matrix).size());
+  const auto num_b = uint32_t(matrix_elements(workflow.steps[1].matrix).size());
+  return Graph({{0, num_a}, {num_a, num_b}}, {{}, {edge(workflow, 1, 0)}});
+}
+
+using Ranges = std::vector<JobRange>;
+
+}  // namespace
+
+TEST_CASE("parents come before children, otherwise in file order", "[graph]") {
+  const Workflow workflow = parsed(R"(
+name: w
+steps:
+  plot:   {run: "true", needs: [train]}
+  fetch:  {run: "true"}
+  train:  {run: "true", needs: [fetch]}
+  alone:  {run: "true"}
+)");
+  CHECK(ordered(workflow) == std::vector<std::string>{"fetch", "train", "plot", "alone"});
+}
+
+TEST_CASE("a chain of 20,000 steps is ordered without deep recursion", "[graph]") {
+  Workflow workflow;
+  for (int i = 0; i < 20'000; ++i) {
+    Step step;
+    step.name = "s" + std::to_string(i);
+    if (i < 19'999) step.needs = {"s" + std::to_string(i + 1)};
+    workflow.steps.push_back(std::move(step));
+  }
+  CHECK(topological_order(workflow).front() == 19'999);
+  CHECK(needed_for(workflow, "s0") == std::vector<bool>(20'000, true));
+}
+
+TEST_CASE("until keeps a step and what it needs", "[graph]") {
+  const Workflow workflow = parsed(R"(
+name: w
+steps:
+  fetch:  {run: "true"}
+  train:  {run: "true", needs: [fetch]}
+  plot:   {run: "true", needs: [train]}
+  other:  {run: "true"}
+)");
+  CHECK(needed_for(workflow, "train") == std::vector<bool>{true, true, false, false});
+  CHECK_THROWS_WITH(needed_for(workflow, "trian"),
+                    Catch::Contains("no step 'trian'; did you mean 'train'?"));
+}
+
+TEST_CASE("steps with the same matrix depend job on job", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {lr: [1, 2, 3]}}
+  b: {run: "true", matrix: {lr: [1, 2, 3]}, needs: [a]}
+)"));
+  CHECK(graph.parents(3) == Ranges{{0, 1}});
+  CHECK(graph.parents(5) == Ranges{{2, 1}});
+  CHECK(graph.children(1) == Ranges{{4, 1}});
+  CHECK(graph.children(4).empty());
+  CHECK(graph.num_parents(4) == 1);
+}
+
+TEST_CASE("elements find their counterpart by value, not by place", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {lr: [1, 2, 3]}}
+  b: {run: "true", matrix: {lr: [3, 1]}, needs: [a]}
+)"));
+  CHECK(graph.parents(3) == Ranges{{2, 1}});
+  CHECK(graph.parents(4) == Ranges{{0, 1}});
+  CHECK(graph.children(0) == Ranges{{4, 1}});
+  CHECK(graph.children(1).empty());
+  CHECK(graph.children(2) == Ranges{{3, 1}});
+}
+
+TEST_CASE("a step outside the matrix waits for all elements", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {lr: [1, 2, 3]}}
+  b: {run: "true", needs: [a]}
+)"));
+  CHECK(graph.parents(3) == Ranges{{0, 3}});
+  CHECK(graph.num_parents(3) == 3);
+  CHECK(graph.children(2) == Ranges{{3, 1}});
+}
+
+TEST_CASE("steps with different axes depend all on all", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {lr: [1, 2]}}
+  b: {run: "true", matrix: {seed: [7, 8, 9]}, needs: [a]}
+)"));
+  CHECK(graph.parents(4) == Ranges{{0, 2}});
+  CHECK(graph.children(1) == Ranges{{2, 3}});
+}
+
+TEST_CASE("an element without a counterpart is an error that names it", "[graph]") {
+  const Workflow workflow = parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {lr: [1, 2]}}
+  b: {run: "true", matrix: {lr: [2, 4]}, needs: [a]}
+)");
+  CHECK_THROWS_WITH(edge(workflow, 1, 0),
+                    Catch::Contains("b[lr=4] has no counterpart in step 'a'"));
+}

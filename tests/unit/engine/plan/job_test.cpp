@@ -1,0 +1,172 @@
+#include "engine/plan/job.h"
+
+#include <map>
+#include <set>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+namespace {
+
+std::vector<JobState> all_states() {
+  std::vector<JobState> states;
+  for (int i = 0; i <= int(JobState::Skipped); ++i) states.push_back(JobState(i));
+  return states;
+}
+
+/// The table below "## States of a job": state -> what it may become.
+std::map<std::string, std::set<std::string>> documented_table() {
+  std::istringstream document(read_file(DLFLOW_SOURCE_DIR "/docs/architecture.md"));
+  std::map<std::string, std::set<std::string>> table;
+  bool inside = false;
+  for (std::string line; std::getline(document, line);) {
+    if (line.starts_with("## ")) inside = line == "## States of a job";
+    if (!inside || !line.starts_with("| ") || line.starts_with("| state ")) continue;
+    const auto cells = split(line, '|');
+    auto& next = table[std::string(trim(cells.at(1)))];
+    for (const std::string& state : split(std::string(trim(cells.at(2))), ',')) {
+      if (trim(state) != "-") next.emplace(trim(state));
+    }
+  }
+  return table;
+}
+
+JobSpec example_spec() {
+  JobSpec spec;
+  spec.run = "mnist-7f3a";
+  spec.job = "train[lr=0.1]";
+  spec.step = "train";
+  spec.element = {{"lr", 0.1}};
+  spec.uses = "train";
+  spec.with = {{"epochs", 3}, {"data", "${{ steps.data.outputs.path }}"}};
+  spec.environment = {{"A", "b"}};
+  spec.condition = "${{ steps.data.metrics.ok }}";
+  spec.params = {{"epochs", 3}};
+  spec.resources = {.ranks = 2,
+                    .cpus_per_rank = 3,
+                    .gpus_per_rank = 1,
+                    .memory_bytes = uint64_t{1} << 40,
+                    .walltime = std::chrono::minutes(20)};
+  spec.checkpoint =
+      CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds, .every = 30, .keep = 4};
+  spec.require = {{"accuracy", ">=", 0.88}};
+  spec.outputs = {{"model", "model.bin"}};
+  spec.parents = {{"data", Json::object(), "/runs/mnist-7f3a/steps/data"}};
+  spec.inputs = {{"models/lenet.yaml", "/runs/mnist-7f3a/sources/models/lenet.yaml"}};
+  spec.run_directory = "/runs/mnist-7f3a";
+  spec.job_directory = "/runs/mnist-7f3a/steps/train/lr=0.1";
+  spec.cache = "/cache";
+  spec.cache_budget_bytes = 5;
+  spec.launcher = {"mpirun", "-np", "2"};
+  spec.setup = {"module load mpi"};
+  spec.fingerprint_base = R"({"kind":"train"})";
+  return spec;
+}
+
+}  // namespace
+
+TEST_CASE("every change of state is legal exactly if the documented table says so", "[job]") {
+  const auto table = documented_table();
+  REQUIRE(table.size() == all_states().size());
+  for (const JobState from : all_states()) {
+    for (const JobState to : all_states()) {
+      INFO(name(from) << " -> " << name(to));
+      CHECK(may_become(from, to) ==
+            table.at(std::string(name(from))).contains(std::string(name(to))));
+    }
+  }
+}
+
+TEST_CASE("a state has a name and the name is the state", "[job]") {
+  for (const JobState state : all_states()) CHECK(job_state(name(state)) == state);
+  CHECK(name(JobState::TimedOut) == "timed-out");
+  CHECK_THROWS_WITH(job_state("done"), Catch::Contains("'done' is not a job state"));
+}
+
+TEST_CASE("a final state stays until a new attempt, and only success lets dependents run",
+          "[job]") {
+  for (const JobState state : all_states()) {
+    INFO(name(state));
+    for (const JobState next : all_states()) {
+      if (is_final(state) && may_become(state, next)) CHECK(next == JobState::Planned);
+    }
+    if (satisfies_dependents(state)) CHECK(is_final(state));
+  }
+  CHECK(satisfies_dependents(JobState::Succeeded));
+  CHECK(satisfies_dependents(JobState::Cached));
+  CHECK_FALSE(satisfies_dependents(JobState::Skipped));
+}
+
+TEST_CASE("a job's name is its step and its element", "[job]") {
+  CHECK(step_of("train[lr=0.1]") == "train");
+  CHECK(element_of("train[lr=0.1]") == "lr=0.1");
+  CHECK(step_of("data") == "data");
+  CHECK(element_of("data").empty());
+}
+
+TEST_CASE("a value's variable is upper case without special characters", "[job]") {
+  CHECK(environment_name("DLFLOW_PARAM_", "warm-up") == "DLFLOW_PARAM_WARM_UP");
+  CHECK(environment_name("DLFLOW_MATRIX_", "lr2") == "DLFLOW_MATRIX_LR2");
+}
+
+TEST_CASE("job.json gives back what was written", "[job]") {
+  const Json json = to_json(example_spec());
+  CHECK(to_json(job_spec_from_json(Json::parse(json.dump()))) == json);
+  CHECK(job_spec_from_json(json).resources == example_spec().resources);
+  CHECK(job_spec_from_json(json).checkpoint->unit == CheckpointPolicy::Unit::Seconds);
+}
+
+TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
+  const Json whole = to_json(example_spec());
+  for (const auto& [key, value] : whole.items()) {
+    INFO(key);
+    Json json = whole;
+    json.erase(key);
+    CHECK_THROWS_WITH(job_spec_from_json(json), Catch::Contains("not a job.json"));
+  }
+  CHECK_THROWS_WITH(job_spec_from_json(Json("text")), Catch::Contains("not a job.json"));
+}
+
+TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
+  JobEvent event;
+  event.job = "train[lr=0.1]";
+  event.attempt = 2;
+  event.state = JobState::Failed;
+  event.at = from_rfc3339("2026-11-21T08:00:00.123Z");
+  event.backend_id = "4711";
+  event.node = "n1";
+  event.exit = 3;
+  event.reason = "exit 3:\n\"NaN\" → stop";
+  event.metrics = {{"loss", 0.5}};
+  const std::string line = to_line(event);
+  CHECK(line.find('\n') == std::string::npos);
+  CHECK(job_event_from_line(line) == event);
+}
+
+TEST_CASE("what an event does not say is not in its line", "[job]") {
+  JobEvent note;
+  note.at = from_rfc3339("2026-11-21T08:00:00.123Z");
+  note.reason = "requeued once at walltime";
+  CHECK(to_line(note) ==
+        R"({"at":"2026-11-21T08:00:00.123Z","reason":"requeued once at walltime"})");
+  CHECK_FALSE(job_event_from_line(to_line(note)).state.has_value());
+}
+
+TEST_CASE("bytes that are no text do not make a line unreadable", "[job]") {
+  JobEvent event;
+  event.state = JobState::Failed;
+  event.reason = "stderr: \xff\xfe";
+  CHECK(job_event_from_line(to_line(event)).reason.starts_with("stderr: "));
+}
+
+TEST_CASE("a line that is no event is refused", "[job]") {
+  const std::string line = GENERATE("", "{", "[]", "{}", R"({"at":"yesterday"})",
+                                    R"({"at":"2026-11-21T08:00:00.123Z","state":"done"})");
+  INFO(line);
+  CHECK_THROWS_AS(job_event_from_line(line), Error);
+}

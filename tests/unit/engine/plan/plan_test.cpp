@@ -1,0 +1,266 @@
+#include "engine/plan/plan.h"
+
+#include <set>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/known_by_fingerprint.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using test::KnownByFingerprint;
+using test::parsed;
+using test::TempDir;
+
+namespace {
+
+Plan plan_of(const Workflow& workflow, const PlanOptions& options = {},
+             KnownResults* known = nullptr) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  Plan plan = make_plan(workflow, Profile(), options, known != nullptr ? *known : nothing, hashes);
+  plan.run = "w-0000";
+  plan.directory = "/runs/w-0000";
+  return plan;
+}
+
+std::vector<std::string> names(const Plan& plan) {
+  std::vector<std::string> result;
+  for (const PlannedJob& job : plan.jobs) result.push_back(job.name);
+  return result;
+}
+
+std::map<std::string, Action> actions(const Plan& plan) {
+  std::map<std::string, Action> result;
+  for (const PlannedJob& job : plan.jobs) result[job.name] = job.action;
+  return result;
+}
+
+using Names = std::vector<std::string>;
+using Actions = std::map<std::string, Action>;
+
+constexpr const char* kPipeline = R"(
+name: w
+params: {ranks: 2, lr: [0.1, 0.5]}
+steps:
+  data:
+    run: ./fetch
+    outputs: {path: data}
+  train:
+    matrix: {lr: "${{ params.lr }}"}
+    run: [./train, "${{ steps.data.outputs.path }}", "${{ matrix.lr }}"]
+    resources: {ranks: "${{ params.ranks }}", memory: 2GiB, walltime: 20m}
+    outputs: {model: model.bin}
+  best:
+    run: [./best, "${{ steps.train.outputs.model }}"]
+)";
+
+}  // namespace
+
+TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
+  const Plan plan = plan_of(parsed(kPipeline));
+  CHECK(names(plan) == Names{"data", "train[lr=0.1]", "train[lr=0.5]", "best"});
+  CHECK(plan.jobs[1].label() == "lr=0.1");
+  CHECK(plan.jobs[1].resources.ranks == 2);
+  CHECK(plan.jobs[1].resources.walltime == std::chrono::minutes(20));
+  CHECK(plan.graph.parents(3) == std::vector<JobRange>{{1, 2}});
+  CHECK(find_job(plan, "train[lr=0.5]") == 2);
+  CHECK_FALSE(find_job(plan, "train").has_value());
+}
+
+TEST_CASE("resources may depend on the element", "[plan]") {
+  const Plan plan = plan_of(parsed(R"(
+name: w
+steps:
+  a:
+    run: "true"
+    matrix: {ranks: [1, 4]}
+    resources: {ranks: "${{ matrix.ranks }}"}
+)"));
+  CHECK(plan.jobs[0].resources.ranks == 1);
+  CHECK(plan.jobs[1].resources.ranks == 4);
+}
+
+TEST_CASE("an element with impossible resources is named with its place in the file", "[plan]") {
+  Workflow workflow = parsed(R"(name: w
+steps:
+  a:
+    run: "true"
+    matrix: {ranks: [1, 2]}
+    resources: {ranks: "${{ matrix.ranks }}"}
+)");
+  workflow.steps[0].matrix.axes[0].values[1] = 0;  // the parser would not let it pass
+  CHECK_THROWS_WITH(plan_of(workflow), Catch::Contains("workflow.yaml:6:") &&
+                                           Catch::Contains("step 'a[ranks=0]'") &&
+                                           Catch::Contains("ranks"));
+}
+
+TEST_CASE("elements whose labels agree get names of their own", "[plan]") {
+  const Plan plan = plan_of(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {file: ["x/y", "x y", "x:y"]}}
+)"));
+  CHECK(names(plan) == Names{"a[file=x_y]", "a[file=x_y-2]", "a[file=x_y-3]"});
+}
+
+TEST_CASE("a long label still is a folder name", "[plan]") {
+  const std::string value(300, 'x');
+  const Plan plan = plan_of(parsed("name: w\nsteps:\n  a: {run: \"true\", matrix: {v: [" + value +
+                                   "1, " + value + "2]}}\n"));
+  for (const PlannedJob& job : plan.jobs) CHECK(job.label().size() < 200);
+  CHECK(plan.jobs[0].name != plan.jobs[1].name);
+}
+
+TEST_CASE("until leaves out what is not needed", "[plan]") {
+  PlanOptions options;
+  options.until = "data";
+  CHECK(names(plan_of(parsed(kPipeline), options)) == Names{"data"});
+  options.until = "dat";
+  CHECK_THROWS_WITH(plan_of(parsed(kPipeline), options), Catch::Contains("did you mean 'data'?"));
+}
+
+TEST_CASE("without earlier results the first jobs run and the others are decided later", "[plan]") {
+  CHECK(actions(plan_of(parsed(kPipeline))) == Actions{{"data", Action::Run},
+                                                       {"train[lr=0.1]", Action::DecideLater},
+                                                       {"train[lr=0.5]", Action::DecideLater},
+                                                       {"best", Action::DecideLater}});
+}
+
+TEST_CASE("what is known is reused, and its dependents are looked up with its outputs", "[plan]") {
+  KnownByFingerprint known;
+  known.learn(plan_of(parsed(kPipeline)));
+  const Plan plan = plan_of(parsed(kPipeline), {}, &known);
+  for (const PlannedJob& job : plan.jobs) CHECK(job.action == Action::Reuse);
+  CHECK(plan.reused.at(3).job == "best");
+}
+
+TEST_CASE("a changed step runs, what it needs is reused, what needs it is decided later",
+          "[plan]") {
+  KnownByFingerprint known;
+  known.learn(plan_of(parsed(kPipeline)));
+  const Plan plan = plan_of(parsed(kPipeline, "/tmp", {"lr=[0.1, 0.7]"}), {}, &known);
+  CHECK(actions(plan) == Actions{{"data", Action::Reuse},
+                                 {"train[lr=0.1]", Action::Reuse},
+                                 {"train[lr=0.7]", Action::Run},
+                                 {"best", Action::DecideLater}});
+}
+
+TEST_CASE("a forced step runs although its result is known", "[plan]") {
+  KnownByFingerprint known;
+  known.learn(plan_of(parsed(kPipeline)));
+  PlanOptions options;
+  options.force = {"data"};
+  const Plan plan = plan_of(parsed(kPipeline), options, &known);
+  CHECK(plan.jobs[0].cause == Cause::Forced);
+  CHECK(plan.jobs[1].action == Action::DecideLater);
+  options.force = {"nothing"};
+  CHECK_THROWS_WITH(plan_of(parsed(kPipeline), options), Catch::Contains("no step 'nothing'"));
+}
+
+TEST_CASE("a job's spec has its values filled in and the rest left for later", "[plan]") {
+  const Plan plan = plan_of(parsed(kPipeline));
+  const JobSpec spec = job_spec(plan, 2);
+  CHECK(spec.job == "train[lr=0.5]");
+  CHECK(spec.element == Json{{"lr", 0.5}});
+  CHECK(spec.run_command == Json{"./train", "${{ steps.data.outputs.path }}", 0.5});
+  CHECK(spec.job_directory == "/runs/w-0000/steps/train/lr=0.5");
+  REQUIRE(spec.parents.size() == 1);
+  CHECK(spec.parents[0].step == "data");
+  CHECK(spec.parents[0].directory == "/runs/w-0000/steps/data");
+  CHECK(spec.fingerprint_base == fingerprint_base(plan, 2));
+}
+
+TEST_CASE("a reused parent is where it was made", "[plan]") {
+  Plan plan = plan_of(parsed(kPipeline));
+  plan.reused[0] = {.run = "w-1111", .job = "data", .directory = "/runs/w-1111/steps/data"};
+  CHECK(job_spec(plan, 1).parents[0].directory == "/runs/w-1111/steps/data");
+}
+
+TEST_CASE("more than one rank is started by the profile's launcher", "[plan]") {
+  Plan plan = plan_of(parsed(kPipeline));
+  plan.profile.launcher.arguments = {"--bind-to", "none"};
+  CHECK(job_spec(plan, 0).launcher.empty());
+  CHECK(job_spec(plan, 1).launcher ==
+        std::vector<std::string>{"mpirun", "--bind-to", "none", "-np", "2"});
+}
+
+TEST_CASE("the profile's environment is below the step's", "[plan]") {
+  Plan plan = plan_of(parsed(R"(
+name: w
+steps:
+  a: {run: "true", env: {BOTH: step}}
+)"));
+  plan.profile.environment = {{"BOTH", "profile"}, {"ONE", "profile"}};
+  CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
+  CHECK(fingerprint_base(plan, 0).find("profile") == std::string::npos);
+}
+
+TEST_CASE("inputs are frozen copies whose content is in the fingerprint", "[plan]") {
+  const TempDir folder;
+  folder.write("a.py", "print(1)");
+  folder.write("lib/b.py", "x = 1");
+  folder.write("lib/c/d.py", "DLFLOW_PARAM_SEED");
+  const char* text = R"(
+name: w
+params: {seed: 1, other: 2}
+steps:
+  a: {run: [python3, a.py], inputs: [a.py, lib]}
+)";
+  const Plan plan = plan_of(parsed(text, folder.path()));
+  const JobSpec spec = job_spec(plan, 0);
+  CHECK(spec.inputs ==
+        std::map<std::string, std::string>{{"a.py", "/runs/w-0000/sources/a.py"},
+                                           {"lib/b.py", "/runs/w-0000/sources/lib/b.py"},
+                                           {"lib/c/d.py", "/runs/w-0000/sources/lib/c/d.py"}});
+  CHECK(spec.params == Json{{"seed", 1}});
+  CHECK(spec.fingerprint_base.find(folder.path().string()) == std::string::npos);
+
+  folder.write("lib/b.py", "x = 2");
+  CHECK(fingerprint_base(plan_of(parsed(text, folder.path())), 0) != spec.fingerprint_base);
+}
+
+TEST_CASE("data that is read where it lies counts by names, sizes and times", "[plan]") {
+  const TempDir folder;
+  folder.write("data/a.bin", "1");
+  const std::string text = "name: w\nsteps:\n  a:\n    uses: evaluate\n    with: {checkpoint: " +
+                           (folder.path() / "none").string() + ", data: data}\n";
+  const auto base = [&] { return fingerprint_base(plan_of(parsed(text, folder.path())), 0); };
+  const std::string before = base();
+  CHECK(base() == before);
+  folder.write("data/b.bin", "2");
+  CHECK(base() != before);
+  const Plan plan = plan_of(parsed(text, folder.path()));
+  CHECK(plan.files.empty());
+  CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
+}
+
+TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]") {
+  const TempDir folder;
+  const auto file = folder.write("x.bin", "1");
+  const auto base = [&](const std::string& more) {
+    return fingerprint_base(
+        plan_of(
+            parsed("name: w\nsteps:\n  a:\n    uses: stage\n    with: {sources: [{url: \"file://" +
+                   file.string() + "\"" + more + "}]}\n")),
+        0);
+  };
+  const std::string pinned = ", sha256: " + std::string(64, 'a');
+  const std::string before = base("");
+  const std::string pinned_before = base(pinned);
+  folder.write("x.bin", "22");
+  CHECK(base("") != before);
+  CHECK(base(pinned) == pinned_before);
+}
+
+TEST_CASE("everything waiting for everything is refused before it fills the memory", "[plan]") {
+  Workflow workflow = parsed(R"(name: w
+steps:
+  a: {run: "true", matrix: {x: [0]}}
+  b: {run: "true", matrix: {y: [0]}, needs: [a]}
+)");
+  for (Step& step : workflow.steps) step.matrix.axes[0].values.assign(3'000, 1);
+  CHECK_THROWS_WITH(plan_of(workflow),
+                    Catch::Contains("workflow.yaml:4:") && Catch::Contains("9000000 dependencies"));
+}

@@ -1,0 +1,269 @@
+#include "engine/plan/run_directory.h"
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/known_by_fingerprint.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using test::parsed;
+using test::TempDir;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+const Time kNow = from_rfc3339("2026-11-21T08:00:00.123Z");
+
+constexpr const char* kText = R"(
+name: mnist
+params: {lr: [0.1, 0.5], note: "1.10"}
+steps:
+  data: {run: ./fetch, outputs: {path: data}}
+  train:
+    matrix: {lr: "${{ params.lr }}"}
+    run: [python3, train.py, "${{ steps.data.outputs.path }}"]
+    inputs: [train.py]
+)";
+
+/// A workflow folder, a runs folder and small stand-ins for the programs.
+struct Place {
+  TempDir folder;
+  fs::path program = folder.write("bin/dlflow", "the program");
+  fs::path runs = folder.path() / "runs";
+
+  Place() { folder.write("train.py", "print('DLFLOW_PARAM_NOTE')"); }
+
+  Plan plan(const std::string& text = kText, const std::vector<std::string>& set = {},
+            KnownResults* known = nullptr) const {
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    return make_plan(parsed(text, folder.path(), set), Profile(), PlanOptions(),
+                     known != nullptr ? *known : nothing, hashes);
+  }
+
+  Plan created(const std::string& text = kText, const std::vector<std::string>& set = {}) const {
+    Plan result = plan(text, set);
+    create_run_directory(result, runs, kNow, program);
+    return result;
+  }
+
+  size_t num_entries() const {
+    std::error_code none;
+    return size_t(std::distance(fs::directory_iterator(runs, none), {}));
+  }
+};
+
+std::vector<Json> specs(const Plan& plan) {
+  std::vector<Json> result;
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    result.push_back(to_json(job_spec(plan, job)));
+  }
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("a run gets a private folder with all that its jobs need", "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created();
+  CHECK(plan.directory == place.runs / plan.run);
+  CHECK(plan.run.starts_with("mnist-"));
+  CHECK(plan.run.size() == std::string("mnist-7f3a").size());
+  struct stat info {};
+  REQUIRE(::stat(plan.directory.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0700);
+  CHECK(read_file(plan.directory / "workflow.yaml") == kText);
+  CHECK(read_file(plan.directory / "sources/train.py") == "print('DLFLOW_PARAM_NOTE')");
+  CHECK(read_file(frozen_program(plan.directory)) == "the program");
+  CHECK(place.num_entries() == 1);
+}
+
+TEST_CASE("a frozen plan is the plan, whatever is edited afterwards", "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created(kText, {"lr=[0.1, 0.7]"});
+  place.folder.write("train.py", "edited");
+  fs::remove(place.program);
+  const Plan loaded = load_run(plan.directory);
+  CHECK(specs(loaded) == specs(plan));
+  CHECK(loaded.run == plan.run);
+  CHECK(loaded.created == kNow);
+  CHECK(loaded.workflow.params == plan.workflow.params);
+  CHECK(run_name(plan.directory) == plan.run);
+}
+
+TEST_CASE("a frozen plan keeps what it reuses", "[run_directory]") {
+  const Place place;
+  test::KnownByFingerprint known;
+  known.learn(place.created());
+  Plan plan = place.plan(kText, {"lr=[0.1, 0.7]"}, &known);
+  create_run_directory(plan, place.runs, kNow, place.program);
+  const Plan loaded = load_run(plan.directory);
+  REQUIRE(loaded.jobs.size() == plan.jobs.size());
+  for (size_t job = 0; job < plan.jobs.size(); ++job) {
+    CHECK(loaded.jobs[job].action == plan.jobs[job].action);
+    CHECK(loaded.jobs[job].cause == plan.jobs[job].cause);
+  }
+  CHECK(specs(loaded) == specs(plan));
+}
+
+TEST_CASE("a model above the workflow's folder is frozen inside the run", "[run_directory]") {
+  const Place place;
+  place.folder.write("bin/dlflow-train", "the other program");
+  place.folder.write("models/mlp.yaml", "the model");
+  place.folder.write("deep/flow/x.yaml", "another");
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  Plan plan = make_plan(parsed(R"(
+name: w
+steps:
+  a:
+    uses: train
+    matrix: {model: [../../models/mlp, x]}
+    with: {model: "${{ matrix.model }}.yaml", data: data/mnist, epochs: 1, lr: 0.1}
+)",
+                               place.folder.path() / "deep/flow"),
+                        Profile(), PlanOptions(), nothing, hashes);
+  create_run_directory(plan, place.runs, kNow, place.program);
+  const std::string frozen = job_spec(plan, 0).with.at("model");
+  CHECK(frozen.starts_with((plan.directory / "sources").string() + "/"));
+  CHECK(read_file(frozen) == "the model");
+  CHECK(read_file(job_spec(plan, 1).with.at("model").get<std::string>()) == "another");
+  CHECK(job_spec(plan, 0).with.at("data") ==
+        (place.folder.path() / "deep/flow/data/mnist").string());
+  CHECK(read_file(frozen_program(plan.directory, "dlflow-train")) == "the other program");
+  CHECK(specs(load_run(plan.directory)) == specs(plan));
+}
+
+TEST_CASE("a run whose program is missing leaves nothing behind", "[run_directory]") {
+  const Place place;
+  Plan plan = place.plan(R"(
+name: w
+steps:
+  data: {uses: stage, with: {sources: [{url: "file:///none/x"}]}}
+  check: {uses: evaluate, with: {checkpoint: x, data: "${{ steps.data.outputs.path }}"}}
+)");
+  CHECK_THROWS_WITH(create_run_directory(plan, place.runs, kNow, place.program),
+                    Catch::Contains("bin/dlflow-evaluate") && Catch::Contains("./dev build"));
+  CHECK(place.num_entries() == 0);
+}
+
+TEST_CASE("a file that changes between planning and freezing is noticed", "[run_directory]") {
+  const Place place;
+  Plan plan = place.plan();
+  place.folder.write("train.py", "edited too late");
+  CHECK_THROWS_WITH(create_run_directory(plan, place.runs, kNow, place.program),
+                    Catch::Contains("train.py changed"));
+  CHECK(place.num_entries() == 0);
+}
+
+TEST_CASE("a folder that is no run, or a damaged one, is refused in words", "[run_directory]") {
+  const Place place;
+  CHECK_THROWS_WITH(load_run(place.folder.path()), Catch::Contains("is not the folder of a run"));
+  const Plan plan = place.created();
+  const fs::path settings = plan.directory / "plan.json";
+  Json json = Json::parse(read_file(settings));
+  json["version"] = 99;
+  write_file_atomic(settings, json.dump());
+  CHECK_THROWS_WITH(load_run(plan.directory), Catch::Contains("a newer dlflow"));
+  write_file_atomic(settings, "{\"version\": 1");
+  CHECK_THROWS_WITH(load_run(plan.directory), Catch::Contains("plan.json: not JSON"));
+  write_file_atomic(settings, "{\"version\": 1}");
+  CHECK_THROWS_WITH(load_run(plan.directory), Catch::Contains("not a plan.json"));
+}
+
+TEST_CASE("an attempt is all that a supervisor reads, and making it twice is harmless",
+          "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created();
+  const fs::path job = job_directory(plan, 1);
+  CHECK(attempts(job).empty());
+  const fs::path attempt = make_attempt(plan, 1, 1);
+  const std::string text = read_file(attempt / "job.json");
+  CHECK(job_spec_from_json(Json::parse(text)).job == "train[lr=0.1]");
+  CHECK(make_attempt(plan, 1, 1) == attempt);
+  make_attempt(plan, 1, 10);
+  make_attempt(plan, 1, 2);
+  CHECK(attempts(job) == std::vector<int>{1, 2, 10});
+}
+
+TEST_CASE("an attempt folder that a kill left empty is completed", "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created();
+  make_directories(attempt_directory(job_directory(plan, 0), 1));
+  CHECK(fs::exists(make_attempt(plan, 0, 1) / "job.json"));
+}
+
+TEST_CASE("what is published is what the attempt behind outputs recorded", "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created();
+  const fs::path job = job_directory(plan, 0);
+  CHECK_FALSE(published_result(job).has_value());
+  const fs::path attempt = make_attempt(plan, 0, 2);
+  JobEvent event;
+  event.state = JobState::Succeeded;
+  event.at = kNow;
+  event.fingerprint = "abc";
+  AppendFile(attempt / "events.jsonl").append(to_line(event));
+  fs::create_symlink("attempt-2/outputs", job / "outputs");
+  const auto published = published_result(job);
+  REQUIRE(published.has_value());
+  CHECK(published->attempt == 2);
+  CHECK(published->fingerprint == "abc");
+}
+
+TEST_CASE("a tail gives each event once, and a torn one when it is whole", "[run_directory]") {
+  const TempDir folder;
+  const fs::path file = folder.path() / "events.jsonl";
+  EventTail tail(file);
+  CHECK(tail.read().empty());
+  JobEvent event;
+  event.at = kNow;
+  event.reason = "first";
+  const std::string line = to_line(event);
+  write_file_atomic(file, line + "\n" + line.substr(0, 10));
+  CHECK(tail.read().size() == 1);
+  CHECK(tail.read().empty());
+  write_file_atomic(file, line + "\n" + line + "\n");
+  CHECK(tail.read().size() == 1);
+  CHECK(EventTail(file, tail.offset()).read().empty());
+}
+
+TEST_CASE("a line that a crash tore is passed over", "[run_directory]") {
+  const TempDir folder;
+  JobEvent event;
+  event.at = kNow;
+  const fs::path file = folder.write("events.jsonl", to_line(event) + "\n{\"at\":\"20");
+  AppendFile(file).append(to_line(event));
+  CHECK(EventTail(file).read().size() == 2);
+}
+
+TEST_CASE("one engine at a time works on a run, and the second is told who does",
+          "[run_directory]") {
+  const TempDir folder;
+  {
+    const RunLock lock(folder.path());
+    CHECK_FALSE(RunLock::try_acquire(folder.path()).has_value());
+    CHECK_THROWS_WITH(RunLock(folder.path(), std::chrono::milliseconds(0)),
+                      Catch::Contains("process " + std::to_string(::getpid())));
+  }
+  CHECK(RunLock::try_acquire(folder.path()).has_value());
+}
+
+TEST_CASE("a lock ends with its process", "[run_directory]") {
+  const TempDir folder;
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const RunLock lock(folder.path());
+    ::_exit(0);  // no destructor runs
+  }
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(RunLock::try_acquire(folder.path()).has_value());
+}
