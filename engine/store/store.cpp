@@ -128,8 +128,9 @@ void Store::record(std::string_view run, std::span<const JobEvent> events) {
   transaction.commit();
 }
 
-void Store::record_in_transaction(int64_t run, std::span<const JobEvent> events) {
+bool Store::record_in_transaction(int64_t run, std::span<const JobEvent> events) {
   CountChanges changes;
+  bool any_new = false;
   for (const auto& [job, news] : by_job(events)) {
     StoredJob stored = load_job(database_, run, job);
     const JobState before = stored.record.state;
@@ -148,11 +149,13 @@ void Store::record_in_transaction(int64_t run, std::span<const JobEvent> events)
       changed = true;
     }
     if (!changed) continue;
+    any_new = true;
     save_job(database_, run, stored);
     --changes[before];
     ++changes[stored.record.state];
   }
   change_counts(database_, run, changes);
+  return any_new;
 }
 
 void Store::set_run_state(std::string_view run, RunState state, Time at) {

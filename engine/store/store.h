@@ -83,7 +83,7 @@ class Store : public KnownResults, public History, public FileHashes {
   void replay(std::string_view run);
 
   /// Records what is in the run directory and not yet here, adding the run if needed, and settles
-  /// its state; returns its name. What a killed dlflow left unrecorded is so found. For whoever
+  /// its state if that may have changed; returns its name. What a killed dlflow left unrecorded is so found. For whoever
   /// holds the run's RunLock: an engine that goes on with it, or `status` when there is none.
   std::string sync_run(const std::filesystem::path& run_directory);
 
@@ -102,7 +102,8 @@ class Store : public KnownResults, public History, public FileHashes {
 
  private:
   int64_t run_id(std::string_view run);
-  void record_in_transaction(int64_t run, std::span<const JobEvent> events);
+  /// Whether any of `events` was new.
+  bool record_in_transaction(int64_t run, std::span<const JobEvent> events);
 
   Database database_;
 };

@@ -44,12 +44,12 @@ std::string Store::sync_run(const fs::path& run_directory) {
   if (!has_run(run)) create_run(load_run(run_directory));
   const int64_t id = run_id(run);
 
-  const auto engine_read = [&] {
-    const Rows rows = database_.query("SELECT engine_read FROM runs WHERE id = ?", id);
+  const auto [engine_read, ended] = [&] {
+    const Rows rows = database_.query("SELECT engine_read, state FROM runs WHERE id = ?", id);
     rows->next();
-    return uint64_t(rows->integer(0));
-  };
-  EventTail tail(engine_events_file(run_directory), engine_read());
+    return std::pair(uint64_t(rows->integer(0)), rows->text(1) != name(RunState::Running));
+  }();
+  EventTail tail(engine_events_file(run_directory), engine_read);
   EventsByJob news;
   for (JobEvent& event : tail.read()) {
     const int rank = rank_of_engine_event(event);
@@ -68,13 +68,11 @@ std::string Store::sync_run(const fs::path& run_directory) {
     }
   }
 
-  {
-    Transaction transaction(database_);
-    record_in_transaction(id, in_order(std::move(news)));
-    database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
-    transaction.commit();
-  }
-  settle_run_state(run);
+  Transaction transaction(database_);
+  const bool any_new = record_in_transaction(id, in_order(std::move(news)));
+  database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
+  transaction.commit();
+  if (any_new || !ended) settle_run_state(run);
   return run;
 }
 

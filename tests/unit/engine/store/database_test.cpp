@@ -1,0 +1,158 @@
+#include "engine/store/database.h"
+
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+using test::TempDir;
+
+namespace {
+
+int64_t count(Database& database) {
+  const Rows rows = database.query("SELECT count(*) FROM t");
+  rows->next();
+  return rows->integer(0);
+}
+
+/// Files of this process may not grow beyond `bytes`: what a full disk looks like to a program.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : old_handler_(std::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    std::signal(SIGXFSZ, old_handler_);
+  }
+
+ private:
+  rlimit before_{};
+  void (*old_handler_)(int);
+};
+
+}  // namespace
+
+TEST_CASE("values come back as they went in", "[database]") {
+  const TempDir folder;
+  Database database(folder.path() / "x.db");
+  database.script("CREATE TABLE t(a, b, c)");
+  const std::string text = std::string("quote ' → \0 nul", 17);
+  database.execute("INSERT INTO t VALUES(?, ?, ?)", INT64_MIN, text, std::optional<int>());
+  const Rows rows = database.query("SELECT a, b, c FROM t");
+  REQUIRE(rows->next());
+  CHECK(rows->integer(0) == INT64_MIN);
+  CHECK(rows->text(1) == text);
+  CHECK(rows->is_null(2));
+  CHECK(rows->text(2).empty());
+  CHECK_FALSE(rows->next());
+}
+
+TEST_CASE("a transaction that is not committed never was", "[database]") {
+  const TempDir folder;
+  Database database(folder.path() / "x.db");
+  database.script("CREATE TABLE t(a)");
+  {
+    Transaction transaction(database);
+    database.execute("INSERT INTO t VALUES(1)");
+  }
+  CHECK(count(database) == 0);
+  Transaction transaction(database);
+  database.execute("INSERT INTO t VALUES(1)");
+  transaction.commit();
+  CHECK(count(database) == 1);
+}
+
+TEST_CASE("rows that are dropped half way hold no lock", "[database]") {
+  const TempDir folder;
+  Database one(folder.path() / "x.db");
+  one.script("CREATE TABLE t(a); INSERT INTO t VALUES(1), (2)");
+  one.script("PRAGMA journal_mode = truncate");  // here a reader would block the writer below
+  { CHECK(one.query("SELECT a FROM t")->next()); }
+  Database two(folder.path() / "x.db", 0ms);
+  two.script("INSERT INTO t VALUES(3)");
+  CHECK(count(one) == 3);
+}
+
+TEST_CASE("a writer that meets another one waits, then says so", "[database]") {
+  const TempDir folder;
+  Database one(folder.path() / "x.db");
+  one.script("CREATE TABLE t(a)");
+  Database two(folder.path() / "x.db", 20ms);
+  const Transaction open(one);
+  try {
+    const Transaction second(two);
+    FAIL("two writers at once");
+  } catch (const Error& error) {
+    CHECK(error.retryable());
+    CHECK_THAT(error.what(), Catch::Contains("another dlflow is writing") &&
+                                 Catch::Contains((folder.path() / "x.db").string()));
+  }
+  CHECK(count(two) == 0);  // reading goes on
+}
+
+TEST_CASE("a file that is no database is said to be damaged and stays as it is", "[database]") {
+  const TempDir folder;
+  const auto file = folder.write("x.db", std::string(5'000, 'x'));
+  try {
+    Database database(file);
+    FAIL("opened");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::Corrupt);
+    CHECK_THAT(error.what(), Catch::Contains("is damaged") && Catch::Contains("move it away"));
+  }
+  CHECK(read_file(file) == std::string(5'000, 'x'));
+}
+
+TEST_CASE("a damaged page is an error, not a wrong answer", "[database]") {
+  const TempDir folder;
+  const auto file = folder.path() / "x.db";
+  {
+    Database database(file);
+    database.script("CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+  }
+  std::string bytes = read_file(file);
+  REQUIRE(bytes.size() >= 2 * 4096);
+  bytes.replace(4096, 100, 100, '\xee');  // the head of the table's page
+  write_file_atomic(file, bytes);
+  Database database(file);
+  CHECK_THROWS_WITH(count(database), Catch::Contains("is damaged"));
+}
+
+TEST_CASE("a full disk is told, and what was committed is still there", "[database]") {
+  const TempDir folder;
+  const auto file = folder.path() / "x.db";
+  Database database(file);
+  database.script("CREATE TABLE t(a); INSERT INTO t VALUES(1)");
+  {
+    const FileSizeLimit full(64 << 10);
+    Transaction transaction(database);
+    CHECK_THROWS_AS(
+        [&] {
+          database.execute("INSERT INTO t VALUES(?)", std::string(4 << 20, 'x'));
+          transaction.commit();
+        }(),
+        Error);
+  }
+  CHECK(count(database) == 1);
+  CHECK(count(*std::make_unique<Database>(file)) == 1);
+}
+
+TEST_CASE("a folder that cannot be written is named", "[database]") {
+  const TempDir folder;
+  CHECK_THROWS_WITH(Database(folder.path() / "none" / "x.db"),
+                    Catch::Contains("none/x.db") && Catch::Contains("DLFLOW_HOME"));
+}
+
+TEST_CASE("a local folder is not on a network", "[database]") {
+  CHECK_FALSE(is_on_network_file_system(TempDir().path()));
+  CHECK_FALSE(is_on_network_file_system("/proc/self/not/there"));
+}

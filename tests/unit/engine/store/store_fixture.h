@@ -1,0 +1,71 @@
+#pragma once
+
+#include <string>
+
+#include "base/file.h"
+#include "engine/plan/run_directory.h"
+#include "engine/store/store.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+namespace dlflow::test {
+
+inline Time at(int seconds) { return Time(std::chrono::seconds(1'800'000'000 + seconds)); }
+
+/// A store, and runs that it may know.
+struct StoreFixture {
+  TempDir folder;
+  std::filesystem::path home = folder.path() / "home";
+  std::filesystem::path runs = folder.path() / "runs";
+  Store store{home};
+
+  /// A new run on disk, not yet in the store.
+  Plan new_run(const std::string& text, Time created = at(0)) {
+    Plan plan = make_plan(parsed(text, folder.path()), Profile(), PlanOptions(), store, store);
+    create_run_directory(plan, runs, created, folder.write("bin/dlflow", "the program"));
+    return plan;
+  }
+
+  /// A new run, on disk and in the store.
+  Plan stored_run(const std::string& text, Time created = at(0)) {
+    Plan plan = new_run(text, created);
+    store.create_run(plan);
+    return plan;
+  }
+};
+
+inline JobEvent event(const std::string& job, int attempt, JobState state, int seconds = 0,
+                      const std::string& reason = "") {
+  JobEvent result;
+  result.job = job;
+  result.attempt = attempt;
+  result.state = state;
+  result.at = at(seconds);
+  result.reason = reason;
+  return result;
+}
+
+/// The succeeded event of a job whose output is `value`.
+inline JobEvent succeeded(const std::string& job, const std::string& fingerprint,
+                          const std::string& value, int seconds = 0) {
+  JobEvent result = event(job, 1, JobState::Succeeded, seconds);
+  result.fingerprint = fingerprint;
+  result.outputs["path"] = {{"value", value}, {"sha256", "0a"}};
+  result.metrics = {{"accuracy", 0.9}};
+  return result;
+}
+
+/// What a supervisor leaves on disk: the events of attempt 1 and published outputs.
+inline void finish_on_disk(const Plan& plan, uint32_t job, const std::vector<JobEvent>& events) {
+  const auto directory = job_directory(plan, job);
+  const auto attempt = make_attempt(plan, job, 1);
+  AppendFile file(attempt / "events.jsonl");
+  for (JobEvent e : events) {
+    e.job.clear();
+    file.append(to_line(e));
+  }
+  make_directories(attempt / "outputs");
+  std::filesystem::create_symlink("attempt-1/outputs", directory / "outputs");
+}
+
+}  // namespace dlflow::test

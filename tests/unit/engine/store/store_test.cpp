@@ -1,0 +1,319 @@
+#include "engine/store/store.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/engine/store/store_fixture.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kText = R"(
+name: mnist
+steps:
+  data: {run: ./fetch, outputs: {path: data}}
+  train:
+    matrix: {lr: [0.1, 0.5]}
+    run: [./train, "${{ steps.data.outputs.path }}"]
+)";
+
+using enum JobState;
+
+void run_to_success(Store& store, const Plan& plan, const std::string& job) {
+  store.record(plan.run, std::vector{event(job, 1, Submitting, 1), event(job, 1, Queued, 2),
+                                     event(job, 1, Running, 3), event(job, 1, Succeeded, 4)});
+}
+
+std::map<std::string, JobState> states(const RunStatus& status) {
+  std::map<std::string, JobState> result;
+  for (const JobRow& job : status.jobs) result[job.job] = job.state;
+  return result;
+}
+
+using States = std::map<std::string, JobState>;
+
+/// Sets an environment variable for as long as it lives; null: not set.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) {
+    if (const char* before = std::getenv(name)) before_ = before;
+    set(value);
+  }
+  ~Variable() { set(before_ ? before_->c_str() : nullptr); }
+
+ private:
+  void set(const char* value) { value != nullptr ? ::setenv(name_, value, 1) : ::unsetenv(name_); }
+  const char* name_;
+  std::optional<std::string> before_;
+};
+
+}  // namespace
+
+TEST_CASE("a new run is all planned", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  const RunStatus status = fixture.store.status(plan.run);
+  CHECK(status.workflow == "mnist");
+  CHECK(status.profile == "local");
+  CHECK(status.state == RunState::Running);
+  CHECK(status.started == at(0));
+  CHECK(status.directory == plan.directory);
+  CHECK(states(status) ==
+        States{{"data", Planned}, {"train[lr=0.1]", Planned}, {"train[lr=0.5]", Planned}});
+  CHECK(status.jobs[1].step == "train");
+  CHECK(status.jobs[1].element == "lr=0.1");
+  CHECK(status.jobs[1].directory == job_directory(plan, 1));
+  fixture.store.create_run(plan);
+  CHECK(fixture.store.runs().size() == 1);
+}
+
+TEST_CASE("events move jobs and stay readable", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  JobEvent failed = event("train[lr=0.5]", 1, Failed, 9, "exit 3: loss is NaN");
+  failed.exit = 3;
+  failed.node = "n1";
+  const std::vector<JobEvent> events = {
+      event("data", 1, Submitting, 1),  event("train[lr=0.5]", 1, Submitting, 2),
+      event("data", 1, Running, 3),     event("train[lr=0.5]", 1, Running, 4),
+      succeeded("data", "f1", "/d", 5), failed};
+  fixture.store.record(plan.run, events);
+
+  const RunStatus status = fixture.store.status(plan.run);
+  CHECK(states(status) ==
+        States{{"data", Succeeded}, {"train[lr=0.1]", Planned}, {"train[lr=0.5]", Failed}});
+  CHECK(status.jobs[0].outputs == Json{{"path", "/d"}});
+  CHECK(status.jobs[0].metrics == Json{{"accuracy", 0.9}});
+  CHECK(status.jobs[0].started == at(3));
+  CHECK(status.jobs[0].ended == at(5));
+  CHECK(status.jobs[2].exit == 3);
+  CHECK(status.jobs[2].node == "n1");
+  CHECK(status.jobs[2].reason == "exit 3: loss is NaN");
+  CHECK(fixture.store.events(plan.run, "train[lr=0.5]") ==
+        std::vector<JobEvent>{events[1], events[3], events[5]});
+}
+
+TEST_CASE("an event that is recorded twice happened once", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  run_to_success(fixture.store, plan, "data");
+  run_to_success(fixture.store, plan, "data");
+  CHECK(fixture.store.events(plan.run, "data").size() == 4);
+  CHECK(fixture.store.runs()[0].jobs == std::map<JobState, size_t>{{Planned, 2}, {Succeeded, 1}});
+}
+
+TEST_CASE("events are recorded all or none", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  CHECK_THROWS_WITH(fixture.store.record(plan.run, std::vector{event("data", 1, Submitting),
+                                                               event("nobody", 1, Submitting)}),
+                    Catch::Contains("no job 'nobody'"));
+  CHECK(fixture.store.events(plan.run, "data").empty());
+  fixture.store.record(plan.run, {});
+}
+
+TEST_CASE("replaying the events gives the same present", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  run_to_success(fixture.store, plan, "data");
+  fixture.store.record(plan.run, std::vector{event("train[lr=0.1]", 1, Submitting, 5),
+                                             event("train[lr=0.1]", 1, Lost, 6, "gone")});
+  const RunStatus before = fixture.store.status(plan.run);
+  {
+    Database database(fixture.home / "dlflow.db");
+    database.script("UPDATE jobs SET state = 'planned', reason = 'wrong'; DELETE FROM counts");
+  }
+  fixture.store.replay(plan.run);
+  const RunStatus after = fixture.store.status(plan.run);
+  REQUIRE(after.jobs.size() == before.jobs.size());
+  for (size_t i = 0; i < after.jobs.size(); ++i) {
+    CHECK(after.jobs[i].state == before.jobs[i].state);
+    CHECK(after.jobs[i].reason == before.jobs[i].reason);
+    CHECK(after.jobs[i].ended == before.jobs[i].ended);
+  }
+  CHECK(fixture.store.runs()[0].jobs ==
+        std::map<JobState, size_t>{{Planned, 1}, {Succeeded, 1}, {Lost, 1}});
+}
+
+TEST_CASE("runs are listed with the newest first", "[store]") {
+  StoreFixture fixture;
+  const Plan old = fixture.stored_run(kText, at(0));
+  const Plan young = fixture.stored_run(kText, at(100));
+  fixture.store.set_run_state(old.run, RunState::Failed, at(50));
+  const auto runs = fixture.store.runs();
+  REQUIRE(runs.size() == 2);
+  CHECK(runs[0].run == young.run);
+  CHECK(runs[0].jobs == std::map<JobState, size_t>{{Planned, 3}});
+  CHECK(runs[1].state == RunState::Failed);
+  CHECK(runs[1].ended == at(50));
+  fixture.store.set_run_state(old.run, RunState::Running, at(60));
+  CHECK_FALSE(fixture.store.runs()[1].ended.has_value());
+}
+
+TEST_CASE("without an engine the state of a run follows from its jobs", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  const auto settled = [&] {
+    fixture.store.settle_run_state(plan.run);
+    return fixture.store.status(plan.run).state;
+  };
+  CHECK(settled() == RunState::Running);
+  run_to_success(fixture.store, plan, "data");
+  CHECK(settled() == RunState::Running);
+  fixture.store.record(plan.run, std::vector{event("train[lr=0.1]", 1, Submitting, 5),
+                                             event("train[lr=0.1]", 1, Cancelled, 6)});
+  CHECK(settled() == RunState::Cancelled);
+  fixture.store.record(plan.run, std::vector{event("train[lr=0.5]", 1, Submitting, 5)});
+  CHECK(settled() == RunState::Running);
+  fixture.store.record(plan.run, std::vector{event("train[lr=0.5]", 1, Failed, 7)});
+  CHECK(settled() == RunState::Failed);
+  CHECK(fixture.store.status(plan.run).ended == at(7));
+  for (const std::string job : {"train[lr=0.1]", "train[lr=0.5]"}) {
+    fixture.store.record(plan.run,
+                         std::vector{event(job, 2, Submitting, 8), event(job, 2, Running, 9),
+                                     event(job, 2, Succeeded, 10)});
+  }
+  CHECK(settled() == RunState::Succeeded);
+}
+
+TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
+  StoreFixture fixture;
+  CHECK_THROWS_WITH(fixture.store.resolve("mnist"), Catch::Contains("there are no runs yet"));
+  const Plan one = fixture.stored_run(kText);
+  CHECK(fixture.store.resolve(one.run) == one.run);
+  CHECK(fixture.store.resolve("mnist") == one.run);
+  CHECK(fixture.store.resolve(one.run.substr(one.run.size() - 4)) == one.run);
+  CHECK_THROWS_WITH(fixture.store.resolve(one.run + "0"),
+                    Catch::Contains("did you mean '" + one.run + "'?"));
+  const Plan two = fixture.stored_run(kText);
+  CHECK_THROWS_WITH(fixture.store.resolve("mnist"), Catch::Contains("2 runs") &&
+                                                        Catch::Contains(one.run) &&
+                                                        Catch::Contains(two.run));
+}
+
+TEST_CASE("an unknown run is told, and where to look", "[store]") {
+  StoreFixture fixture;
+  CHECK_THROWS_WITH(fixture.store.status("x-0000"), Catch::Contains("dlflow list"));
+  CHECK_THROWS_AS(fixture.store.directory("x-0000"), Error);
+  CHECK_FALSE(fixture.store.has_run("x-0000"));
+}
+
+TEST_CASE("a result is found by its fingerprint while its outputs are on disk", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  const auto output = fixture.folder.write("made/model.bin", "x");
+  const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
+                                        succeeded("data", "f1", output.string())};
+  fixture.store.record(plan.run, events);
+  CHECK_FALSE(fixture.store.find("f1").has_value());  // nothing is published
+
+  finish_on_disk(plan, 0, events);
+  const auto result = fixture.store.find("f1");
+  REQUIRE(result.has_value());
+  CHECK(result->run == plan.run);
+  CHECK(result->job == "data");
+  CHECK(result->directory == job_directory(plan, 0));
+  CHECK(result->outputs == events[2].outputs);
+  CHECK(result->metrics == events[2].metrics);
+  CHECK_FALSE(fixture.store.find("f2").has_value());
+
+  fs::remove(output);
+  CHECK_FALSE(fixture.store.find("f1").has_value());
+}
+
+TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  JobEvent cached = succeeded("data", "f1", "/d");
+  cached.state = Cached;
+  cached.attempt = 0;
+  cached.reused_from = "/runs/earlier/steps/data";
+  fixture.store.record(plan.run, std::vector{cached});
+  CHECK_FALSE(fixture.store.find("f1").has_value());
+  const JobRow row = fixture.store.status(plan.run).jobs[0];
+  CHECK(row.state == Cached);
+  CHECK(row.directory == "/runs/earlier/steps/data");
+}
+
+TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
+  StoreFixture fixture;
+  const Plan first = fixture.stored_run(kText, at(0));
+  const Plan second = fixture.stored_run(kText, at(100));
+  const Plan third = fixture.stored_run(kText, at(200));
+  const auto earlier = [&](const std::string& job, const std::string& run) {
+    std::vector<std::string> runs;
+    for (const EarlierBase& base : fixture.store.earlier("mnist", "train", job, run)) {
+      runs.push_back(base.run);
+    }
+    return runs;
+  };
+  CHECK(earlier("train[lr=0.1]", "").empty());  // nothing has succeeded yet
+  run_to_success(fixture.store, first, "train[lr=0.1]");
+  run_to_success(fixture.store, second, "train[lr=0.5]");
+  using Runs = std::vector<std::string>;
+  CHECK(earlier("train[lr=0.1]", third.run) == Runs{first.run, second.run});
+  CHECK(earlier("train[lr=0.5]", third.run) == Runs{second.run, first.run});
+  CHECK(earlier("train[lr=0.9]", "") == Runs{second.run, first.run});
+  CHECK(earlier("train[lr=0.1]", second.run) == Runs{first.run});
+  CHECK(fixture.store.earlier("mnist", "train", "train[lr=0.1]", third.run)[0].text ==
+        fingerprint_base(first, 1));
+  CHECK(fixture.store.earlier("other", "train", "train", "").empty());
+}
+
+TEST_CASE("the hash of a file is remembered until the file changes", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", "one");
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
+  fs::last_write_time(file, long_ago);
+  const std::string one = fixture.store.sha256(file);
+  {
+    Database database(fixture.home / "dlflow.db");
+    database.script("UPDATE files SET sha256 = 'remembered'");
+  }
+  CHECK(fixture.store.sha256(file) == "remembered");
+  fixture.folder.write("x", "two");  // a new inode
+  fs::last_write_time(file, long_ago);
+  CHECK(fixture.store.sha256(file) != "remembered");
+  CHECK(fixture.store.sha256(file) != one);
+  CHECK_THROWS_WITH(fixture.store.sha256(fixture.folder.path() / "none"),
+                    Catch::Contains("No such file"));
+}
+
+TEST_CASE("a file that changed a moment ago is hashed again", "[store]") {
+  StoreFixture fixture;
+  fixture.store.sha256(fixture.folder.write("x", "one"));
+  Database database(fixture.home / "dlflow.db");
+  CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
+}
+
+TEST_CASE("a forgotten run leaves nothing in the store", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  run_to_success(fixture.store, plan, "data");
+  fixture.store.forget(plan.run);
+  CHECK(fixture.store.runs().empty());
+  Database database(fixture.home / "dlflow.db");
+  for (const std::string table : {"runs", "jobs", "events", "counts", "bases"}) {
+    INFO(table);
+    CHECK_FALSE(database.query("SELECT 1 FROM " + table)->next());
+  }
+}
+
+TEST_CASE("the home folder is DLFLOW_HOME, or where state is kept", "[store]") {
+  const Variable dlflow_home_variable("DLFLOW_HOME", "/a");
+  const Variable state("XDG_STATE_HOME", "/b");
+  const Variable home("HOME", "/c");
+  CHECK(dlflow_home() == "/a");
+  const Variable no_dlflow_home("DLFLOW_HOME", nullptr);
+  CHECK(dlflow_home() == "/b/dlflow");
+  const Variable no_state("XDG_STATE_HOME", nullptr);
+  CHECK(dlflow_home() == "/c/.local/state/dlflow");
+  const Variable no_home("HOME", nullptr);
+  CHECK_THROWS_WITH(dlflow_home(), Catch::Contains("set DLFLOW_HOME"));
+}

@@ -1,0 +1,165 @@
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/unit/engine/store/store_fixture.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr const char* kText = R"(
+name: chain
+steps:
+  a: {run: ./a}
+  b: {run: ./b, needs: [a]}
+)";
+
+using enum JobState;
+
+/// What the engine wrote for job `job`.
+void engine_says(const Plan& plan, const std::vector<JobEvent>& events) {
+  AppendFile file(engine_events_file(plan.directory));
+  for (const JobEvent& event : events) file.append(to_line(event));
+}
+
+std::vector<JobState> recorded(Store& store, const Plan& plan, const std::string& job) {
+  std::vector<JobState> states;
+  for (const JobEvent& event : store.events(plan.run, job)) states.push_back(*event.state);
+  return states;
+}
+
+using States = std::vector<JobState>;
+
+}  // namespace
+
+TEST_CASE("what a killed engine left unrecorded is found", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
+  fixture.store.record(plan.run, std::vector{event("a", 1, Submitting, 1)});
+  finish_on_disk(plan, 0, {event("a", 1, Running, 3), event("a", 1, Succeeded, 4)});
+
+  CHECK(fixture.store.sync_run(plan.directory) == plan.run);
+  CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Running, Succeeded});
+  CHECK(fixture.store.status(plan.run).jobs[0].state == Succeeded);
+  fixture.store.sync_run(plan.directory);
+  CHECK(recorded(fixture.store, plan, "a").size() == 4);
+}
+
+TEST_CASE("a run that the store never heard of is added", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.new_run(kText, at(7));
+  engine_says(plan, {event("a", 1, Submitting, 1)});
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).started == at(7));
+  CHECK(recorded(fixture.store, plan, "a") == States{Submitting});
+}
+
+TEST_CASE("later syncs read what is new and nothing else", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).state == RunState::Running);
+  finish_on_disk(plan, 0, {event("a", 1, Running, 3), event("a", 1, Failed, 4)});
+  engine_says(plan, {event("b", 0, Blocked, 5, "waits for a")});
+  fixture.store.sync_run(plan.directory);
+  const RunStatus status = fixture.store.status(plan.run);
+  CHECK(status.jobs[0].state == Failed);
+  CHECK(status.jobs[1].state == Blocked);
+  CHECK(status.state == RunState::Failed);
+  CHECK(status.ended == at(5));
+}
+
+TEST_CASE("what the engine said at the end stays until something new is found", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  fixture.store.set_run_state(plan.run, RunState::Cancelled, at(1));  // before any job
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).state == RunState::Cancelled);
+  engine_says(plan, {event("a", 1, Submitting, 2)});
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).state == RunState::Running);
+}
+
+TEST_CASE("clocks of two nodes that differ do not change the order", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 100), event("a", 1, Queued, 101)});
+  finish_on_disk(plan, 0, {event("a", 1, Running, 3), event("a", 1, Succeeded, 4)});
+  fixture.store.sync_run(plan.directory);
+  CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Running, Succeeded});
+}
+
+TEST_CASE("attempts follow each other, with what the engine made of each", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan,
+              {event("a", 1, Submitting, 1), event("a", 1, Queued, 2), event("a", 1, Lost, 5),
+               event("a", 1, Planned, 6), event("a", 2, Submitting, 7), event("a", 2, Queued, 8)});
+  AppendFile(make_attempt(plan, 0, 1) / "events.jsonl").append(to_line(event("", 0, Running, 3)));
+  AppendFile(make_attempt(plan, 0, 2) / "events.jsonl").append(to_line(event("", 0, Running, 9)));
+  fixture.store.sync_run(plan.directory);
+  CHECK(recorded(fixture.store, plan, "a") ==
+        States{Submitting, Queued, Running, Lost, Planned, Submitting, Queued, Running});
+  CHECK(fixture.store.status(plan.run).jobs[0].attempt == 2);
+}
+
+TEST_CASE("two processes that sync at once record each event once", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.new_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
+  finish_on_disk(plan, 0, {event("a", 1, Running, 3), event("a", 1, Succeeded, 4)});
+  std::vector<pid_t> children;
+  for (int i = 0; i < 4; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        Store(fixture.home).sync_run(plan.directory);
+        ::_exit(0);
+      } catch (const std::exception&) {
+        ::_exit(1);
+      }
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    REQUIRE(::waitpid(child, &status, 0) == child);
+    CHECK(status == 0);
+  }
+  CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Running, Succeeded});
+}
+
+TEST_CASE("a lost database is made again from the run directories", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1), event("a", 1, Queued, 2)});
+  finish_on_disk(plan, 0, {event("a", 1, Running, 3), succeeded("a", "f1", "relative/path", 4)});
+  fixture.store.sync_run(plan.directory);
+  const RunStatus before = fixture.store.status(plan.run);
+
+  Store fresh(fixture.folder.path() / "new-home");
+  CHECK(fresh.rebuild_run(plan.directory) == plan.run);
+  CHECK(fresh.rebuild_run(plan.directory) == plan.run);
+  const RunStatus after = fresh.status(plan.run);
+  REQUIRE(after.jobs.size() == before.jobs.size());
+  CHECK(after.started == before.started);
+  for (size_t i = 0; i < after.jobs.size(); ++i) {
+    CHECK(after.jobs[i].state == before.jobs[i].state);
+    CHECK(after.jobs[i].outputs == before.jobs[i].outputs);
+    CHECK(after.jobs[i].ended == before.jobs[i].ended);
+  }
+  CHECK(fresh.find("f1").has_value());
+}
+
+TEST_CASE("a folder that is no run is refused", "[sync]") {
+  StoreFixture fixture;
+  CHECK_THROWS_WITH(fixture.store.sync_run(fixture.folder.path()),
+                    Catch::Contains("is not the folder of a run"));
+}
