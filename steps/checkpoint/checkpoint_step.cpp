@@ -12,6 +12,7 @@
 #include "base/sha256.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "steps/checkpoint/selection.h"
+#include "steps/environment/place_file.h"
 #include "steps/environment/step_environment.h"
 
 namespace dlflow::steps {
@@ -105,26 +106,17 @@ Candidates find_candidates(const Request& request) {
   return candidates;
 }
 
-/// Makes `to` the same file as `from`: checkpoints are never written to again, so one copy serves.
-void link_or_copy(const fs::path& from, const fs::path& to) {
-  std::error_code error;
-  fs::remove(to, error);
-  fs::create_hard_link(from, to, error);
-  if (!error) return;
-  fs::copy_file(from, to, fs::copy_options::overwrite_existing, error);
-  if (error) throw_errno("cannot copy " + from.string() + " to " + to.string(), error.value());
-}
-
 void publish(const fs::path& chosen, const StepEnvironment& environment, bool export_model) {
   const fs::path folder = environment.outputs / "checkpoint";
+  const fs::path model = environment.outputs / "model.safetensors";
+  for (const fs::path& earlier : {folder, model}) fs::remove_all(earlier);  // of an earlier pass
   make_directories(folder);
   for (const auto& entry : fs::directory_iterator(chosen)) {
-    link_or_copy(entry.path(), folder / entry.path().filename());
+    place_file(entry.path(), folder / entry.path().filename());
   }
   Json outputs = {{"checkpoint", "checkpoint"}};
   if (export_model) {
-    const fs::path model = environment.outputs / "model.safetensors";
-    link_or_copy(chosen / "model.safetensors", model);
+    place_file(chosen / "model.safetensors", model);
     outputs["export"] = {{"value", "model.safetensors"}, {"sha256", sha256_file(model)}};
   }
   write_outputs(environment, outputs);

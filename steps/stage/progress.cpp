@@ -17,6 +17,12 @@ void Progress::set_done(size_t source, uint64_t bytes) {
   write_line("");
 }
 
+void Progress::complete(size_t source) {
+  const uint64_t bytes = sources_[source].total_bytes.value_or(sources_[source].done_bytes);
+  set_total(source, bytes);
+  set_done(source, bytes);
+}
+
 void Progress::finish(const std::string& message) { write_line(message); }
 
 void Progress::write_line(const std::string& message) {

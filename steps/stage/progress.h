@@ -23,6 +23,9 @@ class Progress {
   /// `bytes` of a source are here now.
   void set_done(size_t source, uint64_t bytes);
 
+  /// The source is staged, from wherever: all of its bytes are done.
+  void complete(size_t source);
+
   /// Writes the last line, with a sentence for people.
   void finish(const std::string& message);
 

@@ -55,6 +55,7 @@ std::vector<StagedSource> stage_all(const std::vector<Source>& sources, Cache& c
                                  progress.set_done(i, bytes);
                                });
     }
+    progress.complete(i);
     std::printf("%s: %s%s\n", sources[i].name.c_str(), format_size(staged[i]->bytes()).c_str(),
                 was_cached ? ", from the cache" : "");
     std::fflush(stdout);

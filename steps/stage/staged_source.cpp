@@ -105,6 +105,7 @@ StagedSource stage_source(const Source& source, Cache& cache, const RetryPolicy&
 
 void place(const StagedSource& staged, const fs::path& folder, const std::string& name) {
   for (const auto& [inner_name, file] : staged.listing) {
+    throw_if_stopped();
     const fs::path path = inner_name.empty() ? folder / name : folder / name / inner_name;
     make_directories(path.parent_path());
     if (!file.link_target.empty()) {

@@ -189,6 +189,9 @@ TEST_CASE("a download with a declared hash happens once, without one when it cha
       {{{"url", declared}, {"sha256", sha256_hex("D")}}, {{"url", open}, {"unpack", "gzip"}}}));
   REQUIRE(stage_main() == 0);
   REQUIRE(stage_main() == 0);
+  const auto lines = split(read_file(step.folder().path() / "metrics.jsonl"), '\n');
+  const Json last = Json::parse(lines.at(lines.size() - 2));
+  CHECK(last["bytes"] == last["total_bytes"]);
   CHECK(nginx->count_requests("\"GET /declared HTTP/1.1\" 200") == 1);
   CHECK(nginx->count_requests("\"GET /open.gz HTTP/1.1\" 200") == 1);
   CHECK(nginx->count_requests("\"GET /open.gz HTTP/1.1\" 304") == 1);
