@@ -243,6 +243,11 @@ bool Checker::check_file(const YamlNode& node, const Wanted& wanted) {
   const fs::path place = names_.base / file;
   if (folder_will_do ? fs::exists(place, ignored) : fs::is_regular_file(place, ignored))
     return true;
+  if (fs::is_directory(place, ignored)) {
+    mistakes_.add(node.location,
+                  wanted.subject.name() + ": " + place.string() + " is a folder; give a file");
+    return false;
+  }
   std::vector<std::string> neighbours;
   for (const auto& entry : fs::directory_iterator(place.parent_path(), ignored)) {
     neighbours.push_back((file.parent_path() / entry.path().filename()).string());

@@ -167,7 +167,7 @@ class WorkflowReader {
       return;
     }
     std::vector<ParsedStep> steps;
-    StepSurroundings surroundings{names_, image_names_, limits_.max_elements};
+    StepSurroundings surroundings{names_, image_names_, {limits_.max_elements, 0}};
     Checker checker(mistakes_, names_);
     for (const YamlEntry& step : node.entries) {
       if (step.first_line > 0) {
@@ -179,7 +179,7 @@ class WorkflowReader {
       if (!name_form().accepts(step.key)) checker.report_bad_name(step, name_form(), {"steps", ""});
       steps.push_back(read_step(step, surroundings, mistakes_));
       const Matrix& matrix = steps.back().step.matrix;
-      if (!matrix.empty()) surroundings.elements_left -= max_elements(matrix);
+      if (!matrix.empty()) surroundings.allowance.used += max_elements(matrix);
     }
     link_steps(steps, mistakes_);
     for (ParsedStep& parsed : steps) workflow_.steps.push_back(std::move(parsed.step));

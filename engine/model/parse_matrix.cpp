@@ -1,6 +1,7 @@
 #include "engine/model/parse_matrix.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <set>
 #include <utility>
 
@@ -111,10 +112,20 @@ bool has_no_element(const Matrix& matrix) {
   return !matrix.exclude.empty() && matrix.include.empty() && matrix_elements(matrix).empty();
 }
 
+std::string refusal(size_t count, ElementAllowance allowance, const Subject& subject) {
+  const std::string number = count == SIZE_MAX ? "countless" : format_count(count);
+  const std::string total =
+      allowance.used == 0 || count == SIZE_MAX
+          ? ""
+          : ", " + format_count(count + allowance.used) + " with those of the steps above it";
+  return subject.name() + " has " + number + " elements" + total + "; a workflow may have " +
+         format_count(allowance.most);
+}
+
 }  // namespace
 
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
-                                  const Subject& subject, size_t most_elements) {
+                                  const Subject& subject, ElementAllowance allowance) {
   const size_t before = mistakes.count();
   Checker checker(mistakes, names);
   const auto value =
@@ -123,10 +134,8 @@ std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, cons
   Matrix matrix = MatrixReader(node, *value, mistakes, subject).read();
   if (mistakes.count() != before) return std::nullopt;
   const size_t count = max_elements(matrix);
-  if (count > most_elements) {
-    mistakes.add(node.location, subject.name() + " has " + format_count(count) +
-                                    " elements; a workflow may have " +
-                                    format_count(most_elements) + " in all");
+  if (count > allowance.most - allowance.used) {
+    mistakes.add(node.location, refusal(count, allowance, subject));
     return std::nullopt;
   }
   if (has_no_element(matrix)) {

@@ -6,9 +6,15 @@
 
 namespace dlflow {
 
+/// How many elements the matrices of a workflow may have together, and those above have.
+struct ElementAllowance {
+  size_t most = 0;
+  size_t used = 0;
+};
+
 /// Reads `matrix:` of the step that `subject` names. Adds what is wrong with it, and then gives
-/// nothing; a matrix of more than `most_elements` is wrong.
+/// nothing.
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
-                                  const Subject& subject, size_t most_elements);
+                                  const Subject& subject, ElementAllowance allowance);
 
 }  // namespace dlflow

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "engine/model/check.h"
+#include "engine/model/parse_matrix.h"
 #include "engine/model/step_kinds.h"
 
 /// One step of a workflow file.
@@ -27,7 +28,7 @@ struct ParsedStep {
 struct StepSurroundings {
   Names names;                      ///< without a matrix
   std::vector<std::string> images;  ///< that the workflow declares
-  size_t elements_left = 0;         ///< that its matrix may have
+  ElementAllowance allowance;       ///< of its matrix
 };
 
 /// Reads the step `entry`. Adds all its mistakes but those that other steps decide.

@@ -135,10 +135,9 @@ Profile load_profile(const std::string& name) {
   }
   if (name == "local") return parse_profile(std::string(kLocalProfile), "", name);
   const std::vector<std::string> known = known_profiles();
-  throw Error(Errc::NotFound, "there is no profile '" + name + "'" + did_you_mean(name, known) +
-                                  " Known: " + join(known, ", ") +
-                                  "; further ones are looked for in ./cluster-profiles and " +
-                                  profile_folders().back().string());
+  throw Error(Errc::NotFound, "there is no profile '" + name + "' among " + join(known, ", ") +
+                                  ", from ./cluster-profiles and " +
+                                  profile_folders().back().string() + did_you_mean(name, known));
 }
 
 }  // namespace dlflow

@@ -143,7 +143,7 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
   [[noreturn]] void refuse_key(const YAML::Mark& mark) {
-    mistakes_.add(place(mark), "a key must be a word");
+    mistakes_.add(place(mark), "a key must be a word, or a bracket is never closed");
     throw Stop{};
   }
 

@@ -29,7 +29,7 @@ size_t find_tab_indentation(std::string_view text, size_t offset) {
 }
 
 std::string in_our_words(const std::string& message) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 8> kWords = {{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kWords = {{
       {"illegal map value",
        "unexpected ':'; check the indentation, and quote text that contains ': '"},
       {"end of map flow not found", "expected ',' or '}' here"},
@@ -37,6 +37,7 @@ std::string in_our_words(const std::string& message) {
       {"end of map not found", "expected a key; the keys of one mapping begin in the same column"},
       {"end of sequence not found",
        "expected '- '; the items of one list begin in the same column"},
+      {"illegal EOF in scalar", "a quote is never closed"},
       {"unknown token", "text cannot begin with this character; quote it"},
       {"illegal flow end", "a closing bracket without its opening one"},
       {"the referenced anchor is not defined", "an alias whose anchor (&name) is not defined"},

@@ -1,0 +1,69 @@
+#include "base/error.h"
+#include "engine/model/workflow.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Matrix kTwoAxes = {
+    .axes = {{"lr", {0.1, 0.5}}, {"width", {32, 64}}}, .include = {}, .exclude = {}};
+
+std::vector<std::string> labels(const Matrix& matrix) {
+  std::vector<std::string> found;
+  for (const Json& element : matrix_elements(matrix)) found.push_back(element_label(element));
+  return found;
+}
+
+}  // namespace
+
+TEST_CASE("elements come in order, the last axis fastest", "[matrix]") {
+  CHECK(labels(kTwoAxes) == std::vector<std::string>{"lr=0.1,width=32", "lr=0.1,width=64",
+                                                     "lr=0.5,width=32", "lr=0.5,width=64"});
+  CHECK(max_elements(kTwoAxes) == 4);
+}
+
+TEST_CASE("without a matrix there is one element without a label", "[matrix]") {
+  CHECK(matrix_elements({}) == std::vector<Json>{Json::object()});
+  CHECK(labels({}) == std::vector<std::string>{""});
+}
+
+TEST_CASE("exclude leaves out, include adds", "[matrix]") {
+  Matrix matrix = kTwoAxes;
+  matrix.exclude = {{{"lr", 0.5}}, {{"lr", 0.1}, {"width", 64}}};
+  matrix.include = {{{"lr", 1}, {"width", 8}}};
+  CHECK(labels(matrix) == std::vector<std::string>{"lr=0.1,width=32", "lr=1,width=8"});
+  CHECK(axis_values(matrix, "lr") == std::vector<Json>{0.1, 0.5, 1});
+}
+
+TEST_CASE("include alone is a matrix", "[matrix]") {
+  const Matrix matrix = {.axes = {}, .include = {{{"net", "a b/ü"}}}, .exclude = {}};
+  CHECK(labels(matrix) == std::vector<std::string>{"net=a_b___"});
+  CHECK(axis_names(matrix) == std::vector<std::string>{"net"});
+}
+
+TEST_CASE("a product larger than any number is still counted as large", "[matrix]") {
+  Matrix matrix;
+  for (int axis = 0; axis < 8; ++axis) {
+    matrix.axes.push_back({std::to_string(axis), std::vector<Json>(1000, 0)});
+  }
+  CHECK(max_elements(matrix) == SIZE_MAX);
+}
+
+TEST_CASE("resources survive their JSON", "[resources]") {
+  const Resources all = {4, 2, 1, 3u << 30, 90min};
+  CHECK(resources_from_json(to_json(all)) == all);
+  CHECK(resources_from_json(to_json(Resources{})) == Resources{});
+  CHECK(resources_from_json(Json::object()) == Resources{});
+}
+
+TEST_CASE("a wrong resource is told in its words", "[resources]") {
+  CHECK_THROWS_WITH(resources_from_json({{"ranks", 0}}),
+                    "resources.ranks must be a positive integer, not 0");
+  CHECK_THROWS_WITH(resources_from_json({{"memory", "lots"}}),
+                    "resources.memory: 'lots' is not a size; write 512MiB, 2GiB or 1.5GB");
+  CHECK_THROWS_WITH(resources_from_json({{"ranks", 3000000000}}),
+                    "resources.ranks must be a positive integer, not 3000000000");
+  CHECK_THROWS_AS(resources_from_json(3), Error);
+}

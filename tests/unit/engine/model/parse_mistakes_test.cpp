@@ -1,0 +1,365 @@
+#include "tests/unit/engine/model/mistakes_of.h"
+
+using namespace dlflow;
+using test::mistakes_of;
+
+// One kind of mistake each: what a user would write, and every word of the answer.
+
+TEST_CASE("all mistakes are found in one pass, in the order of the file", "[mistakes]") {
+  CHECK(
+      mistakes_of(R"(name: 1st
+steps:
+  evaluate:
+    uses: evaluate
+    neds: [train]
+    with: {checkpoint: "${{ steps.trian.outputs.model }}", data: d, batch: many}
+  train:
+    uses: train
+    resources: {walltime: 20 parsecs}
+    with: {model: m, data: d, epochs: 0, lr: 0.1}
+)") ==
+      R"(w.yaml:1:7: error: name: '1st' is not a name; write letters, digits, - and _, with a letter or _ first
+w.yaml:5:5: error: unknown key 'neds' in step 'evaluate'; did you mean 'needs'?
+w.yaml:6:29: error: unknown step 'trian' in steps.trian.outputs.model; did you mean 'train'?
+w.yaml:6:76: error: with.batch of step 'evaluate' must be a positive integer, not the string 'many'
+w.yaml:9:27: error: resources.walltime of step 'train': '20 parsecs' is not a duration; write 90s, 20m, 4h or 1-12:00:00
+w.yaml:10:39: error: with.epochs of step 'train' must be a positive integer, not 0)");
+}
+
+TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
+  CHECK(mistakes_of("stpes: {}") ==
+        R"(w.yaml:1:1: error: unknown key 'stpes' in the workflow; did you mean 'steps'?
+w.yaml:1:1: error: missing key 'steps' in the workflow)");
+  CHECK(mistakes_of("steps: {a: {run: x, resources: {gpus: 1}}}") ==
+        "w.yaml:1:33: error: unknown key 'gpus' in resources of step 'a'; known: ranks, "
+        "cpus_per_rank, gpus_per_rank, memory, walltime");
+  CHECK(
+      mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: 'file:///x', sha265: y}]}}}") ==
+      "w.yaml:1:62: error: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean "
+      "'sha256'?");
+}
+
+TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
+  const auto train = [](const std::string& with) {
+    return mistakes_of("steps: {t: {uses: train, with: {model: m, data: d, epochs: 1, lr: 1,\n" +
+                       with + "}}}");
+  };
+  CHECK(train("momentum: [1]") ==
+        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not a list");
+  CHECK(train("momentum: '0.5'") ==
+        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not the "
+        "string '0.5'; remove the quotes");
+  CHECK(train("augment: crop") ==
+        "w.yaml:2:10: error: with.augment of step 't' must be a list, not the string 'crop'");
+  CHECK(train("schedule: cosin") ==
+        "w.yaml:2:11: error: with.schedule of step 't': 'cosin' is not one of cosine, constant; "
+        "did you mean 'cosine'?");
+  CHECK(train("normalize: 1") ==
+        "w.yaml:2:12: error: with.normalize of step 't' must be a mapping, not 1");
+  CHECK(train("normalize: {mean: x, std: 0}") ==
+        "w.yaml:2:19: error: with.normalize.mean of step 't' must be a number or a non-empty list, "
+        "not the string 'x'\n"
+        "w.yaml:2:27: error: with.normalize.std of step 't' must be a positive number or a "
+        "non-empty list, not 0");
+  CHECK(train("seed: 1.5") ==
+        "w.yaml:2:7: error: with.seed of step 't' must be an integer of at least 0, not 1.5");
+  CHECK(
+      train("batch_per_rank:") ==
+      "w.yaml:2:16: error: with.batch_per_rank of step 't' must be a positive integer, but it has "
+      "no value");
+  CHECK(mistakes_of("steps: {a: {uses: checkpoint, with: {from: x, verify: yes}}}") ==
+        "w.yaml:1:55: error: with.verify of step 'a' must be true or false, not the string 'yes'; "
+        "write true");
+  CHECK(mistakes_of("steps: {a: {run: [], env: {X: {}}}}") ==
+        "w.yaml:1:18: error: run of step 'a' must be a non-empty list, not an empty list\n"
+        "w.yaml:1:31: error: env.X of step 'a' must be a string, a number or true or false, not a "
+        "mapping");
+}
+
+TEST_CASE("a long wrong text is cut between two characters", "[mistakes]") {
+  std::string text;
+  for (int i = 0; i < 21; ++i) text += "é";
+  CHECK(mistakes_of("steps: {a: {run: x, checkpoint: " + text + "}}") ==
+        "w.yaml:1:33: error: checkpoint of step 'a' must be a mapping, not the string '" +
+            text.substr(0, 40) + "…'");
+}
+
+TEST_CASE("missing keys are named where they belong", "[mistakes]") {
+  CHECK(mistakes_of("steps: {a: {uses: evaluate}}") ==
+        "w.yaml:1:9: error: missing key 'checkpoint' in with of step 'a'\n"
+        "w.yaml:1:9: error: missing key 'data' in with of step 'a'");
+  CHECK(mistakes_of("steps: {a: {run: x, retry: {on: [timeout]}}}") ==
+        "w.yaml:1:28: error: missing key 'attempts' in retry of step 'a'");
+}
+
+TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
+  CHECK(mistakes_of("steps: {a: {needs: []}}") ==
+        "w.yaml:1:9: error: step 'a' has neither uses nor run; give one");
+  CHECK(mistakes_of("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, run: x}}") ==
+        "w.yaml:1:61: error: step 'a' has both uses and run; remove one");
+  CHECK(mistakes_of("steps: {a: {uses: trian}}") ==
+        "w.yaml:1:19: error: uses of step 'a': 'trian' is not one of stage, train, checkpoint, "
+        "evaluate; did you mean 'train'?");
+  CHECK(mistakes_of("steps: {a: {run: x, with: {y: 1}}}") ==
+        "w.yaml:1:21: error: with of step 'a' belongs to uses; a run step gets its values through "
+        "env");
+  CHECK(mistakes_of("steps: {a: {run: ' '}}") == "w.yaml:1:18: error: run of step 'a' is empty");
+  CHECK(mistakes_of("steps: {a: run}") ==
+        "w.yaml:1:12: error: step 'a' must be a mapping with uses: or run:");
+}
+
+TEST_CASE("keys that mean nothing for a kind are refused", "[mistakes]") {
+  CHECK(
+      mistakes_of("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, outputs: {x: y}, "
+                  "checkpoint: {}}}") ==
+      "w.yaml:1:61: error: outputs of step 'a' belongs to run; what 'evaluate' leaves is fixed\n"
+      "w.yaml:1:78: error: checkpoint of step 'a' has no meaning here: 'evaluate' saves no state");
+}
+
+TEST_CASE("values of a certain form are checked", "[mistakes]") {
+  const auto run = [](const std::string& keys) {
+    return mistakes_of("steps: {a: {run: x,\n" + keys + "}}");
+  };
+  CHECK(run("resources: {memory: 12 furlongs}") ==
+        "w.yaml:2:21: error: resources.memory of step 'a': '12 furlongs' is not a size; write "
+        "512MiB, 2GiB or 1.5GB");
+  CHECK(run("resources: {walltime: 20}") ==
+        "w.yaml:2:23: error: resources.walltime of step 'a' must be a duration, not 20; write 90s, "
+        "20m, 4h or 1-12:00:00");
+  CHECK(run("checkpoint: {every: 1 epoc}") ==
+        "w.yaml:2:21: error: checkpoint.every of step 'a': '1 epoc' is not an interval between "
+        "checkpoints; write 1 epoch, 200 steps or 30m");
+  CHECK(run("retry: {attempts: 2, on: [node-failur]}") ==
+        "w.yaml:2:27: error: retry.on[0] of step 'a': 'node-failur' is not one of failure, "
+        "node-failure, preempted, timeout, out-of-memory; did you mean 'node-failure'?");
+  CHECK(run("require: {accuracy: 0.88, loss: '~ 3'}") ==
+        "w.yaml:2:21: error: require.accuracy of step 'a' must be a comparison with a number, not "
+        "0.88; write '>= 0.88', or with <, <=, == or >\n"
+        "w.yaml:2:33: error: require.loss of step 'a': '~ 3' is not a comparison with a number; "
+        "write '>= 0.88', or with <, <=, == or >");
+  CHECK(run("env: {1A: x}") ==
+        "w.yaml:2:7: error: '1A' in env of step 'a' is not the name of an environment variable; "
+        "use letters, digits and _, with a letter or _ first");
+  CHECK(run("inputs: [/etc/passwd, a/../../b]") ==
+        "w.yaml:2:10: error: inputs[0] of step 'a': '/etc/passwd' is not a relative path without "
+        "'..'; write scripts/prepare.py\n"
+        "w.yaml:2:23: error: inputs[1] of step 'a': 'a/../../b' is not a relative path without "
+        "'..'; write scripts/prepare.py");
+  CHECK(mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: ftp://x, sha256: 12ab}]}}}") ==
+        "w.yaml:1:49: error: with.sources[0].url of step 'a': 'ftp://x' is not a URL; write "
+        "https://HOST/FILE or file:///FOLDER/FILE\n"
+        "w.yaml:1:66: error: with.sources[0].sha256 of step 'a': '12ab' is not a SHA-256; write "
+        "the 64 digits that sha256sum prints");
+  CHECK(mistakes_of("steps: {a: {uses: checkpoint, with: {from: x, select: best}}}") ==
+        "w.yaml:1:55: error: with.select of step 'a': 'best' is not a selection; write max "
+        "accuracy, min loss or latest");
+}
+
+TEST_CASE("names begin with a letter", "[mistakes]") {
+  CHECK(mistakes_of("steps: {1a: {run: x}, -b: {run: x}, 'c d': {run: x}}") ==
+        "w.yaml:1:9: error: '1a' in steps is not a name; use letters, digits, - and _, with a "
+        "letter or _ first\n"
+        "w.yaml:1:23: error: '-b' in steps is not a name; use letters, digits, - and _, with a "
+        "letter or _ first\n"
+        "w.yaml:1:37: error: 'c d' in steps is not a name; use letters, digits, - and _, with a "
+        "letter or _ first");
+}
+
+TEST_CASE("what is there twice is found", "[mistakes]") {
+  CHECK(mistakes_of("steps:\n  a: {run: x}\n  a: {run: y}\n") ==
+        "w.yaml:3:3: error: a second step is called 'a'; the first one is in line 2");
+  CHECK(
+      mistakes_of("steps: {a: {run: x, run: y, env: {A: 1, A: 2}}}\nsteps: {}\n") ==
+      "w.yaml:1:21: error: key 'run' is there twice in step 'a'; the first one is in line 1\n"
+      "w.yaml:1:41: error: key 'A' is there twice in env of step 'a'; the first one is in line 1\n"
+      "w.yaml:2:1: error: key 'steps' is there twice in the workflow; the first one is in line 1");
+  CHECK(mistakes_of("params: {a: {b: 1, b: 2}}\nsteps: {s: {run: x}}") ==
+        "w.yaml:1:20: error: key 'b' is there twice in params.a; the first one is in line 1");
+}
+
+TEST_CASE("parameters know only those above them", "[mistakes]") {
+  const std::string steps = "\nsteps: {s: {run: x}}";
+  CHECK(mistakes_of("params: {a: '${{ params.b }}', b: 1}" + steps) ==
+        "w.yaml:1:18: error: params.b is not known yet; a parameter may use those above it");
+  CHECK(mistakes_of("params: {a: 1, b: '${{ params.aa }}', c: '${{ params.b }}'}" + steps) ==
+        "w.yaml:1:24: error: unknown parameter 'aa'; did you mean 'a'?");
+  CHECK(mistakes_of("params: {a: '${{ run.id }}'}" + steps) ==
+        "w.yaml:1:18: error: run.id has no value yet in params.a; use params. alone");
+  CHECK(mistakes_of("params: {a: [1], b: \"${{ params.a < 2 }}\"}" + steps) ==
+        "w.yaml:1:21: error: params.b: ${{ params.a < 2 }}: two numbers or two strings can be "
+        "compared, not a list and 2");
+}
+
+TEST_CASE("--set is checked against the parameters", "[mistakes]") {
+  const std::string text =
+      "params: {epochs: 3}\nsteps: {s: {run: x, resources: {ranks: '${{ params.epochs }}'}}}";
+  CHECK(mistakes_of(text, {"epoch=3"}) ==
+        "--set: error: unknown parameter 'epoch'; did you mean 'epochs'?");
+  CHECK(mistakes_of(text, {"epochs"}) == "--set: error: 'epochs' is not of the form KEY=VALUE");
+  CHECK(mistakes_of(text, {"epochs=[1"}) ==
+        "--set: error: 'epochs=[1': a key must be a word, or a bracket is never closed");
+  CHECK(mistakes_of(text, {"epochs=many"}) ==
+        "w.yaml:2:40: error: resources.ranks of step 's' must be a positive integer, not the "
+        "string 'many' (from '${{ params.epochs }}')");
+}
+
+TEST_CASE("references are checked where they stand", "[mistakes]") {
+  const auto argv = [](const std::string& expression, const std::string& more = "") {
+    return mistakes_of(
+        "params: {epochs: 3}\nsteps:\n  a: {run: x, outputs: {model: m}}\n  b:\n    run: [x, "
+        "\"${{ " +
+        expression + " }}\"]" + more);
+  };
+  CHECK(argv("params.epoch") ==
+        "w.yaml:5:19: error: unknown parameter 'epoch'; did you mean 'epochs'?");
+  CHECK(argv("matrix.lr") ==
+        "w.yaml:5:19: error: matrix.lr has no value, since the step has no matrix");
+  CHECK(argv("matrix.rl", "\n    matrix: {lr: [1]}") ==
+        "w.yaml:5:19: error: the matrix has no axis 'rl'; did you mean 'lr'?");
+  CHECK(argv("steps.a.outputs.modl") ==
+        "w.yaml:5:19: error: step 'a' has no output 'modl'; did you mean 'model'?; a run step "
+        "declares them: outputs: {modl: FILE}");
+  CHECK(argv("steps.b.metrics.x") ==
+        "w.yaml:5:19: error: step 'b' refers to itself in steps.b.metrics.x");
+  CHECK(argv("steps.aa.metrics.x") ==
+        "w.yaml:5:19: error: unknown step 'aa' in steps.aa.metrics.x; did you mean 'a'?");
+  CHECK(argv("lenght(params.epochs)") ==
+        "w.yaml:5:19: error: unknown function 'lenght'; did you mean 'length'?");
+}
+
+TEST_CASE("an expression inside lines of text is found where it stands", "[mistakes]") {
+  CHECK(mistakes_of("steps:\n  a:\n    run: [x]\n    env:\n      A: |\n        one ${{ params.a "
+                    "}}\n        two $${{ x }} ${{ params.b }}\n") ==
+        "w.yaml:6:17: error: unknown parameter 'a'; there are no params here\n"
+        "w.yaml:7:27: error: unknown parameter 'b'; there are no params here");
+}
+
+TEST_CASE("what is not known soon enough cannot be used", "[mistakes]") {
+  CHECK(mistakes_of("steps: {a: {run: x, resources: {ranks: \"${{ steps.b.outputs.n }}\"}, needs: "
+                    "'${{ 1 }}'}, b: {run: x, outputs: {n: n}}}") ==
+        "w.yaml:1:45: error: steps.b.outputs.n has no value yet in resources.ranks of step 'a'; "
+        "use params. and matrix. alone\n"
+        "w.yaml:1:76: error: expressions cannot be used in needs of step 'a'");
+}
+
+TEST_CASE("what an expression gives is checked as if it were written there", "[mistakes]") {
+  CHECK(mistakes_of(R"(params: {n: two, rates: [0.1, 0]}
+steps:
+  t:
+    uses: train
+    matrix: {lr: "${{ params.rates }}", w: [1]}
+    resources: {ranks: "${{ params.n }}"}
+    with: {model: m, data: d, epochs: "${{ matrix.w }}", lr: "${{ matrix.lr }}"}
+)") == "w.yaml:6:24: error: resources.ranks of step 't' must be a positive integer, not the string "
+       "'two' (from '${{ params.n }}')\n"
+       "w.yaml:7:62: error: with.lr of step 't' must be a positive number, not 0 (from '${{ "
+       "matrix.lr }}' with lr = 0)");
+}
+
+TEST_CASE("a shell script holds no expressions, and the answer says what to write", "[mistakes]") {
+  const auto script = [](const std::string& text) {
+    return mistakes_of("steps:\n  a:\n    run: " + text);
+  };
+  const std::string refusal =
+      "run of step 'a' is a shell script, where expressions are not replaced; write ";
+  CHECK(script("train ${{ params.learning-rate }}") ==
+        "w.yaml:3:20: error: " + refusal +
+            "\"$DLFLOW_PARAM_LEARNING_RATE\", or give run as a list");
+  CHECK(script("train ${{ matrix.lr }}") ==
+        "w.yaml:3:20: error: " + refusal + "\"$DLFLOW_MATRIX_LR\", or give run as a list");
+  CHECK(script("x ${{ steps.b.outputs.c }}") ==
+        "w.yaml:3:16: error: " + refusal +
+            "env: {NAME: \"${{ steps.b.outputs.c }}\"} and \"$NAME\" here, or give run as a list");
+  CHECK(script("echo $${{") == "");
+}
+
+TEST_CASE("needs must lead to other steps", "[mistakes]") {
+  CHECK(
+      mistakes_of(
+          "steps: {train: {run: x, needs: [train, trian]}, eval: {run: x, needs: trian}}") ==
+      "w.yaml:1:33: error: step 'train' needs itself\n"
+      "w.yaml:1:40: error: step 'train' needs 'trian', which does not exist; did you mean "
+      "'train'?\n"
+      "w.yaml:1:71: error: step 'eval' needs 'trian', which does not exist; did you mean 'train'?");
+}
+
+TEST_CASE("a cycle prints its path, once", "[mistakes]") {
+  CHECK(mistakes_of(R"(steps:
+  a: {run: x, needs: b}
+  b: {run: [x, "${{ steps.c.outputs.o }}"]}
+  c: {run: x, needs: a, outputs: {o: o}}
+  d: {run: x, needs: [a]}
+)") == "w.yaml:4:22: error: steps form a cycle: a → c → b → a");
+}
+
+TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
+  const auto matrix = [](const std::string& text) {
+    return mistakes_of("params: {n: [1, 1], m: 3}\nsteps: {a: {run: x,\nmatrix: " + text + "}}");
+  };
+  CHECK(matrix("{lr: []}") ==
+        "w.yaml:3:14: error: matrix.lr of step 'a' must be a non-empty list, not an empty list");
+  CHECK(matrix("{lr: 0.1}") ==
+        "w.yaml:3:14: error: matrix.lr of step 'a' must be a non-empty list, not 0.1");
+  CHECK(matrix("{lr: [[1]]}") ==
+        "w.yaml:3:15: error: matrix.lr[0] of step 'a' must be a string, a number or true or false, "
+        "not a list");
+  CHECK(matrix("{lr: [1, 2, 1.0]}") == "w.yaml:3:21: error: matrix.lr of step 'a' holds 1.0 twice");
+  CHECK(matrix("{lr: \"${{ params.n }}\"}") ==
+        "w.yaml:3:14: error: matrix.lr of step 'a' holds 1 twice");
+  CHECK(matrix("{lr: \"${{ params.m }}\"}") ==
+        "w.yaml:3:14: error: matrix.lr of step 'a' must be a non-empty list, not 3 (from '${{ "
+        "params.m }}')");
+  CHECK(matrix("{}") == "w.yaml:3:9: error: matrix of step 'a' has no axis");
+  CHECK(matrix("{lr: [1, 2], w: [3], include: [{lr: 5}, {lr: 1, w: 1, x: 1}]}") ==
+        "w.yaml:3:40: error: this element has no value for axis 'w'\n"
+        "w.yaml:3:49: error: the matrix has no axis 'x'; known: lr, w");
+  CHECK(matrix("{lr: [1, 2], exclude: [{lr: 5}, {rl: 1}, {}]}") ==
+        "w.yaml:3:32: error: axis 'lr' does not have the value 5, so that nothing is left out\n"
+        "w.yaml:3:41: error: the matrix has no axis 'rl'; did you mean 'lr'?\n"
+        "w.yaml:3:50: error: this leaves out every element");
+  CHECK(matrix("{lr: [1, 2], exclude: [{lr: 1}, {lr: 2}]}") ==
+        "w.yaml:3:9: error: exclude leaves no element of matrix of step 'a'");
+}
+
+TEST_CASE("matrices that explode are refused, also together", "[mistakes]") {
+  const std::string axes = "{a: [1, 2, 3], b: [1, 2, 3], c: [1, 2, 3]}";
+  ParseLimits limits;
+  limits.max_elements = 30;
+  CHECK(mistakes_of(
+            "steps:\n  a: {run: x, matrix: " + axes + "}\n  b: {run: x, matrix: " + axes + "}", {},
+            limits) ==
+        "w.yaml:3:23: error: matrix of step 'b' has 27 elements, 54 with those of the steps above "
+        "it; a workflow may have 30");
+  std::string many = "{x: &x [0";
+  for (int i = 1; i < 1000; ++i) many += "," + std::to_string(i);
+  many += "]";
+  for (char c = 'a'; c < 'i'; ++c) many += std::string(", ") + c + ": *x";
+  CHECK(mistakes_of("steps: {a: {run: x, matrix: " + many + "}}}") ==
+        "w.yaml:1:29: error: matrix of step 'a' has countless elements; a workflow may have "
+        "1,000,000");
+}
+
+TEST_CASE("images are checked", "[mistakes]") {
+  CHECK(mistakes_of("images: {torch: {from: 'ftp:x', digest: 'md5:1'}}\nsteps: {a: {run: x, image: "
+                    "trch}, b: {run: x, image: [torch]}}") ==
+        "w.yaml:1:24: error: images.torch.from: 'ftp:x' is not an image source; write "
+        "docker://NAME, docker-archive:FILE, oci:FOLDER or dir:FOLDER\n"
+        "w.yaml:1:41: error: images.torch.digest: 'md5:1' is not a digest; write sha256: and 64 "
+        "digits\n"
+        "w.yaml:2:28: error: step 'a': unknown image 'trch'; did you mean 'torch'?\n"
+        "w.yaml:2:54: error: image of step 'b' must be a name, not a list; write letters, digits, "
+        "- and _, with a letter or _ first");
+}
+
+TEST_CASE("if is true, false or an expression that gives one", "[mistakes]") {
+  const auto condition = [](const std::string& text) {
+    return mistakes_of("params: {n: 3}\nsteps: {a: {run: x, if: " + text + "}}");
+  };
+  CHECK(condition("params.n > 3") ==
+        "w.yaml:2:25: error: if of step 'a' must be true or false, not the string 'params.n > 3'; "
+        "an expression is written ${{ … }}");
+  CHECK(condition("'${{ params.n }}'") ==
+        "w.yaml:2:25: error: if of step 'a' must be true or false, not 3 (from '${{ params.n }}')");
+  CHECK(condition("'${{ params.n > 3 && true }}'") == "");
+  CHECK(condition("false") == "");
+}
