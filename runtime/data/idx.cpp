@@ -44,10 +44,8 @@ std::vector<uint32_t> parse_header(std::string_view content, const std::string& 
                                     kMaxDimensions));
   }
   if (content.size() < 4 + 4 * num_dimensions) throw_corrupt(name, "ends within its header");
-  std::vector<uint32_t> dimensions;
-  for (unsigned i = 0; i < num_dimensions; ++i) {
-    dimensions.push_back(big_endian(content, 4 + 4 * i));
-  }
+  std::vector<uint32_t> dimensions(num_dimensions);
+  for (unsigned i = 0; i < num_dimensions; ++i) dimensions[i] = big_endian(content, 4 + 4 * i);
   return dimensions;
 }
 

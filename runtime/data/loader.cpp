@@ -107,7 +107,7 @@ class BatchMaker {
 /// fills what follows. Without a thread there is one slot, filled by the caller.
 class Loader::Worker {
  public:
-  Worker(const Dataset& dataset, LoaderOptions options)
+  Worker(const Dataset& dataset, const LoaderOptions& options)
       : maker_(dataset, options), has_thread_(options.prefetch > 0) {
     for (size_t i = 0; i < options.prefetch + 1; ++i) slots_.push_back(maker_.make_slot());
   }
@@ -149,7 +149,7 @@ class Loader::Worker {
   Batch start() {
     maker_.fill(advance(), slots_[0]);
     error_ = nullptr;
-    thread_ = std::jthread([this](std::stop_token stop) { run(stop); });
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
     return slots_[0].batch;
   }
 
@@ -185,8 +185,8 @@ class Loader::Worker {
   std::jthread thread_;  // the last member: it ends before the others do
 };
 
-Loader::Loader(const Dataset& dataset, LoaderOptions options)
-    : worker_(std::make_unique<Worker>(dataset, std::move(options))) {}
+Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
+    : worker_(std::make_unique<Worker>(dataset, options)) {}
 
 Loader::~Loader() = default;
 

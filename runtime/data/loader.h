@@ -18,7 +18,11 @@ struct LoaderOptions {
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
   Augmentation augmentation;
   Normalization normalization;  ///< one scale and shift per channel
-  size_t prefetch = 0;  ///< batches that a thread prepares ahead; 0: next() prepares its own
+
+  /// Batches that a thread prepares ahead; 0: next() prepares its own. With a rank on every core a
+  /// thread only takes time from them: 64 Fashion-MNIST images cost 40 us, with a thread 60 us
+  /// more.
+  size_t prefetch = 0;
 };
 
 /// This rank's share of a global batch. The spans are valid until the next call of the loader.
@@ -37,7 +41,7 @@ struct Batch {
 class Loader {
  public:
   /// `dataset` must outlive the loader.
-  Loader(const Dataset& dataset, LoaderOptions options);
+  Loader(const Dataset& dataset, const LoaderOptions& options);
   ~Loader();
 
   size_t steps_per_epoch() const;

@@ -40,8 +40,10 @@ class Reducer {
   /// Collective, once per step. Throws Error{Unavailable} naming the rank that did not answer.
   void finish();
 
-  /// Large enough that flags and messages cost little, small enough to overlap.
-  static constexpr size_t kBucketBytes = 1 << 20;
+  /// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB
+  /// of gradients takes 0.79 and 0.80 ms, of 16 MB 9.7 and 10.1 ms. On one node nothing overlaps,
+  /// and reading what a peer's core has just written is slow; so buckets are large.
+  static constexpr size_t kBucketBytes = 8 << 20;
 
  private:
   void begin_step();
