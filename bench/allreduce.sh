@@ -3,5 +3,6 @@
 # shared memory, and dlflow's ring over MPI messages. RANKS defaults to 2.
 set -eu
 cd "$(dirname "$0")/.."
+echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 exec mpirun --oversubscribe --bind-to none -np "${RANKS:-2}" build/bench/allreduce
