@@ -28,7 +28,7 @@ class Patience {
   }
 
  private:
-  static constexpr uint64_t kSpins = 50;  // 2 us; measured with 2 and 4 ranks on 2 cores (bench/allreduce.sh)
+  static constexpr uint64_t kSpins = 50;  // 2 us; best with 2 and 4 ranks on 2 cores
 
   std::chrono::milliseconds timeout_;
   std::chrono::steady_clock::time_point start_{};
