@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstring>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+
+/// Small things that all ranks must know of each other.
+namespace dlflow::runtime {
+
+/// What each rank passed as `value`, by rank. Collective; P small broadcasts.
+template <typename T>
+requires std::is_trivially_copyable_v<T> std::vector<T> gather(Communicator& comm, const T& value) {
+  std::vector<T> values(size_t(comm.size()), value);
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    comm.broadcast(std::as_writable_bytes(std::span(&values[size_t(rank)], 1)), rank);
+  }
+  return values;
+}
+
+/// `text` of rank 0, on every rank. Collective.
+std::string broadcast_text(Communicator& comm, const std::string& text);
+
+/// Something that must be the same on all ranks.
+struct Claim {
+  std::string what;   ///< "the model", for the message
+  std::string value;  ///< compared by hash
+};
+
+/// Throws Error{InvalidInput} on every rank, naming the claim and the ranks that differ from rank
+/// 0. Collective; every rank passes claims in the same order.
+void require_agreement(Communicator& comm, const std::vector<Claim>& claims);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,84 @@
+#include "runtime/train/metrics_log.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr std::chrono::milliseconds kInterval(500);
+
+}  // namespace
+
+MetricsLog::MetricsLog(const std::filesystem::path& file, Run run) : file_(file), run_(run) {}
+
+void MetricsLog::step(uint64_t step, size_t samples, double loss) {
+  samples_ += samples;
+  recent_loss_ += loss;
+  epoch_loss_ += loss;
+  ++recent_steps_;
+  ++epoch_steps_;
+  const auto now = Clock::now();
+  if (now - last_line_ < kInterval) return;
+  const auto time = training_time();
+  const double recent_time = (time - time_at_line_).count();
+  Json line = {{"epoch", step / run_.steps_per_epoch + 1},
+               {"loss", recent_loss_ / double(recent_steps_)}};
+  if (recent_time > 0) {
+    line["images_per_s"] = std::round(double(samples_ - samples_at_line_) / recent_time);
+  }
+  write(step + 1, std::move(line));
+  last_line_ = now;
+  time_at_line_ = time;
+  samples_at_line_ = samples_;
+  recent_loss_ = 0;
+  recent_steps_ = 0;
+}
+
+void MetricsLog::pause() { paused_ = Clock::now(); }
+
+void MetricsLog::resume() {
+  started_ += Clock::now() - *paused_;
+  paused_.reset();
+}
+
+void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation) {
+  Json line = {{"epoch", epoch + 1}, {"images_per_s", std::round(images_per_second())}};
+  if (evaluation) {
+    line["loss"] = evaluation->loss;
+    line["accuracy"] = evaluation->accuracy;
+  } else {
+    line["loss"] = train_loss();
+  }
+  write((epoch + 1) * run_.steps_per_epoch, std::move(line));
+  epoch_loss_ = 0;
+  epoch_steps_ = 0;
+}
+
+double MetricsLog::train_loss() const {
+  return epoch_loss_ / double(std::max<uint64_t>(epoch_steps_, 1));
+}
+
+double MetricsLog::images_per_second() const {
+  const double seconds = training_time().count();
+  return seconds > 0 ? double(samples_) / seconds : 0;
+}
+
+std::chrono::duration<double> MetricsLog::training_time() const {
+  return paused_.value_or(Clock::now()) - started_;
+}
+
+void MetricsLog::write(uint64_t steps_done, Json line) {
+  const uint64_t steps = run_.epochs * run_.steps_per_epoch;
+  line["epochs"] = run_.epochs;
+  line["step"] = steps_done;
+  line["steps"] = steps;
+  line["progress"] = double(steps_done) / double(steps);
+  if (steps_done > run_.first_step) {
+    const double per_step = training_time().count() / double(steps_done - run_.first_step);
+    line["eta_s"] = std::round(per_step * double(steps - steps_done));
+  }
+  file_.append(line.dump());
+}
+
+}  // namespace dlflow::runtime

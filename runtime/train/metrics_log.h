@@ -1,0 +1,58 @@
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "base/file.h"
+#include "base/json.h"
+#include "runtime/train/evaluation.h"
+
+namespace dlflow::runtime {
+
+/// Writes $DLFLOW_METRICS as training goes: about two lines a second, and one per epoch. For the
+/// one rank that reports.
+class MetricsLog {
+ public:
+  struct Run {
+    uint64_t epochs = 0;
+    uint64_t steps_per_epoch = 0;
+    uint64_t first_step = 0;  ///< more than 0 after a resume: they cost no time now
+  };
+
+  MetricsLog(const std::filesystem::path& file, Run run);
+
+  /// Step `step` (of the whole run, from 0) is done: `samples` with this mean loss.
+  void step(uint64_t step, size_t samples, double loss);
+
+  /// Time from now to resume() is not training.
+  void pause();
+  void resume();
+
+  /// Epoch `epoch` (from 0) is done. Without a validation set, there is no evaluation.
+  void epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation);
+
+  /// Mean loss of the steps since the last epoch().
+  double train_loss() const;
+
+  /// Over all steps, without what lay between pause() and resume().
+  double images_per_second() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  std::chrono::duration<double> training_time() const;
+  void write(uint64_t steps_done, Json line);
+
+  AppendFile file_;
+  Run run_;
+  Clock::time_point started_ = Clock::now();  // of training, moved by pauses
+  std::optional<Clock::time_point> paused_;
+  Clock::time_point last_line_{};
+  size_t samples_ = 0;
+  size_t samples_at_line_ = 0;
+  std::chrono::duration<double> time_at_line_{0};
+  double recent_loss_ = 0, epoch_loss_ = 0;  // sums over steps
+  uint64_t recent_steps_ = 0, epoch_steps_ = 0;
+};
+
+}  // namespace dlflow::runtime

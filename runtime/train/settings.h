@@ -1,0 +1,67 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "runtime/data/augment.h"
+#include "runtime/data/normalization.h"
+#include "runtime/optim/schedule.h"
+
+/// What a training run is asked to do, as values.
+namespace dlflow::runtime {
+
+/// The pixels' mean and standard deviation, of bytes divided by 255 or of floats as they are; one
+/// number for all channels or one for each.
+struct PixelStatistics {
+  std::vector<double> mean, std;
+  bool operator==(const PixelStatistics&) const = default;
+};
+
+struct TrainSettings {
+  std::string model;  ///< path of the model's YAML
+  std::string data;   ///< folder of the training data
+  uint64_t epochs = 1;
+  size_t batch_per_rank = 64;
+  double lr = 0.1;
+  double momentum = 0.9;
+  double weight_decay = 0;
+  double warmup_epochs = 0;
+  Schedule::Shape schedule = Schedule::Shape::Cosine;
+  uint64_t seed = 0;
+  size_t validation = 5000;  ///< samples held out of the training data
+  Augmentation augmentation;
+  std::optional<PixelStatistics> normalize;  ///< else measured
+};
+
+/// Reads the `with:` of a train step (docs/workflow-format.md has the keys).
+/// Throws Error{InvalidInput} naming the key.
+TrainSettings parse_train_settings(const Json& with);
+
+struct EvaluateSettings {
+  std::string checkpoint;  ///< folder of one
+  std::string data;        ///< folder of the test data
+  size_t batch = 256;
+};
+EvaluateSettings parse_evaluate_settings(const Json& with);
+
+/// What turns `dataset`'s pixels into numbers of mean 0 and variance 1, by `statistics`.
+/// Throws Error{InvalidInput} if they are of another number of channels.
+Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset);
+
+/// When checkpoints are saved, beside the last step and whenever somebody asks.
+struct CheckpointPolicy {
+  enum class Unit { Epochs, Steps, Seconds };
+  Unit unit = Unit::Epochs;
+  uint64_t every = 1;
+  size_t keep = 2;
+  bool operator==(const CheckpointPolicy&) const = default;
+};
+
+/// Reads $DLFLOW_CHECKPOINT_EVERY ("200 steps") and $DLFLOW_CHECKPOINT_KEEP; empty is the default.
+/// Throws Error{InvalidInput} naming the variable.
+CheckpointPolicy parse_checkpoint_policy(const std::string& every, const std::string& keep);
+
+}  // namespace dlflow::runtime

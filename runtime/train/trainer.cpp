@@ -1,0 +1,336 @@
+#include "runtime/train/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "base/sha256.h"
+#include "base/text.h"
+#include "runtime/data/loader.h"
+#include "runtime/data/shard.h"
+#include "runtime/nn/huge_buffer.h"
+#include "runtime/optim/sgd.h"
+#include "runtime/reduce/reducer.h"
+#include "runtime/train/agreement.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/metrics_log.h"
+#include "runtime/train/network_set.h"
+#include "runtime/train/split.h"
+#include "runtime/train/training_state.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr size_t kEvaluationBatch = 250;
+
+/// What ranks tell each other in every step: a slot after the last parameter, summed with the
+/// gradients, so that agreeing costs no message.
+struct StepReport {
+  float loss = 0;   // this rank's share of the mean; summed: of the global batch
+  float stops = 0;  // ranks that were asked to stop
+  float saves = 0;  // rank 0's clock says that a checkpoint is due
+};
+constexpr size_t kReportFloats = 16;
+
+FlatLayout flat_layout(const WeightLayout& layout) {
+  std::vector<size_t> sizes;
+  for (const Parameter& parameter : layout.parameters()) sizes.push_back(parameter.size);
+  sizes.push_back(kReportFloats);
+  FlatLayout flat(sizes);
+  DLFLOW_CHECK(flat.num_elements() == layout.size() + kReportFloats);
+  return flat;
+}
+
+std::string content_of(const Dataset& dataset) {
+  std::string bytes = std::to_string(dataset.num_classes) + "," +
+                      std::to_string(dataset.shape.channels) + "," +
+                      std::to_string(dataset.shape.height) + ",";
+  const auto append = [&](const auto& numbers) {
+    const auto raw = std::as_bytes(std::span(numbers));
+    bytes += sha256_hex({reinterpret_cast<const char*>(raw.data()), raw.size()});
+  };
+  std::visit(append, dataset.pixels);
+  append(dataset.labels);
+  return bytes;
+}
+
+class Trainer {
+ public:
+  Trainer(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop)
+      : comm_(comm),
+        job_(check(comm, std::move(job))),
+        stop_(stop),
+        data_(split_off_validation(std::move(job_.data), settings().validation, settings().seed)),
+        normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
+                                            : normalization_of(data_.train)),
+        networks_(job_.model, int64_t(settings().batch_per_rank), Network::Mode::Training),
+        reducer_(comm, flat_layout(layout())),
+        sgd_(layout().trainable_size(),
+             {float(settings().momentum), float(settings().weight_decay)}),
+        weights_(layout().size()),
+        loader_(data_.train, loader_options()) {
+    steps_per_epoch_ = loader_.steps_per_epoch();
+    initialise(layout(), settings().seed, weights_.floats());
+    resume();
+    loader_.seek(position_.epoch, position_.step);
+    if (comm_.rank() == 0) {
+      log_.emplace(job_.metrics,
+                   MetricsLog::Run{settings().epochs, steps_per_epoch_, steps_done()});
+    }
+  }
+
+  TrainingEnd run() {
+    while (position_.epoch < settings().epochs) {
+      if (position_.step < steps_per_epoch_) step();
+      const bool epoch_ends = position_.step == steps_per_epoch_;
+      if (epoch_ends) finish_epoch();
+      const bool last = position_.epoch == settings().epochs;
+      if (report_.stops > 0 || last || checkpoint_is_due(epoch_ends)) save();
+      if (report_.stops > 0 && !last) {
+        comm_.barrier();  // rank 0 has saved
+        return {false, newest_, {}};
+      }
+    }
+    comm_.barrier();
+    return {true, newest_, summary()};
+  }
+
+ private:
+  const TrainSettings& settings() const { return job_.settings; }
+  const WeightLayout& layout() const { return *networks_.layout(); }
+  size_t global_batch() const { return settings().batch_per_rank * size_t(comm_.size()); }
+  uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
+
+  /// Ranks that were given different things must not begin.
+  static TrainingJob check(Communicator& comm, TrainingJob job) {
+    const TrainSettings& s = job.settings;
+    const Json settings = {{"epochs", s.epochs},
+                           {"batch_per_rank", s.batch_per_rank},
+                           {"lr", s.lr},
+                           {"momentum", s.momentum},
+                           {"weight_decay", s.weight_decay},
+                           {"warmup_epochs", s.warmup_epochs},
+                           {"schedule", int(s.schedule)},
+                           {"validation", s.validation},
+                           {"crop", s.augmentation.crop_padding},
+                           {"flip", s.augmentation.flip},
+                           {"mean", s.normalize.value_or(PixelStatistics{}).mean},
+                           {"std", s.normalize.value_or(PixelStatistics{}).std},
+                           {"checkpoint", {int(job.policy.unit), job.policy.every}}};
+    require_agreement(comm, {{"the model", job.model.text},
+                             {"the training data", content_of(job.data)},
+                             {"the seed", std::to_string(s.seed)},
+                             {"the settings", settings.dump()}});
+    require_fitting(job.model, job.data, "the training data");
+    return job;
+  }
+
+  LoaderOptions loader_options() const {
+    LoaderOptions options;
+    options.global_batch = global_batch();
+    options.rank = comm_.rank();
+    options.num_ranks = comm_.size();
+    options.seed = settings().seed;
+    options.augmentation = settings().augmentation;
+    options.normalization = normalization_;
+    options.prefetch = job_.prefetch;
+    return options;
+  }
+
+  Schedule schedule() const {
+    const double warmup = settings().warmup_epochs * double(steps_per_epoch_);
+    return {settings().schedule, settings().lr, uint64_t(std::llround(warmup)),
+            settings().epochs * steps_per_epoch_};
+  }
+
+  TrainingState state() const {
+    return {position_, settings().seed, global_batch(), data_.train.size(), normalization_};
+  }
+
+  /// Goes on from the newest checkpoint, if there is one. Rank 0 chooses it.
+  void resume() {
+    LatestCheckpoint latest;
+    if (comm_.rank() == 0) {
+      latest = latest_valid(job_.checkpoints);
+      for (const std::string& reason : latest.rejected) {
+        std::fprintf(stderr, "checkpoint passed over: %s\n", reason.c_str());
+      }
+    }
+    const std::string path = broadcast_text(comm_, latest.path.value_or("").string());
+    if (path.empty()) return;
+    const Checkpoint checkpoint = load_checkpoint(path);
+    const TrainingState saved = training_state_of(checkpoint);
+    require_same_run(path, checkpoint, saved);
+    load_tensors(checkpoint, layout(), weights_.floats(), sgd_.velocity());
+    // With another number of ranks a step is another number of samples; none is left out.
+    position_ = {saved.position.epoch, saved.position.step * saved.global_batch / global_batch()};
+    newest_ = path;
+    last_metrics_ = checkpoint.info.metrics;
+    if (comm_.rank() == 0) {
+      std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", path.c_str(),
+                   (unsigned long long)position_.epoch + 1, (unsigned long long)position_.step);
+    }
+  }
+
+  void require_same_run(const std::string& path, const Checkpoint& checkpoint,
+                        const TrainingState& saved) const {
+    const auto refuse = [&](const std::string& what) {
+      throw Error(Errc::InvalidInput, path + " is of a run with " + what +
+                                          "; train into another folder of checkpoints");
+    };
+    if (checkpoint.info.model != job_.model.text) refuse("another model");
+    if (saved.seed != settings().seed) refuse("seed " + std::to_string(saved.seed));
+    if (saved.train_samples != data_.train.size()) {
+      refuse(std::to_string(saved.train_samples) + " training samples");
+    }
+    if (saved.normalization != normalization_) refuse("another normalisation");
+  }
+
+  void step() {
+    const Batch batch = loader_.next();
+    const std::span<float> gradients = reducer_.gradients().first(layout().size());
+    const float scale = 1 / float(batch.global_samples);
+    StepReport mine;
+    mine.stops = stop_ ? 1 : 0;
+    mine.saves = comm_.rank() == 0 && time_for_checkpoint() ? 1 : 0;
+    if (batch.count() == 0) {  // fewer samples than ranks are left
+      std::ranges::fill(gradients, 0.0f);
+      report(mine);
+      for (size_t i = layout().parameters().size(); i-- > 0;) reducer_.ready(i);
+    } else {
+      Network& network = networks_.get(int64_t(batch.count()));
+      network.use_weights(weights_.floats());
+      mine.loss = float(network.forward(batch.images, batch.labels).loss_sum) * scale;
+      report(mine);
+      network.backward(gradients, scale, [&](size_t i) { reducer_.ready(i); });
+    }
+    reducer_.finish();
+    report_ = {report_slot()[0], report_slot()[1], report_slot()[2]};
+    if (!std::isfinite(report_.loss)) fail_diverged(mine.loss);
+    update(gradients);
+    ++position_.step;
+    if (log_) log_->step(steps_done() - 1, batch.global_samples, report_.loss);
+  }
+
+  std::span<float> report_slot() { return reducer_.gradient(layout().parameters().size()); }
+
+  void report(const StepReport& mine) {
+    report_slot()[0] = mine.loss;
+    report_slot()[1] = mine.stops;
+    report_slot()[2] = mine.saves;
+    reducer_.ready(layout().parameters().size());
+  }
+
+  void update(std::span<const float> gradients) {
+    const size_t trainable = layout().trainable_size();
+    sgd_.step(weights_.floats().first(trainable), gradients.first(trainable),
+              float(learning_rate(schedule(), steps_done())));
+    update_statistics(layout(), gradients, weights_.floats());
+  }
+
+  [[noreturn]] void fail_diverged(float my_loss) {
+    std::vector<std::string> ranks;
+    const std::vector<float> losses = gather(comm_, my_loss);
+    for (size_t rank = 0; rank < losses.size(); ++rank) {
+      if (!std::isfinite(losses[rank])) ranks.push_back(std::to_string(rank));
+    }
+    throw Diverged(Errc::InvalidInput,
+                   "loss is " + std::string(std::isnan(report_.loss) ? "NaN" : "infinite") +
+                       " at step " + std::to_string(steps_done() + 1) +
+                       (ranks.size() == 1 ? " (rank " : " (ranks ") + join(ranks, ", ") +
+                       "); a lower lr or a longer warm-up may help");
+  }
+
+  void finish_epoch() {
+    std::optional<Evaluation> evaluation;
+    if (log_) log_->pause();
+    if (data_.validation.size() > 0) evaluation = validate();
+    last_metrics_.clear();
+    if (evaluation)
+      last_metrics_ = {{"accuracy", evaluation->accuracy}, {"loss", evaluation->loss}};
+    if (log_) {
+      if (!evaluation) last_metrics_ = {{"loss", log_->train_loss()}};
+      log_->resume();
+      log_->epoch(position_.epoch, evaluation);
+    }
+    position_ = {position_.epoch + 1, 0};
+  }
+
+  Evaluation validate() {
+    if (!inference_) {
+      inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
+                         networks_.layout());
+    }
+    return evaluate(comm_, *inference_, weights_.floats(), data_.validation, normalization_,
+                    kEvaluationBatch);
+  }
+
+  bool time_for_checkpoint() const {
+    return job_.policy.unit == CheckpointPolicy::Unit::Seconds &&
+           Clock::now() - last_save_ >= std::chrono::seconds(job_.policy.every);
+  }
+
+  bool checkpoint_is_due(bool epoch_ends) const {
+    switch (job_.policy.unit) {
+      case CheckpointPolicy::Unit::Epochs:
+        return epoch_ends && position_.epoch % job_.policy.every == 0;
+      case CheckpointPolicy::Unit::Steps:
+        return steps_done() % job_.policy.every == 0;
+      case CheckpointPolicy::Unit::Seconds:
+        return report_.saves > 0;
+    }
+    return false;
+  }
+
+  void save() {
+    last_save_ = Clock::now();
+    if (comm_.rank() != 0) return;
+    CheckpointInfo info;
+    info.step = steps_done();
+    info.epoch = position_.epoch;
+    info.samples = position_.epoch * data_.train.size() +
+                   std::min<uint64_t>(position_.step * global_batch(), data_.train.size());
+    if (position_.step == 0) info.metrics = last_metrics_;
+    info.model = job_.model.text;
+    newest_ = save_training(job_.checkpoints, job_.policy.keep, layout(), state(), info,
+                            weights_.floats(), sgd_.velocity());
+  }
+
+  Json summary() const {
+    Json numbers = {
+        {"epochs", settings().epochs}, {"steps", steps_done()}, {"ranks", comm_.size()}};
+    if (log_) numbers["images_per_s"] = std::round(log_->images_per_second());
+    for (const auto& [name, value] : last_metrics_) numbers[name] = value;
+    return numbers;
+  }
+
+  Communicator& comm_;
+  TrainingJob job_;
+  const std::atomic<bool>& stop_;
+  TrainingData data_;
+  Normalization normalization_;
+  NetworkSet networks_;
+  std::optional<NetworkSet> inference_;
+  Reducer reducer_;
+  Sgd sgd_;
+  HugeBuffer weights_;
+  Loader loader_;
+  uint64_t steps_per_epoch_ = 0;
+  Position position_;
+  StepReport report_;  // of the last step, summed over ranks
+  std::map<std::string, double> last_metrics_;
+  std::filesystem::path newest_;
+  Clock::time_point last_save_ = Clock::now();
+  std::optional<MetricsLog> log_;
+};
+
+}  // namespace
+
+TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop) {
+  return Trainer(comm, std::move(job), stop).run();
+}
+
+}  // namespace dlflow::runtime

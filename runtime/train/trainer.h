@@ -1,0 +1,50 @@
+#pragma once
+
+#include <atomic>
+#include <filesystem>
+#include <memory>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/nn/model.h"
+#include "runtime/train/settings.h"
+
+/// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
+namespace dlflow::runtime {
+
+/// The loss is not a number any more: going on makes no sense. The message says where it began.
+class Diverged : public Error {
+ public:
+  using Error::Error;
+};
+
+/// What one training run is given.
+struct TrainingJob {
+  TrainSettings settings;
+  Model model;
+  Dataset data;  ///< the training split; validation samples are held out of it
+  CheckpointPolicy policy;
+  std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
+  std::filesystem::path metrics;      ///< file to append to; rank 0 writes
+  size_t prefetch = 0;                ///< batches that a thread prepares ahead
+};
+
+/// How a run ended.
+struct TrainingEnd {
+  bool finished = false;             ///< false: somebody asked to stop, and all is saved
+  std::filesystem::path checkpoint;  ///< the newest; its path is known to rank 0 only
+  Json summary;                      ///< flat object of numbers: accuracy, loss, images_per_s, ...
+};
+
+/// Trains until `job.settings.epochs` are done, or until `stop` becomes true on any rank: then all
+/// ranks save at the end of the same step. What comes out depends on data, model, settings and the
+/// number of ranks alone: a run that was stopped or killed and goes on from its checkpoints ends
+/// with the same bits as one that was not.
+///
+/// Collective. Batch normalisation uses each rank's own batch; running statistics are means over
+/// ranks. Throws Error{InvalidInput} if the ranks were given different things or a checkpoint is of
+/// another run, Diverged ("loss is NaN at step 12 (rank 1)") on every rank.
+TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop);
+
+}  // namespace dlflow::runtime

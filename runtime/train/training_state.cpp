@@ -1,0 +1,89 @@
+#include "runtime/train/training_state.h"
+
+#include <deque>
+
+namespace dlflow::runtime {
+namespace {
+
+std::vector<uint64_t> unsigned_shape(const Parameter& parameter) {
+  return {parameter.shape.begin(), parameter.shape.end()};
+}
+
+Json to_json(const TrainingState& state) {
+  return {{"epoch", state.position.epoch},
+          {"step", state.position.step},
+          {"seed", state.seed},
+          {"global_batch", state.global_batch},
+          {"train_samples", state.train_samples},
+          {"normalization",
+           {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
+}
+
+/// The first `count` parameters of `buffer` in plain order; `storage` holds their numbers.
+std::vector<TensorView> plain_tensors(const WeightLayout& layout, std::span<const float> buffer,
+                                      size_t count, std::deque<std::vector<float>>& storage) {
+  std::vector<TensorView> tensors;
+  for (size_t i = 0; i < count; ++i) {
+    const Parameter& parameter = layout.parameters()[i];
+    storage.push_back(layout.to_plain(buffer, i));
+    tensors.push_back(tensor_view<float>(parameter.name, unsigned_shape(parameter),
+                                         std::span<const float>(storage.back())));
+  }
+  return tensors;
+}
+
+void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t index,
+                 std::span<float> buffer) {
+  const Parameter& parameter = layout.parameters()[index];
+  const TensorView& tensor = tensors.at(parameter.name);
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  copy_elements<float>(tensor, values);
+  if (tensor.shape != unsigned_shape(parameter)) {
+    throw Error(Errc::InvalidInput,
+                "tensor '" + parameter.name + "' has another shape than the model says");
+  }
+  layout.from_plain(values, buffer, index);
+}
+
+}  // namespace
+
+std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
+                                    const WeightLayout& layout, const TrainingState& state,
+                                    const CheckpointInfo& info, std::span<const float> weights,
+                                    std::span<const float> velocity) {
+  std::deque<std::vector<float>> storage;
+  CheckpointContent content;
+  content.info = info;
+  content.model = plain_tensors(layout, weights, layout.parameters().size(), storage);
+  content.optimizer = plain_tensors(layout, velocity, layout.num_trainable(), storage);
+  content.state = to_json(state);
+  return save_checkpoint(folder, content, keep);
+}
+
+TrainingState training_state_of(const Checkpoint& checkpoint) {
+  try {
+    const Json& json = checkpoint.state;
+    return {{json.at("epoch"), json.at("step")},
+            json.at("seed"),
+            json.at("global_batch"),
+            json.at("train_samples"),
+            {json.at("normalization").at("scale"), json.at("normalization").at("shift")}};
+  } catch (const Json::exception& e) {
+    throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
+                                           "run: ") +
+                                   e.what());
+  }
+}
+
+void load_tensors(const Checkpoint& checkpoint, const WeightLayout& layout,
+                  std::span<float> weights, std::span<float> velocity) {
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    load_tensor(checkpoint.model, layout, i, weights);
+  }
+  if (velocity.empty()) return;
+  for (size_t i = 0; i < layout.num_trainable(); ++i) {
+    load_tensor(checkpoint.optimizer, layout, i, velocity);
+  }
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,114 @@
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/nn/huge_buffer.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/settings.h"
+#include "runtime/train/training_state.h"
+#include "steps/environment/step_environment.h"
+#include "steps/ranks/launch.h"
+
+/// dlflow-evaluate: the step kind `evaluate`.
+namespace dlflow::steps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr const char* kHelp = R"(Measures a trained network on data that it has not seen.
+
+  dlflow-evaluate with.json                 one rank, results in the current folder
+  mpirun -np 2 dlflow-evaluate with.json    the same results, in half the time
+
+with.json: {"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256}; the checkpoint
+is a folder and carries the model, the data is a folder with the test split. Under `dlflow run` the
+DLFLOW_* variables say where everything is (docs/architecture.md); by hand:
+  DLFLOW_OUTPUTS        ./outputs
+  DLFLOW_METRICS        ./metrics.jsonl
+  DLFLOW_SUMMARY        ./metrics.json
+  DLFLOW_CPUS_PER_RANK  1
+Prints accuracy and loss. Exit status: 0 done, 1 it could not be done.
+)";
+
+/// What `dlflow run` would have set.
+void set_defaults(const char* with) {
+  ::setenv("DLFLOW_WITH", with, 1);
+  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
+  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
+  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
+}
+
+/// Twice a second, how far it is.
+class ProgressLog {
+ public:
+  explicit ProgressLog(const std::filesystem::path& file) : file_(file) {}
+
+  void report(size_t done, size_t total) {
+    const auto now = Clock::now();
+    if (now - last_ < std::chrono::milliseconds(500)) return;
+    last_ = now;
+    const double seconds = std::chrono::duration<double>(now - started_).count();
+    file_.append(Json{{"progress", double(done) / double(total)},
+                      {"images_per_s", std::round(double(done) / seconds)},
+                      {"eta_s", std::round(seconds / double(done) * double(total - done))}}
+                     .dump());
+  }
+
+ private:
+  AppendFile file_;
+  Clock::time_point started_ = Clock::now();
+  Clock::time_point last_ = started_;
+};
+
+int evaluate_rank(runtime::Communicator& comm) {
+  const StepEnvironment environment = read_step_environment();
+  const auto settings = runtime::parse_evaluate_settings(environment.with);
+  const runtime::Checkpoint checkpoint = runtime::load_checkpoint(settings.checkpoint);
+  const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
+  const runtime::Dataset data = runtime::open_dataset(settings.data, runtime::Split::Test);
+  runtime::require_fitting(model, data, "the test data");
+  runtime::NetworkSet networks(model, int64_t(settings.batch), runtime::Network::Mode::Inference);
+  runtime::HugeBuffer weights(networks.layout()->size());
+  runtime::load_tensors(checkpoint, *networks.layout(), weights.floats());
+
+  std::optional<ProgressLog> log;
+  if (comm.rank() == 0) log.emplace(environment.metrics);
+  const auto started = Clock::now();
+  const runtime::Evaluation result = runtime::evaluate(
+      comm, networks, weights.floats(), data, training_state_of(checkpoint).normalization,
+      settings.batch, [&](size_t done, size_t total) {
+        if (log) log->report(done, total);
+      });
+  const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
+  if (comm.rank() != 0) return 0;
+  std::printf("accuracy %.4f, loss %.4f, %zu samples\n", result.accuracy, result.loss, data.size());
+  write_outputs(environment, Json::object());
+  write_summary(environment, {{"accuracy", result.accuracy},
+                              {"loss", result.loss},
+                              {"samples", data.size()},
+                              {"images_per_s", std::round(double(data.size()) / seconds)}});
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlflow::steps
+
+int main(int argc, char** argv) {
+  using namespace dlflow::steps;
+  if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
+      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
+    std::fputs("error: what to evaluate? dlflow-evaluate with.json; see dlflow-evaluate --help\n",
+               stderr);
+    return 1;
+  }
+  if (argc == 2) set_defaults(argv[1]);
+  return run_rank(argc, argv, evaluate_rank);
+}

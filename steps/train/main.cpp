@@ -1,0 +1,119 @@
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/train/trainer.h"
+#include "steps/environment/step_environment.h"
+#include "steps/ranks/launch.h"
+
+/// dlflow-train: the step kind `train`.
+namespace dlflow::steps {
+namespace {
+
+constexpr int kExitDiverged = 3;
+constexpr int kExitSaved = 75;  // EX_TEMPFAIL: run me again
+
+constexpr const char* kHelp = R"(Trains a network on all ranks that it is started with.
+
+  dlflow-train with.json                   one rank, results in the current folder
+  mpirun -np 2 dlflow-train with.json      two ranks
+  dlflow-train --check model.yaml          reads a model and reports its mistakes
+
+with.json has the keys of a train step (docs/workflow-format.md):
+  {"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05}
+Under `dlflow run` the DLFLOW_* variables say where everything is (docs/architecture.md); by hand:
+  DLFLOW_CHECKPOINTS       ./checkpoints; training goes on from the newest one there
+  DLFLOW_OUTPUTS           ./outputs
+  DLFLOW_METRICS           ./metrics.jsonl
+  DLFLOW_SUMMARY           ./metrics.json
+  DLFLOW_CHECKPOINT_EVERY  "1 epochs"; also "200 steps", "1800 seconds"
+  DLFLOW_CHECKPOINT_KEEP   2
+  DLFLOW_CPUS_PER_RANK     1
+
+Exit status: 0 done; 75 saved after SIGTERM or SIGUSR1, run it again; 3 the loss became NaN;
+2 a mistake in a model (--check); 1 anything else.
+)";
+
+std::atomic<bool> stop_requested = false;  // a signal handler reaches nothing but a global
+
+extern "C" void request_stop(int) { stop_requested = true; }
+
+void stop_on_signals() {
+  struct sigaction action = {};
+  action.sa_handler = request_stop;
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGTERM, &action, nullptr);
+  ::sigaction(SIGUSR1, &action, nullptr);
+}
+
+/// What `dlflow run` would have set.
+void set_defaults(const char* with) {
+  ::setenv("DLFLOW_WITH", with, 1);
+  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
+  ::setenv("DLFLOW_CHECKPOINTS", "checkpoints", 0);
+  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
+  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
+}
+
+void write_results(const StepEnvironment& environment, const runtime::TrainingEnd& end) {
+  const std::string folder = "checkpoints/";
+  write_outputs(environment,
+                {{"checkpoints", folder}, {"model", folder + end.checkpoint.filename().string()}});
+  write_summary(environment, end.summary);
+}
+
+int train_rank(runtime::Communicator& comm) {
+  const StepEnvironment environment = read_step_environment();
+  runtime::TrainingJob job;
+  job.settings = runtime::parse_train_settings(environment.with);
+  job.policy = runtime::parse_checkpoint_policy(environment_variable("DLFLOW_CHECKPOINT_EVERY"),
+                                                environment_variable("DLFLOW_CHECKPOINT_KEEP"));
+  job.checkpoints = environment_variable("DLFLOW_CHECKPOINTS");
+  if (job.checkpoints.empty()) throw Error(Errc::InvalidInput, "$DLFLOW_CHECKPOINTS is not set");
+  job.metrics = environment.metrics;
+  job.model = runtime::parse_model(read_file(job.settings.model), job.settings.model);
+  job.data = runtime::open_dataset(job.settings.data, runtime::Split::Train);
+  job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt
+  try {
+    const runtime::TrainingEnd end = runtime::train(comm, std::move(job), stop_requested);
+    if (!end.finished) return kExitSaved;
+    if (comm.rank() == 0) write_results(environment, end);
+    return 0;
+  } catch (const runtime::Diverged& e) {  // every rank comes here
+    if (comm.rank() == 0) std::fprintf(stderr, "error: %s\n", e.what());
+    return kExitDiverged;
+  }
+}
+
+int check_model(const char* path) {
+  try {
+    runtime::parse_model(read_file(path), path);
+    return 0;
+  } catch (const Error& e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 2;
+  }
+}
+
+}  // namespace
+}  // namespace dlflow::steps
+
+int main(int argc, char** argv) {
+  using namespace dlflow::steps;
+  if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
+    std::fputs(kHelp, stdout);
+    return 0;
+  }
+  if (argc == 3 && std::strcmp(argv[1], "--check") == 0) return check_model(argv[2]);
+  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
+      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
+    std::fputs("error: what to train? dlflow-train with.json; see dlflow-train --help\n", stderr);
+    return 1;
+  }
+  if (argc == 2) set_defaults(argv[1]);
+  stop_on_signals();
+  return run_rank(argc, argv, train_rank);
+}
