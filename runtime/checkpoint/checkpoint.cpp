@@ -158,7 +158,7 @@ void prune(const fs::path& folder, size_t keep) {
 
 fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& content, size_t keep) {
   if (keep < 1) throw Error(Errc::InvalidInput, "at least 1 checkpoint must be kept, not 0");
-  const fs::path target = folder / folder_name(content.info.step);
+  fs::path target = folder / folder_name(content.info.step);
   make_directories(folder);
   remove_leftovers(folder);
   if (!is_valid(target)) {
@@ -206,6 +206,7 @@ std::vector<fs::path> list_checkpoints(const fs::path& folder) {
   }
   std::sort(found.begin(), found.end());
   std::vector<fs::path> folders;
+  folders.reserve(found.size());
   for (auto& [step, path] : found) folders.push_back(std::move(path));
   return folders;
 }

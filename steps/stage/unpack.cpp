@@ -59,7 +59,7 @@ Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& 
                         Unpack unpack, Cache& cache, UnpackLimits limits) {
   if (cache.budget_bytes() > 0) limits.max_bytes = std::min(limits.max_bytes, cache.budget_bytes());
   Unpacking unpacking([&] { return cache.new_file(); }, std::filesystem::file_size(packed), limits);
-  const Listing listing = read_archive(packed, unpack, unpacking);
+  Listing listing = read_archive(packed, unpack, unpacking);
   cache.add(unpacking.contents());
   cache.write_note(note_name(sha256, unpack), to_json(listing));
   return listing;
