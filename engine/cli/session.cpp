@@ -25,7 +25,10 @@ void add_json_option(CLI::App& command, Session& session) {
 
 RunStatus refresh_run(Session& session, const std::string& run) {
   const std::filesystem::path directory = session.store().directory(run);
-  if (std::filesystem::exists(directory)) session.store().sync_run(directory);
+  if (std::filesystem::exists(directory)) {
+    // An engine at work records everything itself, and in the right order.
+    if (const auto lock = RunLock::try_acquire(directory)) session.store().sync_run(directory);
+  }
   return session.store().status(run);
 }
 
