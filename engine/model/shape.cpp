@@ -11,6 +11,12 @@ namespace {
 
 constexpr size_t kQuotedBytes = 40;  // of a string in a message
 
+Shape of_type(Shape::Type type) {
+  Shape shape;
+  shape.type = type;
+  return shape;
+}
+
 std::string number_text(double value) {
   return Json(value == std::floor(value) ? Json(int64_t(value)) : Json(value)).dump();
 }
@@ -48,47 +54,73 @@ std::string_view shortened(std::string_view text, size_t max_bytes) {
 
 Shape anything() { return {}; }
 
-Shape text() { return {.type = Shape::Type::Text}; }
+Shape text() { return of_type(Shape::Type::Text); }
 
 Shape integer(int minimum) {
-  return {
-      .type = Shape::Type::Integer, .minimum = minimum, .maximum = std::numeric_limits<int>::max()};
+  Shape shape = of_type(Shape::Type::Integer);
+  shape.minimum = minimum;
+  shape.maximum = std::numeric_limits<int>::max();
+  return shape;
 }
 
-Shape number() { return {.type = Shape::Type::Number}; }
+Shape number() { return of_type(Shape::Type::Number); }
 
-Shape number(double minimum) { return {.type = Shape::Type::Number, .minimum = minimum}; }
+Shape number(double minimum) {
+  Shape shape = number();
+  shape.minimum = minimum;
+  return shape;
+}
 
 Shape number_above(double minimum) {
-  return {.type = Shape::Type::Number, .minimum = minimum, .above_minimum = true};
+  Shape shape = number(minimum);
+  shape.above_minimum = true;
+  return shape;
 }
 
 Shape number_between(double minimum, double maximum) {
-  return {.type = Shape::Type::Number, .minimum = minimum, .maximum = maximum};
+  Shape shape = number(minimum);
+  shape.maximum = maximum;
+  return shape;
 }
 
-Shape boolean() { return {.type = Shape::Type::Boolean}; }
+Shape boolean() { return of_type(Shape::Type::Boolean); }
 
 Shape choice(std::vector<std::string> choices) {
-  return {.type = Shape::Type::Choice, .choices = std::move(choices)};
+  Shape shape = of_type(Shape::Type::Choice);
+  shape.choices = std::move(choices);
+  return shape;
 }
 
-Shape formed(const Form& form) { return {.type = Shape::Type::Formed, .form = &form}; }
+Shape formed(const Form& form) {
+  Shape shape = of_type(Shape::Type::Formed);
+  shape.form = &form;
+  return shape;
+}
 
 Shape list_of(Shape element, int fewest) {
-  return {.type = Shape::Type::List, .minimum = fewest, .parts = {std::move(element)}};
+  Shape shape = of_type(Shape::Type::List);
+  shape.minimum = fewest;
+  shape.parts.push_back(std::move(element));
+  return shape;
 }
 
 Shape object(std::vector<Field> fields) {
-  return {.type = Shape::Type::Object, .fields = std::move(fields)};
+  Shape shape = of_type(Shape::Type::Object);
+  shape.fields = std::move(fields);
+  return shape;
 }
 
 Shape map_of(const Form& key, Shape value) {
-  return {.type = Shape::Type::Map, .form = &key, .parts = {std::move(value)}};
+  Shape shape = of_type(Shape::Type::Map);
+  shape.form = &key;
+  shape.parts.push_back(std::move(value));
+  return shape;
 }
 
 Shape either(std::vector<Shape> alternatives) {
-  return {.type = Shape::Type::Either, .parts = std::move(alternatives)};
+  Shape shape = of_type(Shape::Type::Either);
+  shape.parts = std::move(alternatives);
+  return shape;
 }
 
 Shape scalar() { return either({text(), number(), boolean()}); }

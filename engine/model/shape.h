@@ -48,13 +48,13 @@ struct Shape {
   };
 
   Type type = Type::Anything;
-  std::optional<double> minimum = {};  ///< Integer, Number; List: fewest elements
-  std::optional<double> maximum = {};
+  std::optional<double> minimum;  ///< Integer, Number; List: fewest elements
+  std::optional<double> maximum;
   bool above_minimum = false;  ///< the minimum itself is too small
-  std::vector<std::string> choices = {};
+  std::vector<std::string> choices;
   const Form* form = nullptr;
-  std::vector<Shape> parts = {};
-  std::vector<Field> fields = {};
+  std::vector<Shape> parts;
+  std::vector<Field> fields;
 };
 
 enum class Presence { Optional, Required };
