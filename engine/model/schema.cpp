@@ -101,9 +101,8 @@ Json kind_rule(const StepKind& kind) {
 
 Json step_schema() {
   Json schema = plain_schema(step_shape(), Scope::Nothing);
-  // Not expressions as wholes: the parser knows these keys one by one.
-  schema["oneOf"] = {{{"required", {"uses"}}},
-                     {{"required", {"run"}}, {"properties", {{"with", false}}}}};
+  schema["oneOf"] = {{{"required", {"uses"}}}, {{"required", {"run"}}}};
+  schema["dependentSchemas"]["run"] = {{"properties", {{"with", false}}}};
   for (const StepKind& kind : step_kinds()) schema["allOf"].push_back(kind_rule(kind));
   return schema;
 }
