@@ -12,8 +12,8 @@
 /// Where jobs run: all that the engine knows of a machine or a cluster.
 namespace dlflow {
 
-/// One pass of one attempt of a job. The pair (attempt, pass) is never used for two executions, so
-/// that handing it over again after a doubt starts nothing twice.
+/// One pass of one attempt of a job. A pair (attempt, pass) is executed at most once, however often
+/// it is handed over.
 struct Submission {
   uint32_t job = 0;  ///< its number in the plan; what updates and stop() call it
   std::string name;
@@ -21,6 +21,7 @@ struct Submission {
   int pass = 1;
   std::filesystem::path job_directory;
   Resources resources;
+  uint64_t events_read = 0;  ///< bytes of the attempt's events.jsonl that the engine knows already
 };
 
 /// What became known of a submitted job.
@@ -28,6 +29,13 @@ struct Update {
   uint32_t job = 0;
   JobEvent event;         ///< with job and attempt filled in
   bool recorded = false;  ///< it is in the attempt's events.jsonl; else the engine has to record it
+};
+
+/// What became of a job that an earlier engine handed over, or was about to.
+enum class Recovery {
+  NotStarted,  ///< submit it, as the same attempt and pass
+  Watched,     ///< it runs, and its updates will come
+  Vanished,    ///< it ran and left no record of its end; what was left of it is gone now
 };
 
 enum class Stop {
@@ -55,10 +63,9 @@ class Backend {
   /// taken now.
   virtual void submit(const Submission& submission) = 0;
 
-  /// Takes charge of a job that an engine before this one handed over, or was about to: what still
-  /// runs is watched, what has not started is started, what vanished is reported as Lost. Events
-  /// that were recorded before are not reported again. Throws as submit().
-  virtual void recover(const Submission& submission) = 0;
+  /// Looks for a job that an earlier engine handed over, and takes charge of it if it runs. Throws
+  /// Error{Unavailable} if that cannot be known from here (it runs on another host).
+  virtual Recovery recover(const Submission& submission) = 0;
 
   /// What is new, in the order it happened for each job. Waits for it up to `timeout`, or until the
   /// descriptor `interrupt` becomes readable. A job's final state frees its place; after Queued the

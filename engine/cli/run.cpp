@@ -150,7 +150,11 @@ void add_cancel(CLI::App& app, Session& session) {
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
-    const bool ended = cancel_run(session.store(), session.store().directory(name), SystemClock());
+    const std::filesystem::path directory = session.store().directory(name);
+    const auto display = make_run_display(session);
+    LocalBackend backend(local_machine(load_run(directory).profile));
+    const SystemClock clock;
+    const bool ended = cancel_run(directory, {session.store(), backend, *display, clock});
     if (session.quiet) return;
     std::printf(ended
                     ? "%s has stopped.\n"

@@ -3,18 +3,18 @@
 #include <chrono>
 #include <filesystem>
 
-#include "base/clock.h"
-#include "engine/store/store.h"
+#include "engine/run/scheduler.h"
 
 namespace dlflow {
 
-/// Ends a run from another process. Running jobs are asked to save a checkpoint and to end; a
-/// second call kills them. An engine that is at work on the run is told (by the file RUN/cancel)
-/// and does it; else the supervisors are signalled from here and the result is recorded.
+/// Ends a run from any shell: running jobs are asked to save a checkpoint and to end, nothing new
+/// starts. If an engine is at work on the run, it is told so by the file RUN/cancel, and a second
+/// call makes it kill; else this process becomes the run's engine until all have ended, and Ctrl-C
+/// kills. A run that has ended stays as it is.
 ///
-/// Waits up to `patience` for the jobs to end; whether they did. A run that has ended stays as it
-/// is (true). Throws Error{Unavailable} if a job runs on another host and no engine watches it.
-bool cancel_run(Store& store, const std::filesystem::path& run_directory, const Clock& clock,
+/// \return whether all jobs have ended; false if another engine still waits for some after
+/// `patience`. Throws as resume_run.
+bool cancel_run(const std::filesystem::path& run_directory, const Services& services,
                 std::chrono::milliseconds patience = std::chrono::seconds(30));
 
 }  // namespace dlflow

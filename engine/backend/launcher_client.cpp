@@ -1,0 +1,91 @@
+#include "engine/backend/launcher_client.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/error.h"
+#include "base/process.h"
+
+namespace dlflow {
+
+void LauncherClient::set_program(std::filesystem::path program, std::filesystem::path log) {
+  program_ = std::move(program);
+  log_ = std::move(log);
+}
+
+void LauncherClient::start_launcher() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    throw_errno("cannot create a socket for the launcher", errno);
+  }
+  FileDescriptor ours(ends[0]);
+  const FileDescriptor theirs(ends[1]);
+  ::fcntl(theirs.get(), F_SETFD, 0);  // stays open in the launcher, and in nothing else we start
+  Command command;
+  command.argv = {program_.string(), "local-launcher", std::to_string(theirs.get())};
+  command.environment = current_environment();
+  command.standard_output = log_;
+  command.standard_error = log_;
+  pid_ = start(command);
+  socket_ = std::move(ours);
+}
+
+void LauncherClient::launch(uint64_t token, int pass,
+                            const std::filesystem::path& attempt_directory,
+                            const std::optional<std::string>& gpus) {
+  if (pid_ < 0) start_launcher();
+  LaunchHeader header;
+  header.token = token;
+  header.pass = pass;
+  if (gpus) header.gpus_length = int32_t(gpus->size());
+  std::string packet(reinterpret_cast<const char*>(&header), sizeof header);
+  packet += gpus.value_or("") + attempt_directory.string();
+  if (packet.size() > kMaxPacket) {
+    throw Error(Errc::InvalidInput, attempt_directory.string() + ": the path is too long");
+  }
+  unsent_.push_back(std::move(packet));
+  send_pending();
+}
+
+void LauncherClient::send_pending() {
+  while (!unsent_.empty()) {
+    const std::string& packet = unsent_.front();
+    const ssize_t sent =
+        ::send(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (sent < 0 && errno == EINTR) continue;
+    if (sent < 0) return;  // full, or the launcher is gone: has_died() tells
+    unsent_.pop_front();
+  }
+}
+
+std::vector<Report> LauncherClient::receive() {
+  std::vector<Report> reports;
+  if (pid_ < 0) return reports;
+  send_pending();
+  while (true) {
+    Report report;
+    const ssize_t got = ::recv(socket_.get(), &report, sizeof report, MSG_DONTWAIT);
+    if (got < 0 && errno == EINTR) continue;
+    if (got != ssize_t(sizeof report)) return reports;
+    reports.push_back(report);
+  }
+}
+
+bool LauncherClient::has_died() {
+  if (pid_ < 0 || !poll_exit(pid_)) return false;
+  pid_ = -1;
+  socket_.reset();
+  unsent_.clear();
+  return true;
+}
+
+void LauncherClient::stop() {
+  socket_.reset();
+  if (pid_ >= 0) wait_for(std::exchange(pid_, -1));
+}
+
+}  // namespace dlflow

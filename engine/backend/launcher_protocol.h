@@ -1,0 +1,41 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// What a LocalBackend and its launcher say to each other: one message is one packet of a
+/// SOCK_SEQPACKET socket between two processes of the same executable.
+namespace dlflow {
+
+/// To the launcher: fork a supervisor. The folder of the attempt is the rest of the packet, after
+/// `gpus_length` bytes for CUDA_VISIBLE_DEVICES.
+struct LaunchHeader {
+  uint64_t token = 0;  ///< what reports about it call it
+  int32_t pass = 1;
+  int32_t gpus_length = -1;  ///< -1: leave the variable as it is
+};
+
+/// PATH_MAX, and names of GPUs.
+constexpr size_t kMaxPacket = 8192;
+
+enum class ReportKind : int32_t {
+  Recorded,    ///< from a supervisor: an event was appended. Left out if the socket is full.
+  Ended,       ///< from the launcher: the supervisor ended
+  NotStarted,  ///< from the launcher: fork failed
+};
+
+struct Report {
+  uint64_t token = 0;
+  ReportKind kind = ReportKind::Recorded;
+  int32_t status = 0;  ///< Ended: of waitpid; NotStarted: errno
+};
+
+/// How a supervisor's process ends, by what supervise() returned.
+constexpr int kExitRecorded = 0;
+constexpr int kExitNotOurs = 1;
+constexpr int kExitUnrecorded = 2;
+
+}  // namespace dlflow

@@ -1,0 +1,397 @@
+#include "engine/backend/local.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/handle.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/backend/launcher_client.h"
+#include "engine/backend/session.h"
+#include "engine/plan/run_directory.h"
+#include "engine/supervisor/claim.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+/// How often files are read without a hint: of our supervisors, whose hints may get lost when the
+/// socket is full; and of those that an earlier engine started, which send us none.
+constexpr auto kSweep = 1s;
+constexpr auto kAdoptedSweep = 200ms;
+
+/// The first asks a supervisor for a checkpoint and an end, the second kills its program. Two
+/// different ones, since two equal ones may arrive as one.
+constexpr std::array<int, 2> kStopSignals = {SIGTERM, SIGINT};
+
+/// A pass that was handed over, and what it takes of the machine.
+struct Task {
+  Submission submission;
+  fs::path directory;  ///< of the attempt
+  EventTail tail;
+  uint64_t token = 0;
+  bool active = false;  ///< else it waits for its next pass, and takes nothing
+  bool adopted = false;
+  FileDescriptor process;  ///< pidfd of an adopted supervisor, if the kernel has them
+  std::vector<std::string> gpus;
+  size_t stops_asked = 0;
+  size_t stops_sent = 0;
+
+  explicit Task(const Submission& of)
+      : submission(of),
+        directory(attempt_directory(of.job_directory, of.attempt)),
+        tail(directory / "events.jsonl", of.events_read) {}
+};
+
+/// Which GPUs a job was given is remembered beside it for an engine that adopts it.
+fs::path gpus_file(const Task& task) { return task.directory / "gpus"; }
+
+int open_process(pid_t pid) { return int(::syscall(SYS_pidfd_open, pid, 0)); }
+
+constexpr const char* kKilled = "its supervisor was killed";
+
+std::string describe_end(int status) {
+  if (WIFSIGNALED(status)) {
+    return "its supervisor was killed by signal " + std::to_string(WTERMSIG(status));
+  }
+  if (WEXITSTATUS(status) != kExitUnrecorded) return kKilled;
+  return "its supervisor could not write its record; is the disk full?";
+}
+
+}  // namespace
+
+class LocalBackend::Impl {
+ public:
+  Impl(Machine machine, fs::path launcher)
+      : machine_(std::move(machine)),
+        program_(std::move(launcher)),
+        free_cores_(machine_.cores),
+        free_memory_(int64_t(machine_.memory_bytes)),
+        free_gpus_(machine_.gpus) {}
+
+  const Machine& machine() const { return machine_; }
+  void begin(const fs::path& run_directory);
+  bool has_room(const Resources& resources) const;
+  void submit(const Submission& submission);
+  Recovery recover(const Submission& submission);
+  std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt);
+  void stop(uint32_t job, Stop how);
+
+ private:
+  using Updates = std::vector<Update>;
+
+  void occupy(Task& task);
+  void release(Task& task);
+  void launch(Task& task);
+  void adopt(Task& task, const ProcessIdentity& supervisor);
+
+  void take_reports(Updates& updates);
+  void read(Task& task, Updates& updates);
+  void look_for(Task& task, const std::string& if_dead, Updates& updates);
+  void lost(Task& task, const std::string& reason, Updates& updates);
+  void forget_ended();
+  void sweep(Updates& updates);
+  void replace_launcher(Updates& updates);
+  void send_stops(Task& task);
+
+  steady_clock::time_point next_sweep() const;
+  bool sleep_until(steady_clock::time_point time, int interrupt);
+
+  const Machine machine_;
+  fs::path program_;
+  LauncherClient launcher_;
+  uint64_t last_token_ = 0;
+  std::map<uint32_t, Task> tasks_;       // by job
+  std::map<uint64_t, uint32_t> job_of_;  // by token
+  std::vector<uint32_t> woken_;          // adopted jobs whose supervisor has ended
+  std::vector<uint32_t> ended_;          // jobs that wait() may forget
+  int free_cores_;                       // may be below 0: adopted jobs are not asked
+  int64_t free_memory_;                  // the same
+  std::vector<std::string> free_gpus_;
+  size_t num_adopted_ = 0;
+  size_t num_stopping_ = 0;
+  steady_clock::time_point last_sweep_ = steady_clock::now();
+};
+
+void LocalBackend::Impl::begin(const fs::path& run_directory) {
+  if (program_.empty()) program_ = frozen_program(run_directory);
+  launcher_.set_program(program_, run_directory / "engine.log");
+}
+
+bool LocalBackend::Impl::has_room(const Resources& resources) const {
+  return cores_taken(resources, machine_) <= free_cores_ &&
+         int64_t(resources.memory_bytes) <= free_memory_ &&
+         size_t(resources.ranks * resources.gpus_per_rank) <= free_gpus_.size();
+}
+
+void LocalBackend::Impl::occupy(Task& task) {
+  const Resources& resources = task.submission.resources;
+  task.active = true;
+  free_cores_ -= cores_taken(resources, machine_);
+  free_memory_ -= int64_t(resources.memory_bytes);
+}
+
+void LocalBackend::Impl::release(Task& task) {
+  const Resources& resources = task.submission.resources;
+  task.active = false;
+  free_cores_ += cores_taken(resources, machine_);
+  free_memory_ += int64_t(resources.memory_bytes);
+  free_gpus_.insert(free_gpus_.end(), task.gpus.begin(), task.gpus.end());
+  task.gpus.clear();
+  if (task.adopted) --num_adopted_;
+  task.adopted = false;
+  task.process.reset();
+  job_of_.erase(task.token);
+}
+
+void LocalBackend::Impl::submit(const Submission& submission) {
+  Task& task = tasks_.try_emplace(submission.job, submission).first->second;
+  DLFLOW_CHECK(!task.active);
+  if (task.submission.attempt != submission.attempt) task = Task(submission);
+  task.submission = submission;  // of another pass of the attempt, its record is read on
+  task.stops_asked = task.stops_sent = 0;
+  occupy(task);
+  const size_t num_gpus = size_t(submission.resources.ranks * submission.resources.gpus_per_rank);
+  if (num_gpus > 0) {
+    const auto first = free_gpus_.end() - ptrdiff_t(std::min(num_gpus, free_gpus_.size()));
+    task.gpus.assign(first, free_gpus_.end());
+    free_gpus_.erase(first, free_gpus_.end());
+    write_file_atomic(gpus_file(task), join(task.gpus, ","));
+  }
+  launch(task);
+}
+
+void LocalBackend::Impl::launch(Task& task) {
+  task.token = ++last_token_;
+  job_of_[task.token] = task.submission.job;
+  // A machine's GPUs belong to those who asked for them.
+  std::optional<std::string> gpus;
+  if (!machine_.gpus.empty()) gpus = join(task.gpus, ",");
+  launcher_.launch(task.token, task.submission.pass, task.directory, gpus);
+}
+
+Recovery LocalBackend::Impl::recover(const Submission& submission) {
+  Task task(submission);
+  const auto claim = newest_claim(task.directory);
+  if (!claim || claim->pass < submission.pass) return Recovery::NotStarted;
+  switch (liveness(claim->supervisor)) {
+    case Liveness::Alive:
+      break;
+    case Liveness::Dead:
+      end_session(claim->supervisor);
+      // It may have recorded its end since the engine looked: then that is news for wait().
+      if (EventTail(task.tail).read().empty()) return Recovery::Vanished;
+      break;
+    case Liveness::Unknown:
+      throw Error(Errc::Unavailable, submission.name + " runs on host " + claim->supervisor.host +
+                                         "; go on with the run there, or end it there with "
+                                         "`dlflow cancel`");
+  }
+  Task& kept = tasks_.insert_or_assign(submission.job, std::move(task)).first->second;
+  occupy(kept);
+  const auto gpus = read_file_if_exists(gpus_file(kept)).value_or("");
+  for (const std::string& gpu : split(gpus, ',')) {
+    if (std::erase(free_gpus_, gpu) > 0) kept.gpus.push_back(gpu);
+  }
+  adopt(kept, claim->supervisor);
+  return Recovery::Watched;
+}
+
+void LocalBackend::Impl::adopt(Task& task, const ProcessIdentity& supervisor) {
+  task.adopted = true;
+  ++num_adopted_;
+  task.process.reset(open_process(supervisor.pid));
+  if (liveness(supervisor) != Liveness::Alive) task.process.reset();  // maybe another's number
+}
+
+void LocalBackend::Impl::take_reports(Updates& updates) {
+  for (const Report& report : launcher_.receive()) {
+    const auto job = job_of_.find(report.token);
+    if (job == job_of_.end()) continue;  // its last event has come already
+    Task& task = tasks_.at(job->second);
+    if (report.kind == ReportKind::NotStarted) {
+      lost(task, std::string("cannot start its supervisor: ") + std::strerror(report.status),
+           updates);
+      continue;
+    }
+    read(task, updates);
+    if (report.kind == ReportKind::Ended && task.active) {
+      look_for(task, describe_end(report.status), updates);
+    }
+  }
+  for (const uint32_t job : std::exchange(woken_, {})) look_for(tasks_.at(job), kKilled, updates);
+}
+
+void LocalBackend::Impl::read(Task& task, Updates& updates) {
+  for (JobEvent& event : task.tail.read()) {
+    event.job = task.submission.name;
+    event.attempt = task.submission.attempt;
+    const auto state = event.state;
+    updates.push_back({task.submission.job, std::move(event), true});
+    if (!task.active || !state) continue;
+    if (is_final(*state)) ended_.push_back(task.submission.job);
+    if (is_final(*state) || *state == JobState::Queued) release(task);
+  }
+}
+
+/// References to tasks stay valid until the next call of wait().
+void LocalBackend::Impl::forget_ended() {
+  for (const uint32_t job : std::exchange(ended_, {})) {
+    const auto task = tasks_.find(job);
+    if (task != tasks_.end() && !task->second.active) tasks_.erase(task);
+  }
+}
+
+/// Who has the pass, now that our supervisor ended without an end on record (because another was
+/// faster, or because it was killed), or an adopted one may have died.
+void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Updates& updates) {
+  const auto claim = newest_claim(task.directory);
+  const bool claimed = claim && claim->pass == task.submission.pass;
+  if (claimed && liveness(claim->supervisor) != Liveness::Dead) {
+    if (!task.adopted) adopt(task, claim->supervisor);
+    return;
+  }
+  read(task, updates);  // what it wrote before it died
+  if (!task.active) return;
+  if (claimed) end_session(claim->supervisor);
+  lost(task, if_dead, updates);
+}
+
+void LocalBackend::Impl::lost(Task& task, const std::string& reason, Updates& updates) {
+  JobEvent event;
+  event.job = task.submission.name;
+  event.attempt = task.submission.attempt;
+  event.state = JobState::Lost;
+  event.at = SystemClock().now();
+  event.node = host_name();
+  event.reason = reason;
+  updates.push_back({task.submission.job, std::move(event), false});
+  ended_.push_back(task.submission.job);
+  release(task);
+}
+
+void LocalBackend::Impl::sweep(Updates& updates) {
+  last_sweep_ = steady_clock::now();
+  if (launcher_.has_died()) replace_launcher(updates);
+  num_stopping_ = 0;
+  for (auto& [job, task] : tasks_) {
+    if (!task.active) continue;
+    read(task, updates);
+    if (task.active && task.adopted) look_for(task, kKilled, updates);
+    if (task.active) send_stops(task);
+  }
+}
+
+/// Its supervisors go on without it, but nobody tells us how they end; and what it had not started
+/// yet needs another one.
+void LocalBackend::Impl::replace_launcher(Updates& updates) {
+  for (auto& [job, task] : tasks_) {
+    if (!task.active || task.adopted) continue;
+    job_of_.erase(task.token);
+    const auto claim = newest_claim(task.directory);
+    if (claim && claim->pass == task.submission.pass) {
+      look_for(task, kKilled, updates);
+    } else {
+      launch(task);
+    }
+  }
+}
+
+void LocalBackend::Impl::stop(uint32_t job, Stop how) {
+  const auto found = tasks_.find(job);
+  if (found == tasks_.end() || !found->second.active) return;
+  found->second.stops_asked = how == Stop::AndSave ? 1 : 2;
+  send_stops(found->second);
+}
+
+/// One that has not claimed its pass yet is told later, by sweep().
+void LocalBackend::Impl::send_stops(Task& task) {
+  if (task.stops_sent == task.stops_asked) return;
+  const auto claim = newest_claim(task.directory);
+  if (!claim || claim->pass != task.submission.pass) {
+    ++num_stopping_;
+    return;
+  }
+  if (liveness(claim->supervisor) != Liveness::Alive) return;
+  while (task.stops_sent < task.stops_asked) {
+    ::kill(claim->supervisor.pid, kStopSignals[task.stops_sent++]);
+  }
+}
+
+steady_clock::time_point LocalBackend::Impl::next_sweep() const {
+  const bool often = num_adopted_ > 0 || num_stopping_ > 0;
+  return last_sweep_ +
+         (often ? steady_clock::duration(kAdoptedSweep) : steady_clock::duration(kSweep));
+}
+
+/// False if `interrupt` became readable.
+bool LocalBackend::Impl::sleep_until(steady_clock::time_point time, int interrupt) {
+  std::vector<pollfd> files = {{interrupt, POLLIN, 0}, {launcher_.descriptor(), POLLIN, 0}};
+  if (launcher_.has_unsent()) files[1].events |= POLLOUT;
+  std::vector<uint32_t> jobs;
+  if (num_adopted_ > 0) {
+    for (const auto& [job, task] : tasks_) {
+      if (!task.process) continue;
+      files.push_back({task.process.get(), POLLIN, 0});
+      jobs.push_back(job);
+    }
+  }
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(time - steady_clock::now());
+  if (::poll(files.data(), files.size(), int(std::max<int64_t>(0, left.count()))) < 0) return true;
+  if ((files[1].revents & POLLHUP) != 0) last_sweep_ = {};  // the launcher is gone
+  for (size_t i = 0; i < jobs.size(); ++i) {
+    if (files[i + 2].revents != 0) woken_.push_back(jobs[i]);
+  }
+  return files[0].revents == 0;
+}
+
+std::vector<Update> LocalBackend::Impl::wait(std::chrono::milliseconds timeout, int interrupt) {
+  const auto deadline = steady_clock::now() + timeout;
+  Updates updates;
+  forget_ended();
+  while (true) {
+    take_reports(updates);
+    if (steady_clock::now() >= next_sweep()) sweep(updates);
+    if (!updates.empty() || steady_clock::now() >= deadline) return updates;
+    if (!sleep_until(std::min(deadline, next_sweep()), interrupt)) return updates;
+  }
+}
+
+LocalBackend::LocalBackend(Machine machine, fs::path launcher)
+    : impl_(std::make_unique<Impl>(std::move(machine), std::move(launcher))) {}
+
+LocalBackend::~LocalBackend() = default;
+
+void LocalBackend::check(const Plan& plan) const { check_fits(plan, impl_->machine()); }
+
+void LocalBackend::begin(const fs::path& run_directory) { impl_->begin(run_directory); }
+
+bool LocalBackend::has_room(const Resources& resources) const { return impl_->has_room(resources); }
+
+void LocalBackend::submit(const Submission& submission) { impl_->submit(submission); }
+
+Recovery LocalBackend::recover(const Submission& submission) { return impl_->recover(submission); }
+
+std::vector<Update> LocalBackend::wait(std::chrono::milliseconds timeout, int interrupt) {
+  return impl_->wait(timeout, interrupt);
+}
+
+void LocalBackend::stop(uint32_t job, Stop how) { impl_->stop(job, how); }
+
+}  // namespace dlflow

@@ -1,0 +1,133 @@
+#include "engine/backend/machine.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <limits>
+#include <optional>
+#include <sstream>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/plan/layout.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The folders of this process's cgroup and of those around it, whose limits all hold.
+std::vector<fs::path> cgroup_folders() {
+  const fs::path root = "/sys/fs/cgroup";
+  std::vector<fs::path> folders = {root};
+  const std::string text = read_file_if_exists("/proc/self/cgroup").value_or("");
+  for (const std::string& line : split(text, '\n')) {
+    if (!line.starts_with("0::/")) continue;
+    fs::path folder = root;
+    for (const fs::path& part : fs::path(line.substr(4))) folders.push_back(folder /= part);
+  }
+  return folders;
+}
+
+int cores_by_affinity() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
+  return int(::sysconf(_SC_NPROCESSORS_ONLN));  // more CPUs than the set has bits
+}
+
+int cores_here() {
+  int cores = cores_by_affinity();
+  for (const fs::path& folder : cgroup_folders()) {
+    std::istringstream text(read_file_if_exists(folder / "cpu.max").value_or(""));
+    double quota = 0;  // fails for "max"
+    double period = 0;
+    if (text >> quota >> period && period > 0) {
+      cores = std::min(cores, std::max(1, int(quota / period)));
+    }
+  }
+  return std::max(1, cores);
+}
+
+uint64_t memory_here() {
+  uint64_t bytes = uint64_t(::sysconf(_SC_PHYS_PAGES)) * uint64_t(::sysconf(_SC_PAGESIZE));
+  for (const fs::path& folder : cgroup_folders()) {
+    std::istringstream text(read_file_if_exists(folder / "memory.max").value_or(""));
+    uint64_t limit = 0;
+    if (text >> limit && limit > 0) bytes = std::min(bytes, limit);
+  }
+  return bytes;
+}
+
+std::vector<std::string> numbered(int count) {
+  std::vector<std::string> names;
+  for (int i = 0; i < count; ++i) names.push_back(std::to_string(i));
+  return names;
+}
+
+std::vector<std::string> gpus_here() {
+  if (const char* visible = std::getenv("CUDA_VISIBLE_DEVICES")) {
+    std::vector<std::string> names;
+    for (const std::string& name : split(visible, ',')) {
+      if (!trim(name).empty()) names.emplace_back(trim(name));
+    }
+    return names;
+  }
+  int count = 0;
+  while (::access(("/dev/nvidia" + std::to_string(count)).c_str(), F_OK) == 0) ++count;
+  return numbered(count);
+}
+
+[[noreturn]] void throw_too_much(const Plan& plan, const PlannedJob& job, const std::string& asked,
+                                 const std::string& there, const std::string& advice) {
+  const Step& step = plan.workflow.steps[job.step];
+  const auto found = step.locations.find("resources");
+  throw_at(plan.workflow, found == step.locations.end() ? step.location : found->second,
+           "step '" + job.name + "' asks for " + asked + ", but profile '" + plan.profile.name +
+               "' has " + there + " here; " + advice);
+}
+
+std::string count_of(int count, const std::string& what) {
+  return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+}
+
+}  // namespace
+
+Machine local_machine(const Profile& profile) {
+  Machine machine;
+  machine.cores = profile.cores > 0 ? profile.cores : cores_here();
+  machine.memory_bytes = profile.memory_bytes > 0 ? profile.memory_bytes : memory_here();
+  machine.gpus = profile.gpus > 0 ? numbered(profile.gpus) : gpus_here();
+  return machine;
+}
+
+int cores_taken(const Resources& resources, const Machine& machine) {
+  const int64_t asked = int64_t(resources.ranks) * resources.cpus_per_rank;
+  return int(resources.ranks > 1 ? std::min<int64_t>(asked, machine.cores) : asked);
+}
+
+void check_fits(const Plan& plan, const Machine& machine) {
+  for (const PlannedJob& job : plan.jobs) {
+    const Resources& resources = job.resources;
+    const int64_t gpus = int64_t(resources.ranks) * resources.gpus_per_rank;
+    if (cores_taken(resources, machine) > machine.cores) {
+      throw_too_much(plan, job, count_of(resources.cpus_per_rank, "core"),
+                     count_of(machine.cores, "core"), "ask for fewer `cpus_per_rank`");
+    }
+    if (resources.memory_bytes > machine.memory_bytes) {
+      throw_too_much(plan, job, format_size(resources.memory_bytes) + " of memory",
+                     format_size(machine.memory_bytes), "ask for less `memory`");
+    }
+    if (gpus > int64_t(machine.gpus.size())) {
+      throw_too_much(plan, job, count_of(int(std::min<int64_t>(gpus, 1'000'000)), "GPU"),
+                     count_of(int(machine.gpus.size()), "GPU"),
+                     "ask for fewer `ranks` or `gpus_per_rank`, or choose another --profile");
+    }
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <signal.h>
+
+#include "base/handle.h"
+
+namespace dlflow {
+
+/// While one lives, SIGINT and SIGTERM are counted instead of ending this process. In a process
+/// with several threads, made before the others start.
+class Interrupts {
+ public:
+  Interrupts();
+  Interrupts(const Interrupts&) = delete;
+  Interrupts& operator=(const Interrupts&) = delete;
+  ~Interrupts();
+
+  /// Becomes readable when a signal has come.
+  int descriptor() const { return file_.get(); }
+
+  /// How many signals have come since the last call.
+  int take();
+
+ private:
+  sigset_t before_{};
+  FileDescriptor file_;
+};
+
+}  // namespace dlflow

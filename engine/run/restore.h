@@ -1,0 +1,32 @@
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/run/engine.h"
+
+/// Going on with a run that another engine left: after a Ctrl-C, a failure, or kill -9.
+namespace dlflow {
+
+/// An engine whose jobs are in the states that the run directory shows: what still runs is watched,
+/// what was about to start is handed over again, what vanished is Lost. For whoever holds the run's
+/// RunLock. Throws what load_run, Store and Backend throw.
+///
+/// The four cases of docs/architecture.md, "Exactly once on the local back end", are
+/// Backend::recover's.
+std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
+                                        const Services& services, const RunOptions& options);
+
+struct PlanAgain {
+  bool failed = false;                  ///< what failed or timed out, too; else only what was
+                                        ///< cancelled or lost, or has a try left
+  std::vector<std::string> names = {};  ///< of steps or jobs; empty: all
+};
+
+/// Gives jobs that did not succeed another attempt, and unblocks what waited for them.
+/// Throws as resubmit_run.
+void plan_again(Engine& engine, const PlanAgain& what);
+
+}  // namespace dlflow

@@ -1,0 +1,42 @@
+#include "engine/run/retry.h"
+
+#include <algorithm>
+
+namespace dlflow {
+namespace {
+
+/// 128 + SIGKILL, which nobody sends without a word but the kernel when memory runs out.
+constexpr int kKilled = 137;
+
+bool is_cause(RetryCause cause, const JobEvent& ended) {
+  switch (cause) {
+    case RetryCause::Failure:
+      return ended.state == JobState::Failed;
+    case RetryCause::OutOfMemory:
+      return ended.state == JobState::Failed && ended.exit == kKilled;
+    case RetryCause::Timeout:
+      return ended.state == JobState::TimedOut;
+    case RetryCause::NodeFailure:
+      return ended.state == JobState::Lost;
+    case RetryCause::Preempted:
+      return false;  // only a scheduler that is shared with others takes a node away
+  }
+  return false;
+}
+
+}  // namespace
+
+bool should_retry(const Retry& retry, const JobEvent& ended, int tries) {
+  return tries < retry.attempts &&
+         std::any_of(retry.on.begin(), retry.on.end(),
+                     [&ended](RetryCause cause) { return is_cause(cause, ended); });
+}
+
+std::chrono::milliseconds retry_delay(int tries) {
+  using namespace std::chrono_literals;
+  std::chrono::milliseconds delay = 500ms;
+  for (int i = 1; i < tries && delay < 30s; ++i) delay *= 2;
+  return std::min<std::chrono::milliseconds>(delay, 30s);
+}
+
+}  // namespace dlflow
