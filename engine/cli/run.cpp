@@ -52,6 +52,15 @@ void detach(Session& session, const Plan& plan, const RunOptions& options) {
               plan.run.c_str());
 }
 
+/// What works on a run that has a directory already.
+template <typename Work>
+auto with_engine(Session& session, const std::filesystem::path& directory, Work work) {
+  const auto display = make_run_display(session);
+  LocalBackend backend(local_machine(load_run(directory).profile));
+  const SystemClock clock;
+  return work(Services{session.store(), backend, *display, clock});
+}
+
 void start(Session& session, const RunArguments& arguments) {
   Workflow workflow = arguments.workflow->read();
   check_models(workflow);
@@ -77,11 +86,9 @@ void resume(Session& session, const RunArguments& arguments) {
   const std::string run = find_run(session, arguments.resume);
   const std::filesystem::path directory = session.store().directory(run);
   if (arguments.detach) return detach(session, load_run(directory), arguments.options);
-  const auto display = make_run_display(session);
-  LocalBackend backend(local_machine(load_run(directory).profile));
-  const SystemClock clock;
-  const Services services{session.store(), backend, *display, clock};
-  finish(session, run, resume_run(directory, services, arguments.options));
+  finish(session, run, with_engine(session, directory, [&](const Services& services) {
+           return resume_run(directory, services, arguments.options);
+         }));
 }
 
 }  // namespace
@@ -133,11 +140,9 @@ void add_resubmit(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
-    const auto display = make_run_display(session);
-    LocalBackend backend(local_machine(load_run(directory).profile));
-    const SystemClock clock;
-    const Services services{session.store(), backend, *display, clock};
-    finish(session, name, resubmit_run(directory, *steps, services, *options));
+    finish(session, name, with_engine(session, directory, [&](const Services& services) {
+             return resubmit_run(directory, *steps, services, *options);
+           }));
   });
 }
 
@@ -151,10 +156,9 @@ void add_cancel(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
-    const auto display = make_run_display(session);
-    LocalBackend backend(local_machine(load_run(directory).profile));
-    const SystemClock clock;
-    const bool ended = cancel_run(directory, {session.store(), backend, *display, clock});
+    const bool ended = with_engine(session, directory, [&](const Services& services) {
+      return cancel_run(directory, services);
+    });
     if (session.quiet) return;
     std::printf(ended
                     ? "%s has stopped.\n"
