@@ -69,6 +69,21 @@ void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
   }
 }
 
+void copy_file(const fs::path& from, const fs::path& to) {
+  const FileDescriptor source = open_or_throw(from, O_RDONLY);
+  struct stat info {};
+  if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
+  const FileDescriptor copy = open_or_throw(to, O_WRONLY | O_CREAT | O_TRUNC, info.st_mode & 0777);
+  std::string buffer(size_t{1} << 20, '\0');
+  while (true) {
+    const ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) throw_errno("cannot read " + from.string(), errno);
+    if (got == 0) return;
+    write_all(copy.get(), std::string_view(buffer.data(), size_t(got)), to);
+  }
+}
+
 void write_file_atomic(const fs::path& path, std::string_view content, Durability durability) {
   static std::atomic<unsigned> counter{0};
   fs::path temporary = path;

@@ -71,9 +71,7 @@ class NewDirectory {
 
 void freeze(const fs::path& from, const fs::path& to) {
   make_directories(to.parent_path());
-  std::error_code error;
-  fs::copy_file(from, to, fs::copy_options::skip_existing, error);
-  if (error) throw_errno("cannot copy " + from.string() + " to " + to.string(), error.value());
+  if (!fs::exists(to)) copy_file(from, to);
 }
 
 std::set<std::string> programs_of(const Plan& plan) {

@@ -221,7 +221,11 @@ JobEvent Pass::end_of(const Watched& watched, const std::string& signature_befor
 
 std::string Pass::failure_reason(const Watched& watched, uint64_t memory_kills_before) const {
   const std::string line = telling_line(files_.standard_error());
-  const std::string rest = line.empty() ? "" : ": " + line;
+  std::string rest = line.empty() ? "" : ": " + line;
+  std::error_code unknown;
+  if (fs::space(files_.attempt, unknown).available == 0 && !unknown) {
+    rest += "; No space left on device in " + files_.attempt.string();
+  }
   const int signal = watched.exit.code > 128 ? watched.exit.code - 128 : 0;
   if (signal == SIGKILL && out_of_memory_kills() > memory_kills_before) {
     return "out of memory (killed by the kernel)" + rest;

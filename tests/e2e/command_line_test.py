@@ -110,7 +110,7 @@ class CommandLine(Case):
         shutil.copy(BIN / "dlflow", jail / "dlflow")
         self.write("jail/good.yaml", GOOD)
         for arguments in [["--version"], ["validate", "/good.yaml"]]:
-            result = subprocess.run(["chroot", str(jail), "/dlflow", *arguments], capture_output=True, text=True,
+            result = subprocess.run([shutil.which("chroot"), str(jail), "/dlflow", *arguments], capture_output=True, text=True,
                                     env={})
             self.assertEqual((result.returncode, result.stderr), (0, ""))
 

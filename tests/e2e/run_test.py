@@ -279,11 +279,11 @@ class Run(Case):
     def test_status_survives_the_loss_of_the_database(self):
         self.chain()
         run = self.run_json("chain.yaml")["run"]
-        before = self.status(run)
+        before = {**self.status(run), "ended": None}  # the last job's end is known, not the engine's
         for file in (self.folder / "state").iterdir():
             file.unlink()
         self.dlflow("doctor", "--rebuild")
-        self.assertEqual(self.status(run), before)
+        self.assertEqual({**self.status(run), "ended": None}, before)
 
 
 if __name__ == "__main__":
