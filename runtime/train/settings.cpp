@@ -28,9 +28,9 @@ class WithReader {
     const Json& value = required(key);
     // ${{ }} arithmetic may give 3.0 where 3 is meant.
     const bool whole =
-        value.is_number_unsigned() || (value.is_number_float() && value.get<double>() >= 0 &&
-                                       value.get<double>() == std::floor(value.get<double>()));
-    if (!whole || value.get<uint64_t>() < at_least) {
+        value.is_number_integer() ||
+        (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
+    if (!whole || value.get<double>() < double(at_least)) {
       fail(key, "a whole number of at least " + std::to_string(at_least));
     }
     return value.get<uint64_t>();

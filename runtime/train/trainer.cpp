@@ -244,7 +244,20 @@ class Trainer {
                        "); a lower lr or a longer warm-up may help");
   }
 
+  /// oneDNN's ReLU turns NaN into 0, so that a broken weight need not show in the loss. Looked for
+  /// before anything is measured or saved; all ranks have the same weights.
+  void require_finite_weights() const {
+    for (const Parameter& parameter : layout().parameters()) {
+      const auto slot = weights_.floats().subspan(parameter.offset, parameter.size);
+      if (std::ranges::all_of(slot, [](float w) { return std::isfinite(w); })) continue;
+      throw Diverged(Errc::InvalidInput, parameter.name + " is NaN or infinite after step " +
+                                             std::to_string(steps_done()) +
+                                             "; a lower lr or a longer warm-up may help");
+    }
+  }
+
   void finish_epoch() {
+    require_finite_weights();
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) evaluation = validate();
@@ -286,6 +299,7 @@ class Trainer {
   }
 
   void save() {
+    require_finite_weights();
     last_save_ = Clock::now();
     if (comm_.rank() != 0) return;
     CheckpointInfo info;

@@ -1,0 +1,164 @@
+"""dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
+
+import json
+import os
+import pathlib
+import random
+import signal
+import struct
+import subprocess
+import tempfile
+import time
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BIN = pathlib.Path(os.environ.get("DLFLOW_BIN", ROOT / "build/bin"))
+
+
+def write_idx(folder, prefix, count, seed):
+    """Pictures of 28x28 that any network tells apart: class k has a bright block at place k."""
+    rng = random.Random(seed)
+    images, labels = bytearray(), bytearray()
+    for _ in range(count):
+        label = rng.randrange(10)
+        image = bytearray(rng.randbytes(784)).translate(bytes(v // 4 for v in range(256)))
+        for row in range(8):
+            place = (label // 5 * 14 + 3 + row) * 28 + label % 5 * 5
+            image[place:place + 5] = b"\xf0" * 5
+        images += image
+        labels.append(label)
+    (folder / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 2051, count, 28, 28) + images)
+    (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, count) + labels)
+
+
+class Training(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.temporary = tempfile.TemporaryDirectory(prefix="dlflow-training.")
+        cls.data = pathlib.Path(cls.temporary.name) / "data"
+        cls.data.mkdir()
+        write_idx(cls.data, "train", 1380, 1)
+        write_idx(cls.data, "t10k", 500, 2)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.temporary.cleanup()
+
+    def folder(self, name, **more):
+        """A new folder with a with.json in it."""
+        folder = pathlib.Path(tempfile.mkdtemp(prefix=name + ".", dir=self.temporary.name))
+        settings = {"model": str(ROOT / "workflows/models/lenet.yaml"), "data": str(self.data), "epochs": 2,
+                    "lr": 0.05, "validation": 100} | more
+        (folder / "with.json").write_text(json.dumps(settings))
+        return folder
+
+    def start(self, folder, ranks, program="dlflow-train", **environment):
+        command = [BIN / program, "with.json"]
+        if ranks > 1:
+            command = ["mpirun", "-np", str(ranks)] + command
+        return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                start_new_session=True, env=os.environ | environment)
+
+    def run_to_end(self, folder, ranks, program="dlflow-train", **environment):
+        process = self.start(folder, ranks, program, **environment)
+        output, errors = process.communicate(timeout=120)
+        return process.returncode, output, errors
+
+    def train(self, folder, ranks, **environment):
+        status, _, errors = self.run_to_end(folder, ranks, **environment)
+        self.assertEqual(status, 0, errors)
+        return json.loads((folder / "metrics.json").read_text())
+
+    def wait_for_step(self, folder, process, step):
+        """Returns once a checkpoint of at least `step` is there."""
+        deadline = time.monotonic() + 60
+        while not [p for p in folder.glob("checkpoints/step-*") if p.name[5:].isdigit() and int(p.name[5:]) >= step]:
+            self.assertIsNone(process.poll(), "training ended before it could be interrupted")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+
+    def bits(self, folder):
+        newest = folder / "checkpoints/latest"
+        return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
+
+    def test_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
+        whole, killed = self.folder("whole"), self.folder("killed")
+        summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(summary["ranks"], 2)
+        self.assertGreater(summary["accuracy"], 0.9)
+
+        for step in (3, 9, 15):  # in the first epoch twice, in the second once
+            process = self.start(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+            self.wait_for_step(killed, process, step)
+            os.killpg(process.pid, signal.SIGKILL)
+            self.kill_ranks(killed)
+            process.communicate()
+        self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(self.bits(killed), self.bits(whole))
+
+    def kill_ranks(self, folder):
+        """mpirun gives each rank a process group of its own; ours are those that work in `folder`."""
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:
+                pass  # not ours, or gone
+
+    def test_a_signal_saves_and_exits_75(self):
+        for ranks, signal_number in ((1, signal.SIGTERM), (1, signal.SIGUSR1), (2, signal.SIGUSR1)):
+            with self.subTest(ranks=ranks, signal=signal_number):
+                folder = self.folder("stopped", epochs=50)
+                process = self.start(folder, ranks, DLFLOW_CHECKPOINT_EVERY="4 steps")
+                self.wait_for_step(folder, process, 4)
+                asked = time.monotonic()
+                process.send_signal(signal_number)
+                _, errors = process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 75, errors)
+                self.assertLess(time.monotonic() - asked, 5)  # 0.3 s on an idle machine
+                self.assertFalse((folder / "metrics.json").exists())
+
+    def test_evaluation_gives_what_is_in_the_checkpoint(self):
+        trained = self.folder("trained", epochs=1)
+        self.train(trained, 2)
+        results = []
+        for ranks, batch in ((1, 500), (2, 32)):
+            folder = self.folder("evaluate")
+            (folder / "with.json").write_text(json.dumps(
+                {"checkpoint": str(trained / "checkpoints/latest"), "data": str(self.data), "batch": batch}))
+            status, output, errors = self.run_to_end(folder, ranks, "dlflow-evaluate")
+            self.assertEqual(status, 0, errors)
+            results.append(json.loads((folder / "metrics.json").read_text()))
+            self.assertIn(f"accuracy {results[-1]['accuracy']:.4f}", output)
+        self.assertEqual(results[0]["samples"], 500)
+        self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
+        self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)
+
+    def test_a_loss_that_is_no_number_exits_3(self):
+        for ranks in (1, 2):
+            folder = self.folder("nan", lr=1e38, model="m.yaml")
+            (folder / "m.yaml").write_text("name: m\ninput: [784]\nlayers:\n  - linear: {features: 10}\n")
+            status, _, errors = self.run_to_end(folder, ranks)
+            self.assertEqual(status, 3, errors)
+            self.assertRegex(errors, r"error: loss is (NaN|infinite) at step \d+ \(rank")
+
+    def test_mistakes_are_named(self):
+        status, _, errors = self.run_to_end(self.folder("typo", momentun=0.9), 1)
+        self.assertEqual((status, errors),
+                         (1, "error: with: unknown key 'momentun'; did you mean 'momentum'?\n"))
+        status, _, errors = self.run_to_end(self.folder("nodata", data="nowhere"), 2)
+        self.assertEqual(status, 1)
+        self.assertRegex(errors, r"rank \d: error: .*nowhere")
+        status, _, errors = self.run_to_end(self.folder("alone"), 1, DLFLOW_RANKS="2")
+        self.assertEqual((status, errors), (1, "error: $DLFLOW_RANKS is 2, but there is 1; start with mpirun -np 2\n"))
+
+    def test_a_model_is_checked_without_training(self):
+        folder = self.folder("check")
+        (folder / "m.yaml").write_text("name: m\ninput: [1, 28, 28]\nlayers:\n  - linear: {features: 10}\n")
+        result = subprocess.run([BIN / "dlflow-train", "--check", "m.yaml"], cwd=folder, capture_output=True, text=True)
+        self.assertEqual(result.returncode, 2)
+        self.assertTrue(result.stderr.startswith("m.yaml:4:5: error: linear wants (B,F)"), result.stderr)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,39 @@
+#pragma once
+
+#include <random>
+
+#include "runtime/data/dataset.h"
+
+namespace dlflow::test {
+
+/// `count` pictures of 8x8 bytes in 3 classes that a small network tells apart: noise, with a
+/// bright stripe whose row depends on the class.
+inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
+  runtime::Dataset dataset{{1, 8, 8}, 3, {}, {}};
+  std::mt19937 random(seed);
+  std::vector<uint8_t> pixels;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t label = uint32_t(random() % 3);
+    dataset.labels.push_back(label);
+    for (uint32_t pixel = 0; pixel < 64; ++pixel) {
+      const bool stripe = pixel / 8 == 2 * label + 1;
+      pixels.push_back(uint8_t(random() % 100 + (stripe ? 60 : 0)));
+    }
+  }
+  dataset.pixels = std::move(pixels);
+  return dataset;
+}
+
+/// Convolution, batch normalisation, pool and linear layer: every kind of state there is.
+inline constexpr const char* kTinyModel = R"(name: tiny
+input: [1, 8, 8]
+layers:
+  - conv2d: {name: conv, channels: 8, kernel: 3}
+  - batch_norm: {name: bn}
+  - relu
+  - max_pool: {kernel: 2}
+  - flatten
+  - linear: {name: fc, features: 3}
+)";
+
+}  // namespace dlflow::test

@@ -1,0 +1,186 @@
+#include "runtime/train/trainer.h"
+
+#include "base/file.h"
+#include "base/text.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/nn/huge_buffer.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/split.h"
+#include "runtime/train/training_state.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_data.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// 205 training samples: with 2 ranks of 16, the last batch of an epoch has 13.
+TrainingJob tiny_job(const std::filesystem::path& folder, uint64_t epochs) {
+  TrainingJob job;
+  job.settings.epochs = epochs;
+  job.settings.batch_per_rank = 16;
+  job.settings.lr = 0.05;
+  job.settings.validation = 50;
+  job.settings.warmup_epochs = 0.5;
+  job.settings.augmentation.flip = true;
+  job.model = parse_model(test::kTinyModel, "tiny.yaml");
+  job.data = test::tiny_dataset(255);
+  job.checkpoints = folder / "checkpoints";
+  job.metrics = folder / "metrics.jsonl";
+  return job;
+}
+
+const std::atomic<bool> kGoOn = false;
+
+/// What each rank's run ended with.
+std::vector<TrainingEnd> train_on(int ranks, const TrainingJob& job,
+                                  const std::atomic<bool>& stop = kGoOn) {
+  return test::on_ranks(ranks, [&](Communicator& comm) { return train(comm, job, stop); });
+}
+
+/// The bytes of all tensors of the newest checkpoint.
+std::string newest_bits(const std::filesystem::path& folder) {
+  const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
+  return read_file(newest / "model.safetensors") + read_file(newest / "optimizer.safetensors");
+}
+
+std::vector<Json> lines_of(const std::filesystem::path& file) {
+  std::vector<Json> lines;
+  for (const std::string& line : split(read_file(file), '\n')) {
+    if (!line.empty()) lines.push_back(Json::parse(line));
+  }
+  return lines;
+}
+
+}  // namespace
+
+TEST_CASE("training learns, and reports what it reached", "[trainer]") {
+  const int ranks = GENERATE(1, 2);
+  const test::TempDir dir;
+  const std::vector<TrainingEnd> ends = train_on(ranks, tiny_job(dir.path(), 6));
+  CHECK(ends[0].finished);
+  CHECK(ends[0].summary.at("accuracy") > 0.9);
+  CHECK(ends[0].summary.at("ranks") == ranks);
+  CHECK(ends[0].summary.at("epochs") == 6);
+  CHECK(ends[0].summary.at("steps") == 6 * (ranks == 1 ? 13 : 7));
+
+  const CheckpointInfo info = read_checkpoint_info(ends[0].checkpoint);
+  CHECK(info.metrics.at("accuracy") == ends[0].summary.at("accuracy"));
+  CHECK(info.epoch == 6);
+  CHECK(info.samples == 6 * 205);
+  CHECK(info.model == test::kTinyModel);
+  CHECK(list_checkpoints(dir.path() / "checkpoints").size() == 2);
+
+  const std::vector<Json> lines = lines_of(dir.path() / "metrics.jsonl");
+  CHECK(lines.back().at("progress") == 1.0);
+  CHECK(lines.back().at("epoch") == 6);
+  CHECK(lines.back().at("accuracy") == ends[0].summary.at("accuracy"));
+}
+
+TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[trainer]") {
+  const test::TempDir dir;
+  const TrainingJob job = tiny_job(dir.path(), 2);
+  const TrainingEnd end = train_on(2, job)[0];
+  const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
+  const Dataset held_out =
+      split_off_validation(job.data, job.settings.validation, job.settings.seed).validation;
+  const auto results = test::on_ranks(3, [&](Communicator& comm) {
+    NetworkSet networks(job.model, 7, Network::Mode::Inference);
+    HugeBuffer weights(networks.layout()->size());
+    load_tensors(checkpoint, *networks.layout(), weights.floats());
+    return evaluate(comm, networks, weights.floats(), held_out,
+                    training_state_of(checkpoint).normalization, 7);
+  });
+  for (const Evaluation& result : results) {
+    CHECK(result.accuracy == end.summary.at("accuracy"));
+    CHECK(result.loss == Approx(end.summary.at("loss").get<double>()).epsilon(1e-5));
+  }
+}
+
+TEST_CASE("a run that stops and goes on ends with the bits of one that did not", "[trainer]") {
+  const int ranks = GENERATE(1, 2);
+  const test::TempDir whole, parts;
+  train_on(ranks, tiny_job(whole.path(), 3));
+
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = tiny_job(parts.path(), 3);
+  for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
+  CHECK(train_on(ranks, job)[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("what is saved and when follows the policy", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 2);
+  job.policy = {CheckpointPolicy::Unit::Steps, 3, 100};
+  train_on(2, job);
+  std::vector<std::string> names;
+  for (const auto& path : list_checkpoints(job.checkpoints)) names.push_back(path.filename());
+  CHECK(names == std::vector<std::string>{"step-000003", "step-000006", "step-000009",
+                                          "step-000012", "step-000014"});
+}
+
+TEST_CASE("a finished run that is started again changes nothing", "[trainer]") {
+  const test::TempDir dir;
+  const TrainingEnd first = train_on(2, tiny_job(dir.path(), 1))[0];
+  const std::string bits = newest_bits(dir.path());
+  const TrainingEnd again = train_on(2, tiny_job(dir.path(), 1))[0];
+  CHECK(again.finished);
+  CHECK(again.checkpoint == first.checkpoint);
+  CHECK(again.summary.at("accuracy") == first.summary.at("accuracy"));
+  CHECK(newest_bits(dir.path()) == bits);
+}
+
+TEST_CASE("a loss that is no number stops every rank and names where it began", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 3);
+  job.settings.lr = 1e30;
+  job.settings.warmup_epochs = 0;
+  const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
+    try {
+      train(comm, job, kGoOn);
+    } catch (const Diverged& e) {
+      return e.what();
+    }
+    return "finished";
+  });
+  CHECK(messages[0] == messages[1]);
+  CHECK_THAT(messages[0], Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? .*"));
+}
+
+TEST_CASE("ranks with different seeds do not begin", "[trainer]") {
+  const test::TempDir dir;
+  const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
+    TrainingJob job = tiny_job(dir.path(), 1);
+    job.settings.seed = uint64_t(comm.rank());
+    try {
+      train(comm, job, kGoOn);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "finished";
+  });
+  CHECK_THAT(messages[1], Catch::StartsWith("the seed of rank 1 differs from that of rank 0"));
+}
+
+TEST_CASE("checkpoints of another run are refused", "[trainer]") {
+  const test::TempDir dir;
+  train_on(1, tiny_job(dir.path(), 1));
+  TrainingJob job = tiny_job(dir.path(), 2);
+  job.settings.seed = 9;
+  CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("is of a run with seed 0"));
+}
+
+TEST_CASE("data that does not fit the model is refused", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.data.labels[3] = 7;
+  CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("knows 3 classes") &&
+                                          Catch::Contains("the label 7 (sample 3)"));
+  job = tiny_job(dir.path(), 1);
+  job.data.shape = {1, 4, 16};
+  CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("takes (B,1,8,8)"));
+}
