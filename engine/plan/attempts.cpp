@@ -51,7 +51,7 @@ fs::path attempt_directory(const fs::path& job_directory, int attempt) {
 }
 
 fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
-  const fs::path directory = attempt_directory(job_directory(plan, job), attempt);
+  fs::path directory = attempt_directory(job_directory(plan, job), attempt);
   make_directories(directory);
   const fs::path file = directory / "job.json";
   std::error_code ignored;

@@ -51,7 +51,7 @@ std::string origin(const Template& value, std::span<const std::string> path) {
 std::string called(const std::vector<std::string>& path, const Step& step) {
   const std::string& part = path.front();
   const auto rest = std::span(path).subspan(1);
-  const std::string below = join(rest, ".");
+  std::string below = join(rest, ".");
   std::string from;
   if (part == "with") from = origin(step.with, rest);
   if (part == "environment") from = origin(step.environment, rest);
@@ -128,6 +128,7 @@ std::string in_words(const Difference& difference) {
 
 std::string in_words(const std::vector<Difference>& list) {
   std::vector<std::string> parts;
+  parts.reserve(list.size());
   for (const Difference& difference : list) parts.push_back(in_words(difference));
   return join(parts, ", ");
 }

@@ -92,6 +92,7 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
     throw Error(Errc::NotFound, "there are no runs yet; `dlflow run WORKFLOW` starts one");
   }
   std::vector<std::string> names;
+  names.reserve(runs.size());
   for (const NamedRun& run : runs) names.push_back(run.name);
   throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" +
                                   did_you_mean(word, names) +
@@ -245,7 +246,7 @@ std::string Store::sha256(const fs::path& file) {
         before.size, before.mtime_ns, before.inode);
     if (rows->next()) return rows->text(0);
   }
-  const std::string sha256 = sha256_file(path);
+  std::string sha256 = sha256_file(path);
   if (is_settled(before) && identity_of(path) == before) {
     database_.execute(
         "INSERT INTO files(path, size, mtime_ns, inode, sha256) VALUES(?, ?, ?, ?, ?) "

@@ -76,7 +76,7 @@ std::filesystem::path dlflow_home() {
     const char* value = std::getenv(name);
     return value == nullptr ? "" : value;
   };
-  if (const auto home = variable("DLFLOW_HOME"); !home.empty()) return home;
+  if (auto home = variable("DLFLOW_HOME"); !home.empty()) return home;
   if (const auto state = variable("XDG_STATE_HOME"); !state.empty()) return state / "dlflow";
   if (const auto home = variable("HOME"); !home.empty()) return home / ".local/state/dlflow";
   throw Error(Errc::InvalidInput,

@@ -83,8 +83,9 @@ class Store : public KnownResults, public History, public FileHashes {
   void replay(std::string_view run);
 
   /// Records what is in the run directory and not yet here, adding the run if needed, and settles
-  /// its state if that may have changed; returns its name. What a killed dlflow left unrecorded is so found. For whoever
-  /// holds the run's RunLock: an engine that goes on with it, or `status` when there is none.
+  /// its state if that may have changed; returns its name. What a killed dlflow left unrecorded is
+  /// so found. For whoever holds the run's RunLock: an engine that goes on with it, or `status`
+  /// when there is none.
   std::string sync_run(const std::filesystem::path& run_directory);
 
   /// As sync_run, after forgetting what was here.

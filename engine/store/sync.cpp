@@ -26,7 +26,7 @@ struct RankedEvent {
 
 using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
 
-std::vector<JobEvent> in_order(EventsByJob events) {
+std::vector<JobEvent> in_order(EventsByJob&& events) {
   std::vector<JobEvent> result;
   for (auto& [job, list] : events) {
     std::stable_sort(list.begin(), list.end(), [](const RankedEvent& a, const RankedEvent& b) {
@@ -40,7 +40,7 @@ std::vector<JobEvent> in_order(EventsByJob events) {
 }  // namespace
 
 std::string Store::sync_run(const fs::path& run_directory) {
-  const std::string run = run_name(run_directory);
+  std::string run = run_name(run_directory);
   if (!has_run(run)) create_run(load_run(run_directory));
   const int64_t id = run_id(run);
 
