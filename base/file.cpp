@@ -69,7 +69,7 @@ void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
   }
 }
 
-void copy_file(const fs::path& from, const fs::path& to) {
+void copy_content(const fs::path& from, const fs::path& to) {
   const FileDescriptor source = open_or_throw(from, O_RDONLY);
   struct stat info {};
   if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);

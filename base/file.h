@@ -33,7 +33,7 @@ void make_directories(const std::filesystem::path& directory);
 
 /// Copies the content and the mode of `from` to `to`, which is replaced if it is there. (std's copy
 /// reports a full disk as an input/output error.)
-void copy_file(const std::filesystem::path& from, const std::filesystem::path& to);
+void copy_content(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Writes all of `bytes` to a descriptor; `path` is for the error message only.
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);

@@ -71,7 +71,7 @@ class NewDirectory {
 
 void freeze(const fs::path& from, const fs::path& to) {
   make_directories(to.parent_path());
-  if (!fs::exists(to)) copy_file(from, to);
+  if (!fs::exists(to)) copy_content(from, to);
 }
 
 std::set<std::string> programs_of(const Plan& plan) {
