@@ -1,7 +1,6 @@
 #include "engine/model/check.h"
 
 #include <algorithm>
-#include <cmath>
 #include <set>
 #include <utility>
 
@@ -64,18 +63,13 @@ bool in_range(double value, const Shape& shape) {
   return !shape.maximum || value <= *shape.maximum;
 }
 
-bool is_integral(const Json& value) {
-  if (value.is_number_integer()) return true;
-  return value.is_number_float() && value.get<double>() == std::floor(value.get<double>());
-}
-
 /// Whether a scalar is as `shape`, which is for scalars, says.
 bool fits(const Json& value, const Shape& shape) {
   switch (shape.type) {
     case Shape::Type::Text:
       return value.is_string();
     case Shape::Type::Integer:
-      return is_integral(value) && in_range(value.get<double>(), shape);
+      return value.is_number_integer() && in_range(value.get<double>(), shape);
     case Shape::Type::Number:
       return value.is_number() && in_range(value.get<double>(), shape);
     case Shape::Type::Boolean:
