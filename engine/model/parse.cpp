@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <map>
 #include <utility>
 
 #include "base/error.h"
@@ -136,6 +137,7 @@ class WorkflowReader {
     if (entry.first_line > 0) return checker.report_repeated_key(entry, subject);
     if (!name_form().accepts(entry.key))
       return checker.report_bad_name(entry, name_form(), subject);
+    report_same_variable(entry);
     auto value = checker.check(*entry.value, anything(), Scope::Params, subject.at(entry.key));
     if (const Json* set = find_set(entry.key)) value = *set;
     if (value) {
@@ -143,6 +145,15 @@ class WorkflowReader {
     } else {
       names_.wrong_params.push_back(entry.key);
     }
+  }
+
+  /// Two names can be one environment variable: a-b and a_b, lr and LR.
+  void report_same_variable(const YamlEntry& entry) {
+    const std::string variable = environment_name("DLFLOW_PARAM_", entry.key);
+    const auto [first, is_new] = variables_.emplace(variable, entry.key);
+    if (is_new) return;
+    mistakes_.add(entry.location, "params '" + first->second + "' and '" + entry.key +
+                                      "' would both be $" + variable + "; rename one");
   }
 
   void read_images(const YamlNode& root) {
@@ -191,6 +202,7 @@ class WorkflowReader {
   Names names_;
   std::vector<std::pair<std::string, Json>> set_;
   std::vector<std::string> image_names_;
+  std::map<std::string, std::string> variables_;  // of the parameters: variable -> parameter
   Workflow workflow_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -24,6 +25,7 @@ class MatrixReader {
       if (entry.key == "include" || entry.key == "exclude") continue;
       matrix_.axes.push_back({entry.key, value_.at(entry.key)});
       check_distinct(entry);
+      check_variable(entry);
     }
     read_exclude();
     read_include();
@@ -47,6 +49,14 @@ class MatrixReader {
       mistakes_.add(location(entry.key, i),
                     subject_.at(entry.key).name() + " holds " + text_of(values[i]) + " twice");
     }
+  }
+
+  void check_variable(const YamlEntry& entry) {
+    const std::string variable = environment_name("DLFLOW_MATRIX_", entry.key);
+    const auto [first, is_new] = variables_.emplace(variable, entry.key);
+    if (is_new) return;
+    mistakes_.add(entry.location, "axes '" + first->second + "' and '" + entry.key +
+                                      "' would both be $" + variable + "; rename one");
   }
 
   void read_exclude() {
@@ -105,6 +115,7 @@ class MatrixReader {
   Mistakes& mistakes_;
   const Subject& subject_;
   Matrix matrix_;
+  std::map<std::string, std::string> variables_;  // of the axes: variable -> axis
 };
 
 /// Whether `exclude` leaves nothing.

@@ -26,12 +26,7 @@ std::string variable_of(const Reference& reference) {
   const std::vector<std::string>& path = reference.path;
   if (path[0] == "run") return path[1] == "id" ? "DLFLOW_RUN" : "";
   if (path.size() != 2) return "";
-  std::string name = "DLFLOW_" + std::string(path[0] == "params" ? "PARAM_" : "MATRIX_") + path[1];
-  for (char& c : name) {
-    if (c >= 'a' && c <= 'z') c = char(c - 'a' + 'A');
-    if (c == '-') c = '_';
-  }
-  return name;
+  return environment_name(path[0] == "params" ? "DLFLOW_PARAM_" : "DLFLOW_MATRIX_", path[1]);
 }
 
 class StepReader {

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -113,6 +114,10 @@ struct Step {
   /// "with.model", "resources.walltime", "needs" -> where the value stands; two levels deep.
   std::map<std::string, Location> locations;
 };
+
+/// The name of the variable that holds a value: environment_name("DLFLOW_PARAM_", "warm-up") is
+/// "DLFLOW_PARAM_WARM_UP". Other characters than letters and digits become "_".
+std::string environment_name(std::string_view prefix, std::string_view key);
 
 struct Workflow {
   std::string name;

@@ -1,7 +1,6 @@
 #include "engine/plan/job.h"
 
 #include <array>
-#include <cctype>
 #include <initializer_list>
 #include <string>
 #include <utility>
@@ -72,15 +71,6 @@ std::string_view element_of(std::string_view job) {
 
 bool satisfies_dependents(JobState state) {
   return state == JobState::Succeeded || state == JobState::Cached;
-}
-
-std::string environment_name(std::string_view prefix, std::string_view key) {
-  std::string result(prefix);
-  for (const char c : key) {
-    const auto byte = static_cast<unsigned char>(c);
-    result += std::isalnum(byte) != 0 ? char(std::toupper(byte)) : '_';
-  }
-  return result;
 }
 
 }  // namespace dlflow

@@ -40,10 +40,6 @@ bool may_become(JobState from, JobState to);
 
 /// No further event is expected without a new attempt.
 bool is_final(JobState state);
-/// The name of the variable that holds a value: environment_name("DLFLOW_PARAM_", "warm-up") is
-/// "DLFLOW_PARAM_WARM_UP". Other characters than letters and digits become "_".
-std::string environment_name(std::string_view prefix, std::string_view key);
-
 /// The parts of a job's name: "train[lr=0.1]" is element "lr=0.1" of step "train".
 std::string_view step_of(std::string_view job);
 /// Empty without a matrix. It is also the name of the element's folder.

@@ -190,6 +190,12 @@ TEST_CASE("parameters know only those above them", "[mistakes]") {
         "compared, not a list and 2");
 }
 
+TEST_CASE("two names that are one environment variable are told apart", "[mistakes]") {
+  CHECK(mistakes_of("params: {a-b: 1, a_b: 2}\nsteps: {s: {run: x, matrix: {lr: [1], LR: [1]}}}") ==
+        "w.yaml:1:18: error: params 'a-b' and 'a_b' would both be $DLFLOW_PARAM_A_B; rename one\n"
+        "w.yaml:2:39: error: axes 'lr' and 'LR' would both be $DLFLOW_MATRIX_LR; rename one");
+}
+
 TEST_CASE("--set is checked against the parameters", "[mistakes]") {
   const std::string text =
       "params: {epochs: 3}\nsteps: {s: {run: x, resources: {ranks: '${{ params.epochs }}'}}}";

@@ -1,0 +1,16 @@
+#include "engine/model/workflow.h"
+
+#include <cctype>
+
+namespace dlflow {
+
+std::string environment_name(std::string_view prefix, std::string_view key) {
+  std::string result(prefix);
+  for (const char c : key) {
+    const auto byte = static_cast<unsigned char>(c);
+    result += std::isalnum(byte) != 0 ? char(std::toupper(byte)) : '_';
+  }
+  return result;
+}
+
+}  // namespace dlflow
