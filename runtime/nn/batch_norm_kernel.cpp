@@ -90,9 +90,7 @@ template <bool Whole>
 DLFLOW_INLINE Lanes finished_dy(const BackwardArguments& a, int64_t at, int64_t width) {
   Lanes d = load<Whole>(a.dy + at, width);
   if (a.more_dy != nullptr) d += load<Whole>(a.more_dy + at, width);
-  if (a.y == nullptr) return d;
-  const IntLanes passed = load<Whole>(a.y + at, width) > 0;
-  return select(passed, d, Lanes{});
+  return a.y == nullptr ? d : pass(d, load<Whole>(a.y + at, width));
 }
 
 struct GroupGradients {

@@ -54,10 +54,18 @@ DLFLOW_INLINE T select(const IntLanes& mask, const T& a, const T& b) {
   return mask ? a : b;
 }
 
-/// Negatives become 0, NaN stays.
+/// Negatives become 0, NaN stays: (x + |x|) / 2, which is exact, and vectors of AVX2, too, compute
+/// without a comparison.
 DLFLOW_INLINE Lanes relu(const Lanes& lanes) {
-  const IntLanes negative = lanes < 0;
-  return select(negative, Lanes{}, lanes);
+  const Lanes absolute = Lanes(IntLanes(lanes) & 0x7FFFFFFF);
+  return (lanes + absolute) * 0.5f;
+}
+
+/// `lanes` where `gate`, the result of a ReLU, is above 0, else 0. As an integer, such a gate is
+/// above 0 just when its negative has the sign bit, which the shift spreads over all bits.
+DLFLOW_INLINE Lanes pass(const Lanes& lanes, const Lanes& gate) {
+  const IntLanes open = -IntLanes(gate) >> 31;
+  return Lanes(IntLanes(lanes) & open);
 }
 
 }  // namespace dlflow::runtime

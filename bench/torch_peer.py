@@ -1,0 +1,105 @@
+"""Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
+
+    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last]
+
+DistributedDataParallel over gloo with one thread per rank, SGD with momentum 0.9, fp32. Prints one JSON line.
+Needs Debian's python3-torch.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import pathlib
+import time
+
+import numpy
+import torch
+from torch import distributed, nn
+from torch.nn import functional
+
+
+class Block(nn.Module):
+    """Two 3x3 convolutions and a shortcut, which is a projection where the shape changes."""
+
+    def __init__(self, inputs, outputs, stride):
+        super().__init__()
+        self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.conv2 = nn.Conv2d(outputs, outputs, 3, 1, 1, bias=False)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.skip = nn.Identity()
+        if stride != 1:
+            self.skip = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+
+    def forward(self, x):
+        y = functional.relu(self.bn1(self.conv1(x)))
+        return functional.relu(self.bn2(self.conv2(y)) + self.skip(x))
+
+
+def resnet20():
+    blocks = [Block(16, 16, 1) for _ in range(3)]
+    for outputs in (32, 64):
+        blocks += [Block(outputs // 2, outputs, 2), Block(outputs, outputs, 1), Block(outputs, outputs, 1)]
+    return nn.Sequential(nn.Conv2d(1, 16, 3, 1, 1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), *blocks,
+                         nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 10))
+
+
+def lenet():
+    return nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten(),
+                         nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10))
+
+
+def mlp():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 512), nn.ReLU(), nn.Linear(512, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+MODELS = {"mlp": mlp, "lenet": lenet, "resnet20": resnet20}
+
+
+def load(folder):
+    """(N, 1, 28, 28) float32, normalised; (N,) int64."""
+    read = lambda name: gzip.open(pathlib.Path(folder) / f"train-{name}-ubyte.gz").read()
+    images = numpy.frombuffer(read("images-idx3")[16:], numpy.uint8).reshape(-1, 1, 28, 28)
+    labels = numpy.frombuffer(read("labels-idx1")[8:], numpy.uint8)
+    return torch.tensor((images.astype("f4") / 255 - 0.2860) / 0.3530), torch.tensor(labels.astype("i8"))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("model", choices=MODELS)
+    parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--batch", type=int, default=64, help="per rank")
+    parser.add_argument("--steps", type=int, default=50)
+    parser.add_argument("--warmup", type=int, default=5)
+    parser.add_argument("--channels-last", action="store_true", help="faster on the convolutional networks")
+    args = parser.parse_args()
+
+    rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29511")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    distributed.init_process_group("gloo", rank=rank, world_size=ranks)
+    layout = torch.channels_last if args.channels_last else torch.contiguous_format
+    model = nn.parallel.DistributedDataParallel(MODELS[args.model]().to(memory_format=layout))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    images, labels = load(args.data)
+    images = images.contiguous(memory_format=layout)
+    order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1 + rank))
+
+    for step in range(args.warmup + args.steps):
+        if step == args.warmup:
+            start = time.perf_counter()
+        batch = order[step * args.batch % (len(images) - args.batch):][:args.batch]
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(model(images[batch]), labels[batch])
+        loss.backward()
+        optimizer.step()
+    seconds = time.perf_counter() - start
+    if rank == 0:
+        print(json.dumps({"images_per_s": round(args.steps * args.batch * ranks / seconds), "loss": loss.item()}))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,7 @@
+#!/bin/sh
+# Images per second of training: PyTorch DDP (the peer), the same with channels_last, and dlflow-train.
+# Networks, batch and ranks are equal; the three take turns. `bench/training.sh lenet --rounds 5` measures one network.
+set -eu
+cd "$(dirname "$0")/.."
+echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+exec /usr/bin/python3 -B bench/training.py "$@"
