@@ -13,7 +13,7 @@ namespace dlflow {
 struct Machine {
   int cores = 1;
   uint64_t memory_bytes = 0;
-  std::vector<std::string> gpus;  ///< as CUDA_VISIBLE_DEVICES names them
+  std::vector<std::string> gpus = {};  ///< as CUDA_VISIBLE_DEVICES names them
   bool operator==(const Machine&) const = default;
 };
 

@@ -1,0 +1,137 @@
+#pragma once
+
+#include <functional>
+#include <map>
+#include <ostream>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "engine/model/parse.h"
+#include "engine/run/cancel.h"
+#include "engine/run/scheduler.h"
+#include "tests/support/fake_backend.h"
+#include "tests/support/temp_dir.h"
+
+namespace dlflow {
+
+inline std::ostream& operator<<(std::ostream& stream, JobState state) {
+  return stream << name(state);
+}
+
+}  // namespace dlflow
+
+namespace dlflow::test {
+
+using States = std::map<std::string, JobState>;
+
+/// Keeps what it hears.
+class RecordingObserver : public Observer {
+ public:
+  void began(const Plan&, const RunStatus& status) override {
+    heard.clear();
+    for (const JobRow& job : status.jobs) states[job.job] = job.state;
+  }
+  void event(const JobEvent& event) override {
+    if (!event.state) return;
+    states[event.job] = *event.state;
+    heard.push_back(event.job + " " + std::string(name(*event.state)));
+    if (on_event) on_event(event);
+  }
+  void tick(Time) override {}
+  void stopping() override { heard.emplace_back("stopping"); }
+  void ended(RunState state, Time) override { heard.push_back("run " + std::string(name(state))); }
+
+  std::vector<std::string> heard;
+  States states;
+  std::function<void(const JobEvent&)> on_event;
+};
+
+/// Runs of a workflow in a folder of their own.
+class RunFolder {
+ public:
+  /// \param steps  the YAML below `steps:`.
+  explicit RunFolder(const std::string& steps)
+      : file_(folder_.write("test.yaml", "name: test\nsteps:\n" + steps)),
+        program_(folder_.write("dlflow", "")),
+        store(folder_.path() / "state") {}
+
+  /// Plans the workflow as it is in the file now.
+  Plan plan(const Profile& profile = {}) {
+    auto parsed = parse_workflow(file_);
+    if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
+      throw Error(Errc::InvalidInput, to_string(diagnostics->front()));
+    }
+    Profile local = profile;
+    local.runs = folder_.path() / "runs";
+    local.cache = folder_.path() / "cache";
+    return make_plan(std::get<Workflow>(std::move(parsed)), local, {}, store, store);
+  }
+
+  /// A plan that has a folder; `directory` is the folder of the newest.
+  Plan created_plan(const Services& services) {
+    Plan created = plan();
+    create_run(created, services, program_);
+    directory = created.directory;
+    return created;
+  }
+
+  /// Replaces the steps of the file.
+  void rewrite(const std::string& steps) {
+    folder_.write("test.yaml", "name: test\nsteps:\n" + steps);
+  }
+
+  States states() {
+    States result;
+    for (const JobRow& job : store.status(run_name(directory)).jobs) result[job.job] = job.state;
+    return result;
+  }
+
+  int attempt(const std::string& job) {
+    for (const JobRow& row : store.status(run_name(directory)).jobs) {
+      if (row.job == job) return row.attempt;
+    }
+    return -1;
+  }
+
+  RunState state() { return store.status(run_name(directory)).state; }
+  const std::filesystem::path& path() const { return folder_.path(); }
+
+ private:
+  TempDir folder_;
+  std::filesystem::path file_;
+  std::filesystem::path program_;
+
+ public:
+  Store store;
+  std::filesystem::path directory;
+};
+
+/// Runs on a FakeBackend.
+class TestRun : public RunFolder {
+ public:
+  explicit TestRun(const std::string& steps) : RunFolder(steps) {}
+
+  RunResult start(const RunOptions& options = {}) {
+    return start_run(created_plan(services()), services(), options);
+  }
+  RunResult resume(const RunOptions& options = {}) {
+    backend.forget_news();
+    return resume_run(directory, services(), options);
+  }
+  RunResult resubmit(const std::vector<std::string>& names = {}, const RunOptions& options = {}) {
+    return resubmit_run(directory, names, services(), options);
+  }
+  bool cancel() {
+    backend.forget_news();
+    return cancel_run(directory, services());
+  }
+
+  Services services() { return {store, backend, observer, clock}; }
+
+  FakeClock clock;
+  FakeBackend backend{clock};
+  RecordingObserver observer;
+};
+
+}  // namespace dlflow::test

@@ -1,0 +1,87 @@
+#include "engine/backend/machine.h"
+
+#include <sched.h>
+#include <stdlib.h>
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+namespace {
+
+Plan plan_of(const Resources& resources) {
+  Plan plan;
+  plan.workflow.file = "w.yaml";
+  Step step;
+  step.name = "train";
+  step.locations["resources"] = {7, 5};
+  plan.workflow.steps.push_back(step);
+  PlannedJob job;
+  job.name = "train";
+  job.resources = resources;
+  plan.jobs.push_back(job);
+  return plan;
+}
+
+const Machine kSmall = {.cores = 4, .memory_bytes = uint64_t{8} << 30, .gpus = {"0"}};
+
+}  // namespace
+
+TEST_CASE("a profile that says what there is is believed", "[machine]") {
+  Profile profile;
+  profile.cores = 3;
+  profile.memory_bytes = 1000;
+  profile.gpus = 2;
+  CHECK(local_machine(profile) == Machine{3, 1000, {"0", "1"}});
+}
+
+TEST_CASE("without a profile's word, only what this process may use counts", "[machine]") {
+  cpu_set_t before;
+  REQUIRE(::sched_getaffinity(0, sizeof before, &before) == 0);
+  int first = 0;
+  while (!CPU_ISSET(first, &before)) ++first;
+  cpu_set_t one;
+  CPU_ZERO(&one);
+  CPU_SET(first, &one);
+  REQUIRE(::sched_setaffinity(0, sizeof one, &one) == 0);
+  const Machine machine = local_machine({});
+  ::sched_setaffinity(0, sizeof before, &before);
+  CHECK(machine.cores == 1);
+  CHECK(machine.memory_bytes > 0);
+}
+
+TEST_CASE("GPUs are called what CUDA_VISIBLE_DEVICES calls them", "[machine]") {
+  ::setenv("CUDA_VISIBLE_DEVICES", "2, GPU-5ab", 1);
+  const Machine machine = local_machine({});
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  const Machine without = local_machine({});
+  ::unsetenv("CUDA_VISIBLE_DEVICES");
+  CHECK(machine.gpus == std::vector<std::string>{"2", "GPU-5ab"});
+  CHECK(without.gpus.empty());
+}
+
+TEST_CASE("ranks may share cores, one process may not ask for more than there are", "[machine]") {
+  Resources many_ranks;
+  many_ranks.ranks = 16;
+  CHECK(cores_taken(many_ranks, kSmall) == 4);
+  CHECK_NOTHROW(check_fits(plan_of(many_ranks), kSmall));
+
+  Resources many_cores;
+  many_cores.cpus_per_rank = 5;
+  CHECK_THROWS_WITH(check_fits(plan_of(many_cores), kSmall),
+                    Catch::StartsWith("w.yaml:7:5: error: step 'train' asks for 5 cores") &&
+                        Catch::Contains("has 4 cores"));
+  many_cores.cpus_per_rank = 4;
+  CHECK_NOTHROW(check_fits(plan_of(many_cores), kSmall));
+}
+
+TEST_CASE("memory and GPUs that are not there are refused", "[machine]") {
+  Resources memory;
+  memory.memory_bytes = uint64_t{9} << 30;
+  CHECK_THROWS_WITH(check_fits(plan_of(memory), kSmall), Catch::Contains("9.0 GiB of memory"));
+  Resources gpus;
+  gpus.ranks = 2;
+  gpus.gpus_per_rank = 1;
+  CHECK_THROWS_WITH(check_fits(plan_of(gpus), kSmall),
+                    Catch::Contains("asks for 2 GPUs") && Catch::Contains("has 1 GPU"));
+}

@@ -1,0 +1,218 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <fstream>
+#include <regex>
+#include <thread>
+
+#include "base/text.h"
+#include "engine/backend/local.h"
+#include "engine/supervisor/claim.h"
+#include "tests/support/catch.h"
+#include "tests/support/test_run.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+using namespace std::chrono_literals;
+using enum JobState;
+
+namespace {
+
+/// Runs on processes of this machine.
+class LocalRun : public RunFolder {
+ public:
+  /// \param steps  in which TRACE stands for a file, see trace().
+  explicit LocalRun(const std::string& steps, const Machine& machine = {.cores = 2})
+      : RunFolder(steps), machine_(machine) {
+    machine_.memory_bytes = uint64_t{1} << 30;
+    rewrite(std::regex_replace(steps, std::regex("TRACE"), (path() / "trace").string()));
+  }
+
+  /// What `work` returns, given a back end of its own.
+  template <typename Work>
+  auto with_services(Work work) {
+    LocalBackend backend(machine_, LAUNCHER_DRIVER);
+    RecordingObserver silent;
+    const SystemClock clock;
+    return work(Services{store, backend, silent, clock});
+  }
+
+  RunState start() {
+    return with_services([this](const Services& services) {
+      return start_run(created_plan(services), services).state;
+    });
+  }
+  RunState resume() {
+    return with_services(
+        [this](const Services& services) { return resume_run(directory, services).state; });
+  }
+  bool cancel() {
+    return with_services(
+        [this](const Services& services) { return cancel_run(directory, services); });
+  }
+
+  /// Starts the run in another process, which has a store of its own; its pid.
+  pid_t start_elsewhere() {
+    Plan plan = with_services([this](const Services& services) { return created_plan(services); });
+    const pid_t child = ::fork();
+    DLFLOW_CHECK(child >= 0);
+    if (child > 0) return child;
+    Store own(path() / "state");
+    LocalBackend backend(machine_, LAUNCHER_DRIVER);
+    RecordingObserver silent;
+    const SystemClock clock;
+    start_run(std::move(plan), {own, backend, silent, clock});
+    ::_exit(0);
+  }
+
+  /// The words that steps wrote to TRACE.
+  std::vector<std::string> trace() const {
+    std::ifstream file(path() / "trace");
+    std::vector<std::string> words;
+    for (std::string word; file >> word;) words.push_back(word);
+    return words;
+  }
+
+  void wait_for_trace(size_t words) const {
+    for (int i = 0; trace().size() < words; ++i) {
+      REQUIRE(i < 1000);
+      std::this_thread::sleep_for(10ms);
+    }
+  }
+
+ private:
+  Machine machine_;
+};
+
+void kill_and_reap(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  ::waitpid(pid, nullptr, 0);
+}
+
+}  // namespace
+
+TEST_CASE("steps run as processes, one after the other", "[local]") {
+  LocalRun run(R"(
+  a: {run: 'echo a >> TRACE'}
+  b: {run: 'echo b >> TRACE', needs: [a]}
+)");
+  CHECK(run.start() == RunState::Succeeded);
+  CHECK(run.trace() == std::vector<std::string>{"a", "b"});
+}
+
+TEST_CASE("no more steps run at once than there are cores", "[local]") {
+  LocalRun run(R"(
+  step:
+    matrix: {n: [1, 2, 3, 4, 5]}
+    run: 'mkdir TRACE.alone && sleep 0.02 && rmdir TRACE.alone'
+)",
+               {.cores = 1});
+  CHECK(run.start() == RunState::Succeeded);
+}
+
+TEST_CASE("a failing step's exit status is recorded", "[local]") {
+  LocalRun run("  bad: {run: 'exit 3'}\n");
+  CHECK(run.start() == RunState::Failed);
+  CHECK(run.store.status(run_name(run.directory)).jobs.at(0).exit == 3);
+}
+
+TEST_CASE("a step with more ranks than cores takes all of them", "[local]") {
+  Resources four_ranks;
+  four_ranks.ranks = 4;
+  LocalBackend backend({.cores = 2, .memory_bytes = 1 << 20});
+  CHECK(backend.has_room(four_ranks));
+}
+
+TEST_CASE("what could never run is refused before anything of the run exists", "[local]") {
+  LocalRun run("  big: {run: 'true', resources: {memory: 64GiB}}\n");
+  CHECK_THROWS_WITH(run.start(), Catch::Contains("test.yaml:3:") &&
+                                     Catch::Contains("'big' asks for 64.0 GiB of memory") &&
+                                     Catch::Contains("1.0 GiB"));
+  CHECK_FALSE(std::filesystem::exists(run.path() / "runs"));
+}
+
+TEST_CASE("each job is told which GPUs are its own", "[local]") {
+  LocalRun run(R"(
+  none: {run: 'echo none:$CUDA_VISIBLE_DEVICES >> TRACE'}
+  two:  {run: 'echo two:$CUDA_VISIBLE_DEVICES >> TRACE', needs: [none], resources: {gpus_per_rank: 2}}
+)",
+               {.cores = 2, .gpus = {"4", "6"}});
+  CHECK(run.start() == RunState::Succeeded);
+  CHECK(run.trace() == std::vector<std::string>{"none:", "two:4,6"});
+}
+
+TEST_CASE("steps outlive a killed engine and are adopted by the next", "[local]") {
+  LocalRun run(R"(
+  slow:  {run: 'echo begin >> TRACE; while [ ! -e TRACE.go ]; do sleep 0.01; done; echo end >> TRACE'}
+  after: {run: 'echo after >> TRACE', needs: [slow]}
+)");
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(1);
+  kill_and_reap(engine);
+  std::ofstream(run.path() / "trace.go") << "";
+  CHECK(run.resume() == RunState::Succeeded);
+  CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
+  CHECK(run.attempt("slow") == 1);
+}
+
+TEST_CASE("what ended while no engine watched is known to the next", "[local]") {
+  LocalRun run(R"(
+  slow:  {run: 'echo begin >> TRACE; sleep 0.1; echo end >> TRACE'}
+  after: {run: 'echo after >> TRACE', needs: [slow]}
+)");
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(1);
+  kill_and_reap(engine);
+  run.wait_for_trace(2);
+  CHECK(run.resume() == RunState::Succeeded);
+  CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
+}
+
+TEST_CASE("a job whose supervisor was killed is lost, and what it left behind is ended",
+          "[local]") {
+  LocalRun run(R"(
+  slow: {run: 'echo $$ >> TRACE; test $DLFLOW_ATTEMPT = 2 || sleep 100', retry: {attempts: 2, on: [node-failure]}}
+)");
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(1);
+  const auto claim = newest_claim(run.directory / "steps/slow/attempt-1");
+  REQUIRE(claim.has_value());
+  ::kill(claim->supervisor.pid, SIGKILL);
+  run.wait_for_trace(2);  // the second attempt
+  int status = 0;
+  ::waitpid(engine, &status, 0);
+  CHECK(WIFEXITED(status));
+  CHECK(run.attempt("slow") == 2);
+  CHECK(run.state() == RunState::Succeeded);
+  CHECK_FALSE(identify(pid_t(std::stoi(run.trace().front()))).has_value());
+}
+
+TEST_CASE("a run whose engine was killed is cancelled through its supervisors", "[local]") {
+  LocalRun run("  slow: {run: 'echo begin >> TRACE; sleep 100'}\n");
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(1);
+  kill_and_reap(engine);
+  CHECK(run.cancel());
+  CHECK(run.states() == States{{"slow", Cancelled}});
+  CHECK(run.state() == RunState::Cancelled);
+}
+
+TEST_CASE("a run is cancelled through the engine that is at work on it", "[local]") {
+  LocalRun run("  slow: {run: 'echo begin >> TRACE; sleep 100'}\n");
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(1);
+  CHECK(run.cancel());
+  ::waitpid(engine, nullptr, 0);
+  CHECK(run.states() == States{{"slow", Cancelled}});
+}
+
+TEST_CASE("steps go on without their launcher, and others are started by a new one", "[local]") {
+  LocalRun run(R"(
+  slow:  {run: 'echo begin >> TRACE; read -r _ _ _ launcher _ < /proc/$PPID/stat; kill -9 $launcher; sleep 0.3; echo end >> TRACE'}
+  after: {run: 'echo after >> TRACE', needs: [slow]}
+)");
+  CHECK(run.start() == RunState::Succeeded);
+  CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
+}

@@ -1,0 +1,168 @@
+#include <set>
+
+#include "base/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/test_run.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kChain = R"(
+  a: {run: ./a}
+  b: {run: ./b, needs: [a]}
+  c: {run: ./c, needs: [b]}
+)";
+
+const States kAllDone = {{"a", Succeeded}, {"b", Succeeded}, {"c", Succeeded}};
+
+/// Starts the run and kills its engine after so many looks at the back end.
+void start_and_kill(TestRun& run, int waits) {
+  run.backend.waits_until_killed = waits;
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.waits_until_killed = -1;
+}
+
+}  // namespace
+
+TEST_CASE("a killed engine's run is finished with every job submitted once", "[resume]") {
+  const int waits = GENERATE(range(0, 6));
+  TestRun run(kChain);
+  start_and_kill(run, waits);
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.states() == kAllDone);
+  CHECK(run.backend.submitted == Names{"a", "b", "c"});
+}
+
+TEST_CASE("engines killed one after the other finish a run in the end", "[resume]") {
+  TestRun run(kChain);
+  start_and_kill(run, 1);
+  for (int kills = 0; kills < 3; ++kills) {
+    run.backend.waits_until_killed = 1;
+    try {
+      run.resume();
+    } catch (const Killed&) {
+    }
+  }
+  run.backend.waits_until_killed = -1;
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "c"});
+}
+
+TEST_CASE("what was written down but not handed over is submitted as the same attempt",
+          "[resume]") {
+  TestRun run(kChain);
+  run.backend.on_submit = [](const std::string& job) {
+    if (job == "b") throw Killed();
+  };
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.on_submit = {};
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.attempt("b") == 1);
+  CHECK(run.states() == kAllDone);
+}
+
+TEST_CASE("a job that vanished is lost, and tried again by the resume", "[resume]") {
+  TestRun run(kChain);
+  run.backend.held = {"b"};
+  start_and_kill(run, 6);
+  CHECK(run.states()["b"] == Running);
+  run.backend.held = {};
+  run.backend.recovery["b"] = Recovery::Vanished;
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "b#2", "c"});
+  const auto events = run.store.events(run_name(run.directory), "b");
+  CHECK(std::any_of(events.begin(), events.end(),
+                    [](const JobEvent& event) { return event.state == Lost; }));
+}
+
+TEST_CASE("the next pass is submitted by the engine that comes after", "[resume]") {
+  TestRun run("  train: {run: ./train}\n");
+  run.backend.ends["train"] = {Queued, Succeeded};
+  run.backend.on_submit = [submissions = 0](const std::string&) mutable {
+    if (++submissions == 2) throw Killed();
+  };
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.on_submit = {};
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"train", "train#1.2", "train#1.2"});
+  CHECK(run.attempt("train") == 1);
+}
+
+TEST_CASE("reused results are known to an engine that comes after", "[resume]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  run.start();
+  run.rewrite("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
+  start_and_kill(run, 0);
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"a", Cached}, {"b", Cached}, {"c", Succeeded}});
+  CHECK(published_result(run.directory / "steps/c").has_value());
+}
+
+TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for it", "[resume]") {
+  TestRun run(kChain);
+  run.backend.fail("b");
+  run.start();
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Failed}, {"c", Blocked}});
+
+  CHECK(run.resume().state == RunState::Failed);
+  CHECK(run.backend.submitted == Names{"a", "b"});
+
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "b#2", "c"});
+  CHECK(run.states() == kAllDone);
+}
+
+TEST_CASE("a retry that an engine owed is made by the one that comes after", "[resume]") {
+  TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
+  run.backend.fail("flaky");
+  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.on_submit = {};
+  run.backend.waits_until_killed = -1;
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.attempt("flaky") == 2);
+}
+
+TEST_CASE("resubmitting can be limited to some steps", "[resume]") {
+  TestRun run(R"(
+  a: {run: ./a}
+  b: {run: ./b}
+  c: {run: ./c, needs: [b]}
+)");
+  run.backend.fail("a");
+  run.backend.fail("b");
+  run.start();
+  CHECK(run.resubmit({"b"}).state == RunState::Failed);
+  CHECK(run.states() == States{{"a", Failed}, {"b", Succeeded}, {"c", Succeeded}});
+}
+
+TEST_CASE("resubmitting what is not there or did not fail says so", "[resume]") {
+  TestRun run(kChain);
+  run.backend.fail("b");
+  run.start();
+  CHECK_THROWS_WITH(run.resubmit({"bb"}), Catch::Contains("did you mean 'b'?"));
+  CHECK_THROWS_WITH(run.resubmit({"a"}), Catch::Contains("nothing of 'a' failed"));
+}
+
+TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[resume]") {
+  TestRun run(kChain);
+  run.backend.held = {"b"};
+  start_and_kill(run, 6);
+  run.backend.held = {};
+  CHECK(run.cancel());
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Cancelled}, {"c", Planned}});
+  CHECK(run.state() == RunState::Cancelled);
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "b#2", "c"});
+}
+
+TEST_CASE("cancelling a run that has ended changes nothing", "[resume]") {
+  TestRun run(kChain);
+  run.start();
+  CHECK(run.cancel());
+  CHECK(run.state() == RunState::Succeeded);
+}

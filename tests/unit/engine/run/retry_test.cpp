@@ -1,0 +1,43 @@
+#include "engine/run/retry.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+JobEvent ended(JobState state, int exit = 1) {
+  JobEvent event;
+  event.state = state;
+  event.exit = exit;
+  return event;
+}
+
+}  // namespace
+
+TEST_CASE("each way of ending is retried for its own cause", "[retry]") {
+  const auto retried = [](RetryCause cause, const JobEvent& event) {
+    return should_retry({.attempts = 2, .on = {cause}}, event, 1);
+  };
+  CHECK(retried(RetryCause::Failure, ended(JobState::Failed)));
+  CHECK(retried(RetryCause::Timeout, ended(JobState::TimedOut)));
+  CHECK(retried(RetryCause::NodeFailure, ended(JobState::Lost)));
+  CHECK(retried(RetryCause::OutOfMemory, ended(JobState::Failed, 137)));
+  CHECK_FALSE(retried(RetryCause::OutOfMemory, ended(JobState::Failed, 1)));
+  CHECK_FALSE(retried(RetryCause::Failure, ended(JobState::Lost)));
+  CHECK_FALSE(retried(RetryCause::Failure, ended(JobState::Cancelled)));
+}
+
+TEST_CASE("the last attempt is the last", "[retry]") {
+  const Retry retry{.attempts = 3, .on = {RetryCause::Failure}};
+  CHECK(should_retry(retry, ended(JobState::Failed), 2));
+  CHECK_FALSE(should_retry(retry, ended(JobState::Failed), 3));
+}
+
+TEST_CASE("pauses double up to half a minute", "[retry]") {
+  CHECK(retry_delay(1) == 500ms);
+  CHECK(retry_delay(2) == 1s);
+  CHECK(retry_delay(7) == 30s);
+  CHECK(retry_delay(1000) == 30s);
+}

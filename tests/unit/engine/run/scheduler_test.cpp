@@ -1,0 +1,206 @@
+#include <signal.h>
+#include <unistd.h>
+
+#include "tests/support/catch.h"
+#include "tests/support/test_run.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kDiamond = R"(
+  fetch:  {run: ./fetch}
+  train:  {run: ./train,  needs: [fetch]}
+  plot:   {run: ./plot,   needs: [train]}
+  report: {run: ./report, needs: [fetch]}
+)";
+
+}  // namespace
+
+TEST_CASE("jobs run after those they need, and the run succeeds", "[scheduler]") {
+  TestRun run(kDiamond);
+  const RunResult result = run.start();
+  CHECK(result.state == RunState::Succeeded);
+  CHECK_FALSE(result.interrupted);
+  CHECK(run.backend.submitted == Names{"fetch", "train", "report", "plot"});
+  CHECK(run.states() == States{{"fetch", Succeeded},
+                               {"train", Succeeded},
+                               {"plot", Succeeded},
+                               {"report", Succeeded}});
+  CHECK(run.state() == RunState::Succeeded);
+}
+
+TEST_CASE("the observer hears of every change once, in order", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  run.start();
+  CHECK(run.observer.heard == Names{"a submitting", "a running", "a succeeded", "b submitting",
+                                    "b running", "b succeeded", "run succeeded"});
+  CHECK(run.observer.states == run.states());
+}
+
+TEST_CASE("with keep-going, a failed step blocks its dependents and nothing else", "[scheduler]") {
+  TestRun run(kDiamond);
+  run.backend.fail("train");
+  CHECK(run.start({.keep_going = true}).state == RunState::Failed);
+  CHECK(run.states() ==
+        States{{"fetch", Succeeded}, {"train", Failed}, {"plot", Blocked}, {"report", Succeeded}});
+}
+
+TEST_CASE("after a failure what runs comes to its end and nothing new starts", "[scheduler]") {
+  TestRun run(R"(
+  bad:   {run: ./bad}
+  other: {run: ./other}
+  after: {run: ./after, needs: [other]}
+)");
+  run.backend.fail("bad");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"bad", Failed}, {"other", Succeeded}, {"after", Planned}});
+}
+
+TEST_CASE("elements of a matrix wait for their own counterparts only", "[scheduler]") {
+  TestRun run(R"(
+  a: {run: ./a, matrix: {n: [1, 2]}}
+  b: {run: ./b, matrix: {n: [1, 2]}, needs: [a]}
+  c: {run: ./c, needs: [b]}
+)");
+  run.backend.fail("a[n=1]");
+  run.start({.keep_going = true});
+  CHECK(run.states() == States{{"a[n=1]", Failed},
+                               {"a[n=2]", Succeeded},
+                               {"b[n=1]", Blocked},
+                               {"b[n=2]", Succeeded},
+                               {"c", Blocked}});
+}
+
+TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
+  TestRun run("  flaky: {run: ./flaky, retry: {attempts: 3, on: [failure]}}\n");
+  run.backend.fail("flaky");
+  run.backend.fail("flaky");
+  const Time before = run.clock.now();
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"flaky", "flaky#2", "flaky#3"});
+  CHECK(run.clock.now() - before >= std::chrono::milliseconds(500 + 1000));
+}
+
+TEST_CASE("retries end with the last attempt", "[scheduler]") {
+  TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
+  run.backend.ends["flaky"] = {Failed, Failed, Succeeded};
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.backend.submitted == Names{"flaky", "flaky#2"});
+}
+
+TEST_CASE("only what retry names is tried again", "[scheduler]") {
+  TestRun run("  step: {run: ./step, retry: {attempts: 3, on: [timeout]}}\n");
+  run.backend.ends["step"] = {TimedOut, Failed};
+  run.start();
+  CHECK(run.backend.submitted == Names{"step", "step#2"});
+  CHECK(run.states() == States{{"step", Failed}});
+}
+
+TEST_CASE("a requeue after a checkpoint is another pass of the same attempt", "[scheduler]") {
+  TestRun run("  train: {run: ./train}\n  after: {run: ./after, needs: [train]}\n");
+  run.backend.ends["train"] = {Queued, Queued, Succeeded};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"train", "train#1.2", "train#1.3", "after"});
+  CHECK(run.attempt("train") == 1);
+}
+
+TEST_CASE("a skipped step skips those that use its outputs, not those that only wait",
+          "[scheduler]") {
+  TestRun run(R"(
+  plot:  {run: ./plot, outputs: {picture: plot.png}}
+  show:  {run: [show, "${{ steps.plot.outputs.picture }}"]}
+  frame: {run: ./frame, needs: [show]}
+)");
+  run.backend.ends["plot"] = {Skipped};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"plot", Skipped}, {"show", Skipped}, {"frame", Succeeded}});
+}
+
+TEST_CASE("only as many jobs run at once as there is room for, small ones pass wide ones",
+          "[scheduler]") {
+  TestRun run(R"(
+  a:     {run: ./a, resources: {cpus_per_rank: 2}}
+  wide:  {run: ./wide, resources: {cpus_per_rank: 3}}
+  small: {run: ./small}
+)");
+  run.backend.cores = 3;
+  run.start();
+  CHECK(run.backend.submitted == Names{"a", "small", "wide"});
+}
+
+TEST_CASE("the same work is reused, also below a step that had to run again", "[scheduler]") {
+  const std::string rest = "  b: {run: ./b, needs: [a]}\n";
+  TestRun run("  a: {run: ./a}\n" + rest);
+  run.backend.outputs["a"] = {{"data", {{"value", "a.txt"}, {"sha256", "1234"}}}};
+  run.start();
+
+  run.start();
+  CHECK(run.states() == States{{"a", Cached}, {"b", Cached}});
+
+  run.rewrite("  a: {run: ./a --verbose}\n" + rest);  // runs, and leaves the same outputs
+  run.start();
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Cached}});
+
+  run.rewrite("  a: {run: ./a --other}\n" + rest);
+  run.backend.outputs["a"]["data"]["sha256"] = "5678";
+  run.start();
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Succeeded}});
+}
+
+TEST_CASE("an interruption asks running jobs to save and starts nothing more", "[scheduler]") {
+  TestRun run(kDiamond);
+  run.backend.on_submit = [](const std::string& job) {
+    if (job == "train") ::kill(::getpid(), SIGINT);
+  };
+  const RunResult result = run.start();
+  CHECK(result.interrupted);
+  CHECK(result.state == RunState::Cancelled);
+  CHECK(run.backend.stopped.front() == std::pair(std::string("train"), Stop::AndSave));
+  CHECK(run.states()["train"] == Cancelled);
+  CHECK(run.states()["plot"] == Planned);
+  CHECK(run.state() == RunState::Cancelled);
+
+  run.backend.on_submit = {};
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.attempt("train") == 2);
+  CHECK(run.attempt("fetch") == 1);
+}
+
+TEST_CASE("a second interruption kills", "[scheduler]") {
+  TestRun run("  train: {run: ./train}\n");
+  run.backend.held = run.backend.stubborn = {"train"};
+  run.backend.on_submit = [](const std::string&) {
+    ::kill(::getpid(), SIGINT);
+    ::kill(::getpid(), SIGTERM);
+  };
+  CHECK(run.start().state == RunState::Cancelled);
+  CHECK(run.backend.stopped == std::vector<std::pair<std::string, Stop>>{{"train", Stop::AndSave},
+                                                                         {"train", Stop::AtOnce}});
+}
+
+TEST_CASE("an interruption between two jobs leaves a cancelled run", "[scheduler]") {
+  TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
+  run.backend.fail("flaky");
+  run.observer.on_event = [](const JobEvent& event) {
+    if (event.state == Planned) ::kill(::getpid(), SIGINT);
+  };
+  CHECK(run.start().state == RunState::Cancelled);
+  CHECK(run.states() == States{{"flaky", Cancelled}});
+  CHECK(run.backend.stopped.empty());
+}
+
+TEST_CASE("a run can be cancelled through its folder", "[scheduler]") {
+  TestRun run("  train: {run: ./train}\n");
+  run.backend.held = {"train"};
+  run.backend.on_submit = [&](const std::string&) {
+    write_file_atomic(run.directory / "cancel", "");
+  };
+  const RunResult result = run.start();
+  CHECK(result.state == RunState::Cancelled);
+  CHECK_FALSE(result.interrupted);
+  CHECK_FALSE(std::filesystem::exists(run.directory / "cancel"));
+}
