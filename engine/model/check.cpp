@@ -1,6 +1,7 @@
 #include "engine/model/check.h"
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <utility>
 
@@ -34,9 +35,11 @@ Location locate(const YamlNode& root, const Mistakes& mistakes, std::span<const 
   return mistakes.location_of(node->offset + begin + offset);
 }
 
-bool looks_like_number(const std::string& text) {
-  return !text.empty() && text.find_first_not_of("0123456789.+-eE") == text.npos &&
-         text.find_first_of("0123456789") != text.npos;
+bool is_number(const std::string& text) {
+  double ignored = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, ignored);
+  return error == std::errc() && stop == end;
 }
 
 /// What to do about a scalar of the wrong type, if that is plain.
@@ -50,38 +53,11 @@ std::string hint(const Json& value, const Shape& shape) {
   if (!value.is_string()) return "";
   const auto& text = value.get_ref<const std::string&>();
   const bool number = shape.type == Shape::Type::Integer || shape.type == Shape::Type::Number;
-  if (number && looks_like_number(text)) return "; remove the quotes";
+  if (number && is_number(text)) return "; remove the quotes";
   if (shape.type != Shape::Type::Boolean) return "";
   if (text == "yes" || text == "on") return "; write true";
   if (text == "no" || text == "off") return "; write false";
   return "; an expression is written ${{ … }}";
-}
-
-bool in_range(double value, const Shape& shape) {
-  if (shape.minimum && (value < *shape.minimum || (shape.above_minimum && value == *shape.minimum)))
-    return false;
-  return !shape.maximum || value <= *shape.maximum;
-}
-
-/// Whether a scalar is as `shape`, which is for scalars, says.
-bool fits(const Json& value, const Shape& shape) {
-  switch (shape.type) {
-    case Shape::Type::Text:
-      return value.is_string();
-    case Shape::Type::Integer:
-      return value.is_number_integer() && in_range(value.get<double>(), shape);
-    case Shape::Type::Number:
-      return value.is_number() && in_range(value.get<double>(), shape);
-    case Shape::Type::Boolean:
-      return value.is_boolean();
-    case Shape::Type::Choice:
-      return std::find(shape.choices.begin(), shape.choices.end(), value) != shape.choices.end();
-    case Shape::Type::Formed:
-      if (shape.form->or_integer && value.is_number_integer()) return value.get<double>() > 0;
-      return value.is_string() && shape.form->accepts(value.get_ref<const std::string&>());
-    default:
-      return false;
-  }
 }
 
 /// Which of an Either's shapes `node` is probably meant to be; null if none.
@@ -90,10 +66,11 @@ const Shape* meant(const YamlNode& node, const Shape& either) {
   for (const Shape& part : either.parts) {
     const bool list = part.type == Shape::Type::List;
     const bool map = part.type == Shape::Type::Map || part.type == Shape::Type::Object;
-    if (node.kind == YamlNode::Kind::List ? list : node.kind == YamlNode::Kind::Map ? map : false) {
-      return &part;
+    if (list || map) {
+      if (node.kind == (list ? YamlNode::Kind::List : YamlNode::Kind::Map)) return &part;
+      continue;
     }
-    if (node.kind != YamlNode::Kind::Scalar || list || map) continue;
+    if (node.kind != YamlNode::Kind::Scalar) continue;
     if (fits(node.scalar, part)) return &part;
     if (part.type == Shape::Type::Formed && node.scalar.is_string()) best = &part;
   }
@@ -210,13 +187,13 @@ bool Checker::add_missing_keys(const YamlNode& node, const Wanted& wanted, Json&
 }
 
 bool Checker::check_anything(const YamlNode& node, const Wanted& wanted, Json& value) {
-  static const Shape kList = list_of(anything());
-  static const Shape kMap = map_of(key_form(), anything());
+  static const Shape list = list_of(anything());
+  static const Shape map = map_of(key_form(), anything());
   if (node.kind == YamlNode::Kind::Scalar) {
     value = node.scalar;
     return true;
   }
-  const Wanted inner = {node.kind == YamlNode::Kind::List ? kList : kMap, wanted.scope,
+  const Wanted inner = {node.kind == YamlNode::Kind::List ? list : map, wanted.scope,
                         wanted.subject};
   return check_node(node, inner, value);
 }
@@ -278,6 +255,7 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
 void Checker::report_unknown_key(const YamlEntry& entry, const std::vector<Field>& fields,
                                  const Subject& subject) {
   std::vector<std::string> names;
+  names.reserve(fields.size());
   for (const Field& field : fields) names.push_back(field.name);
   mistakes_.add(entry.location, "unknown key '" + entry.key + "' in " + subject.name() +
                                     mistakes_.advice_or_list(entry.key, names));

@@ -292,8 +292,8 @@ Template::Template(Json value, const Locate& locate, const Report& report)
 }
 
 const std::vector<Reference>& Template::references() const {
-  static const std::vector<Reference> kNone;
-  return compiled_ ? compiled_->references : kNone;
+  static const std::vector<Reference> none;
+  return compiled_ ? compiled_->references : none;
 }
 
 Json Template::evaluate(const Context& context) const {

@@ -56,7 +56,8 @@ class ExpressionParser {
     std::string hint;
     if (token_.source == "=") hint = "; equality is written ==";
     if (token_.source == "\"") hint = "; text is written in single quotes, 'like this'";
-    if (token_.source.size() == 1 && std::string_view("+-*/%").find(token_.source[0]) != npos) {
+    if (token_.source.size() == 1 &&
+        std::string_view("+-*/%").find(token_.source[0]) != std::string_view::npos) {
       hint = "; expressions have no arithmetic, give the result as a parameter";
     }
     fail("unexpected '" + std::string(token_.source) + "' in an expression" + hint);
@@ -284,12 +285,12 @@ class ExpressionParser {
 
   void check_reference(const std::vector<std::string>& path,
                        const std::vector<size_t>& offsets) const {
-    static const std::vector<std::string> kScopes = {"params", "matrix", "steps", "run"};
-    static const std::vector<std::string> kStepParts = {"outputs", "metrics"};
-    static const std::vector<std::string> kRunParts = {"id", "directory"};
+    static const std::vector<std::string> scopes = {"params", "matrix", "steps", "run"};
+    static const std::vector<std::string> step_parts = {"outputs", "metrics"};
+    static const std::vector<std::string> run_parts = {"id", "directory"};
     const std::string& scope = path[0];
-    if (std::find(kScopes.begin(), kScopes.end(), scope) == kScopes.end()) {
-      std::string advice = did_you_mean(scope, kScopes);
+    if (std::find(scopes.begin(), scopes.end(), scope) == scopes.end()) {
+      std::string advice = did_you_mean(scope, scopes);
       if (advice.empty())
         advice = "; names begin with params., matrix., steps. or run., text is quoted: 'text'";
       fail_at(offsets[0], "unknown name '" + scope + "' in an expression" + advice);
@@ -301,8 +302,8 @@ class ExpressionParser {
       fail_at(offsets[index],
               "unknown name '" + path[index] + "' in " + whole + did_you_mean(path[index], known));
     };
-    if (scope == "steps") require_part(2, kStepParts);
-    if (scope == "run") require_part(1, kRunParts);
+    if (scope == "steps") require_part(2, step_parts);
+    if (scope == "run") require_part(1, run_parts);
     const bool complete = scope == "params"  ? path.size() >= 2
                           : scope == "steps" ? path.size() == 4
                                              : path.size() == 2;
@@ -313,8 +314,6 @@ class ExpressionParser {
                                                  : "params.NAME";
     fail_at(offsets[0], "'" + whole + "' is not a whole reference; write " + form);
   }
-
-  static constexpr size_t npos = std::string_view::npos;
 
   std::string_view text_;
   size_t number_;

@@ -5,6 +5,6 @@
 namespace dlflow {
 
 /// The text of cluster-profiles/local.yaml, the profile that needs no file.
-extern const std::string_view kLocalProfile;
+std::string_view local_profile();
 
 }  // namespace dlflow

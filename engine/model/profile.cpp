@@ -87,7 +87,7 @@ Json read_profile(const std::string& text, const std::string& file) {
 }
 
 Profile parse_profile(const std::string& text, const std::string& file, const std::string& name) {
-  Json json = read_profile(std::string(kLocalProfile), "local.yaml");
+  Json json = read_profile(std::string(local_profile()), "local.yaml");
   json["name"] = name;
   json.update(read_profile(text, file));
   Profile profile = profile_from(json);
@@ -133,7 +133,7 @@ Profile load_profile(const std::string& name) {
     if (!fs::exists(file, ignored)) continue;
     return parse_profile(read_file(file, kMaxFileBytes), file.string(), name);
   }
-  if (name == "local") return parse_profile(std::string(kLocalProfile), "", name);
+  if (name == "local") return parse_profile(std::string(local_profile()), "", name);
   const std::vector<std::string> known = known_profiles();
   throw Error(Errc::NotFound, "there is no profile '" + name + "' among " + join(known, ", ") +
                                   ", from ./cluster-profiles and " +

@@ -8,7 +8,7 @@ namespace dlflow {
 namespace {
 
 /// A string that holds an expression, which may give what is wanted there.
-const Json kExpression = {{"$ref", "#/$defs/expression"}};
+Json expression_schema() { return {{"$ref", "#/$defs/expression"}}; }
 
 Json schema_of(const Shape& shape, Scope scope);
 
@@ -20,7 +20,7 @@ Json number_schema(const Shape& shape, const char* type) {
 }
 
 Json form_schema(const Form& form) {
-  const Json text = {{"type", "string"}, {"pattern", form.pattern}};
+  Json text = {{"type", "string"}, {"pattern", form.pattern}};
   if (!form.or_integer) return text;
   return {{"anyOf", {text, {{"type", "integer"}, {"minimum", 1}}}}};
 }
@@ -82,10 +82,10 @@ Json schema_of(const Shape& shape, Scope scope) {
   Json schema = plain_schema(shape, scope);
   if (scope == Scope::Nothing || can_be_text) return schema;
   if (shape.type == Shape::Type::Either) {
-    schema["anyOf"].push_back(kExpression);
+    schema["anyOf"].push_back(expression_schema());
     return schema;
   }
-  return {{"anyOf", {schema, kExpression}}};
+  return {{"anyOf", {schema, expression_schema()}}};
 }
 
 /// A step of one kind: what `with` holds, and whether it may be left out.

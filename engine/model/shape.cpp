@@ -1,5 +1,6 @@
 #include "engine/model/shape.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -41,6 +42,12 @@ std::string describe_alternatives(const std::vector<Shape>& alternatives) {
     text += describe(alternatives[i]);
   }
   return text;
+}
+
+bool in_range(double value, const Shape& shape) {
+  if (shape.minimum && (value < *shape.minimum || (shape.above_minimum && value == *shape.minimum)))
+    return false;
+  return !shape.maximum || value <= *shape.maximum;
 }
 
 /// The longest beginning of `text` of at most `max_bytes` that splits no UTF-8 character.
@@ -130,6 +137,26 @@ const Field* find_field(const Shape& object, std::string_view name) {
     if (field.name == name) return &field;
   }
   return nullptr;
+}
+
+bool fits(const Json& value, const Shape& shape) {
+  switch (shape.type) {
+    case Shape::Type::Text:
+      return value.is_string();
+    case Shape::Type::Integer:
+      return value.is_number_integer() && in_range(value.get<double>(), shape);
+    case Shape::Type::Number:
+      return value.is_number() && in_range(value.get<double>(), shape);
+    case Shape::Type::Boolean:
+      return value.is_boolean();
+    case Shape::Type::Choice:
+      return std::find(shape.choices.begin(), shape.choices.end(), value) != shape.choices.end();
+    case Shape::Type::Formed:
+      if (shape.form->or_integer && value.is_number_integer()) return value.get<double>() > 0;
+      return value.is_string() && shape.form->accepts(value.get_ref<const std::string&>());
+    default:
+      return false;
+  }
 }
 
 std::string describe(const Shape& shape) {

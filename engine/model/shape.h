@@ -91,6 +91,9 @@ Shape scalar();
 /// The field of an object shape with that name, or null.
 const Field* find_field(const Shape& object, std::string_view name);
 
+/// Whether a scalar is as `shape` says; false for shapes of lists and objects.
+bool fits(const Json& scalar, const Shape& shape);
+
 /// "a positive integer", "a string or a list", "true or false": as a message says it.
 std::string describe(const Shape& shape);
 

@@ -49,6 +49,10 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
   CHECK(train("momentum: '0.5'") ==
         "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not the "
         "string '0.5'; remove the quotes");
+  CHECK(
+      train("momentum: 0.5.1") ==
+      "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not the string "
+      "'0.5.1'");
   CHECK(train("augment: crop") ==
         "w.yaml:2:10: error: with.augment of step 't' must be a list, not the string 'crop'");
   CHECK(train("schedule: cosin") ==
