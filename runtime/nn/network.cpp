@@ -1,7 +1,6 @@
 #include "runtime/nn/network.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/error.h"
 #include "runtime/nn/operation.h"
@@ -236,10 +235,10 @@ void Network::backward(std::span<float> gradients, float scale,
   softmax_cross_entropy_backward(
       n.probabilities.floats(), n.labels, scale,
       {static_cast<float*>(top.get_data_handle()), n.probabilities.size()});
-  for (const Impl::Node& node : std::views::reverse(n.operations)) {
-    if (!node.result->needs_gradient) continue;
-    node.operation->backward(n.stream);
-    const std::vector<size_t> written = node.operation->parameters();
+  for (auto node = n.operations.rbegin(); node != n.operations.rend(); ++node) {
+    if (!node->result->needs_gradient) continue;
+    node->operation->backward(n.stream);
+    const std::vector<size_t> written = node->operation->parameters();
     if (written.empty()) continue;
     n.stream.wait();
     announce(written.front(), announced);

@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>
@@ -7,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "runtime/nn/layer_syntax.h"
 #include "runtime/nn/model.h"
 
 namespace dlflow::runtime {
@@ -17,28 +19,6 @@ constexpr size_t kMaxLayers = 10'000;
 constexpr int64_t kMaxUnits = 1 << 20;
 constexpr int64_t kMaxValue = 1 << 28;             // numbers in one sample's value
 constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
-
-/// What a layer of some kind may be given.
-struct LayerSyntax {
-  LayerKind kind;
-  std::vector<std::string> required;
-  std::vector<std::string> optional;
-};
-
-const std::map<std::string, LayerSyntax>& layer_syntax() {
-  static const std::map<std::string, LayerSyntax> kSyntax = {
-      {"conv2d", {LayerKind::Conv2d, {"channels", "kernel"}, {"stride", "padding", "bias"}}},
-      {"linear", {LayerKind::Linear, {"features"}, {"bias"}}},
-      {"batch_norm", {LayerKind::BatchNorm, {}, {}}},
-      {"relu", {LayerKind::Relu, {}, {}}},
-      {"max_pool", {LayerKind::MaxPool, {"kernel"}, {"stride", "padding"}}},
-      {"avg_pool", {LayerKind::AvgPool, {"kernel"}, {"stride", "padding"}}},
-      {"global_avg_pool", {LayerKind::GlobalAvgPool, {}, {}}},
-      {"flatten", {LayerKind::Flatten, {}, {}}},
-      {"add", {LayerKind::Add, {"from"}, {}}},
-  };
-  return kSyntax;
-}
 
 /// `- conv2d: {...}`, `- relu` or `- BLOCK: {...}`: a word and its attributes.
 struct Entry {
@@ -326,7 +306,8 @@ class Parser {
       for (const auto& item : map) {
         const std::string key = text_of(item.first, "a key");
         if (std::find(known.begin(), known.end(), key) == known.end()) {
-          report(item.first, "unknown key '" + key + "' in " + what + did_you_mean(key, known));
+          report(item.first,
+                 fmt::format("unknown key '{}' in {}{}", key, what, did_you_mean(key, known)));
         } else if (!seen.insert(key).second) {
           report(item.first, "'" + key + "' is there twice");
         }
@@ -334,7 +315,7 @@ class Parser {
     }
     for (const std::string& key : required) {
       if (!seen.contains(key)) {
-        report(at.IsNull() ? map : at, what + " needs '" + key + "'");
+        report(at.IsNull() ? map : at, fmt::format("{} needs '{}'", what, key));
       }
     }
   }

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/nn/model.h"
+
+namespace dlflow::runtime {
+
+/// What a layer of some kind may be given, besides `name` and `from`.
+struct LayerSyntax {
+  LayerKind kind;
+  std::vector<std::string> required;
+  std::vector<std::string> optional;
+};
+
+/// By the word that stands for the layer in YAML.
+const std::map<std::string, LayerSyntax>& layer_syntax();
+
+}  // namespace dlflow::runtime
