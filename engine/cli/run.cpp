@@ -61,16 +61,30 @@ auto with_engine(Session& session, const std::filesystem::path& directory, Work 
   return work(Services{session.store(), backend, *display, clock});
 }
 
+/// What the language has and this dlflow has not yet is refused, not ignored.
+void check_supported(const Workflow& workflow, const Profile& profile) {
+  if (profile.scheduler != "local") {
+    throw Error(Errc::InvalidInput, "profile '" + profile.name + "' asks for scheduler '" +
+                                        profile.scheduler + "', and this dlflow has only 'local'");
+  }
+  for (const Step& step : workflow.steps) {
+    if (step.image.empty()) continue;
+    throw Error(
+        Errc::InvalidInput,
+        workflow.file + ":" + std::to_string(step.location.line) + ":" +
+            std::to_string(step.location.column) + ": step '" + step.name + "' asks for image '" +
+            step.image +
+            "', and this dlflow runs no containers yet; leave `image:` out to run natively");
+  }
+}
+
 void start(Session& session, const RunArguments& arguments) {
   Workflow workflow = arguments.workflow->read();
+  const Profile profile = load_profile(arguments.plan->profile);
+  check_supported(workflow, profile);
   check_models(workflow);
-  Plan plan = make_plan(std::move(workflow), load_profile(arguments.plan->profile),
-                        arguments.plan->options, session.store(), session.store());
-  if (plan.profile.scheduler != "local") {
-    throw Error(Errc::InvalidInput, "profile '" + plan.profile.name + "' asks for scheduler '" +
-                                        plan.profile.scheduler +
-                                        "', and this dlflow has only 'local'");
-  }
+  Plan plan = make_plan(std::move(workflow), profile, arguments.plan->options, session.store(),
+                        session.store());
   if (arguments.dry_run) return show_plan(session, plan);
   const auto display = make_run_display(session);
   LocalBackend backend(local_machine(plan.profile));

@@ -121,9 +121,12 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   const PlannedJob& job = plan.jobs[number];
   const Step& step = plan.workflow.steps[job.step];
   const Context known = known_context(plan, job);
-  return fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
-                          files_of(plan, job, step.with.evaluate_known(known)))
-      .dump();
+  Json base =
+      fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
+                       files_of(plan, job, step.with.evaluate_known(known)));
+  // Other resources change nothing, but this one does: a batch per rank makes the global batch.
+  if (step.uses == "train") base["ranks"] = job.resources.ranks;
+  return base.dump();
 }
 
 JobSpec job_spec(const Plan& plan, uint32_t number) {

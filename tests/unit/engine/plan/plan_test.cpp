@@ -69,6 +69,25 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
+TEST_CASE("training on more ranks is other work, a command on more ranks is not", "[plan]") {
+  const auto bases = [](const std::string& ranks) {
+    const Plan plan = plan_of(
+        parsed("name: w\nsteps:\n"
+               "  t:\n    uses: train\n    resources: {ranks: " +
+               ranks +
+               "}\n"
+               "    with: {model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: 0.1}\n"
+               "  c:\n    run: ./c\n    resources: {ranks: " +
+               ranks +
+               "}\n"
+               "    outputs: {m: m}\n"));
+    return std::pair(fingerprint_base(plan, *find_job(plan, "t")),
+                     fingerprint_base(plan, *find_job(plan, "c")));
+  };
+  CHECK(bases("2").first != bases("4").first);
+  CHECK(bases("2").second == bases("4").second);
+}
+
 TEST_CASE("resources may depend on the element", "[plan]") {
   const Plan plan = plan_of(parsed(R"(
 name: w
