@@ -98,8 +98,9 @@ class Pipeline(Case):
     def test_a_model_that_does_not_fit_is_refused_before_a_job_starts(self):
         self.write("other/m.yaml", "not: a model\n")
         self.write("w2.yaml", (self.folder / "w.yaml").read_text().replace("models/${{ params.model }}.yaml", "other/m.yaml"))
-        _, err = self.dlflow("run", "w2.yaml", "--until", "train", status=1)
-        self.assertIn("m.yaml", err + json.dumps(self.status(self.dlflow("list", "--quiet")[0].split()[0])))
+        for verb in (["validate", "w2.yaml"], ["run", "w2.yaml"]):
+            self.assertIn("m.yaml:1:1:", self.dlflow(*verb, status=2)[1])
+        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
 
 
 if __name__ == "__main__":

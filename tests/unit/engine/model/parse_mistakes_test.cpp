@@ -200,7 +200,7 @@ TEST_CASE("two names that are one environment variable are told apart", "[mistak
         "w.yaml:2:39: error: axes 'lr' and 'LR' would both be $DLFLOW_MATRIX_LR; rename one");
 }
 
-TEST_CASE("--set is checked against the parameters", "[mistakes]") {
+TEST_CASE("what --set gives is checked against the parameters", "[mistakes]") {
   const std::string text =
       "params: {epochs: 3}\nsteps: {s: {run: x, resources: {ranks: '${{ params.epochs }}'}}}";
   CHECK(mistakes_of(text, {"epoch=3"}) ==

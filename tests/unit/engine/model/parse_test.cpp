@@ -102,7 +102,7 @@ TEST_CASE("what with leaves out has its default", "[parse]") {
   CHECK(step_of(workflow, "best").with.source().at("verify") == true);
 }
 
-TEST_CASE("--set replaces a parameter, typed as YAML", "[parse]") {
+TEST_CASE("a parameter is replaced by --set, typed as YAML", "[parse]") {
   const Workflow workflow = workflow_of(kPipeline, {"epochs=30", "rates=[1, 2.5]", "epochs=31"});
   CHECK(workflow.params == Json({{"epochs", 31}, {"rates", {1, 2.5}}, {"longer", "310"}}));
   CHECK(workflow_of("params: {a: 1}\nsteps: {s: {run: x}}", {"a="}).params.at("a") == "");

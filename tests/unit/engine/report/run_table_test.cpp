@@ -117,7 +117,7 @@ TEST_CASE("the list of runs counts jobs by state", "[run_list]") {
   summary.jobs = {{JobState::Succeeded, 1}, {JobState::Running, 1}, {JobState::Planned, 2}};
   CHECK(
       run_list(std::vector{summary}, {{"demo-7f3a", "train epoch 7/30"}}, kStart + 240s, kPlain) ==
-      "RUN        ON     STATE    STEPS        AGE    NOW\n"
+      "RUN        ON     STATE    STEPS          AGE    NOW\n"
       "demo-7f3a  local  running  1/4 ✔ 2 · 1 ▶  4 min  train epoch 7/30\n");
 }
 
