@@ -24,7 +24,8 @@ with open("chain.yaml", "w") as file:
     file.write("name: chain\nsteps:\n")
     for hop in range(hops):
         needs = f", needs: [s{hop - 1}]" if hop else ""
-        file.write(f"  s{hop}: {{run: [/bin/true]{needs}}}\n")
+        # Its own number makes each step other work; equal steps would be reused, not run.
+        file.write(f"  s{hop}: {{run: [/bin/true, '{hop}']{needs}}}\n")
 PYTHON
 
 # Wall-clock seconds of `dlflow run FILE`; its states must all be succeeded.
