@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "engine/cli/commands.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
@@ -37,6 +38,7 @@ void add_doctor(CLI::App& app, Session& session) {
     if (folders->empty()) folders->push_back("dlflow-runs");
     for (const std::string& folder : *folders) {
       for (const fs::path& directory : run_directories(fs::absolute(folder))) {
+        const RunLock lock(directory);  // an engine at work records what we would read half of
         std::printf("%s\n", session.store().rebuild_run(directory).c_str());
       }
     }
