@@ -23,6 +23,8 @@ class Faults(Case):
 
     def small_disk(self, size):
         """A folder on a file system of `size` bytes."""
+        if not shutil.which("mount"):
+            self.skipTest("`mount` is not installed")
         folder = self.folder / "disk"
         folder.mkdir()
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
