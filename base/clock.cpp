@@ -2,7 +2,6 @@
 
 #include <array>
 #include <cstdio>
-#include <ctime>
 
 #include "base/error.h"
 
@@ -13,30 +12,34 @@ using namespace std::chrono;
 Time SystemClock::now() const { return floor<milliseconds>(system_clock::now()); }
 
 std::string to_rfc3339(Time time) {
-  const auto seconds_part = floor<seconds>(time);
-  const auto millis = int((time - seconds_part).count());
-  const std::time_t clock = system_clock::to_time_t(seconds_part);
-  std::tm utc{};
-  ::gmtime_r(&clock, &utc);
+  const auto day = floor<days>(time);
+  const year_month_day date(day);
+  const hh_mm_ss clock(time - day);
   std::array<char, 80> text{};
-  std::snprintf(text.data(), text.size(), "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900,
-                utc.tm_mon + 1, utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, millis);
+  std::snprintf(text.data(), text.size(), "%04d-%02u-%02uT%02d:%02d:%02d.%03dZ", int(date.year()),
+                unsigned(date.month()), unsigned(date.day()), int(clock.hours().count()),
+                int(clock.minutes().count()), int(clock.seconds().count()),
+                int(clock.subseconds().count()));
   return text.data();
 }
 
 Time from_rfc3339(const std::string& text) {
-  std::tm utc{};
+  int year_number = 0;
+  unsigned month_number = 0;
+  unsigned day_number = 0;
+  int hour = 0;
+  int minute = 0;
+  int second = 0;
   int millis = 0;
   int used = 0;
   const int fields =
-      std::sscanf(text.c_str(), "%4d-%2d-%2dT%2d:%2d:%2d.%3dZ%n", &utc.tm_year, &utc.tm_mon,
-                  &utc.tm_mday, &utc.tm_hour, &utc.tm_min, &utc.tm_sec, &millis, &used);
-  if (fields != 7 || size_t(used) != text.size()) {
+      std::sscanf(text.c_str(), "%4d-%2u-%2uT%2d:%2d:%2d.%3dZ%n", &year_number, &month_number,
+                  &day_number, &hour, &minute, &second, &millis, &used);
+  const year_month_day date{year(year_number), month(month_number), day(day_number)};
+  if (fields != 7 || size_t(used) != text.size() || !date.ok()) {
     throw Error(Errc::Corrupt, "'" + text + "' is not a time like 2026-11-21T08:00:00.123Z");
   }
-  utc.tm_year -= 1900;
-  utc.tm_mon -= 1;
-  return Time(seconds(::timegm(&utc)) + milliseconds(millis));
+  return sys_days(date) + hours(hour) + minutes(minute) + seconds(second) + milliseconds(millis);
 }
 
 }  // namespace dlflow

@@ -31,7 +31,8 @@ std::string read_all(int descriptor, const fs::path& path, uint64_t max_bytes) {
                                          std::to_string(max_bytes) + " bytes are allowed");
   };
   if (uint64_t(info.st_size) > max_bytes) throw too_large();
-  std::string content(size_t(info.st_size) + 1, '\0');  // one more: the end of file shows at once
+  // One more, and the end of the file shows at once. Files of /proc have size 0.
+  std::string content(info.st_size == 0 ? size_t{4096} : size_t(info.st_size) + 1, '\0');
   size_t used = 0;
   while (true) {
     const ssize_t got = ::read(descriptor, content.data() + used, content.size() - used);
