@@ -1,0 +1,103 @@
+"""HyperQueue against `dlflow run`: usage: local_throughput.py DLFLOW [STEPS [HOPS [ROUNDS]]]"""
+
+import contextlib
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from hyperqueue import Job, LocalCluster
+from hyperqueue.cluster import WorkerConfig
+
+CORES = 2
+
+
+def exec_rate(programs=2000):
+    """Starts of /bin/true per second that CORES processes reach which do nothing else."""
+    loop = ("import os\n"
+            f"for _ in range({programs // CORES}):\n"
+            "    os.waitpid(os.posix_spawn('/bin/true', ['/bin/true'], {}), 0)\n")
+    began = time.monotonic()
+    workers = [subprocess.Popen([sys.executable, "-c", loop]) for _ in range(CORES)]
+    for worker in workers:
+        worker.wait()
+    return programs / (time.monotonic() - began)
+
+
+class HyperQueue:
+    def __init__(self, client):
+        self.client = client
+
+    def wide(self, steps):
+        job = Job(default_workdir=tempfile.mkdtemp())
+        for _ in range(steps):
+            job.program(["/bin/true"])
+        return self.seconds(job)
+
+    def chain(self, hops):
+        job = Job(default_workdir=tempfile.mkdtemp())
+        task = None
+        for _ in range(hops):
+            task = job.program(["/bin/true"], deps=[task] if task else [])
+        return self.seconds(job)
+
+    def seconds(self, job):
+        began = time.monotonic()
+        with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
+            self.client.wait_for_jobs([self.client.submit(job)])
+        return time.monotonic() - began
+
+
+class Dlflow:
+    """Each call has steps that no earlier one has done: equal ones would be reused, not run."""
+
+    def __init__(self, program):
+        self.program = pathlib.Path(program).resolve()
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.env = {**os.environ, "DLFLOW_HOME": str(self.folder / "state"), "XDG_CACHE_HOME": str(self.folder / "cache")}
+        self.calls = 0
+
+    def wide(self, steps):
+        elements = ", ".join(map(str, range(steps)))
+        return self.seconds(f"  step:\n    run: [/bin/true, {self.calls}]\n    matrix:\n      n: [{elements}]\n")
+
+    def chain(self, hops):
+        lines = [f"  s{hop}: {{run: [/bin/true, {self.calls}, '{hop}']" +
+                 (f", needs: [s{hop - 1}]}}\n" if hop else "}\n") for hop in range(hops)]
+        return self.seconds("".join(lines))
+
+    def seconds(self, steps):
+        self.calls += 1
+        (self.folder / "w.yaml").write_text(f"name: bench{self.calls}\nsteps:\n{steps}")
+        began = time.monotonic()
+        subprocess.run([self.program, "run", "w.yaml", "--quiet"], cwd=self.folder, env=self.env, check=True,
+                       stdout=subprocess.DEVNULL)
+        return time.monotonic() - began
+
+
+def report(what, unit, peer, ours, higher_is_better):
+    ratio = ours / peer if higher_is_better else peer / ours
+    print(f"{what:24} peer {peer:7.1f} {unit:7} ours {ours:7.1f} {unit:7} ratio {ratio:5.2f}", flush=True)
+    return peer, ours
+
+
+def main():
+    program = sys.argv[1]
+    steps, hops, rounds = [int(value) for value in sys.argv[2:]] + [3000, 300, 3][len(sys.argv) - 2:]
+    print(f"the bare loop starts /bin/true {exec_rate():.0f} times a second")
+    wide, chain = [], []
+    with LocalCluster() as cluster:
+        cluster.start_worker(WorkerConfig(cores=CORES))
+        peer, ours = HyperQueue(cluster.client()), Dlflow(program)
+        for _ in range(rounds):
+            wide.append(report(f"{steps} steps", "/s", steps / peer.wide(steps), steps / ours.wide(steps), True))
+            chain.append(report(f"chain of {hops}", "ms/hop", peer.chain(hops) / hops * 1e3,
+                                ours.chain(hops) / hops * 1e3, False))
+    for what, unit, figures, higher in (("median: steps", "/s", wide, True), ("median: chain", "ms/hop", chain, False)):
+        report(what, unit, *(statistics.median(column) for column in zip(*figures)), higher)
+
+
+main()
