@@ -67,9 +67,9 @@ class Backend {
   /// Error{Unavailable} if that cannot be known from here (it runs on another host).
   virtual Recovery recover(const Submission& submission) = 0;
 
-  /// What is new, in the order it happened for each job. Waits for it up to `timeout`, or until the
-  /// descriptor `interrupt` becomes readable. A job's final state frees its place; after Queued the
-  /// next pass is for the engine to submit.
+  /// What is new, in the order it happened for each job. Waits for it up to `timeout`, until there
+  /// is room again, or until the descriptor `interrupt` becomes readable. A job's final state frees
+  /// its place; after Queued the next pass is for the engine to submit.
   virtual std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt) = 0;
 
   /// Asks for the end of a submitted job; how it ended comes as an update. A job that has ended

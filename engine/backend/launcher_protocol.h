@@ -22,9 +22,10 @@ struct LaunchHeader {
 constexpr size_t kMaxPacket = 8192;
 
 enum class ReportKind : int32_t {
-  Recorded,    ///< from a supervisor: an event was appended. Left out if the socket is full.
-  Ended,       ///< from the launcher: the supervisor ended
-  NotStarted,  ///< from the launcher: fork failed
+  ProgramEnded,  ///< from a supervisor, as Notice. Left out if the socket is full
+  Recorded,      ///< the same
+  Ended,         ///< from the launcher: the supervisor ended
+  NotStarted,    ///< from the launcher: fork failed
 };
 
 struct Report {

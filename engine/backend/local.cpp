@@ -36,6 +36,10 @@ using std::chrono::steady_clock;
 constexpr auto kSweep = 1s;
 constexpr auto kAdoptedSweep = 200ms;
 
+/// How many jobs whose program has ended may still be recording that, besides those that run. While
+/// they wait for the disk, their cores work for others.
+constexpr size_t kMaxFinishing = 64;
+
 /// The first asks a supervisor for a checkpoint and an end, the second kills its program. Two
 /// different ones, since two equal ones may arrive as one.
 constexpr std::array<int, 2> kStopSignals = {SIGTERM, SIGINT};
@@ -46,7 +50,8 @@ struct Task {
   fs::path directory;  ///< of the attempt
   EventTail tail;
   uint64_t token = 0;
-  bool active = false;  ///< else it waits for its next pass, and takes nothing
+  bool active = false;  ///< else it waits for its next pass
+  bool placed = false;  ///< takes its part of the machine: active, and its program has not ended
   bool adopted = false;
   FileDescriptor process;  ///< pidfd of an adopted supervisor, if the kernel has them
   std::vector<std::string> gpus;
@@ -97,6 +102,7 @@ class LocalBackend::Impl {
   using Updates = std::vector<Update>;
 
   void occupy(Task& task);
+  void vacate(Task& task);
   void release(Task& task);
   void launch(Task& task);
   void adopt(Task& task, const ProcessIdentity& supervisor);
@@ -124,6 +130,8 @@ class LocalBackend::Impl {
   int free_cores_;                       // may be below 0: adopted jobs are not asked
   int64_t free_memory_;                  // the same
   std::vector<std::string> free_gpus_;
+  bool room_freed_ = false;   // since wait() was called
+  size_t num_finishing_ = 0;  // active, but without a place
   size_t num_adopted_ = 0;
   size_t num_stopping_ = 0;
   steady_clock::time_point last_sweep_ = steady_clock::now();
@@ -143,17 +151,26 @@ bool LocalBackend::Impl::has_room(const Resources& resources) const {
 void LocalBackend::Impl::occupy(Task& task) {
   const Resources& resources = task.submission.resources;
   task.active = true;
+  task.placed = true;
   free_cores_ -= cores_taken(resources, machine_);
   free_memory_ -= int64_t(resources.memory_bytes);
 }
 
-void LocalBackend::Impl::release(Task& task) {
+void LocalBackend::Impl::vacate(Task& task) {
+  if (!task.placed) return;
   const Resources& resources = task.submission.resources;
-  task.active = false;
+  task.placed = false;
+  room_freed_ = true;
   free_cores_ += cores_taken(resources, machine_);
   free_memory_ += int64_t(resources.memory_bytes);
   free_gpus_.insert(free_gpus_.end(), task.gpus.begin(), task.gpus.end());
   task.gpus.clear();
+}
+
+void LocalBackend::Impl::release(Task& task) {
+  if (!task.placed) --num_finishing_;
+  vacate(task);
+  task.active = false;
   if (task.adopted) --num_adopted_;
   task.adopted = false;
   task.process.reset();
@@ -228,6 +245,12 @@ void LocalBackend::Impl::take_reports(Updates& updates) {
     if (report.kind == ReportKind::NotStarted) {
       lost(task, std::string("cannot start its supervisor: ") + std::strerror(report.status),
            updates);
+      continue;
+    }
+    if (report.kind == ReportKind::ProgramEnded) {
+      if (num_finishing_ == kMaxFinishing) continue;
+      vacate(task);
+      ++num_finishing_;
       continue;
     }
     read(task, updates);
@@ -365,10 +388,11 @@ std::vector<Update> LocalBackend::Impl::wait(std::chrono::milliseconds timeout, 
   const auto deadline = steady_clock::now() + timeout;
   Updates updates;
   forget_ended();
+  room_freed_ = false;
   while (true) {
     take_reports(updates);
     if (steady_clock::now() >= next_sweep()) sweep(updates);
-    if (!updates.empty() || steady_clock::now() >= deadline) return updates;
+    if (!updates.empty() || room_freed_ || steady_clock::now() >= deadline) return updates;
     if (!sleep_until(std::min(deadline, next_sweep()), interrupt)) return updates;
   }
 }

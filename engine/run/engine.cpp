@@ -16,6 +16,10 @@ using namespace std::chrono_literals;
 
 constexpr std::chrono::milliseconds kTick = 200ms;
 
+/// How old what others read in the store may be. A transaction costs as much as some ten events in
+/// it.
+constexpr std::chrono::milliseconds kSave = 50ms;
+
 const Json& object_or(const Json& json, const Json& fallback) {
   return json.is_object() ? json : fallback;
 }
@@ -83,12 +87,9 @@ RunResult Engine::work() {
     look_at_open();
     start_jobs();
     if (is_over()) return end();
-    auto updates = services_.backend.wait(0ms, interrupts_.descriptor());
-    if (updates.empty()) {  // a quiet moment: what others may read is brought up to date
-      journal_.save();
-      updates = services_.backend.wait(patience(), interrupts_.descriptor());
+    for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
+      take(update);
     }
-    for (const Update& update : updates) take(update);
     tick();
   }
 }
@@ -106,7 +107,7 @@ void Engine::begin() {
       open_.push_back(job);
     }
   }
-  last_tick_ = services_.clock.now();
+  last_tick_ = last_save_ = services_.clock.now();
 }
 
 RunResult Engine::end() {
@@ -128,9 +129,10 @@ bool Engine::is_over() const {
 }
 
 std::chrono::milliseconds Engine::patience() const {
-  if (delayed_.empty() || !may_start()) return kTick;
+  const auto tick = journal_.has_pending() ? kSave : kTick;
+  if (delayed_.empty() || !may_start()) return tick;
   const auto next = delayed_.begin()->first - services_.clock.now();
-  return std::clamp<std::chrono::milliseconds>(next, 0ms, kTick);
+  return std::clamp<std::chrono::milliseconds>(next, 0ms, tick);
 }
 
 void Engine::look_at_open() {
@@ -312,12 +314,15 @@ void Engine::cancel_waiting() {
 
 void Engine::tick() {
   const Time now = services_.clock.now();
+  if (now - last_save_ >= kSave) {
+    last_save_ = now;
+    journal_.save();
+  }
   if (now - last_tick_ < kTick) return;
   last_tick_ = now;
   services_.observer.tick(now);
   std::error_code none;
   if (std::filesystem::remove(cancel_file(plan_.directory), none)) stop_once();
-  journal_.save();
 }
 
 }  // namespace dlflow

@@ -95,6 +95,7 @@ class Engine {
   std::map<uint32_t, ParentResult> results_;  // of jobs that ended now and have children
   std::map<uint32_t, uint64_t> events_read_;  // see hand_over_again()
   Time last_tick_{};
+  Time last_save_{};
   int stops_ = 0;             // how often we were asked to stop
   bool interrupted_ = false;  // by a signal
   bool failed_ = false;       // a job failed for good since this engine began

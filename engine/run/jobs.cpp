@@ -1,6 +1,10 @@
 #include "engine/run/jobs.h"
 
 #include <algorithm>
+#include <array>
+#include <map>
+#include <string>
+#include <string_view>
 
 namespace dlflow {
 namespace {
@@ -23,9 +27,12 @@ bool is_done(JobState state) { return satisfies_dependents(state) || state == Jo
 
 Jobs::Jobs(const Plan& plan) : plan_(plan), jobs_(plan.jobs.size()) {
   const auto& steps = plan.workflow.steps;
-  for (const Step& child : steps) {
-    auto& uses = uses_.emplace_back();
-    for (const Step& parent : steps) uses.push_back(refers_to(child, parent.name));
+  std::map<std::string_view, uint32_t> number_of;
+  for (uint32_t step = 0; step < steps.size(); ++step) number_of[steps[step].name] = step;
+  for (uint32_t child = 0; child < steps.size(); ++child) {
+    for (const std::string& need : steps[child].needs) {
+      if (refers_to(steps[child], need)) uses_.emplace(child, number_of.at(need));
+    }
   }
   for (uint32_t job = 0; job < size(); ++job) {
     jobs_[job].unfinished_parents = uint32_t(plan.graph.num_parents(job));
@@ -33,7 +40,7 @@ Jobs::Jobs(const Plan& plan) : plan_(plan), jobs_(plan.jobs.size()) {
 }
 
 bool Jobs::uses_outputs(uint32_t child, uint32_t parent) const {
-  return uses_[plan_.jobs[child].step][plan_.jobs[parent].step];
+  return uses_.contains({plan_.jobs[child].step, plan_.jobs[parent].step});
 }
 
 void Jobs::count_unfinished_parents() {

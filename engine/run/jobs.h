@@ -1,9 +1,8 @@
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <map>
-#include <string>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "engine/plan/job.h"
@@ -50,7 +49,7 @@ class Jobs {
 
   const Plan& plan_;
   std::vector<JobProgress> jobs_;
-  std::vector<std::vector<bool>> uses_;  // by step: whether it uses the outputs of each other step
+  std::set<std::pair<uint32_t, uint32_t>> uses_;  // (child, parent): steps with a reference
 };
 
 }  // namespace dlflow

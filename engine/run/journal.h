@@ -31,6 +31,8 @@ class Journal {
   /// the next call.
   void save();
 
+  bool has_pending() const { return !pending_.empty(); }
+
   /// As save(), but a busy database is an error: there is no next call.
   void finish();
 

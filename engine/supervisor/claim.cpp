@@ -7,7 +7,6 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/file.h"
 
 namespace dlflow {
 namespace {
@@ -35,14 +34,11 @@ bool claim_pass(const fs::path& attempt_directory, int pass) {
   const auto self = identify(::getpid());
   DLFLOW_CHECK(self.has_value());
   const fs::path file = claim_file(attempt_directory, pass);
-  const fs::path own = file.string() + "." + self->host + "." + std::to_string(self->pid);
-  write_file_atomic(own, to_json(*self).dump());
-  const bool linked = ::link(own.c_str(), file.c_str()) == 0;
-  const int error_number = errno;
-  ::unlink(own.c_str());
-  if (!linked && error_number != EEXIST)
-    throw_errno("cannot create " + file.string(), error_number);
-  return linked;
+  const std::string owner = to_json(*self).dump();
+  if (::symlink(owner.c_str(), file.c_str()) == 0) return true;
+  if (errno != EEXIST) throw_errno("cannot create " + file.string(), errno);
+  // A network file system may repeat a request whose answer was lost, and refuse the second.
+  return fs::read_symlink(file) == owner;
 }
 
 std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
@@ -53,7 +49,7 @@ std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
   }
   if (claim.pass == 0) return std::nullopt;
   const fs::path file = claim_file(attempt_directory, claim.pass);
-  const Json json = Json::parse(read_file(file), nullptr, false);
+  const Json json = Json::parse(fs::read_symlink(file).native(), nullptr, false);
   if (json.is_discarded()) throw Error(Errc::Corrupt, file.string() + " is damaged");
   claim.supervisor = process_identity_from_json(json);
   return claim;

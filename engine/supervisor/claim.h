@@ -5,8 +5,9 @@
 
 #include "base/process.h"
 
-/// attempt-N/claim-K: who runs pass K of an attempt. Made with link(2), so that of two supervisors
-/// that are started for the same pass exactly one gets it, on network file systems too.
+/// attempt-N/claim-K: who runs pass K of an attempt. A symbolic link whose target is the owner as
+/// JSON: made in one step with its content, so that of two supervisors that are started for the
+/// same pass exactly one gets it, on network file systems too.
 namespace dlflow {
 
 struct Claim {
@@ -14,7 +15,7 @@ struct Claim {
   ProcessIdentity supervisor;
 };
 
-/// Makes this process the owner of the pass; false if it has one already.
+/// Makes this process the owner of the pass; false if it has another one already.
 bool claim_pass(const std::filesystem::path& attempt_directory, int pass);
 
 /// The newest claim of an attempt; nothing if no supervisor has started.

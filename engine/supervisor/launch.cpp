@@ -128,6 +128,9 @@ std::vector<std::string> program(const JobSpec& spec, const ResolvedJob& job,
   if (!spec.uses.empty()) return {bin / "dlflow", "step", spec.uses};
   if (job.run_command.is_string()) {
     std::vector<std::string> script = shell();
+    // Asked to save, the program that the shell waits for gets the signal too, and ends with 75. A
+    // shell without a trap would die at once, and its program with it.
+    if (spec.checkpoint) script.insert(script.end(), {"-c", "trap : USR1 TERM; . \"$0\""});
     script.push_back(files.script());
     return script;
   }

@@ -147,6 +147,7 @@ void publish(const JobSpec& spec, const AttemptFiles& files) {
   const fs::path link = spec.job_directory / "outputs";
   const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
   const std::string target = files.attempt.filename().string() + "/outputs";
+  if (::symlink(target.c_str(), link.c_str()) == 0) return;  // nothing was published before
   ::unlink(temporary.c_str());
   if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
       ::rename(temporary.c_str(), link.c_str()) != 0) {
@@ -157,8 +158,10 @@ void publish(const JobSpec& spec, const AttemptFiles& files) {
 std::string checkpoint_signature(const JobSpec& spec) {
   const fs::path folder = checkpoints_directory(spec);
   if (!fs::is_directory(folder)) return "";
+  const std::vector<fs::path> files = files_below(folder);
+  if (files.empty()) return "";
   Sha256 hash;
-  for (const fs::path& file : files_below(folder)) {
+  for (const fs::path& file : files) {
     struct stat info {};
     if (::stat(file.c_str(), &info) != 0) continue;
     hash.update(file.string() + " " + std::to_string(info.st_size) + " " +

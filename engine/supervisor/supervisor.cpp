@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <utility>
@@ -27,26 +28,27 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
+constexpr milliseconds kBriefly(20);
 constexpr int kTryAgain = 75;  // EX_TEMPFAIL of sysexits.h: "saved, run me again"
 
 /// How many processes the kernel has killed for want of memory, on this machine since it booted.
 uint64_t out_of_memory_kills() {
-  std::ifstream stream("/proc/vmstat");
-  std::string key;
-  for (uint64_t value = 0; stream >> key >> value;) {
-    if (key == "oom_kill") return value;
-  }
-  return 0;
+  constexpr std::string_view kKey = "\noom_kill ";
+  const std::string counters = read_file_if_exists("/proc/vmstat").value_or("");
+  const size_t found = counters.find(kKey);
+  if (found == std::string::npos) return 0;
+  return std::strtoull(counters.c_str() + found + kKey.size(), nullptr, 10);
 }
 
 /// One pass of one attempt.
 class Pass {
  public:
-  Pass(JobSpec spec, AttemptFiles files, Watcher& watcher, const std::function<void()>& recorded)
+  Pass(JobSpec spec, AttemptFiles files, Watcher& watcher,
+       const std::function<void(Notice)>& notify)
       : spec_(std::move(spec)),
         files_(std::move(files)),
         watcher_(watcher),
-        recorded_(recorded),
+        notify_(notify),
         events_(files_.events()) {}
 
   /// Runs the job and records how it ended. Throws Error only if that could not be recorded.
@@ -58,6 +60,9 @@ class Pass {
   };
 
   void record(JobEvent event);
+  void notify(Notice notice) const {
+    if (notify_) notify_(notice);
+  }
   JobEvent execute();
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
@@ -70,7 +75,7 @@ class Pass {
   JobSpec spec_;
   AttemptFiles files_;
   Watcher& watcher_;
-  const std::function<void()>& recorded_;
+  const std::function<void(Notice)>& notify_;
   AppendFile events_;
 };
 
@@ -149,7 +154,7 @@ void Pass::run() {
   }
   record(std::move(end));
   events_.sync();
-  if (recorded_) recorded_();
+  notify(Notice::Recorded);
   crash_point("ended");
 }
 
@@ -157,18 +162,23 @@ JobEvent Pass::execute() {
   const std::vector<ParentRecord> parents = read_parents(spec_);
   const ResolvedJob job = resolve(parents);
   prepare_files(spec_, job, files_);
-  make_directories(checkpoints_directory(spec_));
-  const Command command = make_command(spec_, job, files_);
   const std::string signature = checkpoint_signature(spec_);
+  if (can_save()) make_directories(checkpoints_directory(spec_));
+  const Command command = make_command(spec_, job, files_);
   const uint64_t memory_kills = out_of_memory_kills();
   if (watcher_.stop_requested()) return event(JobState::Cancelled, "stopped before it began");
 
   record(event(JobState::Running));
   crash_point("running");
   const pid_t program = start(command);
-  events_.sync();  // while the program runs already: the claim keeps others away whatever is lost
-  if (recorded_) recorded_();
+  // While the program runs already: the claim keeps others away whatever is lost. One that ends at
+  // once costs one sync, not two.
+  if (watcher_.is_quiet_for(kBriefly)) {
+    events_.sync();
+    notify(Notice::Recorded);
+  }
   const Watched watched = watcher_.watch(program, watch_options());
+  notify(Notice::ProgramEnded);
   return watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
 }
 
@@ -245,14 +255,14 @@ int attempt_number(const fs::path& directory) {
 }  // namespace
 
 Supervision supervise(const fs::path& attempt_directory, int pass,
-                      const std::function<void()>& recorded) {
+                      const std::function<void(Notice)>& notify) {
   const AttemptFiles files{attempt_directory, attempt_number(attempt_directory), pass};
   try {
     Watcher watcher;
     if (!claim_pass(attempt_directory, pass)) return Supervision::NotOurs;
     crash_point("claim");
     const Json json = Json::parse(read_file(attempt_directory / "job.json"), nullptr, false);
-    Pass(job_spec_from_json(json), files, watcher, recorded).run();
+    Pass(job_spec_from_json(json), files, watcher, notify).run();
     return Supervision::Recorded;
   } catch (const std::exception& error) {
     const std::string message = std::string("error: ") + error.what() + "\n";

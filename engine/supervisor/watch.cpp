@@ -126,6 +126,11 @@ int Watcher::read_signals(milliseconds timeout) {
   return stops;
 }
 
+bool Watcher::is_quiet_for(milliseconds time) const {
+  pollfd descriptor = {signals_.get(), POLLIN, 0};
+  return ::poll(&descriptor, 1, int(time.count())) == 0;
+}
+
 bool Watcher::stop_requested() {
   stops_ += read_signals(milliseconds(0));
   return stops_ > 0;

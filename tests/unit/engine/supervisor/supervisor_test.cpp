@@ -200,6 +200,17 @@ TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[s
   CHECK(again.state == JobState::Queued);
 }
 
+TEST_CASE("a script waits for its program to save", "[supervisor]") {
+  Job job(
+      "sh -c 'trap \"sleep 0.1; date +%N > $DLFLOW_CHECKPOINTS/n; exit 75\" USR1; "
+      "while :; do sleep 0.02; done'\n"
+      "echo not reached");
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(job.execute().state == JobState::Queued);
+  CHECK(read_file(job.attempt() / "stdout").empty());
+}
+
 TEST_CASE("at the walltime a program without a new checkpoint has timed out", "[supervisor]") {
   Job idle("trap 'exit 75' USR1; while :; do sleep 0.02; done");
   idle.spec.checkpoint = CheckpointPolicy{};
