@@ -200,10 +200,11 @@ class Run(Case):
             name: count
             steps:
               count:
+                checkpoint: {{}}
                 run: |
                   state=$DLFLOW_CHECKPOINTS/n
                   n=$(cat $state 2>/dev/null || echo 0)
-                  trap 'echo $n > $state; exit 75' TERM USR1
+                  trap 'wc -l < {self.folder}/trace > $state; exit 75' TERM USR1
                   while [ $n -lt 40 ]; do n=$((n + 1)); echo $n >> {self.folder}/trace; sleep 0.1; done
               after: {self.step("after", ", needs: [count]")}
         """)
