@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/retry.h"
+#include "engine/plan/retry.h"
 
 namespace dlflow {
 namespace {
