@@ -77,6 +77,7 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  bool is_ours() const;
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
   JobEvent end_of(const Watched& watched, const std::string& signature_before,
@@ -158,7 +159,7 @@ void Pass::run() {
   JobEvent end;
   try {
     end = execute();
-    if (end.state == JobState::Succeeded) {
+    if (end.state == JobState::Succeeded && is_ours()) {
       crash_point("publish");
       publish(spec_, files_);
     }
@@ -167,14 +168,27 @@ void Pass::run() {
   } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
     end = event(JobState::Failed, error.what());
   }
+  if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
   record(end_or_next_try(std::move(end)));
   events_.sync();
   notify(Notice::Recorded);
   crash_point("ended");
 }
 
+/// A node that was given up may come back and go on with a pass that another node has taken over.
+bool Pass::is_ours() const {
+  if (!options_.requeues) return true;
+  const auto newest = newest_claim(files_.attempt);
+  return !newest || newest->pass == files_.pass;
+}
+
 JobEvent Pass::execute() {
-  const std::vector<ParentRecord> parents = read_parents(spec_);
+  std::vector<ParentRecord> parents;
+  try {
+    parents = read_parents(spec_);
+  } catch (const Error& error) {
+    return event(JobState::Blocked, error.what());
+  }
   const ResolvedJob job = resolve(parents);
   prepare_files(spec_, job, files_);
   const std::string signature = checkpoint_signature(spec_);
@@ -289,7 +303,7 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
   const AttemptFiles files{attempt_directory, attempt_number(attempt_directory), pass};
   try {
     Watcher watcher;
-    if (!claim_pass(attempt_directory, pass)) return Supervision::NotOurs;
+    if (!claim_pass(attempt_directory, pass, options.backend_id)) return Supervision::NotOurs;
     crash_point("claim");
     const Json json = Json::parse(read_file(attempt_directory / "job.json"), nullptr, false);
     Pass(job_spec_from_json(json), files, watcher, options).run();
