@@ -2,12 +2,16 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdlib>
@@ -70,7 +74,8 @@ Prepared prepare(const Command& command) {
   }
   prepared.argv = pointers(command.argv);
   prepared.environment = pointers(command.environment);
-  prepared.input = open_for_child("/dev/null", O_RDONLY);
+  const fs::path& input = command.standard_input;
+  prepared.input = open_for_child(input.empty() ? "/dev/null" : input, O_RDONLY);
   const int append = O_WRONLY | O_CREAT | O_APPEND;
   if (!command.standard_output.empty()) {
     prepared.output = open_for_child(command.standard_output, append);
@@ -121,6 +126,19 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
   }
   throw_errno("cannot start " + program, error_number);
 }
+
+/// A file without a place on disk. Its path opens it again, with a position of its own.
+class MemoryFile {
+ public:
+  MemoryFile() : file_(::memfd_create("dlflow", MFD_CLOEXEC)) {
+    if (!file_) throw_errno("cannot make a file in memory", errno);
+  }
+  int get() const { return file_.get(); }
+  fs::path path() const { return "/proc/self/fd/" + std::to_string(file_.get()); }
+
+ private:
+  FileDescriptor file_;
+};
 
 ExitStatus decode(int status) {
   if (WIFSIGNALED(status)) return {128 + WTERMSIG(status), WTERMSIG(status)};
@@ -210,31 +228,52 @@ std::optional<ExitStatus> poll_exit(pid_t pid) {
   return decode(status);
 }
 
-Output run(Command command, const std::string& input) {
-  // A file takes what a pipe would make us wait for: no deadlock between input and output.
-  DLFLOW_CHECK(command.standard_output.empty());
-  std::string name = (fs::temp_directory_path() / "dlflow-output.XXXXXX").string();
-  const FileDescriptor output(::mkstemp(name.data()));
-  if (!output) throw_errno("cannot create " + name, errno);
-  command.standard_output = name;
-  Output result;
-  try {
-    if (!input.empty()) {
-      write_file_atomic(name + ".in", input);
-      std::vector<std::string> shell = {"/bin/sh", "-c", "exec \"$@\" < \"$0\"", name + ".in"};
-      shell.insert(shell.end(), command.argv.begin(), command.argv.end());
-      command.argv = std::move(shell);
-    }
-    result.status = wait_for(start(command));
-    result.text = read_file(name);
-  } catch (const Error&) {
-    ::unlink(name.c_str());
-    ::unlink((name + ".in").c_str());
-    throw;
+std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + limit;
+  const FileDescriptor process(int(::syscall(SYS_pidfd_open, pid, 0)));
+  auto pause = std::chrono::milliseconds(1);  // without pidfd, before Linux 5.3
+  while (true) {
+    if (const auto status = poll_exit(pid)) return status;
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (left.count() <= 0) return std::nullopt;
+    pollfd waiting{process.get(), POLLIN, 0};
+    const auto wait = process ? left : std::min(left, pause);
+    ::poll(&waiting, process ? 1 : 0, int(std::min<int64_t>(wait.count(), 1 << 30)));
+    pause = std::min(pause * 2, std::chrono::milliseconds(50));
   }
-  ::unlink(name.c_str());
-  ::unlink((name + ".in").c_str());
+}
+
+Output run(Command command, const RunOptions& options) {
+  // Files take what pipes would make us wait for: no deadlock between input and output. They are
+  // in memory, so that a full disk does not matter.
+  DLFLOW_CHECK(command.standard_output.empty() && command.standard_input.empty());
+  const MemoryFile input;
+  const MemoryFile output;
+  const MemoryFile errors;
+  if (!options.input.empty()) {
+    write_all(input.get(), options.input, "a file in memory");
+    command.standard_input = input.path();
+  }
+  command.standard_output = output.path();
+  if (options.collect_errors) command.standard_error = errors.path();
+  const bool limited = options.time_limit.count() > 0;
+  if (limited) command.own_group = true;
+
+  const pid_t pid = start(command);
+  Output result;
+  const auto status =
+      limited ? wait_for(pid, options.time_limit) : std::optional<ExitStatus>(wait_for(pid));
+  result.timed_out = !status;
+  if (result.timed_out) ::kill(-pid, SIGKILL);
+  result.status = status ? *status : wait_for(pid);
+  result.text = read_file(output.path());
+  if (options.collect_errors) result.errors = read_file(errors.path());
   return result;
+}
+
+Output run(Command command, const std::string& input) {
+  return run(std::move(command), RunOptions{.input = input});
 }
 
 std::vector<std::string> current_environment() {

@@ -2,6 +2,7 @@
 
 #include <sys/types.h>
 
+#include <chrono>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -17,13 +18,14 @@ struct Command {
   std::vector<std::string> argv;
   std::vector<std::string> environment;   ///< "NAME=value", all of it
   std::filesystem::path directory;        ///< working directory; empty: this one's
+  std::filesystem::path standard_input;   ///< empty: /dev/null
   std::filesystem::path standard_output;  ///< appended to; empty: inherited
   std::filesystem::path standard_error;   ///< the same
   bool own_group = false;                 ///< leads a process group of its own
   bool dies_with_parent = false;          ///< killed with -9 when the thread that started it ends
 };
 
-/// Starts `command` with standard input from /dev/null; its pid. What another thread or the program
+/// Starts `command`; its pid. What another thread or the program
 /// does to signals is undone: the child has the default actions and none blocked.
 /// Throws Error{NotFound} naming the program if there is none, and Error for what else fails before
 /// it runs (a missing interpreter, a folder that is gone).
@@ -42,12 +44,25 @@ ExitStatus wait_for(pid_t pid);
 /// As wait_for, if it has ended.
 std::optional<ExitStatus> poll_exit(pid_t pid);
 
-/// Runs `command` to its end and returns what it wrote to standard output. `standard_output` of it
-/// must be empty. Throws as start().
+/// As wait_for, if it ends within `limit`.
+std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit);
+
 struct Output {
   ExitStatus status;
-  std::string text;
+  std::string text;        ///< what it wrote to standard output
+  std::string errors;      ///< to standard error, if that was asked for
+  bool timed_out = false;  ///< its time was over: it and its group were killed
 };
+
+struct RunOptions {
+  std::string input = {};
+  std::chrono::milliseconds time_limit{0};  ///< 0: none; else the command leads its own group
+  bool collect_errors = false;              ///< else they go where the command says
+};
+
+/// Runs `command` to its end. What is collected must not have a place in `command` too: its
+/// `standard_output` and `standard_input` are empty. Throws as start().
+Output run(Command command, const RunOptions& options);
 Output run(Command command, const std::string& input = "");
 
 /// This process's environment.

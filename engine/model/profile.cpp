@@ -1,6 +1,7 @@
 #include "engine/model/profile.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <utility>
 
@@ -21,9 +22,88 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 20;
 constexpr Presence kOptional = Presence::Optional;
 
+bool is_line(std::string_view text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return uint8_t(c) < ' ' || c == 127; });
+}
+
+const Shape& size_or_zero() {
+  static const Shape shape = either({formed(size_form()), number_between(0, 0)});
+  return shape;
+}
+
+/// Options of sbatch that dlflow decides for each job; a second one would undo the first.
+constexpr std::array<std::string_view, 14> kOwnOptions = {
+    "array",  "chdir",     "comment",  "dependency", "error",      "export", "job-name",
+    "output", "open-mode", "parsable", "requeue",    "no-requeue", "signal", "wrap"};
+
+bool is_sbatch_option(std::string_view text) {
+  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz-";
+  if (!text.starts_with("--")) return false;
+  const std::string_view name = text.substr(2, text.find('=') - 2);
+  const bool own = std::find(kOwnOptions.begin(), kOwnOptions.end(), name) != kOwnOptions.end();
+  return !own && !name.empty() && name.find_first_not_of(kLetters) == name.npos && is_line(text);
+}
+
+const Form& sbatch_option_form() {
+  static const Form form = {
+      .what = "a free option of sbatch",
+      .examples =
+          "--hint=nomultithread or such; dlflow itself decides on --array, --dependency, "
+          "--output, --signal",
+      .pattern = "^--[a-z-]+(=.*)?$",
+      .accepts = is_sbatch_option};
+  return form;
+}
+
+const Form& line_form() {
+  static const Form form = {.what = "one line of text",
+                            .examples = "it without control characters",
+                            .pattern = "^[^\\x00-\\x1f]*$",
+                            .accepts = is_line};
+  return form;
+}
+
+const Shape& slurm_shape() {
+  static const Shape line = formed(line_form());
+  static const Shape shape = object({
+      {"partition", line, "Partition that jobs are submitted to", kOptional, ""},
+      {"account", line, "Account or project that pays", kOptional, ""},
+      {"qos", line, "Quality of service", kOptional, ""},
+      {"constraint", line, "Features that nodes must have", kOptional, ""},
+      {"reservation", line, "Reservation to run in", kOptional, ""},
+      {"exclusive", boolean(), "Whether a job has its nodes for itself", kOptional, false},
+      {"gres", line, "How GPUs of a node are asked for", kOptional, "gpu:{gpus}"},
+      {"options", list_of(formed(sbatch_option_form())), "Further options of sbatch", kOptional,
+       Json::array()},
+  });
+  return shape;
+}
+
+const Shape& node_shape() {
+  static const Shape shape = object({
+      {"cores", integer(0), "Cores of a node", kOptional, 0},
+      {"memory", size_or_zero(), "Memory of a node that jobs may use", kOptional, 0},
+      {"gpus", integer(0), "GPUs of a node", kOptional, 0},
+  });
+  return shape;
+}
+
+const Shape& limits_shape() {
+  static const Shape duration_or_zero = either({formed(duration_form()), number_between(0, 0)});
+  static const Shape shape = object({
+      {"walltime", duration_or_zero, "Longest walltime of a job", kOptional, 0},
+      {"nodes", integer(0), "Most nodes of a job", kOptional, 0},
+      {"array_size", integer(0), "Most tasks of an array", kOptional, 0},
+      {"array_throttle", integer(0), "Tasks of an array that run at a time", kOptional, 0},
+      {"jobs", integer(0), "Most jobs submitted at a time", kOptional, 0},
+      {"dependencies", integer(0), "Most jobs that one job may wait for", kOptional, 0},
+  });
+  return shape;
+}
+
 /// What a missing key means is in cluster-profiles/local.yaml, so that it is said once.
 const Shape& profile_shape() {
-  static const Shape size_or_zero = either({formed(size_form()), number_between(0, 0)});
   static const Shape launcher = object({
       {"program", formed(path_form()), "mpirun, srun or a path", Presence::Required},
       {"arguments", list_of(text()), "Before the number of ranks", kOptional, Json::array()},
@@ -31,18 +111,23 @@ const Shape& profile_shape() {
   static const Shape paths = object({
       {"runs", formed(path_form()), "Folder of the runs' folders", kOptional, "dlflow-runs"},
       {"cache", text(), "Folder of staged files", kOptional, ""},
+      {"scratch", text(), "Folder on a node's own disk", kOptional, ""},
   });
   static const Shape shape = object({
       {"name", formed(name_form()), "How the profile is called"},
-      {"scheduler", choice({"local"}), "Who starts jobs"},
+      {"scheduler", choice({"local", "slurm"}), "Who starts jobs"},
       {"cores", integer(0), "Cores that jobs may use together"},
-      {"memory", size_or_zero, "Memory that jobs may use together"},
+      {"memory", size_or_zero(), "Memory that jobs may use together"},
       {"gpus", integer(0), "GPUs that jobs may use together"},
+      {"slurm", slurm_shape(), "What every sbatch is told"},
+      {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
+      {"node", node_shape(), "What one node offers"},
+      {"limits", limits_shape(), "What the cluster allows"},
       {"launcher", launcher, "How steps with several ranks are started"},
       {"setup", list_of(text()), "Shell lines before each job"},
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
       {"paths", paths, "Folders"},
-      {"cache_budget", size_or_zero, "Size that the cache is kept below"},
+      {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
   });
   return shape;
 }
@@ -57,6 +142,31 @@ uint64_t size_from(const Json& json) {
   return json.is_string() ? parse_size(json.get_ref<const std::string&>()) : json.get<uint64_t>();
 }
 
+std::chrono::seconds duration_from(const Json& json) {
+  return json.is_string() ? parse_duration(json.get_ref<const std::string&>())
+                          : std::chrono::seconds(0);
+}
+
+SlurmOptions slurm_from(const Json& json) {
+  return {.partition = json.at("partition"),
+          .account = json.at("account"),
+          .qos = json.at("qos"),
+          .constraint = json.at("constraint"),
+          .reservation = json.at("reservation"),
+          .exclusive = json.at("exclusive"),
+          .gres = json.at("gres"),
+          .options = json.at("options")};
+}
+
+Limits limits_from(const Json& json) {
+  return {.walltime = duration_from(json.at("walltime")),
+          .nodes = json.at("nodes"),
+          .array_size = json.at("array_size"),
+          .array_throttle = json.at("array_throttle"),
+          .jobs = json.at("jobs"),
+          .dependencies = json.at("dependencies")};
+}
+
 Profile profile_from(const Json& json) {
   Profile profile;
   profile.name = json.at("name");
@@ -64,6 +174,11 @@ Profile profile_from(const Json& json) {
   profile.cores = json.at("cores");
   profile.memory_bytes = size_from(json.at("memory"));
   profile.gpus = json.at("gpus");
+  profile.slurm = slurm_from(json.at("slurm"));
+  profile.ranks_per_node = json.at("ranks_per_node");
+  const Json& node = json.at("node");
+  profile.node = {node.at("cores"), size_from(node.at("memory")), node.at("gpus")};
+  profile.limits = limits_from(json.at("limits"));
   profile.launcher = {json.at("launcher").at("program"), json.at("launcher").at("arguments")};
   profile.setup = json.at("setup").get<std::vector<std::string>>();
   for (const auto& [name, value] : json.at("environment").items()) {
@@ -71,6 +186,7 @@ Profile profile_from(const Json& json) {
   }
   profile.runs = json.at("paths").at("runs").get<std::string>();
   profile.cache = json.at("paths").at("cache").get<std::string>();
+  profile.scratch = json.at("paths").at("scratch").get<std::string>();
   profile.cache_budget_bytes = size_from(json.at("cache_budget"));
   return profile;
 }
@@ -107,20 +223,6 @@ std::vector<fs::path> profile_folders() {
   return folders;
 }
 
-/// The names of all profiles that there are, sorted.
-std::vector<std::string> known_profiles() {
-  std::vector<std::string> names = {"local"};
-  for (const fs::path& folder : profile_folders()) {
-    std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
-    }
-  }
-  std::sort(names.begin(), names.end());
-  names.erase(std::unique(names.begin(), names.end()), names.end());
-  return names;
-}
-
 }  // namespace
 
 Profile load_profile(const std::string& name) {
@@ -138,6 +240,19 @@ Profile load_profile(const std::string& name) {
   throw Error(Errc::NotFound, "there is no profile '" + name + "' among " + join(known, ", ") +
                                   ", from ./cluster-profiles and " +
                                   profile_folders().back().string() + did_you_mean(name, known));
+}
+
+std::vector<std::string> known_profiles() {
+  std::vector<std::string> names = {"local"};
+  for (const fs::path& folder : profile_folders()) {
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+      if (entry.path().extension() == ".yaml") names.push_back(entry.path().stem().string());
+    }
+  }
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  return names;
 }
 
 }  // namespace dlflow

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -17,19 +19,56 @@ struct Launcher {
   bool operator==(const Launcher&) const = default;
 };
 
+/// What every sbatch is told; what is empty is not.
+struct SlurmOptions {
+  std::string partition;
+  std::string account;
+  std::string qos;
+  std::string constraint;
+  std::string reservation;
+  bool exclusive = false;
+  std::string gres = "gpu:{gpus}";   ///< per node; empty: --gpus-per-task
+  std::vector<std::string> options;  ///< further ones, each "--x=y" or "--x"
+  bool operator==(const SlurmOptions&) const = default;
+};
+
+/// What one node offers; 0: not known.
+struct NodeShape {
+  int cores = 0;
+  uint64_t memory_bytes = 0;
+  int gpus = 0;
+  bool operator==(const NodeShape&) const = default;
+};
+
+/// What the cluster allows; 0: not limited here, and the cluster is asked.
+struct Limits {
+  std::chrono::seconds walltime{0};  ///< of a job
+  int nodes = 0;                     ///< of a job
+  int array_size = 0;                ///< tasks of one array, and its highest index plus one
+  int array_throttle = 0;            ///< tasks of one array that run at a time
+  int jobs = 0;                      ///< submitted at a time
+  int dependencies = 0;              ///< that one job may name
+  bool operator==(const Limits&) const = default;
+};
+
 struct Profile {
   std::string name = "local";
   std::string file;                 ///< where it was read from; empty: built in
-  std::string scheduler = "local";  ///< who starts jobs
+  std::string scheduler = "local";  ///< who starts jobs: local, slurm
   int cores = 0;                    ///< local: 0 means all that this process may use
   uint64_t memory_bytes = 0;        ///< local: 0 means all
   int gpus = 0;
+  SlurmOptions slurm;
+  int ranks_per_node = 0;  ///< 0: SLURM decides
+  NodeShape node;
+  Limits limits;
   Launcher launcher;
   std::vector<std::string> setup;  ///< shell lines before each job
   std::map<std::string, std::string> environment;
   std::filesystem::path runs = "dlflow-runs";
   std::filesystem::path cache;      ///< empty: $XDG_CACHE_HOME/dlflow
   uint64_t cache_budget_bytes = 0;  ///< 0: no limit
+  std::filesystem::path scratch;    ///< on a node's own disk; empty: $TMPDIR of the job
 
   bool operator==(const Profile&) const = default;
 };
@@ -39,5 +78,8 @@ struct Profile {
 /// one. Throws Error{NotFound} listing the names there are, or Error{InvalidInput} with all
 /// diagnostics.
 Profile load_profile(const std::string& name);
+
+/// The names of all profiles that load_profile finds, sorted.
+std::vector<std::string> known_profiles();
 
 }  // namespace dlflow

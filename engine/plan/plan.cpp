@@ -34,13 +34,15 @@ fs::path cache_directory(const Profile& profile) {
   return fs::path(home) / ".cache/dlflow";
 }
 
-std::vector<std::string> launcher_of(const Profile& profile, int ranks) {
-  if (ranks == 1) return {};
+std::vector<std::string> launcher_of(const Profile& profile, const Resources& resources) {
+  if (resources.ranks == 1) return {};
   std::vector<std::string> argv = {profile.launcher.program};
   const auto& arguments = profile.launcher.arguments;
   argv.insert(argv.end(), arguments.begin(), arguments.end());
-  argv.push_back(profile.launcher.program == "srun" ? "-n" : "-np");
-  argv.push_back(std::to_string(ranks));
+  const bool srun = fs::path(profile.launcher.program).filename() == "srun";
+  argv.insert(argv.end(), {srun ? "-n" : "-np", std::to_string(resources.ranks)});
+  // Since 22.05, srun gives a task one core whatever the job asked for.
+  if (srun) argv.insert(argv.end(), {"-c", std::to_string(resources.cpus_per_rank)});
   return argv;
 }
 
@@ -163,7 +165,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.job_directory = job_directory(plan, number);
   spec.cache = cache_directory(plan.profile);
   spec.cache_budget_bytes = plan.profile.cache_budget_bytes;
-  spec.launcher = launcher_of(plan.profile, job.resources.ranks);
+  spec.launcher = launcher_of(plan.profile, job.resources);
   spec.setup = plan.profile.setup;
   spec.fingerprint_base = fingerprint_base(plan, number);
   return spec;

@@ -8,6 +8,60 @@ namespace {
 /// Raised when plan.json changes in a way that an older dlflow cannot read.
 constexpr int kVersion = 1;
 
+Json to_json(const SlurmOptions& slurm) {
+  return {{"partition", slurm.partition},
+          {"account", slurm.account},
+          {"qos", slurm.qos},
+          {"constraint", slurm.constraint},
+          {"reservation", slurm.reservation},
+          {"exclusive", slurm.exclusive},
+          {"gres", slurm.gres},
+          {"options", slurm.options}};
+}
+
+SlurmOptions slurm_options_from_json(const Json& json) {
+  return {.partition = json.at("partition"),
+          .account = json.at("account"),
+          .qos = json.at("qos"),
+          .constraint = json.at("constraint"),
+          .reservation = json.at("reservation"),
+          .exclusive = json.at("exclusive"),
+          .gres = json.at("gres"),
+          .options = json.at("options")};
+}
+
+Json to_json(const Limits& limits) {
+  return {{"walltime_s", limits.walltime.count()},
+          {"nodes", limits.nodes},
+          {"array_size", limits.array_size},
+          {"array_throttle", limits.array_throttle},
+          {"jobs", limits.jobs},
+          {"dependencies", limits.dependencies}};
+}
+
+Limits limits_from_json(const Json& json) {
+  return {.walltime = std::chrono::seconds(json.at("walltime_s").get<int64_t>()),
+          .nodes = json.at("nodes"),
+          .array_size = json.at("array_size"),
+          .array_throttle = json.at("array_throttle"),
+          .jobs = json.at("jobs"),
+          .dependencies = json.at("dependencies")};
+}
+
+/// What a profile says of a cluster, as far as `json` has it: a dlflow that knew no SLURM wrote
+/// none of it.
+void read_cluster(const Json& json, Profile& profile) {
+  if (!json.contains("slurm")) return;
+  profile.slurm = slurm_options_from_json(json.at("slurm"));
+  json.at("ranks_per_node").get_to(profile.ranks_per_node);
+  const Json& node = json.at("node");
+  profile.node = {node.at("cores"), node.at("memory_bytes"), node.at("gpus")};
+  profile.limits = limits_from_json(json.at("limits"));
+  profile.scratch = json.at("scratch").get<std::string>();
+}
+
+}  // namespace
+
 Json to_json(const Profile& profile) {
   return {{"name", profile.name},
           {"file", profile.file},
@@ -21,8 +75,18 @@ Json to_json(const Profile& profile) {
           {"environment", profile.environment},
           {"runs", profile.runs.string()},
           {"cache", profile.cache.string()},
-          {"cache_budget_bytes", profile.cache_budget_bytes}};
+          {"cache_budget_bytes", profile.cache_budget_bytes},
+          {"slurm", to_json(profile.slurm)},
+          {"ranks_per_node", profile.ranks_per_node},
+          {"node",
+           {{"cores", profile.node.cores},
+            {"memory_bytes", profile.node.memory_bytes},
+            {"gpus", profile.node.gpus}}},
+          {"limits", to_json(profile.limits)},
+          {"scratch", profile.scratch.string()}};
 }
+
+namespace {
 
 Profile profile_from_json(const Json& json) {
   Profile profile;
@@ -39,6 +103,7 @@ Profile profile_from_json(const Json& json) {
   profile.runs = json.at("runs").get<std::string>();
   profile.cache = json.at("cache").get<std::string>();
   json.at("cache_budget_bytes").get_to(profile.cache_budget_bytes);
+  read_cluster(json, profile);
   return profile;
 }
 

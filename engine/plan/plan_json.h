@@ -9,6 +9,9 @@ namespace dlflow {
 
 Json frozen_settings(const Plan& plan);
 
+/// The key `profile` of it, which is also what `dlflow profile show --json` prints.
+Json to_json(const Profile& profile);
+
 /// What plan.json says. Decisions are given by the names of jobs.
 struct FrozenSettings {
   std::string run;

@@ -32,6 +32,28 @@ TEST_CASE("output, environment and input reach where they should", "[process]") 
   CHECK(run(shell("cat")).text.empty());
 }
 
+TEST_CASE("a command whose time is over is killed with what it started", "[process]") {
+  const test::TempDir folder;
+  const std::string script = "sleep 60 & echo $! > " + (folder.path() / "pid").string() + "; wait";
+  const Output output = run(shell("echo before; " + script),
+                            RunOptions{.time_limit = std::chrono::milliseconds(200)});
+  CHECK(output.timed_out);
+  CHECK(output.text == "before\n");
+  CHECK(output.status.signal == SIGKILL);
+  const pid_t child = std::stoi(read_file(folder.path() / "pid"));
+  for (int i = 0; i < 200 && identify(child); ++i) ::usleep(10'000);
+  CHECK_FALSE(identify(child));
+}
+
+TEST_CASE("a command that ends in time is not waited for longer", "[process]") {
+  const auto limit = std::chrono::milliseconds(60'000);
+  const Output output = run(shell("cat; echo wrong >&2; exit 3"), RunOptions{"text", limit, true});
+  CHECK_FALSE(output.timed_out);
+  CHECK(output.status == ExitStatus{3, 0});
+  CHECK(output.text == "text");
+  CHECK(output.errors == "wrong\n");
+}
+
 TEST_CASE("a program that is missing is named, and no process is left", "[process]") {
   Command command = shell("");
   command.argv = {"no-such-program"};

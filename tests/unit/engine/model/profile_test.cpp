@@ -63,7 +63,7 @@ gpus: 2
 launcher: {program: /opt/mpi/bin/mpirun}
 setup: [module load openmpi]
 environment: {OMP_PROC_BIND: true, N: 3}
-paths: {runs: /scratch/runs}
+paths: {runs: /scratch/runs, scratch: /local}
 cache_budget: 50GiB
 )");
   const Profile profile = load_profile("big");
@@ -78,6 +78,7 @@ cache_budget: 50GiB
         std::map<std::string, std::string>{{"OMP_PROC_BIND", "true"}, {"N", "3"}});
   CHECK(profile.runs == "/scratch/runs");
   CHECK(profile.cache.empty());
+  CHECK(profile.scratch == "/local");
   CHECK(profile.cache_budget_bytes == uint64_t{50} << 30);
 }
 
@@ -108,6 +109,70 @@ TEST_CASE("all mistakes of a profile are told", "[profile]") {
   CHECK_THROWS_WITH(load_profile("bad"), R"(the profile cannot be used:
 cluster-profiles/bad.yaml:1:1: error: unknown key 'core' in the profile; did you mean 'cores'?
 cluster-profiles/bad.yaml:2:9: error: memory of the profile: 'much' is not a size; write 512MiB, 2GiB or 1.5GB
-cluster-profiles/bad.yaml:3:12: error: scheduler of the profile: 'slrm' is not local
+cluster-profiles/bad.yaml:3:12: error: scheduler of the profile: 'slrm' is not one of local, slurm; did you mean 'slurm'?
 cluster-profiles/bad.yaml:4:9: error: unknown key 'run' in paths of the profile; did you mean 'runs'?)");
+}
+
+TEST_CASE("every key about SLURM is read", "[profile]") {
+  const Elsewhere elsewhere;
+  const Profile profile = load_profile(elsewhere.write("a.yaml", R"(
+scheduler: slurm
+slurm:
+  partition: gpu
+  account: project_1
+  qos: normal
+  constraint: "[rack1|rack2]"
+  reservation: course
+  exclusive: true
+  gres: "gpu:a100:{gpus}"
+  options: [--hint=nomultithread, --spread-job]
+ranks_per_node: 4
+node: {cores: 128, memory: 240GiB, gpus: 8}
+limits:
+  {walltime: 2-00:00:00, nodes: 20, array_size: 1500, array_throttle: 50, jobs: 400, dependencies: 100}
+launcher: {program: srun, arguments: [--mpi=pmix]}
+)"));
+  CHECK(profile.scheduler == "slurm");
+  CHECK(profile.slurm == SlurmOptions{"gpu",
+                                      "project_1",
+                                      "normal",
+                                      "[rack1|rack2]",
+                                      "course",
+                                      true,
+                                      "gpu:a100:{gpus}",
+                                      {"--hint=nomultithread", "--spread-job"}});
+  CHECK(profile.ranks_per_node == 4);
+  CHECK(profile.node == NodeShape{128, uint64_t{240} << 30, 8});
+  CHECK(profile.limits == Limits{std::chrono::hours(48), 20, 1500, 50, 400, 100});
+  CHECK(profile.launcher == Launcher{"srun", {"--mpi=pmix"}});
+}
+
+TEST_CASE("mistakes in what is about SLURM are told", "[profile]") {
+  const Elsewhere elsewhere;
+  elsewhere.write("cluster-profiles/bad.yaml", R"(slurm:
+  partitions: batch
+  account: "two\tcolumns"
+  options: [-p batch, --array=1-3, --time=5]
+limits: {walltime: 20 parsecs, jobs: -1}
+node: {memory: lots}
+)");
+  CHECK_THROWS_WITH(load_profile("bad"), R"(the profile cannot be used:
+cluster-profiles/bad.yaml:2:3: error: unknown key 'partitions' in slurm of the profile; did you mean 'partition'?
+cluster-profiles/bad.yaml:3:12: error: slurm.account of the profile: 'two	columns' is not one line of text; write it without control characters
+cluster-profiles/bad.yaml:4:13: error: slurm.options[0] of the profile: '-p batch' is not a free option of sbatch; write --hint=nomultithread or such; dlflow itself decides on --array, --dependency, --output, --signal
+cluster-profiles/bad.yaml:4:23: error: slurm.options[1] of the profile: '--array=1-3' is not a free option of sbatch; write --hint=nomultithread or such; dlflow itself decides on --array, --dependency, --output, --signal
+cluster-profiles/bad.yaml:5:20: error: limits.walltime of the profile: '20 parsecs' is not a duration; write 90s, 20m, 4h or 1-12:00:00
+cluster-profiles/bad.yaml:5:38: error: limits.jobs of the profile must be an integer of at least 0, not -1
+cluster-profiles/bad.yaml:6:16: error: node.memory of the profile: 'lots' is not a size; write 512MiB, 2GiB or 1.5GB)");
+}
+
+TEST_CASE("every profile that comes with dlflow can be read", "[profile]") {
+  size_t num_profiles = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(PROFILES)) {
+    INFO(entry.path());
+    CHECK(load_profile(entry.path().string()).name == entry.path().stem());
+    ++num_profiles;
+  }
+  CHECK(num_profiles >= 5);
+  CHECK(load_profile(PROFILES "/alpha.yaml").slurm.partition == "batch");
 }

@@ -203,6 +203,9 @@ TEST_CASE("more than one rank is started by the profile's launcher", "[plan]") {
   CHECK(job_spec(plan, 0).launcher.empty());
   CHECK(job_spec(plan, 1).launcher ==
         std::vector<std::string>{"mpirun", "--bind-to", "none", "-np", "2"});
+  plan.profile.launcher = {"/usr/bin/srun", {"--mpi=pmix"}};
+  CHECK(job_spec(plan, 1).launcher ==
+        std::vector<std::string>{"/usr/bin/srun", "--mpi=pmix", "-n", "2", "-c", "1"});
 }
 
 TEST_CASE("the profile's environment is below the step's", "[plan]") {

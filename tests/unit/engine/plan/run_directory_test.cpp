@@ -98,6 +98,27 @@ TEST_CASE("a frozen plan is the plan, whatever is edited afterwards", "[run_dire
   CHECK(run_name(plan.directory) == plan.run);
 }
 
+TEST_CASE("a frozen plan has the whole profile, also one from before there was SLURM",
+          "[run_directory]") {
+  const Place place;
+  Plan plan = place.plan();
+  plan.profile.slurm = {"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}};
+  plan.profile.ranks_per_node = 4;
+  plan.profile.node = {128, uint64_t{240} << 30, 8};
+  plan.profile.limits = {std::chrono::hours(48), 20, 1500, 50, 400, 100};
+  plan.profile.scratch = "/local";
+  create_run_directory(plan, place.runs, kNow, place.program);
+  CHECK(load_run(plan.directory).profile == plan.profile);
+
+  const fs::path settings = plan.directory / "plan.json";
+  Json json = Json::parse(read_file(settings));
+  for (const char* key : {"slurm", "ranks_per_node", "node", "limits", "scratch"}) {
+    json["profile"].erase(key);
+  }
+  write_file_atomic(settings, json.dump());
+  CHECK(load_run(plan.directory).profile == Profile());
+}
+
 TEST_CASE("a frozen plan keeps what it reuses", "[run_directory]") {
   const Place place;
   test::KnownByFingerprint known;

@@ -1,0 +1,348 @@
+#include "engine/slurm/output.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <unordered_map>
+#include <utility>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/slurm/array_range.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+struct StateName {
+  SlurmState state;
+  std::string_view name;   ///< as squeue's %T and sacct print it
+  std::string_view code;   ///< as squeue's %t does
+  std::string_view words;  ///< empty: as of an earlier entry with that state
+};
+
+constexpr std::array<StateName, 25> kStates = {{
+    {SlurmState::Pending, "PENDING", "PD", "pending"},
+    {SlurmState::Configuring, "CONFIGURING", "CF", "configuring"},
+    {SlurmState::Configuring, "POWER_UP_NODE", "PU", ""},
+    {SlurmState::Running, "RUNNING", "R", "running"},
+    {SlurmState::Running, "RESIZING", "RS", ""},
+    {SlurmState::Running, "SIGNALING", "SI", ""},
+    {SlurmState::Suspended, "SUSPENDED", "S", "suspended"},
+    {SlurmState::Suspended, "STOPPED", "ST", ""},
+    {SlurmState::Completing, "COMPLETING", "CG", "completing"},
+    {SlurmState::Completing, "STAGE_OUT", "SO", ""},
+    {SlurmState::Requeued, "REQUEUED", "RQ", "requeued"},
+    {SlurmState::Requeued, "REQUEUE_FED", "RF", ""},
+    {SlurmState::Held, "REQUEUE_HOLD", "RH", "requeued and held"},
+    {SlurmState::Held, "SPECIAL_EXIT", "SE", ""},
+    {SlurmState::Completed, "COMPLETED", "CD", "completed"},
+    {SlurmState::Failed, "FAILED", "F", "failed"},
+    {SlurmState::Cancelled, "CANCELLED", "CA", "cancelled"},
+    {SlurmState::Timeout, "TIMEOUT", "TO", "walltime reached"},
+    {SlurmState::OutOfMemory, "OUT_OF_MEMORY", "OOM", "out of memory"},
+    {SlurmState::NodeFail, "NODE_FAIL", "NF", "node failed"},
+    {SlurmState::Preempted, "PREEMPTED", "PR", "preempted"},
+    {SlurmState::BootFail, "BOOT_FAIL", "BF", "node did not boot"},
+    {SlurmState::Deadline, "DEADLINE", "DL", "deadline reached"},
+    {SlurmState::Revoked, "REVOKED", "RV", "moved to another cluster"},
+    {SlurmState::Unknown, "UNKNOWN", "?", "unknown"},
+}};
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
+template <typename Number>
+std::optional<Number> to_number(std::string_view text) {
+  Number value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (!is_number(text) || error != std::errc() || end != text.data() + text.size()) {
+    return std::nullopt;
+  }
+  return value;
+}
+
+/// What tools print for "nothing".
+std::string said(std::string_view text) {
+  constexpr std::array<std::string_view, 6> kNothing = {"(null)",        "None", "N/A",
+                                                        "None assigned", "NONE", "Unknown"};
+  text = trim(text);
+  if (std::find(kNothing.begin(), kNothing.end(), text) != kNothing.end()) return "";
+  return std::string(text);
+}
+
+/// The first `count` - 1 columns, and all the rest of the line as the last one.
+std::optional<std::vector<std::string_view>> columns(std::string_view line, size_t count) {
+  std::vector<std::string_view> parts;
+  while (parts.size() + 1 < count) {
+    const size_t end = line.find('|');
+    if (end == line.npos) return std::nullopt;
+    parts.push_back(trim(line.substr(0, end)));
+    line.remove_prefix(end + 1);
+  }
+  parts.push_back(line.ends_with('\r') ? line.substr(0, line.size() - 1) : line);
+  return parts;
+}
+
+/// Calls `take` with each line that is whole.
+template <typename Take>
+void for_each_line(std::string_view text, const Take& take) {
+  while (!text.empty()) {
+    const size_t end = text.find('\n');
+    if (end == text.npos) return;  // cut off: its last column may be a part
+    take(text.substr(0, end));
+    text.remove_prefix(end + 1);
+  }
+}
+
+/// "812", "812_3", "812_[3-9%2]", "812+1" (a part of a heterogeneous job).
+bool is_job_id(std::string_view id) {
+  const std::string_view number = id.substr(0, id.find_first_of("_+"));
+  if (!is_number(number) || number.size() > 10) return false;
+  if (number.size() == id.size()) return true;
+  const std::string_view rest = id.substr(number.size() + 1);
+  return is_number(rest) || (id[number.size()] == '_' && rest.starts_with('['));
+}
+
+std::optional<seconds> whole_seconds(std::string_view text) {
+  const auto duration = parse_slurm_duration(text);
+  if (!duration) return std::nullopt;
+  return std::chrono::floor<seconds>(*duration);
+}
+
+/// "812K", "1.5M", "0"; 0 if it is none.
+uint64_t parse_memory(std::string_view text) {
+  constexpr std::string_view kUnits = "KMGTP";
+  double value = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || !(value >= 0) || value > 1e15) return 0;
+  const std::string_view unit = text.substr(size_t(stop - text.data()));
+  if (unit.empty()) return uint64_t(value);
+  const size_t power = kUnits.find(unit[0]);
+  if (power == kUnits.npos) return 0;
+  const double bytes = value * double(uint64_t{1} << (10 * (power + 1)));
+  return bytes < 0x1p62 ? uint64_t(bytes) : 0;
+}
+
+/// Collects jobs: each id once, the last line wins (sacct prints a line per requeue with -D).
+class Jobs {
+ public:
+  void add(SlurmJob job) {
+    const size_t bracket = job.id.find("_[");
+    if (bracket == job.id.npos) return put(std::move(job));
+    const std::string prefix = job.id.substr(0, bracket + 1);
+    const auto tasks = parse_array_range(std::string_view(job.id).substr(bracket + 1),
+                                         kMaxExpandedTasks - num_expanded_);
+    num_expanded_ += tasks.size();
+    for (const uint32_t task : tasks) {
+      job.id = prefix + std::to_string(task);
+      put(job);
+    }
+  }
+
+  SlurmJob* find(std::string_view id) {
+    const auto found = places_.find(std::string(id));
+    return found == places_.end() ? nullptr : &jobs_[found->second];
+  }
+
+  std::vector<SlurmJob> take() { return std::move(jobs_); }
+
+ private:
+  void put(SlurmJob job) {
+    const auto [place, is_new] = places_.emplace(job.id, jobs_.size());
+    if (is_new) {
+      jobs_.push_back(std::move(job));
+    } else {
+      jobs_[place->second] = std::move(job);
+    }
+  }
+
+  std::vector<SlurmJob> jobs_;
+  std::unordered_map<std::string, size_t> places_;
+  size_t num_expanded_ = 0;
+};
+
+SlurmJob sacct_job(const std::vector<std::string_view>& fields) {
+  constexpr std::string_view kBy = " by ";
+  SlurmJob job;
+  job.id = fields[0];
+  job.state = slurm_state(fields[1]);
+  if (const size_t by = fields[1].find(kBy); by != fields[1].npos) {
+    job.cancelled_by = trim(fields[1].substr(by + kBy.size()));
+  }
+  const size_t colon = fields[2].find(':');
+  if (is_over(job.state) && colon != fields[2].npos) {
+    job.exit = to_number<int>(fields[2].substr(0, colon));
+    job.signal = to_number<int>(fields[2].substr(colon + 1)).value_or(0);
+  }
+  job.elapsed = whole_seconds(fields[3]);
+  job.limit = whole_seconds(fields[4]);
+  job.start = parse_slurm_time(fields[5]);
+  job.end = parse_slurm_time(fields[6]);
+  job.node = said(fields[7]);
+  job.cpus = to_number<int>(fields[8]).value_or(0);
+  job.cpu_time = parse_slurm_duration(fields[9]);
+  job.max_memory_bytes = parse_memory(fields[10]);
+  job.name = fields[11];
+  return job;
+}
+
+}  // namespace
+
+std::string_view words(SlurmState state) {
+  return std::find_if(kStates.begin(), kStates.end(),
+                      [state](const StateName& entry) { return entry.state == state; })
+      ->words;
+}
+
+bool is_over(SlurmState state) {
+  return state >= SlurmState::Completed && state < SlurmState::Unknown;
+}
+
+SlurmState slurm_state(std::string_view text) {
+  const std::string_view word = trim(text).substr(0, trim(text).find(' '));  // CANCELLED by 1000
+  const bool cut = word.ends_with('+');
+  const std::string_view start = word.substr(0, word.size() - (cut ? 1 : 0));
+  for (const auto& [state, name, code, ignored] : kStates) {
+    const bool same = cut ? start.size() >= 5 && name.starts_with(start) : word == name;
+    if (same || word == code) return state;
+  }
+  return SlurmState::Unknown;
+}
+
+std::string ending_in_words(const SlurmJob& job) {
+  switch (job.state) {
+    case SlurmState::Timeout:
+      return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
+                       : std::string(words(job.state));
+    case SlurmState::Cancelled:
+      return job.cancelled_by.empty() ? "cancelled" : "cancelled by user " + job.cancelled_by;
+    case SlurmState::NodeFail:
+      return job.node.empty() ? "node failed" : "node " + job.node + " failed";
+    case SlurmState::Completed:
+      return "exit 0";
+    case SlurmState::Failed:
+      if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
+      return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
+    default:
+      return is_over(job.state) ? std::string(words(job.state)) : "";
+  }
+}
+
+std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }
+
+std::optional<uint32_t> array_task(std::string_view id) {
+  const size_t underscore = id.find('_');
+  if (underscore == id.npos) return std::nullopt;
+  return to_number<uint32_t>(id.substr(underscore + 1));
+}
+
+std::optional<std::string> submitted_id(std::string_view sbatch_stdout) {
+  constexpr std::string_view kSentence = "Submitted batch job ";
+  std::optional<std::string> id;
+  for (const std::string& whole_line : split(sbatch_stdout, '\n')) {
+    std::string_view line = trim(whole_line);
+    if (line.starts_with(kSentence)) {
+      line.remove_prefix(kSentence.size());
+      line = line.substr(0, line.find(' '));  // "... on cluster alpha"
+    }
+    const std::string_view number = line.substr(0, line.find(';'));
+    const std::string_view cluster = line.substr(std::min(line.size(), number.size() + 1));
+    const auto value = to_number<uint32_t>(number);
+    if (value && *value > 0 && cluster.find_first_of(" \t;") == cluster.npos) id = number;
+  }
+  return id;
+}
+
+std::vector<SlurmJob> parse_squeue(std::string_view text) {
+  Jobs jobs;
+  for_each_line(text, [&jobs](std::string_view line) {
+    const auto fields = columns(line, 10);
+    if (!fields || !is_job_id(fields->front())) return;
+    SlurmJob job;
+    job.id = (*fields)[0];
+    job.state = slurm_state((*fields)[1]);
+    job.elapsed = whole_seconds((*fields)[2]);
+    job.limit = whole_seconds((*fields)[3]);
+    job.start = parse_slurm_time((*fields)[4]);
+    job.end = parse_slurm_time((*fields)[5]);
+    job.node = said((*fields)[6]);
+    job.dependency = said((*fields)[7]);
+    job.reason = said((*fields)[8]);
+    job.name = (*fields)[9];
+    jobs.add(std::move(job));
+  });
+  return jobs.take();
+}
+
+std::vector<SlurmJob> parse_sacct(std::string_view text) {
+  Jobs jobs;
+  for_each_line(text, [&jobs](std::string_view line) {
+    const auto fields = columns(line, 12);
+    if (!fields) return;
+    const std::string_view id = fields->front();
+    if (const size_t dot = id.find('.'); dot != id.npos) {
+      SlurmJob* const job = jobs.find(id.substr(0, dot));
+      const uint64_t bytes = parse_memory((*fields)[10]);
+      if (job != nullptr) job->max_memory_bytes = std::max(job->max_memory_bytes, bytes);
+    } else if (is_job_id(id)) {
+      jobs.add(sacct_job(*fields));
+    }
+  });
+  return jobs.take();
+}
+
+std::optional<milliseconds> parse_slurm_duration(std::string_view text) {
+  text = trim(text);
+  milliseconds fraction{0};
+  if (const size_t dot = text.find('.'); dot != text.npos) {  // of TotalCPU: three digits
+    const auto digits = to_number<int>(text.substr(dot + 1));
+    if (!digits || text.size() - dot != 4) return std::nullopt;
+    fraction = milliseconds(*digits);
+    text = text.substr(0, dot);
+  }
+  int64_t days = 0;
+  if (const size_t dash = text.find('-'); dash != text.npos) {
+    const auto value = to_number<int32_t>(text.substr(0, dash));
+    if (!value) return std::nullopt;
+    days = *value;
+    text = text.substr(dash + 1);
+  }
+  const std::vector<std::string> fields = split(text, ':');
+  if (fields.size() < 2 || fields.size() > 3) return std::nullopt;
+  int64_t total = 0;
+  for (const std::string& field : fields) {
+    const auto value = to_number<int32_t>(field);
+    if (!value) return std::nullopt;
+    total = total * 60 + *value;
+  }
+  return seconds(days * 86400 + total) + fraction;
+}
+
+std::optional<Time> parse_slurm_time(std::string_view text) {
+  text = trim(text);
+  if (const auto since_1970 = to_number<int64_t>(text)) {
+    constexpr int64_t kYear3000 = 32'503'680'000;
+    if (*since_1970 == 0 || *since_1970 > kYear3000) return std::nullopt;
+    return Time(seconds(*since_1970));
+  }
+  constexpr std::string_view kForm = "dddd-dd-ddTdd:dd:dd";
+  if (text.size() != kForm.size()) return std::nullopt;
+  for (size_t i = 0; i < kForm.size(); ++i) {
+    const bool digit = text[i] >= '0' && text[i] <= '9';
+    if (kForm[i] == 'd' ? !digit : text[i] != kForm[i]) return std::nullopt;
+  }
+  const auto field = [text](size_t at, size_t size) {
+    return *to_number<int>(text.substr(at, size));
+  };
+  using namespace std::chrono;
+  const year_month_day date(year(field(0, 4)), month(unsigned(field(5, 2))),
+                            day(unsigned(field(8, 2))));
+  if (!date.ok()) return std::nullopt;
+  return Time(sys_days(date)) + hours(field(11, 2)) + minutes(field(14, 2)) + seconds(field(17, 2));
+}
+
+}  // namespace dlflow

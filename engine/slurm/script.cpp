@@ -1,0 +1,221 @@
+#include "engine/slurm/script.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/slurm/array_range.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr seconds kTimeToRecord{30};
+
+template <typename Number>
+Number ceil_divide(Number value, Number by) {
+  return (value + by - 1) / by;
+}
+
+std::string mebibytes(uint64_t bytes) {
+  return std::to_string(ceil_divide(bytes, uint64_t{1} << 20)) + "M";
+}
+
+void replace_all(std::string& text, std::string_view from, const std::string& to) {
+  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+}
+
+std::string_view key_of(std::string_view option) {
+  option.remove_prefix(std::min<size_t>(2, option.size()));
+  return option.substr(0, option.find('='));
+}
+
+/// Options that say the same thing in several ways, and that sbatch does not take side by side.
+std::string_view topic_of(std::string_view key) {
+  if (key.starts_with("mem")) return "mem";
+  if (key.starts_with("gpus") || key == "gres") return "gpus";
+  return key;
+}
+
+/// The options, one per line, quoted. What the profile gives as a free option takes the place of
+/// what is added here.
+class Options {
+ public:
+  explicit Options(std::vector<std::string> free) : free_(std::move(free)) {}
+
+  void add(std::string_view key, std::string_view value) {
+    if (!is_free(key)) write(key, value);
+  }
+  void add(std::string_view key, int value) { add(key, std::to_string(value)); }
+  void add_given(std::string_view key, std::string_view value) {
+    if (!value.empty()) add(key, value);
+  }
+  void flag(std::string_view key) {
+    if (!is_free(key)) text_ += "#SBATCH --" + std::string(key) + "\n";
+  }
+
+  void add_free() {
+    for (const std::string& option : std::exchange(free_, {})) {
+      const size_t equals = option.find('=');
+      if (equals == option.npos) {
+        flag(key_of(option));
+      } else {
+        write(key_of(option), std::string_view(option).substr(equals + 1));
+      }
+    }
+  }
+
+  const std::string& text() const { return text_; }
+
+ private:
+  bool is_free(std::string_view key) const {
+    return std::any_of(free_.begin(), free_.end(), [key](const std::string& option) {
+      return topic_of(key_of(option)) == topic_of(key);
+    });
+  }
+
+  void write(std::string_view key, std::string_view value) {
+    const bool control = std::any_of(value.begin(), value.end(),
+                                     [](char c) { return uint8_t(c) < ' ' || c == 127; });
+    if (control) {
+      throw Error(Errc::InvalidInput, "sbatch cannot be told --" + std::string(key) +
+                                          ": there is a line break or another control character "
+                                          "in " +
+                                          shell_quote(value));
+    }
+    text_ += "#SBATCH --" + std::string(key) + "=" + sbatch_quote(value) + "\n";
+  }
+
+  std::vector<std::string> free_;
+  std::string text_;
+};
+
+/// A path for --output, in which % has a meaning, and a backslash takes it away from the whole
+/// path.
+std::string output_pattern(const std::filesystem::path& log, bool is_array) {
+  std::string folder = log.parent_path().string();
+  std::string file = log.filename().string();
+  const bool expands = log.string().find('\\') == std::string::npos;
+  for (std::string* part : {&folder, &file}) {
+    replace_all(*part, expands ? "%" : "\\", expands ? "%%" : "\\\\");
+  }
+  replace_all(file, kTaskWord, is_array && expands ? "%a" : "0");
+  return folder.empty() ? file : folder + "/" + file;
+}
+
+void add_size(Options& options, const Resources& resources, const Profile& profile) {
+  const int nodes = num_nodes(resources, profile);
+  const int ranks_on_node = max_ranks_on_node(resources, profile);
+  if (nodes > 0) options.add("nodes", nodes);
+  options.add("ntasks", resources.ranks);
+  if (nodes > 0) options.add("ntasks-per-node", ranks_on_node);
+  options.add("cpus-per-task", resources.cpus_per_rank);
+  const auto ranks = uint64_t(resources.ranks);
+  if (resources.memory_bytes > 0 && nodes > 0) {
+    options.add("mem", mebibytes(ceil_divide(resources.memory_bytes, ranks) * ranks_on_node));
+  } else if (resources.memory_bytes > 0) {
+    const uint64_t cpus = ranks * uint64_t(resources.cpus_per_rank);
+    options.add("mem-per-cpu", mebibytes(ceil_divide(resources.memory_bytes, cpus)));
+  }
+  if (resources.gpus_per_rank == 0) return;
+  if (nodes > 0 && !profile.slurm.gres.empty()) {
+    std::string gres = profile.slurm.gres;
+    replace_all(gres, "{gpus}", std::to_string(resources.gpus_per_rank * ranks_on_node));
+    options.add("gres", gres);
+  } else {
+    options.add("gpus-per-task", resources.gpus_per_rank);
+  }
+}
+
+/// SLURM's signal is the safety net below the supervisor's own clock. It may come a minute early,
+/// so that a short job is not told to save as soon as it starts.
+int signal_seconds(minutes limit) {
+  if (limit.count() == 0) return 60;
+  return int(std::clamp<int64_t>(seconds(limit).count() / 6, 10, 60));
+}
+
+void add_time(Options& options, const Resources& resources, const Profile& profile) {
+  const minutes limit = time_limit(resources, profile);
+  if (limit.count() > 0) options.add("time", int(limit.count()));
+  options.add("signal", "B:USR1@" + std::to_string(signal_seconds(limit)));
+}
+
+void add_place(Options& options, const SlurmOptions& slurm) {
+  options.add_given("partition", slurm.partition);
+  options.add_given("account", slurm.account);
+  options.add_given("qos", slurm.qos);
+  options.add_given("constraint", slurm.constraint);
+  options.add_given("reservation", slurm.reservation);
+  if (slurm.exclusive) options.flag("exclusive");
+}
+
+std::string shell_command(const std::vector<std::string>& command) {
+  std::string line = "exec";
+  for (const std::string& word : command) {
+    line += " " + (word == kTaskWord ? "\"${SLURM_ARRAY_TASK_ID:-0}\"" : shell_quote(word));
+  }
+  return line + "\n";
+}
+
+}  // namespace
+
+int num_nodes(const Resources& resources, const Profile& profile) {
+  if (resources.ranks == 1) return 1;
+  if (profile.ranks_per_node == 0) return 0;
+  return ceil_divide(resources.ranks, profile.ranks_per_node);
+}
+
+int max_ranks_on_node(const Resources& resources, const Profile& profile) {
+  if (profile.ranks_per_node == 0) return resources.ranks;
+  return std::min(resources.ranks, profile.ranks_per_node);
+}
+
+minutes time_limit(const Resources& resources, const Profile& profile) {
+  if (resources.walltime.count() == 0) return minutes(0);
+  const minutes wanted = std::chrono::ceil<minutes>(resources.walltime + kTimeToRecord);
+  if (profile.limits.walltime.count() == 0) return wanted;
+  const minutes allowed = std::chrono::floor<minutes>(profile.limits.walltime);
+  return std::max(minutes(1), std::min(wanted, allowed));
+}
+
+std::string sbatch_quote(std::string_view word) {
+  constexpr std::string_view kSafe =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%";
+  if (!word.empty() && word.find_first_not_of(kSafe) == word.npos) return std::string(word);
+  std::string quoted = "\"";
+  for (const char c : word) {
+    if (c == '"' || c == '\\') quoted += '\\';
+    quoted += c;
+  }
+  return quoted + "\"";
+}
+
+std::string sbatch_script(const Batch& batch, const Profile& profile) {
+  Options options(profile.slurm.options);
+  options.add("job-name", batch.name);
+  options.add_given("comment", batch.comment);
+  if (!batch.tasks.empty()) {
+    std::string range = format_array_range(batch.tasks);
+    const int throttle = profile.limits.array_throttle;
+    if (throttle > 0) range += "%" + std::to_string(throttle);
+    options.add("array", range);
+  }
+  options.add_given("dependency", batch.dependency);
+  add_size(options, batch.resources, profile);
+  add_time(options, batch.resources, profile);
+  add_place(options, profile.slurm);
+  options.flag(batch.may_requeue ? "requeue" : "no-requeue");
+  options.add("chdir", batch.run_directory.string());
+  options.add("output", output_pattern(batch.log, !batch.tasks.empty()));
+  options.add("open-mode", "append");
+  options.add("export", "ALL");
+  options.add_free();
+  return "#!/bin/sh\n" + options.text() + "\n" + shell_command(batch.command);
+}
+
+}  // namespace dlflow

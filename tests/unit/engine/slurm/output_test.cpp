@@ -1,0 +1,162 @@
+#include "engine/slurm/output.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+std::vector<std::string> ids(const std::vector<SlurmJob>& jobs) {
+  std::vector<std::string> list;
+  for (const SlurmJob& job : jobs) list.push_back(job.id);
+  return list;
+}
+
+using Ids = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("the id is found in what sbatch prints", "[slurm]") {
+  CHECK(submitted_id("812\n") == "812");
+  CHECK(submitted_id("812;alpha\n") == "812");
+  CHECK(submitted_id("812") == "812");
+  CHECK(submitted_id("  812 \r\n") == "812");
+  CHECK(submitted_id("Submitted batch job 812\n") == "812");
+  CHECK(submitted_id("Submitted batch job 812 on cluster alpha\n") == "812");
+}
+
+TEST_CASE("banners around the id do no harm", "[slurm]") {
+  CHECK(submitted_id("*** 3 days to the maintenance of 2026 ***\n812\n") == "812");
+  CHECK(submitted_id("812\nYour project has used 97 % of its hours.\n\n") == "812");
+  CHECK(submitted_id("2026-11-21 welcome\n\n812;alpha\nbye\n") == "812");
+}
+
+TEST_CASE("what holds no id has none", "[slurm]") {
+  for (const char* text : {"", "\n", "sbatch: error: 812", "0\n", "-3\n", "812_3\n", "812;\t;x\n",
+                           "99999999999999999999\n", "Submitted batch job\n"}) {
+    INFO(text);
+    CHECK_FALSE(submitted_id(text));
+  }
+}
+
+TEST_CASE("squeue's line becomes a job", "[slurm]") {
+  const auto jobs = parse_squeue(
+      "812|RUNNING|1:02:03|1-00:00:00|2026-11-21T08:00:00|2026-11-22T08:00:00|alpha-n[1-2]|(null)|"
+      "None|train.1\n");
+  REQUIRE(jobs.size() == 1);
+  SlurmJob expected;
+  expected.id = "812";
+  expected.name = "train.1";
+  expected.state = SlurmState::Running;
+  expected.node = "alpha-n[1-2]";
+  expected.elapsed = 3723s;
+  expected.limit = 86400s;
+  expected.start = from_rfc3339("2026-11-21T08:00:00.000Z");
+  expected.end = from_rfc3339("2026-11-22T08:00:00.000Z");
+  CHECK(jobs[0] == expected);
+}
+
+TEST_CASE("a pending job says what it waits for", "[slurm]") {
+  const auto jobs = parse_squeue(
+      "813|PENDING|0:00|UNLIMITED|N/A|N/A||afterok:812(unfulfilled)|Dependency|a|b c\n"
+      "814|PD|0:00|INVALID|N/A|N/A||(null)|Resources|x\n");
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[0].dependency == "afterok:812(unfulfilled)");
+  CHECK(jobs[0].reason == "Dependency");
+  CHECK(jobs[0].name == "a|b c");  // the separator in a name does no harm
+  CHECK_FALSE(jobs[0].limit);
+  CHECK_FALSE(jobs[0].start);
+  CHECK(jobs[1].state == SlurmState::Pending);
+  CHECK(jobs[1].dependency.empty());
+}
+
+TEST_CASE("tasks that squeue did not expand are expanded", "[slurm]") {
+  const auto jobs = parse_squeue(
+      "812_[3-5,8%2]|PENDING|0:00|20:00|N/A|N/A||(null)|Priority|a\n"
+      "812_1|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a\n");
+  CHECK(ids(jobs) == Ids{"812_3", "812_4", "812_5", "812_8", "812_1"});
+  CHECK(jobs[3].reason == "Priority");
+  CHECK(array_id("812_3") == "812");
+  CHECK(array_task("812_3") == 3u);
+  CHECK_FALSE(array_task("812"));
+}
+
+TEST_CASE("lines that are no jobs are passed over", "[slurm]") {
+  const std::string line = "812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a\n";
+  CHECK(ids(parse_squeue("CLUSTER: alpha\nJOBID|STATE\n\n" + line)) == Ids{"812"});
+  CHECK(ids(parse_squeue("slurm_load_jobs error: Unable to contact slurm controller\n")).empty());
+  CHECK(ids(parse_squeue(line + "813|RUNNI")) == Ids{"812"});
+  // The last column is the name: a line without its end may have lost a part of it.
+  CHECK(ids(parse_squeue(line + "813|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|tr")) == Ids{"812"});
+}
+
+TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]") {
+  const auto jobs = parse_sacct(
+      "812|COMPLETED|0:0|00:01:10|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|"
+      "02:03.250||train.1\n"
+      "812.batch|COMPLETED|0:0|00:01:10||2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|00:01.000|"
+      "2048K|batch\n"
+      "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|"
+      "dlflow-train\n");
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].state == SlurmState::Completed);
+  CHECK(jobs[0].exit == 0);
+  CHECK(jobs[0].cpus == 4);
+  CHECK(jobs[0].cpu_time == 123250ms);
+  CHECK(jobs[0].max_memory_bytes == 2048 * 1024);
+  CHECK(jobs[0].name == "train.1");
+  CHECK(ending_in_words(jobs[0]) == "exit 0");
+}
+
+TEST_CASE("how a job ended is told in words", "[slurm]") {
+  const auto ending = [](const std::string& state, const std::string& exit) {
+    const auto jobs = parse_sacct("812|" + state + "|" + exit +
+                                  "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00||a\n");
+    return jobs.size() == 1 ? ending_in_words(jobs[0]) : "no job";
+  };
+  CHECK(ending("FAILED", "3:0") == "exit 3");
+  CHECK(ending("FAILED", "0:9") == "killed by signal 9");
+  CHECK(ending("TIMEOUT", "0:0") == "walltime of 20:00 reached");
+  CHECK(ending("CANCELLED by 1000", "0:15") == "cancelled by user 1000");
+  CHECK(ending("CANCELLED+", "0:0") == "cancelled");
+  CHECK(ending("NODE_FAIL", "1:0") == "node n1 failed");
+  CHECK(ending("OUT_OF_ME+", "0:125") == "out of memory");
+  CHECK(ending("OUT_OF_MEMORY", "0:125") == "out of memory");
+  CHECK(ending("PREEMPTED", "0:0") == "preempted");
+  CHECK(ending("RUNNING", "0:0").empty());
+}
+
+TEST_CASE("the spellings of a state, in words and letters", "[slurm]") {
+  CHECK(slurm_state("BOOT_FAIL") == SlurmState::BootFail);
+  CHECK(slurm_state("DEADLINE") == SlurmState::Deadline);
+  CHECK(slurm_state("REQUEUED") == SlurmState::Requeued);
+  CHECK(slurm_state("RH") == SlurmState::Held);
+  CHECK(slurm_state("CG") == SlurmState::Completing);
+  CHECK(slurm_state("RE+") == SlurmState::Unknown);  // RESIZING, REQUEUED, REVOKED?
+  CHECK(slurm_state("") == SlurmState::Unknown);
+  CHECK(slurm_state("LAUNCHED") == SlurmState::Unknown);
+}
+
+TEST_CASE("only ended jobs are over", "[slurm]") {
+  for (const char* text : {"CD", "F", "CA", "TO", "OOM", "NF", "PR", "BF", "DL", "RV"}) {
+    CHECK(is_over(slurm_state(text)));
+  }
+  for (const char* text : {"PD", "CF", "R", "S", "CG", "RQ", "RH", "what"}) {
+    CHECK_FALSE(is_over(slurm_state(text)));
+  }
+}
+
+TEST_CASE("durations and times as SLURM writes them", "[slurm]") {
+  CHECK(parse_slurm_duration("1-02:03:04") == 93784s);
+  CHECK(parse_slurm_duration("03:04") == 184s);
+  CHECK(parse_slurm_duration("00:01.250") == 1250ms);
+  for (const char* text : {"UNLIMITED", "INVALID", "Partition_Limit", "", "7", "1-", "1:x"}) {
+    CHECK_FALSE(parse_slurm_duration(text));
+  }
+  CHECK(parse_slurm_time("2026-11-21T08:00:00") == from_rfc3339("2026-11-21T08:00:00.000Z"));
+  CHECK(parse_slurm_time("1795248000") == from_rfc3339("2026-11-21T08:00:00.000Z"));
+  for (const char* text : {"N/A", "Unknown", "None", "", "2026-13-41T08:00:00", "08:00:00"}) {
+    CHECK_FALSE(parse_slurm_time(text));
+  }
+}

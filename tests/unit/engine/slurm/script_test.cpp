@@ -1,0 +1,182 @@
+#include "engine/slurm/script.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+Batch plain() {
+  Batch batch;
+  batch.name = "fashion-mnist-7f3a.data.1";
+  batch.resources.walltime = 20min;
+  batch.run_directory = "/home/ann/runs/fashion-mnist-7f3a";
+  batch.log = "/home/ann/runs/fashion-mnist-7f3a/slurm.log";
+  batch.command = {"/home/ann/runs/fashion-mnist-7f3a/bin/dlflow", "job-exec", "data"};
+  return batch;
+}
+
+bool has(const std::string& script, const std::string& line) {
+  return script.find("\n" + line + "\n") != script.npos;
+}
+
+}  // namespace
+
+TEST_CASE("the script of a plain job", "[slurm]") {
+  Profile profile;
+  profile.slurm.partition = "batch";
+  CHECK(sbatch_script(plain(), profile) == R"(#!/bin/sh
+#SBATCH --job-name=fashion-mnist-7f3a.data.1
+#SBATCH --nodes=1
+#SBATCH --ntasks=1
+#SBATCH --ntasks-per-node=1
+#SBATCH --cpus-per-task=1
+#SBATCH --time=21
+#SBATCH --signal=B:USR1@60
+#SBATCH --partition=batch
+#SBATCH --requeue
+#SBATCH --chdir=/home/ann/runs/fashion-mnist-7f3a
+#SBATCH --output=/home/ann/runs/fashion-mnist-7f3a/slurm.log
+#SBATCH --open-mode=append
+#SBATCH --export=ALL
+
+exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec data
+)");
+}
+
+TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
+  Batch batch = plain();
+  batch.tasks = {0, 1, 2, 3, 4, 7};
+  batch.resources = {.ranks = 6,
+                     .cpus_per_rank = 4,
+                     .gpus_per_rank = 1,
+                     .memory_bytes = uint64_t{12} << 30,
+                     .walltime = 4h};
+  batch.dependency = "afterok:811,aftercorr:812";
+  batch.may_requeue = false;
+  batch.comment = "dlflow fashion-mnist-7f3a, step train";
+  batch.log = "/home/ann/runs/fashion-mnist-7f3a/slurm-{task}.log";
+  batch.command.back() = kTaskWord;
+  Profile profile;
+  profile.ranks_per_node = 4;
+  profile.limits.walltime = 4h;
+  profile.limits.array_throttle = 50;
+  profile.slurm = {.partition = "gpu",
+                   .account = "project_1",
+                   .qos = "normal",
+                   .constraint = "[rack1|rack2]",
+                   .reservation = "course",
+                   .exclusive = true,
+                   .gres = "gpu:a100:{gpus}",
+                   .options = {"--hint=nomultithread", "--spread-job"}};
+  CHECK(sbatch_script(batch, profile) == R"(#!/bin/sh
+#SBATCH --job-name=fashion-mnist-7f3a.data.1
+#SBATCH --comment="dlflow fashion-mnist-7f3a, step train"
+#SBATCH --array=0-4,7%50
+#SBATCH --dependency=afterok:811,aftercorr:812
+#SBATCH --nodes=2
+#SBATCH --ntasks=6
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=4
+#SBATCH --mem=8192M
+#SBATCH --gres=gpu:a100:4
+#SBATCH --time=240
+#SBATCH --signal=B:USR1@60
+#SBATCH --partition=gpu
+#SBATCH --account=project_1
+#SBATCH --qos=normal
+#SBATCH --constraint="[rack1|rack2]"
+#SBATCH --reservation=course
+#SBATCH --exclusive
+#SBATCH --no-requeue
+#SBATCH --chdir=/home/ann/runs/fashion-mnist-7f3a
+#SBATCH --output=/home/ann/runs/fashion-mnist-7f3a/slurm-%a.log
+#SBATCH --open-mode=append
+#SBATCH --export=ALL
+#SBATCH --hint=nomultithread
+#SBATCH --spread-job
+
+exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec "${SLURM_ARRAY_TASK_ID:-0}"
+)");
+}
+
+TEST_CASE("where SLURM lays out the ranks, sizes are per core and per task", "[slurm]") {
+  Batch batch = plain();
+  batch.resources = {.ranks = 3,
+                     .cpus_per_rank = 2,
+                     .gpus_per_rank = 1,
+                     .memory_bytes = uint64_t{3} << 30,
+                     .walltime = 0s};
+  const std::string script = sbatch_script(batch, Profile());
+  CHECK(has(script, "#SBATCH --ntasks=3"));
+  CHECK(has(script, "#SBATCH --mem-per-cpu=512M"));
+  CHECK(has(script, "#SBATCH --gpus-per-task=1"));
+  CHECK(script.find("nodes") == script.npos);
+  CHECK(script.find("--time") == script.npos);  // the partition's default holds
+}
+
+TEST_CASE("a time limit is in minutes, leaves time to record, and keeps below the profile's",
+          "[slurm]") {
+  const auto limit = [](std::chrono::seconds walltime, std::chrono::seconds allowed) {
+    Profile profile;
+    profile.limits.walltime = allowed;
+    Resources resources;
+    resources.walltime = walltime;
+    return time_limit(resources, profile);
+  };
+  CHECK(limit(20s, 0s) == 1min);
+  CHECK(limit(30s, 0s) == 1min);
+  CHECK(limit(31s, 0s) == 2min);
+  CHECK(limit(20min, 0s) == 21min);
+  CHECK(limit(4h, 4h) == 240min);
+  CHECK(limit(20s, 30s) == 1min);
+  CHECK(limit(0s, 4h) == 0min);
+}
+
+TEST_CASE("a short job is not told to save as soon as it starts", "[slurm]") {
+  Batch batch = plain();
+  batch.resources.walltime = 20s;
+  CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@10"));
+  batch.resources.walltime = 90s;
+  CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@20"));
+}
+
+TEST_CASE("a free option takes the place of the one that says the same", "[slurm]") {
+  Batch batch = plain();
+  batch.resources.memory_bytes = uint64_t{1} << 30;
+  batch.resources.gpus_per_rank = 1;
+  Profile profile;
+  profile.slurm.options = {"--mem-per-cpu=2G", "--gpus-per-node=a100:1", "--time=5", "--exclusive"};
+  const std::string script = sbatch_script(batch, profile);
+  CHECK_FALSE(has(script, "#SBATCH --mem=1024M"));
+  CHECK_FALSE(has(script, "#SBATCH --gres=gpu:1"));
+  CHECK_FALSE(has(script, "#SBATCH --time=21"));
+  CHECK(
+      script.ends_with("#SBATCH --mem-per-cpu=2G\n#SBATCH --gpus-per-node=a100:1\n"
+                       "#SBATCH --time=5\n#SBATCH --exclusive\n\n"
+                       "exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec data\n"));
+}
+
+TEST_CASE("any character in a path reaches its place", "[slurm]") {
+  Batch batch = plain();
+  batch.run_directory = R"(/home/a b/it's "50%" #1)";
+  batch.log = batch.run_directory / "slurm.log";
+  batch.command = {R"(/home/a b/it's "50%" #1/dlflow)", "$HOME", "`x`", ""};
+  const std::string script = sbatch_script(batch, Profile());
+  CHECK(has(script, R"(#SBATCH --chdir="/home/a b/it's \"50%\" #1")"));
+  CHECK(has(script, R"(#SBATCH --output="/home/a b/it's \"50%%\" #1/slurm.log")"));
+  CHECK(script.ends_with(R"(exec '/home/a b/it'\''s "50%" #1/dlflow' '$HOME' '`x`' '')"
+                         "\n"));
+  batch.log = R"(/home/50%\x/slurm-{task}.log)";
+  batch.tasks = {1};
+  // A backslash in it: SLURM takes no % for special, and one backslash away.
+  CHECK(has(sbatch_script(batch, Profile()), R"(#SBATCH --output="/home/50%\\\\x/slurm-0.log")"));
+}
+
+TEST_CASE("a line break in a path is refused", "[slurm]") {
+  Batch batch = plain();
+  batch.run_directory = "/home/two\nlines";
+  CHECK_THROWS_WITH(sbatch_script(batch, Profile()),
+                    Catch::StartsWith("sbatch cannot be told --chdir: there is a line break"));
+}
