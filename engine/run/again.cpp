@@ -14,12 +14,6 @@ bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
   return planned.name == name || plan.workflow.steps[planned.step].name == name;
 }
 
-bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
-  return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
-           return is_called(plan, job, name);
-         });
-}
-
 [[noreturn]] void throw_unknown(const Plan& plan, const std::string& name) {
   std::vector<std::string> candidates;
   for (const Step& step : plan.workflow.steps) candidates.push_back(step.name);
@@ -29,16 +23,14 @@ bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& na
 
 /// Every name means a job that can be tried again.
 void check_names(const Plan& plan, const Jobs& jobs, const std::vector<std::string>& names) {
+  check_names_exist(plan, names);
   for (const std::string& name : names) {
-    bool known = false;
     bool broken = false;
     for (uint32_t job = 0; job < jobs.size(); ++job) {
       if (!is_called(plan, job, name)) continue;
-      known = true;
       const JobState state = jobs[job].state;
       broken |= is_broken(state) && state != JobState::Blocked;
     }
-    if (!known) throw_unknown(plan, name);
     if (!broken) {
       throw Error(Errc::InvalidInput, "nothing of '" + name +
                                           "' failed, so there is nothing to run again; `dlflow run "
@@ -65,6 +57,22 @@ bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress)
 }
 
 }  // namespace
+
+bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
+  return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return is_called(plan, job, name);
+         });
+}
+
+void check_names_exist(const Plan& plan, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    bool known = false;
+    for (uint32_t job = 0; job < plan.jobs.size() && !known; ++job) {
+      known = is_called(plan, job, name);
+    }
+    if (!known) throw_unknown(plan, name);
+  }
+}
 
 bool is_broken(JobState state) {
   return is_final(state) && !satisfies_dependents(state) && state != JobState::Skipped;

@@ -20,6 +20,12 @@ struct PlanAgain {
   std::vector<std::string> names = {};  ///< of steps or jobs; empty: all
 };
 
+/// Whether one of `names`, of steps or jobs, means this job; no names mean all.
+bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names);
+
+/// Throws Error{NotFound} with a suggestion for a name that means no job.
+void check_names_exist(const Plan& plan, const std::vector<std::string>& names);
+
 /// Moves a job and records that.
 using Move = std::function<void(uint32_t job, JobState state, const std::string& reason)>;
 

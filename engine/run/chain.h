@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "engine/plan/plan.h"
-#include "engine/report/observer.h"
+#include "engine/report/chain_text.h"
+#include "engine/run/again.h"
 #include "engine/slurm/tools.h"
 #include "engine/store/store.h"
 
@@ -19,30 +21,14 @@ namespace dlflow {
 struct ChainServices {
   Store& store;
   SlurmTools& tools;
-  Observer& observer;
   const Clock& clock;
-};
-
-/// One sbatch that was accepted.
-struct SubmittedBatch {
-  uint32_t step = 0;
-  std::string id;   ///< SLURM's; of the array, if it is one
-  size_t jobs = 1;  ///< its tasks
-  Resources resources;
 };
 
 struct ChainResult {
   std::vector<SubmittedBatch> submitted;
-  std::vector<std::string> adopted;  ///< jobs that an earlier dlflow had submitted without knowing
-  std::vector<std::string> repointed;  ///< jobs that waited for one that failed: "select 4412"
+  std::vector<std::string> adopted;    ///< jobs that an earlier call had submitted unknowingly
+  std::vector<std::string> repointed;  ///< jobs that wait for another SLURM job now
   size_t kept = 0;                     ///< jobs that were done before
-};
-
-/// Which jobs that ended badly are submitted again.
-struct Again {
-  bool failed = false;  ///< also what failed or timed out; else what was cancelled or lost
-  std::vector<std::string>
-      names;  ///< only these steps or jobs, and what waits for them; empty: all
 };
 
 /// Checks the plan against the limits of profile and cluster, freezes it (see create_run_directory)
@@ -51,12 +37,33 @@ void create_chain(Plan& plan, const ChainServices& services,
                   const std::filesystem::path& program = "/proc/self/exe");
 
 /// Brings SLURM to where it has every job of the run that can still run, each attempt once (P2):
-/// what an earlier call left in doubt is looked up by name first, and adopted or submitted; jobs
-/// that wait for one that is submitted anew are pointed to the new one (P4). Holds RunLock. Throws
-/// Error: Unavailable if SLURM does not answer or it stays unclear whether it has a job,
+/// what an earlier call left in doubt is looked up by name, and adopted or submitted; jobs that wait
+/// for one that is submitted anew are pointed to the new one (P4). Holds RunLock.
+/// Throws Error: Unavailable if SLURM does not answer or it stays unclear whether it has a job,
 /// InvalidInput if it refuses one; both say how many jobs it has and how to go on. NotFound and
 /// InvalidInput for names, as resubmit_run.
-ChainResult submit_chain(const std::filesystem::path& run_directory, const Again& again,
+ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,
                          const ChainServices& services);
+
+struct CancelResult {
+  size_t cancelled = 0;
+  size_t saving = 0;  ///< were asked to save a checkpoint and to end
+};
+
+/// Ends a run, or some of its steps or jobs: what waits is taken from the queue, what runs is asked
+/// to save and to end; a second call ends that at once. Holds RunLock.
+CancelResult cancel_chain(const std::filesystem::path& run_directory,
+                          const std::vector<std::string>& names, const ChainServices& services);
+
+/// What SLURM says of the run's jobs now.
+struct ChainView {
+  std::map<std::string, SlurmJob> at_work;  ///< by job's name: what waits or runs
+  std::string problem;                      ///< SLURM could not be asked, and why; else empty
+};
+
+/// Records what has become of the run's jobs: their own records first, then what only SLURM knows
+/// (time limits, failed nodes, scancel), then who is blocked by that. One squeue, and at most one
+/// sacct. Another dlflow at work on the run is not disturbed: then nothing is recorded.
+ChainView refresh_chain(const std::filesystem::path& run_directory, const ChainServices& services);
 
 }  // namespace dlflow
