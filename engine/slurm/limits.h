@@ -1,0 +1,23 @@
+#pragma once
+
+#include <optional>
+
+#include "engine/plan/plan.h"
+#include "engine/slurm/cluster.h"
+
+/// What is refused before the first sbatch, since SLURM would refuse it half-way, or queue it for
+/// ever.
+namespace dlflow {
+
+/// `profile` with what it leaves open (0) taken from the cluster: walltime, nodes and node shape of
+/// its partition, the size of an array. Scripts are made with this one: a time limit that is
+/// rounded up must not exceed the partition's.
+Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster);
+
+/// Checks every job of `plan` that will be submitted against its profile, and against the cluster
+/// if it could be asked. Throws Error{InvalidInput} with all problems, each of which names the
+/// limit, who sets it, the step and its place in the workflow, and what to do; matrix elements with
+/// the same problem are told once. A matrix larger than an array is no problem: it is split.
+void check_limits(const Plan& plan, const std::optional<ClusterLimits>& cluster);
+
+}  // namespace dlflow

@@ -1,0 +1,239 @@
+#include "engine/slurm/tools.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+#include <thread>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool starts_with_any(std::string_view entry, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [entry](std::string_view name) { return entry.starts_with(name); });
+}
+
+/// Settings of SLURM's tools that change what they print or do, and those of the job that dlflow
+/// itself may run in.
+bool is_tool_setting(std::string_view entry) {
+  constexpr std::array<std::string_view, 5> kSettings = {"SBATCH_", "SQUEUE_", "SACCT_", "SCANCEL_",
+                                                         "SINFO_"};
+  constexpr std::array<std::string_view, 2> kKept = {"SLURM_CONF", "SLURM_CLUSTERS="};
+  if (entry.starts_with("SLURM_")) return !starts_with_any(entry, kKept);
+  return starts_with_any(entry, kSettings);
+}
+
+std::vector<std::string> query_environment(std::span<const std::string> environment) {
+  constexpr std::array<std::string_view, 2> kReplaced = {"TZ=", "LC_ALL="};
+  std::vector<std::string> entries;
+  for (const std::string& entry : environment) {
+    if (!is_tool_setting(entry) && !starts_with_any(entry, kReplaced)) entries.push_back(entry);
+  }
+  // Times in UTC, in one form; lists of array tasks that are not cut off.
+  for (const char* const entry :
+       {"TZ=UTC", "LC_ALL=C", "SLURM_TIME_FORMAT=standard", "SLURM_BITSTR_LEN=0"}) {
+    entries.emplace_back(entry);
+  }
+  return entries;
+}
+
+/// As it can be pasted.
+std::string shown(const std::vector<std::string>& argv) {
+  std::vector<std::string> words;
+  for (const std::string& word : argv) words.push_back(shell_quote(word));
+  return join(words, " ");
+}
+
+std::string times(int tries) {
+  return tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
+}
+
+}  // namespace
+
+std::vector<std::string> submission_environment(std::span<const std::string> environment) {
+  constexpr std::string_view kKept[] = {
+      "PATH=", "LD_LIBRARY_PATH=", "HOME=", "USER=", "LOGNAME=", "SHELL=", "LANG=", "LC_",
+      // environment modules, for setup lines
+      "MODULEPATH", "MODULESHOME=", "LMOD_", "BASH_FUNC_", "BASH_ENV=",
+      // network and interconnects, as on the local back end
+      "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
+      "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=", "OMPI_MCA_",
+      "UCX_", "NCCL_",
+      // where the controller is, and which one
+      "SLURM_CONF", "SLURM_CLUSTERS=",
+      // where a job finds dlflow's own folders
+      "XDG_CACHE_HOME=", "DLFLOW_HOME=",
+      // the fake tools of the tests
+      "FAKE_SLURM"};
+  std::vector<std::string> entries;
+  for (const std::string& entry : environment) {
+    if (starts_with_any(entry, kKept)) entries.push_back(entry);
+  }
+  return entries;
+}
+
+SlurmTools::SlurmTools(SlurmToolOptions options)
+    : options_(std::move(options)),
+      query_environment_(query_environment(options_.environment)),
+      submission_environment_(submission_environment(options_.environment)) {
+  if (!options_.sleep) {
+    options_.sleep = [](milliseconds pause) { std::this_thread::sleep_for(pause); };
+  }
+}
+
+SbatchAnswer SlurmTools::submit(const std::string& script) {
+  Command command;
+  command.argv = {"sbatch", "--parsable"};
+  command.environment = submission_environment_;
+  command.dies_with_parent = true;
+  log(shown(command.argv) + " <<'END'\n" + script + "END");
+  const Output output =
+      run(std::move(command),
+          RunOptions{.input = script, .time_limit = options_.time_limit, .collect_errors = true});
+  return sbatch_answer(output, options_.time_limit);
+}
+
+Output SlurmTools::run_once(const std::vector<std::string>& argv) {
+  Command command;
+  command.argv = argv;
+  command.environment = query_environment_;
+  command.dies_with_parent = true;
+  log(shown(argv));
+  return run(std::move(command),
+             RunOptions{.time_limit = options_.time_limit, .collect_errors = true});
+}
+
+Output SlurmTools::ask(const std::vector<std::string>& argv) {
+  milliseconds pause = options_.first_pause;
+  for (int attempt = 1;; ++attempt) {
+    Output output = run_once(argv);
+    if (!is_transient(output)) return output;
+    if (attempt >= options_.tries) {
+      throw Error(Errc::Unavailable,
+                  failure(argv.front(), output, options_.time_limit) + times(attempt));
+    }
+    log(failure(argv.front(), output, options_.time_limit) + "; again in " +
+        std::to_string(pause.count()) + " ms");
+    options_.sleep(pause);
+    pause *= 2;
+  }
+}
+
+std::vector<SlurmJob> SlurmTools::queue() {
+  const Output output = ask({"squeue", "--me", "--noheader", "--array", "--states=all",
+                             std::string("--format=") + kSqueueFormat});
+  if (output.status.code != 0) {
+    throw Error(Errc::Unavailable,
+                "squeue failed: " + failure("squeue", output, options_.time_limit));
+  }
+  return parse_squeue(output.text);
+}
+
+Accounting SlurmTools::sacct(std::vector<std::string> argv, Time since) {
+  const std::string start = to_rfc3339(since - std::chrono::hours(1)).substr(0, 19);
+  for (const std::string& word :
+       {std::string("--noheader"), std::string("--parsable2"), "--starttime=" + start,
+        std::string("--format=") + kSacctFormat}) {
+    argv.push_back(word);
+  }
+  const Output output = run_once(argv);
+  if (output.timed_out || output.status.code != 0) {
+    return {{}, failure("sacct", output, options_.time_limit)};
+  }
+  return {parse_sacct(output.text), ""};
+}
+
+Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) {
+  constexpr size_t kMaxWord = 100'000;  // a word of a command line has 131,072 bytes at most
+  if (ids.empty()) return {};
+  const std::string list = join(ids, ",");
+  if (list.size() <= kMaxWord) return sacct({"sacct", "--jobs=" + list}, since);
+  Accounting all = sacct({"sacct"}, since);
+  std::set<std::string_view> wanted(ids.begin(), ids.end());
+  std::erase_if(all.jobs, [&wanted](const SlurmJob& job) {
+    return !wanted.contains(job.id) && !wanted.contains(array_id(job.id));
+  });
+  return all;
+}
+
+std::vector<SlurmJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
+  // Not with --name: a comma would end a name there.
+  std::set<std::string_view> missing(names.begin(), names.end());
+  std::vector<SlurmJob> found;
+  const auto take = [&names, &found](const SlurmJob& job) {
+    const bool wanted = std::find(names.begin(), names.end(), job.name) != names.end();
+    if (wanted) found.push_back(job);
+    return wanted;
+  };
+  for (const SlurmJob& job : queue()) {
+    if (take(job)) missing.erase(job.name);
+  }
+  if (missing.empty()) return found;
+  for (const SlurmJob& job : sacct({"sacct"}, since).jobs) {
+    if (missing.contains(job.name)) take(job);
+  }
+  return found;
+}
+
+JobAnswer SlurmTools::request(const std::vector<std::string>& argv) {
+  return job_answer(ask(argv));
+}
+
+JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {
+  constexpr size_t kAtOnce = 1000;
+  JobAnswer answer;
+  for (size_t first = 0; first < ids.size(); first += kAtOnce) {
+    std::vector<std::string> argv = {"scancel"};
+    const auto part = ids.subspan(first, std::min(kAtOnce, ids.size() - first));
+    argv.insert(argv.end(), part.begin(), part.end());
+    const JobAnswer next = request(argv);
+    if (next.kind != JobAnswer::Kind::Done) answer = next;
+  }
+  return answer;
+}
+
+JobAnswer SlurmTools::signal_batch(const std::string& id, const std::string& signal) {
+  return request({"scancel", "--batch", "--signal=" + signal, id});
+}
+
+JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
+                             const std::string& value) {
+  return request({"scontrol", "update", "jobid=" + id, key + "=" + value});
+}
+
+JobAnswer SlurmTools::update_dependency(const std::string& id, const std::string& dependency) {
+  return update(id, "dependency", dependency);
+}
+
+JobAnswer SlurmTools::update_time_limit(const std::string& id, std::chrono::minutes limit) {
+  return update(id, "TimeLimit", std::to_string(limit.count()));
+}
+
+JobAnswer SlurmTools::update_memory(const std::string& id, uint64_t bytes) {
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  return update(id, "MinMemoryNode", std::to_string((bytes + kMebibyte - 1) / kMebibyte));
+}
+
+JobAnswer SlurmTools::requeue(const std::string& id) {
+  return request({"scontrol", "requeue", id});
+}
+
+JobAnswer SlurmTools::release(const std::string& id) {
+  return request({"scontrol", "release", id});
+}
+
+ClusterLimits SlurmTools::cluster() {
+  ClusterLimits limits = parse_config(ask({"scontrol", "show", "config"}).text);
+  limits.partitions = parse_partitions(ask({"scontrol", "--oneliner", "show", "partition"}).text);
+  add_nodes(limits.partitions,
+            ask({"sinfo", "--noheader", std::string("--format=") + kSinfoFormat}).text);
+  return limits;
+}
+
+}  // namespace dlflow

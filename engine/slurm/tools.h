@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/process.h"
+#include "engine/slurm/answers.h"
+#include "engine/slurm/cluster.h"
+#include "engine/slurm/output.h"
+
+/// SLURM's programs, run as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo.
+namespace dlflow {
+
+struct SlurmToolOptions {
+  std::chrono::milliseconds time_limit{30'000};                  ///< of one command
+  int tries = 3;                                                 ///< of what may be asked twice
+  std::chrono::milliseconds first_pause{1'000};                  ///< before the second try; doubles
+  std::function<void(std::chrono::milliseconds)> sleep;          ///< empty: really sleep
+  std::vector<std::string> environment = current_environment();  ///< of dlflow itself
+};
+
+/// What sacct said. Without accounting there is no answer, which is no error: `missing` says why.
+struct Accounting {
+  std::vector<SlurmJob> jobs;
+  std::string missing;  ///< "Slurm accounting storage is disabled"; empty: `jobs` is the answer
+};
+
+/// What of `environment` sbatch gets, and so each job: what a shell on the cluster needs to find
+/// programs, modules, and the controller (SLURM_CONF). Nothing that would let two submissions of
+/// the same run differ, and no SBATCH_*, which would undo the script's options.
+std::vector<std::string> submission_environment(std::span<const std::string> environment);
+
+/// One thread calls it. No call changes a job twice. All throw Error{NotFound} if the program is
+/// missing, and the queries Error{Unavailable} if SLURM did not answer, however often it was asked:
+/// "squeue did not answer within 30 s (tried 3 times)". Commands are shown by -v.
+class SlurmTools {
+ public:
+  explicit SlurmTools(SlurmToolOptions options = {});
+
+  /// Submits a script (script.h), once: what is Unclear may have been accepted.
+  SbatchAnswer submit(const std::string& script);
+
+  /// All jobs of this user that the controller still knows, array tasks one by one, ended ones
+  /// among them for some minutes (MinJobAge). One squeue.
+  std::vector<SlurmJob> queue();
+
+  /// The jobs and arrays `ids` as accounting has them. One sacct, whose window begins at `since`
+  /// (when the first was submitted; an hour earlier is asked for, since clocks differ). Asked once:
+  /// slurmdbd may be away for long, and what runs is known without it.
+  Accounting accounting(std::span<const std::string> ids, Time since);
+
+  /// The jobs called one of `names`: for adopting what was submitted before a kill or an unclear
+  /// answer. One squeue, and one sacct if a name is not in it.
+  std::vector<SlurmJob> find_by_name(std::span<const std::string> names, Time since);
+
+  /// Cancels jobs, arrays ("812") or tasks ("812_3"). What has ended stays as it is.
+  JobAnswer cancel(std::span<const std::string> ids);
+  /// Sends `signal` ("USR1") to the batch shell alone.
+  JobAnswer signal_batch(const std::string& id, const std::string& signal);
+
+  /// `scontrol update jobid=ID KEY=VALUE`: dependency=afterok:812, TimeLimit=30,
+  /// MinMemoryNode=4096.
+  JobAnswer update(const std::string& id, const std::string& key, const std::string& value);
+  JobAnswer update_dependency(const std::string& id, const std::string& dependency);
+  JobAnswer update_time_limit(const std::string& id, std::chrono::minutes limit);
+  /// Per node.
+  JobAnswer update_memory(const std::string& id, uint64_t bytes);
+
+  /// Back to the queue with the same id; a running job is killed first.
+  JobAnswer requeue(const std::string& id);
+  JobAnswer release(const std::string& id);
+
+  /// Three queries: config, partitions, nodes.
+  ClusterLimits cluster();
+
+ private:
+  Output run_once(const std::vector<std::string>& argv);
+  Output ask(const std::vector<std::string>& argv);
+  JobAnswer request(const std::vector<std::string>& argv);
+  Accounting sacct(std::vector<std::string> argv, Time since);
+
+  SlurmToolOptions options_;
+  std::vector<std::string> query_environment_;
+  std::vector<std::string> submission_environment_;
+};
+
+}  // namespace dlflow

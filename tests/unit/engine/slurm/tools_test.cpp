@@ -1,0 +1,242 @@
+#include "engine/slurm/tools.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Time kSince = from_rfc3339("2026-11-21T08:00:00.000Z");
+
+/// SLURM's programs as small scripts in a folder that is first in PATH. Each call leaves a line.
+class Scripts {
+ public:
+  void tool(const std::string& name, const std::string& lines) const {
+    const auto file = folder_.write(name, "#!/bin/sh\necho \"" + name + " $*\" >> " +
+                                              (folder_.path() / "calls").string() + "\n" + lines);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+
+  SlurmTools tools(std::chrono::milliseconds time_limit = 10s) {
+    return SlurmTools(
+        {.time_limit = time_limit,
+         .tries = 3,
+         .first_pause = 1s,
+         .sleep = [this](std::chrono::milliseconds pause) { pauses.push_back(pause); },
+         .environment = {"PATH=" + folder_.path().string() + ":/usr/bin:/bin",
+                         "SLURM_CONF=/etc/alpha.conf", "SLURM_JOB_ID=7", "SBATCH_PARTITION=wrong",
+                         "SQUEUE_FORMAT=%i", "SECRET=swordfish", "TZ=Europe/Prague"}});
+  }
+
+  std::vector<std::string> calls() const {
+    std::vector<std::string> lines =
+        split(read_file_if_exists(folder_.path() / "calls").value_or(""), '\n');
+    lines.pop_back();
+    return lines;
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  std::vector<std::chrono::milliseconds> pauses;
+
+ private:
+  test::TempDir folder_;
+};
+
+/// "accepted 812", "refused: …", "unclear: …"
+std::string text(const SbatchAnswer& answer) {
+  if (const auto* accepted = std::get_if<Accepted>(&answer)) return "accepted " + accepted->id;
+  if (const auto* refused = std::get_if<Refused>(&answer)) {
+    return (refused->too_many ? "too many: " : "refused: ") + refused->message;
+  }
+  return "unclear: " + std::get<Unclear>(answer).message;
+}
+
+constexpr const char* kRunning = "echo '812|RUNNING|0:05|20:00|N/A|N/A|n1|(null)|None|a.1'\n";
+
+}  // namespace
+
+TEST_CASE("sbatch reads the script from its standard input", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("sbatch", "echo welcome; cat > " + scripts.path("script") + "; echo '812;alpha'");
+  CHECK(text(scripts.tools().submit("#!/bin/sh\necho hello\n")) == "accepted 812");
+  CHECK(read_file(scripts.path("script")) == "#!/bin/sh\necho hello\n");
+  CHECK(scripts.calls() == std::vector<std::string>{"sbatch --parsable"});
+}
+
+TEST_CASE("a job's environment holds what it needs and no more", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("sbatch", "env > " + scripts.path("environment") + "; echo 812");
+  scripts.tools().submit("#!/bin/sh\n");
+  const std::string environment = read_file(scripts.path("environment"));
+  CHECK_THAT(environment, Catch::Contains("SLURM_CONF=/etc/alpha.conf"));
+  for (const char* name : {"SLURM_JOB_ID", "SBATCH_PARTITION", "SECRET", "TZ="}) {
+    CHECK_THAT(environment, !Catch::Contains(name));
+  }
+}
+
+TEST_CASE("a refusal is told in sbatch's words", "[slurm]") {
+  Scripts scripts;
+  const auto answer = [&scripts](const std::string& errors) {
+    scripts.tool("sbatch", "cat >&2 <<'END'\n" + errors + "\nEND\nexit 1\n");
+    return text(scripts.tools().submit("#!/bin/sh\n"));
+  };
+  CHECK(answer("Welcome!\nsbatch: error: invalid partition specified: wrong\n"
+               "sbatch: error: Batch job submission failed: Invalid partition name specified") ==
+        "refused: invalid partition specified: wrong; Invalid partition name specified");
+  CHECK(answer("sbatch: error: QOSMaxSubmitJobPerUserLimit\n"
+               "sbatch: error: Batch job submission failed: Job violates accounting/QOS policy") ==
+        "too many: QOSMaxSubmitJobPerUserLimit; Job violates accounting/QOS policy");
+  CHECK(answer("no.") == "refused: no.");
+  CHECK(answer("") == "refused: sbatch ended with exit status 1");
+}
+
+TEST_CASE("a lost answer is unclear, and nothing is submitted twice", "[slurm]") {
+  Scripts scripts;
+  const auto answer = [&scripts](const std::string& lines) {
+    scripts.tool("sbatch", lines);
+    return text(scripts.tools(300ms).submit("#!/bin/sh\n"));
+  };
+  CHECK(answer("sleep 60") == "unclear: sbatch did not answer within 300 ms");
+  CHECK(answer("kill -9 $$") == "unclear: sbatch was killed by signal 9");
+  CHECK(answer("echo done") == "unclear: sbatch printed no job id: done");
+  CHECK(answer("echo 'sbatch: error: Batch job submission failed: Socket timed out on send/recv "
+               "operation' >&2; exit 1") == "unclear: Socket timed out on send/recv operation");
+  CHECK(answer("echo 812; exit 1") ==
+        "unclear: sbatch ended with exit status 1, but printed job id 812");
+  CHECK(scripts.calls().size() == 5);
+  CHECK(scripts.pauses.empty());
+}
+
+TEST_CASE("one squeue tells of all jobs", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("squeue", kRunning);
+  const auto jobs = scripts.tools().queue();
+  REQUIRE(jobs.size() == 1);
+  CHECK(jobs[0].id == "812");
+  CHECK(scripts.calls() == std::vector<std::string>{"squeue --me --noheader --array --states=all "
+                                                    "--format=%i|%T|%M|%l|%S|%e|%N|%E|%r|%j"});
+}
+
+TEST_CASE("times are read in UTC whatever the user's settings are", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("squeue", "env > " + scripts.path("environment"));
+  scripts.tools().queue();
+  const std::string environment = "\n" + read_file(scripts.path("environment"));
+  CHECK_THAT(environment, Catch::Contains("\nTZ=UTC\n"));
+  CHECK_THAT(environment, !Catch::Contains("SQUEUE_FORMAT"));
+}
+
+TEST_CASE("a controller that is busy for a moment is asked again", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("squeue", "if [ $(wc -l < " + scripts.path("calls") + ") -lt 3 ]; then\n" +
+                             "echo 'slurm_load_jobs error: Unable to contact slurm controller "
+                             "(connect failure)' >&2; exit 1; fi\n" +
+                             kRunning);
+  CHECK(scripts.tools().queue().size() == 1);
+  CHECK(scripts.pauses == std::vector<std::chrono::milliseconds>{1s, 2s});
+}
+
+TEST_CASE("a controller that stays away is an error that may pass", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("squeue", "sleep 60");
+  try {
+    scripts.tools(100ms).queue();
+    FAIL("squeue answered");
+  } catch (const Error& error) {
+    CHECK(error.retryable());
+    CHECK(std::string(error.what()) == "squeue did not answer within 100 ms (tried 3 times)");
+  }
+}
+
+TEST_CASE("a squeue that fails is not an empty queue", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("squeue", "echo 'squeue: error: Invalid user' >&2; exit 1");
+  CHECK_THROWS_WITH(scripts.tools().queue(), "squeue failed: Invalid user");
+}
+
+TEST_CASE("a program that is missing is named", "[slurm]") {
+  SlurmTools tools({.sleep = {}, .environment = {"PATH=/nowhere"}});
+  CHECK_THROWS_WITH(tools.submit("#!/bin/sh\n"), "there is no program 'sbatch' in PATH");
+}
+
+TEST_CASE("one sacct tells of all ended jobs, from before the first was submitted", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("sacct", "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||a.1'");
+  const std::vector<std::string> ids = {"812", "813_4"};
+  const Accounting answer = scripts.tools().accounting(ids, kSince);
+  REQUIRE(answer.jobs.size() == 1);
+  CHECK(answer.jobs[0].exit == 3);
+  CHECK(answer.missing.empty());
+  REQUIRE(scripts.calls().size() == 1);
+  CHECK_THAT(scripts.calls()[0], Catch::StartsWith("sacct --jobs=812,813_4 --noheader --parsable2 "
+                                                   "--starttime=2026-11-21T07:00:00 --format="));
+}
+
+TEST_CASE("without accounting there is an answer all the same", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("sacct", "echo 'Slurm accounting storage is disabled' >&2; exit 1");
+  const std::vector<std::string> ids = {"812"};
+  CHECK(scripts.tools().accounting(ids, kSince).missing == "Slurm accounting storage is disabled");
+  scripts.tool("sacct", "sleep 60");
+  CHECK(scripts.tools(100ms).accounting(ids, kSince).missing ==
+        "sacct did not answer within 100 ms");
+  CHECK(scripts.calls().size() == 2);
+}
+
+TEST_CASE("a job is found by its name, in the queue or in accounting", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("squeue", kRunning);
+  scripts.tool("sacct",
+               "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||b,x=1.1'\n"
+               "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||a.1'\n");
+  std::vector<std::string> names = {"a.1"};
+  CHECK(scripts.tools().find_by_name(names, kSince).at(0).id == "812");
+  CHECK(scripts.calls().size() == 1);
+  names.emplace_back("b,x=1.1");
+  const auto both = scripts.tools().find_by_name(names, kSince);
+  REQUIRE(both.size() == 2);
+  CHECK(both[0].id == "812");
+  CHECK(both[1].id == "700");
+}
+
+TEST_CASE("requests about jobs say what became of them", "[slurm]") {
+  using Kind = JobAnswer::Kind;
+  Scripts scripts;
+  SlurmTools tools = scripts.tools();
+  scripts.tool("scontrol", "");
+  CHECK(tools.update_dependency("813_2", "afterok:812").kind == Kind::Done);
+  CHECK(tools.update_time_limit("813", 30min).kind == Kind::Done);
+  CHECK(tools.update_memory("813", (uint64_t{4} << 30) + 1).kind == Kind::Done);
+  CHECK(scripts.calls() ==
+        std::vector<std::string>{"scontrol update jobid=813_2 dependency=afterok:812",
+                                 "scontrol update jobid=813 TimeLimit=30",
+                                 "scontrol update jobid=813 MinMemoryNode=4097"});
+  scripts.tool("scontrol", "echo 'slurm_update error: Job has already finished' >&2; exit 1");
+  CHECK(tools.update_dependency("813", "afterok:812").kind == Kind::Gone);
+  scripts.tool("scontrol", "echo 'slurm_update error: Job dependency problem' >&2; exit 1");
+  const JobAnswer refused = tools.update_dependency("813", "afterok:813");
+  CHECK(refused.kind == Kind::Refused);
+  CHECK(refused.message == "Job dependency problem");
+}
+
+TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
+  Scripts scripts;
+  SlurmTools tools = scripts.tools();
+  const std::vector<std::string> ids = {"812", "813_4"};
+  scripts.tool("scancel", "");
+  CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Done);
+  CHECK(tools.signal_batch("812", "USR1").kind == JobAnswer::Kind::Done);
+  CHECK(scripts.calls() ==
+        std::vector<std::string>{"scancel 812 813_4", "scancel --batch --signal=USR1 812"});
+  scripts.tool("scancel",
+               "echo 'scancel: error: Kill job error on job id 812: Invalid job id "
+               "specified' >&2; exit 1");
+  CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Gone);
+  CHECK(tools.cancel({}).kind == JobAnswer::Kind::Done);
+}
