@@ -54,7 +54,7 @@ struct Output {
   bool timed_out = false;  ///< its time was over: it and its group were killed
 };
 
-struct RunOptions {
+struct OutputOptions {
   std::string input = {};
   std::chrono::milliseconds time_limit{0};  ///< 0: none; else the command leads its own group
   bool collect_errors = false;              ///< else they go where the command says
@@ -62,7 +62,7 @@ struct RunOptions {
 
 /// Runs `command` to its end. What is collected must not have a place in `command` too: its
 /// `standard_output` and `standard_input` are empty. Throws as start().
-Output run(Command command, const RunOptions& options);
+Output run(Command command, const OutputOptions& options);
 Output run(Command command, const std::string& input = "");
 
 /// This process's environment.

@@ -232,7 +232,7 @@ std::vector<Standing> Chain::standing() const {
 std::string Chain::batch_name(uint32_t step) {
   const std::string place = plan_.directory.string() + to_rfc3339(plan_.created);
   return plan_.run + "." + std::to_string(++num_batches_) + "." + plan_.workflow.steps[step].name +
-         "." + sha256_text(place).substr(0, 4);
+         "." + sha256_hex(place).substr(0, 4);
 }
 
 std::string Chain::progress() const {

@@ -19,7 +19,7 @@ struct Standing {
     LeftOut,   ///< neither it nor what waits for it can run
   };
   Kind kind = Kind::Done;
-  std::string id;
+  std::string id = {};
 };
 
 /// What a batch waits for.
@@ -33,7 +33,7 @@ struct Link {
   Kind kind = Kind::All;
   uint32_t batch = 0;  ///< its place in the list
   uint32_t task = 0;
-  std::string id;
+  std::string id = {};
   auto operator<=>(const Link&) const = default;
 };
 
@@ -41,9 +41,9 @@ struct Link {
 struct PlannedBatch {
   uint32_t step = 0;
   bool is_array = false;
-  std::vector<uint32_t> jobs;   ///< numbers in the plan, ascending
-  std::vector<uint32_t> tasks;  ///< of the array: the element's number modulo the array size
-  std::vector<Link> links;      ///< sorted, each once
+  std::vector<uint32_t> jobs = {};   ///< numbers in the plan, ascending
+  std::vector<uint32_t> tasks = {};  ///< of the array: the element's number modulo the array size
+  std::vector<Link> links = {};      ///< sorted, each once
 };
 
 /// Parents before children. The tasks of an array have the same resources and wait for the same; a
