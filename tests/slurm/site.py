@@ -37,7 +37,7 @@ def up(build):
     root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-slurm.", dir="/var/tmp"))
     site.write_text(json.dumps({"root": str(root)}))
     root.chmod(0o755)
-    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", root, *options], stdin=subprocess.DEVNULL)
+    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", root, *options])
                 for name, options in CLUSTERS.items()]
     stage(build, root / "dlflow")
     statuses = [process.wait() for process in starting]
