@@ -12,6 +12,7 @@ class FakeSlurmTest(support.Case):
     def setUp(self):
         super().setUp()
         self.slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
+        self.addCleanup(self.slurm.stop)
 
     def submit(self, *options, script="#!/bin/sh\n"):
         return int(self.slurm.run("sbatch", "--parsable", *options, input=script, cwd=self.folder).stdout)

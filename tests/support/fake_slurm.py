@@ -48,6 +48,10 @@ class FakeSlurm:
         """"outcomes", "run" (scripts run within advance and settle) or "run background" (as on a cluster)."""
         self.control("mode", *mode.split())
 
+    def stop(self):
+        """Kills what still runs: addCleanup(slurm.stop) in a test with "run background"."""
+        self.control("stop")
+
     def advance(self, seconds):
         self.control("advance", seconds)
 

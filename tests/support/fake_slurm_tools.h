@@ -21,6 +21,16 @@ class FakeSlurmTools {
     std::string out, err;
   };
 
+  FakeSlurmTools() = default;
+  FakeSlurmTools(const FakeSlurmTools&) = delete;
+  FakeSlurmTools& operator=(const FakeSlurmTools&) = delete;
+  ~FakeSlurmTools() {
+    try {
+      if (background_) run("fake-slurm stop");
+    } catch (const std::exception&) {  // the test has its verdict
+    }
+  }
+
   /// Put this first in PATH, beside environment().
   static std::filesystem::path tools() { return FAKE_SLURM_TOOLS; }
 
@@ -55,6 +65,7 @@ class FakeSlurmTools {
 
   /// `fake-slurm LINE`. Throws Error if it fails.
   std::string control(const std::string& line) const {
+    background_ = background_ || line == "mode run background";
     const Result result = run("fake-slurm " + line);
     if (result.status != 0) throw Error(Errc::InvalidInput, result.err);
     return result.out;
@@ -89,6 +100,7 @@ class FakeSlurmTools {
 
  private:
   TempDir folder_;
+  mutable bool background_ = false;
 };
 
 }  // namespace dlflow::test

@@ -186,7 +186,10 @@ void Call::request(bool slurmdbd) {
   if (!slurmdbd && world().now < state_.down_until) throw Unreachable{kConnect};
 }
 
-void Call::reply() { strike("after"); }
+void Call::reply() {
+  act();  // what was accepted happens, whoever hears of it
+  strike("after");
+}
 
 std::optional<Late> Call::take_late() {
   const auto fault = take("late");

@@ -150,6 +150,16 @@ int take_down(Call& call, const Arguments& words) {
   return 0;
 }
 
+/// For the end of a test: kills what still runs.
+int stop(Call& call) {
+  World& world = call.world();
+  for (Job& job : world.jobs) {
+    for (Task& task : job.tasks) cancel(world, {&job, &task}, -1);
+  }
+  for (Effect& effect : world.effects) effect = {Effect::Kind::Signal, effect.job, effect.index, 9};
+  return 0;
+}
+
 int apply_settings(Call& call, const Arguments& words) {
   for (const std::string& word : words) configure(call.world(), word);
   return 0;
@@ -170,6 +180,7 @@ int control(Call& call) {
     if (verb == "mode") return set_mode(call, words);
     if (verb == "down") return take_down(call, words);
     if (verb == "jobs") return show_jobs(call);
+    if (verb == "stop") return stop(call);
     if (verb == "set") return apply_settings(call, words);
     if (verb == "version" && words.size() == 1)
       return apply_settings(call, {"version=" + words[0]});

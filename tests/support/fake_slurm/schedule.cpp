@@ -149,7 +149,7 @@ std::string obstacle(World& world, Found found) {
   Task& task = *found.task;
   const Mark mark = check_dependencies(world, *found.job, task);
   if (mark == Mark::Failed) {
-    if (found.job->request.kill_on_invalid_dependency) cancel(world, found, 0);
+    if (found.job->request.kill_on_invalid_dependency) cancel(world, found, -1);
     return "DependencyNeverSatisfied";
   }
   if (mark == Mark::Unfulfilled) return "Dependency";

@@ -103,3 +103,15 @@ TEST_CASE("the clock of a background world can be moved on to the time limit", "
   CHECK(wait_for_file(slurm, "out", "begun\nsaved\n") == "begun\nsaved\n");
   CHECK(wait_for_field(slurm, "1", "%T", "COMPLETED") == "COMPLETED");
 }
+
+TEST_CASE("an answer that was lost does not keep a background job alive", "[fake_slurm]") {
+  const FakeSlurmTools slurm;
+  slurm.control("mode run background");
+  slurm.run(
+      "sbatch -o out -e err",
+      "#!/bin/sh\ntrap 'echo ended; exit 1' TERM\necho begun\nwhile true; do sleep 0.01; done\n");
+  CHECK(wait_for_file(slurm, "out", "begun\n") == "begun\n");
+  slurm.control("fault scancel after kill");
+  CHECK(slurm.run("scancel 1").status == 137);
+  CHECK(wait_for_file(slurm, "out", "begun\nended\n") == "begun\nended\n");
+}

@@ -144,6 +144,15 @@ TEST_CASE("what scontrol cannot do it says as SLURM does", "[fake_slurm]") {
   CHECK(slurm.run("scontrol frobnicate").err == "invalid keyword: frobnicate\n");
 }
 
+TEST_CASE("users may shorten a time limit, not extend it", "[fake_slurm]") {
+  const FakeSlurmTools slurm;
+  slurm.submit("-t 10");
+  CHECK(slurm.run("scontrol update jobid=1 timelimit=20").err ==
+        "Access/permission denied for job 1\n");
+  CHECK(slurm.run("scontrol update jobid=1 timelimit=5").status == 0);
+  CHECK(slurm.field("1", "%l") == "5:00");
+}
+
 TEST_CASE("a held job waits until it is released", "[fake_slurm]") {
   const FakeSlurmTools slurm;
   slurm.submit("--hold");

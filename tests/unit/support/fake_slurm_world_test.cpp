@@ -85,6 +85,17 @@ TEST_CASE("the children of a job that never runs wait for ever", "[fake_slurm]")
   CHECK(test.state(grandchild) == "Dependency");
 }
 
+TEST_CASE("--kill-on-invalid-dep cancels a child whose parent failed", "[fake_slurm]") {
+  TestWorld test;
+  const JobId parent = test.submit();
+  Request request;
+  request.dependency = "afterok:" + std::to_string(parent);
+  request.kill_on_invalid_dependency = true;
+  const JobId child = test.submit(request);
+  test.end(parent, State::Failed);
+  CHECK(test.state(child) == "CANCELLED");
+}
+
 TEST_CASE("a parent that left memory, or never was, is satisfied whatever became of it",
           "[fake_slurm]") {
   TestWorld test;
