@@ -85,7 +85,7 @@ TEST_CASE("the children of a job that never runs wait for ever", "[fake_slurm]")
   CHECK(test.state(grandchild) == "Dependency");
 }
 
-TEST_CASE("--kill-on-invalid-dep cancels a child whose parent failed", "[fake_slurm]") {
+TEST_CASE("a child that asked for it is cancelled when its parent fails", "[fake_slurm]") {
   TestWorld test;
   const JobId parent = test.submit();
   Request request;
