@@ -244,7 +244,7 @@ std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit) {
   }
 }
 
-Output run(Command command, const RunOptions& options) {
+Output run(Command command, const OutputOptions& options) {
   // Files take what pipes would make us wait for: no deadlock between input and output. They are
   // in memory, so that a full disk does not matter.
   DLFLOW_CHECK(command.standard_output.empty() && command.standard_input.empty());
@@ -273,7 +273,7 @@ Output run(Command command, const RunOptions& options) {
 }
 
 Output run(Command command, const std::string& input) {
-  return run(std::move(command), RunOptions{.input = input});
+  return run(std::move(command), OutputOptions{.input = input});
 }
 
 std::vector<std::string> current_environment() {

@@ -16,13 +16,13 @@ namespace dlflow {
 /// What to start, and how. A program without a slash is looked up in the PATH of `environment`.
 struct Command {
   std::vector<std::string> argv;
-  std::vector<std::string> environment;   ///< "NAME=value", all of it
-  std::filesystem::path directory;        ///< working directory; empty: this one's
-  std::filesystem::path standard_input;   ///< empty: /dev/null
-  std::filesystem::path standard_output;  ///< appended to; empty: inherited
-  std::filesystem::path standard_error;   ///< the same
-  bool own_group = false;                 ///< leads a process group of its own
-  bool dies_with_parent = false;          ///< killed with -9 when the thread that started it ends
+  std::vector<std::string> environment;       ///< "NAME=value", all of it
+  std::filesystem::path directory;            ///< working directory; empty: this one's
+  std::filesystem::path standard_input = {};  ///< empty: /dev/null
+  std::filesystem::path standard_output;      ///< appended to; empty: inherited
+  std::filesystem::path standard_error;       ///< the same
+  bool own_group = false;                     ///< leads a process group of its own
+  bool dies_with_parent = false;  ///< killed with -9 when the thread that started it ends
 };
 
 /// Starts `command`; its pid. What another thread or the program
@@ -54,7 +54,7 @@ struct Output {
   bool timed_out = false;  ///< its time was over: it and its group were killed
 };
 
-struct RunOptions {
+struct OutputOptions {
   std::string input = {};
   std::chrono::milliseconds time_limit{0};  ///< 0: none; else the command leads its own group
   bool collect_errors = false;              ///< else they go where the command says
@@ -62,7 +62,7 @@ struct RunOptions {
 
 /// Runs `command` to its end. What is collected must not have a place in `command` too: its
 /// `standard_output` and `standard_input` are empty. Throws as start().
-Output run(Command command, const RunOptions& options);
+Output run(Command command, const OutputOptions& options);
 Output run(Command command, const std::string& input = "");
 
 /// This process's environment.

@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "base/file.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -135,6 +136,18 @@ std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
 }
 
 }  // namespace
+
+void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& program) {
+  make_directories(probe.folder);
+  write_file_atomic(probe.folder / "token", probe.token + "\n");
+  std::string setup;
+  for (const auto& [name, value] : profile.environment) {
+    setup += "export " + name + "=" + shell_quote(value) + "\n";
+  }
+  for (const std::string& line : profile.setup) setup += line + "\n";
+  write_file_atomic(probe.folder / "setup.sh", setup);
+  copy_content(program, probe.folder / "dlflow");
+}
 
 Batch probe_batch(const Probe& probe, const Profile& profile) {
   Batch batch;

@@ -30,6 +30,11 @@ struct Probe {
   std::filesystem::path result() const { return folder / "result"; }
 };
 
+/// Makes the folder with what the job looks at: the token, the profile's environment and setup
+/// lines, and a copy of `program`.
+void prepare_probe(const Probe& probe, const Profile& profile,
+                   const std::filesystem::path& program = "/proc/self/exe");
+
 /// Exit status of a probe's job whose node does not see the folder.
 inline constexpr int kFolderNotShared = 3;
 

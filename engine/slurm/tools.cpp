@@ -95,7 +95,7 @@ SbatchAnswer SlurmTools::submit(const std::string& script) {
   log(shown(command.argv) + " <<'END'\n" + script + "END");
   const Output output =
       run(std::move(command),
-          RunOptions{.input = script, .time_limit = options_.time_limit, .collect_errors = true});
+          OutputOptions{.input = script, .time_limit = options_.time_limit, .collect_errors = true});
   return sbatch_answer(output, options_.time_limit);
 }
 
@@ -106,7 +106,7 @@ Output SlurmTools::run_once(const std::vector<std::string>& argv) {
   command.dies_with_parent = true;
   log(shown(argv));
   return run(std::move(command),
-             RunOptions{.time_limit = options_.time_limit, .collect_errors = true});
+             OutputOptions{.time_limit = options_.time_limit, .collect_errors = true});
 }
 
 Output SlurmTools::ask(const std::vector<std::string>& argv) {

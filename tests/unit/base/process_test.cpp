@@ -36,7 +36,7 @@ TEST_CASE("a command whose time is over is killed with what it started", "[proce
   const test::TempDir folder;
   const std::string script = "sleep 60 & echo $! > " + (folder.path() / "pid").string() + "; wait";
   const Output output = run(shell("echo before; " + script),
-                            RunOptions{.time_limit = std::chrono::milliseconds(200)});
+                            OutputOptions{.time_limit = std::chrono::milliseconds(200)});
   CHECK(output.timed_out);
   CHECK(output.text == "before\n");
   CHECK(output.status.signal == SIGKILL);
@@ -47,7 +47,7 @@ TEST_CASE("a command whose time is over is killed with what it started", "[proce
 
 TEST_CASE("a command that ends in time is not waited for longer", "[process]") {
   const auto limit = std::chrono::milliseconds(60'000);
-  const Output output = run(shell("cat; echo wrong >&2; exit 3"), RunOptions{"text", limit, true});
+  const Output output = run(shell("cat; echo wrong >&2; exit 3"), OutputOptions{"text", limit, true});
   CHECK_FALSE(output.timed_out);
   CHECK(output.status == ExitStatus{3, 0});
   CHECK(output.text == "text");

@@ -15,9 +15,10 @@ class LocalProbe {
   LocalProbe() {
     profile.file = "alpha.yaml";
     profile.launcher = {"launch", {"--fast"}};
-    tool("runs/probe/dlflow", "exit 0");
-    folder_.write("runs/probe/token", "1234\n");
-    folder_.write("runs/probe/setup.sh", "PATH=" + (folder_.path() / "bin").string() + ":$PATH\n");
+    profile.environment["NODES"] = "n1's n2";
+    profile.setup = {"PATH=" + (folder_.path() / "bin").string() + ":$PATH"};
+    tool("program", "exit 0");
+    prepare_probe(probe(), profile, folder_.path() / "program");
   }
 
   void tool(const std::string& name, const std::string& lines) const {
@@ -60,9 +61,9 @@ class LocalProbe {
 
 TEST_CASE("a node where everything works", "[slurm]") {
   LocalProbe local;
-  local.tool("bin/launch", "[ \"$*\" = '--fast -np 2 uname -n' ] || exit 1; echo n1; echo n2");
+  local.tool("bin/launch",
+             "[ \"$*\" = '--fast -np 2 uname -n' ] || exit 1; echo n2; echo ${NODES%\'*}");
   local.profile.cache = local.folder() / "cache";
-  local.profile.setup = {"PATH=..."};
   CHECK(local.run_job() == 0);
   std::string text;
   for (const Finding& finding : local.findings()) {
@@ -92,7 +93,6 @@ TEST_CASE("a launcher that is missing or fails is told with what it said", "[slu
 
 TEST_CASE("a dlflow and setup lines that fail on the node are told", "[slurm]") {
   LocalProbe local;
-  local.profile.setup = {"module load nothing"};
   local.tool("bin/launch", "echo n1; echo n1");
   local.tool("runs/probe/dlflow", "exit 127");
   CHECK(local.run_job() == 0);
