@@ -134,7 +134,7 @@ std::string format_age(std::chrono::milliseconds age) {
   const auto total = static_cast<long long>(std::max<int64_t>(0, age.count() / 1000));
   if (total < 60) return print("%lld s", total);
   if (total < 3600) return print("%lld min", total / 60);
-  if (total < 2 * 86400) return print("%lld h", total / 3600);
+  if (total < 2LL * 86400) return print("%lld h", total / 3600);
   return print("%lld d", total / 86400);
 }
 

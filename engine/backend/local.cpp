@@ -145,7 +145,7 @@ void LocalBackend::Impl::begin(const fs::path& run_directory) {
 bool LocalBackend::Impl::has_room(const Resources& resources) const {
   return cores_taken(resources, machine_) <= free_cores_ &&
          int64_t(resources.memory_bytes) <= free_memory_ &&
-         size_t(resources.ranks * resources.gpus_per_rank) <= free_gpus_.size();
+         gpus_taken(resources) <= free_gpus_.size();
 }
 
 void LocalBackend::Impl::occupy(Task& task) {
@@ -184,7 +184,7 @@ void LocalBackend::Impl::submit(const Submission& submission) {
   task.submission = submission;  // of another pass of the attempt, its record is read on
   task.stops_asked = task.stops_sent = 0;
   occupy(task);
-  const size_t num_gpus = size_t(submission.resources.ranks * submission.resources.gpus_per_rank);
+  const size_t num_gpus = gpus_taken(submission.resources);
   if (num_gpus > 0) {
     const auto first = free_gpus_.end() - ptrdiff_t(std::min(num_gpus, free_gpus_.size()));
     task.gpus.assign(first, free_gpus_.end());

@@ -108,11 +108,12 @@ void Launcher::become_supervisor(const LaunchHeader& header, const std::string& 
   children_.reset();
   ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   if (header.gpus_length >= 0) ::setenv("CUDA_VISIBLE_DEVICES", gpus.c_str(), 1);
-  const auto notify = [&](Notice notice) {
+  SupervisorOptions options;
+  options.notify = [&](Notice notice) {
     const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
     send({header.token, kind, 0}, MSG_DONTWAIT);  // the engine looks anyway
   };
-  ::_exit(exit_status(supervise(attempt, header.pass, notify)));
+  ::_exit(exit_status(supervise(attempt, header.pass, options)));
 }
 
 void Launcher::report_ended() {

@@ -110,10 +110,14 @@ int cores_taken(const Resources& resources, const Machine& machine) {
   return int(resources.ranks > 1 ? std::min<int64_t>(asked, machine.cores) : asked);
 }
 
+size_t gpus_taken(const Resources& resources) {
+  return size_t(resources.ranks) * size_t(resources.gpus_per_rank);
+}
+
 void check_fits(const Plan& plan, const Machine& machine) {
   for (const PlannedJob& job : plan.jobs) {
     const Resources& resources = job.resources;
-    const int64_t gpus = int64_t(resources.ranks) * resources.gpus_per_rank;
+    const size_t gpus = gpus_taken(resources);
     if (cores_taken(resources, machine) > machine.cores) {
       throw_too_much(plan, job, count_of(resources.cpus_per_rank, "core"),
                      count_of(machine.cores, "core"), "ask for fewer `cpus_per_rank`");
@@ -122,8 +126,8 @@ void check_fits(const Plan& plan, const Machine& machine) {
       throw_too_much(plan, job, format_size(resources.memory_bytes) + " of memory",
                      format_size(machine.memory_bytes), "ask for less `memory`");
     }
-    if (gpus > int64_t(machine.gpus.size())) {
-      throw_too_much(plan, job, count_of(int(std::min<int64_t>(gpus, 1'000'000)), "GPU"),
+    if (gpus > machine.gpus.size()) {
+      throw_too_much(plan, job, count_of(int(std::min<size_t>(gpus, 1'000'000)), "GPU"),
                      count_of(int(machine.gpus.size()), "GPU"),
                      "ask for fewer `ranks` or `gpus_per_rank`, or choose another --profile");
     }

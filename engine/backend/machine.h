@@ -24,6 +24,8 @@ Machine local_machine(const Profile& profile);
 /// How many of the machine's cores a job takes. One with several ranks may ask for more than there
 /// are: it takes all of them, and its ranks share.
 int cores_taken(const Resources& resources, const Machine& machine);
+/// How many GPUs.
+size_t gpus_taken(const Resources& resources);
 
 /// Throws Error{InvalidInput} with the place in the workflow, what the step asks for and what there
 /// is, if a job of `plan` could never run on `machine`.

@@ -5,16 +5,14 @@
 /// What `dlflow` tells the shell; documented in the README.
 namespace dlflow {
 
-enum ExitStatus : int {
-  kDone = 0,
-  kStepFailed = 1,
-  kBadInput = 2,
-  kBackendRefused = 3,
-  kInterrupted = 130,
-};
+constexpr int kDone = 0;
+constexpr int kStepFailed = 1;
+constexpr int kBadInput = 2;
+constexpr int kBackendRefused = 3;
+constexpr int kInterrupted = 130;
 
 /// The exit status for an Error that nothing could be done about.
-inline ExitStatus exit_status(const Error& error) {
+inline int exit_status(const Error& error) {
   return error.retryable() ? kBackendRefused : kBadInput;
 }
 

@@ -1,4 +1,5 @@
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -6,6 +7,7 @@
 #include "engine/backend/local_launcher.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/workflow_argument.h"
+#include "engine/slurm/job_exec.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
 
@@ -69,6 +71,16 @@ int run_cli(int argc, char** argv) {
   }
 }
 
+/// On a compute node: standard error is the batch's log.
+int job_exec_main(const char* batch_file, const char* task) {
+  try {
+    return job_exec(batch_file, uint32_t(std::strtoul(task, nullptr, 10)), current_allocation());
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
+
 /// What dlflow starts from its own file; not for people, so not on the command line's list.
 int run_internal(int argc, char** argv, bool& found) {
   const auto is = [&](int index, const char* word) {
@@ -76,6 +88,7 @@ int run_internal(int argc, char** argv, bool& found) {
   };
   found = true;
   if (is(1, "local-launcher") && argc == 3) return local_launcher_main(std::atoi(argv[2]));
+  if (is(1, "job-exec") && argc == 4) return job_exec_main(argv[2], argv[3]);
   if (is(1, "step") && is(2, "stage")) return steps::stage_main();
   if (is(1, "step") && is(2, "checkpoint")) return steps::checkpoint_main();
   found = false;

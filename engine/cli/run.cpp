@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/backend/local.h"
+#include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/run_display.h"
 #include "engine/cli/workflow_argument.h"
@@ -62,11 +63,7 @@ auto with_engine(Session& session, const std::filesystem::path& directory, Work 
 }
 
 /// What the language has and this dlflow has not yet is refused, not ignored.
-void check_supported(const Workflow& workflow, const Profile& profile) {
-  if (profile.scheduler != "local") {
-    throw Error(Errc::InvalidInput, "profile '" + profile.name + "' asks for scheduler '" +
-                                        profile.scheduler + "', and this dlflow has only 'local'");
-  }
+void check_supported(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     if (step.image.empty()) continue;
     throw Error(
@@ -81,11 +78,12 @@ void check_supported(const Workflow& workflow, const Profile& profile) {
 void start(Session& session, const RunArguments& arguments) {
   Workflow workflow = arguments.workflow->read();
   const Profile profile = load_profile(arguments.plan->profile);
-  check_supported(workflow, profile);
+  check_supported(workflow);
   check_models(workflow);
   Plan plan = make_plan(std::move(workflow), profile, arguments.plan->options, session.store(),
                         session.store());
   if (arguments.dry_run) return show_plan(session, plan);
+  if (runs_on_slurm(profile)) return start_chain(session, std::move(plan));
   const auto display = make_run_display(session);
   LocalBackend backend(local_machine(plan.profile));
   const SystemClock clock;
@@ -99,6 +97,7 @@ void start(Session& session, const RunArguments& arguments) {
 void resume(Session& session, const RunArguments& arguments) {
   const std::string run = find_run(session, arguments.resume);
   const std::filesystem::path directory = session.store().directory(run);
+  if (runs_on_slurm(load_run(directory).profile)) return go_on_with_chain(session, directory, {});
   if (arguments.detach) return detach(session, load_run(directory), arguments.options);
   finish(session, run, with_engine(session, directory, [&](const Services& services) {
            return resume_run(directory, services, arguments.options);
@@ -154,6 +153,9 @@ void add_resubmit(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
+    if (runs_on_slurm(load_run(directory).profile)) {
+      return go_on_with_chain(session, directory, {.failed = true, .names = *steps});
+    }
     finish(session, name, with_engine(session, directory, [&](const Services& services) {
              return resubmit_run(directory, *steps, services, *options);
            }));
@@ -166,10 +168,19 @@ void add_cancel(CLI::App& app, Session& session) {
                   "  dlflow cancel fashion-mnist-7f3a\n"
                   "  dlflow run --resume fashion-mnist-7f3a      (goes on later)");
   const auto run = std::make_shared<std::string>();
+  const auto steps = std::make_shared<std::vector<std::string>>();
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
+  command->add_option("--step", *steps, "only this step or job (SLURM)")
+      ->type_name("STEP")
+      ->take_all()
+      ->allow_extra_args(false);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
+    if (runs_on_slurm(load_run(directory).profile)) return stop_chain(session, directory, *steps);
+    if (!steps->empty()) {
+      throw Error(Errc::InvalidInput, "a run on this machine is cancelled as a whole");
+    }
     const bool ended = with_engine(session, directory, [&](const Services& services) {
       return cancel_run(directory, services);
     });

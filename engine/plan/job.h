@@ -71,6 +71,7 @@ struct JobSpec {
   Json params = Json::object();
   Resources resources;
   std::optional<CheckpointPolicy> checkpoint;
+  Retry retry;
   std::vector<Requirement> require;
   std::map<std::string, std::string> outputs;
   std::vector<ParentRef> parents;
@@ -104,6 +105,7 @@ struct JobEvent {
   Json outputs;             ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}
   Json metrics;             ///< of an ended job: summary numbers by name
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
+  int failed_tries = 0;     ///< of a job that queued itself again: how many passes have failed
 
   bool operator==(const JobEvent&) const = default;
 };

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <array>
 #include <string>
 #include <utility>
@@ -24,6 +25,25 @@ CheckpointPolicy checkpoint_policy_from_json(const Json& json) {
   policy.every = json.at("every").get<int64_t>();
   policy.keep = json.at("keep").get<int>();
   return policy;
+}
+
+constexpr std::array<std::string_view, 5> kCauses = {"failure", "node-failure", "preempted",
+                                                     "timeout", "out-of-memory"};
+
+Json to_json(const Retry& retry) {
+  Json on = Json::array();
+  for (const RetryCause cause : retry.on) on.push_back(kCauses[size_t(cause)]);
+  return {{"attempts", retry.attempts}, {"on", on}};
+}
+
+Retry retry_from_json(const Json& json) {
+  Retry retry{.attempts = json.at("attempts").get<int>(), .on = {}};
+  for (const Json& word : json.at("on")) {
+    const auto found = std::find(kCauses.begin(), kCauses.end(), word.get<std::string>());
+    if (found == kCauses.end()) throw Error(Errc::Corrupt, word.dump() + " is no cause of a retry");
+    retry.on.push_back(RetryCause(found - kCauses.begin()));
+  }
+  return retry;
 }
 
 Json to_json(const std::vector<Requirement>& requirements) {
@@ -97,6 +117,7 @@ JobSpec read_job_spec(const Json& json) {
   if (const Json& policy = json.at("checkpoint"); !policy.is_null()) {
     spec.checkpoint = checkpoint_policy_from_json(policy);
   }
+  spec.retry = retry_from_json(json.at("retry"));
   spec.require = requirements_from_json(json.at("require"));
   spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
   spec.parents = parents_from_json(json.at("parents"));
@@ -125,6 +146,7 @@ JobEvent read_job_event(const Json& json) {
   event.outputs = json.value("outputs", Json());
   event.metrics = json.value("metrics", Json());
   event.reused_from = json.value("reused_from", "");
+  event.failed_tries = json.value("failed_tries", 0);
   return event;
 }
 
@@ -143,6 +165,7 @@ Json to_json(const JobSpec& spec) {
           {"params", spec.params},
           {"resources", job_resources_to_json(spec.resources)},
           {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
+          {"retry", to_json(spec.retry)},
           {"require", to_json(spec.require)},
           {"outputs", spec.outputs},
           {"parents", to_json(spec.parents)},
@@ -180,6 +203,7 @@ Json to_json(const JobEvent& event) {
   if (!event.outputs.is_null()) json["outputs"] = event.outputs;
   if (!event.metrics.is_null()) json["metrics"] = event.metrics;
   add_text("reused_from", event.reused_from);
+  if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
   return json;
 }
 

@@ -154,6 +154,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.params = plan.steps[job.step].visible_params;
   spec.resources = job.resources;
   spec.checkpoint = step.checkpoint;
+  spec.retry = step.retry;
   spec.require = step.require;
   spec.outputs = step.outputs;
   spec.parents = parents_of(plan, number);

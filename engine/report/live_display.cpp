@@ -161,6 +161,7 @@ std::string next_steps(const RunStatus& status) {
       return text + "  again    dlflow resubmit " + status.run + "\n";
     }
     case RunState::Cancelled:
+    case RunState::Interrupted:
       return "  go on    dlflow run --resume " + status.run + "\n";
     case RunState::Running:
       break;

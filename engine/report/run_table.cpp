@@ -156,6 +156,9 @@ std::string advice(const RunStatus& status) {
   if (status.state == RunState::Running) {
     return "Output: dlflow logs -f " + status.run + "\nStop:   dlflow cancel " + status.run + "\n";
   }
+  if (status.state == RunState::Interrupted) {
+    return "Go on:  dlflow run --resume " + status.run + "\n";
+  }
   if (wrong == nullptr) return "";
   std::string text;
   if (wrong->attempt > 0) {

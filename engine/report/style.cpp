@@ -116,6 +116,7 @@ std::string paint(RunState state, std::string_view text, const Style& style) {
     case RunState::Failed:
       return colored(kRed, text, style);
     case RunState::Cancelled:
+    case RunState::Interrupted:
       return colored(kYellow, text, style);
     case RunState::Running:
       break;

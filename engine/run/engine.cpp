@@ -7,7 +7,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/retry.h"
+#include "engine/plan/retry.h"
 
 namespace dlflow {
 namespace {

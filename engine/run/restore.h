@@ -19,14 +19,10 @@ namespace dlflow {
 std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
                                         const Services& services, const RunOptions& options);
 
-struct PlanAgain {
-  bool failed = false;                  ///< what failed or timed out, too; else only what was
-                                        ///< cancelled or lost, or has a try left
-  std::vector<std::string> names = {};  ///< of steps or jobs; empty: all
-};
+/// Takes over what jobs reused that was decided while the run went on; the plan knows the rest.
+void take_reused(Plan& plan, const RunStatus& status);
 
-/// Gives jobs that did not succeed another attempt, and unblocks what waited for them.
-/// Throws as resubmit_run.
-void plan_again(Engine& engine, const PlanAgain& what);
+/// Takes over the state and the attempts of each job.
+void take_states(Jobs& jobs, const RunStatus& status);
 
 }  // namespace dlflow

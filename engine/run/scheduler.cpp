@@ -8,10 +8,20 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/again.h"
 #include "engine/run/engine.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
+namespace {
+
+Move mover(Engine& engine) {
+  return [&engine](uint32_t job, JobState state, const std::string& reason) {
+    engine.move(job, state, reason);
+  };
+}
+
+}  // namespace
 
 void create_run(Plan& plan, const Services& services, const std::filesystem::path& program) {
   services.backend.check(plan);
@@ -29,7 +39,7 @@ RunResult resume_run(const std::filesystem::path& run_directory, const Services&
                      const RunOptions& options) {
   const RunLock lock(run_directory);
   const auto engine = restored_engine(run_directory, services, options);
-  plan_again(*engine, {});
+  plan_again(engine->plan(), engine->jobs(), {}, mover(*engine));
   return engine->run();
 }
 
@@ -38,7 +48,7 @@ RunResult resubmit_run(const std::filesystem::path& run_directory,
                        const RunOptions& options) {
   const RunLock lock(run_directory);
   const auto engine = restored_engine(run_directory, services, options);
-  plan_again(*engine, {.failed = true, .names = names});
+  plan_again(engine->plan(), engine->jobs(), {.failed = true, .names = names}, mover(*engine));
   return engine->run();
 }
 

@@ -140,10 +140,10 @@ RunState settled_state(const Counts& counts) {
     }
     return false;
   };
-  if (any({Submitting, Queued, Running})) return RunState::Running;
+  if (any({Queued, Running})) return RunState::Running;
   if (any({Failed, TimedOut, Lost, Blocked})) return RunState::Failed;
   if (any({Cancelled})) return RunState::Cancelled;
-  return any({Planned}) ? RunState::Running : RunState::Succeeded;
+  return any({Planned, Submitting}) ? RunState::Interrupted : RunState::Succeeded;
 }
 
 }  // namespace dlflow

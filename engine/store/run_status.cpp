@@ -7,7 +7,8 @@
 namespace dlflow {
 namespace {
 
-constexpr std::array<std::string_view, 4> kNames = {"running", "succeeded", "failed", "cancelled"};
+constexpr std::array<std::string_view, 5> kNames = {"running", "succeeded", "failed", "cancelled",
+                                                    "interrupted"};
 
 }  // namespace
 

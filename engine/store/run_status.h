@@ -29,7 +29,13 @@ struct JobRow {
   std::string directory;  ///< the job's folder
 };
 
-enum class RunState { Running, Succeeded, Failed, Cancelled };
+enum class RunState {
+  Running,
+  Succeeded,
+  Failed,
+  Cancelled,
+  Interrupted,  ///< its engine was killed, nothing runs, and jobs are left to run
+};
 std::string_view name(RunState state);
 /// The inverse. Throws Error{Corrupt}.
 RunState run_state(std::string_view name);

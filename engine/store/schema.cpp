@@ -15,7 +15,7 @@ CREATE TABLE runs(
   workflow    TEXT NOT NULL,         -- fashion-mnist
   profile     TEXT NOT NULL,
   directory   TEXT NOT NULL,         -- RUN, absolute
-  state       TEXT NOT NULL,         -- running, succeeded, failed, cancelled
+  state       TEXT NOT NULL,         -- running, succeeded, failed, cancelled, interrupted
   started_ms  INTEGER NOT NULL,      -- since 1970, UTC, as all *_ms
   ended_ms    INTEGER,
   engine_read INTEGER NOT NULL       -- bytes of RUN/events.jsonl that sync_run has recorded

@@ -57,7 +57,7 @@ class Store : public KnownResults, public History, public FileHashes {
   void set_run_state(std::string_view run, RunState state, Time at);
 
   /// The state that follows from the jobs when no engine is at work: Running if some are queued or
-  /// running, or wait although nothing failed.
+  /// running, Interrupted if some only wait for an engine.
   void settle_run_state(std::string_view run);
 
   bool has_run(std::string_view run);

@@ -11,13 +11,12 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The engine and the supervisors write files of their own, and clocks of two nodes differ: within
-/// an attempt the engine's submission comes first, then what the supervisor says, then what the
-/// engine made of it.
-int rank_of_engine_event(const JobEvent& event) {
-  const bool opens = event.state == JobState::Submitting || event.state == JobState::Queued;
-  return opens ? 0 : 2;
-}
+/// an attempt what the engine wrote up to its submission comes first (that may be a second one, of
+/// a job that was blocked for a while), then what the supervisor says, then what the engine made of
+/// it.
+constexpr int kRankOfSubmission = 0;
 constexpr int kRankOfSupervisor = 1;
+constexpr int kRankOfVerdict = 2;
 
 struct RankedEvent {
   int rank = 0;
@@ -25,6 +24,21 @@ struct RankedEvent {
 };
 
 using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
+
+/// `list` are the engine's events of one job, as they stand in its file.
+void rank_engine_events(std::vector<RankedEvent>& list) {
+  std::map<int, size_t> submission;  // by attempt: the place of the last one
+  for (size_t i = 0; i < list.size(); ++i) {
+    const JobEvent& event = list[i].event;
+    const bool opens = event.state == JobState::Submitting || event.state == JobState::Queued;
+    if (opens) submission[event.attempt] = i;
+  }
+  for (size_t i = 0; i < list.size(); ++i) {
+    const auto last = submission.find(list[i].event.attempt);
+    const bool before = last != submission.end() && i <= last->second;
+    list[i].rank = before ? kRankOfSubmission : kRankOfVerdict;
+  }
+}
 
 std::vector<JobEvent> in_order(EventsByJob&& events) {
   std::vector<JobEvent> result;
@@ -52,14 +66,14 @@ std::string Store::sync_run(const fs::path& run_directory) {
   EventTail tail(engine_events_file(run_directory), engine_read);
   EventsByJob news;
   for (JobEvent& event : tail.read()) {
-    const int rank = rank_of_engine_event(event);
     std::string job = event.job;
-    news[std::move(job)].push_back({rank, std::move(event)});
+    news[std::move(job)].push_back({.event = std::move(event)});
   }
   const Rows active = database_.query(
       "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running')", id);
   while (active->next()) news[active->text(0)];
   for (auto& [job, list] : news) {
+    rank_engine_events(list);
     const fs::path directory = job_directory(run_directory, job);
     for (const int attempt : attempts(directory)) {
       for (JobEvent& event : attempt_events(directory, job, attempt)) {

@@ -30,11 +30,13 @@ int claimed_pass(const std::string& name) {
 
 }  // namespace
 
-bool claim_pass(const fs::path& attempt_directory, int pass) {
+bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& backend_id) {
   const auto self = identify(::getpid());
   DLFLOW_CHECK(self.has_value());
   const fs::path file = claim_file(attempt_directory, pass);
-  const std::string owner = to_json(*self).dump();
+  Json json = to_json(*self);
+  if (!backend_id.empty()) json["backend_id"] = backend_id;
+  const std::string owner = json.dump();
   if (::symlink(owner.c_str(), file.c_str()) == 0) return true;
   if (errno != EEXIST) throw_errno("cannot create " + file.string(), errno);
   // A network file system may repeat a request whose answer was lost, and refuse the second.
@@ -52,6 +54,7 @@ std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
   const Json json = Json::parse(fs::read_symlink(file).native(), nullptr, false);
   if (json.is_discarded()) throw Error(Errc::Corrupt, file.string() + " is damaged");
   claim.supervisor = process_identity_from_json(json);
+  claim.backend_id = json.value("backend_id", "");
   return claim;
 }
 

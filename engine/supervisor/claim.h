@@ -13,10 +13,12 @@ namespace dlflow {
 struct Claim {
   int pass = 0;
   ProcessIdentity supervisor;
+  std::string backend_id;  ///< the SLURM job it runs in; empty: local
 };
 
 /// Makes this process the owner of the pass; false if it has another one already.
-bool claim_pass(const std::filesystem::path& attempt_directory, int pass);
+bool claim_pass(const std::filesystem::path& attempt_directory, int pass,
+                const std::string& backend_id = "");
 
 /// The newest claim of an attempt; nothing if no supervisor has started.
 std::optional<Claim> newest_claim(const std::filesystem::path& attempt_directory);

@@ -1,5 +1,7 @@
 #include "engine/supervisor/parents.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/plan/run_directory.h"
@@ -64,6 +66,14 @@ std::vector<ParentRecord> read_parents(const JobSpec& spec) {
   std::vector<ParentRecord> records;
   for (const ParentRef& parent : spec.parents) records.push_back(read_parent(spec, parent));
   return records;
+}
+
+bool have_ended(const std::vector<ParentRef>& parents) {
+  return std::all_of(parents.begin(), parents.end(), [](const ParentRef& parent) {
+    if (published_result(parent.directory)) return true;
+    const auto state = newest_state(parent.directory);
+    return state && is_final(*state);
+  });
 }
 
 bool refers_to_skipped(const std::vector<Reference>& references,

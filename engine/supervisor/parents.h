@@ -21,6 +21,10 @@ struct ParentRecord {
 /// has not succeeded: a job must never run on a failed parent, whatever the scheduler thinks.
 std::vector<ParentRecord> read_parents(const JobSpec& spec);
 
+/// Whether the end of every parent is on record; on a network file system that may take a while to
+/// show.
+bool have_ended(const std::vector<ParentRef>& parents);
+
 /// Whether `references` mention a parent that was skipped.
 bool refers_to_skipped(const std::vector<Reference>& references,
                        const std::vector<ParentRecord>& parents);

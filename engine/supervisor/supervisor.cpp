@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,8 @@
 #include "base/units.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
+#include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/parents.h"
@@ -40,15 +43,25 @@ uint64_t out_of_memory_kills() {
   return std::strtoull(counters.c_str() + found + kKey.size(), nullptr, 10);
 }
 
+/// How many passes of this attempt have failed and were followed by another.
+int failed_tries(const AttemptFiles& files) {
+  if (files.pass == 1) return 0;
+  int failed = 0;
+  for (const JobEvent& event : EventTail(files.events()).read()) {
+    failed = std::max(failed, event.failed_tries);
+  }
+  return failed;
+}
+
 /// One pass of one attempt.
 class Pass {
  public:
-  Pass(JobSpec spec, AttemptFiles files, Watcher& watcher,
-       const std::function<void(Notice)>& notify)
+  Pass(JobSpec spec, AttemptFiles files, Watcher& watcher, const SupervisorOptions& options)
       : spec_(std::move(spec)),
         files_(std::move(files)),
         watcher_(watcher),
-        notify_(notify),
+        options_(options),
+        failed_tries_(failed_tries(files_)),
         events_(files_.events()) {}
 
   /// Runs the job and records how it ended. Throws Error only if that could not be recorded.
@@ -61,21 +74,24 @@ class Pass {
 
   void record(JobEvent event);
   void notify(Notice notice) const {
-    if (notify_) notify_(notice);
+    if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  bool is_ours() const;
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
   JobEvent end_of(const Watched& watched, const std::string& signature_before,
                   uint64_t memory_kills_before) const;
   JobEvent succeeded(const std::vector<ParentRecord>& parents) const;
   std::string failure_reason(const Watched& watched, uint64_t memory_kills_before) const;
+  JobEvent end_or_next_try(JobEvent end) const;
   bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
 
   JobSpec spec_;
   AttemptFiles files_;
   Watcher& watcher_;
-  const std::function<void(Notice)>& notify_;
+  const SupervisorOptions& options_;
+  int failed_tries_;
   AppendFile events_;
 };
 
@@ -88,7 +104,7 @@ JobEvent event(JobState state, std::string reason = "") {
 
 void Pass::record(JobEvent event) {
   event.at = SystemClock().now();
-  event.backend_id = std::to_string(::getpid());
+  event.backend_id = options_.backend_id.empty() ? std::to_string(::getpid()) : options_.backend_id;
   event.node = host_name();
   events_.append(to_line(event));
 }
@@ -143,7 +159,7 @@ void Pass::run() {
   JobEvent end;
   try {
     end = execute();
-    if (end.state == JobState::Succeeded) {
+    if (end.state == JobState::Succeeded && is_ours()) {
       crash_point("publish");
       publish(spec_, files_);
     }
@@ -152,14 +168,27 @@ void Pass::run() {
   } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
     end = event(JobState::Failed, error.what());
   }
-  record(std::move(end));
+  if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
+  record(end_or_next_try(std::move(end)));
   events_.sync();
   notify(Notice::Recorded);
   crash_point("ended");
 }
 
+/// A node that was given up may come back and go on with a pass that another node has taken over.
+bool Pass::is_ours() const {
+  if (!options_.requeues) return true;
+  const auto newest = newest_claim(files_.attempt);
+  return !newest || newest->pass == files_.pass;
+}
+
 JobEvent Pass::execute() {
-  const std::vector<ParentRecord> parents = read_parents(spec_);
+  std::vector<ParentRecord> parents;
+  try {
+    parents = read_parents(spec_);
+  } catch (const Error& error) {
+    return event(JobState::Blocked, error.what());
+  }
   const ResolvedJob job = resolve(parents);
   prepare_files(spec_, job, files_);
   const std::string signature = checkpoint_signature(spec_);
@@ -207,7 +236,9 @@ JobEvent Pass::end_of(const Watched& watched, const std::string& signature_befor
   const std::string limit = format_duration(spec_.resources.walltime);
   JobEvent end;
   end.exit = watched.exit.code;
-  if (watched.cause == StopCause::Requested) {
+  if (watched.cause == StopCause::Terminated && options_.requeues) {
+    end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
+  } else if (watched.cause == StopCause::Requested || watched.cause == StopCause::Terminated) {
     end.state = JobState::Cancelled;
     end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
   } else if (saved && checkpoint_signature(spec_) != signature_before) {
@@ -227,6 +258,19 @@ JobEvent Pass::end_of(const Watched& watched, const std::string& signature_befor
     end.reason = failure_reason(watched, memory_kills_before);
   }
   return end;
+}
+
+/// A failure that is tried again is no end: the job stays in the scheduler's hands.
+JobEvent Pass::end_or_next_try(JobEvent end) const {
+  end.failed_tries = failed_tries_;
+  const int tries = failed_tries_ + 1;
+  if (!options_.requeues || !should_retry(spec_.retry, end, tries)) return end;
+  JobEvent next = event(JobState::Queued, "try " + std::to_string(tries + 1) + " of " +
+                                              std::to_string(spec_.retry.attempts) +
+                                              " follows; the last one: " + end.reason);
+  next.exit = end.exit;
+  next.failed_tries = tries;
+  return next;
 }
 
 std::string Pass::failure_reason(const Watched& watched, uint64_t memory_kills_before) const {
@@ -255,14 +299,14 @@ int attempt_number(const fs::path& directory) {
 }  // namespace
 
 Supervision supervise(const fs::path& attempt_directory, int pass,
-                      const std::function<void(Notice)>& notify) {
+                      const SupervisorOptions& options) {
   const AttemptFiles files{attempt_directory, attempt_number(attempt_directory), pass};
   try {
     Watcher watcher;
-    if (!claim_pass(attempt_directory, pass)) return Supervision::NotOurs;
+    if (!claim_pass(attempt_directory, pass, options.backend_id)) return Supervision::NotOurs;
     crash_point("claim");
     const Json json = Json::parse(read_file(attempt_directory / "job.json"), nullptr, false);
-    Pass(job_spec_from_json(json), files, watcher, notify).run();
+    Pass(job_spec_from_json(json), files, watcher, options).run();
     return Supervision::Recorded;
   } catch (const std::exception& error) {
     const std::string message = std::string("error: ") + error.what() + "\n";

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <string>
 
 /// Runs one pass of an attempt on the node it is called on, whatever the back end: claims it,
 /// checks its parents' records (P3), resolves what depends on them, starts the program, watches it,
@@ -22,15 +23,26 @@ enum class Supervision {
                ///< `stderr`
 };
 
+/// What differs from one back end to the other.
+struct SupervisorOptions {
+  /// Called from this process; a program that ends within a moment is told of once.
+  std::function<void(Notice)> notify;
+  std::string backend_id;  ///< recorded with each event; empty: this process's number
+
+  /// The job is its own engine: the scheduler runs the same job again when it is asked to. A
+  /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the
+  /// scheduler to say: a note is recorded, no end.
+  bool requeues = false;
+};
+
 /// \param attempt_directory  holds job.json.
-/// \param pass      from 1; after a requeue (state queued, exit 75) the next one.
-/// \param notify    called from this process; a program that ends within a moment is told of once.
+/// \param pass      from 1; after a requeue (state queued) the next one.
 ///
 /// The calling process is used up: its signal handlers for SIGTERM, SIGINT, SIGUSR1 and SIGCHLD are
-/// set, and it adopts what its program leaves behind. SIGTERM, SIGINT or SIGUSR1 to it asks the
-/// program for a checkpoint and an end (cancelled, or queued again if the program answers with 75
-/// at the walltime); a second SIGTERM or SIGINT kills the program. Never throws.
+/// set, and it adopts what its program leaves behind. SIGTERM or SIGINT to it asks the program for
+/// a checkpoint and an end (cancelled), SIGUSR1 says that the walltime is near (queued again if the
+/// program answers with 75); a second SIGTERM or SIGINT kills the program. Never throws.
 Supervision supervise(const std::filesystem::path& attempt_directory, int pass,
-                      const std::function<void(Notice)>& notify = {});
+                      const SupervisorOptions& options = {});
 
 }  // namespace dlflow

@@ -115,15 +115,20 @@ Watcher::Watcher() {
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
 }
 
-int Watcher::read_signals(milliseconds timeout) {
+Watcher::Requests Watcher::read_signals(milliseconds timeout) {
   pollfd descriptor{signals_.get(), POLLIN, 0};
   ::poll(&descriptor, 1, int(timeout.count()));
-  int stops = 0;
+  Requests requests;
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
-    stops += info.ssi_signo != SIGCHLD;
+    if (info.ssi_signo == SIGCHLD) continue;
+    const bool ends = info.ssi_signo != SIGUSR1;
+    requests.stops += ends;
+    if (info.ssi_signo == SIGTERM) requests.cause = StopCause::Terminated;
+    if (info.ssi_signo == SIGINT) requests.cause = StopCause::Requested;
+    if (!ends && requests.stops == 0) requests.cause = StopCause::Walltime;
   }
-  return stops;
+  return requests;
 }
 
 bool Watcher::is_quiet_for(milliseconds time) const {
@@ -132,20 +137,23 @@ bool Watcher::is_quiet_for(milliseconds time) const {
 }
 
 bool Watcher::stop_requested() {
-  stops_ += read_signals(milliseconds(0));
-  return stops_ > 0;
+  const Requests requests = read_signals(milliseconds(0));
+  before_.stops += requests.stops;
+  if (requests.cause != StopCause::None) before_.cause = requests.cause;
+  return before_.stops > 0;
 }
 
 Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   Watched result;
   Deadlines deadlines(options);
-  int requests = stops_;
-  if (requests > 0) result.cause = StopCause::Requested;
+  Requests news = before_;
+  int stops = 0;
   while (true) {
-    if (requests > 0) {
+    if (news.cause != StopCause::None) {
       deadlines.set(steady_clock::now());
-      if (stops_ > requests) deadlines.kill_now();  // asked for the second time
-      requests = 0;
+      if (stops > 0 && news.stops > 0) deadlines.kill_now();  // asked for the second time
+      if (news.stops > 0 || stops == 0) result.cause = news.cause;
+      stops += news.stops;
     }
     if (const auto exit = poll_exit(program)) {
       result.exit = *exit;
@@ -156,11 +164,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     const auto now = steady_clock::now();
     const auto next = std::min(deadlines.next(), now + std::chrono::minutes(1));
     const auto wait = std::chrono::ceil<milliseconds>(next - now);
-    const int stops = read_signals(std::max(wait, milliseconds(0)));
-    if (stops == 0) continue;
-    result.cause = StopCause::Requested;
-    requests = stops;
-    stops_ += stops;
+    news = read_signals(std::max(wait, milliseconds(0)));
   }
   end_leftovers(program);
   return result;

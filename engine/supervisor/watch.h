@@ -18,7 +18,12 @@ struct WatchOptions {
   std::chrono::milliseconds time_to_end{0};  ///< from SIGTERM to SIGKILL
 };
 
-enum class StopCause { None, Walltime, Requested };
+enum class StopCause {
+  None,
+  Walltime,    ///< its own, or SIGUSR1: the allocation's is near
+  Requested,   ///< by SIGINT: someone wants the job to end
+  Terminated,  ///< by SIGTERM: that, or the node is taken away
+};
 
 struct Watched {
   ExitStatus exit;
@@ -41,11 +46,15 @@ class Watcher {
   bool stop_requested();
 
  private:
-  /// Waits for a signal; how many requests to stop came.
-  int read_signals(std::chrono::milliseconds timeout);
+  struct Requests {
+    int stops = 0;  ///< how often the end was asked for
+    StopCause cause = StopCause::None;
+  };
+  /// Waits for a signal.
+  Requests read_signals(std::chrono::milliseconds timeout);
 
   FileDescriptor signals_;
-  int stops_ = 0;
+  Requests before_;  ///< the program was there
 };
 
 }  // namespace dlflow

@@ -3,7 +3,7 @@
 namespace dlflow::runtime {
 
 const std::map<std::string, LayerSyntax>& layer_syntax() {
-  static const std::map<std::string, LayerSyntax> kSyntax = {
+  static const std::map<std::string, LayerSyntax> syntax = {
       {"conv2d", {LayerKind::Conv2d, {"channels", "kernel"}, {"stride", "padding", "bias"}}},
       {"linear", {LayerKind::Linear, {"features"}, {"bias"}}},
       {"batch_norm", {LayerKind::BatchNorm, {}, {}}},
@@ -14,7 +14,7 @@ const std::map<std::string, LayerSyntax>& layer_syntax() {
       {"flatten", {LayerKind::Flatten, {}, {}}},
       {"add", {LayerKind::Add, {"from"}, {}}},
   };
-  return kSyntax;
+  return syntax;
 }
 
 }  // namespace dlflow::runtime

@@ -111,7 +111,7 @@ class Linear : public Operation {
       return dnnl::inner_product_backward_data::primitive_desc(desc, builder.engine(),
                                                                forward_descriptor_);
     };
-    const auto preferred = build(any_weight_);
+    auto preferred = build(any_weight_);
     require_optimised(preferred.impl_info_str(), layer_);
     try {
       const auto same = build(parameters_.format(weight_index_));

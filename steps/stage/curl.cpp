@@ -123,6 +123,7 @@ CurlResult run_curl(const std::vector<std::string>& arguments, const fs::path& t
   Running curl({.argv = argv,
                 .environment = current_environment(),
                 .directory = {},
+                .standard_input = {},
                 .standard_output = "/dev/null",
                 .standard_error = messages,
                 .dies_with_parent = true});

@@ -163,13 +163,14 @@ TEST_CASE("without an engine the state of a run follows from its jobs", "[store]
     fixture.store.settle_run_state(plan.run);
     return fixture.store.status(plan.run).state;
   };
-  CHECK(settled() == RunState::Running);
+  CHECK(settled() == RunState::Interrupted);
   run_to_success(fixture.store, plan, "data");
-  CHECK(settled() == RunState::Running);
+  CHECK(settled() == RunState::Interrupted);
   fixture.store.record(plan.run, std::vector{event("train[lr=0.1]", 1, Submitting, 5),
                                              event("train[lr=0.1]", 1, Cancelled, 6)});
   CHECK(settled() == RunState::Cancelled);
-  fixture.store.record(plan.run, std::vector{event("train[lr=0.5]", 1, Submitting, 5)});
+  fixture.store.record(plan.run, std::vector{event("train[lr=0.5]", 1, Submitting, 5),
+                                             event("train[lr=0.5]", 1, Queued, 6)});
   CHECK(settled() == RunState::Running);
   fixture.store.record(plan.run, std::vector{event("train[lr=0.5]", 1, Failed, 7)});
   CHECK(settled() == RunState::Failed);

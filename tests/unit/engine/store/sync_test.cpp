@@ -84,7 +84,7 @@ TEST_CASE("what the engine said at the end stays until something new is found", 
   CHECK(fixture.store.status(plan.run).state == RunState::Cancelled);
   engine_says(plan, {event("a", 1, Submitting, 2)});
   fixture.store.sync_run(plan.directory);
-  CHECK(fixture.store.status(plan.run).state == RunState::Running);
+  CHECK(fixture.store.status(plan.run).state == RunState::Interrupted);
 }
 
 TEST_CASE("clocks of two nodes that differ do not change the order", "[sync]") {

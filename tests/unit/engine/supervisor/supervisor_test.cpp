@@ -38,7 +38,7 @@ class Job {
   pid_t begin(int pass = 1) const {
     run.write(fs::relative(attempt() / "job.json", run.path()), to_json(spec).dump());
     const pid_t child = ::fork();
-    if (child == 0) ::_exit(int(supervise(attempt(), pass)));
+    if (child == 0) ::_exit(int(supervise(attempt(), pass, options)));
     return child;
   }
 
@@ -60,6 +60,7 @@ class Job {
 
   test::TempDir run;
   JobSpec spec;
+  SupervisorOptions options;
 };
 
 }  // namespace
@@ -116,7 +117,7 @@ TEST_CASE("a job does not run on a parent without a record of success", "[superv
   Job job("touch $DLFLOW_OUTPUTS/ran");
   job.spec.parents = {{"data", Json::object(), job.run.path() / "steps" / "data"}};
   const JobEvent end = job.execute();
-  CHECK(end.state == JobState::Failed);
+  CHECK(end.state == JobState::Blocked);
   CHECK(end.reason.find("step must not run: data has no record") == 0);
   CHECK_FALSE(fs::exists(job.attempt() / "outputs" / "ran"));
 }
@@ -258,4 +259,42 @@ TEST_CASE("the environment is what the documentation says, whatever the caller's
     CAPTURE(line);
     CHECK(env.find(line) != std::string::npos);
   }
+}
+
+TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says", "[supervisor]") {
+  Job job(
+      "touch $DLFLOW_OUTPUTS/begun; trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; "
+      "while :; do sleep 0.02; done");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "begun");
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the trap is set
+  ::kill(supervisor, SIGUSR1);
+  CHECK(job.finish(supervisor).state == JobState::Queued);
+}
+
+TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", "[supervisor]") {
+  Job job("touch $DLFLOW_OUTPUTS/begun; sleep 60");
+  job.options.requeues = true;
+  job.options.backend_id = "812_3";
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "begun");
+  ::kill(supervisor, SIGTERM);
+  const JobEvent end = job.finish(supervisor);
+  CHECK_FALSE(end.state.has_value());
+  CHECK(end.reason == "stopped by SIGTERM");
+  CHECK(end.backend_id == "812_3");
+}
+
+TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener", "[supervisor]") {
+  Job job("exit 3");
+  job.options.requeues = true;
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  const JobEvent first = job.execute();
+  CHECK(first.state == JobState::Queued);
+  CHECK(first.reason == "try 2 of 2 follows; the last one: exit 3");
+  CHECK(first.failed_tries == 1);
+  const JobEvent second = job.execute(2);
+  CHECK(second.state == JobState::Failed);
+  CHECK(second.reason == "exit 3");
 }

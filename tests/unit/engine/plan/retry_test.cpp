@@ -1,4 +1,4 @@
-#include "engine/run/retry.h"
+#include "engine/plan/retry.h"
 
 #include "tests/support/catch.h"
 

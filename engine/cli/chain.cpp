@@ -1,0 +1,92 @@
+#include "engine/cli/chain.h"
+
+#include <cstdio>
+
+#include "base/text.h"
+#include "engine/plan/run_directory.h"
+#include "engine/report/chain_text.h"
+#include "engine/report/json.h"
+#include "engine/run/chain.h"
+
+namespace dlflow {
+namespace {
+
+/// What the functions of chain.h work with.
+struct Tools {
+  explicit Tools(Session& session) : services{session.store(), slurm, clock} {}
+
+  SlurmTools slurm;
+  SystemClock clock;
+  ChainServices services;
+};
+
+std::string count(size_t number, const char* what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
+void print_submitted(const Session& session, const Plan& plan, const ChainResult& result) {
+  if (session.quiet) return;
+  const Style style = session.style();
+  if (!result.submitted.empty()) {
+    std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
+  }
+  for (const std::string& job : result.adopted) {
+    std::printf("  %s was submitted before, and is adopted\n", job.c_str());
+  }
+  for (const std::string& job : result.repointed) {
+    std::printf("  %s waits for the new jobs now\n", job.c_str());
+  }
+  if (result.kept > 0) std::printf("%s kept.\n", count(result.kept, "finished job").c_str());
+  const bool nothing = result.submitted.empty() && result.adopted.empty();
+  std::printf("%s look again with `dlflow status`.\n",
+              nothing ? "There was nothing to submit;"
+                      : "Submitted. Nothing keeps running here;");
+}
+
+void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& tools) {
+  const ChainResult result = submit_chain(plan.directory, again, tools.services);
+  if (session.json) {
+    const RunState state = session.store().status(plan.run).state;
+    std::printf("%s\n", Json{{"run", plan.run}, {"state", name(state)}}.dump().c_str());
+    return;
+  }
+  print_submitted(session, plan, result);
+}
+
+}  // namespace
+
+bool runs_on_slurm(const Profile& profile) { return profile.scheduler == "slurm"; }
+
+void start_chain(Session& session, Plan plan) {
+  Tools tools(session);
+  create_chain(plan, tools.services);
+  if (!session.quiet && !session.json) {
+    const std::string& partition = plan.profile.slurm.partition;
+    std::printf("%s  %s on %s%s\n", plan.run.c_str(), count(plan.jobs.size(), "job").c_str(),
+                plan.profile.name.c_str(),
+                partition.empty() ? "" : (", partition " + partition).c_str());
+    std::fflush(stdout);
+  }
+  submit(session, plan, {}, tools);
+}
+
+void go_on_with_chain(Session& session, const std::filesystem::path& directory,
+                      const PlanAgain& again) {
+  Tools tools(session);
+  submit(session, load_run(directory), again, tools);
+}
+
+void stop_chain(Session& session, const std::filesystem::path& directory,
+                const std::vector<std::string>& names) {
+  Tools tools(session);
+  const CancelResult result = cancel_chain(directory, names, tools.services);
+  if (session.quiet) return;
+  std::printf("%s cancelled", count(result.cancelled, "job").c_str());
+  if (result.saving > 0) {
+    std::printf(", %s asked to save and to end; `dlflow cancel` again kills",
+                count(result.saving, "job").c_str());
+  }
+  std::printf(".\n");
+}
+
+}  // namespace dlflow

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/cli/session.h"
+#include "engine/plan/plan.h"
+#include "engine/run/again.h"
+
+/// The verbs on runs whose jobs SLURM runs.
+namespace dlflow {
+
+bool runs_on_slurm(const Profile& profile);
+
+/// `dlflow run WORKFLOW`: submits the whole plan.
+void start_chain(Session& session, Plan plan);
+
+/// `dlflow run --resume`, `dlflow resubmit`.
+void go_on_with_chain(Session& session, const std::filesystem::path& directory,
+                      const PlanAgain& again);
+
+/// `dlflow cancel`.
+void stop_chain(Session& session, const std::filesystem::path& directory,
+                const std::vector<std::string>& names);
+
+}  // namespace dlflow

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "engine/plan/plan.h"
+#include "engine/report/style.h"
+
+namespace dlflow {
+
+/// One sbatch that was accepted.
+struct SubmittedBatch {
+  uint32_t step = 0;
+  std::string id;   ///< SLURM's; of the array, if it is one
+  size_t jobs = 1;  ///< its tasks
+  Resources resources;
+};
+
+/// "data 811 → train 812 (2 ranks, 20:00) → best 813", wrapped and indented: the steps in the order
+/// they were submitted, with arrows where each waits for the one before.
+std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches,
+                       const Style& style);
+
+}  // namespace dlflow

@@ -1,0 +1,103 @@
+#include "engine/run/again.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/plan/retry.h"
+
+namespace dlflow {
+namespace {
+
+bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
+  const PlannedJob& planned = plan.jobs[job];
+  return planned.name == name || plan.workflow.steps[planned.step].name == name;
+}
+
+[[noreturn]] void throw_unknown(const Plan& plan, const std::string& name) {
+  std::vector<std::string> candidates;
+  for (const Step& step : plan.workflow.steps) candidates.push_back(step.name);
+  throw Error(Errc::NotFound, "run " + plan.run + " has no step or job '" + name + "'" +
+                                  did_you_mean(name, candidates));
+}
+
+/// Every name means a job that can be tried again.
+void check_names(const Plan& plan, const Jobs& jobs, const std::vector<std::string>& names) {
+  check_names_exist(plan, names);
+  for (const std::string& name : names) {
+    bool broken = false;
+    for (uint32_t job = 0; job < jobs.size(); ++job) {
+      if (!is_called(plan, job, name)) continue;
+      const JobState state = jobs[job].state;
+      broken |= is_broken(state) && state != JobState::Blocked;
+    }
+    if (!broken) {
+      throw Error(Errc::InvalidInput, "nothing of '" + name +
+                                          "' failed, so there is nothing to run again; `dlflow run "
+                                          "WORKFLOW --force STEP` repeats what succeeded");
+    }
+  }
+}
+
+bool has_broken_parent(const Plan& plan, const Jobs& jobs, uint32_t job) {
+  for (const JobRange& range : plan.graph.parents(job)) {
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      if (is_broken(jobs[parent].state)) return true;
+    }
+  }
+  return false;
+}
+
+/// Whether a retry was due that an engine could not start any more.
+bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress) {
+  const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
+  JobEvent ended;
+  ended.state = progress.state;
+  return should_retry(retry, ended, progress.tries);
+}
+
+}  // namespace
+
+bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
+  return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
+           return is_called(plan, job, name);
+         });
+}
+
+void check_names_exist(const Plan& plan, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    bool known = false;
+    for (uint32_t job = 0; job < plan.jobs.size() && !known; ++job) {
+      known = is_called(plan, job, name);
+    }
+    if (!known) throw_unknown(plan, name);
+  }
+}
+
+bool is_broken(JobState state) {
+  return is_final(state) && !satisfies_dependents(state) && state != JobState::Skipped;
+}
+
+void plan_again(const Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move) {
+  check_names(plan, jobs, what.names);
+  for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
+    JobProgress& progress = jobs[job];
+    if (!is_broken(progress.state)) continue;
+    const bool ended_badly =
+        progress.state == JobState::Failed || progress.state == JobState::TimedOut;
+    if (progress.state == JobState::Blocked) {
+      if (has_broken_parent(plan, jobs, job)) continue;
+    } else if (!is_meant(plan, job, what.names)) {
+      continue;
+    } else if (ended_badly && !what.failed) {
+      if (!has_a_try_left(plan, job, progress)) continue;
+      move(job, JobState::Planned, "tried again");
+      continue;
+    }
+    progress.tries = 0;
+    move(job, JobState::Planned, "run again");
+  }
+  jobs.count_unfinished_parents();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/report/chain_text.h"
+#include "engine/run/again.h"
+#include "engine/slurm/tools.h"
+#include "engine/store/store.h"
+
+/// A run as a chain of dependent SLURM jobs. It is submitted as a whole; then nothing of ours runs
+/// until SLURM starts a job (P1), and whoever looks later finds out from the record and from SLURM
+/// how far it is.
+namespace dlflow {
+
+struct ChainServices {
+  Store& store;
+  SlurmTools& tools;
+  const Clock& clock;
+};
+
+struct ChainResult {
+  std::vector<SubmittedBatch> submitted;
+  std::vector<std::string> adopted;    ///< jobs that an earlier call had submitted unknowingly
+  std::vector<std::string> repointed;  ///< jobs that wait for another SLURM job now
+  size_t kept = 0;                     ///< jobs that were done before
+};
+
+/// Checks the plan against the limits of profile and cluster, freezes it (see create_run_directory)
+/// and adds it to the store. Nothing is submitted yet.
+void create_chain(Plan& plan, const ChainServices& services,
+                  const std::filesystem::path& program = "/proc/self/exe");
+
+/// Brings SLURM to where it has every job of the run that can still run, each attempt once (P2):
+/// what an earlier call left in doubt is looked up by name, and adopted or submitted; jobs that wait
+/// for one that is submitted anew are pointed to the new one (P4). Holds RunLock.
+/// Throws Error: Unavailable if SLURM does not answer or it stays unclear whether it has a job,
+/// InvalidInput if it refuses one; both say how many jobs it has and how to go on. NotFound and
+/// InvalidInput for names, as resubmit_run.
+ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,
+                         const ChainServices& services);
+
+struct CancelResult {
+  size_t cancelled = 0;
+  size_t saving = 0;  ///< were asked to save a checkpoint and to end
+};
+
+/// Ends a run, or some of its steps or jobs: what waits is taken from the queue, what runs is asked
+/// to save and to end; a second call ends that at once. Holds RunLock.
+CancelResult cancel_chain(const std::filesystem::path& run_directory,
+                          const std::vector<std::string>& names, const ChainServices& services);
+
+/// What SLURM says of the run's jobs now.
+struct ChainView {
+  std::map<std::string, SlurmJob> at_work;  ///< by job's name: what waits or runs
+  std::string problem;                      ///< SLURM could not be asked, and why; else empty
+};
+
+/// Records what has become of the run's jobs: their own records first, then what only SLURM knows
+/// (time limits, failed nodes, scancel), then who is blocked by that. One squeue, and at most one
+/// sacct. Another dlflow at work on the run is not disturbed: then nothing is recorded.
+ChainView refresh_chain(const std::filesystem::path& run_directory, const ChainServices& services);
+
+}  // namespace dlflow

@@ -1,0 +1,139 @@
+#include "engine/slurm/batches.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+#include <utility>
+
+namespace dlflow {
+namespace {
+
+class BatchPlanner {
+ public:
+  BatchPlanner(const Plan& plan, const std::vector<Standing>& standing, uint32_t max_array_size)
+      : plan_(plan),
+        standing_(standing),
+        max_array_size_(std::max<uint32_t>(1, max_array_size)),
+        batch_of_(plan.jobs.size(), kNone) {}
+
+  std::vector<PlannedBatch> plan() {
+    for (uint32_t first = 0; first < plan_.jobs.size();) {
+      uint32_t end = first;
+      while (end < plan_.jobs.size() && plan_.jobs[end].step == plan_.jobs[first].step) ++end;
+      plan_step({first, end - first});
+      first = end;
+    }
+    return std::move(batches_);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  /// What the tasks of one array have in common.
+  using Key = std::tuple<uint32_t, std::vector<Link>, std::string>;
+
+  uint32_t task_of(uint32_t job) const { return plan_.jobs[job].element % max_array_size_; }
+
+  void plan_step(JobRange jobs) {
+    std::map<Key, uint32_t> groups;
+    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
+      if (standing_[job].kind != Standing::Kind::ToSubmit) continue;
+      Key key{plan_.jobs[job].element / max_array_size_, links_of(job),
+              to_json(plan_.jobs[job].resources).dump()};
+      const auto [group, is_new] = groups.try_emplace(key, uint32_t(batches_.size()));
+      if (is_new) {
+        batches_.push_back({.step = plan_.jobs[job].step,
+                            .is_array = !plan_.jobs[job].label().empty(),
+                            .links = std::get<1>(key)});
+      }
+      PlannedBatch& batch = batches_[group->second];
+      batch.jobs.push_back(job);
+      if (batch.is_array) batch.tasks.push_back(task_of(job));
+      batch_of_[job] = group->second;
+    }
+    all_links_.clear();
+  }
+
+  std::vector<Link> links_of(uint32_t job) {
+    std::vector<Link> links;
+    for (const JobRange& range : plan_.graph.parents(job)) {
+      if (range.count == 1) {
+        if (auto link = link_to(range.first, job)) links.push_back(std::move(*link));
+        continue;
+      }
+      const auto [known, is_new] = all_links_.try_emplace(range.first);
+      if (is_new) known->second = links_to_all(range);
+      links.insert(links.end(), known->second.begin(), known->second.end());
+    }
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+  }
+
+  std::optional<Link> link_to(uint32_t parent, uint32_t job) const {
+    if (standing_[parent].kind == Standing::Kind::Waiting) {
+      return Link{.kind = Link::Kind::Id, .id = standing_[parent].id};
+    }
+    const uint32_t batch = batch_of_[parent];
+    if (batch == kNone) return std::nullopt;
+    if (batches_[batch].jobs.size() == 1) return Link{.kind = Link::Kind::All, .batch = batch};
+    const bool corresponds = !plan_.jobs[job].label().empty() && task_of(parent) == task_of(job);
+    return corresponds ? Link{.kind = Link::Kind::SameTask, .batch = batch}
+                       : Link{.kind = Link::Kind::OneTask, .batch = batch, .task = task_of(parent)};
+  }
+
+  /// All jobs of a step: all of each batch that they are in.
+  std::vector<Link> links_to_all(JobRange range) const {
+    std::vector<Link> links;
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      if (standing_[parent].kind == Standing::Kind::Waiting) {
+        links.push_back({.kind = Link::Kind::Id, .id = standing_[parent].id});
+      } else if (batch_of_[parent] != kNone) {
+        links.push_back({.kind = Link::Kind::All, .batch = batch_of_[parent]});
+      }
+    }
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+  }
+
+  const Plan& plan_;
+  const std::vector<Standing>& standing_;
+  const uint32_t max_array_size_;
+  std::vector<PlannedBatch> batches_;
+  std::vector<uint32_t> batch_of_;                   // by job
+  std::map<uint32_t, std::vector<Link>> all_links_;  // of the step at hand, by the range's first
+};
+
+}  // namespace
+
+std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
+                                       uint32_t max_array_size) {
+  return BatchPlanner(plan, standing, max_array_size).plan();
+}
+
+std::string dependency(const std::vector<Link>& links, const std::vector<std::string>& ids) {
+  std::string after_ok;
+  std::string after_task;
+  for (const Link& link : links) {
+    switch (link.kind) {
+      case Link::Kind::All:
+        after_ok += ":" + ids[link.batch];
+        break;
+      case Link::Kind::OneTask:
+        after_ok += ":" + ids[link.batch] + "_" + std::to_string(link.task);
+        break;
+      case Link::Kind::Id:
+        after_ok += ":" + link.id;
+        break;
+      case Link::Kind::SameTask:
+        after_task += ":" + ids[link.batch];
+        break;
+    }
+  }
+  std::string text = after_ok.empty() ? "" : "afterok" + after_ok;
+  if (!after_task.empty()) text += (text.empty() ? "aftercorr" : ",aftercorr") + after_task;
+  return text;
+}
+
+}  // namespace dlflow

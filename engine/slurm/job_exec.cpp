@@ -1,0 +1,186 @@
+#include "engine/slurm/job_exec.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
+#include "engine/slurm/batch_file.h"
+#include "engine/slurm/tools.h"
+#include "engine/supervisor/claim.h"
+#include "engine/supervisor/parents.h"
+#include "engine/supervisor/supervisor.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace std::chrono_literals;
+
+constexpr int kTryAgain = 75;  // EX_TEMPFAIL: the pass saved a checkpoint
+constexpr int kNotRecorded = 1;
+constexpr int kStopped = 128 + 15;
+
+/// One attempt of a job, as its earlier passes left it.
+class Attempt {
+ public:
+  Attempt(JobSpec spec, int number)
+      : spec_(std::move(spec)), directory_(attempt_directory(spec_.job_directory, number)) {
+    make_directories(directory_);
+    const fs::path file = directory_ / "job.json";
+    if (!fs::exists(file)) write_file_atomic(file, to_json(spec_).dump() + "\n");
+    read();
+  }
+
+  const JobSpec& spec() const { return spec_; }
+  const fs::path& directory() const { return directory_; }
+
+  /// The last state on record.
+  std::optional<JobState> state() const { return last_ ? last_->state : std::nullopt; }
+  std::optional<int> exit() const { return last_ ? last_->exit : std::nullopt; }
+  int failed_tries() const { return failed_tries_; }
+  /// A note without a state came last: SIGTERM ended the pass.
+  bool was_stopped() const { return stopped_; }
+
+  void read() {
+    last_.reset();
+    stopped_ = false;
+    for (JobEvent& event : EventTail(directory_ / "events.jsonl").read()) {
+      failed_tries_ = std::max(failed_tries_, event.failed_tries);
+      stopped_ = !event.state.has_value();
+      if (event.state) last_ = std::move(event);
+    }
+  }
+
+  void record(JobEvent event, const Allocation& allocation) const {
+    event.at = SystemClock().now();
+    event.backend_id = allocation.id;
+    event.node = host_name();
+    AppendFile file(directory_ / "events.jsonl");
+    file.append(to_line(event));
+    file.sync();
+  }
+
+ private:
+  JobSpec spec_;
+  fs::path directory_;
+  std::optional<JobEvent> last_;  // with a state
+  int failed_tries_ = 0;
+  bool stopped_ = false;
+};
+
+/// What SLURM is to think of a job whose record ends so.
+int exit_status(const Attempt& attempt) {
+  if (attempt.was_stopped()) return kStopped;
+  const auto state = attempt.state();
+  if (!state) return kNotRecorded;
+  if (satisfies_dependents(*state) || *state == JobState::Skipped) return 0;
+  return std::max(1, attempt.exit().value_or(1));
+}
+
+/// The pass before this one left no end: what became of it is known now. Whether the job goes on.
+bool count_lost_pass(const Attempt& attempt, const Allocation& allocation) {
+  JobEvent lost;
+  lost.state = JobState::Lost;
+  lost.reason = "its node failed or was taken away";
+  lost.failed_tries = attempt.failed_tries();
+  const int tries = attempt.failed_tries() + 1;
+  const Retry& retry = attempt.spec().retry;
+  const bool again = should_retry(retry, lost, tries);
+  if (again) {
+    lost.state = JobState::Queued;
+    lost.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) +
+                  " follows; the last one: " + lost.reason;
+    lost.failed_tries = tries;
+  }
+  attempt.record(std::move(lost), allocation);
+  return again;
+}
+
+/// Until the records of the parents are to be seen here, or long enough. What they say is for the
+/// supervisor.
+void wait_for_parents(const JobSpec& spec, std::chrono::milliseconds patience) {
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  while (std::chrono::steady_clock::now() < deadline && !have_ended(spec.parents)) {
+    std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(patience, 500ms));
+  }
+}
+
+/// A failed try leaves nothing that the next could take for its own; a checkpoint is kept.
+void clear(const Attempt& attempt) {
+  for (const char* name : {"work", "outputs", "metrics.json", "metrics.jsonl"}) {
+    fs::remove_all(attempt.directory() / name);
+  }
+}
+
+/// Asks SLURM for the next pass; it ends us then, if we do not end before.
+int requeue(const Attempt& attempt, const Allocation& allocation) {
+  try {
+    allocation.requeue(allocation.id);
+  } catch (const Error& error) {
+    JobEvent end;
+    end.state = JobState::Failed;
+    end.reason = std::string("it cannot be requeued: ") + error.what();
+    attempt.record(std::move(end), allocation);
+    return 1;
+  }
+  return kTryAgain;
+}
+
+std::string variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+}  // namespace
+
+Allocation current_allocation() {
+  Allocation allocation;
+  const std::string array = variable("SLURM_ARRAY_JOB_ID");
+  allocation.id =
+      array.empty() ? variable("SLURM_JOB_ID") : array + "_" + variable("SLURM_ARRAY_TASK_ID");
+  if (allocation.id.empty()) {
+    throw Error(Errc::InvalidInput, "job-exec is for SLURM to call: there is no $SLURM_JOB_ID");
+  }
+  allocation.requeue = [](const std::string& id) { SlurmTools().requeue(id); };
+  return allocation;
+}
+
+int job_exec(const fs::path& batch_file, uint32_t task, const Allocation& allocation) {
+  BatchTask batch_task = read_batch_task(batch_file, task);
+  Attempt attempt(std::move(batch_task.spec), batch_task.attempt);
+  const auto claim = newest_claim(attempt.directory());
+  if (claim && claim->backend_id != allocation.id) {
+    std::fprintf(stderr, "this attempt belongs to SLURM job %s; nothing is run\n",
+                 claim->backend_id.c_str());
+    return exit_status(attempt);
+  }
+  if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
+  const bool lost = claim && attempt.state() != JobState::Queued;
+  if (lost && !count_lost_pass(attempt, allocation)) return 1;
+  if (lost || attempt.exit().value_or(kTryAgain) != kTryAgain) clear(attempt);
+  wait_for_parents(attempt.spec(), allocation.patience);
+
+  SupervisorOptions options;
+  options.backend_id = allocation.id;
+  options.requeues = true;
+  const Supervision how = supervise(attempt.directory(), claim ? claim->pass + 1 : 1, options);
+  if (how != Supervision::Recorded) return kNotRecorded;
+  attempt.read();
+  if (!attempt.was_stopped() && attempt.state() == JobState::Queued) {
+    return requeue(attempt, allocation);
+  }
+  return exit_status(attempt);
+}
+
+}  // namespace dlflow

@@ -1,0 +1,33 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+/// `dlflow job-exec BATCH-FILE TASK`: what a job's script becomes on its node.
+namespace dlflow {
+
+/// The allocation that we are in, as SLURM tells it.
+struct Allocation {
+  std::string id;  ///< "812", "812_3"
+  /// Has SLURM run this job again, as the same job. Throws Error if it cannot.
+  std::function<void(const std::string& id)> requeue;
+  /// How long a network file system may hide what the parents' nodes wrote.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
+};
+
+/// From SLURM_JOB_ID, SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID, requeue through scontrol. Throws
+/// Error{InvalidInput} outside of a job.
+Allocation current_allocation();
+
+/// Makes the attempt's folder, supervises its next pass, and asks for another one if the record
+/// says so. A pass that ended without a record (its node failed, or was taken away) counts as a
+/// failed try; an attempt that has an end is not run again, whoever restarts the job; a second
+/// SLURM job of the same attempt runs nothing.
+///
+/// Returns the exit status for SLURM: 0 if what waits for this job may run.
+int job_exec(const std::filesystem::path& batch_file, uint32_t task, const Allocation& allocation);
+
+}  // namespace dlflow

@@ -1,0 +1,107 @@
+#include "engine/slurm/observe.h"
+
+#include <optional>
+#include <utility>
+
+namespace dlflow {
+namespace {
+
+using ById = std::map<std::string, const SlurmJob*>;
+
+ById by_id(std::span<const SlurmJob> jobs) {
+  ById map;
+  for (const SlurmJob& job : jobs) map[job.id] = &job;
+  return map;
+}
+
+const SlurmJob* find(const ById& jobs, const std::string& id) {
+  const auto found = jobs.find(id);
+  return found == jobs.end() ? nullptr : found->second;
+}
+
+/// The state of ours that an end without a record means. Nothing: it may yet show.
+std::optional<JobState> verdict(const SlurmJob& job, Time now) {
+  switch (job.state) {
+    case SlurmState::Timeout:
+    case SlurmState::Deadline:
+      return JobState::TimedOut;
+    case SlurmState::Cancelled:
+    case SlurmState::Revoked:
+      return JobState::Cancelled;
+    case SlurmState::NodeFail:
+    case SlurmState::BootFail:
+    case SlurmState::Preempted:
+      return JobState::Lost;
+    case SlurmState::OutOfMemory:
+      return JobState::Failed;
+    case SlurmState::Failed:
+    case SlurmState::Completed:
+      if (job.end && now < *job.end + kRecordPatience) return std::nullopt;
+      return job.state == SlurmState::Failed ? JobState::Failed : JobState::Lost;
+    default:
+      return std::nullopt;
+  }
+}
+
+JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now) {
+  JobEvent event;
+  event.job = open.job;
+  event.attempt = open.attempt;
+  event.state = state;
+  event.at = now;
+  event.backend_id = open.id;
+  event.reason = std::move(reason);
+  return event;
+}
+
+JobEvent end_of(const OpenJob& open, const SlurmJob& job, JobState state, Time now) {
+  std::string reason = job.state == SlurmState::Completed
+                           ? "SLURM says completed, but there is no record of its end"
+                           : ending_in_words(job);
+  JobEvent end = event(open, state, std::move(reason), now);
+  if (state == JobState::Failed || state == JobState::TimedOut) end.exit = job.exit;
+  end.node = job.node;
+  return end;
+}
+
+}  // namespace
+
+std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
+                                        std::span<const SlurmJob> queue) {
+  const ById known = by_id(queue);
+  std::vector<std::string> ids;
+  for (const OpenJob& job : open) {
+    const SlurmJob* const queued = find(known, job.id);
+    // Of an end the queue does not say by whom, nor with what exit status.
+    if (queued == nullptr || is_over(queued->state)) ids.push_back(job.id);
+  }
+  return ids;
+}
+
+Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> queue,
+                    std::span<const SlurmJob> accounting, bool complete, Time now) {
+  const ById queued = by_id(queue);
+  const ById accounted = by_id(accounting);
+  Observation result;
+  for (const OpenJob& job : open) {
+    const SlurmJob* const in_queue = find(queued, job.id);
+    if (in_queue != nullptr && !is_over(in_queue->state)) {
+      result.at_work[job.job] = *in_queue;
+      continue;
+    }
+    const SlurmJob* known = find(accounted, job.id);
+    if (known == nullptr || !is_over(known->state)) known = in_queue;
+    if (known != nullptr) {
+      if (const auto state = verdict(*known, now)) {
+        result.events.push_back(end_of(job, *known, *state, now));
+      }
+    } else if (complete) {
+      result.events.push_back(event(
+          job, JobState::Lost,
+          "SLURM no longer knows job " + job.id + ", and there is no record of its end", now));
+    }
+  }
+  return result;
+}
+
+}  // namespace dlflow

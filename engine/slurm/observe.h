@@ -1,0 +1,41 @@
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/plan/job.h"
+#include "engine/slurm/output.h"
+
+/// What SLURM says of jobs + what is on record -> what has to be recorded. Pure.
+namespace dlflow {
+
+/// A job that is queued or running as far as its record goes.
+struct OpenJob {
+  std::string job;
+  int attempt = 1;
+  JobState state = JobState::Queued;
+  std::string id;  ///< SLURM's
+};
+
+/// The ids that the queue does not name: for sacct.
+std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
+                                        std::span<const SlurmJob> queue);
+
+struct Observation {
+  std::vector<JobEvent> events;             ///< ends that only SLURM knows, for RUN/events.jsonl
+  std::map<std::string, SlurmJob> at_work;  ///< by job's name: what waits or runs
+};
+
+/// A supervisor's record comes before SLURM's word: what SLURM calls completed or failed may show a
+/// little later on a network file system, and is given up only `kRecordPatience` after its end.
+/// \param accounting  what sacct said of ids_to_ask_for().
+/// \param complete    sacct could be asked, or never can: what nobody knows has vanished.
+Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> queue,
+                    std::span<const SlurmJob> accounting, bool complete, Time now);
+
+inline constexpr std::chrono::seconds kRecordPatience{60};
+
+}  // namespace dlflow

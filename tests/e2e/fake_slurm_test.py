@@ -1,0 +1,48 @@
+"""The cluster without SLURM that other tests use, from Python."""
+
+import sys
+
+import support
+
+sys.path.insert(0, str(support.ROOT / "tests/support"))
+import fake_slurm  # noqa: E402
+
+
+class FakeSlurmTest(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
+        self.addCleanup(self.slurm.stop)
+
+    def submit(self, *options, script="#!/bin/sh\n"):
+        return int(self.slurm.run("sbatch", "--parsable", *options, input=script, cwd=self.folder).stdout)
+
+    def test_jobs_move_when_they_are_told_to(self):
+        parent = self.submit("-J", "parent")
+        child = self.submit("-J", "child", "-d", f"afterok:{parent}")
+        self.slurm.advance(1)
+        self.assertEqual(self.slurm.state(parent), "RUNNING")
+        self.slurm.end(parent, "FAILED", 3)
+        self.assertEqual(self.slurm.task(child)["reason"], "DependencyNeverSatisfied")
+        self.assertEqual(self.slurm.by_name("child"), [child])
+        self.assertEqual(self.slurm.calls("sbatch")[1]["argv"][-1], f"afterok:{parent}")
+
+    def test_a_lost_answer(self):
+        self.slurm.fault("sbatch", "after", "timeout")
+        lost = self.slurm.run("sbatch", "-J", "a", input="#!/bin/sh\n", check=False)
+        self.assertEqual(lost.returncode, 1)
+        self.assertIn("Socket timed out", lost.stderr)
+        self.assertEqual(self.slurm.by_name("a"), [1])
+
+    def test_scripts_run_in_the_background(self):
+        self.slurm.mode("run background")
+        self.slurm.set(requeue_delay=1)
+        again = '#!/bin/sh\necho ${SLURM_RESTART_COUNT:-0} >> trace\n[ -n "$SLURM_RESTART_COUNT" ] || scontrol requeue $SLURM_JOB_ID\n'
+        first = self.submit(script=again)
+        self.submit("-d", f"afterok:{first}", script="#!/bin/sh\necho child >> trace\n")
+        self.slurm.wait_until_idle()
+        self.assertEqual((self.folder / "trace").read_text().split(), ["0", "1", "child"])
+
+
+if __name__ == "__main__":
+    support.main()

@@ -1,0 +1,152 @@
+"""What the tests on a real SLURM share: the clusters alpha and beta, used by an ordinary user and broken by root.
+
+A test program runs as root; what it tests runs as the clusters' user `dlflow`, through `run` and `start`. Where the
+clusters could not be started, importing this module ends the program as skipped, with the reason.
+"""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import textwrap
+import time
+import unittest
+
+SLURM_CLUSTER = pathlib.Path(__file__).resolve().parents[1] / "cluster/slurm-cluster"
+BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"])
+SKIPPED = 77
+ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
+
+
+def site():
+    file = BUILD / "tests/slurm/site.json"
+    found = json.loads(file.read_text()) if file.exists() else {"missing": f"no clusters: {file} does not exist"}
+    if "missing" in found:
+        print(f"skipped here: {found['missing']}")
+        sys.exit(SKIPPED)
+    return pathlib.Path(found["root"])
+
+
+ROOT = site()
+STAGED = ROOT / "dlflow"  # bin/, workflows/, cluster-profiles/
+
+
+def wait_until(condition, timeout, what):
+    """The first true value of `condition()`, asked ten times a second."""
+    deadline = time.monotonic() + timeout
+    while not (value := condition()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"after {timeout} s still waiting for {what}")
+        time.sleep(0.1)
+    return value
+
+
+class Cluster:
+    """A cluster by its name; `home` is its user's folder on the file system that all nodes share."""
+
+    def __init__(self, name):
+        self.name = name
+        self.conf = ROOT / name / "slurm.conf"
+        self.home = ROOT / name / "home"
+
+    def node(self, number):
+        return f"{self.name}-n{number}"
+
+    # -- what its user does
+
+    def start(self, argv, cwd=None, env=None, **options):
+        """A process of the cluster's user, with nothing but `env` and what a login sets in its environment."""
+        variables = [f"{key}={value}" for key, value in (env or {}).items()]
+        return subprocess.Popen([SLURM_CLUSTER, "as-user", self.name, "--root", ROOT, "env", *variables, *map(str, argv)],
+                                cwd=cwd or self.home, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
+                                **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
+
+    def run(self, argv, cwd=None, env=None, timeout=60, status=0):
+        """What `argv` prints as the cluster's user; checks its exit status unless that is None."""
+        process = self.start(argv, cwd, env)
+        try:
+            out, err = process.communicate(timeout=timeout)
+        except subprocess.TimeoutExpired:
+            os.killpg(process.pid, 9)
+            out, err = process.communicate()
+            raise AssertionError(f"{argv} hangs\nstdout: {out}\nstderr: {err}") from None
+        if status is not None and process.returncode != status:
+            raise AssertionError(f"{argv} ends with {process.returncode}\nstdout: {out}\nstderr: {err}")
+        return subprocess.CompletedProcess(argv, process.returncode, out, err)
+
+    def sbatch(self, script, *options, cwd=None):
+        """Submits the lines of `script`; the job's id."""
+        return self.run(["sbatch", "--parsable", *options, "--wrap", textwrap.dedent(script)], cwd).stdout.strip()
+
+    def jobs(self, *ids):
+        """id -> (state, reason) of the user's jobs that the controller still knows, each array task on its own."""
+        out = self.run(["squeue", "--me", "--noheader", "--array", "--states=all", "--format=%i|%T|%r"]).stdout
+        jobs = {id: (state, reason) for id, state, reason in (line.split("|") for line in out.splitlines())}
+        return {id: jobs.get(id, ("GONE", "")) for id in ids} if ids else jobs
+
+    def state(self, id):
+        return self.jobs(id)[id][0]
+
+    def wait_for_state(self, id, *states, timeout=30):
+        """Waits for one of `states` and returns it; a job that ends otherwise fails at once."""
+        def arrived():
+            state = self.state(id)
+            if state in ENDED - set(states):
+                raise AssertionError(f"job {id} is {state}, not {' or '.join(states)}")
+            return state in states and state
+        return wait_until(arrived, timeout, f"job {id} on {self.name} to be {' or '.join(states)}")
+
+    # -- what happens to it
+
+    def operate(self, verb, *arguments):
+        subprocess.run([SLURM_CLUSTER, verb, self.name, "--root", ROOT, *map(str, arguments)], check=True, timeout=120)
+
+    def kill_node(self, number):
+        """A power cut; SLURM notices some 11 s later."""
+        self.operate("kill-node", number)
+
+    def start_node(self, number):
+        """Returns once the node takes jobs again."""
+        self.operate("start-node", number)
+
+    def stop_controller(self):
+        self.operate("stop-controller")
+
+    def start_controller(self):
+        self.operate("start-controller")
+
+    def stop_accounting(self):
+        self.operate("stop-accounting")
+
+    def start_accounting(self):
+        self.operate("start-accounting")
+
+
+class Case(unittest.TestCase):
+    """A test with a fresh folder in the home of alpha's user. Jobs that it leaves are cancelled."""
+
+    alpha = Cluster("alpha")
+    beta = Cluster("beta")
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="test.", dir=self.alpha.home))
+        owner = self.alpha.home.stat()
+        os.chown(self.folder, owner.st_uid, owner.st_gid)
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        self.addCleanup(self.cancel_all)
+
+    def cancel_all(self):
+        for cluster in (self.alpha, self.beta):
+            cluster.run(["scancel", "--me"])
+            cluster.run(["scancel", "--me", "--signal=KILL", "--full"], status=None)
+            wait_until(lambda: {state for state, _ in cluster.jobs().values()} <= ENDED, 30, f"{cluster.name} to be idle")
+
+    def read(self, name):
+        return (self.folder / name).read_text()
+
+
+def main():
+    unittest.main(module="__main__", argv=[sys.argv[0], "-v"] + sys.argv[1:])

@@ -1,0 +1,113 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/handle.h"
+#include "tests/support/fake_slurm/world.h"
+
+namespace dlflow::fake_slurm {
+
+/// Something that goes wrong with calls of one command, `count` times.
+struct Fault {
+  std::string command;
+  std::string moment;  ///< before, after, late, output
+  std::string effect;  ///< see control.cpp, which documents them
+  int count = 1;       ///< -1: for ever
+  Seconds late = 0;    ///< seconds of the clock, or
+  int late_calls = 0;  ///< further calls
+};
+
+/// How jobs run: Outcomes decides by rules and `fake-slurm end`; Waiting runs their scripts to the
+/// end within advance and settle; Background runs them as a cluster does, in real time.
+enum class Mode { Outcomes, Waiting, Background };
+
+/// All that is kept in the folder's state.json.
+struct Stored {
+  World world;
+  std::vector<Fault> faults;
+  Mode mode = Mode::Outcomes;
+  Seconds down_until = 0;    ///< slurmctld does not answer before
+  Seconds clock_offset = 0;  ///< Background: the clock is the real one and this
+};
+
+/// slurmctld or slurmdbd did not answer; the command says so in its own words.
+struct Unreachable {
+  std::string text;
+};
+
+/// One invocation of a command: the world, locked, and what is to be printed at its end.
+///
+/// A command calls request() where the real one sends to the server, changes the world, and calls
+/// reply() where the real one would read the answer: the faults strike there.
+class Call {
+ public:
+  /// Locks and loads the world of $FAKE_SLURM, a new one if there is none. `logged`: writes a line
+  /// to calls.jsonl, and counts as a call for what arrives late. Throws Error.
+  Call(std::vector<std::string> argv, bool logged);
+
+  const std::vector<std::string>& argv() const { return argv_; }
+  const std::string& command() const { return command_; }
+  const std::filesystem::path& folder() const { return folder_; }
+  World& world() { return state_.world; }
+  Stored& state() { return state_; }
+
+  void request(bool slurmdbd = false);  ///< Throws Unreachable.
+  void reply();                         ///< Throws Unreachable.
+
+  /// sbatch: whether this submission is to arrive late, and when.
+  std::optional<Late> take_late();
+
+  std::string out, err;
+
+  /// Appends "sbatch: error: `text`\n" to err and returns 1.
+  int fail(const std::string& text);
+
+  /// Starts, signals and kills the processes that the world asks for. With Mode::Waiting, returns
+  /// when the started ones have ended, with the world they left.
+  void act();
+
+  /// Writes the state, prints and returns `status`.
+  int finish(int status);
+
+  void save();
+
+ private:
+  void lock();
+  void load();
+  void strike(const std::string& moment);
+  std::optional<Fault> take(const std::string& moment);
+  void print() const;
+
+  std::vector<std::string> argv_;
+  std::string command_;
+  std::filesystem::path folder_;
+  FileDescriptor lock_;
+  Stored state_;
+  std::string loaded_;  ///< the text of state.json
+};
+
+Seconds real_time();
+
+/// The user that runs the commands, and its number: $FAKE_SLURM_USER or the real one.
+std::string user_name();
+int user_id(const std::string& name);
+
+// The commands: each returns the exit status.
+int sbatch(Call& call);
+int squeue(Call& call);
+int sacct(Call& call);
+int scontrol(Call& call);
+int scancel(Call& call);
+int sinfo(Call& call);
+int control(Call& call);  ///< fake-slurm
+
+/// `fake-slurm run-task JOB INDEX PASS`: runs the script of a started task to its end.
+int run_task(JobId job, int index, int pass);
+
+/// Where the output of a task goes: --output or --error with %j, %A, %a, %x, … filled in.
+std::string output_path(const Job& job, const Task& task, const std::string& pattern);
+
+}  // namespace dlflow::fake_slurm
