@@ -16,13 +16,13 @@ namespace dlflow {
 /// What to start, and how. A program without a slash is looked up in the PATH of `environment`.
 struct Command {
   std::vector<std::string> argv;
-  std::vector<std::string> environment;   ///< "NAME=value", all of it
-  std::filesystem::path directory;        ///< working directory; empty: this one's
-  std::filesystem::path standard_input;   ///< empty: /dev/null
-  std::filesystem::path standard_output;  ///< appended to; empty: inherited
-  std::filesystem::path standard_error;   ///< the same
-  bool own_group = false;                 ///< leads a process group of its own
-  bool dies_with_parent = false;          ///< killed with -9 when the thread that started it ends
+  std::vector<std::string> environment;       ///< "NAME=value", all of it
+  std::filesystem::path directory;            ///< working directory; empty: this one's
+  std::filesystem::path standard_input = {};  ///< empty: /dev/null
+  std::filesystem::path standard_output;      ///< appended to; empty: inherited
+  std::filesystem::path standard_error;       ///< the same
+  bool own_group = false;                     ///< leads a process group of its own
+  bool dies_with_parent = false;  ///< killed with -9 when the thread that started it ends
 };
 
 /// Starts `command`; its pid. What another thread or the program

@@ -17,6 +17,7 @@ void add_graph(CLI::App& app, Session& session);
 void add_resubmit(CLI::App& app, Session& session);
 void add_cancel(CLI::App& app, Session& session);
 void add_list(CLI::App& app, Session& session);
+void add_profile(CLI::App& app, Session& session);
 void add_schema(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);

@@ -53,7 +53,7 @@ int run_cli(int argc, char** argv) {
   add_common_options(app, session);
   for (const auto add :
        {add_run, add_status, add_logs, add_explain, add_validate, add_graph, add_resubmit,
-        add_cancel, add_list, add_schema, add_doctor, add_completion, add_version}) {
+        add_cancel, add_list, add_profile, add_schema, add_doctor, add_completion, add_version}) {
     add(app, session);
   }
   try {

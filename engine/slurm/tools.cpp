@@ -236,4 +236,41 @@ ClusterLimits SlurmTools::cluster() {
   return limits;
 }
 
+Output SlurmTools::run_if_there(const std::vector<std::string>& argv) {
+  try {
+    return run_once(argv);
+  } catch (const Error&) {
+    return {};  // no such program
+  }
+}
+
+std::vector<std::string> SlurmTools::accounts() {
+  std::string user;  // sacctmgr takes no number
+  for (const std::string& entry : options_.environment) {
+    if (entry.starts_with("USER=")) user = entry.substr(5);
+  }
+  if (user.empty()) return {};
+  const Output output = run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "assoc",
+                                      "where", "user=" + user, "format=account"});
+  std::set<std::string> accounts;
+  if (output.status.code == 0) {
+    for (const std::string& line : split(output.text, '\n')) accounts.emplace(trim(line));
+  }
+  accounts.erase("");
+  return {accounts.begin(), accounts.end()};
+}
+
+std::vector<std::string> SlurmTools::mpi_types() {
+  const Output output = run_if_there({"srun", "--mpi=list"});
+  std::vector<std::string> types;
+  // Some versions print it to standard error, and some all in one line behind "srun: ".
+  for (const std::string& line : split(output.text + "\n" + output.errors, '\n')) {
+    const std::vector<std::string> words = split(trim(line), ' ');
+    const std::string& last = words.back();
+    const bool type = !last.empty() && last.find_first_of(".:") == last.npos;
+    if (type && (words.size() == 1 || words[0] == "srun:")) types.push_back(last);
+  }
+  return types;
+}
+
 }  // namespace dlflow

@@ -13,7 +13,8 @@
 #include "engine/slurm/cluster.h"
 #include "engine/slurm/output.h"
 
-/// SLURM's programs, run as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo.
+/// SLURM's programs, run as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo; to
+/// describe a cluster also srun and sacctmgr.
 namespace dlflow {
 
 struct SlurmToolOptions {
@@ -77,9 +78,14 @@ class SlurmTools {
 
   /// Three queries: config, partitions, nodes.
   ClusterLimits cluster();
+  /// Accounts that this user may charge; empty if that cannot be told.
+  std::vector<std::string> accounts();
+  /// What `srun --mpi` takes: "pmix", "pmi2"; empty if that cannot be told.
+  std::vector<std::string> mpi_types();
 
  private:
   Output run_once(const std::vector<std::string>& argv);
+  Output run_if_there(const std::vector<std::string>& argv);
   Output ask(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);
   Accounting sacct(std::vector<std::string> argv, Time since);

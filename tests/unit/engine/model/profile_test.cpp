@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "engine/model/profile_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
@@ -175,4 +176,20 @@ TEST_CASE("every profile that comes with dlflow can be read", "[profile]") {
   }
   CHECK(num_profiles >= 5);
   CHECK(load_profile(PROFILES "/alpha.yaml").slurm.partition == "batch");
+}
+
+TEST_CASE("a profile that is printed is the same profile when it is read", "[profile]") {
+  const Elsewhere elsewhere;
+  for (const auto& entry : std::filesystem::directory_iterator(PROFILES)) {
+    Profile profile = load_profile(entry.path().string());
+    profile.slurm.constraint = "[rack1|rack2]";
+    profile.slurm.account = "no";
+    profile.setup = {"module load \"x\": # y", "", "42"};
+    profile.environment["QUOTED"] = "it's \\ {a: 1}";
+    profile.cache_budget_bytes = 12345;
+    profile.limits.walltime = std::chrono::seconds(5401);
+    const std::string file = elsewhere.write("again.yaml", profile_as_yaml(profile));
+    profile.file = file;
+    CHECK(load_profile(file) == profile);
+  }
 }

@@ -1,0 +1,156 @@
+#include "engine/model/profile.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/profile_check.h"
+#include "engine/model/profile_text.h"
+#include "engine/plan/plan_json.h"
+#include "engine/slurm/detect.h"
+
+namespace dlflow {
+namespace {
+
+struct ListedProfile {
+  std::string name;
+  std::string scheduler;
+  std::string place;  ///< its file, "built in", or what is wrong with it
+  bool usable = false;
+};
+
+ListedProfile listed(const std::string& name) {
+  try {
+    const Profile profile = load_profile(name);
+    return {name, profile.scheduler, profile.file.empty() ? "built in" : profile.file, true};
+  } catch (const Error& error) {
+    const std::vector<std::string> lines = split(error.what(), '\n');
+    return {name, "-", lines.size() > 1 ? lines[1] : lines[0], false};
+  }
+}
+
+void list_profiles(Session& session) {
+  std::vector<ListedProfile> profiles;
+  for (const std::string& name : known_profiles()) profiles.push_back(listed(name));
+  if (session.json) {
+    Json list = Json::array();
+    for (const ListedProfile& profile : profiles) {
+      list.push_back({{"name", profile.name},
+                      {"scheduler", profile.usable ? Json(profile.scheduler) : Json()},
+                      {"file", profile.usable ? Json(profile.place) : Json()},
+                      {"error", profile.usable ? Json() : Json(profile.place)}});
+    }
+    print_json(list);
+    return;
+  }
+  size_t width = 7;
+  for (const ListedProfile& profile : profiles) width = std::max(width, profile.name.size());
+  if (!session.quiet) std::printf("%s  SCHEDULER  FILE\n", pad("PROFILE", width).c_str());
+  for (const ListedProfile& profile : profiles) {
+    if (session.quiet) {
+      std::printf("%s\n", profile.name.c_str());
+    } else {
+      std::printf("%s  %s  %s\n", pad(profile.name, width).c_str(),
+                  pad(profile.scheduler, 9).c_str(), profile.place.c_str());
+    }
+  }
+}
+
+void add_profile_list(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(
+      app, "list", "List the profiles in ./cluster-profiles and ~/.config/dlflow/profiles.",
+      "  dlflow profile list\n"
+      "  dlflow profile list --quiet        (only the names)");
+  add_json_option(*command, session);
+  command->callback([&session] { list_profiles(session); });
+}
+
+std::shared_ptr<std::string> add_name(CLI::App& command) {
+  auto name = std::make_shared<std::string>();
+  command.add_option("name", *name, "a name from `dlflow profile list`, or a YAML file")
+      ->type_name("NAME")
+      ->required();
+  return name;
+}
+
+void add_profile_show(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "show", "Print every key of a profile, those with their defaults too.",
+                  "  dlflow profile show local > cluster-profiles/mine.yaml\n"
+                  "  dlflow profile show alpha --json");
+  const auto name = add_name(*command);
+  add_json_option(*command, session);
+  command->callback([&session, name] {
+    const Profile profile = load_profile(*name);
+    if (session.json) return print_json(to_json(profile));
+    std::printf("# %s\n%s", profile.file.empty() ? "built in" : profile.file.c_str(),
+                profile_as_yaml(profile).c_str());
+  });
+}
+
+void add_profile_detect(CLI::App& app, Session&) {
+  CLI::App* command =
+      add_command(app, "detect", "Write a profile of the cluster whose login node this is.",
+                  "  dlflow profile detect -o ~/.config/dlflow/profiles/alpha.yaml\n"
+                  "  dlflow profile detect --partition gpu");
+  const auto file = std::make_shared<std::string>();
+  const auto partition = std::make_shared<std::string>();
+  command->add_option("-o,--output", *file, "write it there, where no file is yet")
+      ->type_name("FILE");
+  command->add_option("--partition", *partition, "for jobs there; else the default partition")
+      ->type_name("NAME");
+  command->callback([file, partition] {
+    if (!file->empty() && std::filesystem::exists(*file)) {
+      throw Error(Errc::InvalidInput, *file + " is there already; remove it, or choose another");
+    }
+    SlurmTools tools;
+    const char* const path = std::getenv("PATH");
+    const std::string text =
+        detected_profile(detect_cluster(tools, path != nullptr ? path : ""), *partition);
+    if (file->empty()) {
+      std::fputs(text.c_str(), stdout);
+      return;
+    }
+    const auto folder = std::filesystem::absolute(*file).parent_path();
+    make_directories(folder);
+    write_file_atomic(*file, text);
+    std::printf("%s: read it, then try it: dlflow profile check %s\n", file->c_str(),
+                shell_quote(*file).c_str());
+  });
+}
+
+void add_profile_check(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "check", "Submit a small job that tries out what a profile promises.",
+                  "  dlflow profile check alpha\n"
+                  "  dlflow profile check alpha --timeout 2h        (a busy cluster)");
+  const auto name = add_name(*command);
+  const auto timeout = std::make_shared<std::string>("10m");
+  command->add_option("--timeout", *timeout, "how long the job may wait in the queue")
+      ->type_name("DURATION")
+      ->capture_default_str();
+  command->callback([&session, name, timeout] {
+    check_profile(session, load_profile(*name), parse_duration(*timeout));
+  });
+}
+
+}  // namespace
+
+void add_profile(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(app, "profile", "Describe clusters: list, show, detect, check.",
+                                  "  dlflow profile list\n"
+                                  "  dlflow profile check alpha");
+  command->require_subcommand(1);
+  command->fallthrough();
+  add_profile_list(*command, session);
+  add_profile_show(*command, session);
+  add_profile_detect(*command, session);
+  add_profile_check(*command, session);
+}
+
+}  // namespace dlflow

@@ -1,0 +1,232 @@
+#include "engine/cli/profile_check.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <random>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/units.h"
+#include "engine/slurm/limits.h"
+#include "engine/slurm/probe.h"
+#include "engine/slurm/tools.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::seconds;
+using Kind = Finding::Kind;
+
+std::string unused_token() {
+  std::random_device random;
+  char text[16];
+  std::snprintf(text, sizeof text, "%08x", random());
+  return text;
+}
+
+/// A probe whose folder is there while this lives.
+class Prepared {
+ public:
+  Prepared(const Profile& profile, int ranks) {
+    const std::string token = unused_token();
+    probe = {fs::absolute(profile.runs) / (".dlflow-probe-" + token), token, ranks};
+    prepare_probe(probe, profile);
+  }
+  Prepared(const Prepared&) = delete;
+  Prepared& operator=(const Prepared&) = delete;
+  ~Prepared() {
+    std::error_code ignored;
+    fs::remove_all(probe.folder, ignored);
+  }
+
+  Probe probe;
+};
+
+class Report {
+ public:
+  explicit Report(Session& session) : session_(session), style_(session.style()) {}
+
+  void add(const Finding& finding) const {
+    const JobState state = finding.kind == Kind::Works   ? JobState::Succeeded
+                           : finding.kind == Kind::Fails ? JobState::Failed
+                                                         : JobState::Planned;
+    if (finding.kind != Kind::Works) session_.status = kStepFailed;
+    if (finding.kind == Kind::Works && session_.quiet) return;
+    const std::string mark(symbol(state, style_));
+    std::printf("  %s %s\n", paint(state, mark, style_).c_str(), finding.text.c_str());
+    if (!finding.advice.empty()) std::printf("      %s\n", finding.advice.c_str());
+  }
+  void add(Kind kind, const std::string& text, const std::string& advice = "") const {
+    add(Finding{kind, text, advice});
+  }
+  void add_all(const std::vector<Finding>& findings) const {
+    for (const Finding& finding : findings) add(finding);
+  }
+  void progress(const std::string& line) const {
+    if (!session_.quiet) std::fprintf(stderr, "  %s\n", line.c_str());
+  }
+
+ private:
+  Session& session_;
+  Style style_;
+};
+
+/// The text of `file`, which another host has written: NFS may show it some seconds late.
+std::optional<std::string> read_when_there(const fs::path& file, seconds patience) {
+  for (int tries = 0; tries <= patience.count(); ++tries) {
+    std::error_code ignored;
+    fs::directory_iterator(file.parent_path(), ignored);  // makes NFS look again
+    if (auto text = read_file_if_exists(file)) return text;
+    std::this_thread::sleep_for(seconds(1));
+  }
+  return std::nullopt;
+}
+
+class SlurmCheck {
+ public:
+  SlurmCheck(Session& session, const Profile& profile)
+      : report_(session), given_(profile), cluster_(tools_.cluster()) {
+    profile_ = with_cluster_limits(profile, cluster_);
+    since_ = SystemClock().now();
+  }
+
+  void run(seconds patience) {
+    std::printf("%s: SLURM %s, cluster %s\n", given_.name.c_str(), cluster_.version.c_str(),
+                cluster_.cluster.c_str());
+    check_cluster();
+    Probe wanted{"", "", 2};
+    const PartitionInfo* const partition = cluster_.partition(profile_.slurm.partition);
+    const int nodes = num_nodes(probe_batch(wanted, profile_).resources, profile_);
+    const bool too_small = partition != nullptr && nodes > partition->nodes;
+    const Prepared prepared(profile_, too_small ? 1 : 2);
+    const auto id = submit(prepared.probe);
+    if (!id) return;
+    const SlurmJob job = wait(*id, patience);
+    if (!is_over(job.state)) return;
+    const bool may_be_late = job.state == SlurmState::Completed;
+    const auto text = read_when_there(prepared.probe.result(), seconds(may_be_late ? 10 : 0));
+    report_.add_all(read_probe(text, prepared.probe, given_, job));
+  }
+
+ private:
+  void check_cluster() const {
+    const std::string& name = profile_.slurm.partition;
+    const PartitionInfo* const partition = cluster_.partition(name);
+    if (partition == nullptr) {
+      report_.add(Kind::Unknown,
+                  name.empty() ? "there is no default partition"
+                               : "there is no one partition '" + name + "'",
+                  "Set slurm.partition; `sinfo -s` lists what there is.");
+    } else {
+      report_.add(partition->is_up ? Kind::Works : Kind::Fails,
+                  "partition " + partition->name + " has " + std::to_string(partition->nodes) +
+                      " nodes with " + std::to_string(partition->node.cores) + " cores, " +
+                      format_size(partition->node.memory_bytes) +
+                      (partition->is_up ? "" : ", and takes no jobs"),
+                  partition->is_up ? "" : "Ask the site, or choose another partition.");
+    }
+    if (cluster_.accounting) {
+      report_.add(Kind::Works, "accounting tells how old jobs ended");
+    } else {
+      report_.progress("no accounting: how old jobs ended is known from their own records alone");
+    }
+  }
+
+  std::optional<std::string> submit(const Probe& probe) {
+    const SbatchAnswer answer =
+        tools_.submit(sbatch_script(probe_batch(probe, profile_), profile_));
+    if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
+    if (const auto* refused = std::get_if<Refused>(&answer)) {
+      report_.add(Kind::Fails, "sbatch refuses a job: " + refused->message,
+                  "Often it is slurm.account, slurm.partition or slurm.qos of the profile.");
+      return std::nullopt;
+    }
+    throw Error(Errc::Unavailable, std::get<Unclear>(answer).message + "; if job dlflow-probe-" +
+                                       probe.token + " was accepted, it ends by itself");
+  }
+
+  /// The job once it is over, or as it was when patience ended (and it was cancelled).
+  SlurmJob wait(const std::string& id, seconds patience) {
+    SlurmJob job;
+    job.id = id;
+    std::string shown;
+    const auto end = std::chrono::steady_clock::now() + patience;
+    auto pause = std::chrono::milliseconds(250);
+    while (std::chrono::steady_clock::now() < end) {
+      const auto now = in_queue(id);
+      if (now) job = *now;
+      if (!now || is_over(job.state)) return ended(job);
+      const std::string line = "job " + id + " is " + std::string(words(job.state)) +
+                               (job.reason.empty() ? "" : ": " + job.reason);
+      if (line != shown) report_.progress(line);
+      shown = line;
+      std::this_thread::sleep_for(pause);
+      pause = std::min(pause * 2, kLongestPause);
+    }
+    const std::vector<std::string> ids = {id};
+    tools_.cancel(ids);
+    report_.add(Kind::Unknown,
+                "job " + id + " was cancelled: still " + std::string(words(job.state)) + " after " +
+                    format_duration(patience) + (job.reason.empty() ? "" : ", " + job.reason),
+                "Try again with a longer --timeout, or with another partition or QOS.");
+    return job;
+  }
+
+  std::optional<SlurmJob> in_queue(const std::string& id) {
+    for (SlurmJob& job : tools_.queue()) {
+      if (job.id == id) return std::move(job);
+    }
+    return std::nullopt;
+  }
+
+  /// A job that is over, with its exit status if accounting has it already.
+  SlurmJob ended(SlurmJob job) {
+    const std::vector<std::string> ids = {job.id};
+    for (SlurmJob& other : tools_.accounting(ids, since_).jobs) {
+      if (other.id == job.id && is_over(other.state)) return std::move(other);
+    }
+    if (!is_over(job.state)) job.state = SlurmState::Completed;  // left the queue: its result tells
+    return job;
+  }
+
+  static constexpr auto kLongestPause = std::chrono::milliseconds(4000);
+
+  Report report_;
+  SlurmTools tools_;
+  const Profile& given_;
+  ClusterLimits cluster_;
+  Profile profile_;
+  Time since_{};
+};
+
+void check_local(Session& session, const Profile& profile) {
+  const Report report(session);
+  const Prepared prepared(profile, 2);
+  Command command;
+  command.argv = probe_batch(prepared.probe, profile).command;
+  command.environment = current_environment();
+  std::printf("%s: this machine\n", profile.name.c_str());
+  const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
+  const Output output = run(std::move(command), options);
+  if (output.timed_out) {
+    report.add(Kind::Fails, "the probe did not end within 60 s",
+               "Try the launcher of the profile by hand; -v shows the command.");
+    return;
+  }
+  report.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
+                            SlurmJob()));
+}
+
+}  // namespace
+
+void check_profile(Session& session, const Profile& profile, seconds patience) {
+  if (profile.scheduler == "local") {
+    check_local(session, profile);
+  } else {
+    SlurmCheck(session, profile).run(patience);
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/slurm/cluster.h"
+#include "engine/slurm/tools.h"
+
+/// `dlflow profile detect`: a profile from what a cluster says of itself.
+namespace dlflow {
+
+struct DetectedCluster {
+  ClusterLimits limits;
+  std::vector<std::string> accounts;         ///< that this user may charge
+  std::vector<std::string> mpi_types;        ///< of `srun --mpi`
+  std::map<std::string, std::string> found;  ///< program -> its path: mpirun, apptainer, …
+};
+
+/// Asks SLURM, and looks for launchers and container tools in `path` (as $PATH).
+DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path);
+
+/// The text of a profile for jobs in `partition` (empty: the default one), with comments on what
+/// only a person can decide. Throws Error{NotFound} naming the partitions if there is no such one.
+std::string detected_profile(const DetectedCluster& cluster, const std::string& partition);
+
+}  // namespace dlflow

@@ -1,0 +1,71 @@
+#include "engine/slurm/detect.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+DetectedCluster cluster() {
+  DetectedCluster cluster;
+  cluster.limits.cluster = "alpha";
+  cluster.limits.version = "22.05.8";
+  cluster.limits.max_array_size = 1001;
+  cluster.limits.accounting = true;
+  PartitionInfo batch;
+  batch.name = "batch";
+  batch.is_default = true;
+  batch.nodes = 2;
+  batch.node = {2, uint64_t{8000} << 20, 0};
+  PartitionInfo gpu = batch;
+  gpu.name = "gpu";
+  gpu.is_default = false;
+  gpu.node.gpus = 4;
+  gpu.gpu_types = {"v100"};
+  gpu.max_walltime = 72h;
+  cluster.limits.partitions = {batch, gpu};
+  cluster.accounts = {"project_1"};
+  cluster.mpi_types = {"pmix", "none"};
+  cluster.found = {{"srun", "/usr/bin/srun"}, {"apptainer", "/usr/bin/apptainer"}};
+  return cluster;
+}
+
+Profile loaded(const std::string& text) {
+  const test::TempDir folder;
+  return load_profile(folder.write("detected.yaml", text).string());
+}
+
+}  // namespace
+
+TEST_CASE("a detected profile is a profile", "[slurm]") {
+  const std::string text = detected_profile(cluster(), "");
+  const Profile profile = loaded(text);
+  CHECK(profile.scheduler == "slurm");
+  CHECK(profile.slurm.partition == "batch");
+  CHECK(profile.slurm.account == "project_1");
+  CHECK(profile.node == NodeShape{2, uint64_t{8000} << 20, 0});
+  CHECK(profile.limits == Limits{0s, 2, 1001, 0, 0, 0});
+  CHECK(profile.launcher == Launcher{"srun", {"--mpi=pmix"}});
+  CHECK_THAT(text, Catch::Contains("#   batch (default): 2 nodes of 2 cores, 7.8 GiB\n"
+                                   "#   gpu: 2 nodes of 2 cores, 7.8 GiB, 4 GPUs (v100); at most "
+                                   "3-00:00:00\n# Container tools here: /usr/bin/apptainer\n"));
+}
+
+TEST_CASE("the partition can be chosen, and its GPUs are asked for by type", "[slurm]") {
+  const Profile profile = loaded(detected_profile(cluster(), "gpu"));
+  CHECK(profile.slurm.gres == "gpu:v100:{gpus}");
+  CHECK(profile.ranks_per_node == 4);
+  CHECK(profile.limits.walltime == 72h);
+  CHECK_THROWS_WITH(detected_profile(cluster(), "gpus"),
+                    "alpha has no partition 'gpus' among batch, gpu; did you mean 'gpu'?");
+}
+
+TEST_CASE("without PMIx in srun, mpirun starts the ranks", "[slurm]") {
+  DetectedCluster other = cluster();
+  other.mpi_types = {"pmi2"};
+  other.found["mpirun"] = "/usr/bin/mpirun";
+  CHECK(loaded(detected_profile(other, "")).launcher == Launcher{"mpirun", {"--bind-to", "none"}});
+}
