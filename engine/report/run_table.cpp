@@ -147,6 +147,11 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
          (status.jobs.size() == 1 ? " job" : " jobs") + " succeeded";
 }
 
+std::vector<std::string> problem_lines(const RunStatus& status, const Style& style) {
+  if (status.problem.empty()) return {};
+  return wrap(status.problem, size_t(style.width));
+}
+
 /// What to type next, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
   const JobRow* wrong = nullptr;
@@ -212,7 +217,7 @@ std::string status_table(const RunView& view, Time now, const Style& style) {
   }
 
   std::string text = headline(view.status, now, style) + "\n";
-  for (const std::string& line : wrap(view.status.problem, size_t(style.width))) {
+  for (const std::string& line : problem_lines(view.status, style)) {
     text += line + "\n";
   }
   text += "\n";
