@@ -141,7 +141,6 @@ class Case(unittest.TestCase):
     def cancel_all(self):
         for cluster in (self.alpha, self.beta):
             cluster.run(["scancel", "--me"])
-            cluster.run(["scancel", "--me", "--signal=KILL", "--full"], status=None)
             wait_until(lambda: {state for state, _ in cluster.jobs().values()} <= ENDED, 30, f"{cluster.name} to be idle")
 
     def read(self, name):
