@@ -105,7 +105,7 @@ class Cluster:
         subprocess.run([SLURM_CLUSTER, verb, self.name, "--root", ROOT, *map(str, arguments)], check=True, timeout=120)
 
     def kill_node(self, number):
-        """A power cut; SLURM notices some 11 s later."""
+        """A power cut; SLURM notices some 10 to 20 s later."""
         self.operate("kill-node", number)
 
     def start_node(self, number):
