@@ -69,6 +69,7 @@ std::string describe_metrics(const Json& metrics) {
 
 std::vector<std::string> describe_progress(const Json& progress, const Style& style) {
   constexpr int kBar = 16;
+  constexpr int kRoomForBar = 32;  // beside the epoch and the loss
   std::string first;
   if (const auto epoch = number(progress, "epoch")) {
     first = "epoch " + print_number(*epoch);
@@ -79,10 +80,9 @@ std::vector<std::string> describe_progress(const Json& progress, const Style& st
   const auto total = number(progress, "total_bytes");
   if (!fraction && bytes && total && *total > 0) fraction = *bytes / *total;
   if (fraction) {
-    add(first,
-        progress_bar(*fraction, kBar, style) + " " + print_number(std::floor(*fraction * 100)) +
-            "%",
-        " ");
+    const std::string percent = print_number(std::floor(*fraction * 100)) + "%";
+    const bool bar = style.width >= kRoomForBar;
+    add(first, bar ? progress_bar(*fraction, kBar, style) + " " + percent : percent, " ");
   }
   if (bytes) {
     add(first,

@@ -235,7 +235,7 @@ std::string status_table(const RunView& view, Time now, const Style& style) {
     if (r > 0) {
       detail.clear();
       for (const std::string& part :
-           details(view.status.jobs[r - 1], view, Style{.utf8 = style.utf8})) {
+           details(view.status.jobs[r - 1], view, Style{.utf8 = style.utf8, .width = int(room)})) {
         const auto lines = wrap(part, room);
         detail.insert(detail.end(), lines.begin(), lines.end());
       }
