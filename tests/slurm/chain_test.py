@@ -235,6 +235,34 @@ class Chain(cluster.Case):
         self.wait_for(run, {"after": "succeeded"})
         self.assertEqual(self.trace(), [str(n) for n in range(1, 11)] + ["after"])
 
+    def test_the_same_workflow_trains_on_two_nodes_by_srun_and_on_one_by_mpirun(self):
+        accuracies = {}
+        for profile, on in (("alpha", self.alpha), ("beta", self.beta)):
+            self.dlflow("run", STAGED / "workflows/fashion-mnist.yaml", "--profile", profile, "--set", "epochs=1", on=on)
+            run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+
+            def ended():
+                status = json.loads(self.dlflow("status", run, "--json", on=on).stdout)
+                return status["state"] != "running" and status
+            status = wait_until(ended, 240, f"{run} on {profile} to end")
+            self.assertEqual(status["state"], "succeeded", self.dlflow("status", run, on=on).stdout)
+            accuracies[profile] = {step["name"]: step["metrics"].get("accuracy") for step in status["steps"]}["evaluate"]
+        self.assertEqual(accuracies["alpha"], accuracies["beta"])
+
+    def test_a_node_that_dies_is_another_try_on_another_node(self):
+        self.counting(80, "checkpoint: {every: 5 steps}\n                retry: {attempts: 3, on: [node-failure]}")
+        run = self.submit()
+        wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
+        node = {step["name"]: step["node"] for step in self.status(run)["steps"]}["count"]
+        number = int(node[-1])
+        self.addCleanup(self.alpha.start_node, number)
+        self.alpha.kill_node(number)
+        (self.folder / "trace").unlink()
+        self.wait_for(run, {"after": "succeeded"}, timeout=120)
+        status = {step["name"]: step for step in self.status(run)["steps"]}
+        self.assertNotEqual(status["count"]["node"], node)
+        self.assertEqual(self.trace()[-2:], ["80", "after"])
+
 
 if __name__ == "__main__":
     cluster.main()
