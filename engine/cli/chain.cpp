@@ -39,8 +39,7 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   if (result.kept > 0) std::printf("%s kept.\n", count(result.kept, "finished job").c_str());
   const bool nothing = result.submitted.empty() && result.adopted.empty();
   std::printf("%s look again with `dlflow status`.\n",
-              nothing ? "There was nothing to submit;"
-                      : "Submitted. Nothing keeps running here;");
+              nothing ? "There was nothing to submit;" : "Submitted. Nothing keeps running here;");
 }
 
 void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& tools) {
@@ -53,7 +52,33 @@ void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& t
   print_submitted(session, plan, result);
 }
 
+/// Why SLURM lets a job wait, for people. Empty: for what it needs, which is known better here.
+std::string waiting_for(const SlurmJob& job) {
+  if (job.reason == "Dependency") return "";
+  if (job.reason == "Resources") return "waits for free nodes";
+  if (job.reason == "Priority") return "waits in the queue";
+  if (job.reason == "BeginTime") return "waits for its start time";
+  if (job.reason == "JobArrayTaskLimit") return "waits for other tasks of its array";
+  if (job.reason.starts_with("JobHeld")) return "held: scontrol release " + job.id;
+  return job.reason == "None" ? "" : "waits: " + job.reason;
+}
+
 }  // namespace
+
+RunStatus refresh_chain_status(Session& session, const std::filesystem::path& directory) {
+  Tools tools(session);
+  const ChainView view = refresh_chain(directory, tools.services);
+  RunStatus status = session.store().status(run_name(directory));
+  if (!view.problem.empty()) status.problem = "SLURM could not be asked now: " + view.problem;
+  for (JobRow& row : status.jobs) {
+    const auto found = view.at_work.find(row.job);
+    if (found == view.at_work.end()) continue;
+    const SlurmJob& job = found->second;
+    if (row.state == JobState::Queued && row.reason.empty()) row.reason = waiting_for(job);
+    if (row.state == JobState::Running) row.limit = job.limit;
+  }
+  return status;
+}
 
 bool runs_on_slurm(const Profile& profile) { return profile.scheduler == "slurm"; }
 

@@ -24,4 +24,7 @@ void go_on_with_chain(Session& session, const std::filesystem::path& directory,
 void stop_chain(Session& session, const std::filesystem::path& directory,
                 const std::vector<std::string>& names);
 
+/// What is known of a run: its records, and what SLURM says now.
+RunStatus refresh_chain_status(Session& session, const std::filesystem::path& directory);
+
 }  // namespace dlflow

@@ -80,12 +80,15 @@ void print_logs(Session& session, const std::string& run, const std::string& wor
   }
   Tail output(attempt / "stdout");
   Tail errors(attempt / "stderr");
-  while (true) {
-    const JobRow now = find_job(refresh_run(session, run), job.job);  // before the last read
+  constexpr int kAskCluster = 30;  // every so many looks: a job may end without a word of its own
+  for (int look = 1;; ++look) {
+    const bool ask = look % kAskCluster == 0;
+    const RunStatus status = ask ? refresh_run(session, run) : read_run(session, run);
+    const JobRow now = find_job(status, job.job);  // before the last read
     output.print_new();
     errors.print_new();
     if (!follow || is_final(now.state) || now.attempt != job.attempt) return;
-    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
 }
 

@@ -97,7 +97,7 @@ void start(Session& session, const RunArguments& arguments) {
 void resume(Session& session, const RunArguments& arguments) {
   const std::string run = find_run(session, arguments.resume);
   const std::filesystem::path directory = session.store().directory(run);
-  if (runs_on_slurm(load_run(directory).profile)) return go_on_with_chain(session, directory, {});
+  if (runs_on_slurm(run_profile(directory))) return go_on_with_chain(session, directory, {});
   if (arguments.detach) return detach(session, load_run(directory), arguments.options);
   finish(session, run, with_engine(session, directory, [&](const Services& services) {
            return resume_run(directory, services, arguments.options);
@@ -153,7 +153,7 @@ void add_resubmit(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
-    if (runs_on_slurm(load_run(directory).profile)) {
+    if (runs_on_slurm(run_profile(directory))) {
       return go_on_with_chain(session, directory, {.failed = true, .names = *steps});
     }
     finish(session, name, with_engine(session, directory, [&](const Services& services) {
@@ -177,7 +177,7 @@ void add_cancel(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
-    if (runs_on_slurm(load_run(directory).profile)) return stop_chain(session, directory, *steps);
+    if (runs_on_slurm(run_profile(directory))) return stop_chain(session, directory, *steps);
     if (!steps->empty()) {
       throw Error(Errc::InvalidInput, "a run on this machine is cancelled as a whole");
     }

@@ -3,6 +3,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "engine/cli/chain.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -24,6 +25,14 @@ void add_json_option(CLI::App& command, Session& session) {
 }
 
 RunStatus refresh_run(Session& session, const std::string& run) {
+  const RunStatus known = read_run(session, run);
+  const bool settled = known.state == RunState::Succeeded;
+  if (settled || !std::filesystem::exists(known.directory)) return known;
+  if (!runs_on_slurm(run_profile(known.directory))) return known;
+  return refresh_chain_status(session, known.directory);
+}
+
+RunStatus read_run(Session& session, const std::string& run) {
   const std::filesystem::path directory = session.store().directory(run);
   if (std::filesystem::exists(directory)) {
     // An engine at work records everything itself, and in the right order.

@@ -35,7 +35,10 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 /// The `--json` of a reading verb.
 void add_json_option(CLI::App& command, Session& session);
 
-/// What is known of a run now: what a killed dlflow left unrecorded is recorded first.
+/// What is on record of a run: what a killed dlflow left unrecorded is recorded first.
+RunStatus read_run(Session& session, const std::string& run);
+
+/// The same, after asking the cluster if the run is on one.
 RunStatus refresh_run(Session& session, const std::string& run);
 
 /// The same with what its running jobs report, and who waits for whom.

@@ -217,6 +217,8 @@ Plan load_run(const fs::path& directory) {
 
 std::string run_name(const fs::path& directory) { return read_settings(directory).run; }
 
+Profile run_profile(const fs::path& directory) { return read_settings(directory).profile; }
+
 fs::path engine_events_file(const fs::path& run_directory) {
   return run_directory / "events.jsonl";
 }

@@ -35,6 +35,9 @@ Plan load_run(const std::filesystem::path& directory);
 /// The name of the run whose folder `directory` is. Throws as load_run.
 std::string run_name(const std::filesystem::path& directory);
 
+/// The profile that was frozen with the run. Throws as load_run.
+Profile run_profile(const std::filesystem::path& directory);
+
 /// The files of a run, as docs/architecture.md lists them.
 std::filesystem::path engine_events_file(const std::filesystem::path& run_directory);
 std::filesystem::path frozen_program(const std::filesystem::path& run_directory,

@@ -35,7 +35,7 @@ std::string chain_text(const Plan& plan, std::span<const SubmittedBatch> batches
   size_t column = 0;
   for (size_t i = 0; i < batches.size(); ++i) {
     const std::string word = describe(plan, batches[i]);
-    const std::string gap = i == 0                                         ? "  "
+    const std::string gap = i == 0                                        ? "  "
                             : waits_for(plan, batches[i], batches[i - 1]) ? arrow
                                                                           : ", ";
     const bool fits = column + display_width(gap + word) + 3 <= size_t(style.width);

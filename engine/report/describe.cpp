@@ -39,7 +39,9 @@ void add(std::string& text, const std::string& part, const char* separator = ", 
 
 std::string elapsed(const JobRow& job, Time now) {
   if (!job.started) return "-";
-  return format_duration(job.ended.value_or(now) - *job.started);
+  std::string text = format_duration(job.ended.value_or(now) - *job.started);
+  if (job.limit && !job.ended) text += "/" + format_duration(*job.limit);
+  return text;
 }
 
 std::string describe_metrics(const Json& metrics) {

@@ -36,7 +36,8 @@ Json to_json(const JobRow& job) {
           {"reason", optional_text(job.reason)},
           {"outputs", job.outputs.is_object() ? job.outputs : Json::object()},
           {"metrics", job.metrics.is_object() ? job.metrics : Json::object()},
-          {"directory", job.directory}};
+          {"directory", job.directory},
+          {"limit_s", job.limit ? Json(job.limit->count()) : Json()}};
 }
 
 }  // namespace
@@ -51,6 +52,7 @@ Json to_json(const RunStatus& status) {
           {"started", to_rfc3339(status.started)},
           {"ended", optional_time(status.ended)},
           {"directory", status.directory},
+          {"problem", optional_text(status.problem)},
           {"steps", std::move(steps)}};
 }
 

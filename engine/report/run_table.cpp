@@ -26,7 +26,7 @@ std::vector<std::string> details(const JobRow& job, const RunView& view, const S
     return {};
   }
   if (!job.reason.empty()) return {job.reason};
-  if (job.state == JobState::Planned) {
+  if (waits(job)) {
     const auto needs = view.needs.find(job.step);
     std::vector<std::string> open;  // parents that are not done yet
     for (const JobRow& parent : view.status.jobs) {
@@ -147,6 +147,11 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
          (status.jobs.size() == 1 ? " job" : " jobs") + " succeeded";
 }
 
+std::vector<std::string> problem_lines(const RunStatus& status, const Style& style) {
+  if (status.problem.empty()) return {};
+  return wrap(status.problem, size_t(style.width));
+}
+
 /// What to type next, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
   const JobRow* wrong = nullptr;
@@ -211,7 +216,11 @@ std::string status_table(const RunView& view, Time now, const Style& style) {
     for (size_t i = 0; i < 6; ++i) widths[i] = std::max(widths[i], display_width(row.*fields[i]));
   }
 
-  std::string text = headline(view.status, now, style) + "\n\n";
+  std::string text = headline(view.status, now, style) + "\n";
+  for (const std::string& line : problem_lines(view.status, style)) {
+    text += line + "\n";
+  }
+  text += "\n";
   size_t indent = 0;
   for (const size_t width : widths) indent += width + 2;
   const size_t room = style.width > int(indent) + 20 ? size_t(style.width) - indent : 20;

@@ -64,11 +64,11 @@ class Chain {
   Jobs jobs_;
   ChainRecord record_;
   std::unordered_map<std::string_view, uint32_t> number_of_;  // by job's name
-  std::vector<std::string> ids_;      // by job: SLURM's, of its latest attempt; empty: none
-  std::set<uint32_t> stuck_;          // wait in SLURM for what will not succeed
-  std::set<uint32_t> submitted_;      // by this call
+  std::vector<std::string> ids_;        // by job: SLURM's, of its latest attempt; empty: none
+  std::set<uint32_t> stuck_;            // wait in SLURM for what will not succeed
+  std::set<uint32_t> submitted_;        // by this call
   std::vector<std::string> batch_ids_;  // of the batches of a round, so far
-  size_t num_batches_ = 0;            // that the run has
+  size_t num_batches_ = 0;              // that the run has
 };
 
 /// Nothing more will ever be known: sacct has answered, or the cluster has no accounting.
@@ -118,8 +118,8 @@ std::map<std::string, SlurmJob> Chain::look() {
   const std::vector<std::string> ids = ids_to_ask_for(open, queue);
   Accounting accounting;
   if (!ids.empty()) accounting = services_.tools.accounting(ids, plan_.created);
-  Observation seen = observe(open, queue, accounting.jobs, is_complete(accounting),
-                             services_.clock.now());
+  Observation seen =
+      observe(open, queue, accounting.jobs, is_complete(accounting), services_.clock.now());
   for (JobEvent& event : seen.events) {
     const uint32_t job = number_of_.at(event.job);
     record_.write(job, std::move(event));
@@ -250,8 +250,8 @@ std::string Chain::hand_over(const Batch& batch) {
   if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
   if (const auto* refused = std::get_if<Refused>(&answer)) {
     const Errc code = refused->too_many ? Errc::Unavailable : Errc::InvalidInput;
-    throw Error(code, "sbatch refuses " + batch.comment + ": " + refused->message +
-                          "\n       " + progress());
+    throw Error(code, "sbatch refuses " + batch.comment + ": " + refused->message + "\n       " +
+                          progress());
   }
   for (int look = 0; look < kLooks; ++look) {  // the answer was lost; the job may show late
     const std::vector<std::string> names = {batch.name};

@@ -37,9 +37,9 @@ void create_chain(Plan& plan, const ChainServices& services,
                   const std::filesystem::path& program = "/proc/self/exe");
 
 /// Brings SLURM to where it has every job of the run that can still run, each attempt once (P2):
-/// what an earlier call left in doubt is looked up by name, and adopted or submitted; jobs that wait
-/// for one that is submitted anew are pointed to the new one (P4). Holds RunLock.
-/// Throws Error: Unavailable if SLURM does not answer or it stays unclear whether it has a job,
+/// what an earlier call left in doubt is looked up by name, and adopted or submitted; jobs that
+/// wait for one that is submitted anew are pointed to the new one (P4). Holds RunLock. Throws
+/// Error: Unavailable if SLURM does not answer or it stays unclear whether it has a job,
 /// InvalidInput if it refuses one; both say how many jobs it has and how to go on. NotFound and
 /// InvalidInput for names, as resubmit_run.
 ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,

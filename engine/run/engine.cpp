@@ -6,8 +6,8 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/log.h"
-#include "engine/plan/run_directory.h"
 #include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {

@@ -93,9 +93,9 @@ SbatchAnswer SlurmTools::submit(const std::string& script) {
   command.environment = submission_environment_;
   command.dies_with_parent = true;
   log(shown(command.argv) + " <<'END'\n" + script + "END");
-  const Output output =
-      run(std::move(command),
-          OutputOptions{.input = script, .time_limit = options_.time_limit, .collect_errors = true});
+  const Output output = run(
+      std::move(command),
+      OutputOptions{.input = script, .time_limit = options_.time_limit, .collect_errors = true});
   return sbatch_answer(output, options_.time_limit);
 }
 

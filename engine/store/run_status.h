@@ -26,7 +26,8 @@ struct JobRow {
   std::string reason;
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
-  std::string directory;  ///< the job's folder
+  std::string directory;                      ///< the job's folder
+  std::optional<std::chrono::seconds> limit;  ///< of its time, as the cluster has it now
 };
 
 enum class RunState {
@@ -49,6 +50,7 @@ struct RunStatus {
   std::optional<Time> ended;
   std::string directory;
   std::vector<JobRow> jobs;  ///< in plan order
+  std::string problem;       ///< why the cluster could not be asked: this is what was known before
 };
 
 }  // namespace dlflow

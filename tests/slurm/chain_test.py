@@ -67,6 +67,174 @@ class Chain(cluster.Case):
         self.assertEqual((self.trace()[0], sorted(self.trace()), self.trace()[3]), ("a", list("abcd"), "d"))
         self.assertEqual(self.status(run)["state"], "succeeded")
 
+    def ids(self, run):
+        return {step["name"] + (f"[{step['element']}]" if step["element"] else ""): step["backend_id"]
+                for step in self.status(run)["steps"]}
+
+    def test_a_matrix_is_one_array_and_elements_wait_for_their_own(self):
+        self.write("w.yaml", f"""
+            name: sweep
+            steps:
+              train: {self.step("train-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}")}
+              eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
+              best: {self.step("best", ", needs: [eval]")}
+        """)
+        run = self.submit()
+        names = self.alpha.run(["squeue", "--me", "--noheader", "--format=%F %E"]).stdout
+        self.wait_for(run, {"best": "succeeded"})
+        trace = self.trace()
+        for n in range(3):
+            self.assertLess(trace.index(f"train-{n}"), trace.index(f"eval-{n}"))
+        self.assertEqual((len(trace), trace[-1]), (7, "best"))
+        self.assertEqual({id.split("_")[0] for job, id in self.ids(run).items() if job.startswith("train")},
+                         {self.ids(run)["train[n=0]"].split("_")[0]})
+        self.assertIn("aftercorr", names)
+
+    def test_a_failed_chain_is_repaired_in_place(self):
+        self.write("w.yaml", f"""
+            name: repair
+            steps:
+              data: {self.step("data")}
+              train:
+                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
+                needs: [data]
+                matrix: {{n: [0, 1]}}
+              eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
+              best: {self.step("best", ", needs: [eval]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"train[n=1]": "failed", "eval[n=0]": "succeeded", "eval[n=1]": "blocked", "best": "blocked"})
+        self.assertEqual(self.status(run)["state"], "failed")
+        before = self.ids(run)
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {"best": "succeeded"})
+        after = self.ids(run)
+        self.assertEqual({job for job in before if before[job] != after[job]}, {"train[n=1]"})
+        self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
+
+    def test_a_child_never_runs_on_a_failed_parent_whatever_slurm_thinks(self):
+        self.write("w.yaml", f"""
+            name: guard
+            steps:
+              a: {{run: exit 3}}
+              b: {self.step("b", ", needs: [a]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"a": "failed"})
+        id = self.ids(run)["b"]
+        self.alpha.run(["scontrol", "update", f"jobid={id}", "dependency="])  # as if the parent had been purged
+        self.alpha.wait_for_state(id, "FAILED")
+        self.assertEqual(self.trace(), [])
+        self.assertEqual(self.states(run)["b"], "blocked")
+
+    def counting(self, to, extra):
+        """A step that counts, a tenth of a second each, and goes on where a checkpoint left it."""
+        self.write("w.yaml", f"""
+            name: count
+            steps:
+              count:
+                {extra}
+                run: |
+                  state=$DLFLOW_CHECKPOINTS/n
+                  n=$(cat $state 2>/dev/null || echo 0)
+                  trap 'wc -l < {self.folder}/trace > $state; exit 75' TERM USR1
+                  while [ $n -lt {to} ]; do n=$((n + 1)); echo $n >> {self.folder}/trace; sleep 0.1; done
+              after: {self.step("after", ", needs: [count]")}
+        """)
+
+    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
+        self.counting(50, "checkpoint: {}\n                resources: {walltime: 4s}")
+        run = self.submit()
+        before = self.ids(run)
+        self.wait_for(run, {"after": "succeeded"}, timeout=90)
+        self.assertEqual(self.trace(), [str(n) for n in range(1, 51)] + ["after"])
+        self.assertEqual(self.ids(run), before)
+
+    def test_retries_happen_in_the_job_and_are_bounded(self):
+        self.write("w.yaml", f"""
+            name: retry
+            steps:
+              flaky:
+                run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
+                retry: {{attempts: 3, on: [failure]}}
+              hopeless: {{run: 'echo x >> {self.folder}/hopeless; exit 4', retry: {{attempts: 2, on: [failure]}}}}
+              after: {{run: 'true', needs: [flaky]}}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"after": "succeeded", "hopeless": "failed"}, timeout=60)
+        self.assertEqual(self.trace(), ["try", "try"])
+        self.assertEqual((self.folder / "hopeless").read_text().split(), ["x", "x"])
+
+    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
+        self.counting(400, "checkpoint: {}")
+        run = self.submit()
+        wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
+        self.dlflow("cancel", run)
+        self.wait_for(run, {"count": "cancelled", "after": "cancelled"})
+        counted = len(self.trace())
+        self.assertLess(counted, 100)
+        self.dlflow("run", "--resume", run)
+        wait_until(lambda: len(self.trace()) > counted + 3, 30, "the step to go on")
+        self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
+        self.dlflow("cancel", run)
+
+    def test_scancel_by_hand_is_seen_and_said(self):
+        self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
+        run = self.submit()
+        self.wait_for(run, {"a": "running"})
+        self.alpha.run(["scancel", self.ids(run)["a"]])
+        self.wait_for(run, {"a": "cancelled", "b": "blocked"})
+        self.assertIn("cancelled", self.dlflow("status", run).stdout)
+
+    def test_the_controller_away_is_said_and_nothing_is_lost(self):
+        self.write("w.yaml", f"name: away\nsteps:\n  a: {{run: sleep 8}}\n  b: {self.step('b', ', needs: [a]')}\n")
+        run = self.submit()
+        self.wait_for(run, {"a": "running"})
+        self.alpha.stop_controller()
+        try:
+            out = self.dlflow("status", run, timeout=120).stdout
+            self.assertIn("SLURM could not be asked now", out)
+            self.assertIn("running", out)
+            self.dlflow("run", "w.yaml", "--profile", "alpha", status=3, timeout=120)
+        finally:
+            self.alpha.start_controller()
+        self.wait_for(run, {"b": "succeeded"})
+
+    def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
+        self.write("w.yaml", f"""
+            name: crash
+            steps:
+              a: {self.step("a")}
+              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
+              c: {self.step("c", ", needs: [b]")}
+        """)
+        for point in ("intent", "accepted", "recorded"):
+            for number in (1, 2, 3):
+                with self.subTest(point=point, number=number):
+                    (self.folder / "trace").unlink(missing_ok=True)
+                    self.dlflow("run", "w.yaml", "--profile", "alpha", "--force", "a", "--force", "b", "--force", "c",
+                                env={"DLFLOW_CRASH_AT": f"{point}:{number}"}, status=-9)
+                    run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+                    self.dlflow("run", "--resume", run)
+                    names = [line for line in self.alpha.run(
+                        ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
+                        if line.startswith(run)]
+                    steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
+                    self.assertEqual(sorted(steps), ["a", "b", "c"], names)
+                    self.wait_for(run, {"c": "succeeded"})
+                    self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
+
+    def test_two_calls_at_once_submit_each_job_once(self):
+        self.counting(10, "checkpoint: {}")
+        run = self.submit(env={"DLFLOW_CRASH_AT": "none:1"})
+        calls = [self.alpha.start([STAGED / "bin/dlflow", "run", "--resume", run], cwd=self.folder, env=self.env)
+                 for _ in range(3)]
+        for call in calls:
+            call.communicate(timeout=60)
+        self.wait_for(run, {"after": "succeeded"})
+        self.assertEqual(self.trace(), [str(n) for n in range(1, 11)] + ["after"])
+
 
 if __name__ == "__main__":
     cluster.main()

@@ -29,6 +29,7 @@ def stage(build, to):
 def up(build):
     down(build)
     site = build / "tests/slurm/site.json"
+    site.parent.mkdir(parents=True, exist_ok=True)
     able = subprocess.run([SLURM_CLUSTER, "check"], stderr=subprocess.PIPE, text=True)
     if able.returncode != 0:
         site.write_text(json.dumps({"missing": able.stderr.strip()}))
