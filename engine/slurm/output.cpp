@@ -225,6 +225,7 @@ std::string ending_in_words(const SlurmJob& job) {
     case SlurmState::Completed:
       return "exit 0";
     case SlurmState::Failed:
+      if (job.signal == kOutputNotWritable) return "the node cannot write to the run's folder";
       if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
       return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
     default:

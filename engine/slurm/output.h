@@ -65,6 +65,10 @@ struct SlurmJob {
   bool operator==(const SlurmJob&) const = default;
 };
 
+/// What SLURM gives as the signal of a job whose `--output` could not be created on the node: its
+/// folder is missing there, or not writable. Nothing of the job ran.
+inline constexpr int kOutputNotWritable = 53;
+
 /// How it ended, for people, empty while it has not: "out of memory", "walltime of 20:00 reached",
 /// "cancelled by user 1000", "exit 3".
 std::string ending_in_words(const SlurmJob& job);

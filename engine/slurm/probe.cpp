@@ -123,7 +123,9 @@ std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
                                     const SlurmJob& job) {
   const std::string node = job.node.empty() ? "the node" : job.node;
   // Without accounting nobody knows the exit status.
-  if (job.state == SlurmState::Failed && job.exit.value_or(kFolderNotShared) == kFolderNotShared) {
+  const bool not_shared =
+      job.signal == kOutputNotWritable || job.exit.value_or(kFolderNotShared) == kFolderNotShared;
+  if (job.state == SlurmState::Failed && not_shared) {
     return {{Finding::Kind::Fails,
              node + " does not see the folder of runs, " + probe.folder.parent_path().string(),
              "Set " + setting(profile, "paths.runs") +

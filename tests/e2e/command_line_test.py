@@ -24,7 +24,7 @@ class CommandLine(Case):
     def test_every_verb_explains_itself_with_examples(self):
         out, _ = self.dlflow("--help")
         for verb in ["run", "status", "logs", "explain", "validate", "graph", "resubmit", "cancel", "list",
-                     "schema", "completion", "version"]:
+                     "profile", "schema", "completion", "version"]:
             self.assertIn(verb, out)
             text, _ = self.dlflow(verb, "--help")
             self.assertIn("Examples:", text, verb)

@@ -116,6 +116,7 @@ TEST_CASE("how a job ended is told in words", "[slurm]") {
     return jobs.size() == 1 ? ending_in_words(jobs[0]) : "no job";
   };
   CHECK(ending("FAILED", "3:0") == "exit 3");
+  CHECK(ending("FAILED", "0:53") == "the node cannot write to the run's folder");
   CHECK(ending("FAILED", "0:9") == "killed by signal 9");
   CHECK(ending("TIMEOUT", "0:0") == "walltime of 20:00 reached");
   CHECK(ending("CANCELLED by 1000", "0:15") == "cancelled by user 1000");

@@ -62,7 +62,8 @@ class LocalProbe {
 TEST_CASE("a node where everything works", "[slurm]") {
   LocalProbe local;
   local.tool("bin/launch",
-             "[ \"$*\" = '--fast -np 2 uname -n' ] || exit 1; echo n2; echo ${NODES%\'*}");
+             "[ \"$*\" = '--fast -np 2 uname -n' ] && [ \"$NODES\" = \"n1's n2\" ] || exit 1\n"
+             "echo n2; echo n1");
   local.profile.cache = local.folder() / "cache";
   CHECK(local.run_job() == 0);
   std::string text;
@@ -115,7 +116,11 @@ TEST_CASE("a folder that the node does not see is told by the exit status", "[sl
   CHECK(local.problem() ==
         Finding{Finding::Kind::Fails, "n1 does not see the folder of runs, " + folder,
                 "Set paths.runs in alpha.yaml to a folder that login and compute nodes share."});
+  local.job.exit = 0;
+  local.job.signal = kOutputNotWritable;
+  CHECK_THAT(local.problem().text, Catch::StartsWith("n1 does not see the folder of runs"));
   local.job.exit = 1;
+  local.job.signal = 0;
   CHECK(local.problem().text == "job 812 left no result on n1: exit 1");
 }
 

@@ -1,0 +1,94 @@
+"""dlflow profile: list and show what there is, describe a cluster, try a profile out."""
+
+import json
+import sys
+
+import support
+
+sys.path.insert(0, str(support.ROOT / "tests/support"))
+import fake_slurm  # noqa: E402
+
+PROFILE = """
+    scheduler: slurm
+    slurm: {partition: batch}
+    launcher: {program: ./launch}
+"""
+
+
+class ProfileTest(support.Case):
+    def setUp(self):
+        super().setUp()
+        self.slurm = fake_slurm.FakeSlurm(self.folder / "slurm")
+        self.addCleanup(self.slurm.stop)
+        self.env.update(self.slurm.env)
+
+    def check(self, launcher, *options, status=0):
+        script = self.write("launch", f"#!/bin/sh\n{launcher}\n")
+        script.chmod(0o755)
+        self.write("cluster-profiles/alpha.yaml", PROFILE.replace("./launch", str(script)))
+        return self.dlflow("profile", "check", "alpha", *options, status=status)
+
+    def json(self, *args):
+        return json.loads(self.dlflow("profile", *args, "--json")[0])
+
+    def test_profiles_are_listed_with_what_is_wrong_with_them(self):
+        self.write("cluster-profiles/alpha.yaml", PROFILE)
+        self.write("cluster-profiles/bad.yaml", "shceduler: slurm")
+        out, _ = self.dlflow("profile", "list")
+        self.assertRegex(out, r"alpha +slurm +cluster-profiles/alpha.yaml\n")
+        self.assertRegex(out, r"bad +- +cluster-profiles/bad.yaml:1:1: error: .* did you mean 'scheduler'\?\n")
+        self.assertRegex(out, r"local +local +built in\n")
+        names = {profile["name"]: profile for profile in self.json("list")}
+        self.assertEqual(names["alpha"]["scheduler"], "slurm")
+        self.assertIsNone(names["bad"]["file"])
+
+    def test_what_is_shown_is_a_profile(self):
+        self.write("cluster-profiles/alpha.yaml", PROFILE)
+        self.write("again.yaml", self.dlflow("profile", "show", "alpha")[0])
+        first, second = (self.json("show", name) for name in ("alpha", "again.yaml"))
+        first.pop("file"), second.pop("file")
+        self.assertEqual(first, second)
+        self.assertEqual(first["slurm"]["partition"], "batch")
+
+    def test_a_cluster_describes_itself(self):
+        self.slurm.set(cluster="gamma", max_array_size=51)
+        self.dlflow("profile", "detect", "--partition", "short", "-o", "gamma.yaml")
+        profile = self.json("show", "gamma.yaml")
+        self.assertEqual(profile["limits"]["walltime_s"], 300)
+        self.assertEqual(profile["limits"]["array_size"], 51)
+        self.assertEqual(profile["node"]["memory_bytes"], 8000 << 20)
+        _, err = self.dlflow("profile", "detect", "-o", "gamma.yaml", status=2)
+        self.assertIn("is there already", err)
+        _, err = self.dlflow("profile", "detect", "--partition", "shrot", status=2)
+        self.assertIn("did you mean 'short'?", err)
+
+    def test_a_profile_that_works(self):
+        self.slurm.mode("run background")
+        out, _ = self.check("echo n1; echo n2")
+        self.assertIn("partition batch has 2 nodes", out)
+        self.assertIn("started 2 ranks on n1, n2", out)
+        self.assertNotIn("✘", out)
+        self.assertEqual(list((self.folder / "dlflow-runs").iterdir()), [])
+
+    def test_a_launcher_that_does_not_work(self):
+        self.slurm.mode("run background")
+        out, _ = self.check("echo 'launch: no PMIx' >&2; exit 1", status=1)
+        self.assertIn("started 0 of 2 ranks: launch: no PMIx", out)
+        self.assertIn("Change launcher in cluster-profiles/alpha.yaml", out)
+
+    def test_a_job_that_does_not_start_is_cancelled(self):
+        out, _ = self.check("true", "--timeout", "1s", status=1)
+        self.assertIn("job 1 was cancelled: still pending after 0:01", out)
+        self.assertEqual(self.slurm.state(1), "CANCELLED")
+
+    def test_a_cluster_that_refuses_or_does_not_answer(self):
+        self.slurm.fault("sbatch", "before", "Invalid account or account/partition combination specified")
+        out, _ = self.check("true", status=1)
+        self.assertIn("sbatch refuses a job: Invalid account", out)
+        self.slurm.fault("all", "before", "connect", "always")
+        _, err = self.check("true", status=3)
+        self.assertIn("error: Unable to contact slurm controller (connect failure) (tried 3 times)", err)
+
+
+if __name__ == "__main__":
+    support.main()
