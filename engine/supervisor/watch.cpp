@@ -22,6 +22,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+/// A scheduler that ends a job signals each of its processes: the program may die of it before we
+/// are told.
+constexpr milliseconds kSignalsTogether(100);
+
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
 
 /// The children of this process now; none if the kernel does not tell.
@@ -157,6 +161,9 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     }
     if (const auto exit = poll_exit(program)) {
       result.exit = *exit;
+      if (result.cause == StopCause::None && exit->code > 128) {
+        result.cause = read_signals(kSignalsTogether).cause;
+      }
       break;
     }
     const bool asked = deadlines.act(program);

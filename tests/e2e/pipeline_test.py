@@ -90,8 +90,8 @@ class Pipeline(Case):
         os.kill(process.pid, signal.SIGINT)
         out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130, out + err)
-        reason = {s["name"]: s["reason"] for s in self.status(run)["steps"]}["train"]
-        self.assertIn("checkpoint", reason)
+        train = {s["name"]: s for s in self.status(run)["steps"]}["train"]
+        self.assertIn("checkpoint", train["reason"], [train, self.dlflow("logs", run, "train")])
         self.dlflow("run", "--resume", run, timeout=150)
         self.assertEqual(self.exported(run), self.exported(whole))
 

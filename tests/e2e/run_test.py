@@ -269,7 +269,7 @@ class Run(Case):
               use: {{run: [sh, count.sh], inputs: [count.sh], needs: [slow]}}
         """)
         process = self.start("run", "w.yaml")
-        self.wait_for(lambda: (self.folder / "dlflow-runs").exists(), what="the run directory")
+        self.wait_for(lambda: list((self.folder / "dlflow-runs").glob("w-*")), what="the run directory")
         script.write_text(f"echo new >> {self.folder}/trace\n")
         (self.folder / "w.yaml").write_text("nonsense")
         (self.folder / "go").touch()
