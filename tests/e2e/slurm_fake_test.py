@@ -92,12 +92,48 @@ class ChainTest(support.Case):
 
     def test_a_job_that_shows_after_we_gave_up_is_adopted_by_resume(self):
         self.chain_of("a", "b")
+        run = self.give_up_on_a_late_job()
+        self.wait_for_the_late_job(["a"])
+        self.dlflow("run", "--resume", run)
+        self.check_all_ran_once(run, "a", "b")
+
+    def test_a_job_that_shows_after_it_was_submitted_again_runs_nothing(self):
+        self.chain_of("a", "b")
+        run = self.give_up_on_a_late_job()
+        self.dlflow("run", "--resume", run)
+        self.slurm.wait_until_idle()
+        self.wait_for_the_late_job(["a", "a", "b"])
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b"])
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
+    def test_what_slurm_takes_for_failed_but_is_on_record_as_done_lets_its_dependents_run_after_resume(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        ids = self.ids(run)
+        batch = next((self.folder / "runs" / run / "batches").glob("*.a.*.jsonl"))
+        self.dlflow("job-exec", batch, "0", env={"SLURM_JOB_ID": ids["a"]})
+        self.slurm.end(ids["a"], "FAILED")  # its node died after the record was written, say
+        self.slurm.advance(1)
+        self.assertEqual(self.slurm.task(ids["b"])["reason"], "DependencyNeverSatisfied")
+        self.slurm.mode("run background")
+        self.dlflow("run", "--resume", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b"])
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
+    def give_up_on_a_late_job(self):
         self.slurm.fault("sbatch", "late:30calls", "timeout")
         run, _ = self.refused(UNAVAILABLE)
         self.assertEqual(self.steps_in_slurm(), [])
-        self.wait_for(lambda: self.steps_in_slurm() == ["a"], what="the late job")
-        self.dlflow("run", "--resume", run)
-        self.check_all_ran_once(run, "a", "b")
+        return run
+
+    def wait_for_the_late_job(self, steps):
+        def arrived():
+            self.slurm.run("squeue")  # time passes in calls
+            return self.steps_in_slurm() == steps
+        self.wait_for(arrived, what="the late job")
 
     def test_banners_around_the_id_do_no_harm(self):
         self.chain_of("a", "b", "c")
@@ -136,7 +172,6 @@ class ChainTest(support.Case):
     def test_a_refusal_for_good_is_told_in_the_words_of_sbatch(self):
         self.chain_of("a", "b")
         self.slurm.set(accounts="physics")
-        self.profile("")
         self.write("cluster-profiles/alpha.yaml",
                    "scheduler: slurm\nslurm: {partition: batch, account: chemistry}\npaths: {runs: runs}\n")
         _, err = self.refused(INVALID)
