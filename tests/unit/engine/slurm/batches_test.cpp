@@ -78,12 +78,20 @@ TEST_CASE("an array larger than the cluster allows is split", "[slurm]") {
 
 TEST_CASE("a task that has another number than its parent waits for just that one", "[slurm]") {
   const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2]}}
+  eval: {run: "true", matrix: {n: [2, 1, 0]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1 2", "eval 0 <- afterok:811_2",
+                                                 "eval 1 <- aftercorr:811",
+                                                 "eval 2 <- afterok:811_0"});
+}
+
+TEST_CASE("a step with another matrix waits for all of its parent's array", "[slurm]") {
+  const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1]}}
   eval: {run: "true", matrix: {n: [0, 1], m: [0, 1]}, needs: [train]}
 )");
-  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 <- aftercorr:811",
-                                                 "eval 1 <- afterok:811_0",
-                                                 "eval 2 3 <- afterok:811_1"});
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 1 2 3 <- afterok:811"});
 }
 
 TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {

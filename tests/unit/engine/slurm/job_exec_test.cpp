@@ -181,6 +181,6 @@ TEST_CASE("a failed try leaves no outputs for the next", "[job-exec]") {
 TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {
   const Job job("true");
   CHECK(job.execute() == 0);
-  CHECK_THROWS_AS(job_exec(batch_file(job.run.path(), "demo-1.1.step.5c1e"), 7, {.id = "812"}),
-                  Error);
+  const fs::path file = batch_file(job.run.path(), "demo-1.1.step.5c1e");
+  CHECK_THROWS_AS(job_exec(file, 7, Allocation()), Error);
 }

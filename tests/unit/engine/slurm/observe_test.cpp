@@ -109,9 +109,11 @@ TEST_CASE("the queue's word counts while accounting is behind", "[slurm]") {
   CHECK(result.events.front().state == JobState::TimedOut);
 }
 
-TEST_CASE("a job that runs as far as accounting knows is neither at work nor lost", "[slurm]") {
+TEST_CASE("a job that only accounting still takes for running is lost", "[slurm]") {
   const Observation result = seen({}, {slurm("812", SlurmState::Running)});
-  CHECK(result.events.empty());
+  CHECK(result.at_work.empty());
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events.front().state == JobState::Lost);
 }
 
 TEST_CASE("accounting is asked for what the queue has not, or has no more", "[slurm]") {
