@@ -107,7 +107,7 @@ class ChainTest(support.Case):
         self.assertEqual(self.trace(), ["a", "b"])
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
-    def test_what_slurm_takes_for_failed_but_is_on_record_as_done_lets_its_dependents_run_after_resume(self):
+    def test_resume_frees_what_waits_for_a_job_that_only_slurm_takes_for_failed(self):
         self.nothing_runs()
         self.chain_of("a", "b")
         run = self.submit()
@@ -122,6 +122,34 @@ class ChainTest(support.Case):
         self.slurm.wait_until_idle()
         self.assertEqual(self.trace(), ["a", "b"])
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
+    def failed_chain(self):
+        """a fails, b and c wait in SLURM for what never comes; now a would succeed."""
+        self.chain_of("a", "b", "c")
+        text = (self.folder / "w.yaml").read_text()
+        self.write("w.yaml", text.replace("'echo a", f"'[ -e {self.folder}/mended ] && echo a"))
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked", "c": "blocked"})
+        (self.folder / "mended").touch()
+        return run
+
+    def test_a_failed_chain_is_repaired_in_place(self):
+        run = self.failed_chain()
+        before = self.ids(run)
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
+        self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["a"])
+
+    def test_a_repair_goes_on_if_slurm_has_dropped_what_waits(self):
+        run = self.failed_chain()
+        self.slurm.fault("scontrol", "before", "Invalid job id specified")  # b
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
 
     def give_up_on_a_late_job(self):
         self.slurm.fault("sbatch", "late:30calls", "timeout")
