@@ -66,7 +66,6 @@ class Chain {
   std::unordered_map<std::string_view, uint32_t> number_of_;  // by job's name
   std::vector<std::string> ids_;        // by job: SLURM's, of its latest attempt; empty: none
   std::set<uint32_t> stuck_;            // wait in SLURM for what will not succeed
-  std::set<uint32_t> submitted_;        // by this call
   std::vector<std::string> batch_ids_;  // of the batches of a round, so far
   size_t num_batches_ = 0;              // that the run has
 };
@@ -299,25 +298,24 @@ void Chain::submit(const PlannedBatch& planned, ChainResult& result) {
     const uint32_t job = number_of_.at(task.spec.job);
     ids_[job] = planned.is_array ? id + "_" + std::to_string(task.task) : id;
     record_.move(job, JobState::Queued, ids_[job]);
-    submitted_.insert(job);
   }
   record_.sync();
   crash_point("recorded");
   result.submitted.push_back({planned.step, id, tasks.size(), batch.resources});
 }
 
-/// What a stuck job has to wait for now; nothing if all its parents are what they were.
+/// What a stuck job has to wait for now: empty if all its parents are done, whatever SLURM thinks
+/// of them. Nothing if a parent has yet to be submitted.
 std::optional<std::string> Chain::new_dependency(uint32_t job) const {
-  bool changed = false;
   std::set<std::string> ids;
   for (const JobRange& range : plan_.graph.parents(job)) {
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
-      if (satisfies_dependents(jobs_[parent].state)) continue;
-      changed |= submitted_.contains(parent);
+      const JobState state = jobs_[parent].state;
+      if (satisfies_dependents(state) || state == JobState::Skipped) continue;
+      if (ids_[parent].empty()) return std::nullopt;
       ids.insert(ids_[parent]);
     }
   }
-  if (!changed) return std::nullopt;
   std::vector<Link> links;
   for (const std::string& id : ids) links.push_back({.kind = Link::Kind::Id, .id = id});
   return dependency(links, {});
@@ -335,7 +333,10 @@ bool Chain::repoint(ChainResult& result) {
     }
     crash_point("repoint");
     const auto dependency = new_dependency(job);
-    if (!dependency) continue;
+    if (!dependency) {  // the parent is one that SLURM has dropped: it comes in the next round
+      stuck_.insert(job);
+      continue;
+    }
     const JobAnswer answer = services_.tools.update_dependency(ids_[job], *dependency);
     if (answer.kind == JobAnswer::Kind::Done) {
       result.repointed.push_back(plan_.jobs[job].name + " " + ids_[job]);

@@ -14,7 +14,9 @@ namespace fs = std::filesystem;
 
 Json parse_line(const fs::path& file, std::string_view line) {
   Json json = Json::parse(line, nullptr, false);
-  if (!json.is_array() || json.size() != 4) {
+  const bool sound = json.is_array() && json.size() == 4 && json[0].is_number_unsigned() &&
+                     json[1].is_number_integer() && json[2].is_string();
+  if (!sound) {
     throw Error(Errc::Corrupt, file.string() + " is damaged: " + std::string(line.substr(0, 80)));
   }
   return json;

@@ -1,0 +1,62 @@
+#include "engine/report/chain_text.h"
+
+#include "base/text.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Steps as "b: a": b needs a.
+Plan plan_of(const std::vector<std::pair<std::string, std::vector<std::string>>>& steps) {
+  Plan plan;
+  for (const auto& [name, needs] : steps) {
+    Step step;
+    step.name = name;
+    step.needs = needs;
+    plan.workflow.steps.push_back(step);
+  }
+  return plan;
+}
+
+const Plan kPipeline = plan_of({{"data", {}}, {"train", {"data"}}, {"best", {"train"}}});
+
+}  // namespace
+
+TEST_CASE("a chain is told with arrows, sizes and walltimes", "[report]") {
+  const std::vector<SubmittedBatch> batches = {
+      {0, "811", 1, {}}, {1, "812", 3, {.ranks = 2, .walltime = 20min}}, {2, "813", 1, {}}};
+  CHECK(chain_text(kPipeline, batches, Style()) ==
+        "  data 811 → train 812 (array of 3, 2 ranks, 20:00) → best 813\n");
+}
+
+TEST_CASE("a chain can be told in ASCII", "[report]") {
+  const std::vector<SubmittedBatch> batches = {{0, "811", 1, {}}, {1, "812", 1, {}}};
+  CHECK(chain_text(kPipeline, batches, {.utf8 = false}) == "  data 811 -> train 812\n");
+}
+
+TEST_CASE("steps that do not wait for the one before have a comma", "[report]") {
+  const Plan plan = plan_of({{"a", {}}, {"b", {"a"}}, {"c", {"a"}}, {"d", {"b", "c"}}});
+  const std::vector<SubmittedBatch> batches = {
+      {0, "1", 1, {}}, {1, "2", 1, {}}, {2, "3", 1, {}}, {3, "4", 1, {}}};
+  CHECK(chain_text(plan, batches, Style()) == "  a 1 → b 2, c 3 → d 4\n");
+}
+
+TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
+  std::vector<std::pair<std::string, std::vector<std::string>>> steps;
+  std::vector<SubmittedBatch> batches;
+  for (uint32_t i = 0; i < 12; ++i) {
+    const std::string name = "step-" + std::to_string(i);
+    steps.push_back({name, i == 0 ? std::vector<std::string>{}
+                                  : std::vector<std::string>{"step-" + std::to_string(i - 1)}});
+    batches.push_back({i, std::to_string(1000 + i), 1, {}});
+  }
+  const std::string text = chain_text(plan_of(steps), batches, Style());
+  const std::vector<std::string> lines = split(text, '\n');
+  REQUIRE(lines.size() == 4);  // with the empty one behind the last newline
+  for (const std::string& line : lines) CHECK(display_width(line) <= 80);
+  CHECK(lines[0].ends_with(" →"));
+  CHECK(lines[1].starts_with("    step-"));
+  CHECK(lines[1].find(" → step-") != std::string::npos);
+}

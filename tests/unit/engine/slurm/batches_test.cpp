@@ -1,0 +1,143 @@
+#include "engine/slurm/batches.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+
+using namespace dlflow;
+using Kind = Standing::Kind;
+using Numbers = std::vector<uint32_t>;
+
+namespace {
+
+Plan plan_of(const std::string& text) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  return make_plan(test::parsed("name: w\nsteps:\n" + text), Profile(), PlanOptions(), nothing,
+                   hashes);
+}
+
+std::vector<Standing> all_new(const Plan& plan) {
+  return std::vector<Standing>(plan.jobs.size(), {Kind::ToSubmit, ""});
+}
+
+/// "train 0-2" of an array, "best" of a plain job; behind "<-" what it waits for. SLURM's ids are
+/// 811, 812, ...
+std::vector<std::string> shown(const Plan& plan, const std::vector<PlannedBatch>& batches) {
+  std::vector<std::string> lines;
+  std::vector<std::string> ids;
+  for (const PlannedBatch& batch : batches) {
+    std::string line = plan.workflow.steps[batch.step].name;
+    for (const uint32_t task : batch.tasks) line += " " + std::to_string(task);
+    const std::string waits = dependency(batch.links, ids);
+    lines.push_back(waits.empty() ? line : line + " <- " + waits);
+    ids.push_back(std::to_string(811 + ids.size()));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+Lines batches_of(const Plan& plan, const std::vector<Standing>& standing, uint32_t size = 1001) {
+  return shown(plan, plan_batches(plan, standing, size));
+}
+
+constexpr const char* kSweep = R"(
+  train: {run: "true", matrix: {n: [0, 1, 2, 3, 4]}}
+  eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4]}, needs: [train]}
+  best: {run: "true", needs: [eval]}
+)";
+
+}  // namespace
+
+TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for what it needs", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  a: {run: "true"}
+  b: {run: "true", needs: [a]}
+  c: {run: "true", needs: [a]}
+  d: {run: "true", needs: [b, c]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"a", "b <- afterok:811", "c <- afterok:811", "d <- afterok:812:813"});
+}
+
+TEST_CASE("a matrix step is one array, and its elements wait for their own", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 1 2 3 4", "eval 0 1 2 3 4 <- aftercorr:811", "best <- afterok:812"});
+}
+
+TEST_CASE("an array larger than the cluster allows is split", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  CHECK(batches_of(plan, all_new(plan), 2) ==
+        Lines{"train 0 1", "train 0 1", "train 0", "eval 0 1 <- aftercorr:811",
+              "eval 0 1 <- aftercorr:812", "eval 0 <- afterok:813", "best <- afterok:814:815:816"});
+  const auto batches = plan_batches(plan, all_new(plan), 2);
+  CHECK(batches[1].jobs == Numbers{2, 3});
+  CHECK(batches[2].is_array);
+}
+
+TEST_CASE("a task that has another number than its parent waits for just that one", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2]}}
+  eval: {run: "true", matrix: {n: [2, 1, 0]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1 2", "eval 0 <- afterok:811_2",
+                                                 "eval 1 <- aftercorr:811",
+                                                 "eval 2 <- afterok:811_0"});
+}
+
+TEST_CASE("a step with another matrix waits for all of its parent's array", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1]}}
+  eval: {run: "true", matrix: {n: [0, 1], m: [0, 1]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 1 2 3 <- afterok:811"});
+}
+
+TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train:
+    run: "true"
+    matrix: {ranks: [1, 4], seed: [1, 2]}
+    resources: {ranks: "${{ matrix.ranks }}"}
+  best: {run: "true", needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 1", "train 2 3", "best <- afterok:811:812"});
+}
+
+TEST_CASE("what is done is not waited for, and what SLURM has is waited for by its id", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  std::vector<Standing> standing = all_new(plan);
+  for (uint32_t job = 0; job < 3; ++job) standing[job] = {Kind::Done, ""};
+  standing[3] = {Kind::Waiting, "700_3"};
+  CHECK(batches_of(plan, standing) == Lines{"train 4", "eval 0 1 2", "eval 3 <- afterok:700_3",
+                                            "eval 4 <- afterok:811",
+                                            "best <- afterok:812:813:814"});
+}
+
+TEST_CASE("a fan-in waits for the tasks that SLURM had before one by one", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  std::vector<Standing> standing(plan.jobs.size(), {Kind::Done, ""});
+  standing[6] = {Kind::Waiting, "700_1"};
+  standing[8] = {Kind::Waiting, "700_3"};
+  standing[10].kind = Kind::ToSubmit;
+  CHECK(batches_of(plan, standing) == Lines{"best <- afterok:700_1:700_3"});
+}
+
+TEST_CASE("what is left out is not submitted", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  std::vector<Standing> standing = all_new(plan);
+  for (const uint32_t job : {1, 6, 10}) standing[job].kind = Kind::LeftOut;
+  CHECK(batches_of(plan, standing) == Lines{"train 0 2 3 4", "eval 0 2 3 4 <- aftercorr:811"});
+}
+
+TEST_CASE("a dependency is told in the words of sbatch", "[slurm]") {
+  const std::vector<std::string> ids = {"811", "812"};
+  CHECK(dependency({}, ids).empty());
+  CHECK(dependency({{.kind = Link::Kind::All, .batch = 1},
+                    {.kind = Link::Kind::SameTask, .batch = 0},
+                    {.kind = Link::Kind::OneTask, .batch = 0, .task = 3},
+                    {.kind = Link::Kind::Id, .id = "700_2"}},
+                   ids) == "afterok:812:811_3:700_2,aftercorr:811");
+}

@@ -1,0 +1,186 @@
+#include "engine/slurm/job_exec.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "engine/plan/run_directory.h"
+#include "engine/slurm/batch_file.h"
+#include "engine/supervisor/claim.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr int kTryAgain = 75;
+
+/// One task of a batch, executed in a child process as in a SLURM job. `{run}` in its script is the
+/// folder of the run.
+class Job {
+ public:
+  explicit Job(std::string script) {
+    for (size_t at = 0; (at = script.find("{run}")) != script.npos;) {
+      script.replace(at, 5, run.path().string());
+    }
+    spec.run = "demo-1";
+    spec.job = spec.step = "step";
+    spec.run_command = script;
+    spec.run_directory = run.path();
+    spec.job_directory = run.path() / "steps" / "step";
+    spec.cache = run.path() / "cache";
+    spec.fingerprint_base = "{}";
+  }
+
+  /// The exit status of a SLURM job.
+  int execute(const std::string& id = "812") const {
+    const fs::path file = batch_file(run.path(), "demo-1.1.step.5c1e");
+    write_batch_file(file, std::vector<BatchTask>{{0, 1, spec}});
+    Allocation allocation;
+    allocation.id = id;
+    allocation.patience = std::chrono::milliseconds(0);
+    allocation.requeue = [this](const std::string& job) {
+      if (refuses_requeue) throw Error(Errc::Unavailable, "requeue is disabled");
+      std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
+    };
+    const pid_t child = ::fork();
+    if (child == 0) {
+      try {
+        ::_exit(job_exec(file, 0, allocation));
+      } catch (const std::exception&) {
+        ::_exit(99);
+      }
+    }
+    return wait_for(child).code;
+  }
+
+  fs::path attempt() const { return attempt_directory(spec.job_directory, 1); }
+  JobEvent last() const { return attempt_events(spec.job_directory, spec.job, 1).back(); }
+  std::string content(const std::string& name) const {
+    return read_file_if_exists(run.path() / name).value_or("");
+  }
+
+  /// As a pass leaves it whose node failed while its program ran.
+  void die_in_a_pass() const {
+    make_directories(attempt());
+    write_file_atomic(attempt() / "job.json", to_json(spec).dump());
+    CHECK(claim_pass(attempt(), 1, "812"));
+    JobEvent running;
+    running.state = JobState::Running;
+    AppendFile(attempt() / "events.jsonl").append(to_line(running));
+  }
+
+  test::TempDir run;
+  JobSpec spec;
+  bool refuses_requeue = false;
+};
+
+}  // namespace
+
+TEST_CASE("a job that succeeds ends with 0 and publishes", "[job-exec]") {
+  Job job("echo 42 > $DLFLOW_OUTPUTS/answer");
+  job.spec.outputs = {{"answer", "answer"}};
+  CHECK(job.execute() == 0);
+  CHECK(job.last().state == JobState::Succeeded);
+  CHECK(job.last().backend_id == "812");
+  CHECK(read_file(job.spec.job_directory / "outputs" / "answer") == "42\n");
+  CHECK(job.content("requeued").empty());
+}
+
+TEST_CASE("a job that fails ends with its exit status", "[job-exec]") {
+  const Job job("exit 3");
+  CHECK(job.execute() == 3);
+  CHECK(job.last().state == JobState::Failed);
+}
+
+TEST_CASE("a second SLURM job of one attempt runs nothing", "[job-exec]") {
+  const Job job("echo x >> {run}/trace; exit 4");
+  CHECK(job.execute("812") == 4);
+  CHECK(job.execute("813") == 4);
+  CHECK(job.content("trace") == "x\n");
+  CHECK(job.last().backend_id == "812");
+}
+
+TEST_CASE("a job that has ended is not run again when SLURM restarts it", "[job-exec]") {
+  const Job job("echo x >> {run}/trace");
+  CHECK(job.execute() == 0);
+  CHECK(job.execute() == 0);
+  CHECK(job.content("trace") == "x\n");
+}
+
+TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  SECTION("and another follows if it may") {
+    job.spec.retry.attempts = 2;
+    CHECK(job.execute() == 0);
+    CHECK(job.content("trace") == "x\n");
+    CHECK(job.last().state == JobState::Succeeded);
+    CHECK(newest_claim(job.attempt())->pass == 2);
+  }
+  SECTION("and the job is lost if not") {
+    CHECK(job.execute() == 1);
+    CHECK(job.content("trace").empty());
+    CHECK(job.last().state == JobState::Lost);
+    CHECK(job.execute() == 1);
+    CHECK(job.content("trace").empty());
+  }
+}
+
+TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec]") {
+  Job job("echo x >> {run}/trace; exit 3");
+  job.spec.retry = {.attempts = 3, .on = {RetryCause::Failure, RetryCause::NodeFailure}};
+  job.die_in_a_pass();
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.execute() == 3);
+  CHECK(job.content("trace") == "x\nx\n");
+  CHECK(job.content("requeued") == "812\n");
+  CHECK(job.last().state == JobState::Failed);
+}
+
+TEST_CASE("a job that saved a checkpoint has itself requeued and goes on", "[job-exec]") {
+  Job job(
+      "cd $DLFLOW_CHECKPOINTS; [ ! -e n ] || exit 0; echo 1 > n; echo half > $DLFLOW_OUTPUTS/log; "
+      "exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  job.spec.outputs = {{"log", "log"}};
+  CHECK(job.execute("812_3") == kTryAgain);
+  CHECK(job.content("requeued") == "812_3\n");
+  CHECK(job.last().state == JobState::Queued);
+  CHECK(job.execute("812_3") == 0);  // what it had written is still there
+  CHECK(job.last().state == JobState::Succeeded);
+}
+
+TEST_CASE("a job that cannot be requeued fails and says why", "[job-exec]") {
+  Job job("echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  job.refuses_requeue = true;
+  CHECK(job.execute() == 1);
+  CHECK(job.last().state == JobState::Failed);
+  CHECK(job.last().reason == "it cannot be requeued: requeue is disabled");
+}
+
+TEST_CASE("a failed try leaves no outputs for the next", "[job-exec]") {
+  Job job(
+      "[ ! -e {run}/tried ] || exit 0; touch {run}/tried; echo 1 > $DLFLOW_OUTPUTS/model; "
+      "exit 3");
+  job.spec.outputs = {{"model", "model"}};
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.execute() == 1);
+  CHECK(job.last().state == JobState::Failed);
+  CHECK(job.last().reason.find("output 'model' is missing") != std::string::npos);
+}
+
+TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {
+  const Job job("true");
+  CHECK(job.execute() == 0);
+  const fs::path file = batch_file(job.run.path(), "demo-1.1.step.5c1e");
+  CHECK_THROWS_AS(job_exec(file, 7, Allocation()), Error);
+}

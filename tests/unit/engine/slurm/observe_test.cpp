@@ -1,0 +1,128 @@
+#include "engine/slurm/observe.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+using Ids = std::vector<std::string>;
+
+namespace {
+
+const Time kNow = from_rfc3339("2026-11-21T08:00:00.000Z");
+
+SlurmJob slurm(const std::string& id, SlurmState state) {
+  SlurmJob job;
+  job.id = id;
+  job.state = state;
+  job.node = "n1";
+  job.end = kNow - 2min;
+  return job;
+}
+
+const std::vector<OpenJob> kTrain = {{"train", 2, JobState::Running, "812"}};
+
+Observation seen(const std::vector<SlurmJob>& queue, const std::vector<SlurmJob>& accounting = {},
+                 bool complete = true) {
+  return observe(kTrain, queue, accounting, complete, kNow);
+}
+
+/// The state that an end means of which there is no record; nothing if it means none yet.
+std::optional<JobState> meaning(const SlurmJob& job) {
+  const Observation result = seen({}, {job});
+  CHECK(result.at_work.empty());
+  if (result.events.empty()) return std::nullopt;
+  CHECK(result.events.size() == 1);
+  return result.events.front().state;
+}
+
+}  // namespace
+
+TEST_CASE("each end in SLURM without a record means one of our states", "[slurm]") {
+  using S = SlurmState;
+  const auto [state, ours] =
+      GENERATE(table<SlurmState, JobState>({{S::Timeout, JobState::TimedOut},
+                                            {S::Deadline, JobState::TimedOut},
+                                            {S::Cancelled, JobState::Cancelled},
+                                            {S::Revoked, JobState::Cancelled},
+                                            {S::NodeFail, JobState::Lost},
+                                            {S::BootFail, JobState::Lost},
+                                            {S::Preempted, JobState::Lost},
+                                            {S::OutOfMemory, JobState::Failed},
+                                            {S::Failed, JobState::Failed},
+                                            {S::Completed, JobState::Lost}}));
+  CHECK(meaning(slurm("812", state)) == ours);
+}
+
+TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
+  SlurmJob failed = slurm("812", SlurmState::Failed);
+  failed.exit = 3;
+  const Observation result = seen({}, {failed});
+  REQUIRE(result.events.size() == 1);
+  const JobEvent& end = result.events.front();
+  CHECK(end.job == "train");
+  CHECK(end.attempt == 2);
+  CHECK(end.at == kNow);
+  CHECK(end.backend_id == "812");
+  CHECK(end.node == "n1");
+  CHECK(end.exit == 3);
+  CHECK(end.reason == "exit 3");
+}
+
+TEST_CASE("a record may show a minute after the job's end", "[slurm]") {
+  SlurmJob job = slurm("812", GENERATE(SlurmState::Completed, SlurmState::Failed));
+  job.end = kNow - 59s;
+  CHECK(meaning(job) == std::nullopt);
+  job.end = kNow - 60s;
+  CHECK(meaning(job) != std::nullopt);
+}
+
+TEST_CASE("what SLURM ended itself is not waited for", "[slurm]") {
+  SlurmJob job = slurm("812", SlurmState::Timeout);
+  job.end = kNow;
+  CHECK(meaning(job) == JobState::TimedOut);
+}
+
+TEST_CASE("what waits or runs is at work, and no end", "[slurm]") {
+  const SlurmState state =
+      GENERATE(SlurmState::Pending, SlurmState::Configuring, SlurmState::Running,
+               SlurmState::Completing, SlurmState::Requeued, SlurmState::Unknown);
+  // Accounting may still have the end of an earlier start of the same job.
+  const Observation result = seen({slurm("812", state)}, {slurm("812", SlurmState::NodeFail)});
+  CHECK(result.events.empty());
+  REQUIRE(result.at_work.size() == 1);
+  CHECK(result.at_work.at("train").state == state);
+}
+
+TEST_CASE("a job that nobody knows is lost once everybody was asked", "[slurm]") {
+  CHECK(seen({}, {}, false).events.empty());
+  const Observation result = seen({slurm("813", SlurmState::Running)}, {}, true);
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events.front().state == JobState::Lost);
+  CHECK(result.events.front().reason ==
+        "SLURM no longer knows job 812, and there is no record of its end");
+}
+
+TEST_CASE("the queue's word counts while accounting is behind", "[slurm]") {
+  const Observation result =
+      seen({slurm("812", SlurmState::Timeout)}, {slurm("812", SlurmState::Running)});
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events.front().state == JobState::TimedOut);
+}
+
+TEST_CASE("a job that only accounting still takes for running is lost", "[slurm]") {
+  const Observation result = seen({}, {slurm("812", SlurmState::Running)});
+  CHECK(result.at_work.empty());
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events.front().state == JobState::Lost);
+}
+
+TEST_CASE("accounting is asked for what the queue has not, or has no more", "[slurm]") {
+  const std::vector<OpenJob> open = {{"a", 1, JobState::Queued, "811"},
+                                     {"b", 1, JobState::Queued, "812_3"},
+                                     {"c", 1, JobState::Running, "813"},
+                                     {"d", 1, JobState::Running, "814"}};
+  const std::vector<SlurmJob> queue = {
+      slurm("811", SlurmState::Pending), slurm("812_2", SlurmState::Pending),
+      slurm("813", SlurmState::Cancelled), slurm("814", SlurmState::Running)};
+  CHECK(ids_to_ask_for(open, queue) == Ids{"812_3", "813"});
+}
