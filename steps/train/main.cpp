@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -37,16 +38,20 @@ Exit status: 0 done; 75 saved after SIGTERM or SIGUSR1, run it again; 3 the loss
 2 a mistake in a model (--check); 1 anything else.
 )";
 
-std::atomic<bool> stop_requested = false;  // a signal handler reaches nothing but a global
+std::atomic<bool> stop_requested = false;
 
-extern "C" void request_stop(int) { stop_requested = true; }
-
+/// SIGTERM and SIGUSR1 are for a thread that does nothing else; all later threads inherit the mask.
+/// A handler would run on the stack of what it interrupts, and code that oneDNN generates leaves no
+/// usable one: a signal during a convolution of lenet corrupted the heap in two of three tries.
 void stop_on_signals() {
-  struct sigaction action = {};
-  action.sa_handler = request_stop;
-  action.sa_flags = SA_RESTART;
-  ::sigaction(SIGTERM, &action, nullptr);
-  ::sigaction(SIGUSR1, &action, nullptr);
+  sigset_t signals;
+  ::sigemptyset(&signals);
+  ::sigaddset(&signals, SIGTERM);
+  ::sigaddset(&signals, SIGUSR1);
+  ::pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  std::thread([signals] {
+    for (int number = 0; ::sigwait(&signals, &number) == 0;) stop_requested = true;
+  }).detach();  // it ends with the process
 }
 
 /// What `dlflow run` would have set.
