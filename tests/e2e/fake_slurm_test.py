@@ -1,6 +1,7 @@
 """The cluster without SLURM that other tests use, from Python."""
 
 import sys
+import time
 
 import support
 
@@ -42,6 +43,17 @@ class FakeSlurmTest(support.Case):
         self.submit("-d", f"afterok:{first}", script="#!/bin/sh\necho child >> trace\n")
         self.slurm.wait_until_idle()
         self.assertEqual((self.folder / "trace").read_text().split(), ["0", "1", "child"])
+
+    def test_a_requeue_ends_the_script_that_runs(self):
+        self.slurm.mode("run background")
+        self.slurm.set(requeue_delay=1)
+        job = self.submit(script="#!/bin/sh\necho begin >> trace\n[ -z \"$SLURM_RESTART_COUNT\" ] || exit 0\n"
+                                 "sleep 3\necho end >> trace\n")
+        self.slurm.wait(lambda: (self.folder / "trace").exists())
+        self.slurm.end(job, "PREEMPTED")
+        self.slurm.wait_until_idle()
+        time.sleep(3)
+        self.assertEqual((self.folder / "trace").read_text().split(), ["begin", "begin"])
 
 
 if __name__ == "__main__":

@@ -68,6 +68,29 @@ class ChainTest(support.Case):
         self.assertEqual(self.states(run), dict.fromkeys(names, "succeeded"))
         self.assertEqual(self.status(run)["state"], "succeeded")
 
+    def give_up_on_a_late_job(self):
+        self.slurm.fault("sbatch", "late:30calls", "timeout")
+        run, _ = self.refused(UNAVAILABLE)
+        self.assertEqual(self.steps_in_slurm(), [])
+        return run
+
+    def wait_for_the_late_job(self, steps):
+        def arrived():
+            self.slurm.run("squeue")  # time passes in calls
+            return self.steps_in_slurm() == steps
+        self.wait_for(arrived, what="the late job")
+
+    def failed_chain(self):
+        """a fails, b and c wait in SLURM for what never comes; now a would succeed."""
+        self.chain_of("a", "b", "c")
+        text = (self.folder / "w.yaml").read_text()
+        self.write("w.yaml", text.replace("'echo a", f"'[ -e {self.folder}/mended ] && echo a"))
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked", "c": "blocked"})
+        (self.folder / "mended").touch()
+        return run
+
     # What sbatch says
 
     def test_an_accepted_job_whose_answer_was_lost_is_adopted(self):
@@ -106,62 +129,6 @@ class ChainTest(support.Case):
         self.slurm.wait_until_idle()
         self.assertEqual(self.trace(), ["a", "b"])
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
-
-    def test_resume_frees_what_waits_for_a_job_that_only_slurm_takes_for_failed(self):
-        self.nothing_runs()
-        self.chain_of("a", "b")
-        run = self.submit()
-        ids = self.ids(run)
-        batch = next((self.folder / "runs" / run / "batches").glob("*.a.*.jsonl"))
-        self.dlflow("job-exec", batch, "0", env={"SLURM_JOB_ID": ids["a"]})
-        self.slurm.end(ids["a"], "FAILED")  # its node died after the record was written, say
-        self.slurm.advance(1)
-        self.assertEqual(self.slurm.task(ids["b"])["reason"], "DependencyNeverSatisfied")
-        self.slurm.mode("run background")
-        self.dlflow("run", "--resume", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.trace(), ["a", "b"])
-        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
-
-    def failed_chain(self):
-        """a fails, b and c wait in SLURM for what never comes; now a would succeed."""
-        self.chain_of("a", "b", "c")
-        text = (self.folder / "w.yaml").read_text()
-        self.write("w.yaml", text.replace("'echo a", f"'[ -e {self.folder}/mended ] && echo a"))
-        run = self.submit()
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked", "c": "blocked"})
-        (self.folder / "mended").touch()
-        return run
-
-    def test_a_failed_chain_is_repaired_in_place(self):
-        run = self.failed_chain()
-        before = self.ids(run)
-        self.dlflow("resubmit", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.trace(), ["a", "b", "c"])
-        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
-        self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["a"])
-
-    def test_a_repair_goes_on_if_slurm_has_dropped_what_waits(self):
-        run = self.failed_chain()
-        self.slurm.fault("scontrol", "before", "Invalid job id specified")  # b
-        self.dlflow("resubmit", run)
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.trace(), ["a", "b", "c"])
-        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
-
-    def give_up_on_a_late_job(self):
-        self.slurm.fault("sbatch", "late:30calls", "timeout")
-        run, _ = self.refused(UNAVAILABLE)
-        self.assertEqual(self.steps_in_slurm(), [])
-        return run
-
-    def wait_for_the_late_job(self, steps):
-        def arrived():
-            self.slurm.run("squeue")  # time passes in calls
-            return self.steps_in_slurm() == steps
-        self.wait_for(arrived, what="the late job")
 
     def test_banners_around_the_id_do_no_harm(self):
         self.chain_of("a", "b", "c")
@@ -224,6 +191,41 @@ class ChainTest(support.Case):
         self.assertEqual(len(self.slurm.calls("sbatch")), 3)
         self.assertEqual(sum(len(job["tasks"]) for job in self.slurm.jobs().values()), 2500)
         self.assertEqual(set(self.states(run).values()), {"queued"})
+
+    # Going on
+
+    def test_resume_frees_what_waits_for_a_job_that_only_slurm_takes_for_failed(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        ids = self.ids(run)
+        batch = next((self.folder / "runs" / run / "batches").glob("*.a.*.jsonl"))
+        self.dlflow("job-exec", batch, "0", env={"SLURM_JOB_ID": ids["a"]})
+        self.slurm.end(ids["a"], "FAILED")  # its node died after the record was written, say
+        self.slurm.advance(1)
+        self.assertEqual(self.slurm.task(ids["b"])["reason"], "DependencyNeverSatisfied")
+        self.slurm.mode("run background")
+        self.dlflow("run", "--resume", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b"])
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
+    def test_a_failed_chain_is_repaired_in_place(self):
+        run = self.failed_chain()
+        before = self.ids(run)
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
+        self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["a"])
+
+    def test_a_repair_goes_on_if_slurm_has_dropped_what_waits(self):
+        run = self.failed_chain()
+        self.slurm.fault("scontrol", "before", "Invalid job id specified")  # b
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
 
     # What squeue and sacct say
 

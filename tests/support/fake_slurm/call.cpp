@@ -74,9 +74,10 @@ pid_t start_task(const fs::path& folder, const Effect& effect, int pass) {
 
 /// run_task() passes a real-time signal on to its script as the signal that much above the first.
 void signal_task(const Task& task, const Effect& effect) {
-  if (task.pid == 0) return;  // it has not begun: nobody to tell, as on a node that still prepares
   const bool kill = effect.kind == Effect::Kind::Kill;
-  ::kill(task.pid, kill ? SIGTERM : SIGRTMIN + effect.number);
+  const pid_t pid = kill ? effect.pid : task.pid;
+  if (pid == 0) return;  // it has not begun: nobody to tell, as on a node that still prepares
+  ::kill(pid, kill ? SIGTERM : SIGRTMIN + effect.number);
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ void end(World& world, Found found, State state, int exit_code, int exit_signal,
   Task& task = *found.task;
   split_off(world, found);
   if (kill && task.state == State::Running) {
-    world.effects.push_back({Effect::Kind::Kill, found.job->id, task.index, 15});
+    world.effects.push_back({Effect::Kind::Kill, found.job->id, task.index, 15, task.pid});
   }
   task.state = state;
   task.ended = world.now;
@@ -258,7 +258,7 @@ void requeue(World& world, Found found, const std::string& state) {
   if (!found.job->request.requeue) throw Refused{"Requested operation is presently disabled"};
   if (task.state == State::Pending) throw Refused{"Job is pending execution"};
   if (task.state == State::Running) {
-    world.effects.push_back({Effect::Kind::Kill, found.job->id, task.index, 15});
+    world.effects.push_back({Effect::Kind::Kill, found.job->id, task.index, 15, task.pid});
     task.ended = world.now;
   }
   task.passes.push_back({state, task.submitted, task.started, task.ended, task.shares});

@@ -64,6 +64,7 @@ struct Effect {
   JobId job = 0;
   int index = -1;
   int number = 0;  ///< of the signal
+  int pid = 0;     ///< Kill: of the pass that ends; the task may have lost it to the next
 };
 
 struct World {
