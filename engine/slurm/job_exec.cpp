@@ -51,6 +51,8 @@ class Attempt {
   int failed_tries() const { return failed_tries_; }
   /// A note without a state came last: SIGTERM ended the pass.
   bool was_stopped() const { return stopped_; }
+  /// The same, and it saved a checkpoint first.
+  bool has_saved() const { return stopped_ && stopped_exit_ == kTryAgain; }
 
   void read() {
     last_.reset();
@@ -58,6 +60,7 @@ class Attempt {
     for (JobEvent& event : EventTail(directory_ / "events.jsonl").read()) {
       failed_tries_ = std::max(failed_tries_, event.failed_tries);
       stopped_ = !event.state.has_value();
+      if (stopped_) stopped_exit_ = event.exit;
       if (event.state) last_ = std::move(event);
     }
   }
@@ -77,6 +80,7 @@ class Attempt {
   std::optional<JobEvent> last_;  // with a state
   int failed_tries_ = 0;
   bool stopped_ = false;
+  std::optional<int> stopped_exit_;
 };
 
 /// What SLURM is to think of a job whose record ends so.
@@ -89,7 +93,16 @@ int exit_status(const Attempt& attempt) {
 }
 
 /// The pass before this one left no end: what became of it is known now. Whether the job goes on.
-bool count_lost_pass(const Attempt& attempt, const Allocation& allocation) {
+bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
+  if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
+    JobEvent next;
+    next.state = JobState::Queued;
+    next.reason = "taken away, goes on from its checkpoint";
+    next.exit = kTryAgain;
+    next.failed_tries = attempt.failed_tries();
+    attempt.record(std::move(next), allocation);
+    return true;
+  }
   JobEvent lost;
   lost.state = JobState::Lost;
   lost.reason = "its node failed or was taken away";
@@ -166,15 +179,22 @@ int job_exec(const fs::path& batch_file, uint32_t task, const Allocation& alloca
     return exit_status(attempt);
   }
   if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
-  const bool lost = claim && attempt.state() != JobState::Queued;
-  if (lost && !count_lost_pass(attempt, allocation)) return 1;
-  if (lost || attempt.exit().value_or(kTryAgain) != kTryAgain) clear(attempt);
+  const int pass = claim ? claim->pass + 1 : 1;
+  const bool unended = claim && attempt.state() != JobState::Queued;
+  const bool failed =
+      unended ? !attempt.has_saved() : attempt.exit().value_or(kTryAgain) != kTryAgain;
+  if (unended) {
+    // Ours first: a node that was given up may come back, and must not publish any more.
+    if (!claim_pass(attempt.directory(), pass, allocation.id)) return kNotRecorded;
+    if (!count_unended_pass(attempt, allocation)) return 1;
+  }
+  if (failed) clear(attempt);
   wait_for_parents(attempt.spec(), allocation.patience);
 
   SupervisorOptions options;
   options.backend_id = allocation.id;
   options.requeues = true;
-  const Supervision how = supervise(attempt.directory(), claim ? claim->pass + 1 : 1, options);
+  const Supervision how = supervise(attempt.directory(), pass, options);
   if (how != Supervision::Recorded) return kNotRecorded;
   attempt.read();
   if (!attempt.was_stopped() && attempt.state() == JobState::Queued) {

@@ -133,6 +133,26 @@ TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
   }
 }
 
+TEST_CASE("a pass that was taken away after it saved is no failed try", "[job-exec]") {
+  const Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  JobEvent stopped;
+  stopped.exit = kTryAgain;
+  stopped.reason = "stopped by SIGTERM, checkpoint saved";
+  AppendFile(job.attempt() / "events.jsonl").append(to_line(stopped));
+  CHECK(job.execute() == 0);
+  CHECK(job.last().state == JobState::Succeeded);
+  CHECK(job.last().failed_tries == 0);
+}
+
+TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {
+  const Job job("true");
+  job.die_in_a_pass();
+  CHECK(job.execute() == 1);
+  CHECK(job.last().state == JobState::Lost);
+  CHECK(newest_claim(job.attempt())->pass == 2);
+}
+
 TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec]") {
   Job job("echo x >> {run}/trace; exit 3");
   job.spec.retry = {.attempts = 3, .on = {RetryCause::Failure, RetryCause::NodeFailure}};
