@@ -1,0 +1,126 @@
+#include "engine/run/chain_work.h"
+
+#include <utility>
+
+#include "base/error.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/restore.h"
+#include "engine/slurm/batch_file.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Nothing more will ever be known: sacct has answered, or the cluster has no accounting.
+bool is_complete(const Accounting& accounting) {
+  return accounting.missing.empty() || accounting.missing.find("disabled") != std::string::npos;
+}
+
+Plan loaded(const fs::path& run_directory, Store& store) {
+  Plan plan = load_run(run_directory);
+  store.sync_run(plan.directory);
+  return plan;
+}
+
+}  // namespace
+
+Chain::Chain(const fs::path& run_directory, const ChainServices& services)
+    : services_(services),
+      plan_(loaded(run_directory, services.store)),
+      status_(services.store.status(plan_.run)),
+      jobs_(plan_),
+      record_(plan_, jobs_, services.store, services.clock),
+      num_batches_(batch_names(plan_.directory).size()) {
+  take_reused(plan_, status_);
+  take_states(jobs_, status_);
+  for (uint32_t job = 0; job < jobs_.size(); ++job) {
+    number_of_[plan_.jobs[job].name] = job;
+    ids_.push_back(status_.jobs[job].backend_id);
+  }
+}
+
+/// What SLURM may have: also what is blocked or planned again, and was submitted once.
+std::vector<OpenJob> Chain::open_jobs() const {
+  std::vector<OpenJob> open;
+  for (uint32_t job = 0; job < jobs_.size(); ++job) {
+    const JobState state = jobs_[job].state;
+    if (is_final(state) && state != JobState::Blocked) continue;
+    if (!ids_[job].empty()) {
+      open.push_back({plan_.jobs[job].name, jobs_[job].attempt, state, ids_[job]});
+    }
+  }
+  return open;
+}
+
+/// Records the ends that only SLURM knows. Returns what waits or runs, by job's name.
+std::map<std::string, SlurmJob> Chain::look() {
+  const std::vector<OpenJob> open = open_jobs();
+  if (open.empty()) return {};
+  const std::vector<SlurmJob> queue = services_.tools.queue();
+  const std::vector<std::string> ids = ids_to_ask_for(open, queue);
+  Accounting accounting;
+  if (!ids.empty()) accounting = services_.tools.accounting(ids, plan_.created);
+  Observation seen =
+      observe(open, queue, accounting.jobs, is_complete(accounting), services_.clock.now());
+  for (JobEvent& event : seen.events) {
+    const uint32_t job = number_of_.at(event.job);
+    record_.write(job, std::move(event));
+  }
+  return std::move(seen.at_work);
+}
+
+/// What waits for a job that ended badly never starts, whatever SLURM shows of it.
+void Chain::block_descendants() {
+  for (uint32_t job = 0; job < jobs_.size(); ++job) {
+    const JobState state = jobs_[job].state;
+    if (state != JobState::Queued && state != JobState::Planned) continue;
+    for (const JobRange& range : plan_.graph.parents(job)) {
+      for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+        if (!is_broken(jobs_[parent].state)) continue;
+        record_.move(job, JobState::Blocked, "", "waits for " + plan_.jobs[parent].name);
+      }
+    }
+  }
+}
+
+ChainView Chain::refresh() {
+  ChainView view;
+  try {
+    view.at_work = look();
+  } catch (const Error& error) {
+    if (!error.retryable()) throw;
+    view.problem = error.what();
+  }
+  block_descendants();
+  record_.sync();
+  record_.save();
+  return view;
+}
+
+CancelResult Chain::cancel(const std::vector<std::string>& names, bool at_once) {
+  CancelResult result;
+  check_names_exist(plan_, names);
+  const auto at_work = look();
+  std::vector<std::string> ids;
+  for (uint32_t job = 0; job < jobs_.size(); ++job) {
+    const auto found = at_work.find(plan_.jobs[job].name);
+    if (found == at_work.end() || !is_meant(plan_, job, names)) continue;
+    const bool waits = found->second.state == SlurmState::Pending;
+    if (!waits && !at_once) {
+      services_.tools.signal_batch(ids_[job], "INT");
+      ++result.saving;
+      continue;
+    }
+    ids.push_back(ids_[job]);
+    if (waits) record_.move(job, JobState::Cancelled, "", "cancelled by `dlflow cancel`");
+    ++result.cancelled;
+  }
+  record_.sync();
+  if (!ids.empty()) services_.tools.cancel(ids);
+  record_.save();
+  services_.store.settle_run_state(plan_.run);
+  return result;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,65 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/run/chain.h"
+#include "engine/run/chain_record.h"
+#include "engine/run/jobs.h"
+#include "engine/slurm/batches.h"
+#include "engine/slurm/observe.h"
+#include "engine/slurm/script.h"
+
+namespace dlflow {
+
+/// One call of chain.h at work. For whoever holds RunLock.
+class Chain {
+ public:
+  Chain(const std::filesystem::path& run_directory, const ChainServices& services);
+
+  ChainResult submit(const PlanAgain& again);
+  ChainView refresh();
+  CancelResult cancel(const std::vector<std::string>& names, bool at_once);
+
+ private:
+  std::vector<OpenJob> open_jobs() const;
+  std::map<std::string, SlurmJob> look();
+  void block_descendants();
+
+  void adopt(ChainResult& result);
+  void adopt(const std::string& batch, const std::string& id, ChainResult& result);
+
+  void reuse();
+  std::vector<Standing> standing() const;
+  void submit_what_is_missing(ChainResult& result);
+  void submit(const PlannedBatch& planned, ChainResult& result);
+  Batch describe(const PlannedBatch& planned, const std::string& name,
+                 const std::filesystem::path& file) const;
+  std::string hand_over(const Batch& batch);
+  std::string batch_name(uint32_t step);
+  std::string progress() const;
+
+  bool repoint(ChainResult& result);
+  std::optional<std::string> new_dependency(uint32_t job) const;
+
+  const ChainServices& services_;
+  Plan plan_;
+  RunStatus status_;
+  Jobs jobs_;
+  ChainRecord record_;
+  std::unordered_map<std::string_view, uint32_t> number_of_;  // by job's name
+  std::vector<std::string> ids_;        // by job: SLURM's, of its latest attempt; empty: none
+  std::set<uint32_t> stuck_;            // wait in SLURM for what will not succeed
+  std::vector<std::string> batch_ids_;  // of the batches of a round, so far
+  size_t num_batches_ = 0;              // that the run has
+};
+
+}  // namespace dlflow
