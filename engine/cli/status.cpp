@@ -1,7 +1,12 @@
+#include <algorithm>
 #include <cstdio>
+#include <filesystem>
+#include <optional>
 #include <thread>
 
+#include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
+#include "engine/plan/run_directory.h"
 #include "engine/report/json.h"
 #include "engine/report/redraw.h"
 #include "engine/report/run_list.h"
@@ -35,18 +40,30 @@ Json as_json(Session& session, const std::string& run) {
   return list;
 }
 
-/// Draws again every second until nothing runs any more.
+/// Until the next look at `run`, or at all: a busy SLURM is not to be asked every second. Nothing
+/// if none of them runs any more.
+std::optional<std::chrono::seconds> pause(Session& session, const std::string& run) {
+  constexpr std::chrono::seconds kLocal(1);
+  constexpr std::chrono::seconds kCluster(10);
+  std::optional<std::chrono::seconds> pause;
+  for (const RunSummary& known : session.store().runs()) {
+    if (known.state != RunState::Running || (!run.empty() && known.run != run)) continue;
+    const bool here = std::filesystem::exists(known.directory);
+    const bool cluster = here && runs_on_slurm(run_profile(known.directory));
+    pause = std::max(pause.value_or(kLocal), cluster ? kCluster : kLocal);
+  }
+  return pause;
+}
+
+/// Draws again and again until nothing runs any more.
 void watch(Session& session, const std::string& run) {
   const Style style = session.style();
   Redraw redraw(1);
   while (true) {
     redraw.show(run.empty() ? show_all(session, style) : show_one(session, run, style));
-    bool running = false;
-    for (const RunSummary& known : session.store().runs()) {
-      running |= known.state == RunState::Running && (run.empty() || known.run == run);
-    }
-    if (!running) return;
-    std::this_thread::sleep_for(std::chrono::seconds(1));
+    const auto wait = pause(session, run);
+    if (!wait) return;
+    std::this_thread::sleep_for(*wait);
   }
 }
 
@@ -60,7 +77,7 @@ void add_status(CLI::App& app, Session& session) {
   const auto run = std::make_shared<std::string>();
   const auto watching = std::make_shared<bool>(false);
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN");
-  command->add_flag("--watch", *watching, "draw it again every second until nothing runs");
+  command->add_flag("--watch", *watching, "draw it again until nothing runs (on SLURM every 10 s)");
   add_json_option(*command, session);
   command->callback([=, &session] {
     if (session.json) return print_json(as_json(session, *run));

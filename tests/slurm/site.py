@@ -1,4 +1,6 @@
-"""Starts the clusters of the tests in this folder, or ends them: site.py up BUILD | site.py down BUILD.
+"""Starts the clusters of the tests in this folder, or ends them: site.py up BUILD [OPTION...] | site.py down BUILD.
+
+Options are those of `slurm-cluster up`, for both clusters.
 
 BUILD is a build tree. What the tests need of it goes to a folder that the clusters' ordinary user can read, as a
 checkout below /root cannot be. BUILD/tests/slurm/site.json says where all that is, or why it is not.
@@ -26,7 +28,7 @@ def stage(build, to):
     subprocess.run(["chmod", "-R", "a+rX", to], check=True)
 
 
-def up(build):
+def up(build, *further):
     down(build)
     site = build / "tests/slurm/site.json"
     site.parent.mkdir(parents=True, exist_ok=True)
@@ -38,7 +40,7 @@ def up(build):
     root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-slurm.", dir="/var/tmp"))
     site.write_text(json.dumps({"root": str(root)}))
     root.chmod(0o755)
-    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", root, *options])
+    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", root, *options, *further])
                 for name, options in CLUSTERS.items()]
     stage(build, root / "dlflow")
     statuses = [process.wait() for process in starting]
@@ -62,4 +64,4 @@ def down(build):
 
 
 if __name__ == "__main__":
-    sys.exit({"up": up, "down": down}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve()))
+    sys.exit({"up": up, "down": down}[sys.argv[1]](pathlib.Path(sys.argv[2]).resolve(), *sys.argv[3:]))
