@@ -77,7 +77,7 @@ class Report {
 std::optional<std::string> read_when_there(const fs::path& file, seconds patience) {
   for (int tries = 0; tries <= patience.count(); ++tries) {
     std::error_code ignored;
-    fs::directory_iterator(file.parent_path(), ignored);  // makes NFS look again
+    const fs::directory_iterator look(file.parent_path(), ignored);  // makes NFS look again
     if (auto text = read_file_if_exists(file)) return text;
     std::this_thread::sleep_for(seconds(1));
   }

@@ -65,7 +65,7 @@ bool is_transient(const Output& output) {
 std::string failure(std::string_view tool, const Output& output,
                     std::chrono::milliseconds time_limit) {
   const std::string name(tool);
-  const std::string errors = errors_of(output.errors);
+  std::string errors = errors_of(output.errors);
   if (output.timed_out) {
     const int64_t ms = time_limit.count();
     const std::string limit =
