@@ -1,4 +1,5 @@
-// Where each rank runs, told to rank 0 through MPI: what srun has to start, and messages between nodes.
+// Where each rank runs, told to rank 0 through MPI: what srun has to start, and messages between
+// nodes.
 #include <unistd.h>
 
 #include <array>
