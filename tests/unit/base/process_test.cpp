@@ -47,7 +47,8 @@ TEST_CASE("a command whose time is over is killed with what it started", "[proce
 
 TEST_CASE("a command that ends in time is not waited for longer", "[process]") {
   const auto limit = std::chrono::milliseconds(60'000);
-  const Output output = run(shell("cat; echo wrong >&2; exit 3"), OutputOptions{"text", limit, true});
+  const Output output =
+      run(shell("cat; echo wrong >&2; exit 3"), OutputOptions{"text", limit, true});
   CHECK_FALSE(output.timed_out);
   CHECK(output.status == ExitStatus{3, 0});
   CHECK(output.text == "text");
