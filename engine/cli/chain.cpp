@@ -2,10 +2,9 @@
 
 #include <cstdio>
 
-#include "base/text.h"
+#include "engine/cli/run_display.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/chain_text.h"
-#include "engine/report/json.h"
 #include "engine/run/chain.h"
 
 namespace dlflow {
@@ -45,9 +44,7 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
 void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& tools) {
   const ChainResult result = submit_chain(plan.directory, again, tools.services);
   if (session.json) {
-    const RunState state = session.store().status(plan.run).state;
-    std::printf("%s\n", Json{{"run", plan.run}, {"state", name(state)}}.dump().c_str());
-    return;
+    return print_run_json(plan.run, session.store().status(plan.run).state);
   }
   print_submitted(session, plan, result);
 }

@@ -25,11 +25,9 @@ void add_json_option(CLI::App& command, Session& session) {
 }
 
 RunStatus refresh_run(Session& session, const std::string& run) {
-  const RunStatus known = read_run(session, run);
-  const bool settled = known.state == RunState::Succeeded;
-  if (settled || !std::filesystem::exists(known.directory)) return known;
-  if (!runs_on_slurm(run_profile(known.directory))) return known;
-  return refresh_chain_status(session, known.directory);
+  const std::filesystem::path directory = session.store().directory(run);
+  const bool on_slurm = std::filesystem::exists(directory) && runs_on_slurm(run_profile(directory));
+  return on_slurm ? refresh_chain_status(session, directory) : read_run(session, run);
 }
 
 RunStatus read_run(Session& session, const std::string& run) {

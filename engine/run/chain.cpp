@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain_work.h"
+#include "engine/run/engine.h"
 #include "engine/slurm/limits.h"
 
 namespace dlflow {
@@ -24,7 +25,7 @@ ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
                          const ChainServices& services) {
   const RunLock lock(run_directory);
   std::error_code none;
-  fs::remove(run_directory / "cancel", none);
+  fs::remove(cancel_file(run_directory), none);
   return Chain(run_directory, services).submit(again);
 }
 
@@ -32,7 +33,7 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
                           const ChainServices& services) {
   const RunLock lock(run_directory);
   // Whoever asks a second time does not want to wait for checkpoints.
-  const fs::path asked = run_directory / "cancel";
+  const fs::path asked = cancel_file(run_directory);
   const bool at_once = fs::exists(asked);
   write_file_atomic(asked, "");
   return Chain(run_directory, services).cancel(names, at_once);
