@@ -147,17 +147,6 @@ std::chrono::seconds duration_from(const Json& json) {
                           : std::chrono::seconds(0);
 }
 
-SlurmOptions slurm_from(const Json& json) {
-  return {.partition = json.at("partition"),
-          .account = json.at("account"),
-          .qos = json.at("qos"),
-          .constraint = json.at("constraint"),
-          .reservation = json.at("reservation"),
-          .exclusive = json.at("exclusive"),
-          .gres = json.at("gres"),
-          .options = json.at("options")};
-}
-
 Limits limits_from(const Json& json) {
   return {.walltime = duration_from(json.at("walltime")),
           .nodes = json.at("nodes"),
@@ -174,7 +163,7 @@ Profile profile_from(const Json& json) {
   profile.cores = json.at("cores");
   profile.memory_bytes = size_from(json.at("memory"));
   profile.gpus = json.at("gpus");
-  profile.slurm = slurm_from(json.at("slurm"));
+  profile.slurm = slurm_options_from_json(json.at("slurm"));
   profile.ranks_per_node = json.at("ranks_per_node");
   const Json& node = json.at("node");
   profile.node = {node.at("cores"), size_from(node.at("memory")), node.at("gpus")};
@@ -224,6 +213,17 @@ std::vector<fs::path> profile_folders() {
 }
 
 }  // namespace
+
+SlurmOptions slurm_options_from_json(const Json& json) {
+  return {.partition = json.at("partition"),
+          .account = json.at("account"),
+          .qos = json.at("qos"),
+          .constraint = json.at("constraint"),
+          .reservation = json.at("reservation"),
+          .exclusive = json.at("exclusive"),
+          .gres = json.at("gres"),
+          .options = json.at("options")};
+}
 
 Profile load_profile(const std::string& name) {
   if (name.find('/') != std::string::npos || name.ends_with(".yaml")) {

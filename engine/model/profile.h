@@ -32,6 +32,9 @@ struct SlurmOptions {
   bool operator==(const SlurmOptions&) const = default;
 };
 
+/// Every key must be there: `slurm:` of a profile once it is checked, and as plan.json freezes it.
+SlurmOptions slurm_options_from_json(const Json& json);
+
 /// What one node offers; 0: not known.
 struct NodeShape {
   int cores = 0;

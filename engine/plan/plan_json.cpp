@@ -19,17 +19,6 @@ Json to_json(const SlurmOptions& slurm) {
           {"options", slurm.options}};
 }
 
-SlurmOptions slurm_options_from_json(const Json& json) {
-  return {.partition = json.at("partition"),
-          .account = json.at("account"),
-          .qos = json.at("qos"),
-          .constraint = json.at("constraint"),
-          .reservation = json.at("reservation"),
-          .exclusive = json.at("exclusive"),
-          .gres = json.at("gres"),
-          .options = json.at("options")};
-}
-
 Json to_json(const Limits& limits) {
   return {{"walltime_s", limits.walltime.count()},
           {"nodes", limits.nodes},
