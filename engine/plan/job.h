@@ -105,7 +105,8 @@ struct JobEvent {
   Json outputs;             ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}
   Json metrics;             ///< of an ended job: summary numbers by name
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
-  int failed_tries = 0;     ///< of a job that queued itself again: how many passes have failed
+  int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
+  bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's
 
   bool operator==(const JobEvent&) const = default;
 };

@@ -147,6 +147,7 @@ JobEvent read_job_event(const Json& json) {
   event.metrics = json.value("metrics", Json());
   event.reused_from = json.value("reused_from", "");
   event.failed_tries = json.value("failed_tries", 0);
+  event.preempted = json.value("preempted", false);
   return event;
 }
 
@@ -204,6 +205,7 @@ Json to_json(const JobEvent& event) {
   if (!event.metrics.is_null()) json["metrics"] = event.metrics;
   add_text("reused_from", event.reused_from);
   if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
+  if (event.preempted) json["preempted"] = true;
   return json;
 }
 

@@ -17,9 +17,9 @@ bool is_cause(RetryCause cause, const JobEvent& ended) {
     case RetryCause::Timeout:
       return ended.state == JobState::TimedOut;
     case RetryCause::NodeFailure:
-      return ended.state == JobState::Lost;
+      return ended.state == JobState::Lost && !ended.preempted;
     case RetryCause::Preempted:
-      return false;  // only a scheduler that is shared with others takes a node away
+      return ended.state == JobState::Lost && ended.preempted;
   }
   return false;
 }

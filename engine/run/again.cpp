@@ -53,6 +53,7 @@ bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress)
   const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
   JobEvent ended;
   ended.state = progress.state;
+  ended.exit = progress.exit;
   return should_retry(retry, ended, progress.tries);
 }
 

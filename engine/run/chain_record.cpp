@@ -22,6 +22,7 @@ void ChainRecord::move(uint32_t job, JobState state, const std::string& id,
   event.at = clock_.now();
   event.backend_id = id;
   event.reason = reason;
+  if (state == JobState::Planned) event.failed_tries = jobs_[job].tries;
   write(job, std::move(event));
 }
 

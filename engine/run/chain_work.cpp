@@ -33,7 +33,7 @@ Chain::Chain(const fs::path& run_directory, const ChainServices& services)
       record_(plan_, jobs_, services.store, services.clock),
       num_batches_(batch_names(plan_.directory).size()) {
   take_reused(plan_, status_);
-  take_states(jobs_, status_);
+  take_states(plan_, jobs_, services.store, status_);
   for (uint32_t job = 0; job < jobs_.size(); ++job) {
     number_of_[plan_.jobs[job].name] = job;
     ids_.push_back(status_.jobs[job].backend_id);
@@ -53,14 +53,18 @@ std::vector<OpenJob> Chain::open_jobs() const {
   return open;
 }
 
-/// Records the ends that only SLURM knows. Returns what waits or runs, by job's name.
-std::map<std::string, SlurmJob> Chain::look() {
+/// Records the ends that only SLURM knows. Returns what waits or runs, by job's name. Of a job that
+/// accounting alone takes for running it is doubtful how it ended: Leave it, or GiveUp.
+std::map<std::string, SlurmJob> Chain::look(Doubt doubt) {
   const std::vector<OpenJob> open = open_jobs();
   if (open.empty()) return {};
   const std::vector<SlurmJob> queue = services_.tools.queue();
   const std::vector<std::string> ids = ids_to_ask_for(open, queue);
   Accounting accounting;
   if (!ids.empty()) accounting = services_.tools.accounting(ids, plan_.created);
+  if (doubt == Doubt::GiveUp) {
+    std::erase_if(accounting.jobs, [](const SlurmJob& job) { return !is_over(job.state); });
+  }
   Observation seen =
       observe(open, queue, accounting.jobs, is_complete(accounting), services_.clock.now());
   for (JobEvent& event : seen.events) {
@@ -87,7 +91,7 @@ void Chain::block_descendants() {
 ChainView Chain::refresh() {
   ChainView view;
   try {
-    view.at_work = look();
+    view.at_work = look(Doubt::Leave);
   } catch (const Error& error) {
     if (!error.retryable()) throw;
     view.problem = error.what();
@@ -101,7 +105,7 @@ ChainView Chain::refresh() {
 CancelResult Chain::cancel(const std::vector<std::string>& names, bool at_once) {
   CancelResult result;
   check_names_exist(plan_, names);
-  const auto at_work = look();
+  const auto at_work = look(Doubt::Leave);
   std::vector<std::string> ids;
   for (uint32_t job = 0; job < jobs_.size(); ++job) {
     const auto found = at_work.find(plan_.jobs[job].name);

@@ -31,7 +31,8 @@ class Chain {
 
  private:
   std::vector<OpenJob> open_jobs() const;
-  std::map<std::string, SlurmJob> look();
+  enum class Doubt { Leave, GiveUp };
+  std::map<std::string, SlurmJob> look(Doubt doubt);
   void block_descendants();
 
   void adopt(ChainResult& result);

@@ -44,6 +44,7 @@ JobEvent Engine::event(uint32_t job, JobState state, const std::string& reason) 
   event.state = state;
   event.at = services_.clock.now();
   event.reason = reason;
+  if (state == JobState::Planned) event.failed_tries = jobs_[job].tries;
   return event;
 }
 

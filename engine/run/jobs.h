@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 #include <vector>
@@ -17,6 +18,7 @@ struct JobProgress {
   int attempt = 0;  ///< the latest; 0: none yet
   int pass = 1;     ///< of that attempt: the one that runs, or the one to start
   int tries = 0;    ///< attempts since someone asked for it, what retries are counted by
+  std::optional<int> exit = {};  ///< how the latest ended, where that is known
   uint32_t unfinished_parents = 0;
   bool lacks_input = false;  ///< a parent whose outputs it uses was skipped
 };

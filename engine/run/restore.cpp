@@ -1,5 +1,6 @@
 #include "engine/run/restore.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -25,6 +26,7 @@ uint64_t follow_record(Engine& engine, uint32_t job) {
     engine.journal().note(event);
     if (!event.state || !may_become(progress.state, *event.state)) continue;
     progress.state = *event.state;
+    progress.exit = event.exit;
     if (progress.state == JobState::Queued) ++progress.pass;
   }
   return tail.offset();
@@ -63,12 +65,33 @@ void take_reused(Plan& plan, const RunStatus& status) {
   }
 }
 
-void take_states(Jobs& jobs, const RunStatus& status) {
+int count_tries(std::span<const JobEvent> events) {
+  int attempt = 0;
+  int before = 0;  // the latest attempt
+  int in_it = 0;
+  for (const JobEvent& event : events) {
+    if (event.state == JobState::Planned) {
+      before = event.failed_tries;
+      in_it = 0;
+    } else if (event.attempt >= attempt && event.attempt > 0) {
+      attempt = event.attempt;
+      in_it = std::max(in_it, event.failed_tries + 1);
+    }
+  }
+  return before + in_it;
+}
+
+void take_states(const Plan& plan, Jobs& jobs, Store& store, const RunStatus& status) {
   for (uint32_t job = 0; job < jobs.size(); ++job) {
     const JobRow& row = status.jobs[job];
-    jobs[job].state = row.state;
-    jobs[job].attempt = row.attempt;
-    jobs[job].tries = row.attempt;
+    JobProgress& progress = jobs[job];
+    progress.state = row.state;
+    progress.attempt = row.attempt;
+    progress.exit = row.exit;
+    const bool may_retry = plan.workflow.steps[plan.jobs[job].step].retry.attempts > 1;
+    if (may_retry && row.attempt > 0 && !satisfies_dependents(row.state)) {
+      progress.tries = count_tries(store.events(plan.run, row.job));
+    }
   }
 }
 
@@ -81,7 +104,7 @@ std::unique_ptr<Engine> restored_engine(const fs::path& run_directory, const Ser
   const RunStatus status = services.store.status(plan.run);
   take_reused(plan, status);
   auto engine = std::make_unique<Engine>(std::move(plan), services, options);
-  take_states(engine->jobs(), status);
+  take_states(engine->plan(), engine->jobs(), services.store, status);
   for (uint32_t job = 0; job < engine->jobs().size(); ++job) {
     if (is_active(engine->jobs()[job].state)) recover(*engine, job, services.backend);
   }

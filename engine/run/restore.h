@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,11 @@ std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directo
 /// Takes over what jobs reused that was decided while the run went on; the plan knows the rest.
 void take_reused(Plan& plan, const RunStatus& status);
 
-/// Takes over the state and the attempts of each job.
-void take_states(Jobs& jobs, const RunStatus& status);
+/// Takes over the state, the attempts and the tries of each job.
+void take_states(const Plan& plan, Jobs& jobs, Store& store, const RunStatus& status);
+
+/// How often a job was tried since someone asked for it, by its events: as attempts, and (SLURM) as
+/// passes of one attempt.
+int count_tries(std::span<const JobEvent> events);
 
 }  // namespace dlflow

@@ -5,6 +5,9 @@
 #include <tuple>
 #include <utility>
 
+#include "base/error.h"
+#include "base/units.h"
+
 namespace dlflow {
 namespace {
 
@@ -32,24 +35,40 @@ class BatchPlanner {
   /// What the tasks of one array have in common.
   using Key = std::tuple<uint32_t, std::vector<Link>, std::string>;
 
+  /// The batch that is being filled for a key.
+  struct Group {
+    uint32_t batch = kNone;
+    size_t text = 0;  // about how long the list of its tasks is
+  };
+
   uint32_t task_of(uint32_t job) const { return plan_.jobs[job].element % max_array_size_; }
 
+  /// How much longer the list of an array's tasks gets by one more, at most.
+  size_t text_of(const std::vector<uint32_t>& tasks, uint32_t task) const {
+    const size_t n = tasks.size();
+    const bool in_range = n > 1 && tasks[n - 1] + 1 == task && tasks[n - 2] + 2 == task;
+    return in_range ? 0 : std::to_string(max_array_size_).size() + 1;
+  }
+
   void plan_step(JobRange jobs) {
-    std::map<Key, uint32_t> groups;
+    constexpr size_t kThrottle = 16;  // "%20" comes behind the list
+    std::map<Key, Group> groups;
     for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
       if (standing_[job].kind != Standing::Kind::ToSubmit) continue;
       Key key{plan_.jobs[job].element / max_array_size_, links_of(job),
               to_json(plan_.jobs[job].resources).dump()};
-      const auto [group, is_new] = groups.try_emplace(key, uint32_t(batches_.size()));
-      if (is_new) {
+      Group& group = groups[key];
+      if (group.batch != kNone) group.text += text_of(batches_[group.batch].tasks, task_of(job));
+      if (group.batch == kNone || group.text > kMaxArrayText - kThrottle) {
+        group = {.batch = uint32_t(batches_.size()), .text = text_of({}, task_of(job))};
         batches_.push_back({.step = plan_.jobs[job].step,
                             .is_array = !plan_.jobs[job].label().empty(),
                             .links = std::get<1>(key)});
       }
-      PlannedBatch& batch = batches_[group->second];
+      PlannedBatch& batch = batches_[group.batch];
       batch.jobs.push_back(job);
       if (batch.is_array) batch.tasks.push_back(task_of(job));
-      batch_of_[job] = group->second;
+      batch_of_[job] = group.batch;
     }
     all_links_.clear();
   }
@@ -133,7 +152,10 @@ std::string dependency(const std::vector<Link>& links, const std::vector<std::st
   }
   std::string text = after_ok.empty() ? "" : "afterok" + after_ok;
   if (!after_task.empty()) text += (text.empty() ? "aftercorr" : ",aftercorr") + after_task;
-  return text;
+  if (text.size() <= kMaxDependencyText) return text;
+  throw Error(Errc::InvalidInput, "a job has to wait for " + format_count(links.size()) +
+                                      " others one by one, more than SLURM reads (128 KiB of ids); "
+                                      "when most of them have ended, try again");
 }
 
 }  // namespace dlflow

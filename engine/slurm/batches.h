@@ -46,13 +46,19 @@ struct PlannedBatch {
   std::vector<Link> links = {};      ///< sorted, each once
 };
 
+/// What slurmctld refuses to read (_test_strlen in its job_mgr.c), in bytes.
+inline constexpr size_t kMaxArrayText = 4 * 1024;
+inline constexpr size_t kMaxDependencyText = 128 * 1024;
+
 /// Parents before children. The tasks of an array have the same resources and wait for the same; a
-/// step has one array where it can be, more if it is larger than `max_array_size` or its elements
-/// differ in that. `standing` is by job.
+/// step has one array where it can be, more if it is larger than `max_array_size`, if its elements
+/// differ in that, or if so many are missing in between that the list of its tasks is too long.
+/// `standing` is by job.
 std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
                                        uint32_t max_array_size);
 
 /// "afterok:811:812_3,aftercorr:813"; `ids` are those of the batches so far. Empty for no links.
+/// Throws Error{InvalidInput} if that is longer than SLURM reads.
 std::string dependency(const std::vector<Link>& links, const std::vector<std::string>& ids);
 
 }  // namespace dlflow

@@ -103,9 +103,10 @@ bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
     attempt.record(std::move(next), allocation);
     return true;
   }
-  JobEvent lost;
+  JobEvent lost;  // a node that fails tells nobody
   lost.state = JobState::Lost;
-  lost.reason = "its node failed or was taken away";
+  lost.preempted = attempt.was_stopped();
+  lost.reason = lost.preempted ? "its node was taken away" : "its node failed";
   lost.failed_tries = attempt.failed_tries();
   const int tries = attempt.failed_tries() + 1;
   const Retry& retry = attempt.spec().retry;
@@ -115,6 +116,7 @@ bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
     lost.reason = "try " + std::to_string(tries + 1) + " of " + std::to_string(retry.attempts) +
                   " follows; the last one: " + lost.reason;
     lost.failed_tries = tries;
+    lost.preempted = false;
   }
   attempt.record(std::move(lost), allocation);
   return again;
@@ -150,6 +152,39 @@ int requeue(const Attempt& attempt, const Allocation& allocation) {
   return kTryAgain;
 }
 
+/// Another SLURM job has this attempt: we come back when it may have ended.
+int come_back(const Attempt& attempt, const Allocation& allocation) {
+  std::fprintf(stderr, "SLURM job %s: %s is the work of another job; looking again later\n",
+               allocation.id.c_str(), attempt.directory().c_str());
+  try {
+    allocation.requeue(allocation.id);
+    return kTryAgain;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kNotRecorded;
+  }
+}
+
+void requeue_job(const std::string& id) {
+  SlurmTools tools;
+  tools.update(id, "Requeue", "1");  // else one that was submitted with --no-requeue cannot be
+  const JobAnswer answer = tools.requeue(id);
+  if (answer.kind != JobAnswer::Kind::Done) {
+    throw Error(Errc::Unavailable, "scontrol requeue " + id + ": " + answer.message);
+  }
+}
+
+/// Yes, if SLURM cannot be asked: nothing may run twice.
+bool is_at_work(const std::string& id) {
+  try {
+    const std::vector<SlurmJob> queue = SlurmTools().queue();
+    return std::any_of(queue.begin(), queue.end(),
+                       [&id](const SlurmJob& job) { return job.id == id && !is_over(job.state); });
+  } catch (const Error&) {
+    return true;
+  }
+}
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -165,27 +200,27 @@ Allocation current_allocation() {
   if (allocation.id.empty()) {
     throw Error(Errc::InvalidInput, "job-exec is for SLURM to call: there is no $SLURM_JOB_ID");
   }
-  allocation.requeue = [](const std::string& id) { SlurmTools().requeue(id); };
+  allocation.requeue = requeue_job;
+  allocation.is_at_work = is_at_work;
   return allocation;
 }
 
 int job_exec(const fs::path& batch_file, uint32_t task, const Allocation& allocation) {
   BatchTask batch_task = read_batch_task(batch_file, task);
   Attempt attempt(std::move(batch_task.spec), batch_task.attempt);
-  const auto claim = newest_claim(attempt.directory());
-  if (claim && claim->backend_id != allocation.id) {
-    std::fprintf(stderr, "this attempt belongs to SLURM job %s; nothing is run\n",
-                 claim->backend_id.c_str());
-    return exit_status(attempt);
-  }
   if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
+  const auto claim = newest_claim(attempt.directory());
+  if (claim && claim->backend_id != allocation.id && allocation.is_at_work(claim->backend_id)) {
+    return come_back(attempt, allocation);
+  }
   const int pass = claim ? claim->pass + 1 : 1;
   const bool unended = claim && attempt.state() != JobState::Queued;
   const bool failed =
       unended ? !attempt.has_saved() : attempt.exit().value_or(kTryAgain) != kTryAgain;
   if (unended) {
     // Ours first: a node that was given up may come back, and must not publish any more.
-    if (!claim_pass(attempt.directory(), pass, allocation.id)) return kNotRecorded;
+    if (!claim_pass(attempt.directory(), pass, allocation.id))
+      return come_back(attempt, allocation);
     if (!count_unended_pass(attempt, allocation)) return 1;
   }
   if (failed) clear(attempt);
@@ -195,7 +230,8 @@ int job_exec(const fs::path& batch_file, uint32_t task, const Allocation& alloca
   options.backend_id = allocation.id;
   options.requeues = true;
   const Supervision how = supervise(attempt.directory(), pass, options);
-  if (how != Supervision::Recorded) return kNotRecorded;
+  if (how == Supervision::NotOurs) return come_back(attempt, allocation);
+  if (how == Supervision::Unrecorded) return kNotRecorded;
   attempt.read();
   if (!attempt.was_stopped() && attempt.state() == JobState::Queued) {
     return requeue(attempt, allocation);

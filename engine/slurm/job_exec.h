@@ -14,18 +14,24 @@ struct Allocation {
   std::string id;  ///< "812", "812_3"
   /// Has SLURM run this job again, as the same job. Throws Error if it cannot.
   std::function<void(const std::string& id)> requeue;
+  /// Whether another job of ours waits or runs, as far as can be told.
+  std::function<bool(const std::string& id)> is_at_work;
   /// How long a network file system may hide what the parents' nodes wrote.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
-/// From SLURM_JOB_ID, SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID, requeue through scontrol. Throws
-/// Error{InvalidInput} outside of a job.
+/// From SLURM_JOB_ID, SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID, the rest through SLURM's tools.
+/// Throws Error{InvalidInput} outside of a job.
 Allocation current_allocation();
 
 /// Makes the attempt's folder, supervises its next pass, and asks for another one if the record
 /// says so. A pass that ended without a record (its node failed, or was taken away) counts as a
-/// failed try; an attempt that has an end is not run again, whoever restarts the job; a second
-/// SLURM job of the same attempt runs nothing.
+/// failed try, unless it had saved a checkpoint when it was told to end; an attempt that has an end
+/// is not run again, whoever restarts the job.
+///
+/// A second SLURM job of the same attempt (its submission was taken for lost) runs nothing while
+/// the first one waits or runs: it has itself requeued, to end as the first did. So dependents of
+/// either are right, and an attempt whose first job SLURM lost goes on in the second.
 ///
 /// Returns the exit status for SLURM: 0 if what waits for this job may run.
 int job_exec(const std::filesystem::path& batch_file, uint32_t task, const Allocation& allocation);

@@ -6,12 +6,16 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/slurm/batches.h"
 #include "engine/slurm/script.h"
 
 namespace dlflow {
 namespace {
 
 using std::chrono::seconds;
+
+constexpr uint32_t kDefaultArraySize = 1001;  // SLURM's default of MaxArraySize
+constexpr int kLongestId = 12;                // ":1234567_8901", as a dependency names a job
 
 /// A limit, and who sets it: "cluster-profiles/alpha.yaml", "partition batch of alpha".
 template <typename Value>
@@ -67,6 +71,25 @@ class LimitCheck {
         jobs_.owner + " allows " + counted(jobs_.value, "job") + " at a time, the workflow has " +
             format_count(uint64_t(submitted)) + " (" + plan_.workflow.file + ").",
         "Make the matrix smaller, or run a part of the steps first (`--until STEP`).");
+  }
+
+  void check_dependencies() {
+    std::vector<Standing> standing(plan_.jobs.size());
+    for (size_t job = 0; job < standing.size(); ++job) {
+      if (plan_.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
+    }
+    const int array_size = profile_.limits.array_size;
+    Limit<int> limit = {int(kMaxDependencyText) / kLongestId, "SLURM"};
+    choose(limit, profile_.limits.dependencies);
+    for (const PlannedBatch& batch :
+         plan_batches(plan_, standing, array_size > 0 ? uint32_t(array_size) : kDefaultArraySize)) {
+      if (int64_t(batch.links.size()) <= limit.value) continue;
+      const PlannedJob& job = plan_.jobs[batch.jobs.front()];
+      add_of(job, "needs",
+             limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
+                 step(job) + " waits for " + format_count(batch.links.size()),
+             "Let steps in between collect some of them each, or make one matrix of them.");
+    }
   }
 
   void finish() const {
@@ -184,7 +207,9 @@ class LimitCheck {
               const std::string& advice) {
     const Step& step = plan_.workflow.steps[job.step];
     Location place = step.location;
-    for (const std::string& name : {std::string("resources"), "resources." + key}) {
+    using Names = std::vector<std::string>;
+    for (const std::string& name :
+         key == "needs" ? Names{key} : Names{"resources", "resources." + key}) {
       const auto found = step.locations.find(name);
       if (found != step.locations.end()) place = found->second;
     }
@@ -235,6 +260,7 @@ Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
 void check_limits(const Plan& plan, const std::optional<ClusterLimits>& cluster) {
   LimitCheck check(plan, cluster);
   check.check_jobs();
+  check.check_dependencies();
   check.finish();
 }
 

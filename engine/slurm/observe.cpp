@@ -61,6 +61,7 @@ JobEvent end_of(const OpenJob& open, const SlurmJob& job, JobState state, Time n
   JobEvent end = event(open, state, std::move(reason), now);
   if (state == JobState::Failed || state == JobState::TimedOut) end.exit = job.exit;
   end.node = job.node;
+  end.preempted = job.state == SlurmState::Preempted;
   return end;
 }
 
@@ -90,7 +91,7 @@ Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> que
       continue;
     }
     const SlurmJob* known = find(accounted, job.id);
-    if (known == nullptr || !is_over(known->state)) known = in_queue;
+    if (known == nullptr || (in_queue != nullptr && !is_over(known->state))) known = in_queue;
     if (known != nullptr) {
       if (const auto state = verdict(*known, now)) {
         result.events.push_back(end_of(job, *known, *state, now));

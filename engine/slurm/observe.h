@@ -30,7 +30,9 @@ struct Observation {
 };
 
 /// A supervisor's record comes before SLURM's word: what SLURM calls completed or failed may show a
-/// little later on a network file system, and is given up only `kRecordPatience` after its end.
+/// little later on a network file system, and is given up only `kRecordPatience` after its end. A
+/// job that the queue has forgotten and accounting still takes for waiting or running has ended
+/// somehow: nothing is said of it until accounting hears how, or knows nothing of it either.
 /// \param accounting  what sacct said of ids_to_ask_for().
 /// \param complete    sacct could be asked, or never can: what nobody knows has vanished.
 Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> queue,

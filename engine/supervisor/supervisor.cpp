@@ -77,6 +77,7 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  void note_termination();
   bool is_ours() const;
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
@@ -142,6 +143,14 @@ ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
   return job;
 }
 
+/// At once: a scheduler that takes the node away kills us too, some seconds later.
+void Pass::note_termination() {
+  JobEvent note;
+  note.reason = "told to end by SIGTERM";
+  record(std::move(note));
+  events_.sync();
+}
+
 WatchOptions Pass::watch_options() const {
   WatchOptions options;
   options.walltime = spec_.resources.walltime;
@@ -195,7 +204,11 @@ JobEvent Pass::execute() {
   if (can_save()) make_directories(checkpoints_directory(spec_));
   const Command command = make_command(spec_, job, files_);
   const uint64_t memory_kills = out_of_memory_kills();
-  if (watcher_.stop_requested()) return event(JobState::Cancelled, "stopped before it began");
+  if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
+    JobEvent end = event(JobState::Cancelled, "stopped before it began");
+    if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
+    return end;
+  }
 
   record(event(JobState::Running));
   crash_point("running");
@@ -206,7 +219,9 @@ JobEvent Pass::execute() {
     events_.sync();
     notify(Notice::Recorded);
   }
-  const Watched watched = watcher_.watch(program, watch_options());
+  WatchOptions how = watch_options();
+  if (options_.requeues) how.on_terminate = [this] { note_termination(); };
+  const Watched watched = watcher_.watch(program, how);
   notify(Notice::ProgramEnded);
   return watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
 }

@@ -31,7 +31,7 @@ struct SupervisorOptions {
 
   /// The job is its own engine: the scheduler runs the same job again when it is asked to. A
   /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the
-  /// scheduler to say: a note is recorded, no end.
+  /// scheduler to say: a note is recorded when it comes, and one when the program ends, but no end.
   bool requeues = false;
 };
 

@@ -140,11 +140,11 @@ bool Watcher::is_quiet_for(milliseconds time) const {
   return ::poll(&descriptor, 1, int(time.count())) == 0;
 }
 
-bool Watcher::stop_requested() {
+StopCause Watcher::stop_requested() {
   const Requests requests = read_signals(milliseconds(0));
   before_.stops += requests.stops;
   if (requests.cause != StopCause::None) before_.cause = requests.cause;
-  return before_.stops > 0;
+  return before_.stops > 0 ? before_.cause : StopCause::None;
 }
 
 Watched Watcher::watch(pid_t program, const WatchOptions& options) {
@@ -156,6 +156,9 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     if (news.cause != StopCause::None) {
       deadlines.set(steady_clock::now());
       if (stops > 0 && news.stops > 0) deadlines.kill_now();  // asked for the second time
+      if (stops == 0 && news.cause == StopCause::Terminated && options.on_terminate) {
+        options.on_terminate();
+      }
       if (news.stops > 0 || stops == 0) result.cause = news.cause;
       stops += news.stops;
     }

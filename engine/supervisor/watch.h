@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 
 #include "base/handle.h"
 #include "base/process.h"
@@ -16,6 +17,8 @@ struct WatchOptions {
   /// long before SIGTERM; 0: it cannot. SIGTERM comes at the walltime, or so long after a request.
   std::chrono::milliseconds time_to_save{0};
   std::chrono::milliseconds time_to_end{0};  ///< from SIGTERM to SIGKILL
+  /// Called when the first SIGTERM arrives: whoever sent it may not wait for the program's end.
+  std::function<void()> on_terminate;
 };
 
 enum class StopCause {
@@ -42,8 +45,8 @@ class Watcher {
   /// Whether no signal comes for so long: the program runs on, and nobody asked for its end.
   bool is_quiet_for(std::chrono::milliseconds time) const;
 
-  /// Someone asked for the end before there was a program.
-  bool stop_requested();
+  /// Who asked for the end before there was a program: Requested, Terminated or nobody.
+  StopCause stop_requested();
 
  private:
   struct Requests {

@@ -31,6 +31,7 @@ class FakeBackend : public Backend {
   int cores = 1000;
   std::map<std::string, std::deque<JobState>> ends;  ///< by job, the next first; none: Succeeded
   std::map<std::string, Json> outputs;               ///< of succeeded jobs
+  std::map<std::string, int> exits;                  ///< of failed jobs
   std::map<std::string, Recovery> recovery;          ///< else: watched if it was submitted
   std::set<std::string> held;                        ///< these run until they are stopped
   std::set<std::string> stubborn;                    ///< these take for ever to save
@@ -133,6 +134,9 @@ class FakeBackend : public Backend {
     event.state = state;
     event.at = clock_.now();
     if (state == JobState::Succeeded) publish(submission, folder, event);
+    if (state == JobState::Failed && exits.contains(submission.name)) {
+      event.exit = exits.at(submission.name);
+    }
     AppendFile(folder / "events.jsonl").append(to_line(event));
     event.job = submission.name;
     event.attempt = submission.attempt;

@@ -24,6 +24,11 @@ TEST_CASE("each way of ending is retried for its own cause", "[retry]") {
   CHECK(retried(RetryCause::Timeout, ended(JobState::TimedOut)));
   CHECK(retried(RetryCause::NodeFailure, ended(JobState::Lost)));
   CHECK(retried(RetryCause::OutOfMemory, ended(JobState::Failed, 137)));
+  JobEvent preempted = ended(JobState::Lost);
+  preempted.preempted = true;
+  CHECK(retried(RetryCause::Preempted, preempted));
+  CHECK_FALSE(retried(RetryCause::NodeFailure, preempted));
+  CHECK_FALSE(retried(RetryCause::Preempted, ended(JobState::Lost)));
   CHECK_FALSE(retried(RetryCause::OutOfMemory, ended(JobState::Failed, 1)));
   CHECK_FALSE(retried(RetryCause::Failure, ended(JobState::Lost)));
   CHECK_FALSE(retried(RetryCause::Failure, ended(JobState::Cancelled)));

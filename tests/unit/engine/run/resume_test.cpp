@@ -1,6 +1,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "engine/run/restore.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_run.h"
 
@@ -125,6 +126,53 @@ TEST_CASE("a retry that an engine owed is made by the one that comes after", "[r
   run.backend.waits_until_killed = -1;
   CHECK(run.resume().state == RunState::Succeeded);
   CHECK(run.attempt("flaky") == 2);
+}
+
+TEST_CASE("a retry for a want of memory is owed as others are", "[resume]") {
+  TestRun run("  big: {run: ./big, retry: {attempts: 2, on: [out-of-memory]}}\n");
+  run.backend.fail("big");
+  run.backend.exits["big"] = 137;
+  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
+  CHECK_THROWS_AS(run.start(), Killed);
+  run.backend.on_submit = {};
+  run.backend.waits_until_killed = -1;
+  run.backend.wait(std::chrono::milliseconds(0), -1);  // it ends while there is no engine
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.attempt("big") == 2);
+}
+
+TEST_CASE("tries before a resubmit are not counted, also by an engine that comes after",
+          "[resume]") {
+  TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
+  run.backend.ends["flaky"] = {Failed, Failed, Failed};
+  CHECK(run.start().state == RunState::Failed);
+  run.backend.on_submit = [&](const std::string&) { run.backend.waits_until_killed = 1; };
+  CHECK_THROWS_AS(run.resubmit(), Killed);  // in the first of two new tries
+  run.backend.on_submit = {};
+  run.backend.waits_until_killed = -1;
+  CHECK(run.resume().state == RunState::Succeeded);
+  CHECK(run.attempt("flaky") == 4);
+}
+
+TEST_CASE("tries are attempts, and passes that failed", "[resume]") {
+  const auto event = [](int attempt, JobState state, int failed_tries = 0) {
+    JobEvent event;
+    event.attempt = attempt;
+    event.state = state;
+    event.failed_tries = failed_tries;
+    return event;
+  };
+  std::vector<JobEvent> events = {event(1, Submitting), event(1, Running)};
+  CHECK(count_tries(events) == 1);
+  events.push_back(event(1, Queued, 1));  // SLURM: the next try is the same attempt
+  events.push_back(event(1, Failed, 1));
+  CHECK(count_tries(events) == 2);
+  events.push_back(event(1, Planned, 2));  // by a retry
+  events.push_back(event(2, Submitting));
+  CHECK(count_tries(events) == 3);
+  events.push_back(event(2, Planned));  // by somebody
+  events.push_back(event(3, Submitting));
+  CHECK(count_tries(events) == 1);
 }
 
 TEST_CASE("resubmitting can be limited to some steps", "[resume]") {

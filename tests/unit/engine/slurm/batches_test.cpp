@@ -1,5 +1,6 @@
 #include "engine/slurm/batches.h"
 
+#include "engine/slurm/array_range.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 
@@ -140,4 +141,30 @@ TEST_CASE("a dependency is told in the words of sbatch", "[slurm]") {
                     {.kind = Link::Kind::OneTask, .batch = 0, .task = 3},
                     {.kind = Link::Kind::Id, .id = "700_2"}},
                    ids) == "afterok:812:811_3:700_2,aftercorr:811");
+}
+
+TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[slurm]") {
+  const size_t count = 4000;
+  std::string values = "0";
+  for (size_t n = 1; n < count; ++n) values += ", " + std::to_string(n);
+  const Plan plan = plan_of("  train: {run: \"true\", matrix: {n: [" + values + "]}}\n");
+  std::vector<Standing> standing = all_new(plan);
+  for (size_t job = 0; job < count; job += 2)
+    standing[job].kind = Kind::Done;  // every other is left
+  const auto batches = plan_batches(plan, standing, 4001);
+  CHECK(batches.size() == 3);
+  size_t jobs = 0;
+  for (const PlannedBatch& batch : batches) {
+    jobs += batch.jobs.size();
+    CHECK(format_array_range(batch.tasks).size() < kMaxArrayText);
+  }
+  CHECK(jobs == count / 2);
+  CHECK(plan_batches(plan, all_new(plan), 4001).size() == 1);
+}
+
+TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]") {
+  std::vector<Link> links(9000, Link{.kind = Link::Kind::Id, .id = "1234567_8901"});
+  CHECK(dependency(links, {}).size() < kMaxDependencyText);
+  links.resize(11000, links.front());
+  CHECK_THROWS_WITH(dependency(links, {}), Catch::Contains("11,000 others one by one"));
 }

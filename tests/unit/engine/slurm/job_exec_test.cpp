@@ -49,6 +49,7 @@ class Job {
       if (refuses_requeue) throw Error(Errc::Unavailable, "requeue is disabled");
       std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
     };
+    allocation.is_at_work = [this](const std::string& job) { return at_work == job; };
     const pid_t child = ::fork();
     if (child == 0) {
       try {
@@ -79,6 +80,7 @@ class Job {
   test::TempDir run;
   JobSpec spec;
   bool refuses_requeue = false;
+  std::string at_work;  ///< the id of another SLURM job that waits or runs
 };
 
 }  // namespace
@@ -99,12 +101,34 @@ TEST_CASE("a job that fails ends with its exit status", "[job-exec]") {
   CHECK(job.last().state == JobState::Failed);
 }
 
-TEST_CASE("a second SLURM job of one attempt runs nothing", "[job-exec]") {
+TEST_CASE("a second SLURM job of one attempt ends as the first did", "[job-exec]") {
   const Job job("echo x >> {run}/trace; exit 4");
   CHECK(job.execute("812") == 4);
   CHECK(job.execute("813") == 4);
   CHECK(job.content("trace") == "x\n");
   CHECK(job.last().backend_id == "812");
+}
+
+TEST_CASE("a second SLURM job of one attempt comes back while the first is at work", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.spec.retry.attempts = 2;
+  job.die_in_a_pass();
+  job.at_work = "812";
+  CHECK(job.execute("813") == kTryAgain);
+  CHECK(job.content("requeued") == "813\n");
+  CHECK(job.content("trace").empty());
+  CHECK(job.last().state == JobState::Running);
+  SECTION("and goes on with it when SLURM has lost the first") {
+    job.at_work.clear();
+    CHECK(job.execute("813") == 0);
+    CHECK(job.content("trace") == "x\n");
+    CHECK(job.last().backend_id == "813");
+  }
+  SECTION("and ends without a word on record if it cannot come back") {
+    job.refuses_requeue = true;
+    CHECK(job.execute("813") == 1);
+    CHECK(job.last().state == JobState::Running);
+  }
 }
 
 TEST_CASE("a job that has ended is not run again when SLURM restarts it", "[job-exec]") {
@@ -143,6 +167,27 @@ TEST_CASE("a pass that was taken away after it saved is no failed try", "[job-ex
   CHECK(job.execute() == 0);
   CHECK(job.last().state == JobState::Succeeded);
   CHECK(job.last().failed_tries == 0);
+}
+
+TEST_CASE("a pass that was told to end was preempted, whatever became of it then", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  JobEvent told;
+  told.reason = "told to end by SIGTERM";
+  AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
+  job.spec.retry.attempts = 2;
+  SECTION("and is tried again for that cause") {
+    job.spec.retry.on = {RetryCause::Preempted};
+    CHECK(job.execute() == 0);
+    CHECK(job.last().failed_tries == 1);
+  }
+  SECTION("and not for another") {
+    job.spec.retry.on = {RetryCause::NodeFailure};
+    CHECK(job.execute() == 1);
+    CHECK(job.last().state == JobState::Lost);
+    CHECK(job.last().preempted);
+    CHECK(job.last().reason == "its node was taken away");
+  }
 }
 
 TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {

@@ -157,3 +157,19 @@ TEST_CASE("what a profile leaves open is taken from the cluster", "[slurm]") {
   profile.slurm.partition = "other";
   CHECK(with_cluster_limits(profile, cluster()).limits.walltime == 0s);
 }
+
+TEST_CASE("a step that waits for more jobs than it may is refused", "[slurm]") {
+  const char* const text =
+      "name: w\nsteps:\n  a: {run: \"true\"}\n  b: {run: \"true\"}\n"
+      "  m: {run: \"true\", matrix: {n: [1, 2, 3]}}\n"
+      "  best: {run: \"true\", needs: [a, b, m]}\n";
+  Profile profile = alpha();
+  profile.limits.dependencies = 3;  // an array is one
+  CHECK(refusal(plan_of(text, profile)).empty());
+  profile.limits.dependencies = 2;
+  CHECK(
+      refusal(plan_of(text, profile)) ==
+      R"(cluster-profiles/alpha.yaml lets a job wait for 2 others, step 'best' waits for 3 (big.yaml:6:30).
+       Let steps in between collect some of them each, or make one matrix of them.
+Nothing was submitted.)");
+}

@@ -109,11 +109,16 @@ TEST_CASE("the queue's word counts while accounting is behind", "[slurm]") {
   CHECK(result.events.front().state == JobState::TimedOut);
 }
 
-TEST_CASE("a job that only accounting still takes for running is lost", "[slurm]") {
-  const Observation result = seen({}, {slurm("812", SlurmState::Running)});
+TEST_CASE("of a job that only accounting still takes for running nothing is said", "[slurm]") {
+  const SlurmState state = GENERATE(SlurmState::Pending, SlurmState::Running);
+  const Observation result = seen({}, {slurm("812", state)});
   CHECK(result.at_work.empty());
-  REQUIRE(result.events.size() == 1);
-  CHECK(result.events.front().state == JobState::Lost);
+  CHECK(result.events.empty());
+}
+
+TEST_CASE("a job that was lost to another is told from one whose node failed", "[slurm]") {
+  CHECK(seen({}, {slurm("812", SlurmState::Preempted)}).events.front().preempted);
+  CHECK_FALSE(seen({}, {slurm("812", SlurmState::NodeFail)}).events.front().preempted);
 }
 
 TEST_CASE("accounting is asked for what the queue has not, or has no more", "[slurm]") {
