@@ -98,6 +98,16 @@ void go_on_with_chain(Session& session, const std::filesystem::path& directory,
   submit(session, load_run(directory), again, tools);
 }
 
+void stop_lost_chain(Session& session, const std::string& run) {
+  SlurmTools slurm;
+  const bool is_local = session.store().status(run).profile == "local";
+  const size_t cancelled = is_local ? 0 : cancel_lost_chain(run, slurm);
+  session.store().set_run_state(run, RunState::Cancelled, SystemClock().now());
+  if (session.quiet) return;
+  std::printf("The directory of %s is gone: %s\n%s of it in SLURM cancelled.\n", run.c_str(),
+              session.store().directory(run).c_str(), count(cancelled, "job").c_str());
+}
+
 void stop_chain(Session& session, const std::filesystem::path& directory,
                 const std::vector<std::string>& names) {
   Tools tools(session);

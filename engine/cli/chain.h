@@ -24,6 +24,9 @@ void go_on_with_chain(Session& session, const std::filesystem::path& directory,
 void stop_chain(Session& session, const std::filesystem::path& directory,
                 const std::vector<std::string>& names);
 
+/// `dlflow cancel` of a run whose directory is gone.
+void stop_lost_chain(Session& session, const std::string& run);
+
 /// What is known of a run: its records, and what SLURM says now.
 RunStatus refresh_chain_status(Session& session, const std::filesystem::path& directory);
 

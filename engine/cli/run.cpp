@@ -177,6 +177,7 @@ void add_cancel(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
+    if (!std::filesystem::exists(directory)) return stop_lost_chain(session, name);
     if (runs_on_slurm(run_profile(directory))) return stop_chain(session, directory, *steps);
     if (!steps->empty()) {
       throw Error(Errc::InvalidInput, "a run on this machine is cancelled as a whole");

@@ -36,7 +36,13 @@ RunStatus read_run(Session& session, const std::string& run) {
     // An engine at work records everything itself, and in the right order.
     if (const auto lock = RunLock::try_acquire(directory)) session.store().sync_run(directory);
   }
-  return session.store().status(run);
+  RunStatus status = session.store().status(run);
+  if (status.state == RunState::Running && !std::filesystem::exists(directory)) {
+    status.problem = directory.string() +
+                     " is gone, and with it what its jobs record; `dlflow cancel " + run +
+                     "` takes from SLURM what it still has of them";
+  }
+  return status;
 }
 
 RunView view_run(Session& session, const std::string& run) {

@@ -138,6 +138,10 @@ void copy_sources(const Plan& plan, const fs::path& directory) {
 FrozenSettings read_settings(const fs::path& directory) {
   const fs::path file = directory / "plan.json";
   const auto text = read_file_if_exists(file);
+  if (!fs::exists(directory)) {
+    throw Error(Errc::NotFound, "the run directory " + directory.string() +
+                                    " is gone; `dlflow run WORKFLOW` starts a new run");
+  }
   if (!text) {
     throw Error(Errc::NotFound, directory.string() + " is not the folder of a run: it has no " +
                                     file.filename().string());

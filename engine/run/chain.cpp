@@ -1,5 +1,6 @@
 #include "engine/run/chain.h"
 
+#include "base/error.h"
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain_work.h"
@@ -7,11 +8,8 @@
 #include "engine/slurm/limits.h"
 
 namespace dlflow {
-namespace {
 
 namespace fs = std::filesystem;
-
-}  // namespace
 
 void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
   const ClusterLimits cluster = services.tools.cluster();
@@ -37,6 +35,17 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
   const bool at_once = fs::exists(asked);
   write_file_atomic(asked, "");
   return Chain(run_directory, services).cancel(names, at_once);
+}
+
+size_t cancel_lost_chain(const std::string& run, SlurmTools& tools) {
+  std::vector<std::string> ids;
+  for (const SlurmJob& job : tools.queue()) {
+    if (!is_over(job.state) && job.name.starts_with(run + ".")) ids.push_back(job.id);
+  }
+  if (ids.empty()) return 0;
+  const JobAnswer answer = tools.cancel(ids);
+  if (answer.kind == JobAnswer::Kind::Refused) throw Error(Errc::InvalidInput, answer.message);
+  return ids.size();
 }
 
 ChainView refresh_chain(const fs::path& run_directory, const ChainServices& services) {

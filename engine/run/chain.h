@@ -55,6 +55,11 @@ struct CancelResult {
 CancelResult cancel_chain(const std::filesystem::path& run_directory,
                           const std::vector<std::string>& names, const ChainServices& services);
 
+/// The same for a run whose directory is gone, with all its records: takes what carries its name
+/// from SLURM, at once. Returns how many jobs that were. Throws Error{Unavailable} if SLURM does
+/// not answer, InvalidInput if it refuses.
+size_t cancel_lost_chain(const std::string& run, SlurmTools& tools);
+
 /// What SLURM says of the run's jobs now.
 struct ChainView {
   std::map<std::string, SlurmJob> at_work;  ///< by job's name: what waits or runs

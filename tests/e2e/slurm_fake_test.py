@@ -1,96 +1,12 @@
 """A chain of SLURM jobs on a cluster that misbehaves on request; tests/slurm/chain_test.py has a real one."""
 
 import json
-import sys
 
 import support
-
-sys.path.insert(0, str(support.ROOT / "tests/support"))
-import fake_slurm  # noqa: E402
-
-UNAVAILABLE = 3
-INVALID = 2
+from slurm_support import INVALID, UNAVAILABLE, ChainCase
 
 
-class ChainTest(support.Case):
-    def setUp(self):
-        super().setUp()
-        self.slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
-        self.addCleanup(self.slurm.stop)
-        self.slurm.mode("run background")  # in real time, and scripts do run
-        self.env.update(self.slurm.env)
-        self.profile()
-
-    def profile(self, extra=""):
-        self.write("cluster-profiles/alpha.yaml",
-                   "scheduler: slurm\nslurm: {partition: batch}\npaths: {runs: runs}\n" + extra)
-
-    def nothing_runs(self):
-        """Jobs stay as they are until the test ends them."""
-        self.slurm.mode("outcomes")
-
-    def workflow(self, **steps):
-        """Steps as YAML in braces, without the braces."""
-        lines = "".join(f"  {name}: {{{step}}}\n" for name, step in steps.items())
-        self.write("w.yaml", f"name: w\nsteps:\n{lines}")
-
-    def chain_of(self, *names):
-        """Each waits for the one before, and leaves its name in `trace`."""
-        self.workflow(**{name: f"run: 'echo {name} >> {self.folder}/trace'" +
-                         (f", needs: [{names[i - 1]}]" if i > 0 else "") for i, name in enumerate(names)})
-
-    def trace(self):
-        file = self.folder / "trace"
-        return file.read_text().split() if file.exists() else []
-
-    def submit(self, **options):
-        """The name of the run."""
-        out, _ = self.dlflow("run", "w.yaml", "--profile", "alpha", "--json", **options)
-        return json.loads(out.splitlines()[-1])["run"]
-
-    def refused(self, status):
-        """`dlflow run` that does not succeed: (run, what it says)."""
-        _, err = self.dlflow("run", "w.yaml", "--profile", "alpha", status=status)
-        runs = json.loads(self.dlflow("list", "--json")[0])
-        return (runs[0]["run"] if runs else None), err
-
-    def steps_in_slurm(self):
-        """The step of each job that SLURM was given, sorted; a name twice is a job twice."""
-        return sorted(job["request"]["name"].split(".")[2] for job in self.slurm.jobs().values())
-
-    def ids(self, run):
-        return {step["name"]: step["backend_id"] for step in self.status(run)["steps"]}
-
-    def check_all_ran_once(self, run, *names):
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.steps_in_slurm(), sorted(names))
-        self.assertEqual(self.trace(), list(names))
-        self.assertEqual(self.states(run), dict.fromkeys(names, "succeeded"))
-        self.assertEqual(self.status(run)["state"], "succeeded")
-
-    def give_up_on_a_late_job(self):
-        self.slurm.fault("sbatch", "late:30calls", "timeout")
-        run, _ = self.refused(UNAVAILABLE)
-        self.assertEqual(self.steps_in_slurm(), [])
-        return run
-
-    def wait_for_the_late_job(self, steps):
-        def arrived():
-            self.slurm.run("squeue")  # time passes in calls
-            return self.steps_in_slurm() == steps
-        self.wait_for(arrived, what="the late job")
-
-    def failed_chain(self):
-        """a fails, b and c wait in SLURM for what never comes; now a would succeed."""
-        self.chain_of("a", "b", "c")
-        text = (self.folder / "w.yaml").read_text()
-        self.write("w.yaml", text.replace("'echo a", f"'[ -e {self.folder}/mended ] && echo a"))
-        run = self.submit()
-        self.slurm.wait_until_idle()
-        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked", "c": "blocked"})
-        (self.folder / "mended").touch()
-        return run
-
+class ChainTest(ChainCase):
     # What sbatch says
 
     def test_an_accepted_job_whose_answer_was_lost_is_adopted(self):

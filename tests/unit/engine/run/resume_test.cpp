@@ -156,11 +156,11 @@ TEST_CASE("tries before a resubmit are not counted, also by an engine that comes
 
 TEST_CASE("tries are attempts, and passes that failed", "[resume]") {
   const auto event = [](int attempt, JobState state, int failed_tries = 0) {
-    JobEvent event;
-    event.attempt = attempt;
-    event.state = state;
-    event.failed_tries = failed_tries;
-    return event;
+    JobEvent result;
+    result.attempt = attempt;
+    result.state = state;
+    result.failed_tries = failed_tries;
+    return result;
   };
   std::vector<JobEvent> events = {event(1, Submitting), event(1, Running)};
   CHECK(count_tries(events) == 1);

@@ -1,0 +1,190 @@
+"""What goes wrong around a chain of SLURM jobs, on the fake tools: docs/failure.md says what happens then."""
+
+import json
+import shutil
+
+import support
+from slurm_support import INVALID, UNAVAILABLE, ChainCase
+
+
+class SlurmFaults(ChainCase):
+    def until_told(self, name, then=""):
+        """A command that leaves `name` in `trace` and ends once the file `go` is there."""
+        return f"run: 'echo {name} >> {self.folder}/trace; until [ -e {self.folder}/go ]; do sleep 0.05; done{then}'"
+
+    def go(self):
+        (self.folder / "go").touch()
+
+    def batch_of(self, run, step):
+        return next((self.folder / "runs" / run / "batches").glob(f"*.{step}.*.jsonl"))
+
+    def queue(self):
+        """The states of all jobs that SLURM was given, by step."""
+        return {job["request"]["name"].split(".")[2]: task["shown"]
+                for job in self.slurm.jobs().values() for task in job["tasks"]}
+
+    # Two jobs of one attempt
+
+    def test_a_late_copy_of_a_job_that_runs_comes_back_and_ends_as_it_did(self):
+        self.slurm.set(requeue_delay=1)
+        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
+        run = self.give_up_on_a_late_job()
+        self.dlflow("run", "--resume", run)
+        self.slurm.wait(lambda: self.trace() == ["a"], what="a to begin")
+        self.wait_for_the_late_job(["a", "a", "b"])
+        late = next(id for id, job in self.slurm.jobs().items() if str(id) not in self.ids(run).values())
+        self.slurm.wait(lambda: self.slurm.task(late).get("restarts", 0) > 0, what="the copy to come back")
+        self.go()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b"])
+        self.assertEqual(self.slurm.state(late), "COMPLETED")
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
+    # What depends on results
+
+    def test_a_condition_on_results_is_decided_on_the_node(self):
+        self.workflow(
+            a="""run: 'echo "{\\"loss\\": 3}" > $DLFLOW_SUMMARY'""",
+            high=f"run: 'echo high >> {self.folder}/trace', if: '${{{{ steps.a.metrics.loss > 2 }}}}'",
+            low=f"run: 'echo low >> {self.folder}/trace', if: '${{{{ steps.a.metrics.loss < 2 }}}}'",
+            after=f"run: 'echo after >> {self.folder}/trace', needs: [low]",
+            uses="run: [echo, '${{ steps.low.outputs.x }}']")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "succeeded", "high": "succeeded", "low": "skipped",
+                                            "after": "succeeded", "uses": "skipped"})
+        self.assertEqual(sorted(self.trace()), ["after", "high"])
+        self.assertEqual(set(self.queue().values()), {"COMPLETED"})
+
+    # Dependencies
+
+    def test_a_site_that_removes_what_can_never_start_is_repaired_with_new_jobs(self):
+        self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\nslurm: {partition: batch, "
+                   "options: ['--kill-on-invalid-dep=yes']}\npaths: {runs: runs}\n")
+        run = self.failed_chain()
+        self.assertEqual(self.queue(), {"a": "FAILED", "b": "CANCELLED", "c": "CANCELLED"})
+        before = self.ids(run)
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
+        self.assertEqual(set(self.ids(run).values()) & set(before.values()), set())
+
+    def test_many_parents_are_one_dependency_each_and_too_many_are_refused_before_the_first(self):
+        parents = [f"p{n}" for n in range(40)]
+        self.workflow(**{name: "run: 'true'" for name in parents}, m=f"run: 'true', matrix: {{n: {list(range(50))}}}",
+                      best=f"run: 'echo best >> {self.folder}/trace', needs: [{', '.join(parents)}, m]")
+        self.profile("limits: {dependencies: 40}\n")
+        _, err = self.refused(INVALID)
+        self.assertIn("lets a job wait for 40 others, step 'best' waits for 41", err)
+        self.assertEqual(self.slurm.jobs(), {})
+        self.profile("limits: {dependencies: 41}\n")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run)["best"], "succeeded")
+        self.assertEqual(self.trace(), ["best"])
+
+    # What is asked of SLURM
+
+    def test_versions_of_slurm_that_are_in_use(self):
+        for version in ("20.11", "21.08", "22.05", "23.02", "24.11"):
+            with self.subTest(version=version):
+                self.slurm.version(version)
+                (self.folder / "trace").unlink(missing_ok=True)
+                self.workflow(a=f"run: 'echo {version} >> {self.folder}/trace'",
+                              b=f"run: 'echo b{version} >> {self.folder}/trace', needs: [a]", c=self.until_told("c", "; exit 3"))
+                (self.folder / "go").unlink(missing_ok=True)
+                run = self.submit()
+                self.slurm.wait(lambda: self.states(run)["b"] == "succeeded", what="b")
+                self.dlflow("cancel", run)
+                self.go()
+                self.slurm.wait_until_idle()
+                self.slurm.purge()  # what is left, accounting knows
+                self.assertEqual(self.states(run)["c"], "cancelled")
+
+    def test_a_job_that_ended_days_ago_is_still_found_in_accounting(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.end(self.ids(run)["a"], "CANCELLED")
+        self.slurm.advance(3 * 86400)
+        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
+
+    def test_what_ends_at_its_time_limit_without_a_word_is_timed_out(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.advance(1)
+        self.slurm.end(self.ids(run)["a"], "TIMEOUT")
+        self.slurm.advance(1)
+        self.assertEqual(self.states(run), {"a": "timed-out", "b": "blocked"})
+
+    # What is deleted
+
+    def test_an_index_deleted_mid_chain_is_made_again_from_another_shell(self):
+        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
+        run = self.submit()
+        self.slurm.wait(lambda: self.states(run)["a"] == "running", what="a to run")
+        before = self.status(run)
+        shutil.rmtree(self.folder / "state")
+        home, self.folder = self.folder, self.folder / "elsewhere"
+        self.folder.mkdir()
+        out, _ = self.dlflow("doctor", "--rebuild", home / "runs")
+        self.assertEqual(out.split(), [run])
+        self.assertEqual(self.status(run), before)
+        self.folder = home
+        self.go()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+        self.assertEqual(self.trace(), ["a", "b"])
+
+    def test_of_a_run_whose_directory_is_gone_the_jobs_can_still_be_cancelled(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        other = self.submit()
+        shutil.rmtree(self.folder / "runs" / run)
+        out, _ = self.dlflow("status", run)
+        self.assertIn("is gone", out)
+        self.assertIn("dlflow cancel", out)
+        for verb in (["resubmit", run], ["run", "--resume", run]):
+            _, err = self.dlflow(*verb, status=INVALID)
+            self.assertIn(f"runs/{run} is gone", err)
+        out, _ = self.dlflow("cancel", run)
+        self.assertIn("2 jobs of it in SLURM cancelled", out)
+        self.assertEqual(self.status(run)["state"], "cancelled")
+        self.assertEqual(set(self.states(other).values()), {"queued"})
+
+    # Two at once
+
+    def test_a_cancel_and_a_resubmit_at_once_leave_one_of_the_two_results(self):
+        for _ in range(5):
+            run = self.failed_chain()
+            calls = [self.start("cancel", run), self.start("resubmit", run)]
+            for call in calls:
+                out, err = call.communicate(timeout=60)
+                self.assertEqual(call.returncode, 0, out + err)
+            self.slurm.wait_until_idle()
+            states = set(self.states(run).values())
+            self.assertTrue(states <= {"succeeded", "cancelled", "blocked"}, states)
+            self.dlflow("run", "--resume", run)
+            self.slurm.wait_until_idle()
+            self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
+            self.assertEqual(self.trace(), ["a", "b", "c"])
+            for file in ("trace", "mended"):
+                (self.folder / file).unlink()
+
+    # What accounting says
+
+    def test_a_job_that_only_accounting_takes_for_running_is_left_until_somebody_goes_on(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.advance(1)
+        self.slurm.fault("squeue", "output", "empty", "always")
+        self.assertEqual(self.states(run)["a"], "queued")
+        self.slurm.clear_faults()
+
+
+if __name__ == "__main__":
+    support.main()
