@@ -69,23 +69,28 @@ std::map<std::string, SlurmJob> Chain::look(Doubt doubt) {
       observe(open, queue, accounting.jobs, is_complete(accounting), services_.clock.now());
   for (JobEvent& event : seen.events) {
     const uint32_t job = number_of_.at(event.job);
+    if (block_if_hopeless(job)) continue;  // the site cancels what can never start
     record_.write(job, std::move(event));
   }
   return std::move(seen.at_work);
 }
 
 /// What waits for a job that ended badly never starts, whatever SLURM shows of it.
-void Chain::block_descendants() {
-  for (uint32_t job = 0; job < jobs_.size(); ++job) {
-    const JobState state = jobs_[job].state;
-    if (state != JobState::Queued && state != JobState::Planned) continue;
-    for (const JobRange& range : plan_.graph.parents(job)) {
-      for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
-        if (!is_broken(jobs_[parent].state)) continue;
-        record_.move(job, JobState::Blocked, "", "waits for " + plan_.jobs[parent].name);
-      }
+bool Chain::block_if_hopeless(uint32_t job) {
+  const JobState state = jobs_[job].state;
+  if (state != JobState::Queued && state != JobState::Planned) return false;
+  for (const JobRange& range : plan_.graph.parents(job)) {
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      if (!is_broken(jobs_[parent].state)) continue;
+      record_.move(job, JobState::Blocked, "", "waits for " + plan_.jobs[parent].name);
+      return true;
     }
   }
+  return false;
+}
+
+void Chain::block_descendants() {
+  for (uint32_t job = 0; job < jobs_.size(); ++job) block_if_hopeless(job);
 }
 
 ChainView Chain::refresh() {

@@ -33,6 +33,7 @@ class Chain {
   std::vector<OpenJob> open_jobs() const;
   enum class Doubt { Leave, GiveUp };
   std::map<std::string, SlurmJob> look(Doubt doubt);
+  bool block_if_hopeless(uint32_t job);
   void block_descendants();
 
   void adopt(ChainResult& result);
