@@ -1,18 +1,13 @@
 """A whole pipeline with the real programs: stage, train on two ranks, choose, evaluate; interrupted and resumed."""
 
-import gzip
-import json
 import os
-import random
 import signal
-import struct
+import sys
 
 from support import ROOT, Case, main
 
-
-def idx(path, magic, shape, data):
-    with gzip.open(path, "wb") as file:
-        file.write(struct.pack(f">{1 + len(shape)}I", magic, *shape) + data)
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pictures  # noqa: E402
 
 
 class Pipeline(Case):
@@ -20,20 +15,7 @@ class Pipeline(Case):
 
     def setUp(self):
         super().setUp()
-        rng = random.Random(5)
-        for prefix, count in [("train", 2000), ("t10k", 500)]:
-            images, labels = bytearray(), bytearray()
-            for _ in range(count):
-                label = rng.randrange(10)
-                image = bytearray(rng.randbytes(784)).translate(bytes(v // 4 for v in range(256)))
-                for row in range(8):
-                    place = (label // 5 * 14 + 3 + row) * 28 + label % 5 * 5
-                    image[place:place + 5] = b"\xf0" * 5
-                images += image
-                labels.append(label)
-            idx(self.folder / f"{prefix}-images-idx3-ubyte.gz", 2051, (count, 28, 28), bytes(images))
-            idx(self.folder / f"{prefix}-labels-idx1-ubyte.gz", 2049, (count,), bytes(labels))
-        names = [f"{p}-{k}-ubyte.gz" for p in ("train", "t10k") for k in ("images-idx3", "labels-idx1")]
+        names = [file.name for file in pictures.write(self.folder)]
         sources = "\n".join(f"                  - {{url: 'file://{self.folder}/{n}', unpack: gzip}}" for n in names)
         (self.folder / "models").symlink_to(ROOT / "workflows" / "models")
         self.write("w.yaml", f"""

@@ -183,8 +183,11 @@ class SlurmFaults(ChainCase):
         run = self.submit()
         self.slurm.advance(1)
         self.slurm.fault("squeue", "output", "empty", "always")
-        self.assertEqual(self.states(run)["a"], "queued")
+        self.assertEqual(self.states(run), {"a": "queued", "b": "queued"})
+        self.assertEqual(self.states(run), {"a": "queued", "b": "queued"})
+        self.dlflow("run", "--resume", run)
         self.slurm.clear_faults()
+        self.assertEqual(self.steps_in_slurm(), ["a", "a", "b", "b"])
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the tests on a real SLURM share: the clusters alpha and beta, used by an ordinary user and broken by root.
+"""What the tests on a real SLURM share: the clusters alpha, beta and gamma, used by an ordinary user and broken by root.
 
 A test program runs as root; what it tests runs as the clusters' user `dlflow`, through `run` and `start`. Where the
 clusters could not be started, importing this module ends the program as skipped, with the reason.
@@ -126,20 +126,23 @@ class Cluster:
 
 
 class Case(unittest.TestCase):
-    """A test with a fresh folder in the home of alpha's user. Jobs that it leaves are cancelled."""
+    """A test with a fresh folder in the home of its first cluster's user. Jobs that it leaves are cancelled."""
 
     alpha = Cluster("alpha")
     beta = Cluster("beta")
+    gamma = Cluster("gamma")
+    clusters = (alpha, beta)  # what the test has for itself
 
     def setUp(self):
-        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="test.", dir=self.alpha.home))
-        owner = self.alpha.home.stat()
+        home = self.clusters[0].home
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="test.", dir=home))
+        owner = home.stat()
         os.chown(self.folder, owner.st_uid, owner.st_gid)
         self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
         self.addCleanup(self.cancel_all)
 
     def cancel_all(self):
-        for cluster in (self.alpha, self.beta):
+        for cluster in self.clusters:
             cluster.run(["scancel", "--me"])
             wait_until(lambda: {state for state, _ in cluster.jobs().values()} <= ENDED, 30, f"{cluster.name} to be idle")
 

@@ -15,7 +15,7 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SLURM_CLUSTER = SOURCE / "tests/cluster/slurm-cluster"
-CLUSTERS = {"alpha": [], "beta": ["--partitions", "main,long"]}
+CLUSTERS = {"alpha": [], "beta": ["--partitions", "main,long"], "gamma": ["--preempting", "urgent"]}
 
 
 def stage(build, to):
