@@ -1,7 +1,9 @@
 """What goes wrong around a chain of SLURM jobs, on the fake tools: docs/failure.md says what happens then."""
 
 import json
+import os
 import shutil
+import subprocess
 
 import support
 from slurm_support import INVALID, UNAVAILABLE, ChainCase
@@ -57,6 +59,18 @@ class SlurmFaults(ChainCase):
         self.assertEqual(set(self.queue().values()), {"COMPLETED"})
 
     # Dependencies
+
+    def test_a_child_of_a_parent_that_failed_and_was_forgotten_is_never_submitted(self):
+        self.workflow(a="run: exit 3", b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
+        self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "recorded:1"}, status=-9)
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.slurm.wait_until_idle()
+        self.slurm.purge()  # for SLURM this parent is as good as one that succeeded
+        self.dlflow("run", "--resume", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.steps_in_slurm(), ["a"])
+        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked"})
+        self.assertEqual(self.trace(), [])
 
     def test_a_site_that_removes_what_can_never_start_is_repaired_with_new_jobs(self):
         self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\nslurm: {partition: batch, "
@@ -118,6 +132,28 @@ class SlurmFaults(ChainCase):
         self.slurm.end(self.ids(run)["a"], "TIMEOUT")
         self.slurm.advance(1)
         self.assertEqual(self.states(run), {"a": "timed-out", "b": "blocked"})
+
+    # Disks
+
+    def test_a_job_that_fills_the_disk_fails_with_that_reason_and_is_repaired_when_there_is_room(self):
+        if os.geteuid() != 0 or not shutil.which("mount"):
+            self.skipTest("needs root and `mount`")
+        disk = self.folder / "runs"
+        disk.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        self.workflow(a=f"run: '[ -e {self.folder}/mended ] || cat /dev/zero > $DLFLOW_OUTPUTS/zero'",
+                      b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "failed", "b": "blocked"})
+        self.assertIn("No space left on device", self.status(run)["steps"][0]["reason"])
+        for zero in disk.glob("*/steps/a/attempt-1/outputs/zero"):
+            zero.unlink()
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
     # What is deleted
 

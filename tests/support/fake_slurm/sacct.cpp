@@ -240,9 +240,10 @@ bool wanted(const Query& query, const Line& line) {
   // Accounting knows when a job became eligible; one that never was is found by its number alone.
   const Seconds eligible = std::max(line.record.front().eligible, line.started);
   const bool ended_before = line.ended != 0 && line.ended < query.start;
-  const bool in_window = !query.jobs.empty() && query.start == 0
-                             ? true
-                             : eligible != 0 && eligible < query.end && !ended_before;
+  const bool in_window =
+      !query.jobs.empty() && query.start == 0
+          ? true
+          : (eligible != 0 || !query.jobs.empty()) && eligible < query.end && !ended_before;
   return chosen && in_state && in_window && named(query.names, job.request.name) &&
          named(query.users, job.request.user);
 }

@@ -286,6 +286,21 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
   CHECK(end.backend_id == "812_3");
 }
 
+TEST_CASE("that SIGTERM came is on record before the program has ended", "[supervisor]") {
+  Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; sleep 60");
+  job.options.requeues = true;
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "begun");
+  ::kill(supervisor, SIGTERM);
+  const auto events = [&job] { return attempt_events(job.spec.job_directory, job.spec.job, 1); };
+  for (int i = 0; i < 500 && events().back().state; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(events().back().reason == "told to end by SIGTERM");
+  ::kill(supervisor, SIGTERM);  // at once
+  CHECK(job.finish(supervisor).exit == 128 + SIGKILL);
+}
+
 TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener", "[supervisor]") {
   Job job("exit 3");
   job.options.requeues = true;
