@@ -103,9 +103,9 @@ bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
     attempt.record(std::move(next), allocation);
     return true;
   }
-  JobEvent lost;  // a node that fails tells nobody
+  JobEvent lost;
   lost.state = JobState::Lost;
-  lost.preempted = attempt.was_stopped();
+  lost.preempted = attempt.was_stopped();  // a node that fails tells nobody
   lost.reason = lost.preempted ? "its node was taken away" : "its node failed";
   lost.failed_tries = attempt.failed_tries();
   const int tries = attempt.failed_tries() + 1;
