@@ -1,5 +1,7 @@
 #include "engine/cli/profile_check.h"
 
+#include <poll.h>
+
 #include <cstdio>
 #include <filesystem>
 #include <random>
@@ -8,6 +10,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "engine/run/interrupts.h"
 #include "engine/slurm/limits.h"
 #include "engine/slurm/probe.h"
 #include "engine/slurm/tools.h"
@@ -64,6 +67,10 @@ class Report {
   void add_all(const std::vector<Finding>& findings) const {
     for (const Finding& finding : findings) add(finding);
   }
+  void interrupted(const std::string& line) const {
+    std::fprintf(stderr, "  %s\n", line.c_str());
+    session_.status = kInterrupted;
+  }
   void progress(const std::string& line) const {
     if (!session_.quiet) std::fprintf(stderr, "  %s\n", line.c_str());
   }
@@ -104,7 +111,7 @@ class SlurmCheck {
     const auto id = submit(prepared.probe);
     if (!id) return;
     const SlurmJob job = wait(*id, patience);
-    if (!is_over(job.state)) return;
+    if (interrupted_ || !is_over(job.state)) return;
     const bool may_be_late = job.state == SlurmState::Completed;
     const auto text = read_when_there(prepared.probe.result(), seconds(may_be_late ? 10 : 0));
     report_.add_all(read_probe(text, prepared.probe, given_, job));
@@ -138,6 +145,12 @@ class SlurmCheck {
     const SbatchAnswer answer =
         tools_.submit(sbatch_script(probe_batch(probe, profile_), profile_));
     if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
+    if (is_interrupted()) {  // sbatch, too, and perhaps after it was heard
+      for (const SlurmJob& job : tools_.queue()) {
+        if (job.name == probe_batch(probe, profile_).name) return job.id;
+      }
+      return std::nullopt;
+    }
     if (const auto* refused = std::get_if<Refused>(&answer)) {
       report_.add(Kind::Fails, "sbatch refuses a job: " + refused->message,
                   "Often it is slurm.account, slurm.partition or slurm.qos of the profile.");
@@ -162,7 +175,9 @@ class SlurmCheck {
                                (job.reason.empty() ? "" : ": " + job.reason);
       if (line != shown) report_.progress(line);
       shown = line;
-      std::this_thread::sleep_for(pause);
+      pollfd signals{interrupts_.descriptor(), POLLIN, 0};
+      ::poll(&signals, 1, int(pause.count()));
+      if (is_interrupted()) return cancelled(job);
       pause = std::min(pause * 2, kLongestPause);
     }
     const std::vector<std::string> ids = {id};
@@ -171,6 +186,19 @@ class SlurmCheck {
                 "job " + id + " was cancelled: still " + std::string(words(job.state)) + " after " +
                     format_duration(patience) + (job.reason.empty() ? "" : ", " + job.reason),
                 "Try again with a longer --timeout, or with another partition or QOS.");
+    return job;
+  }
+
+  /// Ctrl-C; from then on for good.
+  bool is_interrupted() {
+    interrupted_ = interrupted_ || interrupts_.take() > 0;
+    return interrupted_;
+  }
+
+  SlurmJob cancelled(SlurmJob job) {
+    const std::vector<std::string> ids = {job.id};
+    tools_.cancel(ids);
+    report_.interrupted("job " + job.id + " was cancelled");
     return job;
   }
 
@@ -193,6 +221,8 @@ class SlurmCheck {
 
   static constexpr auto kLongestPause = std::chrono::milliseconds(4000);
 
+  Interrupts interrupts_;     // first: what is submitted is cancelled, whenever Ctrl-C comes
+  bool interrupted_ = false;  // it came
   Report report_;
   SlurmTools tools_;
   const Profile& given_;

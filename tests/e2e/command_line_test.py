@@ -90,11 +90,26 @@ class CommandLine(Case):
             out, _ = self.dlflow("completion", shell)
             self.assertIn("resubmit", out)
             self.assertNotIn("local-launcher", out)
+        for shell in filter(shutil.which, ["bash", "zsh", "fish"]):
+            subprocess.run([shell, "-n"], input=self.dlflow("completion", shell)[0], text=True, check=True)
+
+    def complete(self, *words):
+        """What bash offers for the last of `words`."""
         script = self.dlflow("completion", "bash")[0]
-        words = subprocess.run(
-            ["bash", "-c", script + "\nCOMP_WORDS=(dlflow re); COMP_CWORD=1; _dlflow; echo ${COMPREPLY[@]}"],
-            capture_output=True, text=True, check=True).stdout
-        self.assertEqual(words.strip(), "resubmit")
+        line = " ".join(f"'{word}'" for word in ("dlflow", *words))
+        out = subprocess.run(
+            ["bash", "-c", f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _dlflow; echo ${{COMPREPLY[@]}}"],
+            capture_output=True, text=True, check=True, cwd=self.folder,
+            env={**self.env, "PATH": f"{BIN}:{self.env['PATH']}"}).stdout
+        return out.split()
+
+    def test_completion_offers_verbs_options_and_names(self):
+        self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\n")
+        self.assertEqual(self.complete("re"), ["resubmit"])
+        self.assertEqual(self.complete("resubmit", "--from"), ["--from-scratch"])
+        self.assertEqual(sorted(self.complete("profile", "")), ["check", "detect", "list", "show"])
+        self.assertEqual(self.complete("profile", "check", "--t"), ["--timeout"])
+        self.assertEqual(self.complete("profile", "check", "al"), ["alpha"])
 
     def test_color_only_when_asked_for_off_a_terminal(self):
         self.write("good.yaml", GOOD)

@@ -1,6 +1,7 @@
 """dlflow profile: list and show what there is, describe a cluster, try a profile out."""
 
 import json
+import signal
 import sys
 
 import support
@@ -88,6 +89,18 @@ class ProfileTest(support.Case):
         self.slurm.fault("all", "before", "connect", "always")
         _, err = self.check("true", status=3)
         self.assertIn("error: Unable to contact slurm controller (connect failure) (tried 3 times)", err)
+
+    def test_ctrl_c_cancels_the_probe(self):
+        self.slurm.outcome("*", 100_000, "COMPLETED")
+        self.write("cluster-profiles/alpha.yaml", PROFILE)
+        process = self.start("profile", "check", "alpha")
+        self.wait_for(lambda: self.slurm.jobs(), what="the probe to be submitted")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 130, err)
+        self.assertIn("job 1 was cancelled", err)
+        self.assertEqual(self.slurm.state(1), "CANCELLED")
+        self.assertEqual(list(self.folder.rglob(".dlflow-probe-*")), [])
 
 
 if __name__ == "__main__":
