@@ -6,6 +6,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/run_display.h"
 #include "engine/cli/workflow_argument.h"
+#include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
@@ -138,26 +139,38 @@ void add_resubmit(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.",
       "  dlflow resubmit fashion-mnist-7f3a\n"
-      "  dlflow resubmit 7f3a --step train");
+      "  dlflow resubmit 7f3a --step train --set walltime=40m\n"
+      "  dlflow resubmit 7f3a --step train --from-scratch");
   const auto run = std::make_shared<std::string>();
-  const auto steps = std::make_shared<std::vector<std::string>>();
+  const auto again = std::make_shared<PlanAgain>(PlanAgain{.failed = true});
+  const auto set = std::make_shared<std::vector<std::string>>();
   const auto options = std::make_shared<RunOptions>();
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
-  command->add_option("--step", *steps, "only this step or job, and what waits for it")
+  command->add_option("--step", again->names, "only this step or job, and what waits for it")
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
+  command
+      ->add_option("--set", *set,
+                   "what is submitted again asks for this: walltime, memory, cpus_per_rank, "
+                   "gpus_per_rank, ranks")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_flag("--from-scratch", again->from_scratch,
+                    "what is submitted again does not go on from its checkpoints");
   command->add_flag("--keep-going", options->keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
+    if (!set->empty()) again->resources = resource_settings(*set, load_run(directory).workflow);
     if (runs_on_slurm(run_profile(directory))) {
-      return go_on_with_chain(session, directory, {.failed = true, .names = *steps});
+      return go_on_with_chain(session, directory, *again);
     }
     finish(session, name, with_engine(session, directory, [&](const Services& services) {
-             return resubmit_run(directory, *steps, services, *options);
+             return resubmit_run(directory, *again, services, *options);
            }));
   });
 }

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "base/text.h"
+#include "engine/plan/changes.h"
 
 namespace dlflow {
 namespace {
@@ -223,7 +224,12 @@ std::vector<Difference> differences(const Json& before, const Json& now, const S
 std::vector<Explanation> explain(const Plan& plan, History& history) {
   std::vector<Explanation> explanations;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
-    explanations.push_back(explain_job(plan, job, history));
+    Explanation explanation = explain_job(plan, job, history);
+    if (const auto asked = plan.changed.find(job); asked != plan.changed.end()) {
+      explanation.reason +=
+          "; resubmitted with " + words_of_change(asked->second, plan.jobs[job].resources);
+    }
+    explanations.push_back(std::move(explanation));
   }
   return explanations;
 }

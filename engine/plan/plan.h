@@ -99,6 +99,9 @@ struct Plan {
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
   ContentHashes outside;  ///< of data that they read where it lies: names, sizes, times of change
 
+  /// What the jobs asked for whose resources were changed after the plan was frozen, see changes.h.
+  std::map<uint32_t, Resources> changed;
+
   /// What jobs with Action::Reuse take. The scheduler adds what it decides later, before it asks
   /// for the JobSpec of a dependent.
   std::map<uint32_t, KnownResult> reused;

@@ -14,6 +14,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "engine/model/parse.h"
+#include "engine/plan/changes.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/plan_json.h"
 
@@ -210,6 +211,7 @@ Plan load_run(const fs::path& directory) {
   plan.profile = settings.profile;
   plan.options = settings.options;
   lay_out(plan);
+  apply_changes(plan);
   take_file_settings(plan, settings);
   decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
     const auto found = settings.reused.find(plan.jobs[job].name);

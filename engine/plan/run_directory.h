@@ -28,8 +28,9 @@ namespace dlflow {
 void create_run_directory(Plan& plan, const std::filesystem::path& runs, Time now,
                           const std::filesystem::path& program = "/proc/self/exe");
 
-/// The plan as it was frozen, from the folder alone. Throws Error: NotFound if `directory` is not a
-/// run's, Corrupt if it is damaged or written by a newer dlflow.
+/// The plan as it was frozen, with what changes.h changed since, from the folder alone. Throws
+/// Error: NotFound if `directory` is not a run's, Corrupt if it is damaged or written by a newer
+/// dlflow.
 Plan load_run(const std::filesystem::path& directory);
 
 /// The name of the run whose folder `directory` is. Throws as load_run.

@@ -1,13 +1,19 @@
 #include "engine/run/again.h"
 
 #include <algorithm>
+#include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/text.h"
+#include "engine/plan/changes.h"
 #include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
+
+namespace fs = std::filesystem;
 
 bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
   const PlannedJob& planned = plan.jobs[job];
@@ -57,6 +63,31 @@ bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress)
   return should_retry(retry, ended, progress.tries);
 }
 
+bool ended_badly(JobState state) {
+  return state == JobState::Failed || state == JobState::TimedOut;
+}
+
+/// Whether `what` gives the job another attempt for its own sake, not only because it was blocked.
+bool is_chosen(const Plan& plan, uint32_t job, const JobProgress& progress, const PlanAgain& what) {
+  if (!is_broken(progress.state) || progress.state == JobState::Blocked) return false;
+  if (!is_meant(plan, job, what.names)) return false;
+  return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, job, progress);
+}
+
+/// The next attempt finds no checkpoint; those that there are stay on disk.
+void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
+  const fs::path folder = job_directory(plan, job);
+  const fs::path aside = attempt_directory(folder, attempt) / "checkpoints";
+  if (!fs::exists(folder / "checkpoints")) return;
+  make_directories(aside.parent_path());
+  std::error_code problem;
+  fs::rename(folder / "checkpoints", aside, problem);
+  if (problem) {
+    throw Error(Errc::InvalidInput, "cannot move the checkpoints of " + plan.jobs[job].name +
+                                        " to " + aside.string() + ": " + problem.message());
+  }
+}
+
 }  // namespace
 
 bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
@@ -79,24 +110,41 @@ bool is_broken(JobState state) {
   return is_final(state) && !satisfies_dependents(state) && state != JobState::Skipped;
 }
 
+void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
+                   const std::function<void(const Plan&)>& check) {
+  check_names(plan, jobs, what.names);
+  std::vector<uint32_t> chosen;
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    if (is_chosen(plan, job, jobs[job], what)) chosen.push_back(job);
+  }
+  if (!what.resources.empty()) {
+    if (chosen.empty()) {
+      throw Error(Errc::InvalidInput, "nothing of " + plan.run +
+                                          " failed, so there is nothing to submit with other "
+                                          "resources; what waits or runs keeps its own");
+    }
+    change_resources(plan, chosen, what.resources);
+    check(plan);
+    record_change(plan, chosen, what.resources, now);
+  }
+  if (!what.from_scratch) return;
+  for (const uint32_t job : chosen) set_checkpoints_aside(plan, job, jobs[job].attempt);
+}
+
 void plan_again(const Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move) {
   check_names(plan, jobs, what.names);
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
     JobProgress& progress = jobs[job];
-    if (!is_broken(progress.state)) continue;
-    const bool ended_badly =
-        progress.state == JobState::Failed || progress.state == JobState::TimedOut;
-    if (progress.state == JobState::Blocked) {
-      if (has_broken_parent(plan, jobs, job)) continue;
-    } else if (!is_meant(plan, job, what.names)) {
-      continue;
-    } else if (ended_badly && !what.failed) {
-      if (!has_a_try_left(plan, job, progress)) continue;
+    const bool chosen = is_chosen(plan, job, progress, what);
+    const bool freed = progress.state == JobState::Blocked && !has_broken_parent(plan, jobs, job);
+    if (!chosen && !freed) continue;
+    if (ended_badly(progress.state) && !what.failed) {
       move(job, JobState::Planned, "tried again");
       continue;
     }
     progress.tries = 0;
-    move(job, JobState::Planned, "run again");
+    move(job, JobState::Planned,
+         chosen && what.from_scratch ? "run again from scratch" : "run again");
   }
   jobs.count_unfinished_parents();
 }

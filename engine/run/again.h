@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "base/clock.h"
+#include "base/json.h"
 #include "engine/plan/plan.h"
 #include "engine/run/jobs.h"
 
@@ -18,6 +20,8 @@ struct PlanAgain {
   bool failed = false;                  ///< what failed or timed out, too; else only what was
                                         ///< cancelled or lost, or has a try left
   std::vector<std::string> names = {};  ///< of steps or jobs; empty: all
+  Json resources = Json::object();      ///< what they ask for now, see resource_settings()
+  bool from_scratch = false;            ///< they do not go on from their checkpoints
 };
 
 /// Whether one of `names`, of steps or jobs, means this job; no names mean all.
@@ -25,6 +29,14 @@ bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& na
 
 /// Throws Error{NotFound} with a suggestion for a name that means no job.
 void check_names_exist(const Plan& plan, const std::vector<std::string>& names);
+
+/// What comes before plan_again, for the jobs that get another attempt for their own sake; what
+/// only waited for them stays as it is. They ask for `what.resources`, which is recorded in the
+/// run; if they begin from scratch, their checkpoints go to the folder of the attempt that they
+/// had. \param check  throws if the plan cannot run like that. Nothing has changed on disk then.
+/// Throws Error as resubmit_run, change_resources and `check`.
+void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
+                   const std::function<void(const Plan&)>& check);
 
 /// Moves a job and records that.
 using Move = std::function<void(uint32_t job, JobState state, const std::string& reason)>;

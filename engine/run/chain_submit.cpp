@@ -8,6 +8,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain_work.h"
 #include "engine/slurm/batch_file.h"
+#include "engine/slurm/limits.h"
 
 /// What of a chain SLURM does not have yet, and how it gets that, once.
 namespace dlflow {
@@ -241,6 +242,8 @@ ChainResult Chain::submit(const PlanAgain& again) {
     const bool never = found->second.reason == "DependencyNeverSatisfied";
     if (state == JobState::Blocked || state == JobState::Planned || never) stuck_.insert(job);
   }
+  prepare_again(plan_, jobs_, again, services_.clock.now(),
+                [](const Plan& plan) { check_limits(plan, std::nullopt); });
   plan_again(plan_, jobs_, again, [this](uint32_t job, JobState state, const std::string& reason) {
     record_.move(job, state, "", reason);
   });

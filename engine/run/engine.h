@@ -29,6 +29,7 @@ class Engine {
   Engine& operator=(const Engine&) = delete;
 
   const Plan& plan() const { return plan_; }
+  Plan& plan() { return plan_; }
   Jobs& jobs() { return jobs_; }
   Journal& journal() { return journal_; }
 

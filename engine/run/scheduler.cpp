@@ -8,7 +8,6 @@
 #include "base/error.h"
 #include "base/process.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/again.h"
 #include "engine/run/engine.h"
 #include "engine/run/restore.h"
 
@@ -43,12 +42,14 @@ RunResult resume_run(const std::filesystem::path& run_directory, const Services&
   return engine->run();
 }
 
-RunResult resubmit_run(const std::filesystem::path& run_directory,
-                       const std::vector<std::string>& names, const Services& services,
-                       const RunOptions& options) {
+RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain again,
+                       const Services& services, const RunOptions& options) {
+  again.failed = true;
   const RunLock lock(run_directory);
   const auto engine = restored_engine(run_directory, services, options);
-  plan_again(engine->plan(), engine->jobs(), {.failed = true, .names = names}, mover(*engine));
+  prepare_again(engine->plan(), engine->jobs(), again, services.clock.now(),
+                [&services](const Plan& plan) { services.backend.check(plan); });
+  plan_again(engine->plan(), engine->jobs(), again, mover(*engine));
   return engine->run();
 }
 

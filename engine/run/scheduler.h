@@ -8,6 +8,7 @@
 #include "engine/backend/backend.h"
 #include "engine/plan/plan.h"
 #include "engine/report/observer.h"
+#include "engine/run/again.h"
 #include "engine/store/store.h"
 
 /// Plan -> Backend -> Store, until nothing is left to do.
@@ -52,13 +53,12 @@ RunResult start_run(Plan plan, const Services& services, const RunOptions& optio
 RunResult resume_run(const std::filesystem::path& run_directory, const Services& services,
                      const RunOptions& options = {});
 
-/// As resume_run, and what failed or timed out runs again, with what waited for it.
-/// \param names  of steps or jobs; only these run again, with what waits for them. Empty: all.
+/// As resume_run, and what failed or timed out runs again, with what waited for it: all of it, or
+/// the steps and jobs that `again` names.
 /// Throws Error: NotFound for a name that is not in the run (with a suggestion), InvalidInput for
-/// one of which nothing failed.
-RunResult resubmit_run(const std::filesystem::path& run_directory,
-                       const std::vector<std::string>& names, const Services& services,
-                       const RunOptions& options = {});
+/// one of which nothing failed, and as prepare_again.
+RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain again,
+                       const Services& services, const RunOptions& options = {});
 
 /// Starts `RUN/bin/dlflow run --resume NAME` in a session of its own, its output in RUN/engine.log,
 /// and returns: the run goes on without a terminal. (A fresh process rather than a fork of this

@@ -120,7 +120,10 @@ class TestRun : public RunFolder {
     return resume_run(directory, services(), options);
   }
   RunResult resubmit(const std::vector<std::string>& names = {}, const RunOptions& options = {}) {
-    return resubmit_run(directory, names, services(), options);
+    return resubmit_run(directory, {.names = names}, services(), options);
+  }
+  RunResult submit_again(const PlanAgain& again) {
+    return resubmit_run(directory, again, services());
   }
   bool cancel() {
     backend.forget_news();

@@ -1,5 +1,6 @@
 #include <set>
 
+#include "base/file.h"
 #include "base/text.h"
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
@@ -7,6 +8,8 @@
 
 using namespace dlflow;
 using namespace dlflow::test;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
 using enum JobState;
 using Names = std::vector<std::string>;
 
@@ -194,6 +197,53 @@ TEST_CASE("resubmitting what is not there or did not fail says so", "[resume]") 
   run.start();
   CHECK_THROWS_WITH(run.resubmit({"bb"}), Catch::Contains("did you mean 'b'?"));
   CHECK_THROWS_WITH(run.resubmit({"a"}), Catch::Contains("nothing of 'a' failed"));
+}
+
+TEST_CASE("what is resubmitted may ask for other resources, and nothing else changes", "[resume]") {
+  TestRun run(R"(
+  a: {run: ./a, resources: {walltime: 20m}}
+  b: {run: ./b, needs: [a], resources: {walltime: 20m}}
+  c: {run: ./c, needs: [b], resources: {walltime: 20m}}
+)");
+  run.backend.ends["b"] = {Failed, Failed};
+  run.start();
+  CHECK(run.submit_again({.resources = {{"walltime", "40m"}}}).state == RunState::Failed);
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "b#2", "b#3", "c"});
+  std::map<std::string, std::chrono::seconds> asked;
+  for (const PlannedJob& job : load_run(run.directory).jobs) {
+    asked[job.name] = job.resources.walltime;
+  }
+  CHECK(asked ==
+        std::map<std::string, std::chrono::seconds>{{"a", 20min}, {"b", 40min}, {"c", 20min}});
+  const Json spec = Json::parse(read_file(run.directory / "steps/b/attempt-3/job.json"));
+  CHECK(spec.at("resources").at("walltime_s") == 2400);
+}
+
+TEST_CASE("other resources for what cannot have them change nothing", "[resume]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n");
+  run.backend.fail("b");
+  run.start();
+  CHECK_THROWS_WITH(run.submit_again({.names = {"a"}, .resources = {{"ranks", 4}}}),
+                    Catch::Contains("nothing of 'a' failed"));
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Failed}});
+  CHECK_FALSE(fs::exists(run.directory / "changes.jsonl"));
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK_THROWS_WITH(run.submit_again({.resources = {{"memory", "1GiB"}}}),
+                    Catch::Contains("nothing of ") && Catch::Contains(" failed"));
+}
+
+TEST_CASE("a step goes on from its checkpoints unless it is to begin from scratch", "[resume]") {
+  TestRun run("  train: {run: ./train, checkpoint: {}}\n  eval: {run: ./eval, needs: [train]}\n");
+  const auto checkpoint = [&run] { return run.directory / "steps/train/checkpoints/step-1"; };
+  run.backend.ends["train"] = {TimedOut, Failed};
+  run.start();
+  make_directories(checkpoint());
+  run.resubmit();
+  CHECK(fs::exists(checkpoint()));
+  CHECK(run.submit_again({.from_scratch = true}).state == RunState::Succeeded);
+  CHECK_FALSE(fs::exists(checkpoint()));
+  CHECK(fs::exists(run.directory / "steps/train/attempt-2/checkpoints/step-1"));
 }
 
 TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[resume]") {

@@ -1,0 +1,90 @@
+#include "engine/plan/changes.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+Workflow workflow() {
+  const TempDir folder;
+  folder.write("m.yaml", "");
+  return parsed(R"(
+name: demo
+params: {epochs: 3}
+steps:
+  train: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1}}
+  eval: {run: ./eval, needs: [train]}
+)",
+                folder.path());
+}
+
+/// Of `train` and `eval`, each a job.
+Plan plan() {
+  Plan plan;
+  plan.workflow = workflow();
+  for (uint32_t step = 0; step < 2; ++step) {
+    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .resources = {}});
+  }
+  return plan;
+}
+
+std::string refusal(const std::string& word) {
+  try {
+    resource_settings({word}, workflow());
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("settings of a resubmit are keys of resources", "[changes]") {
+  CHECK(resource_settings({"walltime=40m", "memory=2GiB", "ranks=4"}, workflow()) ==
+        Json({{"walltime", "40m"}, {"memory", "2GiB"}, {"ranks", 4}}));
+}
+
+TEST_CASE("a setting that is none says what to do", "[changes]") {
+  CHECK(refusal("waltime=40m").find("did you mean 'walltime'?") != std::string::npos);
+  CHECK(refusal("colour=red").find("known: walltime, memory") != std::string::npos);
+  CHECK(refusal("walltime=soon").find("soon") != std::string::npos);
+  CHECK(refusal("ranks=0").find("ranks") != std::string::npos);
+  CHECK(refusal("memory").find("KEY=VALUE") != std::string::npos);
+  const std::string parameter = refusal("epochs=30");
+  CHECK(parameter.find("is a parameter") != std::string::npos);
+  CHECK(parameter.find("workflow.yaml --set epochs=") != std::string::npos);
+}
+
+TEST_CASE("a change is told in the words of the workflow", "[changes]") {
+  const Resources before{.memory_bytes = 1 << 30, .walltime = 20min};
+  Resources now = before;
+  CHECK(words_of_change(before, now).empty());
+  now.walltime = 40min;
+  now.ranks = 4;
+  CHECK(words_of_change(before, now) == "walltime 20:00 → 40:00, ranks 1 → 4");
+}
+
+TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
+  Plan changed = plan();
+  const std::vector<uint32_t> jobs = {1};
+  change_resources(changed, jobs, {{"ranks", 4}});
+  change_resources(changed, jobs, {{"ranks", 8}});
+  CHECK(changed.jobs[0].resources == Resources());
+  CHECK(changed.jobs[1].resources.ranks == 8);
+  CHECK(changed.changed == std::map<uint32_t, Resources>{{1, Resources()}});
+}
+
+TEST_CASE("the ranks of a train step decide what it computes", "[changes]") {
+  Plan changed = plan();
+  const std::vector<uint32_t> jobs = {0};
+  CHECK_THROWS_WITH(change_resources(changed, jobs, {{"ranks", 4}}),
+                    Catch::Contains("step 'train'") && Catch::Contains("other work"));
+  change_resources(changed, jobs, {{"ranks", 1}, {"memory", "1GiB"}});
+  CHECK(changed.jobs[0].resources.memory_bytes == uint64_t{1} << 30);
+}
