@@ -6,6 +6,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/report/chain_text.h"
 #include "engine/run/chain.h"
+#include "engine/slurm/pending.h"
 
 namespace dlflow {
 namespace {
@@ -49,32 +50,46 @@ void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& t
   print_submitted(session, plan, result);
 }
 
-/// Why SLURM lets a job wait, for people. Empty: for what it needs, which is known better here.
-std::string waiting_for(const SlurmJob& job) {
-  if (job.reason == "Dependency") return "";
-  if (job.reason == "Resources") return "waits for free nodes";
-  if (job.reason == "Priority") return "waits in the queue";
-  if (job.reason == "BeginTime") return "waits for its start time";
-  if (job.reason == "JobArrayTaskLimit") return "waits for other tasks of its array";
-  if (job.reason.starts_with("JobHeld")) return "held: scontrol release " + job.id;
-  return job.reason == "None" ? "" : "waits: " + job.reason;
+JobUsage usage_of(const SlurmJob& job) {
+  return {.elapsed = job.elapsed,
+          .cpu_time = job.cpu_time,
+          .cpus = job.cpus,
+          .memory_bytes = job.max_memory_bytes};
+}
+
+void add_view(JobRow& row, const ChainView& view) {
+  const auto known = view.accounting.find(row.job);
+  const bool measured = known != view.accounting.end() && is_over(known->second.state);
+  if (measured && is_final(row.state)) row.usage = usage_of(known->second);
+  const auto found = view.at_work.find(row.job);
+  if (found == view.at_work.end()) return;
+  const SlurmJob& job = found->second;
+  const std::string waits = pending_in_words(job, SystemClock().now());
+  if (row.state == JobState::Queued && !waits.empty()) {
+    row.reason += (row.reason.empty() ? "" : "; ") + waits;
+  }
+  if (row.state == JobState::Running) row.limit = job.limit;
 }
 
 }  // namespace
 
-RunStatus refresh_chain_status(Session& session, const std::filesystem::path& directory) {
+std::vector<RunStatus> refresh_chain_statuses(Session& session,
+                                              const std::vector<std::filesystem::path>& directories,
+                                              Detail detail) {
+  if (directories.empty()) return {};
   Tools tools(session);
-  const ChainView view = refresh_chain(directory, tools.services);
-  RunStatus status = session.store().status(run_name(directory));
-  if (!view.problem.empty()) status.problem = "SLURM could not be asked now: " + view.problem;
-  for (JobRow& row : status.jobs) {
-    const auto found = view.at_work.find(row.job);
-    if (found == view.at_work.end()) continue;
-    const SlurmJob& job = found->second;
-    if (row.state == JobState::Queued && row.reason.empty()) row.reason = waiting_for(job);
-    if (row.state == JobState::Running) row.limit = job.limit;
+  const AskAbout what = detail == Detail::Usage ? AskAbout::AllJobs : AskAbout::Open;
+  const std::vector<ChainView> views = refresh_chains(directories, tools.services, what);
+  std::vector<RunStatus> statuses;
+  for (size_t run = 0; run < views.size(); ++run) {
+    const ChainView& view = views[run];
+    RunStatus status = session.store().status(run_name(directories[run]));
+    if (!view.problem.empty()) status.problem = "SLURM could not be asked now: " + view.problem;
+    if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
+    for (JobRow& row : status.jobs) add_view(row, view);
+    statuses.push_back(std::move(status));
   }
-  return status;
+  return statuses;
 }
 
 bool runs_on_slurm(const Profile& profile) { return profile.scheduler == "slurm"; }

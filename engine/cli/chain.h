@@ -27,7 +27,9 @@ void stop_chain(Session& session, const std::filesystem::path& directory,
 /// `dlflow cancel` of a run whose directory is gone.
 void stop_lost_chain(Session& session, const std::string& run);
 
-/// What is known of a run: its records, and what SLURM says now.
-RunStatus refresh_chain_status(Session& session, const std::filesystem::path& directory);
+/// What is known of runs: their records, and what SLURM says now, asked once for all of them.
+std::vector<RunStatus> refresh_chain_statuses(Session& session,
+                                              const std::vector<std::filesystem::path>& directories,
+                                              Detail detail);
 
 }  // namespace dlflow

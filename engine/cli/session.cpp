@@ -1,10 +1,12 @@
 #include "engine/cli/session.h"
 
 #include <cstdio>
+#include <utility>
 
 #include "base/error.h"
 #include "engine/cli/chain.h"
 #include "engine/plan/run_directory.h"
+#include "engine/report/usage.h"
 
 namespace dlflow {
 
@@ -12,6 +14,18 @@ Store& Session::store() {
   if (!store_) store_ = std::make_unique<Store>(dlflow_home());
   return *store_;
 }
+
+namespace {
+
+/// What accounting did not say: as the supervisors of the jobs saw it.
+void add_recorded_usage(Session& session, RunStatus& status) {
+  for (JobRow& job : status.jobs) {
+    if (job.usage || !is_final(job.state) || job.attempt == 0) continue;
+    job.usage = recorded_usage(session.store().events(status.run, job.job));
+  }
+}
+
+}  // namespace
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
                       const std::string& examples) {
@@ -24,10 +38,31 @@ void add_json_option(CLI::App& command, Session& session) {
   command.add_flag("--json", session.json, "print JSON (docs/json.md)");
 }
 
-RunStatus refresh_run(Session& session, const std::string& run) {
-  const std::filesystem::path directory = session.store().directory(run);
-  const bool on_slurm = std::filesystem::exists(directory) && runs_on_slurm(run_profile(directory));
-  return on_slurm ? refresh_chain_status(session, directory) : read_run(session, run);
+RunStatus refresh_run(Session& session, const std::string& run, Detail detail) {
+  return std::move(refresh_runs(session, {run}, detail).at(run));
+}
+
+std::map<std::string, RunStatus> refresh_runs(Session& session,
+                                              const std::vector<std::string>& runs, Detail detail) {
+  std::map<std::string, RunStatus> statuses;
+  std::vector<std::filesystem::path> chains;
+  for (const std::string& run : runs) {
+    const std::filesystem::path directory = session.store().directory(run);
+    const bool exists = std::filesystem::exists(directory);
+    if (exists && runs_on_slurm(run_profile(directory))) {
+      chains.push_back(directory);
+    } else {
+      statuses.emplace(run, read_run(session, run));
+    }
+  }
+  for (RunStatus& status : refresh_chain_statuses(session, chains, detail)) {
+    std::string run = status.run;
+    statuses.emplace(std::move(run), std::move(status));
+  }
+  if (detail == Detail::Usage) {
+    for (auto& [run, status] : statuses) add_recorded_usage(session, status);
+  }
+  return statuses;
 }
 
 RunStatus read_run(Session& session, const std::string& run) {
@@ -45,14 +80,18 @@ RunStatus read_run(Session& session, const std::string& run) {
   return status;
 }
 
-RunView view_run(Session& session, const std::string& run) {
+RunView view_run(Session& session, const std::string& run, Detail detail) {
   constexpr size_t kFewJobs = 2000;  // who waits for whom is shown job by job only up to here
   RunView view;
-  view.status = refresh_run(session, run);
+  view.status = refresh_run(session, run, detail);
   view.progress = read_progress(view.status);
   const std::filesystem::path directory = view.status.directory;
-  if (view.status.jobs.size() <= kFewJobs && std::filesystem::exists(directory)) {
-    for (const Step& step : load_run(directory).workflow.steps) view.needs[step.name] = step.needs;
+  const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
+  if (!few || !std::filesystem::exists(directory)) return view;
+  const Plan plan = load_run(directory);
+  for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
+  for (uint32_t job = 0; job < plan.jobs.size() && job < view.status.jobs.size(); ++job) {
+    view.status.jobs[job].asked = plan.jobs[job].resources;
   }
   return view;
 }

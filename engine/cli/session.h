@@ -1,8 +1,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/cli/exit_status.h"
 #include "engine/report/run_table.h"
@@ -38,11 +40,22 @@ void add_json_option(CLI::App& command, Session& session);
 /// What is on record of a run: what a killed dlflow left unrecorded is recorded first.
 RunStatus read_run(Session& session, const std::string& run);
 
+/// What else is to be known of a run.
+enum class Detail {
+  State,
+  Usage,  ///< what its jobs used; a cluster's accounting is asked about all of them
+};
+
 /// The same, after asking the cluster if the run is on one.
-RunStatus refresh_run(Session& session, const std::string& run);
+RunStatus refresh_run(Session& session, const std::string& run, Detail detail = Detail::State);
+
+/// The same for several runs; a cluster is asked once, however many of them are on it.
+std::map<std::string, RunStatus> refresh_runs(Session& session,
+                                              const std::vector<std::string>& runs,
+                                              Detail detail = Detail::State);
 
 /// The same with what its running jobs report, and who waits for whom.
-RunView view_run(Session& session, const std::string& run);
+RunView view_run(Session& session, const std::string& run, Detail detail = Detail::State);
 
 /// `word` as a run's name, see Store::resolve; the newest run if it is empty.
 std::string find_run(Session& session, const std::string& word);

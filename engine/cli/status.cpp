@@ -4,38 +4,74 @@
 #include <optional>
 #include <thread>
 
+#include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/json.h"
 #include "engine/report/redraw.h"
 #include "engine/report/run_list.h"
+#include "engine/report/status_table.h"
 
 namespace dlflow {
 namespace {
 
+/// Throws Error{NotFound} with a suggestion for a name that means no job of the run.
+void check_names_exist(const RunStatus& status, const std::vector<std::string>& names) {
+  for (const std::string& name : names) {
+    const StatusChoice only{.names = {name}};
+    std::vector<std::string> steps;
+    bool known = false;
+    for (const JobRow& job : status.jobs) {
+      known = known || is_chosen(job, only);
+      if (steps.empty() || steps.back() != job.step) steps.push_back(job.step);
+    }
+    if (known) continue;
+    throw Error(Errc::NotFound, "run " + status.run + " has no step or job '" + name + "'" +
+                                    did_you_mean(name, steps));
+  }
+}
+
 /// All runs, what is running first brought up to date.
 std::string show_all(Session& session, const Style& style) {
-  std::map<std::string, std::string> now_texts;
+  std::vector<std::string> unfinished;
   for (const RunSummary& run : session.store().runs()) {
-    if (run.state == RunState::Succeeded) continue;
-    now_texts[run.run] = now_text(refresh_run(session, run.run), style);
+    if (run.state != RunState::Succeeded) unfinished.push_back(run.run);
+  }
+  std::map<std::string, std::string> now_texts;
+  for (const auto& [run, status] : refresh_runs(session, unfinished)) {
+    now_texts[run] = now_text(status, style);
   }
   const auto runs = session.store().runs();
   if (runs.empty()) return "No runs yet. Start one with `dlflow run WORKFLOW`.\n";
   return run_list(runs, now_texts, SystemClock().now(), style);
 }
 
-std::string show_one(Session& session, const std::string& run, const Style& style) {
-  return status_table(view_run(session, run), SystemClock().now(), style);
+/// A run with what is chosen of it. Throws Error{NotFound} for a name that means no job of it.
+RunView look_at(Session& session, const std::string& run, const StatusChoice& choice) {
+  RunView view = view_run(session, run, choice.usage ? Detail::Usage : Detail::State);
+  check_names_exist(view.status, choice.names);
+  return view;
 }
 
-Json as_json(Session& session, const std::string& run) {
-  if (!run.empty()) return to_json(refresh_run(session, find_run(session, run)));
-  Json list = Json::array();
-  for (const RunSummary& known : session.store().runs()) {
-    if (known.state == RunState::Running) refresh_run(session, known.run);
+std::string show_one(Session& session, const std::string& run, const StatusChoice& choice,
+                     const Style& style) {
+  return status_table(look_at(session, run, choice), SystemClock().now(), style, choice);
+}
+
+Json as_json(Session& session, const std::string& run, const StatusChoice& choice) {
+  if (!run.empty()) {
+    RunStatus status = look_at(session, find_run(session, run), choice).status;
+    std::erase_if(status.jobs, [&choice](const JobRow& job) { return !is_chosen(job, choice); });
+    return to_json(status);
   }
+  std::vector<std::string> running;
+  for (const RunSummary& known : session.store().runs()) {
+    if (known.state == RunState::Running) running.push_back(known.run);
+  }
+  refresh_runs(session, running);
+  Json list = Json::array();
   for (const RunSummary& known : session.store().runs()) list.push_back(to_json(known));
   return list;
 }
@@ -56,11 +92,11 @@ std::optional<std::chrono::seconds> pause(Session& session, const std::string& r
 }
 
 /// Draws again and again until nothing runs any more.
-void watch(Session& session, const std::string& run) {
+void watch(Session& session, const std::string& run, const StatusChoice& choice) {
   const Style style = session.style();
   Redraw redraw(1);
   while (true) {
-    redraw.show(run.empty() ? show_all(session, style) : show_one(session, run, style));
+    redraw.show(run.empty() ? show_all(session, style) : show_one(session, run, choice, style));
     const auto wait = pause(session, run);
     if (!wait) return;
     std::this_thread::sleep_for(*wait);
@@ -73,18 +109,28 @@ void add_status(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "status", "Show all runs, or one with its jobs.",
                                   "  dlflow status\n"
                                   "  dlflow status fashion-mnist-7f3a --watch\n"
+                                  "  dlflow status 7f3a --long        (time and memory used)\n"
                                   "  dlflow status 7f3a --json");
   const auto run = std::make_shared<std::string>();
+  const auto choice = std::make_shared<StatusChoice>();
   const auto watching = std::make_shared<bool>(false);
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN");
+  command->add_option("--step", choice->names, "only this step, every element of it, or this job")
+      ->type_name("STEP")
+      ->take_all()
+      ->allow_extra_args(false);
+  command->add_flag("--long", choice->usage, "what each job used of what it asked for");
   command->add_flag("--watch", *watching, "draw it again until nothing runs (on SLURM every 10 s)");
   add_json_option(*command, session);
   command->callback([=, &session] {
-    if (session.json) return print_json(as_json(session, *run));
+    if (run->empty() && (choice->usage || !choice->names.empty())) {
+      throw Error(Errc::InvalidInput, "--long and --step are about one run: dlflow status RUN");
+    }
+    if (session.json) return print_json(as_json(session, *run, *choice));
     const std::string name = run->empty() ? "" : find_run(session, *run);
-    if (*watching) return watch(session, name);
+    if (*watching) return watch(session, name, *choice);
     const std::string text = name.empty() ? show_all(session, session.style())
-                                          : show_one(session, name, session.style());
+                                          : show_one(session, name, *choice, session.style());
     std::fputs(text.c_str(), stdout);
   });
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -83,6 +84,7 @@ struct JobSpec {
   uint64_t cache_budget_bytes = 0;
   std::vector<std::string>
       launcher;  ///< argv prefix for ranks > 1, "{ranks}" replaced: mpirun -np 2 …
+  uint64_t node_memory_bytes = 0;  ///< what a job can have at most on a node; 0: not known
   std::vector<std::string> setup;  ///< shell lines before the program
   std::string fingerprint_base;    ///< what is known at plan time, see fingerprint.h
 };
@@ -90,6 +92,14 @@ struct JobSpec {
 Json to_json(const JobSpec& spec);
 /// Throws Error{Corrupt}.
 JobSpec job_spec_from_json(const Json& json);
+
+/// What the processes of a pass used, as far as the kernel tells their supervisor: those that ended
+/// on its node.
+struct PassUsage {
+  std::chrono::milliseconds cpu_time{0};
+  uint64_t memory_bytes = 0;  ///< of the largest of them, at its largest
+  bool operator==(const PassUsage&) const = default;
+};
 
 /// One line of an events.jsonl: a job's change of state, or (state absent) a note about it.
 struct JobEvent {
@@ -107,6 +117,7 @@ struct JobEvent {
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
   int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
   bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's
+  std::optional<PassUsage> used;  ///< of the pass that ended
 
   bool operator==(const JobEvent&) const = default;
 };

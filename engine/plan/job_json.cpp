@@ -126,6 +126,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.job_directory = json.at("job_directory").get<std::string>();
   spec.cache = json.at("cache").get<std::string>();
   spec.cache_budget_bytes = json.at("cache_budget_bytes").get<uint64_t>();
+  spec.node_memory_bytes = json.at("node_memory_bytes").get<uint64_t>();
   spec.launcher = json.at("launcher").get<std::vector<std::string>>();
   spec.setup = json.at("setup").get<std::vector<std::string>>();
   spec.fingerprint_base = json.at("fingerprint_base").get<std::string>();
@@ -148,6 +149,10 @@ JobEvent read_job_event(const Json& json) {
   event.reused_from = json.value("reused_from", "");
   event.failed_tries = json.value("failed_tries", 0);
   event.preempted = json.value("preempted", false);
+  if (const auto used = json.find("used"); used != json.end()) {
+    event.used = {std::chrono::milliseconds(used->at("cpu_ms").get<int64_t>()),
+                  used->at("memory_bytes").get<uint64_t>()};
+  }
   return event;
 }
 
@@ -175,6 +180,7 @@ Json to_json(const JobSpec& spec) {
           {"job_directory", spec.job_directory.string()},
           {"cache", spec.cache.string()},
           {"cache_budget_bytes", spec.cache_budget_bytes},
+          {"node_memory_bytes", spec.node_memory_bytes},
           {"launcher", spec.launcher},
           {"setup", spec.setup},
           {"fingerprint_base", spec.fingerprint_base}};
@@ -206,6 +212,10 @@ Json to_json(const JobEvent& event) {
   add_text("reused_from", event.reused_from);
   if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
   if (event.preempted) json["preempted"] = true;
+  if (event.used) {
+    json["used"] = {{"cpu_ms", event.used->cpu_time.count()},
+                    {"memory_bytes", event.used->memory_bytes}};
+  }
   return json;
 }
 

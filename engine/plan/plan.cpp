@@ -165,6 +165,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.job_directory = job_directory(plan, number);
   spec.cache = cache_directory(plan.profile);
   spec.cache_budget_bytes = plan.profile.cache_budget_bytes;
+  spec.node_memory_bytes = plan.profile.node.memory_bytes;
   spec.launcher = launcher_of(plan.profile, job.resources);
   spec.setup = plan.profile.setup;
   spec.fingerprint_base = fingerprint_base(plan, number);

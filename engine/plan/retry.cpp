@@ -32,6 +32,11 @@ bool should_retry(const Retry& retry, const JobEvent& ended, int tries) {
                      [&ended](RetryCause cause) { return is_cause(cause, ended); });
 }
 
+bool wants_more_memory(const Retry& retry, const JobEvent& ended) {
+  return is_cause(RetryCause::OutOfMemory, ended) &&
+         std::find(retry.on.begin(), retry.on.end(), RetryCause::OutOfMemory) != retry.on.end();
+}
+
 std::chrono::milliseconds retry_delay(int tries) {
   using namespace std::chrono_literals;
   std::chrono::milliseconds delay = 500ms;

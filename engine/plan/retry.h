@@ -12,6 +12,9 @@ namespace dlflow {
 /// one that ended included. Cancelled jobs never do.
 bool should_retry(const Retry& retry, const JobEvent& ended, int tries);
 
+/// Whether the job ended for want of memory, and `retry` names that: the next try is to have more.
+bool wants_more_memory(const Retry& retry, const JobEvent& ended);
+
 /// How long the next attempt waits after the `tries`-th: half a second, doubling up to half a
 /// minute, so that a short disturbance (a file server that restarts) does not eat all attempts.
 std::chrono::milliseconds retry_delay(int tries);

@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "engine/report/usage.h"
+
 namespace dlflow {
 namespace {
 
@@ -23,6 +25,33 @@ std::string_view word(Action action) {
   return "decided later";
 }
 
+Json optional_number(const std::optional<double>& number) {
+  return number ? Json(*number) : Json();
+}
+
+double seconds(std::chrono::milliseconds time) { return double(time.count()) / 1000; }
+
+Json asked_json(const JobRow& job) {
+  if (!job.asked) return {};
+  const Resources& asked = *job.asked;
+  const auto or_null = [](auto number) { return number == 0 ? Json() : Json(number); };
+  return {{"ranks", asked.ranks},
+          {"cpus_per_rank", asked.cpus_per_rank},
+          {"gpus_per_rank", asked.gpus_per_rank},
+          {"memory_bytes", or_null(asked.memory_bytes)},
+          {"walltime_s", or_null(asked.walltime.count())}};
+}
+
+Json usage_json(const JobRow& job) {
+  if (!job.usage) return {};
+  const JobUsage& usage = *job.usage;
+  return {{"elapsed_s", usage.elapsed ? Json(seconds(*usage.elapsed)) : Json()},
+          {"cpu_s", usage.cpu_time ? Json(seconds(*usage.cpu_time)) : Json()},
+          {"cpu_efficiency", optional_number(cpu_efficiency(job))},
+          {"memory_bytes", usage.memory_bytes == 0 ? Json() : Json(usage.memory_bytes)},
+          {"memory_efficiency", optional_number(memory_efficiency(job))}};
+}
+
 Json to_json(const JobRow& job) {
   return {{"name", job.step},
           {"element", optional_text(job.element)},
@@ -37,7 +66,9 @@ Json to_json(const JobRow& job) {
           {"outputs", job.outputs.is_object() ? job.outputs : Json::object()},
           {"metrics", job.metrics.is_object() ? job.metrics : Json::object()},
           {"directory", job.directory},
-          {"limit_s", job.limit ? Json(job.limit->count()) : Json()}};
+          {"limit_s", job.limit ? Json(job.limit->count()) : Json()},
+          {"resources", asked_json(job)},
+          {"used", usage_json(job)}};
 }
 
 }  // namespace
@@ -53,6 +84,7 @@ Json to_json(const RunStatus& status) {
           {"ended", optional_time(status.ended)},
           {"directory", status.directory},
           {"problem", optional_text(status.problem)},
+          {"unaccounted", optional_text(status.unaccounted)},
           {"steps", std::move(steps)}};
 }
 

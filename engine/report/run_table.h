@@ -8,7 +8,7 @@
 #include "engine/report/style.h"
 #include "engine/store/run_status.h"
 
-/// One run as a table: live while it runs, and as `dlflow status RUN` prints it.
+/// One run as a table, live while it runs.
 namespace dlflow {
 
 /// What there is to show.
@@ -22,8 +22,5 @@ struct RunView {
 /// fits into `max_lines`; what has least to say is left out first, and counted.
 std::vector<std::string> live_table(const RunView& view, Time now, size_t max_lines,
                                     const Style& style);
-
-/// `dlflow status RUN`: a sentence, the jobs, and what to type next.
-std::string status_table(const RunView& view, Time now, const Style& style);
 
 }  // namespace dlflow

@@ -1,5 +1,8 @@
 #include "engine/run/chain.h"
 
+#include <memory>
+#include <utility>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
@@ -10,6 +13,19 @@
 namespace dlflow {
 
 namespace fs = std::filesystem;
+
+ChainAnswer ask_or_say_why_not(SlurmTools& tools, const ChainQuestion& question) {
+  try {
+    return ask(tools, question);
+  } catch (const Error& error) {
+    if (!error.retryable()) throw;
+    ChainAnswer answer;
+    answer.problem = error.what();
+    return answer;
+  }
+}
+
+}  // namespace
 
 void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
   const ClusterLimits cluster = services.tools.cluster();
@@ -48,13 +64,30 @@ size_t cancel_lost_chain(const std::string& run, SlurmTools& tools) {
   return ids.size();
 }
 
-ChainView refresh_chain(const fs::path& run_directory, const ChainServices& services) {
-  const auto lock = RunLock::try_acquire(run_directory);
-  if (!lock) return {};
-  Chain chain(run_directory, services);
-  ChainView view = chain.refresh();
-  services.store.settle_run_state(run_name(run_directory));
-  return view;
+std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
+                                      const ChainServices& services, AskAbout what) {
+  struct Opened {
+    Opened(RunLock held, const fs::path& directory, const ChainServices& services)
+        : lock(std::move(held)), chain(directory, services) {}
+    RunLock lock;
+    Chain chain;
+  };
+  std::vector<std::unique_ptr<Opened>> opened;
+  ChainQuestion question;
+  for (const fs::path& directory : run_directories) {
+    auto lock = RunLock::try_acquire(directory);
+    opened.push_back(lock ? std::make_unique<Opened>(std::move(*lock), directory, services)
+                          : nullptr);
+    if (opened.back()) question.add(opened.back()->chain.question(what));
+  }
+  const ChainAnswer answer = ask_or_say_why_not(services.tools, question);
+  std::vector<ChainView> views(run_directories.size());
+  for (size_t run = 0; run < opened.size(); ++run) {
+    if (!opened[run]) continue;
+    views[run] = opened[run]->chain.refresh(answer);
+    services.store.settle_run_state(run_name(run_directories[run]));
+  }
+  return views;
 }
 
 }  // namespace dlflow

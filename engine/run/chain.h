@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -60,15 +61,25 @@ CancelResult cancel_chain(const std::filesystem::path& run_directory,
 /// not answer, InvalidInput if it refuses.
 size_t cancel_lost_chain(const std::string& run, SlurmTools& tools);
 
-/// What SLURM says of the run's jobs now.
+/// What SLURM says of a run's jobs now; by job's name.
 struct ChainView {
-  std::map<std::string, SlurmJob> at_work;  ///< by job's name: what waits or runs
-  std::string problem;                      ///< SLURM could not be asked, and why; else empty
+  std::map<std::string, SlurmJob> at_work;     ///< what waits or runs
+  std::map<std::string, SlurmJob> accounting;  ///< what sacct was asked about and knows
+  std::string problem;                         ///< SLURM could not be asked, and why; else empty
+  std::string unaccounted;                     ///< sacct could not be asked, and why; else empty
 };
 
-/// Records what has become of the run's jobs: their own records first, then what only SLURM knows
+enum class AskAbout {
+  Open,    ///< what waits or runs, as far as its record goes
+  AllJobs  ///< what has ended, too: what it used
+};
+
+/// Records what has become of the runs' jobs: their own records first, then what only SLURM knows
 /// (time limits, failed nodes, scancel), then who is blocked by that. One squeue, and at most one
-/// sacct. Another dlflow at work on the run is not disturbed: then nothing is recorded.
-ChainView refresh_chain(const std::filesystem::path& run_directory, const ChainServices& services);
+/// sacct, however many runs. Another dlflow at work on a run is not disturbed: then nothing is
+/// recorded of it. The views are in the order of `run_directories`.
+std::vector<ChainView> refresh_chains(std::span<const std::filesystem::path> run_directories,
+                                      const ChainServices& services,
+                                      AskAbout what = AskAbout::Open);
 
 }  // namespace dlflow

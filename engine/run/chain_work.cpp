@@ -1,5 +1,7 @@
 #include "engine/run/chain_work.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -25,6 +27,25 @@ Plan loaded(const fs::path& run_directory, Store& store) {
 
 }  // namespace
 
+void ChainQuestion::add(ChainQuestion other) {
+  const bool first = open.empty() && ended.empty();
+  std::move(other.open.begin(), other.open.end(), std::back_inserter(open));
+  std::move(other.ended.begin(), other.ended.end(), std::back_inserter(ended));
+  since = first ? other.since : std::min(since, other.since);
+}
+
+ChainAnswer ask(SlurmTools& tools, const ChainQuestion& question) {
+  ChainAnswer answer;
+  std::vector<std::string> ids = question.ended;
+  if (!question.open.empty()) {
+    answer.queue = tools.queue();
+    for (std::string& id : ids_to_ask_for(question.open, answer.queue))
+      ids.push_back(std::move(id));
+  }
+  if (!ids.empty()) answer.accounting = tools.accounting(ids, question.since);
+  return answer;
+}
+
 Chain::Chain(const fs::path& run_directory, const ChainServices& services)
     : services_(services),
       plan_(loaded(run_directory, services.store)),
@@ -47,26 +68,39 @@ std::vector<OpenJob> Chain::open_jobs() const {
     const JobState state = jobs_[job].state;
     if (is_final(state) && state != JobState::Blocked) continue;
     if (!ids_[job].empty()) {
-      open.push_back({plan_.jobs[job].name, jobs_[job].attempt, state, ids_[job]});
+      open.push_back({plan_.jobs[job].name, jobs_[job].attempt, state, ids_[job],
+                      plan_.jobs[job].resources.memory_bytes});
     }
   }
   return open;
 }
 
-/// Records the ends that only SLURM knows. Returns what waits or runs, by job's name. Of a job that
-/// accounting alone takes for running it is doubtful how it ended: Leave it, or GiveUp.
-std::map<std::string, SlurmJob> Chain::look(Doubt doubt) {
-  const std::vector<OpenJob> open = open_jobs();
-  if (open.empty()) return {};
-  const std::vector<SlurmJob> queue = services_.tools.queue();
-  const std::vector<std::string> ids = ids_to_ask_for(open, queue);
-  Accounting accounting;
-  if (!ids.empty()) accounting = services_.tools.accounting(ids, plan_.created);
-  if (doubt == Doubt::GiveUp) {
-    std::erase_if(accounting.jobs, [](const SlurmJob& job) { return !is_over(job.state); });
+ChainQuestion Chain::question(AskAbout what) const {
+  ChainQuestion question{.open = open_jobs(), .ended = {}, .since = plan_.created};
+  if (what == AskAbout::Open) return question;
+  std::set<std::string> open;
+  for (const OpenJob& job : question.open) open.insert(job.id);
+  for (const std::string& id : ids_) {
+    if (!id.empty() && !open.contains(id)) question.ended.push_back(id);
   }
-  Observation seen =
-      observe(open, queue, accounting.jobs, is_complete(accounting), services_.clock.now());
+  return question;
+}
+
+/// Of a job that accounting alone takes for running it is doubtful how it ended: Leave it, or
+/// GiveUp.
+std::map<std::string, SlurmJob> Chain::look(Doubt doubt) {
+  ChainAnswer answer = ask(services_.tools, question(AskAbout::Open));
+  if (doubt == Doubt::GiveUp) {
+    std::erase_if(answer.accounting.jobs, [](const SlurmJob& job) { return !is_over(job.state); });
+  }
+  return take(answer);
+}
+
+/// Records the ends that only SLURM knows. Returns what waits or runs, by job's name.
+std::map<std::string, SlurmJob> Chain::take(const ChainAnswer& answer) {
+  const std::vector<OpenJob> open = open_jobs();
+  Observation seen = observe(open, answer.queue, answer.accounting.jobs,
+                             is_complete(answer.accounting), services_.clock.now());
   for (JobEvent& event : seen.events) {
     const uint32_t job = number_of_.at(event.job);
     if (block_if_hopeless(job)) continue;  // the site cancels what can never start
@@ -93,14 +127,17 @@ void Chain::block_descendants() {
   for (uint32_t job = 0; job < jobs_.size(); ++job) block_if_hopeless(job);
 }
 
-ChainView Chain::refresh() {
+ChainView Chain::refresh(const ChainAnswer& answer) {
   ChainView view;
-  try {
-    view.at_work = look(Doubt::Leave);
-  } catch (const Error& error) {
-    if (!error.retryable()) throw;
-    view.problem = error.what();
+  view.problem = answer.problem;
+  view.unaccounted = answer.accounting.missing;
+  std::unordered_map<std::string_view, const SlurmJob*> accounted;
+  for (const SlurmJob& job : answer.accounting.jobs) accounted[job.id] = &job;
+  for (uint32_t job = 0; job < jobs_.size(); ++job) {
+    const auto found = accounted.find(ids_[job]);
+    if (found != accounted.end()) view.accounting[plan_.jobs[job].name] = *found->second;
   }
+  if (answer.problem.empty()) view.at_work = take(answer);
   block_descendants();
   record_.sync();
   record_.save();

@@ -20,19 +20,45 @@
 
 namespace dlflow {
 
+/// The jobs that SLURM is asked about.
+struct ChainQuestion {
+  std::vector<OpenJob> open;
+  std::vector<std::string> ended;  ///< ids of others, for sacct
+  Time since{};                    ///< before the first was submitted
+
+  /// Also what `other` asks.
+  void add(ChainQuestion other);
+};
+
+/// What SLURM said, of these jobs and of others.
+struct ChainAnswer {
+  std::vector<SlurmJob> queue;
+  Accounting accounting;
+  std::string problem;  ///< nothing is known, and why; else empty
+};
+
+/// One squeue, and at most one sacct; none of them if there is nothing to ask. Throws as
+/// SlurmTools.
+ChainAnswer ask(SlurmTools& tools, const ChainQuestion& question);
+
 /// One call of chain.h at work. For whoever holds RunLock.
 class Chain {
  public:
   Chain(const std::filesystem::path& run_directory, const ChainServices& services);
 
   ChainResult submit(const PlanAgain& again);
-  ChainView refresh();
   CancelResult cancel(const std::vector<std::string>& names, bool at_once);
+
+  /// For refresh_chains, which asks SLURM for several runs at once: what to ask about, and what to
+  /// make of the answer.
+  ChainQuestion question(AskAbout what) const;
+  ChainView refresh(const ChainAnswer& answer);
 
  private:
   std::vector<OpenJob> open_jobs() const;
   enum class Doubt { Leave, GiveUp };
   std::map<std::string, SlurmJob> look(Doubt doubt);
+  std::map<std::string, SlurmJob> take(const ChainAnswer& answer);
   bool block_if_hopeless(uint32_t job);
   void block_descendants();
 

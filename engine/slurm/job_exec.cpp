@@ -49,6 +49,13 @@ class Attempt {
   std::optional<JobState> state() const { return last_ ? last_->state : std::nullopt; }
   std::optional<int> exit() const { return last_ ? last_->exit : std::nullopt; }
   int failed_tries() const { return failed_tries_; }
+  /// The last pass is tried again for want of memory.
+  bool wants_more_memory() const {
+    JobEvent ended;
+    ended.state = JobState::Failed;
+    ended.exit = exit();
+    return dlflow::wants_more_memory(spec_.retry, ended);
+  }
   /// A note without a state came last: SIGTERM ended the pass.
   bool was_stopped() const { return stopped_; }
   /// The same, and it saved a checkpoint first.
@@ -138,10 +145,20 @@ void clear(const Attempt& attempt) {
   }
 }
 
+/// What the next try gets if this one runs out of memory: twice as much, if a node has it.
+uint64_t more_memory(const JobSpec& spec, const Allocation& allocation) {
+  const uint64_t most = spec.node_memory_bytes;
+  const uint64_t more =
+      most == 0 ? 2 * allocation.memory_bytes : std::min(2 * allocation.memory_bytes, most);
+  return allocation.raise_memory && more > allocation.memory_bytes ? more : 0;
+}
+
 /// Asks SLURM for the next pass; it ends us then, if we do not end before.
-int requeue(const Attempt& attempt, const Allocation& allocation) {
+/// \param memory  of the next pass on each node; 0: the same.
+int requeue(const Attempt& attempt, const Allocation& allocation, uint64_t memory) {
   try {
     allocation.requeue(allocation.id);
+    if (memory > 0) allocation.raise_memory(allocation.id, memory);
   } catch (const Error& error) {
     JobEvent end;
     end.state = JobState::Failed;
@@ -185,6 +202,14 @@ bool is_at_work(const std::string& id) {
   }
 }
 
+/// Where it fails, the job was requeued all the same.
+void raise_memory(const std::string& id, uint64_t bytes) {
+  try {
+    SlurmTools({.outlives_sigterm = true}).update_memory(id, bytes);
+  } catch (const Error&) {
+  }
+}
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -202,6 +227,10 @@ Allocation current_allocation() {
   }
   allocation.requeue = requeue_job;
   allocation.is_at_work = is_at_work;
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  allocation.memory_bytes =
+      std::strtoull(variable("SLURM_MEM_PER_NODE").c_str(), nullptr, 10) * kMebibyte;
+  allocation.raise_memory = raise_memory;
   return allocation;
 }
 
@@ -229,12 +258,16 @@ int job_exec(const fs::path& batch_file, uint32_t task, const Allocation& alloca
   SupervisorOptions options;
   options.backend_id = allocation.id;
   options.requeues = true;
+  options.memory_bytes = allocation.memory_bytes;
+  options.more_memory_bytes = more_memory(attempt.spec(), allocation);
+  const int tries = attempt.failed_tries();
   const Supervision how = supervise(attempt.directory(), pass, options);
   if (how == Supervision::NotOurs) return come_back(attempt, allocation);
   if (how == Supervision::Unrecorded) return kNotRecorded;
   attempt.read();
   if (!attempt.was_stopped() && attempt.state() == JobState::Queued) {
-    return requeue(attempt, allocation);
+    const bool more = attempt.failed_tries() > tries && attempt.wants_more_memory();
+    return requeue(attempt, allocation, more ? options.more_memory_bytes : 0);
   }
   return exit_status(attempt);
 }

@@ -16,12 +16,16 @@ struct Allocation {
   std::function<void(const std::string& id)> requeue;
   /// Whether another job of ours waits or runs, as far as can be told.
   std::function<bool(const std::string& id)> is_at_work;
+  uint64_t memory_bytes = 0;  ///< on each node; 0: not said per node
+  /// Gives a job that was requeued more of it, although SLURM is ending this process meanwhile.
+  /// Where that fails the job keeps what it had. Does not throw.
+  std::function<void(const std::string& id, uint64_t bytes)> raise_memory;
   /// How long a network file system may hide what the parents' nodes wrote.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
 };
 
-/// From SLURM_JOB_ID, SLURM_ARRAY_JOB_ID and SLURM_ARRAY_TASK_ID, the rest through SLURM's tools.
-/// Throws Error{InvalidInput} outside of a job.
+/// From SLURM_JOB_ID, SLURM_ARRAY_JOB_ID, SLURM_ARRAY_TASK_ID and SLURM_MEM_PER_NODE, the rest
+/// through SLURM's tools. Throws Error{InvalidInput} outside of a job.
 Allocation current_allocation();
 
 /// Makes the attempt's folder, supervises its next pass, and asks for another one if the record

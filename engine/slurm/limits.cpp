@@ -238,22 +238,23 @@ class LimitCheck {
   std::vector<std::string> problems_;
 };
 
+/// The smaller of two limits; 0 is none.
 template <typename Value>
-void fill(Value& own, const Value& other) {
-  if (own == Value{}) own = other;
+void tighten(Value& own, const Value& other) {
+  if (own == Value{} || (other != Value{} && other < own)) own = other;
 }
 
 }  // namespace
 
 Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
-  fill(profile.limits.array_size, cluster.max_array_size);
+  tighten(profile.limits.array_size, cluster.max_array_size);
   const PartitionInfo* const partition = cluster.partition(profile.slurm.partition);
   if (partition == nullptr) return profile;
-  fill(profile.limits.walltime, partition->max_walltime.value_or(seconds(0)));
-  fill(profile.limits.nodes, partition->max_nodes.value_or(partition->nodes));
-  fill(profile.node.cores, partition->node.cores);
-  fill(profile.node.memory_bytes, partition->node.memory_bytes);
-  fill(profile.node.gpus, partition->node.gpus);
+  tighten(profile.limits.walltime, partition->max_walltime.value_or(seconds(0)));
+  tighten(profile.limits.nodes, partition->max_nodes.value_or(partition->nodes));
+  tighten(profile.node.cores, partition->node.cores);
+  tighten(profile.node.memory_bytes, partition->node.memory_bytes);
+  tighten(profile.node.gpus, partition->node.gpus);
   return profile;
 }
 

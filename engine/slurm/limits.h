@@ -9,9 +9,10 @@
 /// ever.
 namespace dlflow {
 
-/// `profile` with what it leaves open (0) taken from the cluster: walltime, nodes and node shape of
-/// its partition, the size of an array. Scripts are made with this one: a time limit that is
-/// rounded up must not exceed the partition's.
+/// `profile` with what the cluster says where it says less, or where the profile leaves it open
+/// (0): walltime, nodes and node shape of its partition, the size of an array. Scripts are made
+/// with this one: a time limit that is rounded up must not exceed the partition's, nor memory that
+/// is raised for another try what a node has, since SLURM takes such a job and never starts it.
 Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster);
 
 /// Checks every job of `plan` that will be submitted against its profile, and against the cluster

@@ -3,6 +3,8 @@
 #include <optional>
 #include <utility>
 
+#include "base/units.h"
+
 namespace dlflow {
 namespace {
 
@@ -54,10 +56,22 @@ JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now
   return event;
 }
 
+/// Without cgroups SLURM kills a job that takes too much, and only says that it killed it.
+bool wanted_memory(const OpenJob& open, const SlurmJob& job) {
+  constexpr int kKilled = 9;
+  const bool too_much = open.memory_bytes > 0 && job.max_memory_bytes > open.memory_bytes;
+  return job.state == SlurmState::OutOfMemory ||
+         (job.state == SlurmState::Failed && job.signal == kKilled && too_much);
+}
+
 JobEvent end_of(const OpenJob& open, const SlurmJob& job, JobState state, Time now) {
   std::string reason = job.state == SlurmState::Completed
                            ? "SLURM says completed, but there is no record of its end"
                            : ending_in_words(job);
+  if (wanted_memory(open, job)) {
+    reason = std::string(words(SlurmState::OutOfMemory));
+    if (open.memory_bytes > 0) reason += ", asked for " + format_size(open.memory_bytes);
+  }
   JobEvent end = event(open, state, std::move(reason), now);
   if (state == JobState::Failed || state == JobState::TimedOut) end.exit = job.exit;
   end.node = job.node;

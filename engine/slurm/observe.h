@@ -17,7 +17,8 @@ struct OpenJob {
   std::string job;
   int attempt = 1;
   JobState state = JobState::Queued;
-  std::string id;  ///< SLURM's
+  std::string id;             ///< SLURM's
+  uint64_t memory_bytes = 0;  ///< that it asked for; 0: not said
 };
 
 /// The ids that the queue does not name: for sacct.

@@ -186,7 +186,7 @@ SlurmJob sacct_job(const std::vector<std::string_view>& fields) {
   job.cpus = to_number<int>(fields[8]).value_or(0);
   job.cpu_time = parse_slurm_duration(fields[9]);
   job.max_memory_bytes = parse_memory(fields[10]);
-  job.name = fields[11];
+  job.name = fields[12];
   return job;
 }
 
@@ -219,7 +219,8 @@ std::string ending_in_words(const SlurmJob& job) {
       return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
                        : std::string(words(job.state));
     case SlurmState::Cancelled:
-      return job.cancelled_by.empty() ? "cancelled" : "cancelled by user " + job.cancelled_by;
+      if (is_number(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
+      return job.cancelled_by.empty() ? "cancelled" : "cancelled by " + job.cancelled_by;
     case SlurmState::NodeFail:
       return job.node.empty() ? "node failed" : "node " + job.node + " failed";
     case SlurmState::Completed:
@@ -282,12 +283,14 @@ std::vector<SlurmJob> parse_squeue(std::string_view text) {
 std::vector<SlurmJob> parse_sacct(std::string_view text) {
   Jobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
-    const auto fields = columns(line, 12);
+    const auto fields = columns(line, 13);
     if (!fields) return;
     const std::string_view id = fields->front();
     if (const size_t dot = id.find('.'); dot != id.npos) {
       SlurmJob* const job = jobs.find(id.substr(0, dot));
-      const uint64_t bytes = parse_memory((*fields)[10]);
+      const uint64_t tasks = std::max(to_number<uint32_t>((*fields)[11]).value_or(1), 1u);
+      const uint64_t largest = parse_memory((*fields)[10]);
+      const uint64_t bytes = largest <= UINT64_MAX / tasks ? largest * tasks : 0;
       if (job != nullptr) job->max_memory_bytes = std::max(job->max_memory_bytes, bytes);
     } else if (is_job_id(id)) {
       jobs.add(sacct_job(*fields));

@@ -57,10 +57,12 @@ struct SlurmJob {
   std::optional<Time> end;
   std::optional<int> exit;   ///< sacct: exit status of the batch script
   int signal = 0;            ///< sacct: the signal that ended it; 0: none
-  std::string cancelled_by;  ///< sacct: the number of the user who cancelled it
+  std::string cancelled_by;  ///< sacct: the number of the user who cancelled it; SlurmTools makes
+                             ///< a name of it
   int cpus = 0;              ///< sacct: allocated; 0: not said
   std::optional<std::chrono::milliseconds> cpu_time;  ///< sacct: of all its processes
-  uint64_t max_memory_bytes = 0;  ///< sacct: largest of its processes; 0: not measured
+  uint64_t max_memory_bytes = 0;  ///< sacct: of the largest task of a step times its tasks, of the
+                                  ///< step with most (what seff estimates); 0: not measured
 
   bool operator==(const SlurmJob&) const = default;
 };
@@ -87,7 +89,8 @@ std::optional<std::string> submitted_id(std::string_view sbatch_stdout);
 /// version has, since it refuses a list with one that it does not know.
 inline constexpr const char* kSqueueFormat = "%i|%T|%M|%l|%S|%e|%N|%E|%r|%j";
 inline constexpr const char* kSacctFormat =
-    "JobID,State,ExitCode,Elapsed,Timelimit,Start,End,NodeList,AllocCPUS,TotalCPU,MaxRSS,JobName";
+    "JobID,State,ExitCode,Elapsed,Timelimit,Start,End,NodeList,AllocCPUS,TotalCPU,MaxRSS,NTasks,"
+    "JobName";
 
 /// Both read times as UTC (the tools are run with TZ=UTC), expand array ranges ("812_[3-9%2]" is
 /// seven jobs) and give the jobs in the order of the text, each id once, its last line. Of more

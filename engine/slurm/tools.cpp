@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <map>
 #include <set>
 #include <thread>
 
@@ -146,7 +147,21 @@ Accounting SlurmTools::sacct(std::vector<std::string> argv, Time since) {
   if (output.timed_out || output.status.code != 0) {
     return {{}, failure("sacct", output, options_.time_limit)};
   }
-  return {parse_sacct(output.text), ""};
+  Accounting accounting = {parse_sacct(output.text), ""};
+  std::map<std::string, std::string> names;
+  for (SlurmJob& job : accounting.jobs) {
+    if (job.cancelled_by.empty()) continue;
+    const auto [name, is_new] = names.emplace(job.cancelled_by, "");
+    if (is_new) name->second = user_name(job.cancelled_by);
+    job.cancelled_by = name->second;
+  }
+  return accounting;
+}
+
+std::string SlurmTools::user_name(const std::string& number) {
+  const Output output = run_if_there({"id", "--name", "--user", number});
+  const std::string name(trim(output.text));
+  return output.status.code == 0 && !name.empty() ? name : number;
 }
 
 Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) {
@@ -182,7 +197,10 @@ std::vector<SlurmJob> SlurmTools::find_by_name(std::span<const std::string> name
 }
 
 JobAnswer SlurmTools::request(const std::vector<std::string>& argv) {
-  return job_answer(ask(argv));
+  if (!options_.outlives_sigterm) return job_answer(ask(argv));
+  std::vector<std::string> deaf = {"sh", "-c", "trap '' TERM; exec \"$@\"", "sh"};
+  deaf.insert(deaf.end(), argv.begin(), argv.end());
+  return job_answer(ask(deaf));
 }
 
 JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {

@@ -21,8 +21,10 @@ struct SlurmToolOptions {
   std::chrono::milliseconds time_limit{30'000};                  ///< of one command
   int tries = 3;                                                 ///< of what may be asked twice
   std::chrono::milliseconds first_pause{1'000};                  ///< before the second try; doubles
-  std::function<void(std::chrono::milliseconds)> sleep;          ///< empty: really sleep
+  std::function<void(std::chrono::milliseconds)> sleep = {};     ///< empty: really sleep
   std::vector<std::string> environment = current_environment();  ///< of dlflow itself
+  /// Requests go on when SIGTERM reaches all processes of a job that SLURM ends.
+  bool outlives_sigterm = false;
 };
 
 /// What sacct said. Without accounting there is no answer, which is no error: `missing` says why.
@@ -89,6 +91,8 @@ class SlurmTools {
   Output ask(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);
   Accounting sacct(std::vector<std::string> argv, Time since);
+  /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.
+  std::string user_name(const std::string& number);
 
   SlurmToolOptions options_;
   std::vector<std::string> query_environment_;

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -7,10 +9,19 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
 /// What is known of a run and of each of its jobs: what `status` shows and `status --json` prints.
 namespace dlflow {
+
+/// What a job used of what it had: on SLURM its last pass, here all passes of its last attempt.
+struct JobUsage {
+  std::optional<std::chrono::milliseconds> elapsed;
+  std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
+  int cpus = 0;                                       ///< that it had; 0: not known
+  uint64_t memory_bytes = 0;                          ///< at its largest; 0: not known
+};
 
 struct JobRow {
   std::string step;
@@ -28,6 +39,8 @@ struct JobRow {
   Json metrics = Json::object();
   std::string directory;                      ///< the job's folder
   std::optional<std::chrono::seconds> limit;  ///< of its time, as the cluster has it now
+  std::optional<Resources> asked;             ///< if the plan was read
+  std::optional<JobUsage> usage;              ///< if that was asked for and is known
 };
 
 enum class RunState {
@@ -51,6 +64,7 @@ struct RunStatus {
   std::string directory;
   std::vector<JobRow> jobs;  ///< in plan order
   std::string problem;       ///< why the cluster could not be asked: this is what was known before
+  std::string unaccounted;   ///< why accounting could not say what jobs used
 };
 
 }  // namespace dlflow

@@ -85,6 +85,7 @@ class Pass {
                   uint64_t memory_kills_before) const;
   JobEvent succeeded(const std::vector<ParentRecord>& parents) const;
   std::string failure_reason(const Watched& watched, uint64_t memory_kills_before) const;
+  std::string asked_for() const;
   JobEvent end_or_next_try(JobEvent end) const;
   bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
 
@@ -223,7 +224,10 @@ JobEvent Pass::execute() {
   if (options_.requeues) how.on_terminate = [this] { note_termination(); };
   const Watched watched = watcher_.watch(program, how);
   notify(Notice::ProgramEnded);
-  return watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
+  JobEvent end =
+      watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
+  end.used = watched.used;
+  return end;
 }
 
 JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
@@ -280,12 +284,25 @@ JobEvent Pass::end_or_next_try(JobEvent end) const {
   end.failed_tries = failed_tries_;
   const int tries = failed_tries_ + 1;
   if (!options_.requeues || !should_retry(spec_.retry, end, tries)) return end;
-  JobEvent next = event(JobState::Queued, "try " + std::to_string(tries + 1) + " of " +
-                                              std::to_string(spec_.retry.attempts) +
-                                              " follows; the last one: " + end.reason);
+  const bool more = wants_more_memory(spec_.retry, end) && options_.more_memory_bytes > 0;
+  JobEvent next =
+      event(JobState::Queued, "try " + std::to_string(tries + 1) + " of " +
+                                  std::to_string(spec_.retry.attempts) + " follows" +
+                                  (more ? " with " + format_size(options_.more_memory_bytes) : "") +
+                                  "; the last one: " + end.reason);
   next.exit = end.exit;
+  next.used = end.used;
   next.failed_tries = tries;
   return next;
+}
+
+/// ", asked for 1 GiB": of memory, if anybody did.
+std::string Pass::asked_for() const {
+  const uint64_t given = options_.memory_bytes;
+  const uint64_t bytes = given > 0 ? given : spec_.resources.memory_bytes;
+  if (bytes == 0) return "";
+  const bool per_node = given > 0 && spec_.resources.ranks > 1;
+  return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
 }
 
 std::string Pass::failure_reason(const Watched& watched, uint64_t memory_kills_before) const {
@@ -297,7 +314,7 @@ std::string Pass::failure_reason(const Watched& watched, uint64_t memory_kills_b
   }
   const int signal = watched.exit.code > 128 ? watched.exit.code - 128 : 0;
   if (signal == SIGKILL && out_of_memory_kills() > memory_kills_before) {
-    return "out of memory (killed by the kernel)" + rest;
+    return "out of memory (killed by the kernel)" + asked_for() + rest;
   }
   if (signal > 0 && signal < 65) {
     return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;

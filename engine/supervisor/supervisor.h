@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -33,6 +34,9 @@ struct SupervisorOptions {
   /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the
   /// scheduler to say: a note is recorded when it comes, and one when the program ends, but no end.
   bool requeues = false;
+
+  uint64_t memory_bytes = 0;       ///< that the scheduler gives it on a node; 0: as the job asks
+  uint64_t more_memory_bytes = 0;  ///< that a next try gets for want of memory; 0: the same
 };
 
 /// \param attempt_directory  holds job.json.

@@ -3,6 +3,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -54,6 +55,18 @@ void end_leftovers(pid_t group) {
     for (const pid_t orphan : children()) ::kill(orphan, SIGKILL);
     ::usleep(1000);
   }
+}
+
+/// Of all that has ended and was waited for, by us or by those that we waited for.
+PassUsage usage_of_children() {
+  const auto time = [](const timeval& value) {
+    return std::chrono::seconds(value.tv_sec) + std::chrono::microseconds(value.tv_usec);
+  };
+  struct rusage used {};
+  ::getrusage(RUSAGE_CHILDREN, &used);
+  constexpr uint64_t kKibibyte = 1024;
+  return {std::chrono::floor<milliseconds>(time(used.ru_utime) + time(used.ru_stime)),
+          uint64_t(used.ru_maxrss) * kKibibyte};
 }
 
 /// When a program is asked to save, to end, and is killed; never, if the time is not set.
@@ -177,6 +190,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     news = read_signals(std::max(wait, milliseconds(0)));
   }
   end_leftovers(program);
+  result.used = usage_of_children();
   return result;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/handle.h"
 #include "base/process.h"
+#include "engine/plan/job.h"
 
 /// Watching over a program: its end, its time, and who wants it to stop.
 namespace dlflow {
@@ -31,6 +32,7 @@ enum class StopCause {
 struct Watched {
   ExitStatus exit;
   StopCause cause = StopCause::None;  ///< why it was asked to stop, if it was
+  PassUsage used;                     ///< of it and of what it left behind
 };
 
 /// Takes over SIGTERM, SIGINT, SIGUSR1 and SIGCHLD of this thread while it lives, so that a request

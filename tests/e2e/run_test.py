@@ -72,6 +72,26 @@ class Run(Case):
         self.dlflow("run", "w.yaml", "--keep-going", status=1)
         self.assertEqual(self.trace(), ["after"])
 
+    def test_a_resubmit_may_ask_for_other_resources(self):
+        self.write("w.yaml", f"""
+            name: more
+            steps:
+              a: {{run: 'echo a$DLFLOW_CPUS_PER_RANK >> {self.folder}/trace'}}
+              b: {{run: 'echo b$DLFLOW_CPUS_PER_RANK >> {self.folder}/trace; [ $DLFLOW_CPUS_PER_RANK = 2 ]', needs: [a]}}
+              c: {{run: 'echo c$DLFLOW_CPUS_PER_RANK >> {self.folder}/trace', needs: [b]}}
+        """)
+        run = self.run_json("w.yaml", status=1)["run"]
+        _, err = self.dlflow("resubmit", run, "--set", "cpus_per_rank=100000", status=2)
+        self.assertIn("step 'b'", err)
+        _, err = self.dlflow("resubmit", run, "--set", "cpus=2", status=2)
+        self.assertIn("known: walltime, memory", err)
+        self.dlflow("resubmit", run, "--set", "cpus_per_rank=2")
+        self.assertEqual((self.folder / "trace").read_text().split(), ["a1", "b1", "b2", "c1"])
+        self.assertIn("resubmitted with cpus_per_rank 1 → 2", " ".join(self.dlflow("explain", run, "b")[0].split()))
+        steps = json.loads(self.dlflow("status", run, "--long", "--json")[0])["steps"]
+        self.assertEqual([step["resources"]["cpus_per_rank"] for step in steps], [1, 2, 1])
+        self.assertTrue(all(step["used"]["memory_bytes"] > 0 for step in steps), steps)
+
     def test_resubmit_runs_what_failed_and_what_waits_for_it_and_nothing_else(self):
         self.write("w.yaml", f"""
             name: w

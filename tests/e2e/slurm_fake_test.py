@@ -143,6 +143,78 @@ class ChainTest(ChainCase):
         self.assertEqual(self.trace(), ["a", "b", "c"])
         self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
 
+    # Submitted again, but not as before
+
+    def asked(self, run):
+        return {step["name"]: (step["resources"]["walltime_s"], step["resources"]["memory_bytes"])
+                for step in self.status(run)["steps"]}
+
+    def test_what_failed_is_submitted_with_other_resources_and_they_stay(self):
+        self.profile("node: {memory: 4GiB}\n")
+        self.workflow(a="run: 'true', resources: {walltime: 20m}",
+                      b=f"run: '[ -e {self.folder}/mended ]', needs: [a], resources: {{walltime: 20m, memory: 1GiB}}",
+                      c="run: 'true', needs: [b], resources: {walltime: 20m}")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        before = self.ids(run)
+        self.dlflow("resubmit", run, "--step", "b", "--set", "walltime=40m", "--set", "memory=2GiB")
+        self.slurm.wait_until_idle()
+        request = self.slurm.jobs()[int(self.ids(run)["b"])]["request"]
+        self.assertEqual((request["minutes"], request["memory_mb"]), (41, 2048))
+        self.assertEqual(self.asked(run), {"a": (1200, None), "b": (2400, 2 << 30), "c": (1200, None)})
+        self.assertIn("walltime 20:00 → 40:00, memory 1.0 GiB → 2.0 GiB",
+                      " ".join(self.dlflow("explain", run, "b")[0].split()))
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
+        request = self.slurm.jobs()[int(self.ids(run)["b"])]["request"]
+        self.assertEqual((request["minutes"], request["memory_mb"]), (41, 2048))
+        self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["b"])
+
+    def test_a_setting_that_cannot_be_changes_nothing(self):
+        self.profile("limits: {walltime: 1h}\nnode: {memory: 4GiB}\n")
+        self.workflow(a="run: exit 3, resources: {walltime: 20m}")
+        text = (self.folder / "w.yaml").read_text()
+        self.write("w.yaml", text.replace("steps:", "params: {epochs: 3}\nsteps:"))
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "failed"})
+        before = self.status(run)
+        for setting, words in {"waltime=40m": "did you mean 'walltime'?", "epochs=5": "is a parameter",
+                               "walltime=soon": "soon", "walltime=2h": "allows 1 h per job", "walltime": "KEY=VALUE",
+                               "memory=8GiB": "offers 4.0 GiB of memory"}.items():
+            _, err = self.dlflow("resubmit", run, "--set", setting, status=INVALID)
+            self.assertIn(words, err)
+        self.assertEqual(self.status(run), before)
+        self.assertEqual(len(self.slurm.calls("sbatch")), 1)
+
+    def test_from_scratch_leaves_the_checkpoints_aside(self):
+        self.workflow(a="checkpoint: {}, run: 'cat $DLFLOW_CHECKPOINTS/n || true; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 3'")
+        run = self.submit()
+        for options in ((), ("--from-scratch",)):
+            self.slurm.wait_until_idle()
+            self.dlflow("resubmit", run, *options)
+        self.slurm.wait_until_idle()
+        attempts = [self.folder / "runs" / run / f"steps/a/attempt-{n}" for n in (1, 2, 3)]
+        self.assertEqual([(attempt / "stdout").read_text() for attempt in attempts], ["", "1\n", ""])
+        self.assertEqual((attempts[1] / "checkpoints/n").read_text(), "1\n")
+
+    def test_a_job_out_of_memory_is_tried_again_with_twice_as_much_up_to_what_a_node_has(self):
+        self.slurm.set(requeue_delay=1)
+        self.profile("node: {memory: 3GiB}\n")
+        self.workflow(a="run: 'echo $SLURM_MEM_PER_NODE; kill -9 $$', resources: {memory: 1GiB}, "
+                        "retry: {attempts: 3, on: [out-of-memory]}")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "failed"})
+        updates = [call["argv"][-1] for call in self.slurm.calls("scontrol") if "update" in call["argv"]]
+        self.assertEqual(updates, ["MinMemoryNode=2048", "MinMemoryNode=3072"])
+        events = (self.folder / "runs" / run / "steps/a/attempt-1/events.jsonl").read_text()
+        reasons = [json.loads(line).get("reason", "") for line in events.splitlines()]
+        self.assertEqual([reason.split(";")[0] for reason in reasons if "follows" in reason],
+                         ["try 2 of 3 follows with 2.0 GiB", "try 3 of 3 follows with 3.0 GiB"])
+
     # What squeue and sacct say
 
     def test_without_squeue_status_tells_what_was_known(self):
@@ -209,6 +281,73 @@ class ChainTest(ChainCase):
             self.assertEqual(states["train[n=50]"], "cancelled")
             self.assertEqual(states["eval[n=50]"], "blocked")
             self.assertEqual(states["eval[n=51]"], "queued")
+
+    def asked_by(self, *arguments):
+        """What `dlflow` prints, and the tools that it runs meanwhile."""
+        before = len(self.slurm.calls())
+        out, _ = self.dlflow(*arguments)
+        return out, sorted(call["command"] for call in self.slurm.calls()[before:])
+
+    def test_a_status_of_all_runs_asks_the_cluster_once(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        runs = [self.submit() for _ in range(3)]
+        self.assertEqual(self.asked_by("status")[1], ["squeue"])
+        self.slurm.end(self.ids(runs[0])["a"], "CANCELLED")
+        self.slurm.end(self.ids(runs[2])["a"], "TIMEOUT")
+        self.slurm.purge()
+        out, asked = self.asked_by("status")
+        self.assertEqual(asked, ["sacct", "squeue"])
+        self.assertIn("a cancelled", out)
+        self.assertIn("a timed-out", out)
+        self.assertEqual([self.states(run)["a"] for run in runs], ["cancelled", "queued", "timed-out"])
+        self.assertEqual(self.asked_by("status", "--json")[1], ["squeue"])
+
+    def test_usage_comes_from_accounting_or_else_from_the_job_itself(self):
+        self.workflow(a="run: 'true', resources: {memory: 4MiB}", b="run: 'true', needs: [a]")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        out, asked = self.asked_by("status", run, "--long")
+        self.assertEqual(asked, ["sacct"])
+        self.assertRegex(out, r"a +succeeded +\S+ +\S+ +\S+ +2.0 MiB +4.0 MiB +50%")
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        used = json.loads(self.dlflow("status", run, "--long", "--json")[0])["steps"][0]["used"]
+        self.assertEqual((used["memory_bytes"], used["memory_efficiency"]), (2 << 20, 0.5))
+        self.slurm.set(accounting="off")
+        out, _ = self.dlflow("status", run, "--long")
+        self.assertEqual(out.count("No SLURM accounting"), 1)
+        status = json.loads(self.dlflow("status", run, "--long", "--json")[0])
+        self.assertIn("disabled", status["unaccounted"])
+        self.assertGreater(status["steps"][0]["used"]["memory_bytes"], 0)
+
+    def test_a_large_matrix_is_one_line_until_its_elements_are_asked_for(self):
+        self.nothing_runs()
+        self.workflow(many=f"run: 'true', matrix: {{n: {list(range(30))}}}", last="run: 'true', needs: [many]")
+        run = self.submit()
+        array = self.ids(run)["many"].split("_")[0]
+        for task in range(7):
+            self.slurm.end(f"{array}_{task}", "TIMEOUT")
+        out, _ = self.dlflow("status", run)
+        self.assertRegex(out, rf"many x30 +{array} +failed .*0/30 done, 7 failed\n")
+        self.assertIn(f"Each:   dlflow status {run} --step many\n", out)
+        self.assertEqual((out.count("\nmany[n="), out.count("timed-out")), (5, 5))
+        out, _ = self.dlflow("status", run, "--step", "many")
+        self.assertEqual((out.count("many[n="), out.count("last ")), (30, 0))
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        self.assertEqual(self.dlflow("status", run, "--long")[0].count("many[n="), 30)
+        _, err = self.dlflow("status", run, "--step", "manny", status=INVALID)
+        self.assertIn("did you mean 'many'?", err)
+
+    def test_a_job_that_waits_says_for_what(self):
+        self.slurm.set(nodes=1)
+        self.nothing_runs()
+        self.workflow(a="run: 'true', resources: {cpus_per_rank: 8}", b="run: 'true', resources: {cpus_per_rank: 8}",
+                      c="run: 'true', needs: [b]")
+        run = self.submit()
+        self.slurm.advance(1)
+        out, _ = self.dlflow("status", run)
+        self.assertRegex(" ".join(out.split()), r"b \d+ queued 1 - - waits (for free nodes|in the queue)")
+        self.assertIn("waits for b", out)
 
 
 if __name__ == "__main__":

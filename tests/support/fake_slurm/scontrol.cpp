@@ -69,6 +69,9 @@ void update_one(World& world, Found found, const std::string& key, const std::st
       throw Refused{"Invalid partition name specified"};
     }
     request.partition = value;
+  } else if (same(key, "minmemorynode")) {
+    if (found.task->state != State::Pending) throw Refused{"Job is no longer pending execution"};
+    request.memory_mb = std::atoi(value.c_str());
   } else if (same(key, "priority")) {
     found.task->held = value == "0";
   } else if (same(key, "comment")) {

@@ -4,6 +4,7 @@
 #include "engine/report/describe.h"
 #include "engine/report/json.h"
 #include "engine/report/run_list.h"
+#include "engine/report/status_table.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;

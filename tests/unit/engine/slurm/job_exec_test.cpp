@@ -50,6 +50,10 @@ class Job {
       std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
     };
     allocation.is_at_work = [this](const std::string& job) { return at_work == job; };
+    allocation.memory_bytes = memory_bytes;
+    allocation.raise_memory = [this](const std::string&, uint64_t bytes) {
+      std::ofstream(run.path() / "raised", std::ios::app) << (bytes >> 20) << "\n";
+    };
     const pid_t child = ::fork();
     if (child == 0) {
       try {
@@ -81,6 +85,7 @@ class Job {
   JobSpec spec;
   bool refuses_requeue = false;
   std::string at_work;  ///< the id of another SLURM job that waits or runs
+  uint64_t memory_bytes = 0;
 };
 
 }  // namespace
@@ -248,4 +253,39 @@ TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {
   CHECK(job.execute() == 0);
   const fs::path file = batch_file(job.run.path(), "demo-1.1.step.5c1e");
   CHECK_THROWS_AS(job_exec(file, 7, Allocation()), Error);
+}
+
+TEST_CASE("the try after one that ran out of memory has twice as much, if a node has it",
+          "[job-exec]") {
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  Job job("kill -9 $$");
+  job.spec.retry = {.attempts = 4, .on = {RetryCause::OutOfMemory}};
+  job.memory_bytes = 600 * kMebibyte;
+  SECTION("of which nothing is known") {
+    CHECK(job.execute() == 75);
+    CHECK(job.content("raised") == "1200\n");
+    CHECK_THAT(job.last().reason, Catch::StartsWith("try 2 of 4 follows with 1.2 GiB; "));
+  }
+  SECTION("up to all that it has") {
+    job.spec.node_memory_bytes = 1000 * kMebibyte;
+    CHECK(job.execute() == 75);
+    job.memory_bytes = 1000 * kMebibyte;
+    CHECK(job.execute() == 75);
+    CHECK(job.content("raised") == "1000\n");
+  }
+  SECTION("but not after another failure") {
+    job.spec.run_command = "exit 3";
+    job.spec.retry.on.push_back(RetryCause::Failure);
+    CHECK(job.execute() == 75);
+    CHECK(job.content("raised").empty());
+  }
+  CHECK(job.last().state == JobState::Queued);
+}
+
+TEST_CASE("the end of a pass says what it used", "[job-exec]") {
+  const Job job("i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done");
+  CHECK(job.execute() == 0);
+  REQUIRE(job.last().used.has_value());
+  CHECK(job.last().used->cpu_time.count() > 0);
+  CHECK(job.last().used->memory_bytes > 100'000);
 }

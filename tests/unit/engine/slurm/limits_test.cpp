@@ -148,9 +148,10 @@ TEST_CASE("what is reused is not counted", "[slurm]") {
   CHECK(refusal(plan).empty());
 }
 
-TEST_CASE("what a profile leaves open is taken from the cluster", "[slurm]") {
+TEST_CASE("what a profile leaves open, or says too much of, is taken from the cluster", "[slurm]") {
   Profile profile = alpha();
   profile.limits.nodes = 1;
+  profile.node.memory_bytes = uint64_t{64} << 30;
   const Profile filled = with_cluster_limits(profile, cluster());
   CHECK(filled.limits == Limits{4h, 1, 1001, 0, 0, 0});
   CHECK(filled.node == NodeShape{4, uint64_t{8} << 30, 0});

@@ -131,3 +131,17 @@ TEST_CASE("accounting is asked for what the queue has not, or has no more", "[sl
       slurm("813", SlurmState::Cancelled), slurm("814", SlurmState::Running)};
   CHECK(ids_to_ask_for(open, queue) == Ids{"812_3", "813"});
 }
+
+TEST_CASE("a job that took too much memory says how much it had asked for", "[slurm]") {
+  const std::vector<OpenJob> asked = {{"train", 1, JobState::Running, "812", uint64_t{1} << 30}};
+  const auto reason = [&asked](const SlurmJob& job) {
+    return observe(asked, {}, std::vector<SlurmJob>{job}, true, kNow).events.at(0).reason;
+  };
+  CHECK(reason(slurm("812", SlurmState::OutOfMemory)) == "out of memory, asked for 1.0 GiB");
+  SlurmJob killed = slurm("812", SlurmState::Failed);  // without cgroups
+  killed.exit = 0;
+  killed.signal = 9;
+  CHECK(reason(killed) == "killed by signal 9");
+  killed.max_memory_bytes = uint64_t{3} << 30;
+  CHECK(reason(killed) == "out of memory, asked for 1.0 GiB");
+}

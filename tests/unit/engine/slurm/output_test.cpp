@@ -94,17 +94,17 @@ TEST_CASE("lines that are no jobs are passed over", "[slurm]") {
 TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]") {
   const auto jobs = parse_sacct(
       "812|COMPLETED|0:0|00:01:10|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|"
-      "02:03.250||train.1\n"
+      "02:03.250|||train.1\n"
       "812.batch|COMPLETED|0:0|00:01:10||2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|00:01.000|"
-      "2048K|batch\n"
-      "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|"
+      "2048K|1|batch\n"
+      "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|"
       "dlflow-train\n");
   REQUIRE(jobs.size() == 1);
   CHECK(jobs[0].state == SlurmState::Completed);
   CHECK(jobs[0].exit == 0);
   CHECK(jobs[0].cpus == 4);
   CHECK(jobs[0].cpu_time == 123250ms);
-  CHECK(jobs[0].max_memory_bytes == 2048 * 1024);
+  CHECK(jobs[0].max_memory_bytes == 3 * 1024 * 1024);  // two tasks of 1.5M each
   CHECK(jobs[0].name == "train.1");
   CHECK(ending_in_words(jobs[0]) == "exit 0");
 }
@@ -112,7 +112,7 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
 TEST_CASE("how a job ended is told in words", "[slurm]") {
   const auto ending = [](const std::string& state, const std::string& exit) {
     const auto jobs = parse_sacct("812|" + state + "|" + exit +
-                                  "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00||a\n");
+                                  "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00|||a\n");
     return jobs.size() == 1 ? ending_in_words(jobs[0]) : "no job";
   };
   CHECK(ending("FAILED", "3:0") == "exit 3");
@@ -126,6 +126,13 @@ TEST_CASE("how a job ended is told in words", "[slurm]") {
   CHECK(ending("OUT_OF_MEMORY", "0:125") == "out of memory");
   CHECK(ending("PREEMPTED", "0:0") == "preempted");
   CHECK(ending("RUNNING", "0:0").empty());
+}
+
+TEST_CASE("a user with a name is told by name", "[slurm]") {
+  SlurmJob job;
+  job.state = SlurmState::Cancelled;
+  job.cancelled_by = "ann";
+  CHECK(ending_in_words(job) == "cancelled by ann");
 }
 
 TEST_CASE("the spellings of a state, in words and letters", "[slurm]") {

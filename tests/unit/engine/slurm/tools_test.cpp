@@ -167,7 +167,7 @@ TEST_CASE("a program that is missing is named", "[slurm]") {
 
 TEST_CASE("one sacct tells of all ended jobs, from before the first was submitted", "[slurm]") {
   Scripts scripts;
-  scripts.tool("sacct", "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||a.1'");
+  scripts.tool("sacct", "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||a.1'");
   const std::vector<std::string> ids = {"812", "813_4"};
   const Accounting answer = scripts.tools().accounting(ids, kSince);
   REQUIRE(answer.jobs.size() == 1);
@@ -193,8 +193,8 @@ TEST_CASE("a job is found by its name, in the queue or in accounting", "[slurm]"
   Scripts scripts;
   scripts.tool("squeue", kRunning);
   scripts.tool("sacct",
-               "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||b,x=1.1'\n"
-               "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||a.1'\n");
+               "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||b,x=1.1'\n"
+               "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||a.1'\n");
   std::vector<std::string> names = {"a.1"};
   CHECK(scripts.tools().find_by_name(names, kSince).at(0).id == "812");
   CHECK(scripts.calls().size() == 1);

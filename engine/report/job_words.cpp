@@ -1,0 +1,75 @@
+#include "engine/report/job_words.h"
+
+#include <algorithm>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/report/describe.h"
+
+namespace dlflow {
+
+bool waits(const JobRow& job) {
+  return job.state == JobState::Planned || job.state == JobState::Submitting ||
+         job.state == JobState::Queued;
+}
+
+bool went_wrong(const JobRow& job) {
+  return is_final(job.state) && !satisfies_dependents(job.state) && job.state != JobState::Skipped;
+}
+
+std::vector<std::string> details(const JobRow& job, const RunView& view, const Style& style) {
+  if (job.state == JobState::Running) {
+    const auto progress = view.progress.find(job.job);
+    if (progress != view.progress.end()) return describe_progress(progress->second, style);
+    return {};
+  }
+  if (!job.reason.empty()) return {job.reason};
+  if (waits(job)) {
+    const auto needs = view.needs.find(job.step);
+    std::vector<std::string> open;  // parents that are not done yet
+    for (const JobRow& parent : view.status.jobs) {
+      const bool needed =
+          needs != view.needs.end() &&
+          std::find(needs->second.begin(), needs->second.end(), parent.step) != needs->second.end();
+      const bool listed = !open.empty() && open.back() == parent.step;
+      if (needed && !listed && !satisfies_dependents(parent.state)) open.push_back(parent.step);
+    }
+    return {open.empty() ? "waits for a free place" : "waits for " + join(open, ", ")};
+  }
+  const std::string metrics = describe_metrics(job.metrics);
+  return metrics.empty() ? std::vector<std::string>{} : std::vector<std::string>{metrics};
+}
+
+std::vector<std::span<const JobRow>> by_step(const std::vector<JobRow>& jobs) {
+  std::vector<std::span<const JobRow>> steps;
+  for (size_t begin = 0; begin < jobs.size();) {
+    size_t end = begin + 1;
+    while (end < jobs.size() && jobs[end].step == jobs[begin].step) ++end;
+    steps.emplace_back(jobs.data() + begin, end - begin);
+    begin = end;
+  }
+  return steps;
+}
+
+StepCounts::StepCounts(std::span<const JobRow> jobs) : all(jobs.size()) {
+  for (const JobRow& job : jobs) {
+    done += satisfies_dependents(job.state) || job.state == JobState::Skipped;
+    running += job.state == JobState::Running;
+    wrong += went_wrong(job);
+  }
+}
+
+JobState StepCounts::look() const {
+  if (wrong > 0) return JobState::Failed;
+  if (running > 0) return JobState::Running;
+  return done == all ? JobState::Succeeded : JobState::Planned;
+}
+
+std::string StepCounts::text() const {
+  std::string text = format_count(done) + "/" + format_count(all) + " done";
+  if (running > 0) text += ", " + format_count(running) + " running";
+  if (wrong > 0) text += ", " + format_count(wrong) + " failed";
+  return text;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,284 @@
+#include "engine/report/status_table.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/report/describe.h"
+#include "engine/report/job_words.h"
+#include "engine/report/usage.h"
+
+namespace dlflow {
+namespace {
+
+constexpr size_t kGap = 2;
+constexpr size_t kLeastRoom = 20;    // for details beside the other columns; else below them
+constexpr size_t kListedFailed = 5;  // of a step whose elements are not listed
+
+/// A line of the table, or several if there is much to say.
+struct Line {
+  JobState state = JobState::Planned;
+  std::vector<std::string> cells;         // the first is the step
+  std::vector<std::string> details = {};  // not yet wrapped
+  const JobRow* job = nullptr;            // that has more to say
+};
+
+struct Table {
+  Line head;
+  size_t state_column = 0;
+  std::vector<Line> lines;
+  std::string advice = {};  // how to see more
+};
+
+std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+std::string percent(const std::optional<double>& fraction) {
+  return fraction ? std::to_string(int64_t(std::llround(*fraction * 100))) + "%" : "-";
+}
+
+std::string size_or_dash(uint64_t bytes) { return bytes == 0 ? "-" : format_size(bytes); }
+
+Line job_line(const JobRow& job, Time now) {
+  return {.state = job.state,
+          .cells = {job.job, or_dash(job.backend_id), std::string(name(job.state)),
+                    job.attempt == 0 ? "-" : std::to_string(job.attempt), elapsed(job, now),
+                    or_dash(job.node)},
+          .job = &job};
+}
+
+Line usage_line(const JobRow& job, Time now) {
+  const JobUsage usage = job.usage.value_or(JobUsage());
+  const std::string time = usage.elapsed ? format_duration(*usage.elapsed) : elapsed(job, now);
+  return {job.state,
+          {job.job, std::string(name(job.state)), time,
+           usage.cpu_time ? format_duration(*usage.cpu_time) : "-", percent(cpu_efficiency(job)),
+           size_or_dash(usage.memory_bytes), size_or_dash(job.asked ? job.asked->memory_bytes : 0),
+           percent(memory_efficiency(job))},
+          {}};
+}
+
+/// "812" for all of "812_0", "812_1", …; "812+" if there are more arrays than one; "" if none.
+std::string array_of(std::span<const JobRow> jobs) {
+  const auto array = [](const JobRow& job) {
+    const size_t end = job.backend_id.find('_');
+    return end == std::string::npos ? "" : job.backend_id.substr(0, end);
+  };
+  const std::string first = array(jobs.front());
+  const bool more =
+      std::any_of(jobs.begin(), jobs.end(), [&](const JobRow& job) { return array(job) != first; });
+  return more && !first.empty() ? first + "+" : first;
+}
+
+Line step_line(std::span<const JobRow> jobs) {
+  const StepCounts counts(jobs);
+  return {.state = counts.look(),
+          .cells = {jobs.front().step + " x" + format_count(jobs.size()), or_dash(array_of(jobs)),
+                    std::string(name(counts.look())), "-", "-", "-"},
+          .details = {counts.text()}};
+}
+
+Table jobs_table(const RunView& view, Time now, const StatusChoice& choice) {
+  Table table{
+      {.cells = {"STEP", "JOB", "STATE", "TRY", "TIME", "NODE"}, .details = {"DETAIL"}}, 2, {}};
+  const auto failed = [](const JobRow& job) {
+    return went_wrong(job) && job.state != JobState::Blocked;
+  };
+  for (const auto step : by_step(view.status.jobs)) {
+    const bool counted = choice.names.empty() && step.size() > kListedElements;
+    if (counted) table.lines.push_back(step_line(step));
+    size_t listed = 0;
+    for (const JobRow& job : step) {
+      if (!is_chosen(job, choice)) continue;
+      if (!counted || (failed(job) && listed++ < kListedFailed)) {
+        table.lines.push_back(job_line(job, now));
+      }
+    }
+    if (counted) {
+      table.advice +=
+          "Each:   dlflow status " + view.status.run + " --step " + step.front().step + "\n";
+    }
+  }
+  return table;
+}
+
+Table usage_table(const RunView& view, Time now, const StatusChoice& choice) {
+  Table table{
+      {.cells = {"STEP", "STATE", "TIME", "CPU TIME", "CPU", "MEMORY", "OF", "MEM"}, .details = {}},
+      1,
+      {}};
+  for (const JobRow& job : view.status.jobs) {
+    if (is_chosen(job, choice)) table.lines.push_back(usage_line(job, now));
+  }
+  return table;
+}
+
+std::string trimmed(const std::string& line) {
+  return line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+}
+
+/// The widths of the columns; the first is what the others leave, if it does not fit.
+std::vector<size_t> widths_of(const Table& table, size_t total) {
+  constexpr size_t kLeast = 8;
+  std::vector<size_t> widths;
+  size_t others = 0;
+  for (size_t i = 0; i < table.head.cells.size(); ++i) {
+    widths.push_back(display_width(table.head.cells[i]));
+    for (const Line& line : table.lines) {
+      widths[i] = std::max(widths[i], display_width(line.cells[i]));
+    }
+    if (i > 0) others += widths[i] + kGap;
+  }
+  widths[0] = std::min(widths[0], std::max(kLeast, total - std::min(total, others)));
+  return widths;
+}
+
+class Printer {
+ public:
+  Printer(const Table& table, const Style& style)
+      : widths_(widths_of(table, size_t(style.width))),
+        state_column_(table.state_column),
+        style_(style) {
+    for (const size_t width : widths_) indent_ += width + kGap;
+    beside_ = size_t(style.width) >= indent_ + kLeastRoom;
+  }
+
+  /// Columns for details.
+  int room() const { return style_.width - int(beside_ ? indent_ : kBelow); }
+
+  std::string head(const Line& line) const {
+    std::string row;
+    for (size_t i = 0; i < widths_.size(); ++i) row += pad(line.cells[i], widths_[i] + kGap);
+    if (beside_ && !line.details.empty()) row += line.details.front();
+    return trimmed(row);
+  }
+
+  std::string line(const Line& line) const {
+    const size_t indent = beside_ ? indent_ : kBelow;
+    std::vector<std::string> parts;
+    for (const std::string& detail : line.details) {
+      for (std::string& part : wrap(detail, size_t(room()))) {
+        parts.push_back(std::move(part));
+      }
+    }
+    std::string text = cells(line);
+    if (beside_ && !parts.empty()) text += parts.front();
+    text = trimmed(text);
+    for (size_t i = beside_ ? 1 : 0; i < parts.size(); ++i) {
+      text += std::string(indent, ' ') + parts[i] + "\n";
+    }
+    return text;
+  }
+
+ private:
+  /// A step whose name is too long for its column has a line of its own for it.
+  std::string cells(const Line& line) const {
+    const bool fits = display_width(line.cells[0]) <= widths_[0];
+    std::string row = fits ? pad(line.cells[0], widths_[0] + kGap)
+                           : line.cells[0] + "\n" + std::string(widths_[0] + kGap, ' ');
+    for (size_t i = 1; i < widths_.size(); ++i) {
+      const std::string cell = pad(line.cells[i], widths_[i]);
+      row += (i == state_column_ ? paint(line.state, cell, style_) : cell) + std::string(kGap, ' ');
+    }
+    return row;
+  }
+
+  static constexpr size_t kBelow = 4;  // where details stand that have no room beside
+
+  std::vector<size_t> widths_;
+  size_t state_column_;
+  const Style& style_;
+  size_t indent_ = 0;    // of what stands beside the columns
+  bool beside_ = false;  // there is room for it
+};
+
+std::string headline(const RunStatus& status, Time now, const Style& style) {
+  size_t done = 0;
+  for (const JobRow& job : status.jobs) done += satisfies_dependents(job.state);
+  const std::string state = paint(status.state, name(status.state), style);
+  std::string text = bold(status.run, style) + " on " + status.profile + ": " + state;
+  text += status.ended ? " " + format_age(now - *status.ended) + " ago"
+                       : " for " + format_duration(now - status.started);
+  return text + ", " + std::to_string(done) + " of " + std::to_string(status.jobs.size()) +
+         (status.jobs.size() == 1 ? " job" : " jobs") + " succeeded";
+}
+
+/// What stood in the way of knowing more.
+std::string problems(const RunStatus& status, const Style& style) {
+  std::string text;
+  if (!status.problem.empty()) {
+    for (const std::string& line : wrap(status.problem, size_t(style.width))) text += line + "\n";
+  }
+  if (status.unaccounted.empty()) return text;
+  const std::string note = "No SLURM accounting (" + status.unaccounted +
+                           "): figures are what each job's supervisor saw on its node.";
+  for (const std::string& line : wrap(note, size_t(style.width))) text += line + "\n";
+  return text;
+}
+
+/// "2GiB", as a workflow spells it.
+std::string in_units(uint64_t bytes) {
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  constexpr uint64_t kGibibyte = uint64_t{1} << 30;
+  if (bytes % kGibibyte == 0) return std::to_string(bytes / kGibibyte) + "GiB";
+  return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + "MiB";
+}
+
+/// " --set memory=2GiB" for what did not have enough; else nothing.
+std::string more_of_it(const JobRow& job) {
+  if (!job.asked) return "";
+  const bool memory = job.state == JobState::Failed &&
+                      job.reason.find("out of memory") != std::string::npos &&
+                      job.asked->memory_bytes > 0;
+  if (memory) return " --set memory=" + in_units(2 * job.asked->memory_bytes);
+  if (job.state != JobState::TimedOut || job.asked->walltime.count() == 0) return "";
+  const auto minutes = std::chrono::ceil<std::chrono::minutes>(2 * job.asked->walltime);
+  return " --set walltime=" + std::to_string(minutes.count()) + "m";
+}
+
+/// What to type next, as lines "Why:    dlflow logs …".
+std::string advice(const RunStatus& status) {
+  const JobRow* wrong = nullptr;
+  for (const JobRow& job : status.jobs) {
+    if (went_wrong(job) && job.state != JobState::Blocked && wrong == nullptr) wrong = &job;
+  }
+  if (status.state == RunState::Running) {
+    return "Output: dlflow logs -f " + status.run + "\nStop:   dlflow cancel " + status.run + "\n";
+  }
+  if (status.state == RunState::Interrupted) {
+    return "Go on:  dlflow run --resume " + status.run + "\n";
+  }
+  if (wrong == nullptr) return "";
+  std::string text;
+  if (wrong->attempt > 0) {
+    text = "Why:    dlflow logs " + status.run + " " + shell_quote(wrong->job) + "\n";
+  }
+  return text + "Again:  dlflow resubmit " + status.run + more_of_it(*wrong) + "\n";
+}
+
+}  // namespace
+
+bool is_chosen(const JobRow& job, const StatusChoice& choice) {
+  return choice.names.empty() ||
+         std::any_of(choice.names.begin(), choice.names.end(), [&job](const std::string& name) {
+           return name == job.step || name == job.job;
+         });
+}
+
+std::string status_table(const RunView& view, Time now, const Style& style,
+                         const StatusChoice& choice) {
+  Table table = choice.usage ? usage_table(view, now, choice) : jobs_table(view, now, choice);
+  const Printer printer(table, style);
+  std::string text = headline(view.status, now, style) + "\n" + problems(view.status, style) + "\n";
+  text += printer.head(table.head);
+  const Style narrow{.utf8 = style.utf8, .width = printer.room()};
+  for (Line& line : table.lines) {
+    if (line.job != nullptr) line.details = details(*line.job, view, narrow);
+    text += printer.line(line);
+  }
+  const std::string next = table.advice + advice(view.status);
+  return next.empty() ? text : text + "\n" + next;
+}
+
+}  // namespace dlflow

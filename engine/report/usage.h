@@ -1,0 +1,21 @@
+#pragma once
+
+#include <optional>
+#include <span>
+
+#include "engine/store/run_status.h"
+
+/// What jobs used of what they had, in the terms of SLURM's `seff`.
+namespace dlflow {
+
+/// From a job's own record: what its supervisor saw of the latest attempt, over all its passes.
+/// Nothing if none has ended.
+std::optional<JobUsage> recorded_usage(std::span<const JobEvent> events);
+
+/// Processor time over elapsed time times processors. 0..1, or a little more.
+std::optional<double> cpu_efficiency(const JobRow& job);
+
+/// Memory at its largest over what the job asked for.
+std::optional<double> memory_efficiency(const JobRow& job);
+
+}  // namespace dlflow
