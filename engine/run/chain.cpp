@@ -12,6 +12,8 @@
 
 namespace dlflow {
 
+namespace {
+
 namespace fs = std::filesystem;
 
 ChainAnswer ask_or_say_why_not(SlurmTools& tools, const ChainQuestion& question) {
