@@ -201,14 +201,14 @@ class ChainTest(ChainCase):
         self.assertEqual((attempts[1] / "checkpoints/n").read_text(), "1\n")
 
     def test_a_job_out_of_memory_is_tried_again_with_twice_as_much_up_to_what_a_node_has(self):
-        self.slurm.set(requeue_delay=1)
+        self.slurm.set(requeue_delay=3)
         self.profile("node: {memory: 3GiB}\n")
         self.workflow(a="run: 'echo $SLURM_MEM_PER_NODE; kill -9 $$', resources: {memory: 1GiB}, "
                         "retry: {attempts: 3, on: [out-of-memory]}")
         run = self.submit()
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(run), {"a": "failed"})
-        updates = [call["argv"][-1] for call in self.slurm.calls("scontrol") if "update" in call["argv"]]
+        updates = [call["argv"][-1] for call in self.slurm.calls("scontrol") if "MinMemory" in call["argv"][-1]]
         self.assertEqual(updates, ["MinMemoryNode=2048", "MinMemoryNode=3072"])
         events = (self.folder / "runs" / run / "steps/a/attempt-1/events.jsonl").read_text()
         reasons = [json.loads(line).get("reason", "") for line in events.splitlines()]
