@@ -144,6 +144,12 @@ class StepReader {
     const YamlPointer none = to_yaml(Json::object(), parsed_.step.location);
     const YamlNode& node = with != nullptr ? *with->value : *none;
     read_expressions("with", kind.with, node, parsed_.step.with);
+    for (const auto& [key, other] : kind.alternatives) {
+      const YamlEntry* second = find_entry(node, other);
+      if (find_entry(node, key) == nullptr || second == nullptr) continue;
+      mistakes_.add(second->location, subject_.at("with").at(other).name() +
+                                          " cannot stand beside " + key + "; remove one");
+    }
   }
 
   void read_run(const YamlEntry& run) {

@@ -92,6 +92,9 @@ Json schema_of(const Shape& shape, Scope scope) {
 Json kind_rule(const StepKind& kind) {
   Json with = plain_schema(kind.with, Scope::Steps);
   with["description"] = kind.description;
+  for (const auto& [key, other] : kind.alternatives) {
+    with["allOf"].push_back({{"not", {{"required", {key, other}}}}});
+  }
   Json then = {{"properties", {{"with", with}, {"outputs", false}}}};
   if (with.contains("required")) then["required"] = {"with"};
   if (!kind.writes_checkpoints) then["properties"]["checkpoint"] = false;

@@ -34,16 +34,26 @@ StepKind train_kind() {
       {"mean", constants, "Subtracted from each channel", kRequired},
       {"std", positive, "What each channel is then divided by", kRequired},
   });
+  const Shape precision = object({
+      {"reduction", choice({"exact", "fast"}),
+       "exact: the same weights, bit for bit, for any number of ranks", Presence::Optional,
+       "exact"},
+      {"leaves", integer(1),
+       "Into how many parts a step is divided in exact mode; at most so many ranks have work. "
+       "Up to 8 unless given, of at least 32 samples"},
+  });
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
+      .version = 2,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
           {"data", formed(path_form()), "Folder of the training data", kRequired},
           {"epochs", integer(1), "How often the data is gone through", kRequired},
-          {"batch_per_rank", integer(1), "Samples that each rank takes per step",
-           Presence::Optional, 64},
+          {"batch", integer(1), "Samples per step, shared out among all ranks; 128 unless given"},
+          {"batch_per_rank", integer(1),
+           "Instead of batch: samples per step and rank, so that more ranks take larger steps"},
           {"lr", number_above(0), "Learning rate, once warmed up", kRequired},
           {"momentum", number_between(0, 1), "Momentum of the gradient descent", Presence::Optional,
            0.9},
@@ -59,11 +69,13 @@ StepKind train_kind() {
            5000},
           {"augment", list_of(choice({"crop", "flip"})), "Random changes of the training pictures",
            Presence::Optional, Json::array()},
+          {"precision", precision, "What decides the bits of the result"},
           {"normalize", normalize, "How pictures are scaled; else by the data's own statistics"},
       }),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
                   {"model", text(), "The last checkpoint"}},
       .writes_checkpoints = true,
+      .alternatives = {{"batch", "batch_per_rank"}},
   };
 }
 

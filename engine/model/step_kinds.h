@@ -3,6 +3,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/model/shape.h"
@@ -19,6 +20,7 @@ struct StepKind {
   Shape with;       ///< an object
   std::vector<Field> outputs = {};  ///< what ${{ steps.NAME.outputs.KEY }} may name
   bool writes_checkpoints = false;  ///< `checkpoint:` has a meaning
+  std::vector<std::pair<std::string, std::string>> alternatives = {};  ///< not both in `with`
 };
 
 /// All kinds, in the order the documentation lists them.

@@ -89,6 +89,17 @@ std::string fingerprint_from_reused(const Plan& plan, uint32_t job) {
   return fingerprint(fingerprint_base(plan, job), parents);
 }
 
+/// Training in exact mode gives the same bits for any number of ranks, unless that makes the batch.
+/// No other resource changes a result.
+bool depends_on_ranks(const Step& step) {
+  if (step.uses != "train") return false;
+  const Json& with = step.with.source();
+  const Json precision = with.value("precision", Json::object());
+  const bool exact =
+      precision.is_object() && precision.value("reduction", Json("exact")) == "exact";
+  return !exact || with.contains("batch_per_rank");
+}
+
 }  // namespace
 
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
@@ -126,8 +137,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   Json base =
       fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
                        files_of(plan, job, step.with.evaluate_known(known)));
-  // Other resources change nothing, but this one does: a batch per rank makes the global batch.
-  if (step.uses == "train") base["ranks"] = job.resources.ranks;
+  if (depends_on_ranks(step)) base["ranks"] = job.resources.ranks;
   return base.dump();
 }
 

@@ -54,7 +54,7 @@ class Ring {
 
 }  // namespace
 
-void ring_allreduce(Communicator& comm, std::span<float> values, Reduction reduction) {
+void ring_allreduce(Communicator& comm, std::span<float> values) {
   const int rank = comm.rank(), ranks = comm.size();
   Ring ring(comm, values);
   const size_t scratch_elements = std::min(ring.largest_part(), kMessageElements);
@@ -70,7 +70,6 @@ void ring_allreduce(Communicator& comm, std::span<float> values, Reduction reduc
           add(piece, {scratch.get(), piece.size()});
         });
   }
-  if (reduction == Reduction::Mean) scale(ring.part(rank + 1), 1.0f / float(ranks));
 
   // All-gather: the finished parts go once round.
   for (int round = 0; round < ranks - 1; ++round) {

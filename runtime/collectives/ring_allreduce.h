@@ -2,12 +2,11 @@
 
 #include <span>
 
-#include "runtime/collectives/reduction.h"
 #include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 
-/// Replaces `values` on every rank by their sum or mean over all ranks, in place.
+/// Replaces `values` on every rank by their sum over all ranks, in place.
 ///
 /// Collective: every rank of `comm` calls it in the same order with the same `values.size()`, which
 /// may be anything; otherwise it throws, at the latest after the communicator's timeout.
@@ -19,6 +18,6 @@ namespace dlflow::runtime {
 /// most 256 KiB, which stay in its cache; the same scratch memory.
 /// Throws Error{Unavailable} on timeout or a lost peer; `comm` is then unusable.
 /// Source: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
-void ring_allreduce(Communicator& comm, std::span<float> values, Reduction reduction);
+void ring_allreduce(Communicator& comm, std::span<float> values);
 
 }  // namespace dlflow::runtime

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <atomic>
 #include <new>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/collectives/vector_ops.h"
@@ -28,20 +29,27 @@ struct SharedMemoryAllreduce::Flags {
 static_assert(std::atomic<uint32_t>::is_always_lock_free);  // so it works between processes
 
 SharedMemoryAllreduce::SharedMemoryAllreduce(Communicator& comm, size_t num_elements,
-                                             Reduction reduction)
+                                             SumOrder order)
     : comm_(comm),
       num_elements_(num_elements),
-      factor_(reduction == Reduction::Mean ? 1.0f / float(comm.size()) : 1.0f) {
+      stride_((num_elements + kLineElements - 1) / kLineElements * kLineElements),
+      order_(std::move(order)) {
   DLFLOW_CHECK(comm.node_size() == comm.size());
-  const auto parts = comm.allocate_shared(sizeof(Flags) + num_elements * sizeof(float));
-  for (std::byte* part : parts) {
+  const size_t most = std::max<size_t>(1, std::ranges::max(order_.num_parts));
+  const auto memory = comm.allocate_shared(sizeof(Flags) + most * stride_ * sizeof(float));
+  for (size_t rank = 0; rank < memory.size(); ++rank) {
     // Zeroed memory is what the owner's constructor would make of it, whoever comes first.
-    flags_.push_back(std::launder(reinterpret_cast<Flags*>(part)));
-    values_.push_back(reinterpret_cast<float*>(part + sizeof(Flags)));
+    flags_.push_back(std::launder(reinterpret_cast<Flags*>(memory[rank])));
+    values_.push_back(reinterpret_cast<float*>(memory[rank] + sizeof(Flags)));
+    for (size_t i = 0; i < order_.num_parts[rank]; ++i) {
+      parts_.push_back(values_[rank] + i * stride_);
+    }
   }
 }
 
-std::span<float> SharedMemoryAllreduce::values() { return {values_[comm_.rank()], num_elements_}; }
+std::span<float> SharedMemoryAllreduce::part(size_t index) {
+  return {values_[comm_.rank()] + index * stride_, num_elements_};
+}
 
 void SharedMemoryAllreduce::start(size_t first, size_t count) {
   started_.push_back({first, count});
@@ -72,7 +80,7 @@ void SharedMemoryAllreduce::reduce_next() {
     return std::min(range.count, lines * rank / values_.size() * kLineElements);
   };
   const size_t begin = boundary(comm_.rank()), end = boundary(comm_.rank() + 1);
-  sum_in_place(values_, range.first + begin, end - begin, factor_);
+  sum_parts(parts_, order_.additions, values_, range.first + begin, end - begin);
   flags_[comm_.rank()]->reduced.store(++num_reduced_, std::memory_order_release);
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 /// What collectives compute: loops over fp32 that the compiler turns into vector instructions, in
@@ -10,11 +11,10 @@ namespace dlflow::runtime {
 /// into[i] += values[i]. Equal sizes.
 void add(std::span<float> into, std::span<const float> values);
 
-/// values[i] *= factor.
-void scale(std::span<float> values, float factor);
-
-/// In every one of `buffers`, replaces elements [first, first + count) by
-/// (buffers[0] + buffers[1] + ...) * factor, added in this order.
-void sum_in_place(std::span<float* const> buffers, size_t first, size_t count, float factor);
+/// Adds elements [first, first + count) of all `parts` in the order of `additions` (SumOrder) and
+/// writes the sum to the same elements of every one of `results`, which may be parts. Nothing is
+/// read after its result was written. At most 32 parts wait for each other.
+void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
+               std::span<float* const> results, size_t first, size_t count);
 
 }  // namespace dlflow::runtime

@@ -3,28 +3,24 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <new>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "base/aligned_floats.h"
 #include "base/error.h"
 #include "runtime/data/shard.h"
 
 namespace dlflow::runtime {
 namespace {
 
-struct AlignedFree {
-  void operator()(float* values) const { ::operator delete[](values, std::align_val_t(64)); }
-};
-using AlignedFloats = std::unique_ptr<float[], AlignedFree>;
-
 /// Memory for one batch and what lies in it.
 struct Slot {
-  AlignedFloats images;
+  AlignedFloats images;  // each leaf starts at a cache line
   std::vector<uint32_t> labels;
+  std::vector<Leaf> leaves;
   Batch batch;
 };
 
@@ -47,35 +43,50 @@ class BatchMaker {
   size_t steps() const { return steps_per_epoch(dataset_.size(), options_.global_batch); }
 
   Slot make_slot() const {
-    const size_t ranks = options_.num_ranks;
-    const size_t most = (options_.global_batch + ranks - 1) / ranks * dataset_.shape.num_values();
-    return {AlignedFloats(new (std::align_val_t(64)) float[most]), {}, {}};
+    return {make_aligned_floats(options_.own_leaves * leaf_stride()),
+            std::vector<uint32_t>(options_.own_leaves * largest_leaf()),
+            std::vector<Leaf>(options_.own_leaves),
+            {}};
   }
 
   void fill(Position position, Slot& slot) {
     shuffle(position.epoch);
-    const Share share = share_of(dataset_.size(), options_.global_batch, position.step,
-                                 options_.rank, options_.num_ranks);
-    const size_t num_values = dataset_.shape.num_values();
-    slot.labels.resize(share.count);
-    for (size_t i = 0; i < share.count; ++i) {
-      const uint32_t sample = options_.shuffle ? order_[share.first + i] : share.first + i;
-      slot.labels[i] = dataset_.labels[sample];
-      std::visit(
-          [&](const auto& pixels) {
-            write_image(pixels.data() + sample * num_values, position.epoch, sample,
-                        slot.images.get() + i * num_values);
-          },
-          dataset_.pixels);
+    slot.batch = {slot.leaves, 0, position.epoch, position.step};
+    for (size_t i = 0; i < options_.own_leaves; ++i) {
+      const Share share = share_of(dataset_.size(), options_.global_batch, position.step,
+                                   options_.first_leaf + i, options_.num_leaves);
+      float* const images = slot.images.get() + i * leaf_stride();
+      uint32_t* const labels = slot.labels.data() + i * largest_leaf();
+      for (size_t k = 0; k < share.count; ++k) {
+        write_sample(position.epoch, share.first + k, images + k * dataset_.shape.num_values(),
+                     labels[k]);
+      }
+      slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()}, {labels, share.count}};
     }
-    slot.batch = {{slot.images.get(), share.count * num_values},
-                  slot.labels,
-                  share.global_samples,
-                  position.epoch,
-                  position.step};
+    slot.batch.global_samples =
+        share_of(dataset_.size(), options_.global_batch, position.step, 0, 1).global_samples;
   }
 
  private:
+  size_t largest_leaf() const {
+    return (options_.global_batch + options_.num_leaves - 1) / options_.num_leaves;
+  }
+
+  size_t leaf_stride() const {
+    constexpr size_t kLineElements = kCacheLineBytes / sizeof(float);
+    const size_t values = largest_leaf() * dataset_.shape.num_values();
+    return (values + kLineElements - 1) / kLineElements * kLineElements;
+  }
+
+  void write_sample(uint64_t epoch, size_t place, float* image, uint32_t& label) {
+    const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);
+    label = dataset_.labels[sample];
+    const auto write = [&](const auto& pixels) {
+      write_image(pixels.data() + sample * dataset_.shape.num_values(), epoch, sample, image);
+    };
+    std::visit(write, dataset_.pixels);
+  }
+
   void shuffle(uint64_t epoch) {
     if (!options_.shuffle || order_epoch_ == epoch) return;
     order_ = epoch_permutation(dataset_.size(), options_.seed, epoch);

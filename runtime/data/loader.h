@@ -12,8 +12,9 @@
 namespace dlflow::runtime {
 
 struct LoaderOptions {
-  size_t global_batch = 64;  ///< samples per step, over all ranks
-  int rank = 0, num_ranks = 1;
+  size_t global_batch = 64;               ///< samples per step, over all ranks
+  size_t num_leaves = 1;                  ///< into which a global batch is divided
+  size_t first_leaf = 0, own_leaves = 1;  ///< of this rank
   uint64_t seed = 0;
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
   Augmentation augmentation;
@@ -25,15 +26,20 @@ struct LoaderOptions {
   size_t prefetch = 0;
 };
 
-/// This rank's share of a global batch. The spans are valid until the next call of the loader.
-struct Batch {
+/// One leaf of a global batch.
+struct Leaf {
   std::span<const float> images;     ///< (count, C, H, W), normalised; 64-byte aligned
   std::span<const uint32_t> labels;  ///< (count)
-  size_t global_samples = 0;         ///< over all ranks: what the loss is divided by
+
+  size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than leaves
+};
+
+/// This rank's leaves of a global batch. The spans are valid until the next call of the loader.
+struct Batch {
+  std::span<const Leaf> leaves;
+  size_t global_samples = 0;  ///< over all ranks: what the loss is divided by
   uint64_t epoch = 0;
   uint64_t step = 0;  ///< within the epoch
-
-  size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than ranks
 };
 
 /// Delivers this rank's batches one after the other, epoch after epoch. What it delivers depends on

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <vector>
 
-/// Which rank reads which samples. Any number of ranks agrees on the order of samples and on each
-/// global batch, so that a run can go on with another number of ranks.
+/// Which samples belong together. Any number of ranks agrees on the order of samples, on each
+/// global batch and on its leaves, so that a run can go on with another number of ranks.
 namespace dlflow::runtime {
 
 /// The order in which epoch `epoch` visits samples 0 .. num_samples-1: a Fisher-Yates shuffle whose
@@ -24,8 +24,9 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-/// What `rank` of `num_ranks` computes in `step` of an epoch. Ranks in order have consecutive parts
-/// of the global batch, whose sizes differ by one at most.
-Share share_of(size_t num_samples, size_t global_batch, size_t step, int rank, int num_ranks);
+/// Leaf `leaf` of the `num_leaves` into which the global batch of `step` is divided: consecutive
+/// parts, whose sizes differ by one at most.
+Share share_of(size_t num_samples, size_t global_batch, size_t step, size_t leaf,
+               size_t num_leaves);
 
 }  // namespace dlflow::runtime

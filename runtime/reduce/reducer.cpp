@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/vector_ops.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -23,7 +24,7 @@ void check_same_layout(Communicator& comm, const FlatLayout& layout) {
 
   std::vector<float> differs(comm.size(), 0.0f);
   differs[comm.rank()] = mine == first ? 0.0f : 1.0f;
-  ring_allreduce(comm, differs, Reduction::Sum);
+  ring_allreduce(comm, differs);
   std::vector<std::string> ranks;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (differs[rank] != 0) ranks.push_back(std::to_string(rank));
@@ -34,10 +35,18 @@ void check_same_layout(Communicator& comm, const FlatLayout& layout) {
                                       "model and the same program");
 }
 
+/// Fast mode's leaves are its ranks, each with one part.
+LeafShare share_in(SumMode mode, size_t num_leaves, const Communicator& comm) {
+  DLFLOW_CHECK(mode == SumMode::Exact || num_leaves == size_t(comm.size()));
+  return leaf_share(num_leaves, comm.rank(), comm.size());
+}
+
 }  // namespace
 
-Reducer::Reducer(Communicator& comm, FlatLayout layout, size_t bucket_bytes)
+Reducer::Reducer(Communicator& comm, FlatLayout layout, SumMode mode, size_t num_leaves,
+                 size_t bucket_bytes)
     : layout_(std::move(layout)),
+      leaves_(share_in(mode, num_leaves, comm)),
       buckets_(make_buckets(layout_, bucket_bytes)),
       bucket_of_(layout_.num_parameters()) {
   check_same_layout(comm, layout_);
@@ -46,8 +55,26 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, size_t bucket_bytes)
       bucket_of_[p] = i;
     }
   }
-  allreduce_ = make_allreduce(comm, layout_.num_elements(), Reduction::Sum);
+  allreduce_ = mode == SumMode::Fast
+                   ? make_allreduce(comm, layout_.num_elements())
+                   : make_ordered_allreduce(comm, layout_.num_elements(),
+                                            sum_in_leaf_order(num_leaves, comm.size()));
+  waiting_ = make_aligned_floats((leaves_.most_parts - leaves_.num_parts) * layout_.num_elements());
+  size_t height = 0;
+  for (const uint8_t additions : leaves_.additions) {
+    height_of_.push_back(height);
+    height = height + 1 - additions;
+  }
   begin_step();
+}
+
+std::span<float> Reducer::gradients(size_t leaf) { return level(height_of_.at(leaf)); }
+
+/// What lies on the stack at `height`: at first a part of this rank, which peers will read.
+std::span<float> Reducer::level(size_t height) {
+  if (height < leaves_.num_parts) return allreduce_->part(height);
+  const size_t size = layout_.num_elements();
+  return {waiting_.get() + (height - leaves_.num_parts) * size, size};
 }
 
 void Reducer::begin_step() {
@@ -58,7 +85,12 @@ void Reducer::begin_step() {
   }
 }
 
-void Reducer::ready(size_t parameter) {
+void Reducer::ready(size_t leaf, size_t parameter) {
+  size_t top = height_of_.at(leaf);
+  for (uint8_t n = leaves_.additions[leaf]; n > 0; --n, --top) {
+    add(layout_.slot(level(top - 1), parameter), layout_.slot(level(top), parameter));
+  }
+  if (leaf + 1 < leaves_.count) return;
   size_t& missing = missing_.at(bucket_of_.at(parameter));
   DLFLOW_CHECK(missing > 0);
   --missing;

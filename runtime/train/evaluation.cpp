@@ -2,7 +2,6 @@
 
 #include "base/error.h"
 #include "runtime/data/loader.h"
-#include "runtime/train/agreement.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -35,30 +34,32 @@ Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const fl
                     const Dataset& dataset, const Normalization& normalization, size_t batch,
                     const std::function<void(size_t, size_t)>& progress) {
   LoaderOptions options;
-  options.global_batch = batch * size_t(comm.size());
-  options.rank = comm.rank();
-  options.num_ranks = comm.size();
+  options.global_batch = batch;
   options.shuffle = false;
   options.normalization = normalization;
   Loader loader(dataset, options);
-  Sums mine;
-  size_t done = 0;
-  for (size_t step = 0; step < loader.steps_per_epoch(); ++step) {
-    const Batch part = loader.next();
-    done += part.global_samples;
-    if (part.count() > 0) {
-      Network& network = networks.get(int64_t(part.count()));
-      network.use_weights(weights);
-      const BatchResult result = network.forward(part.images, part.labels);
-      mine.loss += result.loss_sum;
-      mine.num_correct += result.num_correct;
-    }
-    if (progress) progress(done, dataset.size());
+  const size_t num_batches = loader.steps_per_epoch();
+  std::vector<Sums> batches(num_batches);
+  networks.use_weights(weights);
+  const auto first_of = [&](int rank) { return num_batches * size_t(rank) / size_t(comm.size()); };
+  const size_t first = first_of(comm.rank()), end = first_of(comm.rank() + 1);
+  loader.seek(0, first);
+  for (size_t i = first; i < end; ++i) {
+    const Leaf part = loader.next().leaves[0];
+    const BatchResult result =
+        networks.get(int64_t(part.count())).forward(part.images, part.labels);
+    batches[i] = {result.loss_sum, result.num_correct};
+    if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
   }
-  Sums all;
-  for (const Sums& sums : gather(comm, mine)) {
-    all.loss += sums.loss;
-    all.num_correct += sums.num_correct;
+  Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    const std::span<Sums> theirs =
+        std::span(batches).subspan(first_of(rank)).first(first_of(rank + 1) - first_of(rank));
+    comm.broadcast(std::as_writable_bytes(theirs), rank);
+    for (const Sums& sums : theirs) {
+      all.loss += sums.loss;
+      all.num_correct += sums.num_correct;
+    }
   }
   const double samples = double(dataset.size());
   return {all.loss / samples, double(all.num_correct) / samples};

@@ -5,13 +5,26 @@ namespace dlflow::runtime {
 NetworkSet::NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
                        std::shared_ptr<const WeightLayout> layout)
     : model_(model), mode_(mode), layout_(std::move(layout)) {
-  layout_ = get(batch_size).layout();
+  layout_ = find_or_build(batch_size).network.layout();
+}
+
+NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size) {
+  const auto found = networks_.find(batch_size);
+  if (found != networks_.end()) return found->second;
+  Entry entry{Network(model_, batch_size, mode_, layout_)};
+  return networks_.emplace(batch_size, std::move(entry)).first->second;
+}
+
+void NetworkSet::use_weights(std::span<const float> weights) {
+  weights_ = weights;
+  ++version_;
 }
 
 Network& NetworkSet::get(int64_t batch_size) {
-  const auto found = networks_.find(batch_size);
-  if (found != networks_.end()) return found->second;
-  return networks_.emplace(batch_size, Network(model_, batch_size, mode_, layout_)).first->second;
+  Entry& entry = find_or_build(batch_size);
+  if (entry.version != version_) entry.network.use_weights(weights_);
+  entry.version = version_;
+  return entry.network;
 }
 
 }  // namespace dlflow::runtime

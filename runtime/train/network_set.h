@@ -18,14 +18,26 @@ class NetworkSet {
 
   const std::shared_ptr<const WeightLayout>& layout() const { return layout_; }
 
-  /// The network for `batch_size`; built when it is asked for first.
+  /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
+  /// a number in it has changed.
+  void use_weights(std::span<const float> weights);
+
+  /// The network for `batch_size`, with the weights; built when it is asked for first.
   Network& get(int64_t batch_size);
 
  private:
+  struct Entry {
+    Network network;
+    uint64_t version = 0;  ///< of the weights that it has
+  };
+  Entry& find_or_build(int64_t batch_size);
+
   Model model_;
   Network::Mode mode_;
   std::shared_ptr<const WeightLayout> layout_;
-  std::map<int64_t, Network> networks_;
+  std::map<int64_t, Entry> networks_;
+  std::span<const float> weights_;
+  uint64_t version_ = 0;
 };
 
 }  // namespace dlflow::runtime

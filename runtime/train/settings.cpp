@@ -1,5 +1,7 @@
 #include "runtime/train/settings.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <set>
@@ -13,13 +15,17 @@ namespace {
 /// Reads keys of an object one by one and then knows which were not asked for.
 class WithReader {
  public:
-  explicit WithReader(const Json& with) : with_(with) {
-    if (!with.is_object()) throw Error(Errc::InvalidInput, "with: not a JSON object");
+  /// `key`: where `with` is not the step's `with:` but one of its values.
+  explicit WithReader(const Json& with, const std::string& key = "")
+      : with_(with), prefix_(key.empty() ? "" : key + ".") {
+    if (with.is_object()) return;
+    throw Error(Errc::InvalidInput,
+                "with: " + (key.empty() ? "" : "'" + key + "' is ") + "not a JSON object");
   }
 
   std::string text(const std::string& key) {
     const Json& value = required(key);
-    if (!value.is_string() || value.get<std::string>().empty()) fail(key, "a path");
+    if (!value.is_string() || value.get<std::string>().empty()) fail(prefix_ + key, "a path");
     return value;
   }
 
@@ -31,7 +37,7 @@ class WithReader {
         value.is_number_integer() ||
         (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
     if (!whole || value.get<double>() < double(at_least)) {
-      fail(key, "a whole number of at least " + std::to_string(at_least));
+      fail(prefix_ + key, "a whole number of at least " + std::to_string(at_least));
     }
     return value.get<uint64_t>();
   }
@@ -40,7 +46,7 @@ class WithReader {
     if (otherwise && !find(key)) return *otherwise;
     const Json& value = required(key);
     if (!value.is_number() || !(value.get<double>() >= at_least)) {
-      fail(key, "a number, not negative");
+      fail(prefix_ + key, "a number, not negative");
     }
     return value;
   }
@@ -60,18 +66,21 @@ class WithReader {
     const std::vector<std::string> known(known_.begin(), known_.end());
     for (const auto& [key, value] : with_.items()) {
       if (known_.contains(key)) continue;
-      throw Error(Errc::InvalidInput, "with: unknown key '" + key + "'" + did_you_mean(key, known));
+      throw Error(Errc::InvalidInput,
+                  "with: unknown key '" + prefix_ + key + "'" + did_you_mean(key, known));
     }
   }
 
  private:
   const Json& required(const std::string& key) {
     const Json* value = find(key);
-    if (value == nullptr) throw Error(Errc::InvalidInput, "with: '" + key + "' is missing");
+    if (value == nullptr)
+      throw Error(Errc::InvalidInput, "with: '" + prefix_ + key + "' is missing");
     return *value;
   }
 
   const Json& with_;
+  std::string prefix_;
   std::set<std::string> known_;
 };
 
@@ -120,6 +129,23 @@ Schedule::Shape read_schedule(const Json* name) {
   WithReader::fail("schedule", "'cosine' or 'constant'");
 }
 
+Precision read_precision(const Json* json) {
+  Precision precision;
+  if (json == nullptr) return precision;
+  WithReader reader(*json, "precision");
+  const Json* reduction = reader.find("reduction");
+  if (reduction != nullptr && *reduction != "exact" && *reduction != "fast") {
+    WithReader::fail("precision.reduction", "'exact' or 'fast'");
+  }
+  precision.exact = reduction == nullptr || *reduction == "exact";
+  precision.leaves = reader.count("leaves", 1, precision.leaves);
+  if (!precision.exact && precision.leaves > 0) {
+    WithReader::fail("precision.leaves", "left out with 'reduction: fast', which has one per rank");
+  }
+  reader.finish();
+  return precision;
+}
+
 double per_channel(const std::vector<double>& numbers, size_t channel) {
   return numbers.size() == 1 ? numbers[0] : numbers[channel];
 }
@@ -136,13 +162,32 @@ uint64_t parse_count(const std::string& text, const char* variable) {
 
 }  // namespace
 
+size_t global_batch(const TrainSettings& settings, int num_ranks) {
+  return settings.batch_per_rank ? *settings.batch_per_rank * size_t(num_ranks) : settings.batch;
+}
+
+size_t num_leaves(const TrainSettings& settings, int num_ranks) {
+  constexpr size_t kMostLeaves = 8, kSmallestLeaf = 32;
+  if (!settings.precision.exact) return size_t(num_ranks);
+  if (settings.precision.leaves > 0) return settings.precision.leaves;
+  const size_t leaves = global_batch(settings, num_ranks) / kSmallestLeaf;
+  return std::clamp<size_t>(std::bit_floor(leaves), 1, kMostLeaves);
+}
+
 TrainSettings parse_train_settings(const Json& with) {
   WithReader reader(with);
   TrainSettings s;
   s.model = reader.text("model");
   s.data = reader.text("data");
   s.epochs = reader.count("epochs", 1, {});
-  s.batch_per_rank = reader.count("batch_per_rank", 1, s.batch_per_rank);
+  if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
+    WithReader::fail("batch_per_rank", "left out where 'batch' is given");
+  }
+  s.batch = reader.count("batch", 1, s.batch);
+  if (reader.find("batch_per_rank") != nullptr) {
+    s.batch_per_rank = reader.count("batch_per_rank", 1, {});
+  }
+  s.precision = read_precision(reader.find("precision"));
   s.lr = reader.number("lr", 0, {});
   s.momentum = reader.number("momentum", 0, s.momentum);
   s.weight_decay = reader.number("weight_decay", 0, s.weight_decay);

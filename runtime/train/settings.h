@@ -20,11 +20,25 @@ struct PixelStatistics {
   bool operator==(const PixelStatistics&) const = default;
 };
 
+/// How gradients are added over the ranks.
+struct Precision {
+  /// The same weights, bit for bit, for any number of ranks, with one build of dlflow on one
+  /// instruction set; else only for the same number of ranks.
+  bool exact = true;
+
+  /// Into which a global batch is divided in exact mode; ranks beyond that have nothing to do.
+  size_t leaves = 0;
+
+  bool operator==(const Precision&) const = default;
+};
+
 struct TrainSettings {
   std::string model;  ///< path of the model's YAML
   std::string data;   ///< folder of the training data
   uint64_t epochs = 1;
-  size_t batch_per_rank = 64;
+  size_t batch = 128;  ///< samples per step, over all ranks; unless:
+  std::optional<size_t> batch_per_rank;
+  Precision precision;
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;
@@ -35,6 +49,13 @@ struct TrainSettings {
   Augmentation augmentation;
   std::optional<PixelStatistics> normalize;  ///< else measured
 };
+
+/// Samples per step, over all ranks.
+size_t global_batch(const TrainSettings& settings, int num_ranks);
+
+/// Into how many leaves a step of this run is divided; in fast mode one per rank. Without a number
+/// of leaves in the settings: up to 8, but of at least 32 samples, so that no kernel gets slow.
+size_t num_leaves(const TrainSettings& settings, int num_ranks);
 
 /// Reads the `with:` of a train step (docs/workflow-format.md has the keys).
 /// Throws Error{InvalidInput} naming the key.

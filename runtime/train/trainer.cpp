@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
+#include "runtime/nn/arithmetic.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/optim/sgd.h"
 #include "runtime/reduce/reducer.h"
@@ -66,8 +67,9 @@ class Trainer {
         data_(split_off_validation(std::move(job_.data), settings().validation, settings().seed)),
         normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
                                             : normalization_of(data_.train)),
-        networks_(job_.model, int64_t(settings().batch_per_rank), Network::Mode::Training),
-        reducer_(comm, flat_layout(layout())),
+        networks_(job_.model, int64_t(largest_leaf()), Network::Mode::Training),
+        reducer_(comm, flat_layout(layout()),
+                 settings().precision.exact ? SumMode::Exact : SumMode::Fast, num_leaves()),
         sgd_(layout().trainable_size(),
              {float(settings().momentum), float(settings().weight_decay)}),
         weights_(layout().size()),
@@ -101,14 +103,18 @@ class Trainer {
  private:
   const TrainSettings& settings() const { return job_.settings; }
   const WeightLayout& layout() const { return *networks_.layout(); }
-  size_t global_batch() const { return settings().batch_per_rank * size_t(comm_.size()); }
+  size_t global_batch() const { return runtime::global_batch(settings(), comm_.size()); }
+  size_t num_leaves() const { return runtime::num_leaves(settings(), comm_.size()); }
+  size_t largest_leaf() const { return (global_batch() + num_leaves() - 1) / num_leaves(); }
   uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
 
   /// Ranks that were given different things must not begin.
   static TrainingJob check(Communicator& comm, TrainingJob job) {
     const TrainSettings& s = job.settings;
     const Json settings = {{"epochs", s.epochs},
-                           {"batch_per_rank", s.batch_per_rank},
+                           {"batch", runtime::global_batch(s, comm.size())},
+                           {"exact", s.precision.exact},
+                           {"leaves", runtime::num_leaves(s, comm.size())},
                            {"lr", s.lr},
                            {"momentum", s.momentum},
                            {"weight_decay", s.weight_decay},
@@ -131,8 +137,9 @@ class Trainer {
   LoaderOptions loader_options() const {
     LoaderOptions options;
     options.global_batch = global_batch();
-    options.rank = comm_.rank();
-    options.num_ranks = comm_.size();
+    options.num_leaves = num_leaves();
+    options.first_leaf = reducer_.first_leaf();
+    options.own_leaves = reducer_.num_leaves();
     options.seed = settings().seed;
     options.augmentation = settings().augmentation;
     options.normalization = normalization_;
@@ -147,7 +154,11 @@ class Trainer {
   }
 
   TrainingState state() const {
-    return {position_, settings().seed, global_batch(), data_.train.size(), normalization_};
+    const std::string reduction = settings().precision.exact
+                                      ? "exact, leaves: " + std::to_string(num_leaves())
+                                      : "fast, ranks: " + std::to_string(comm_.size());
+    return {position_,      settings().seed, global_batch(), data_.train.size(),
+            normalization_, reduction,       arithmetic()};
   }
 
   /// Goes on from the newest checkpoint, if there is one. Rank 0 chooses it.
@@ -172,6 +183,10 @@ class Trainer {
     if (comm_.rank() == 0) {
       std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", path.c_str(),
                    (unsigned long long)position_.epoch + 1, (unsigned long long)position_.step);
+      for (const std::string& change : changes_of_bits(saved, state())) {
+        std::fprintf(stderr, "not the bits of an uninterrupted run from here on: %s\n",
+                     change.c_str());
+      }
     }
   }
 
@@ -191,37 +206,47 @@ class Trainer {
 
   void step() {
     const Batch batch = loader_.next();
-    const std::span<float> gradients = reducer_.gradients().first(layout().size());
+    networks_.use_weights(weights_.floats());
     const float scale = 1 / float(batch.global_samples);
-    StepReport mine;
-    mine.stops = stop_ ? 1 : 0;
-    mine.saves = comm_.rank() == 0 && time_for_checkpoint() ? 1 : 0;
-    if (batch.count() == 0) {  // fewer samples than ranks are left
-      std::ranges::fill(gradients, 0.0f);
-      report(mine);
-      for (size_t i = layout().parameters().size(); i-- > 0;) reducer_.ready(i);
-    } else {
-      Network& network = networks_.get(int64_t(batch.count()));
-      network.use_weights(weights_.floats());
-      mine.loss = float(network.forward(batch.images, batch.labels).loss_sum) * scale;
-      report(mine);
-      network.backward(gradients, scale, [&](size_t i) { reducer_.ready(i); });
+    float my_loss = 0;
+    for (size_t leaf = 0; leaf < batch.leaves.size(); ++leaf) {
+      my_loss += compute(leaf, batch.leaves[leaf], scale);
     }
     reducer_.finish();
-    report_ = {report_slot()[0], report_slot()[1], report_slot()[2]};
-    if (!std::isfinite(report_.loss)) fail_diverged(mine.loss);
-    update(gradients);
+    const std::span<const float> sums = reducer_.sum(report_index());
+    report_ = {sums[0], sums[1], sums[2]};
+    if (!std::isfinite(report_.loss)) fail_diverged(my_loss);
+    update(reducer_.sums().first(layout().size()));
     ++position_.step;
     if (log_) log_->step(steps_done() - 1, batch.global_samples, report_.loss);
   }
 
-  std::span<float> report_slot() { return reducer_.gradient(layout().parameters().size()); }
+  /// Leaves the gradients of `leaf` with the reducer; returns its share of the loss.
+  float compute(size_t leaf, const Leaf& samples, float scale) {
+    const std::span<float> gradients = reducer_.gradients(leaf).first(layout().size());
+    if (samples.count() == 0) {  // fewer samples than leaves are left
+      std::ranges::fill(gradients, 0.0f);
+      report(leaf, 0);
+      for (size_t i = layout().parameters().size(); i-- > 0;) reducer_.ready(leaf, i);
+      return 0;
+    }
+    Network& network = networks_.get(int64_t(samples.count()));
+    const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
+    report(leaf, loss);
+    network.backward(gradients, scale, [&](size_t i) { reducer_.ready(leaf, i); });
+    return loss;
+  }
 
-  void report(const StepReport& mine) {
-    report_slot()[0] = mine.loss;
-    report_slot()[1] = mine.stops;
-    report_slot()[2] = mine.saves;
-    reducer_.ready(layout().parameters().size());
+  size_t report_index() const { return layout().parameters().size(); }
+
+  /// What is not of one leaf goes with the first.
+  void report(size_t leaf, float loss) {
+    const bool first = leaf == 0;
+    const std::span<float> slot = reducer_.gradient(leaf, report_index());
+    slot[0] = loss;
+    slot[1] = first && stop_ ? 1 : 0;
+    slot[2] = first && comm_.rank() == 0 && time_for_checkpoint() ? 1 : 0;
+    reducer_.ready(leaf, report_index());
   }
 
   void update(std::span<const float> gradients) {

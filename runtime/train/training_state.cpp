@@ -15,6 +15,8 @@ Json to_json(const TrainingState& state) {
           {"seed", state.seed},
           {"global_batch", state.global_batch},
           {"train_samples", state.train_samples},
+          {"reduction", state.reduction},
+          {"arithmetic", state.arithmetic},
           {"normalization",
            {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
 }
@@ -67,12 +69,29 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.at("seed"),
             json.at("global_batch"),
             json.at("train_samples"),
-            {json.at("normalization").at("scale"), json.at("normalization").at("shift")}};
+            {json.at("normalization").at("scale"), json.at("normalization").at("shift")},
+            json.value("reduction", ""),
+            json.value("arithmetic", "")};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +
                                    e.what());
   }
+}
+
+std::vector<std::string> changes_of_bits(const TrainingState& saved, const TrainingState& now) {
+  std::vector<std::string> changes;
+  if (saved.global_batch != now.global_batch) {
+    changes.push_back("the batch was " + std::to_string(saved.global_batch) + ", is " +
+                      std::to_string(now.global_batch));
+  }
+  if (saved.reduction != now.reduction) {
+    changes.push_back("the reduction was " + saved.reduction + ", is " + now.reduction);
+  }
+  if (saved.arithmetic != now.arithmetic) {
+    changes.push_back("it was computed by " + saved.arithmetic + ", now by " + now.arithmetic);
+  }
+  return changes;
 }
 
 void load_tensors(const Checkpoint& checkpoint, const WeightLayout& layout,

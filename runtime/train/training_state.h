@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <optional>
 #include <span>
+#include <string>
+#include <vector>
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/normalization.h"
@@ -26,6 +28,8 @@ struct TrainingState {
   size_t global_batch = 0;
   size_t train_samples = 0;
   Normalization normalization;
+  std::string reduction;   ///< "exact, 8 leaves": how gradients are added
+  std::string arithmetic;  ///< of the process that computed it (runtime/nn/arithmetic.h)
   bool operator==(const TrainingState&) const = default;
 };
 
@@ -38,6 +42,10 @@ std::filesystem::path save_training(const std::filesystem::path& folder, size_t 
 
 /// The state in a checkpoint. Throws Error{Corrupt} if it was not written by save_training.
 TrainingState training_state_of(const Checkpoint& checkpoint);
+
+/// What keeps a run that goes on from `saved` as `now` from ending with the bits of one that was
+/// never interrupted; empty if nothing does. Their positions do not matter.
+std::vector<std::string> changes_of_bits(const TrainingState& saved, const TrainingState& now);
 
 /// Copies the tensors of a checkpoint to `weights` and, if given, `velocity`.
 /// Throws Error{NotFound} or Error{InvalidInput} naming the tensor that is not there or does not

@@ -113,14 +113,14 @@ TEST_CASE("the ring leaves the sum on every rank, the same bits") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   auto values = values_of(comm.rank(), num_elements);
-  ring_allreduce(comm, values, Reduction::Sum);
+  ring_allreduce(comm, values);
   CHECK(problems(comm, wrong_sum(comm, values)) == "");
 }
 
 TEST_CASE("shared memory leaves the sum on every rank, the same bits, step after step") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
-  SharedMemoryAllreduce allreduce(comm, num_elements, Reduction::Sum);
+  SharedMemoryAllreduce allreduce(comm, num_elements, sum_in_rank_order(comm.size()));
   std::string problem;
   for (int step = 0; step < 5; ++step) {
     const auto mine = values_of(comm.rank(), num_elements);
@@ -136,17 +136,17 @@ TEST_CASE("shared memory leaves the sum on every rank, the same bits, step after
 TEST_CASE("gradients of uneven buckets are summed while they become ready") {
   MpiCommunicator comm(kTimeout);
   const std::vector<size_t> sizes = {300, 1, 0, 17, 10};
-  Reducer reducer(comm, FlatLayout(sizes), 256);
+  Reducer reducer(comm, FlatLayout(sizes), SumMode::Fast, size_t(comm.size()), 256);
   std::string problem;
   for (int step = 0; step < 3; ++step) {
     for (size_t parameter = sizes.size(); parameter-- > 0;) {
-      for (float& value : reducer.gradient(parameter)) value = float(step + comm.rank());
-      reducer.ready(parameter);
+      for (float& value : reducer.gradient(0, parameter)) value = float(step + comm.rank());
+      reducer.ready(0, parameter);
     }
     reducer.finish();
     const int ranks = comm.size();
     for (size_t parameter = 0; parameter < sizes.size(); ++parameter) {
-      for (const float value : reducer.gradient(parameter)) {
+      for (const float value : reducer.sum(parameter)) {
         if (value != float(ranks * step + ranks * (ranks - 1) / 2)) problem = "wrong sum";
       }
     }

@@ -68,6 +68,9 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
   CHECK(train("seed: 1.5") ==
         "w.yaml:2:7: error: with.seed of step 't' must be an integer of at least 0, not 1.5");
   CHECK(
+      train("batch: 64, batch_per_rank: 32") ==
+      "w.yaml:2:12: error: with.batch_per_rank of step 't' cannot stand beside batch; remove one");
+  CHECK(
       train("batch_per_rank:") ==
       "w.yaml:2:16: error: with.batch_per_rank of step 't' must be a positive integer, but it has "
       "no value");

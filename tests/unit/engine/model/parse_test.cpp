@@ -96,7 +96,7 @@ TEST_CASE("a step needs what it names and what it refers to, each once", "[parse
 TEST_CASE("what with leaves out has its default", "[parse]") {
   const Workflow workflow = workflow_of(kPipeline);
   const Json train = step_of(workflow, "train").with.source();
-  CHECK(train.at("batch_per_rank") == 64);
+  CHECK(train.at("momentum") == 0.9);
   CHECK(train.at("schedule") == "cosine");
   CHECK_FALSE(train.contains("normalize"));
   CHECK(step_of(workflow, "best").with.source().at("verify") == true);

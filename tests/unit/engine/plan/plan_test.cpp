@@ -69,23 +69,26 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
-TEST_CASE("training on more ranks is other work, a command on more ranks is not", "[plan]") {
-  const auto bases = [](const std::string& ranks) {
-    const Plan plan = plan_of(
-        parsed("name: w\nsteps:\n"
-               "  t:\n    uses: train\n    resources: {ranks: " +
-               ranks +
-               "}\n"
-               "    with: {model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: 0.1}\n"
-               "  c:\n    run: ./c\n    resources: {ranks: " +
-               ranks +
-               "}\n"
-               "    outputs: {m: m}\n"));
-    return std::pair(fingerprint_base(plan, *find_job(plan, "t")),
-                     fingerprint_base(plan, *find_job(plan, "c")));
+TEST_CASE("more ranks are other work only where they change the result", "[plan]") {
+  const auto base = [](const std::string& ranks, const std::string& step) {
+    const Plan plan =
+        plan_of(parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t:\n    " + step +
+                       "\n    resources: {ranks: " + ranks + "}\n"));
+    return fingerprint_base(plan, *find_job(plan, "t"));
   };
-  CHECK(bases("2").first != bases("4").first);
-  CHECK(bases("2").second == bases("4").second);
+  const auto depends_on_ranks = [&](const std::string& step) {
+    return base("2", step) != base("4", step);
+  };
+  const auto train = [](const std::string& with) {
+    return "uses: train\n    with: {model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: "
+           "0.1" +
+           with + "}";
+  };
+  CHECK_FALSE(depends_on_ranks("run: ./t"));
+  CHECK_FALSE(depends_on_ranks(train("")));
+  CHECK_FALSE(depends_on_ranks(train(", batch: 256, precision: {leaves: 4}")));
+  CHECK(depends_on_ranks(train(", batch_per_rank: 64")));
+  CHECK(depends_on_ranks(train(", precision: {reduction: fast}")));
 }
 
 TEST_CASE("resources may depend on the element", "[plan]") {

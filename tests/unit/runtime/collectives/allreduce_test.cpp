@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/random.h"
+#include "runtime/collectives/direct_allreduce.h"
 #include "runtime/collectives/ring_allreduce.h"
 #include "runtime/collectives/shared_memory_allreduce.h"
 #include "tests/support/catch.h"
@@ -57,19 +58,59 @@ std::vector<float> reduce(Allreduce& allreduce, const std::vector<float>& mine) 
 
 std::vector<float> reduce_ring(Communicator& comm, size_t num_elements) {
   auto values = values_of(comm.rank(), num_elements);
-  ring_allreduce(comm, values, Reduction::Sum);
+  ring_allreduce(comm, values);
   return values;
 }
 
 std::vector<float> reduce_shared(Communicator& comm, size_t num_elements) {
-  SharedMemoryAllreduce allreduce(comm, num_elements, Reduction::Sum);
+  SharedMemoryAllreduce allreduce(comm, num_elements, sum_in_rank_order(comm.size()));
   return reduce(allreduce, values_of(comm.rank(), num_elements));
+}
+
+std::vector<float> reduce_direct(Communicator& comm, size_t num_elements) {
+  DirectAllreduce allreduce(comm, num_elements, sum_in_rank_order(comm.size()));
+  return reduce(allreduce, values_of(comm.rank(), num_elements));
+}
+
+/// The sum over `num_leaves` leaves whose values are values_of(leaf), each rank adding up its own
+/// leaves as it should.
+std::vector<float> reduce_leaves(Communicator& comm, Allreduce& allreduce, size_t num_leaves,
+                                 size_t num_elements) {
+  const LeafShare share = leaf_share(num_leaves, comm.rank(), comm.size());
+  std::vector<std::vector<float>> stack;
+  for (size_t i = 0; i < share.count; ++i) {
+    stack.push_back(values_of(int(share.first + i), num_elements));
+    for (int n = share.additions[i]; n > 0; --n) {
+      const std::vector<float> right = stack.back();
+      stack.pop_back();
+      for (size_t k = 0; k < num_elements; ++k) stack.back()[k] += right[k];
+    }
+  }
+  for (size_t i = 0; i < stack.size(); ++i) {
+    std::copy(stack[i].begin(), stack[i].end(), allreduce.part(i).begin());
+  }
+  allreduce.start(0, num_elements);
+  allreduce.finish();
+  return {allreduce.values().begin(), allreduce.values().end()};
+}
+
+/// Written down independently of SumOrder.
+float tree_sum(const std::vector<float>& leaves) {
+  std::vector<float> row = leaves;
+  while (row.size() > 1) {
+    std::vector<float> next;
+    for (size_t i = 0; i < row.size(); i += 2) {
+      next.push_back(i + 1 < row.size() ? row[i] + row[i + 1] : row[i]);
+    }
+    row = next;
+  }
+  return row[0];
 }
 
 }  // namespace
 
 TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[collectives]") {
-  const auto algorithm = GENERATE(reduce_ring, reduce_shared);
+  const auto algorithm = GENERATE(reduce_ring, reduce_shared, reduce_direct);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7);
   // 0, fewer than ranks, odd, many cache lines, and for the ring parts of more than one message.
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
@@ -81,23 +122,11 @@ TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[coll
   for (const auto& result : results) CHECK(result == results[0]);
 }
 
-TEST_CASE("the mean is the sum times 1/P", "[collectives]") {
-  const int num_ranks = GENERATE(1, 2, 3);
-  const int ranks_per_node = GENERATE(1, 3);  // the ring, shared memory
-  ThreadGroup group(num_ranks, 10s, ranks_per_node);
-  const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
-    const auto allreduce = make_allreduce(comm, 5, Reduction::Mean);
-    return reduce(*allreduce, std::vector<float>(5, float(comm.rank() + 1)));
-  });
-  const float mean = float(num_ranks * (num_ranks + 1) / 2) * (1.0f / float(num_ranks));
-  for (const auto& result : results) CHECK(result == std::vector<float>(5, mean));
-}
-
 TEST_CASE("shared memory sums in rank order", "[collectives]") {
   // 1 + 2^-24 rounds to 1, twice 2^-24 first would not.
   const std::vector<float> values = {1.0f, 0x1p-24f, 0x1p-24f};
   const auto results = on_ranks(3, [&](Communicator& comm) {
-    SharedMemoryAllreduce allreduce(comm, 1, Reduction::Sum);
+    SharedMemoryAllreduce allreduce(comm, 1, sum_in_rank_order(3));
     return reduce(allreduce, {values[comm.rank()]});
   });
   CHECK(results[0] == std::vector{1.0f});
@@ -107,7 +136,7 @@ TEST_CASE("ranges are reduced on their own and the rest stays as it is", "[colle
   const int ranks_per_node = GENERATE(1, 3);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
-    const auto allreduce = make_allreduce(comm, 100, Reduction::Sum);
+    const auto allreduce = make_allreduce(comm, 100);
     std::fill(allreduce->values().begin(), allreduce->values().end(), 1.0f);
     allreduce->start(60, 40);
     allreduce->start(16, 1);
@@ -126,7 +155,7 @@ TEST_CASE("many steps through one buffer never mix", "[collectives]") {
   constexpr size_t kElements = 333;
   constexpr int kSteps = 200;
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
-    const auto allreduce = make_allreduce(comm, kElements, Reduction::Sum);
+    const auto allreduce = make_allreduce(comm, kElements);
     int wrong_values = 0;
     for (int step = 0; step < kSteps; ++step) {
       const auto values = allreduce->values();
@@ -147,7 +176,7 @@ TEST_CASE("shared memory is used when all ranks share a node, the ring otherwise
   const auto uses_shared_memory = [](int ranks_per_node) {
     ThreadGroup group(4, 10s, ranks_per_node);
     return on_ranks(group, 4, [](Communicator& comm) {
-      const auto allreduce = make_allreduce(comm, 1, Reduction::Sum);
+      const auto allreduce = make_allreduce(comm, 1);
       return int(dynamic_cast<SharedMemoryAllreduce*>(allreduce.get()) != nullptr);
     });
   };
@@ -159,7 +188,7 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 2);
   ThreadGroup group(2, 20ms, ranks_per_node);
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
-    const auto allreduce = make_allreduce(comm, 100, Reduction::Sum);
+    const auto allreduce = make_allreduce(comm, 100);
     if (comm.rank() == 1) return "";
     try {
       allreduce->start(0, 100);
@@ -170,4 +199,55 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
     return "";
   });
   CHECK_THAT(errors[0], Catch::StartsWith("rank 0: rank 1 did not answer"));
+}
+
+TEST_CASE("leaves are added along one tree, whoever holds them and however they travel",
+          "[collectives]") {
+  const size_t num_leaves = GENERATE(1, 2, 3, 4, 5, 6, 7, 8, 11, 16);
+  const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
+  const int ranks_per_node = GENERATE(0, 1, 3);  // all of them; messages
+  constexpr size_t kElements = 37;
+
+  ThreadGroup group(num_ranks, 10s, ranks_per_node);
+  const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
+    const auto allreduce =
+        make_ordered_allreduce(comm, kElements, sum_in_leaf_order(num_leaves, comm.size()));
+    return reduce_leaves(comm, *allreduce, num_leaves, kElements);
+  });
+
+  std::vector<float> expected;
+  for (size_t k = 0; k < kElements; ++k) {
+    std::vector<float> leaves;
+    for (size_t leaf = 0; leaf < num_leaves; ++leaf) {
+      leaves.push_back(values_of(int(leaf), kElements)[k]);
+    }
+    expected.push_back(tree_sum(leaves));
+  }
+  for (const auto& result : results) CHECK(result == expected);
+}
+
+TEST_CASE("a large range goes directly, piece by piece", "[collectives]") {
+  constexpr size_t kElements = 300001;  // with 3 ranks, two pieces each
+  const auto sums = [&](int ranks_per_node) {
+    ThreadGroup group(3, 10s, ranks_per_node);
+    return on_ranks(group, 3, [&](Communicator& comm) {
+      const auto allreduce = make_ordered_allreduce(comm, kElements, sum_in_leaf_order(8, 3));
+      return reduce_leaves(comm, *allreduce, 8, kElements);
+    });
+  };
+  const auto direct = sums(1);
+  CHECK(direct == sums(3));
+  CHECK(direct[1] == direct[0]);
+}
+
+TEST_CASE("leaves are shared out evenly, and what a rank can add is added there", "[collectives]") {
+  // 0 1 | 2 3 4 | 5 6 7: 0+1 | 2+3, 4 | 5, 6+7
+  CHECK(leaf_share(8, 0, 3) == LeafShare{0, 2, {0, 1}, 1, 2});
+  CHECK(leaf_share(8, 1, 3) == LeafShare{2, 3, {0, 1, 0}, 2, 2});
+  CHECK(leaf_share(8, 2, 3) == LeafShare{5, 3, {0, 0, 1}, 2, 3});
+  CHECK(sum_in_leaf_order(8, 3) == SumOrder{{1, 2, 2}, {0, 1, 0, 1, 2}});
+  CHECK(leaf_share(8, 0, 1) == LeafShare{0, 8, {0, 1, 0, 2, 0, 1, 0, 3}, 1, 4});
+  CHECK(leaf_share(2, 3, 4) == LeafShare{2, 0, {}, 0, 0});
+  CHECK(sum_in_leaf_order(2, 4) == SumOrder{{1, 1, 0, 0}, {0, 1}});
+  CHECK(sum_in_rank_order(3) == SumOrder{{1, 1, 1}, {0, 1, 1}});
 }

@@ -38,11 +38,12 @@ struct Copy {
 };
 
 Copy copy(const Batch& batch) {
-  return {{batch.images.begin(), batch.images.end()},
-          {batch.labels.begin(), batch.labels.end()},
-          batch.global_samples,
-          batch.epoch,
-          batch.step};
+  Copy all{{}, {}, batch.global_samples, batch.epoch, batch.step};
+  for (const Leaf& leaf : batch.leaves) {
+    all.images.insert(all.images.end(), leaf.images.begin(), leaf.images.end());
+    all.labels.insert(all.labels.end(), leaf.labels.begin(), leaf.labels.end());
+  }
+  return all;
 }
 
 std::vector<Copy> take(Loader& loader, int num_batches) {
@@ -63,10 +64,12 @@ TEST_CASE("batches follow the epoch's permutation, epoch after epoch", "[data]")
       const Batch batch = loader.next();
       CHECK(batch.epoch == epoch);
       CHECK(batch.step == step);
-      CHECK(batch.count() == (step < 2 ? 8 : 4));
-      CHECK(batch.global_samples == batch.count());
-      CHECK(reinterpret_cast<uintptr_t>(batch.images.data()) % 64 == 0);
-      labels.insert(labels.end(), batch.labels.begin(), batch.labels.end());
+      REQUIRE(batch.leaves.size() == 1);
+      const Leaf& leaf = batch.leaves[0];
+      CHECK(leaf.count() == (step < 2 ? 8 : 4));
+      CHECK(batch.global_samples == leaf.count());
+      CHECK(reinterpret_cast<uintptr_t>(leaf.images.data()) % 64 == 0);
+      labels.insert(labels.end(), leaf.labels.begin(), leaf.labels.end());
     }
     CHECK(labels == epoch_permutation(20, 5, epoch));
   }
@@ -78,29 +81,36 @@ TEST_CASE("without shuffling the samples come in the order of the data set", "[d
   options.shuffle = false;
   options.normalization = {{2, 1}, {0.5f, 0}};
   Loader loader(dataset, options);
-  const Batch batch = loader.next();
+  const Leaf batch = loader.next().leaves[0];
   CHECK(std::vector(batch.labels.begin(), batch.labels.end()) == std::vector<uint32_t>{0, 1, 2});
   CHECK(batch.images[0] == 0.5f);
   CHECK(batch.images[24] == 2.5f);        // sample 1, channel 0: 1 * 2 + 0.5
   CHECK(batch.images[24 + 12] == 13.0f);  // sample 1, channel 1: 13 * 1 + 0
 }
 
-TEST_CASE("the ranks' batches put together are one rank's", "[data]") {
-  const int num_ranks = GENERATE(2, 3, 8);
-  const Dataset dataset = make_dataset(21);  // the last batch: 5 samples, fewer than 8 ranks
+TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", "[data]") {
+  const size_t num_leaves = 8;
+  const size_t leaves_per_rank = GENERATE(1, 2, 3, 8);
+  const Dataset dataset = make_dataset(21);  // the last batch: 5 samples, fewer than 8 leaves
   LoaderOptions options = options_for(dataset);
   options.augmentation = {2, true};
   Loader whole(dataset, options);
   std::vector<std::unique_ptr<Loader>> loaders;
-  options.num_ranks = num_ranks;
-  for (options.rank = 0; options.rank < num_ranks; ++options.rank) {
+  options.num_leaves = num_leaves;
+  for (size_t first = 0; first < num_leaves; first += leaves_per_rank) {
+    options.first_leaf = first;
+    options.own_leaves = std::min(leaves_per_rank, num_leaves - first);
     loaders.push_back(std::make_unique<Loader>(dataset, options));
   }
   for (int step = 0; step < 6; ++step) {
     const Copy expected = copy(whole.next());
     Copy joined{{}, {}, expected.global_samples, expected.epoch, expected.step};
     for (auto& loader : loaders) {
-      const Copy part = copy(loader->next());
+      const Batch batch = loader->next();
+      for (const Leaf& leaf : batch.leaves) {
+        CHECK(reinterpret_cast<uintptr_t>(leaf.images.data()) % 64 == 0);
+      }
+      const Copy part = copy(batch);
       CHECK(part.global_samples == expected.global_samples);
       joined.images.insert(joined.images.end(), part.images.begin(), part.images.end());
       joined.labels.insert(joined.labels.end(), part.labels.begin(), part.labels.end());

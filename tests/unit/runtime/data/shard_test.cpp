@@ -31,19 +31,19 @@ TEST_CASE("each sample is as likely at each place", "[data]") {
   for (const auto& [order, count] : counts) CHECK(std::abs(count - 1000) < 130);
 }
 
-TEST_CASE("any number of ranks shares out the same batches", "[data]") {
-  const int num_ranks = GENERATE(1, 2, 3, 8);
+TEST_CASE("the leaves of all batches are all samples, in order", "[data]") {
+  const size_t num_leaves = GENERATE(1, 2, 3, 8);
   const size_t num_samples = GENERATE(1, 7, 64, 100);
   const size_t global_batch = GENERATE(1, 10, 64);
   size_t next = 0;
   for (size_t step = 0; step < steps_per_epoch(num_samples, global_batch); ++step) {
     const size_t batch = std::min(global_batch, num_samples - step * global_batch);
-    for (int rank = 0; rank < num_ranks; ++rank) {
-      const Share share = share_of(num_samples, global_batch, step, rank, num_ranks);
+    for (size_t leaf = 0; leaf < num_leaves; ++leaf) {
+      const Share share = share_of(num_samples, global_batch, step, leaf, num_leaves);
       CHECK(share.first == next);
       CHECK(share.global_samples == batch);
-      CHECK(share.count >= batch / num_ranks);
-      CHECK(share.count <= (batch + num_ranks - 1) / num_ranks);
+      CHECK(share.count >= batch / num_leaves);
+      CHECK(share.count <= (batch + num_leaves - 1) / num_leaves);
       next += share.count;
     }
   }

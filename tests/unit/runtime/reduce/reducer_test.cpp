@@ -1,6 +1,7 @@
 #include "runtime/reduce/reducer.h"
 
 #include "base/error.h"
+#include "base/random.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 
@@ -54,20 +55,20 @@ TEST_CASE("gradients are summed over ranks, whatever the buckets and the order",
   ThreadGroup group(num_ranks, 10s, ranks_per_node);
 
   const auto wrong = on_ranks(group, num_ranks, [&](Communicator& comm) {
-    Reducer reducer(comm, FlatLayout(kSizes), bucket_bytes);
+    Reducer reducer(comm, FlatLayout(kSizes), SumMode::Fast, size_t(num_ranks), bucket_bytes);
     int wrong_values = 0;
     for (int step = 0; step < 3; ++step) {
       for (size_t i = 0; i < kSizes.size(); ++i) {
         const size_t parameter = backwards ? kSizes.size() - 1 - i : i;
-        for (float& value : reducer.gradient(parameter)) {
+        for (float& value : reducer.gradient(0, parameter)) {
           value = float(100 * step + 10 * int(parameter) + comm.rank());
         }
-        reducer.ready(parameter);
+        reducer.ready(0, parameter);
       }
       reducer.finish();
       const int ranks_sum = num_ranks * (num_ranks - 1) / 2;
       for (size_t parameter = 0; parameter < kSizes.size(); ++parameter) {
-        for (const float value : reducer.gradient(parameter)) {
+        for (const float value : reducer.sum(parameter)) {
           const int expected = num_ranks * (100 * step + 10 * int(parameter)) + ranks_sum;
           wrong_values += value != float(expected);
         }
@@ -78,27 +79,42 @@ TEST_CASE("gradients are summed over ranks, whatever the buckets and the order",
   CHECK(wrong == std::vector(num_ranks, 0));
 }
 
-TEST_CASE("a rank without samples takes part with zeros and announces nothing", "[reduce]") {
-  const auto sums = on_ranks(2, [](Communicator& comm) {
-    Reducer reducer(comm, FlatLayout(kSizes), kLineBytes);
-    if (comm.rank() == 0) {
-      for (size_t parameter = kSizes.size(); parameter-- > 0;) {
-        for (float& value : reducer.gradient(parameter)) value = 5;
-        reducer.ready(parameter);
+TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of ranks",
+          "[reduce]") {
+  constexpr size_t kLeaves = 8;
+  const auto sums_on = [&](int num_ranks, int ranks_per_node) {
+    ThreadGroup group(num_ranks, 10s, ranks_per_node);
+    const auto sums = on_ranks(group, num_ranks, [&](Communicator& comm) {
+      Reducer reducer(comm, FlatLayout(kSizes), SumMode::Exact, kLeaves, 3 * kLineBytes);
+      for (int step = 0; step < 3; ++step) {
+        for (size_t leaf = 0; leaf < reducer.num_leaves(); ++leaf) {
+          RandomStream random(uint64_t(step), RandomUse::Initialization,
+                              uint32_t(reducer.first_leaf() + leaf));
+          for (size_t parameter = kSizes.size(); parameter-- > 0;) {
+            for (float& value : reducer.gradient(leaf, parameter)) value = random.uniform() - 0.5f;
+            reducer.ready(leaf, parameter);
+          }
+        }
+        reducer.finish();
       }
-    }
-    reducer.finish();
-    return reducer.gradient(3).back();
-  });
-  CHECK(sums == std::vector{5.0f, 5.0f});
+      return std::vector(reducer.sums().begin(), reducer.sums().end());
+    });
+    for (const auto& result : sums) CHECK(result == sums[0]);
+    return sums[0];
+  };
+  const std::vector<float> alone = sums_on(1, 0);
+  CHECK(alone[5] != 0);
+  const int num_ranks = GENERATE(2, 3, 4, 7, 8, 9);  // with 9, one has nothing to do
+  CHECK(sums_on(num_ranks, 0) == alone);
+  CHECK(sums_on(num_ranks, 2) == alone);
 }
 
 TEST_CASE("ranks with other parameters are named on every rank", "[reduce]") {
   const auto errors = on_ranks(4, [](Communicator& comm) -> std::string {
     const bool differs = comm.rank() == 1 || comm.rank() == 3;
     try {
-      Reducer(comm,
-              FlatLayout(differs ? std::vector<size_t>{10, 20} : std::vector<size_t>{20, 10}));
+      Reducer(comm, FlatLayout(differs ? std::vector<size_t>{10, 20} : std::vector<size_t>{20, 10}),
+              SumMode::Fast, 4);
     } catch (const Error& error) {
       return error.what();
     }

@@ -28,7 +28,9 @@ std::string mistake(const Json& json) {
 
 TEST_CASE("what a train step does not say has a default", "[settings]") {
   const TrainSettings s = parse_train_settings(with(Json::object()));
-  CHECK(s.batch_per_rank == 64);
+  CHECK(global_batch(s, 3) == 128);
+  CHECK(s.precision.exact);
+  CHECK(num_leaves(s, 3) == 4);
   CHECK(s.momentum == 0.9);
   CHECK(s.validation == 5000);
   CHECK(s.schedule == Schedule::Shape::Cosine);
@@ -39,6 +41,7 @@ TEST_CASE("what a train step does not say has a default", "[settings]") {
 TEST_CASE("every key of a train step is read", "[settings]") {
   const TrainSettings s =
       parse_train_settings(with({{"batch_per_rank", 32.0},
+                                 {"precision", {{"reduction", "fast"}}},
                                  {"momentum", 0},
                                  {"weight_decay", 1e-4},
                                  {"warmup_epochs", 0.5},
@@ -47,7 +50,9 @@ TEST_CASE("every key of a train step is read", "[settings]") {
                                  {"validation", 0},
                                  {"augment", {"crop", "flip"}},
                                  {"normalize", {{"mean", 0.5}, {"std", {0.25}}}}}));
-  CHECK(s.batch_per_rank == 32);
+  CHECK(global_batch(s, 3) == 96);
+  CHECK_FALSE(s.precision.exact);
+  CHECK(num_leaves(s, 3) == 3);
   CHECK(s.momentum == 0);
   CHECK(s.weight_decay == 1e-4);
   CHECK(s.warmup_epochs == 0.5);
@@ -85,4 +90,29 @@ TEST_CASE("a checkpoint policy is read from its variables", "[settings]") {
   for (const char* bad : {"often", "0 steps", "3 parsecs", "3", "-1 epochs"}) {
     CHECK_THROWS_AS(parse_checkpoint_policy(bad, ""), Error);
   }
+}
+
+TEST_CASE("leaves have at least 32 samples unless their number is given", "[settings]") {
+  const auto leaves = [](const Json& json) {
+    const TrainSettings settings = parse_train_settings(with(json));
+    CHECK(num_leaves(settings, 2) == num_leaves(settings, 5));
+    return num_leaves(settings, 2);
+  };
+  CHECK(leaves({{"batch", 31}}) == 1);
+  CHECK(leaves({{"batch", 100}}) == 2);
+  CHECK(leaves({{"batch", 256}}) == 8);
+  CHECK(leaves({{"batch", 4096}}) == 8);
+  CHECK(leaves({{"batch", 64}, {"precision", {{"leaves", 7}}}}) == 7);
+}
+
+TEST_CASE("precision is refused where it contradicts itself", "[settings]") {
+  CHECK(mistake(with({{"precision", "exact"}})) == "with: 'precision' is not a JSON object");
+  CHECK(mistake(with({{"precision", {{"reduction", "quick"}}}})) ==
+        "with: 'precision.reduction' must be 'exact' or 'fast'");
+  CHECK(mistake(with({{"precision", {{"leafs", 2}}}})) ==
+        "with: unknown key 'precision.leafs'; did you mean 'leaves'?");
+  CHECK(mistake(with({{"precision", {{"reduction", "fast"}, {"leaves", 2}}}})) ==
+        "with: 'precision.leaves' must be left out with 'reduction: fast', which has one per rank");
+  CHECK(mistake(with({{"batch", 2}, {"batch_per_rank", 2}})) ==
+        "with: 'batch_per_rank' must be left out where 'batch' is given");
 }

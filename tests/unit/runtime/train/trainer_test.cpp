@@ -17,11 +17,12 @@ using namespace dlflow::runtime;
 
 namespace {
 
-/// 205 training samples: with 2 ranks of 16, the last batch of an epoch has 13.
+/// 205 training samples in batches of 32: the last of an epoch has 13, 8 leaves of 1 or 2.
 TrainingJob tiny_job(const std::filesystem::path& folder, uint64_t epochs) {
   TrainingJob job;
   job.settings.epochs = epochs;
-  job.settings.batch_per_rank = 16;
+  job.settings.batch = 32;
+  job.settings.precision.leaves = 8;
   job.settings.lr = 0.05;
   job.settings.validation = 50;
   job.settings.warmup_epochs = 0.5;
@@ -65,7 +66,7 @@ TEST_CASE("training learns, and reports what it reached", "[trainer]") {
   CHECK(ends[0].summary.at("accuracy") > 0.9);
   CHECK(ends[0].summary.at("ranks") == ranks);
   CHECK(ends[0].summary.at("epochs") == 6);
-  CHECK(ends[0].summary.at("steps") == 6 * (ranks == 1 ? 13 : 7));
+  CHECK(ends[0].summary.at("steps") == 6 * 7);
 
   const CheckpointInfo info = read_checkpoint_info(ends[0].checkpoint);
   CHECK(info.metrics.at("accuracy") == ends[0].summary.at("accuracy"));
@@ -110,6 +111,73 @@ TEST_CASE("a run that stops and goes on ends with the bits of one that did not",
   for (int i = 0; i < 9; ++i) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
   CHECK(train_on(ranks, job)[0].finished);
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("the weights have the same bits on any number of ranks, however they talk",
+          "[trainer][exact]") {
+  const auto bits_on = [](int ranks, int ranks_per_node) {
+    const test::TempDir dir;
+    const TrainingJob job = tiny_job(dir.path(), 2);
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  };
+  const std::string alone = bits_on(1, 0);
+  const int ranks = GENERATE(2, 3, 4, 8, 9);
+  CHECK(bits_on(ranks, 0) == alone);  // shared memory
+  CHECK(bits_on(ranks, 2) == alone);  // messages
+}
+
+TEST_CASE("a run goes on with the same bits on another number of ranks", "[trainer][exact]") {
+  const test::TempDir whole, parts;
+  train_on(2, tiny_job(whole.path(), 3));
+
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const TrainingJob job = tiny_job(parts.path(), 3);
+  for (const int ranks : {1, 3, 8, 2, 4, 1, 8, 3}) {
+    CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
+  }
+  CHECK(train_on(3, job)[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("what changes the bits of a run that goes on is named", "[trainer][exact]") {
+  TrainingState saved;
+  saved.global_batch = 128;
+  saved.reduction = "exact, leaves: 8";
+  saved.arithmetic = "dlflow 1, avx2";
+  TrainingState now = saved;
+  now.position = {3, 4};
+  CHECK(changes_of_bits(saved, now).empty());
+  now.global_batch = 64;
+  now.reduction = "exact, leaves: 4";
+  now.arithmetic = "dlflow 1, avx512_core";
+  CHECK(changes_of_bits(saved, now) ==
+        std::vector<std::string>{"the batch was 128, is 64",
+                                 "the reduction was exact, leaves: 8, is exact, leaves: 4",
+                                 "it was computed by dlflow 1, avx2, now by dlflow 1, "
+                                 "avx512_core"});
+
+  const test::TempDir dir;
+  const TrainingEnd end = train_on(2, tiny_job(dir.path(), 1))[0];
+  const TrainingState state = training_state_of(load_checkpoint(end.checkpoint));
+  CHECK(state.reduction == "exact, leaves: 8");
+  CHECK_THAT(state.arithmetic, Catch::Contains("oneDNN 2."));
+}
+
+TEST_CASE("in fast mode the number of ranks shows in the bits, but not much", "[trainer][exact]") {
+  const auto end_of = [](int ranks) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 6);
+    job.settings.precision = {false, 0};
+    const Json summary = train_on(ranks, job)[0].summary;
+    return std::pair(summary, newest_bits(dir.path()));
+  };
+  const auto one = end_of(1), two = end_of(2);
+  CHECK(one.second != two.second);
+  CHECK(two.first.at("accuracy") > 0.9);
+  CHECK(end_of(2).second == two.second);
 }
 
 TEST_CASE("what is saved and when follows the policy", "[trainer]") {

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <new>
+
+namespace dlflow {
+
+constexpr size_t kCacheLineBytes = 64;
+
+struct AlignedFree {
+  void operator()(float* values) const {
+    ::operator delete[](values, std::align_val_t(kCacheLineBytes));
+  }
+};
+
+/// Floats that start at a cache line, so that vectors of any width load them in one piece.
+using AlignedFloats = std::unique_ptr<float[], AlignedFree>;
+
+/// `count` zeros.
+inline AlignedFloats make_aligned_floats(size_t count) {
+  return AlignedFloats(new (std::align_val_t(kCacheLineBytes)) float[count]());
+}
+
+}  // namespace dlflow

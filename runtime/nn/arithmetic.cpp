@@ -1,0 +1,44 @@
+#include "runtime/nn/arithmetic.h"
+
+#include <omp.h>
+
+#include <dnnl.hpp>
+
+namespace dlflow::runtime {
+namespace {
+
+const char* name(dnnl::cpu_isa isa) {
+  switch (isa) {
+    case dnnl::cpu_isa::sse41:
+      return "sse41";
+    case dnnl::cpu_isa::avx:
+      return "avx";
+    case dnnl::cpu_isa::avx2:
+      return "avx2";
+    case dnnl::cpu_isa::avx2_vnni:
+      return "avx2_vnni";
+    case dnnl::cpu_isa::avx512_core:
+      return "avx512_core";
+    case dnnl::cpu_isa::avx512_core_vnni:
+      return "avx512_core_vnni";
+    case dnnl::cpu_isa::avx512_core_bf16:
+      return "avx512_core_bf16";
+    case dnnl::cpu_isa::avx512_core_amx:
+      return "avx512_core_amx";
+    default:
+      return "another instruction set";
+  }
+}
+
+}  // namespace
+
+std::string arithmetic() {
+  const dnnl_version_t& version = *dnnl_version();
+  const int threads = omp_get_max_threads();
+  return "dlflow " DLFLOW_VERSION " (" __VERSION__ "), oneDNN " + std::to_string(version.major) +
+         "." + std::to_string(version.minor) + "." + std::to_string(version.patch) + ", " +
+         name(dnnl::get_effective_cpu_isa()) + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
+}
+
+}  // namespace dlflow::runtime
