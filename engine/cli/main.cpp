@@ -72,9 +72,10 @@ int run_cli(int argc, char** argv) {
 }
 
 /// On a compute node: standard error is the batch's log.
-int job_exec_main(const char* batch_file, const char* task) {
+int job_exec_main(const char* batch_file, const char* batch, const char* task) {
+  const auto number = [](const char* text) { return uint32_t(std::strtoul(text, nullptr, 10)); };
   try {
-    return job_exec(batch_file, uint32_t(std::strtoul(task, nullptr, 10)), current_allocation());
+    return job_exec(batch_file, number(batch), number(task), current_allocation());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;
@@ -88,7 +89,7 @@ int run_internal(int argc, char** argv, bool& found) {
   };
   found = true;
   if (is(1, "local-launcher") && argc == 3) return local_launcher_main(std::atoi(argv[2]));
-  if (is(1, "job-exec") && argc == 4) return job_exec_main(argv[2], argv[3]);
+  if (is(1, "job-exec") && argc == 5) return job_exec_main(argv[2], argv[3], argv[4]);
   if (is(1, "step") && is(2, "stage")) return steps::stage_main();
   if (is(1, "step") && is(2, "checkpoint")) return steps::checkpoint_main();
   found = false;

@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
-#include "engine/slurm/batch_file.h"
 
 namespace dlflow {
 namespace {
@@ -51,8 +50,7 @@ Chain::Chain(const fs::path& run_directory, const ChainServices& services)
       plan_(loaded(run_directory, services.store)),
       status_(services.store.status(plan_.run)),
       jobs_(plan_),
-      record_(plan_, jobs_, services.store, services.clock),
-      num_batches_(batch_names(plan_.directory).size()) {
+      record_(plan_, jobs_, services.store, services.clock) {
   take_reused(plan_, status_);
   take_states(plan_, jobs_, services.store, status_);
   for (uint32_t job = 0; job < jobs_.size(); ++job) {

@@ -14,6 +14,7 @@
 #include "engine/run/chain.h"
 #include "engine/run/chain_record.h"
 #include "engine/run/jobs.h"
+#include "engine/slurm/batch_file.h"
 #include "engine/slurm/batches.h"
 #include "engine/slurm/observe.h"
 #include "engine/slurm/script.h"
@@ -63,16 +64,18 @@ class Chain {
   void block_descendants();
 
   void adopt(ChainResult& result);
-  void adopt(const std::string& batch, const std::string& id, ChainResult& result);
+  void adopt(const BatchEntry& entry, const std::string& id, ChainResult& result);
 
   void reuse();
   std::vector<Standing> standing() const;
   void submit_what_is_missing(ChainResult& result);
-  void submit(const PlannedBatch& planned, ChainResult& result);
-  Batch describe(const PlannedBatch& planned, const std::string& name,
-                 const std::filesystem::path& file) const;
-  std::string hand_over(const Batch& batch);
-  std::string batch_name(uint32_t step);
+  void submit(const std::vector<PlannedBatch>& round, ChainResult& result);
+  BatchRange write_intents(const std::vector<PlannedBatch>& round);
+  Batch describe(const PlannedBatch& planned, uint32_t number, BatchRange round,
+                 const std::vector<std::string>& ids) const;
+  std::string id_of(const PlannedBatch& planned, uint32_t number, const SbatchAnswer& answer);
+  void take_id(const PlannedBatch& planned, const std::string& id, ChainResult& result);
+  std::string batch_name(uint32_t number, uint32_t step) const;
   std::string progress() const;
 
   bool repoint(ChainResult& result);
@@ -84,10 +87,8 @@ class Chain {
   Jobs jobs_;
   ChainRecord record_;
   std::unordered_map<std::string_view, uint32_t> number_of_;  // by job's name
-  std::vector<std::string> ids_;        // by job: SLURM's, of its latest attempt; empty: none
-  std::set<uint32_t> stuck_;            // wait in SLURM for what will not succeed
-  std::vector<std::string> batch_ids_;  // of the batches of a round, so far
-  size_t num_batches_ = 0;              // that the run has
+  std::vector<std::string> ids_;  // by job: SLURM's, of its latest attempt; empty: none
+  std::set<uint32_t> stuck_;      // wait in SLURM for what will not succeed
 };
 
 }  // namespace dlflow

@@ -2,43 +2,56 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/plan/job.h"
 
-/// RUN/batches/NAME.jsonl: what one sbatch hands over. It is on disk before sbatch is called, so
-/// that after a kill everybody knows what was meant, and it is all that its jobs read: one file,
-/// however many tasks the array has. Each line is [task, attempt, job's name, JobSpec].
+/// RUN/batches/7-18.jsonl: what the sbatch calls 7 to 18 of a run hand over. It is on disk before
+/// the first of them, so that after a kill everybody knows what was meant, and it is all that their
+/// jobs read. One file for many calls: a shared file system is slow at files, and at syncing them.
+/// Each line is [batch, task, attempt, job's name, JobSpec], in the order of the first two.
 namespace dlflow {
 
 struct BatchTask {
-  uint32_t task = 0;  ///< number in the array; 0 of a plain job
+  uint32_t batch = 0;  ///< number of the sbatch call in its run
+  uint32_t task = 0;   ///< number in the array; 0 of a plain job
   int attempt = 1;
   JobSpec spec;
 };
 
 /// Which job of the run a task is.
 struct BatchEntry {
+  uint32_t batch = 0;
   uint32_t task = 0;
   int attempt = 1;
   std::string job;
 };
 
-std::filesystem::path batch_file(const std::filesystem::path& run_directory,
-                                 const std::string& name);
+/// A file's name says which calls it is for.
+struct BatchRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+  auto operator<=>(const BatchRange&) const = default;
+};
+
+std::filesystem::path batch_file(const std::filesystem::path& run_directory, BatchRange batches);
+
+/// A line of the file, with its end.
+std::string batch_line(const BatchTask& task);
 
 /// Complete on disk when it returns, or not there.
-void write_batch_file(const std::filesystem::path& file, std::span<const BatchTask> tasks);
+void write_batch_file(const std::filesystem::path& file, std::string_view lines);
 
-/// Throws Error: NotFound for a task that is not in it, Corrupt.
-BatchTask read_batch_task(const std::filesystem::path& file, uint32_t task);
+/// Looks at some lines only, however many there are. Throws Error: NotFound for a task that is not
+/// in it, Corrupt.
+BatchTask read_batch_task(const std::filesystem::path& file, uint32_t batch, uint32_t task);
 
 /// Throws Error{Corrupt}.
 std::vector<BatchEntry> read_batch_entries(const std::filesystem::path& file);
 
-/// The names of the batches of a run, in the order they were made.
-std::vector<std::string> batch_names(const std::filesystem::path& run_directory);
+/// The files of a run, in the order they were made.
+std::vector<BatchRange> batch_ranges(const std::filesystem::path& run_directory);
 
 }  // namespace dlflow

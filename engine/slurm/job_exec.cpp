@@ -234,8 +234,9 @@ Allocation current_allocation() {
   return allocation;
 }
 
-int job_exec(const fs::path& batch_file, uint32_t task, const Allocation& allocation) {
-  BatchTask batch_task = read_batch_task(batch_file, task);
+int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
+             const Allocation& allocation) {
+  BatchTask batch_task = read_batch_task(batch_file, batch, task);
   Attempt attempt(std::move(batch_task.spec), batch_task.attempt);
   if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
   const auto claim = newest_claim(attempt.directory());

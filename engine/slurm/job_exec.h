@@ -6,7 +6,7 @@
 #include <functional>
 #include <string>
 
-/// `dlflow job-exec BATCH-FILE TASK`: what a job's script becomes on its node.
+/// `dlflow job-exec BATCH-FILE BATCH TASK`: what a job's script becomes on its node.
 namespace dlflow {
 
 /// The allocation that we are in, as SLURM tells it.
@@ -38,6 +38,7 @@ Allocation current_allocation();
 /// either are right, and an attempt whose first job SLURM lost goes on in the second.
 ///
 /// Returns the exit status for SLURM: 0 if what waits for this job may run.
-int job_exec(const std::filesystem::path& batch_file, uint32_t task, const Allocation& allocation);
+int job_exec(const std::filesystem::path& batch_file, uint32_t batch, uint32_t task,
+             const Allocation& allocation);
 
 }  // namespace dlflow

@@ -88,7 +88,7 @@ SlurmTools::SlurmTools(SlurmToolOptions options)
   }
 }
 
-SbatchAnswer SlurmTools::submit(const std::string& script) {
+SbatchAnswer SlurmTools::submit(const std::string& script) const {
   Command command;
   command.argv = {"sbatch", "--parsable"};
   command.environment = submission_environment_;
@@ -179,19 +179,17 @@ Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) 
 
 std::vector<SlurmJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
   // Not with --name: a comma would end a name there.
-  std::set<std::string_view> missing(names.begin(), names.end());
+  const std::set<std::string_view> wanted(names.begin(), names.end());
+  std::set<std::string_view> missing = wanted;
   std::vector<SlurmJob> found;
-  const auto take = [&names, &found](const SlurmJob& job) {
-    const bool wanted = std::find(names.begin(), names.end(), job.name) != names.end();
-    if (wanted) found.push_back(job);
-    return wanted;
-  };
-  for (const SlurmJob& job : queue()) {
-    if (take(job)) missing.erase(job.name);
+  for (SlurmJob& job : queue()) {
+    if (!wanted.contains(job.name)) continue;
+    missing.erase(job.name);
+    found.push_back(std::move(job));
   }
   if (missing.empty()) return found;
-  for (const SlurmJob& job : sacct({"sacct"}, since).jobs) {
-    if (missing.contains(job.name)) take(job);
+  for (SlurmJob& job : sacct({"sacct"}, since).jobs) {
+    if (missing.contains(job.name)) found.push_back(std::move(job));
   }
   return found;
 }

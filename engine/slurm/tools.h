@@ -38,15 +38,17 @@ struct Accounting {
 /// the same run differ, and no SBATCH_*, which would undo the script's options.
 std::vector<std::string> submission_environment(std::span<const std::string> environment);
 
-/// One thread calls it. No call changes a job twice. All throw Error{NotFound} if the program is
-/// missing, and the queries Error{Unavailable} if SLURM did not answer, however often it was asked:
-/// "squeue did not answer within 30 s (tried 3 times)". Commands are shown by -v.
+/// One thread calls it, but for submit(). No call changes a job twice. All throw Error{NotFound} if
+/// the program is missing, and the queries Error{Unavailable} if SLURM did not answer, however
+/// often it was asked: "squeue did not answer within 30 s (tried 3 times)". Commands are shown by
+/// -v.
 class SlurmTools {
  public:
   explicit SlurmTools(SlurmToolOptions options = {});
 
-  /// Submits a script (script.h), once: what is Unclear may have been accepted.
-  SbatchAnswer submit(const std::string& script);
+  /// Submits a script (script.h), once: what is Unclear may have been accepted. Several threads may
+  /// be in it (see submissions.h).
+  SbatchAnswer submit(const std::string& script) const;
 
   /// All jobs of this user that the controller still knows, array tasks one by one, ended ones
   /// among them for some minutes (MinJobAge). One squeue.

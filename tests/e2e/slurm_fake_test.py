@@ -7,6 +7,40 @@ from slurm_support import INVALID, UNAVAILABLE, ChainCase
 
 
 class ChainTest(ChainCase):
+
+    # Killed on the way
+
+    def test_killed_at_any_point_of_twelve_submissions_each_job_is_submitted_once(self):
+        """Three arms of four steps: some wait for each other, some are in sbatch together."""
+        self.nothing_runs()
+        names = [f"{arm}{n}" for arm in "abc" for n in range(4)]
+        self.workflow(**{name: "run: 'true'" + (f", needs: [{name[0]}{int(name[1]) - 1}]" if name[1] != "0" else "")
+                         for name in names})
+        points = ["batches:1", "intents:1"] + [f"{point}:{n + 1}" for point in ("sbatch", "accepted", "recorded")
+                                              for n in range(len(names))]
+        known = set()
+        for point in points:
+            with self.subTest(point=point):
+                self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": point},
+                            status=-9)
+                run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+                self.dlflow("run", "--resume", run)
+                jobs = {id: job for id, job in self.slurm.jobs().items() if id not in known}
+                self.assertEqual(sorted(job["request"]["name"].split(".")[2] for job in jobs.values()), names)
+                self.assertEqual({int(id) for id in self.ids(run).values()}, set(jobs))
+                self.assertEqual(set(self.states(run).values()), {"queued"})
+                known |= set(jobs)
+
+    def test_a_resume_that_is_killed_too_changes_nothing(self):
+        self.nothing_runs()
+        self.workflow(**{name: "run: 'true'" for name in "abcde"})
+        self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "accepted:2"}, status=-9)
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.dlflow("run", "--resume", run, env={"DLFLOW_CRASH_AT": "intents:1"}, status=-9)
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(self.steps_in_slurm(), list("abcde"))
+        self.assertEqual(set(self.states(run).values()), {"queued"})
+
     # What sbatch says
 
     def test_an_accepted_job_whose_answer_was_lost_is_adopted(self):
@@ -80,6 +114,17 @@ class ChainTest(ChainCase):
         self.dlflow("run", "--resume", run)
         self.assertEqual(self.steps_in_slurm(), ["a", "b", "c"])
 
+    def test_after_a_refusal_what_was_in_sbatch_already_is_kept(self):
+        self.nothing_runs()
+        self.workflow(**{name: "run: 'true'" for name in "abcdefgh"})
+        self.slurm.set(max_submit=3)
+        run, err = self.refused(UNAVAILABLE)
+        self.assertIn("3 of 8 jobs are submitted", err)
+        self.slurm.set(max_submit=100)
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(self.steps_in_slurm(), list("abcdefgh"))
+        self.assertEqual(set(self.states(run).values()), {"queued"})
+
     def test_a_refusal_for_good_is_told_in_the_words_of_sbatch(self):
         self.chain_of("a", "b")
         self.slurm.set(accounts="physics")
@@ -115,8 +160,8 @@ class ChainTest(ChainCase):
         self.chain_of("a", "b")
         run = self.submit()
         ids = self.ids(run)
-        batch = next((self.folder / "runs" / run / "batches").glob("*.a.*.jsonl"))
-        self.dlflow("job-exec", batch, "0", env={"SLURM_JOB_ID": ids["a"]})
+        batches = self.folder / "runs" / run / "batches/1-2.jsonl"
+        self.dlflow("job-exec", batches, "1", "0", env={"SLURM_JOB_ID": ids["a"]})
         self.slurm.end(ids["a"], "FAILED")  # its node died after the record was written, say
         self.slurm.advance(1)
         self.assertEqual(self.slurm.task(ids["b"])["reason"], "DependencyNeverSatisfied")

@@ -40,8 +40,8 @@ class Job {
 
   /// The exit status of a SLURM job.
   int execute(const std::string& id = "812") const {
-    const fs::path file = batch_file(run.path(), "demo-1.1.step.5c1e");
-    write_batch_file(file, std::vector<BatchTask>{{0, 1, spec}});
+    const fs::path file = batch_file(run.path(), {1, 1});
+    write_batch_file(file, batch_line({1, 0, 1, spec}));
     Allocation allocation;
     allocation.id = id;
     allocation.patience = std::chrono::milliseconds(0);
@@ -57,7 +57,7 @@ class Job {
     const pid_t child = ::fork();
     if (child == 0) {
       try {
-        ::_exit(job_exec(file, 0, allocation));
+        ::_exit(job_exec(file, 1, 0, allocation));
       } catch (const std::exception&) {
         ::_exit(99);
       }
@@ -251,8 +251,8 @@ TEST_CASE("a failed try leaves no outputs for the next", "[job-exec]") {
 TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {
   const Job job("true");
   CHECK(job.execute() == 0);
-  const fs::path file = batch_file(job.run.path(), "demo-1.1.step.5c1e");
-  CHECK_THROWS_AS(job_exec(file, 7, Allocation()), Error);
+  const fs::path file = batch_file(job.run.path(), {1, 1});
+  CHECK_THROWS_AS(job_exec(file, 1, 7, Allocation()), Error);
 }
 
 TEST_CASE("the try after one that ran out of memory has twice as much, if a node has it",

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <deque>
+#include <future>
+#include <string>
+
+#include "engine/slurm/tools.h"
+
+namespace dlflow {
+
+/// Some sbatch calls at a time: most of a call is waiting and starting a program, so that four at
+/// once get through the same controller about twice as fast as one after another. More would gain
+/// little, and the controller is there for others, too.
+class Submissions {
+ public:
+  static constexpr size_t kAtOnce = 4;
+
+  /// `tools` must outlive it.
+  explicit Submissions(const SlurmTools& tools) : tools_(tools) {}
+
+  bool is_full() const { return calls_.size() == kAtOnce; }
+  bool empty() const { return calls_.empty(); }
+
+  /// Starts sbatch with `script`; it must not be full.
+  void begin(std::string script);
+
+  /// Waits for the call that began first. Throws as SlurmTools::submit.
+  SbatchAnswer finish_first();
+
+ private:
+  const SlurmTools& tools_;
+  std::deque<std::future<SbatchAnswer>> calls_;
+};
+
+}  // namespace dlflow
