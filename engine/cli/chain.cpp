@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "engine/cli/exit_status.h"
 #include "engine/cli/run_display.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/chain_text.h"
@@ -36,6 +37,13 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   for (const std::string& job : result.repointed) {
     std::printf("  %s waits for the new jobs now\n", job.c_str());
   }
+  if (result.held_back > 0) {
+    std::printf(
+        "%s not submitted yet: %s allows %d at a time. When some have ended,\n"
+        "`dlflow run --resume %s` submits more.\n",
+        count(result.held_back, "job").c_str(), plan.profile.name.c_str(), plan.profile.limits.jobs,
+        plan.run.c_str());
+  }
   if (result.kept > 0) std::printf("%s kept.\n", count(result.kept, "finished job").c_str());
   const bool nothing = result.submitted.empty() && result.adopted.empty();
   std::printf("%s look again with `dlflow status`.\n",
@@ -44,6 +52,7 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
 
 void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& tools) {
   const ChainResult result = submit_chain(plan.directory, again, tools.services);
+  if (result.held_back > 0) session.status = kBackendRefused;
   if (session.json) {
     return print_run_json(plan.run, session.store().status(plan.run).state);
   }
@@ -86,7 +95,12 @@ std::vector<RunStatus> refresh_chain_statuses(Session& session,
     RunStatus status = session.store().status(run_name(directories[run]));
     if (!view.problem.empty()) status.problem = "SLURM could not be asked now: " + view.problem;
     if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
-    for (JobRow& row : status.jobs) add_view(row, view);
+    for (JobRow& row : status.jobs) {
+      add_view(row, view);
+      if (row.state == JobState::Planned && row.reason.empty()) {
+        row.reason = "not submitted yet: dlflow run --resume " + status.run;
+      }
+    }
     statuses.push_back(std::move(status));
   }
   return statuses;

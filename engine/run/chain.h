@@ -30,6 +30,7 @@ struct ChainResult {
   std::vector<std::string> adopted;    ///< jobs that an earlier call had submitted unknowingly
   std::vector<std::string> repointed;  ///< jobs that wait for another SLURM job now
   size_t kept = 0;                     ///< jobs that were done before
+  size_t held_back = 0;                ///< jobs that find no room below `limits.jobs` now
 };
 
 /// Checks the plan against the limits of profile and cluster, freezes it (see create_run_directory)
@@ -42,7 +43,8 @@ void create_chain(Plan& plan, const ChainServices& services,
 /// wait for one that is submitted anew are pointed to the new one (P4). Holds RunLock. Throws
 /// Error: Unavailable if SLURM does not answer or it stays unclear whether it has a job,
 /// InvalidInput if it refuses one; both say how many jobs it has and how to go on. NotFound and
-/// InvalidInput for names, as resubmit_run.
+/// InvalidInput for names, as resubmit_run. Of more jobs than the user may have at a time (those
+/// of other runs counted, too) the first in the plan are submitted; a later call goes on.
 ChainResult submit_chain(const std::filesystem::path& run_directory, const PlanAgain& again,
                          const ChainServices& services);
 

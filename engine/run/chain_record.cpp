@@ -30,10 +30,14 @@ void ChainRecord::write(uint32_t job, JobEvent event) {
   if (!may_become(jobs_[job].state, *event.state)) return;
   jobs_[job].state = *event.state;
   file_.append(to_line(event));
+  synced_ = false;
   pending_.push_back(std::move(event));
 }
 
-void ChainRecord::sync() { file_.sync(); }
+void ChainRecord::sync() {
+  if (!synced_) file_.sync();
+  synced_ = true;
+}
 
 void ChainRecord::save() {
   if (pending_.empty()) return;

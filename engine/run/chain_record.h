@@ -36,6 +36,7 @@ class ChainRecord {
   const Clock& clock_;
   AppendFile file_;
   std::vector<JobEvent> pending_;
+  bool synced_ = true;
 };
 
 }  // namespace dlflow

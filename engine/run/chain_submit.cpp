@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
@@ -90,6 +91,27 @@ std::vector<Standing> Chain::standing() const {
   return result;
 }
 
+/// As standing(), but what finds no room below the limit on this user's jobs is left out: the last
+/// ones, so that nothing waits for a job that is not there.
+std::vector<Standing> Chain::standing_within_limit(ChainResult& result) {
+  std::vector<Standing> standings = standing();
+  const auto is_new = [](const Standing& s) { return s.kind == Standing::Kind::ToSubmit; };
+  const auto wanted = std::count_if(standings.begin(), standings.end(), is_new);
+  const int limit = plan_.profile.limits.jobs;
+  result.held_back = 0;
+  if (limit == 0 || wanted == 0) return standings;
+  const std::vector<SlurmJob> queue = services_.tools.queue();
+  const auto there = std::count_if(queue.begin(), queue.end(),
+                                   [](const SlurmJob& job) { return !is_over(job.state); });
+  auto room = std::max<ptrdiff_t>(0, limit - there);
+  for (Standing& standing : standings) {
+    if (!is_new(standing) || room-- > 0) continue;
+    standing.kind = Standing::Kind::LeftOut;
+    ++result.held_back;
+  }
+  return standings;
+}
+
 /// What a stuck job has to wait for now: empty if all its parents are done, whatever SLURM thinks
 /// of them. Nothing if a parent has yet to be submitted.
 std::optional<std::string> Chain::new_dependency(uint32_t job) const {
@@ -141,7 +163,7 @@ void Chain::submit_what_is_missing(ChainResult& result) {
   const int allowed = plan_.profile.limits.array_size;
   const int size = allowed > 0 ? allowed : kDefaultArraySize;
   do {
-    submit(plan_batches(plan_, standing(), uint32_t(size)), result);
+    submit(plan_batches(plan_, standing_within_limit(result), uint32_t(size)), result);
   } while (!repoint(result));
 }
 

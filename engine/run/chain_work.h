@@ -68,6 +68,7 @@ class Chain {
 
   void reuse();
   std::vector<Standing> standing() const;
+  std::vector<Standing> standing_within_limit(ChainResult& result);
   void submit_what_is_missing(ChainResult& result);
   void submit(const std::vector<PlannedBatch>& round, ChainResult& result);
   BatchRange write_intents(const std::vector<PlannedBatch>& round);

@@ -52,25 +52,17 @@ class LimitCheck {
     choose(memory_, profile_.node.memory_bytes);
     choose(gpus_, profile_.node.gpus);
     knows_gpus_ = knows_gpus_ || profile_.node.gpus > 0;
-    choose(jobs_, profile_.limits.jobs);
   }
 
   void check_jobs() {
-    int64_t submitted = 0;
     for (const PlannedJob& job : plan_.jobs) {
       if (job.action == Action::Reuse) continue;
-      ++submitted;
       check_walltime(job);
       check_nodes(job);
       check_cores(job);
       check_memory(job);
       check_gpus(job);
     }
-    if (jobs_.value == 0 || submitted <= jobs_.value) return;
-    add("",
-        jobs_.owner + " allows " + counted(jobs_.value, "job") + " at a time, the workflow has " +
-            format_count(uint64_t(submitted)) + " (" + plan_.workflow.file + ").",
-        "Make the matrix smaller, or run a part of the steps first (`--until STEP`).");
   }
 
   void check_dependencies() {
@@ -101,7 +93,6 @@ class LimitCheck {
   void read_cluster(const ClusterLimits& cluster) {
     const std::string& wanted = profile_.slurm.partition;
     for (const std::string& name : split(wanted, ',')) check_partition(cluster, name);
-    jobs_ = {cluster.max_job_count, cluster.cluster};
     const PartitionInfo* const partition = cluster.partition(wanted);
     if (partition == nullptr) return;  // several: SLURM takes the one that fits
     const std::string owner = "partition " + partition->name + " of " + cluster.cluster;
@@ -232,7 +223,6 @@ class LimitCheck {
   Limit<int> cores_;
   Limit<uint64_t> memory_;
   Limit<int> gpus_;
-  Limit<int> jobs_;
   bool knows_gpus_ = false;
   std::set<std::string> told_;
   std::vector<std::string> problems_;
@@ -248,6 +238,7 @@ void tighten(Value& own, const Value& other) {
 
 Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
   tighten(profile.limits.array_size, cluster.max_array_size);
+  tighten(profile.limits.jobs, cluster.max_job_count);
   const PartitionInfo* const partition = cluster.partition(profile.slurm.partition);
   if (partition == nullptr) return profile;
   tighten(profile.limits.walltime, partition->max_walltime.value_or(seconds(0)));

@@ -10,15 +10,17 @@
 namespace dlflow {
 
 /// `profile` with what the cluster says where it says less, or where the profile leaves it open
-/// (0): walltime, nodes and node shape of its partition, the size of an array. Scripts are made
-/// with this one: a time limit that is rounded up must not exceed the partition's, nor memory that
-/// is raised for another try what a node has, since SLURM takes such a job and never starts it.
+/// (0): walltime, nodes and node shape of its partition, the size of an array, how many jobs there
+/// may be. Scripts are made with this one: a time limit that is rounded up must not exceed the
+/// partition's, nor memory that is raised for another try what a node has, since SLURM takes such a
+/// job and never starts it.
 Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster);
 
 /// Checks every job of `plan` that will be submitted against its profile, and against the cluster
 /// if it could be asked. Throws Error{InvalidInput} with all problems, each of which names the
 /// limit, who sets it, the step and its place in the workflow, and what to do; matrix elements with
-/// the same problem are told once. A matrix larger than an array is no problem: it is split.
+/// the same problem are told once. A matrix larger than an array
+/// is no problem: it is split; nor are more jobs than may be submitted at a time: the rest waits.
 void check_limits(const Plan& plan, const std::optional<ClusterLimits>& cluster);
 
 }  // namespace dlflow

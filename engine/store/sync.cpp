@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <tuple>
+#include <unordered_set>
 
 #include "engine/plan/run_directory.h"
 #include "engine/store/job_table.h"
@@ -51,6 +52,25 @@ std::vector<JobEvent> in_order(EventsByJob&& events) {
   return result;
 }
 
+/// Which folders are there, asked once for each parent: most of 10,000 queued jobs have none yet,
+/// and a network file system answers for each of them alone.
+class ExistingFolders {
+ public:
+  bool contains(const fs::path& folder) {
+    const auto [listing, is_new] = listings_.try_emplace(folder.parent_path());
+    if (is_new) {
+      std::error_code none;
+      for (const auto& entry : fs::directory_iterator(listing->first, none)) {
+        listing->second.insert(entry.path().filename().string());
+      }
+    }
+    return listing->second.contains(folder.filename().string());
+  }
+
+ private:
+  std::map<fs::path, std::unordered_set<std::string>> listings_;
+};
+
 }  // namespace
 
 std::string Store::sync_run(const fs::path& run_directory) {
@@ -72,9 +92,11 @@ std::string Store::sync_run(const fs::path& run_directory) {
   const Rows active = database_.query(
       "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running')", id);
   while (active->next()) news[active->text(0)];
+  ExistingFolders folders;
   for (auto& [job, list] : news) {
     rank_engine_events(list);
     const fs::path directory = job_directory(run_directory, job);
+    if (!folders.contains(directory)) continue;
     for (const int attempt : attempts(directory)) {
       for (JobEvent& event : attempt_events(directory, job, attempt)) {
         list.push_back({kRankOfSupervisor, std::move(event)});

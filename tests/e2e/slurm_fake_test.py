@@ -1,13 +1,15 @@
 """A chain of SLURM jobs on a cluster that misbehaves on request; tests/slurm/chain_test.py has a real one."""
 
 import json
+import os
+import pathlib
+import time
 
 import support
 from slurm_support import INVALID, UNAVAILABLE, ChainCase
 
 
 class ChainTest(ChainCase):
-
     # Killed on the way
 
     def test_killed_at_any_point_of_twelve_submissions_each_job_is_submitted_once(self):
@@ -152,6 +154,66 @@ class ChainTest(ChainCase):
         self.assertEqual(len(self.slurm.calls("sbatch")), 3)
         self.assertEqual(sum(len(job["tasks"]) for job in self.slurm.jobs().values()), 2500)
         self.assertEqual(set(self.states(run).values()), {"queued"})
+
+    # More jobs than may be submitted at a time
+
+    def test_what_exceeds_the_profiles_limit_waits_for_a_later_call(self):
+        self.nothing_runs()
+        self.profile("limits: {jobs: 3}\n")
+        self.workflow(many="run: 'true', matrix: {n: [0, 1, 2, 3, 4]}", after="run: 'true', needs: [many]")
+        out, _ = self.dlflow("run", "w.yaml", "--profile", "alpha", status=UNAVAILABLE)
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.assertIn("3 jobs not submitted yet: alpha allows 3 at a time", out)
+        self.assertIn(f"run --resume {run}", out)
+        first = {f"many[n={n}]": "queued" for n in (0, 1, 2)}
+        self.assertEqual(self.states(run), {**first, "many[n=3]": "planned", "many[n=4]": "planned", "after": "planned"})
+        self.assertIn("not submitted yet", self.dlflow("status", run)[0])
+
+        self.dlflow("run", "--resume", run, status=UNAVAILABLE)  # there is no room yet
+        self.assertEqual(len(self.slurm.calls("sbatch")), 1)
+
+        self.slurm.mode("run background")
+        self.slurm.wait_until_idle()
+        self.nothing_runs()
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(self.states(run), {**dict.fromkeys(first, "succeeded"), "many[n=3]": "queued",
+                                            "many[n=4]": "queued", "after": "queued"})
+        self.slurm.mode("run background")
+        self.slurm.wait_until_idle()
+        self.assertEqual(set(self.states(run).values()), {"succeeded"})
+        self.assertEqual(self.status(run)["state"], "succeeded")
+
+    def test_the_jobs_of_other_runs_count_for_the_limit(self):
+        self.nothing_runs()
+        self.profile("limits: {jobs: 3}\n")
+        self.workflow(a="run: 'true'", b="run: 'true'")
+        self.submit()
+        self.dlflow("run", "w.yaml", "--profile", "alpha", status=UNAVAILABLE)
+        self.assertEqual(self.steps_in_slurm(), ["a", "a", "b"])
+
+    # The supervisor on its node
+
+    def test_the_supervisor_is_small_and_sleeps_while_its_program_runs(self):
+        os.mkfifo(self.folder / "end")
+        self.workflow(a=f"run: 'echo $PPID > {self.folder}/pid.new; mv {self.folder}/pid.new {self.folder}/pid; "
+                        f"cat {self.folder}/end'")
+        run = self.submit()
+        self.slurm.wait(lambda: (self.folder / "pid").exists(), what="the program")
+
+        def supervisor():
+            text = pathlib.Path("/proc", (self.folder / "pid").read_text().strip(), "status").read_text()
+            return dict(line.split(":\t", 1) for line in text.splitlines())
+        self.assertEqual(supervisor()["Name"], "dlflow")
+
+        def sleeps_a_second():
+            before = supervisor()["voluntary_ctxt_switches"]
+            time.sleep(1)
+            return supervisor()["voluntary_ctxt_switches"] == before
+        self.wait_for(sleeps_a_second, what="a second without a wake-up")
+        self.assertLess(int(supervisor()["VmHWM"].split()[0]), 10_000)
+        (self.folder / "end").write_text("")
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "succeeded"})
 
     # Going on
 

@@ -189,21 +189,20 @@ class Chains(Chain):
               b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
               c: {self.step("c", ", needs: [b]")}
         """)
-        for point in ("intent", "accepted", "recorded"):
-            for number in (1, 2, 3):
-                with self.subTest(point=point, number=number):
-                    (self.folder / "trace").unlink(missing_ok=True)
-                    self.dlflow("run", "w.yaml", "--profile", "alpha", "--force", "a", "--force", "b", "--force", "c",
-                                env={"DLFLOW_CRASH_AT": f"{point}:{number}"}, status=-9)
-                    run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
-                    self.dlflow("run", "--resume", run)
-                    names = [line for line in self.alpha.run(
-                        ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
-                        if line.startswith(run)]
-                    steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
-                    self.assertEqual(sorted(steps), ["a", "b", "c"], names)
-                    self.wait_for(run, {"c": "succeeded"})
-                    self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
+        for point in ["intents:1"] + [f"{point}:{n}" for point in ("sbatch", "accepted", "recorded") for n in (1, 2, 3)]:
+            with self.subTest(point=point):
+                (self.folder / "trace").unlink(missing_ok=True)
+                self.dlflow("run", "w.yaml", "--profile", "alpha", "--force", "a", "--force", "b", "--force", "c",
+                            env={"DLFLOW_CRASH_AT": point}, status=-9)
+                run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+                self.dlflow("run", "--resume", run)
+                names = [line for line in self.alpha.run(
+                    ["squeue", "--me", "--noheader", "--states=all", "--format=%j %F"]).stdout.splitlines()
+                    if line.startswith(run)]
+                steps = [name.split(".")[2] for name in {line.split()[0] for line in names}]
+                self.assertEqual(sorted(steps), ["a", "b", "c"], names)
+                self.wait_for(run, {"c": "succeeded"})
+                self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
 
     def test_two_calls_at_once_submit_each_job_once(self):
         self.counting(10, "checkpoint: {}")
