@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import statistics
 import sys
 import tempfile
 import time
@@ -9,6 +10,7 @@ import time
 import cluster
 
 ALPHA = cluster.Cluster("alpha")
+STAGED_DLFLOW = cluster.STAGED / "bin/dlflow"
 
 
 class Folder:
@@ -22,7 +24,7 @@ class Folder:
         self.env = {"DLFLOW_HOME": self.path / "state", "XDG_CACHE_HOME": self.path / "cache"}
 
     def dlflow(self, *arguments):
-        return ALPHA.run([cluster.STAGED / "bin/dlflow", *arguments], cwd=self.path, env=self.env, timeout=600).stdout
+        return ALPHA.run([STAGED_DLFLOW, *arguments], cwd=self.path, env=self.env, timeout=600).stdout
 
     def submit(self, text):
         """Seconds until `dlflow run` has returned."""
@@ -31,10 +33,10 @@ class Folder:
         self.dlflow("run", "w.yaml", "--profile", "alpha", "--quiet")
         return time.monotonic() - began
 
-    def sbatch(self, script):
-        """Seconds of a shell script of sbatch calls."""
+    def shell(self, script, **variables):
+        """Seconds of a shell script, of sbatch calls say."""
         began = time.monotonic()
-        ALPHA.run(["sh", "-c", script], cwd=self.path, timeout=600)
+        ALPHA.run(["sh", "-c", script], cwd=self.path, env=variables, timeout=600)
         return time.monotonic() - began
 
 
@@ -57,7 +59,7 @@ def clean():
 
 
 def submission(steps):
-    bare = Folder().sbatch(f"for i in $(seq {steps}); do sbatch --parsable --wrap true >/dev/null; done")
+    bare = Folder().shell(f"for i in $(seq {steps}); do sbatch --parsable --wrap true >/dev/null; done")
     clean()
     ours = Folder().submit("name: many\nsteps:\n" + "".join(f"  s{i}: {{run: ['true', '{i}']}}\n" for i in range(steps)))
     clean()
@@ -79,7 +81,7 @@ def chain(hops):
         folder = Folder()
         script = "id=; " + f"for i in $(seq {hops}); do id=$(sbatch --parsable ${{id:+-d afterok:$id}} --wrap 'sleep 1'); done; "
         began = time.monotonic()
-        folder.sbatch(script + "while squeue -h --me | grep -q .; do sleep 0.1; done")
+        folder.shell(script + "while squeue -h --me | grep -q .; do sleep 0.1; done")
         return time.monotonic() - began
 
     def ours():
@@ -87,10 +89,66 @@ def chain(hops):
             f"  s{i}: {{run: [sleep, '1']" + (f", needs: [s{i - 1}]}}\n" if i else "}\n") for i in range(hops))
         began = time.monotonic()
         Folder().submit(text)
-        Folder().sbatch("while squeue -h --me | grep -q .; do sleep 0.1; done")
+        Folder().shell("while squeue -h --me | grep -q .; do sleep 0.1; done")
         return time.monotonic() - began
     peer, mine = bare(), ours()
-    print(f"a chain of {hops} x 1 s         bare {peer:6.1f} s    ours {mine:6.1f} s    ratio {peer / mine:.2f}")
+    print(f"a chain of {hops} x 1 s         bare {peer:6.1f} s    ours {mine:6.1f} s    ratio {peer / mine:.2f}", flush=True)
+    other = snakemake(hops)
+    print(f"  the same by Snakemake {other:6.1f} s    ratio {other / mine:.1f}", flush=True)
+
+
+def snakemake(hops):
+    """Seconds of the same chain by Snakemake and its executor for SLURM, with their defaults."""
+    folder = Folder()
+    rules = "".join(f"rule s{i}:\n" + (f"    input: 's{i - 1}.done'\n" if i else "") +
+                    f"    output: 's{i}.done'\n    shell: 'sleep 1; touch {{output}}'\n" for i in range(hops))
+    (folder.path / "Snakefile").write_text(f"rule all:\n    input: 's{hops - 1}.done'\n{rules}")
+    # Its jobs lose SLURM_CONF, and clusters elsewhere than in /etc/slurm with it.
+    srun = folder.path / "bin/srun"
+    srun.parent.mkdir()
+    srun.write_text(f'#!/bin/sh\nSLURM_CONF={ALPHA.conf} exec /usr/bin/srun "$@"\n')
+    srun.chmod(0o755)
+    program = pathlib.Path(os.environ["DLFLOW_SNAKEMAKE"], "bin/python3")
+    return folder.shell(f"{program} -m snakemake --executor slurm --jobs {hops} --default-resources "
+                        "slurm_partition=batch slurm_account=root runtime=5 mem_mb=100",
+                        XDG_CACHE_HOME=folder.path / "cache", PATH=f"{srun.parent}:{os.environ['PATH']}")
+
+
+def supervisor(jobs=20):
+    """Of `dlflow job-exec`, run by hand: until its program starts, its memory, and how often it wakes meanwhile."""
+    folder = Folder()
+    folder.submit("name: start\nsteps:\n" +
+                  "".join(f"  s{i}: {{run: 'date +%s%N > {folder.path}/s{i}'}}\n" for i in range(jobs)) +
+                  f"  last: {{run: 'echo $PPID > {folder.path}/pid; sleep 3'}}\n")
+    batches = next(folder.path.glob("runs/*/batches/*.jsonl"))
+
+    def start(number):
+        return ALPHA.start([STAGED_DLFLOW, "job-exec", batches, number, 0], cwd=folder.path,
+                           env={**folder.env, "SLURM_JOB_ID": f"by-hand-{number}"})
+
+    def milliseconds(number):
+        began = time.time_ns()
+        start(number + 1).communicate()
+        return (int((folder.path / f"s{number}").read_text()) - began) / 1e6
+
+    def bare():
+        began = time.time_ns()
+        return (int(ALPHA.run(["sh", "-c", "date +%s%N"]).stdout) - began) / 1e6
+    ours = statistics.median(milliseconds(number) for number in range(jobs))
+    peer = statistics.median(bare() for _ in range(jobs))
+    last = start(jobs + 1)
+    pid = cluster.wait_until(lambda: (folder.path / "pid").exists() and (folder.path / "pid").read_text().strip(), 10, "pid")
+
+    def fields(name):
+        return dict(line.split(":", 1) for line in pathlib.Path("/proc", pid, name).read_text().splitlines()[1:])
+    before = int(fields("status")["voluntary_ctxt_switches"])
+    time.sleep(2)
+    wakes = int(fields("status")["voluntary_ctxt_switches"]) - before
+    peak, pss = (int(fields(file)[key].split()[0]) / 1e3 for file, key in (("status", "VmHWM"), ("smaps_rollup", "Pss")))
+    last.communicate()
+    clean()
+    print(f"the supervisor          starts a program in {ours - peer:.1f} ms; peak {peak:.1f} MB, PSS {pss:.1f} MB; "
+          f"wakes in 2 s: {wakes}", flush=True)
 
 
 def main():
@@ -98,6 +156,7 @@ def main():
     drain()
     submission(steps)
     array(elements)
+    supervisor()
     resume()
     chain(hops)
 

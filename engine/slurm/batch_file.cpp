@@ -91,8 +91,10 @@ std::string batch_line(const BatchTask& task) {
 }
 
 void write_batch_file(const fs::path& file, std::string_view lines) {
-  make_directories(file.parent_path());
+  const fs::path folder = file.parent_path();
+  make_directories(folder);
   write_file_atomic(file, lines, Durability::Synced);
+  sync_directory(folder.parent_path());  // which `folder` may be new in
 }
 
 BatchTask read_batch_task(const fs::path& file, uint32_t batch, uint32_t task) {
