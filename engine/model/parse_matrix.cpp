@@ -17,18 +17,20 @@ namespace {
 /// Turns the checked value of `matrix:` into a Matrix, and looks for what its shape cannot say.
 class MatrixReader {
  public:
-  MatrixReader(const YamlNode& node, const Json& value, Mistakes& mistakes, const Subject& subject)
-      : node_(node), value_(value), mistakes_(mistakes), subject_(subject) {}
+  MatrixReader(const YamlNode& node, const Json& value, const Shape& shape, Mistakes& mistakes,
+               const Subject& subject)
+      : node_(node), value_(value), shape_(shape), mistakes_(mistakes), subject_(subject) {}
 
   Matrix read() {
     for (const YamlEntry& entry : node_.entries) {
-      if (entry.key == "include" || entry.key == "exclude") continue;
+      if (find_field(shape_, entry.key) != nullptr) continue;
       matrix_.axes.push_back({entry.key, value_.at(entry.key)});
       check_distinct(entry);
       check_variable(entry);
     }
     read_exclude();
     read_include();
+    matrix_.max_parallel = value_.value("max_parallel", 0);
     if (matrix_.empty()) mistakes_.add(node_.location, subject_.name() + " has no axis");
     return std::move(matrix_);
   }
@@ -112,6 +114,7 @@ class MatrixReader {
 
   const YamlNode& node_;
   const Json& value_;
+  const Shape& shape_;
   Mistakes& mistakes_;
   const Subject& subject_;
   Matrix matrix_;
@@ -139,10 +142,10 @@ std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, cons
                                   const Subject& subject, ElementAllowance allowance) {
   const size_t before = mistakes.count();
   Checker checker(mistakes, names);
-  const auto value =
-      checker.check(node, find_field(step_shape(), "matrix")->shape, Scope::Params, subject);
+  const Shape& shape = find_field(step_shape(), "matrix")->shape;
+  const auto value = checker.check(node, shape, Scope::Params, subject);
   if (!value) return std::nullopt;
-  Matrix matrix = MatrixReader(node, *value, mistakes, subject).read();
+  Matrix matrix = MatrixReader(node, *value, shape, mistakes, subject).read();
   if (mistakes.count() != before) return std::nullopt;
   const size_t count = max_elements(matrix);
   if (count > allowance.most - allowance.used) {

@@ -57,6 +57,7 @@ struct Matrix {
   std::vector<MatrixAxis> axes;
   std::vector<Json> include;  ///< objects: further elements
   std::vector<Json> exclude;  ///< objects: elements that match are left out
+  int max_parallel = 0;       ///< how many elements run at a time; 0: as many as there is room for
 
   bool empty() const { return axes.empty() && include.empty(); }
 };

@@ -24,6 +24,7 @@ Shape matrix_shape() {
       {"exclude", list_of(element),
        "Elements of the product that are left out: those with all "
        "of these values"},
+      {"max_parallel", integer(1), "How many elements run at a time; else as many as have room"},
   };
   return matrix;
 }

@@ -43,7 +43,7 @@ std::string Chain::progress() const {
          "` looks for the others first and submits only what is missing.";
 }
 
-/// All that the round means to do is on disk when it returns: three syncs, however many jobs.
+/// All that the round means to do is on disk when it returns; as many syncs for one job as for all.
 BatchRange Chain::write_intents(const std::vector<PlannedBatch>& round) {
   const std::vector<BatchRange> before = batch_ranges(plan_.directory);
   const uint32_t first = before.empty() ? 1 : before.back().last + 1;
@@ -75,6 +75,7 @@ Batch Chain::describe(const PlannedBatch& planned, uint32_t number, BatchRange r
   batch.name = batch_name(number, planned.step);
   batch.resources = plan_.jobs[planned.jobs.front()].resources;
   batch.tasks = planned.tasks;
+  batch.max_parallel = step.matrix.max_parallel;
   batch.dependency = dependency(planned.links, ids);
   batch.may_requeue = step.checkpoint || step.uses == "train" || step.retry.attempts > 1;
   batch.run_directory = plan_.directory;

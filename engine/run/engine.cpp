@@ -1,6 +1,7 @@
 #include "engine/run/engine.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "base/error.h"
@@ -56,7 +57,7 @@ void Engine::move(uint32_t job, JobState state, const std::string& reason) {
 
 void Engine::hand_over_again(uint32_t job, uint64_t events_read) {
   events_read_[job] = events_read;
-  ready_.push(job, plan_.jobs[job].resources);
+  put_into_queue(job);
 }
 
 Submission Engine::submission(uint32_t job) const {
@@ -159,7 +160,7 @@ void Engine::look_at(uint32_t job) {
   if (plan_.reused.contains(job)) {
     reuse(job, fingerprint);
   } else {
-    ready_.push(job, plan_.jobs[job].resources);
+    put_into_queue(job);
   }
 }
 
@@ -207,11 +208,31 @@ void Engine::start_jobs() {
   const Time now = services_.clock.now();
   while (!delayed_.empty() && delayed_.begin()->first <= now) {
     const uint32_t job = delayed_.begin()->second;
-    ready_.push(job, plan_.jobs[job].resources);
+    put_into_queue(job);
     delayed_.erase(delayed_.begin());
   }
-  const auto has_room = [this](const Resources& r) { return services_.backend.has_room(r); };
-  while (const auto job = ready_.pop(has_room)) start(*job);
+  while (const auto job = ready_.pop([this](uint32_t j) { return has_room(j); })) start(*job);
+}
+
+int Engine::max_parallel(uint32_t job) const {
+  return plan_.workflow.steps[plan_.jobs[job].step].matrix.max_parallel;
+}
+
+/// Steps that limit themselves have lanes of their own, so that they let others pass.
+void Engine::put_into_queue(uint32_t job) {
+  const uint32_t lane = max_parallel(job) > 0 ? plan_.jobs[job].step + 1 : 0;
+  ready_.push(job, plan_.jobs[job].resources, lane);
+}
+
+bool Engine::has_room(uint32_t job) const {
+  if (const int most = max_parallel(job); most > 0) {
+    const PlannedJob& planned = plan_.jobs[job];
+    const uint32_t first = job - planned.element;
+    const auto end = first + uint32_t(plan_.steps[planned.step].elements->size());
+    const auto active = std::distance(active_.lower_bound(first), active_.lower_bound(end));
+    if (active >= most) return false;
+  }
+  return services_.backend.has_room(plan_.jobs[job].resources);
 }
 
 void Engine::start(uint32_t job) {
@@ -264,7 +285,7 @@ void Engine::take(const Update& update) {
 
 void Engine::requeue(uint32_t job) {
   ++jobs_[job].pass;
-  ready_.push(job, plan_.jobs[job].resources);
+  put_into_queue(job);
 }
 
 void Engine::done(uint32_t job) {
@@ -309,7 +330,7 @@ void Engine::stop_once() {
 void Engine::cancel_waiting() {
   const auto cancel = [this](uint32_t job) { move(job, JobState::Cancelled, ""); };
   for (const uint32_t job : open_) cancel(job);
-  while (const auto job = ready_.pop([](const Resources&) { return true; })) cancel(*job);
+  while (const auto job = ready_.pop([](uint32_t) { return true; })) cancel(*job);
   for (const auto& [when, job] : delayed_) cancel(job);
 }
 

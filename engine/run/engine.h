@@ -66,6 +66,9 @@ class Engine {
   std::string fingerprint_of(uint32_t job) const;
   ParentResult result_of(uint32_t job) const;
 
+  int max_parallel(uint32_t job) const;
+  void put_into_queue(uint32_t job);
+  bool has_room(uint32_t job) const;
   void start_jobs();
   void start(uint32_t job);
 

@@ -2,26 +2,23 @@
 
 namespace dlflow {
 
-void ReadyQueue::push(uint32_t job, const Resources& resources) {
-  const Key key{resources.ranks, resources.cpus_per_rank, resources.gpus_per_rank,
-                resources.memory_bytes};
-  Group& group = groups_[key];
-  group.resources = resources;
-  group.jobs.push(job);
+void ReadyQueue::push(uint32_t job, const Resources& resources, uint32_t lane) {
+  kinds_[{resources.ranks, resources.cpus_per_rank, resources.gpus_per_rank, resources.memory_bytes,
+          lane}]
+      .push(job);
 }
 
-std::optional<uint32_t> ReadyQueue::pop(const std::function<bool(const Resources&)>& has_room) {
-  auto first = groups_.end();
-  for (auto group = groups_.begin(); group != groups_.end(); ++group) {
-    const bool earlier =
-        first == groups_.end() || group->second.jobs.top() < first->second.jobs.top();
-    if (earlier && has_room(group->second.resources)) first = group;
+std::optional<uint32_t> ReadyQueue::pop(const std::function<bool(uint32_t job)>& has_room) {
+  auto first = kinds_.end();
+  for (auto kind = kinds_.begin(); kind != kinds_.end(); ++kind) {
+    const uint32_t job = kind->second.top();
+    const bool earlier = first == kinds_.end() || job < first->second.top();
+    if (earlier && has_room(job)) first = kind;
   }
-  if (first == groups_.end()) return std::nullopt;
-  FirstInPlan& jobs = first->second.jobs;
-  const uint32_t job = jobs.top();
-  jobs.pop();
-  if (jobs.empty()) groups_.erase(first);
+  if (first == kinds_.end()) return std::nullopt;
+  const uint32_t job = first->second.top();
+  first->second.pop();
+  if (first->second.empty()) kinds_.erase(first);
   return job;
 }
 

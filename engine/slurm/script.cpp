@@ -154,6 +154,9 @@ void add_place(Options& options, const SlurmOptions& slurm) {
   if (slurm.exclusive) options.flag("exclusive");
 }
 
+/// The one that binds, where 0 is none.
+int smaller_limit(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
 std::string shell_command(const std::vector<std::string>& command) {
   std::string line = "exec";
   for (const std::string& word : command) {
@@ -201,7 +204,7 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
   options.add_given("comment", batch.comment);
   if (!batch.tasks.empty()) {
     std::string range = format_array_range(batch.tasks);
-    const int throttle = profile.limits.array_throttle;
+    const int throttle = smaller_limit(batch.max_parallel, profile.limits.array_throttle);
     if (throttle > 0) range += "%" + std::to_string(throttle);
     options.add("array", range);
   }

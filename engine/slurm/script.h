@@ -21,6 +21,7 @@ struct Batch {
   std::string name;  ///< unique per attempt: what a job is found by after an unclear answer
   Resources resources;
   std::vector<uint32_t> tasks;  ///< numbers of the array's tasks, ascending; empty: a plain job
+  int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
   std::string dependency;       ///< "afterok:811:812,aftercorr:813"; empty: none
   bool may_requeue = true;
   std::filesystem::path run_directory;  ///< where the batch shell starts

@@ -191,6 +191,12 @@ class ChainTest(ChainCase):
         self.dlflow("run", "w.yaml", "--profile", "alpha", status=UNAVAILABLE)
         self.assertEqual(self.steps_in_slurm(), ["a", "a", "b"])
 
+    def test_of_a_matrix_with_max_parallel_no_more_run_at_a_time(self):
+        self.nothing_runs()
+        self.workflow(many="run: 'true', matrix: {n: [0, 1, 2], max_parallel: 2}")
+        self.submit()
+        self.assertIn("[0-2%2]", self.slurm.run("squeue", "--noheader", "--format=%i").stdout)
+
     # The supervisor on its node
 
     def test_the_supervisor_is_small_and_sleeps_while_its_program_runs(self):

@@ -1,47 +1,64 @@
 #include "engine/run/ready_queue.h"
 
+#include <map>
+#include <vector>
+
 #include "tests/support/catch.h"
 
 using namespace dlflow;
 
 namespace {
 
-Resources cores(int count) {
-  Resources resources;
-  resources.cpus_per_rank = count;
-  return resources;
-}
+/// A queue that knows what its jobs ask for.
+struct Fixture {
+  ReadyQueue queue;
+  std::map<uint32_t, int> cores;
 
-std::vector<uint32_t> drain(ReadyQueue& queue, int free_cores) {
-  std::vector<uint32_t> jobs;
-  while (const auto job = queue.pop(
-             [free_cores](const Resources& r) { return r.cpus_per_rank <= free_cores; })) {
-    jobs.push_back(*job);
+  void push(uint32_t job, int count, uint32_t lane = 0) {
+    Resources resources;
+    resources.cpus_per_rank = cores[job] = count;
+    queue.push(job, resources, lane);
   }
-  return jobs;
-}
+
+  std::vector<uint32_t> drain(int free_cores) {
+    std::vector<uint32_t> jobs;
+    while (const auto job =
+               queue.pop([&](uint32_t candidate) { return cores[candidate] <= free_cores; })) {
+      jobs.push_back(*job);
+    }
+    return jobs;
+  }
+};
 
 }  // namespace
 
 TEST_CASE("an empty queue has nothing to start", "[ready-queue]") {
-  ReadyQueue queue;
-  CHECK(queue.empty());
-  CHECK(drain(queue, 1).empty());
+  Fixture ready;
+  CHECK(ready.queue.empty());
+  CHECK(ready.drain(1).empty());
 }
 
 TEST_CASE("jobs come in plan order, whatever they ask for", "[ready-queue]") {
-  ReadyQueue queue;
-  for (const uint32_t job : {5, 1, 3}) queue.push(job, cores(1));
-  for (const uint32_t job : {4, 2}) queue.push(job, cores(2));
-  CHECK(drain(queue, 2) == std::vector<uint32_t>{1, 2, 3, 4, 5});
-  CHECK(queue.empty());
+  Fixture ready;
+  for (const uint32_t job : {5, 1, 3}) ready.push(job, 1);
+  for (const uint32_t job : {4, 2}) ready.push(job, 2);
+  CHECK(ready.drain(2) == std::vector<uint32_t>{1, 2, 3, 4, 5});
+  CHECK(ready.queue.empty());
 }
 
 TEST_CASE("what finds no room stays, and lets others pass", "[ready-queue]") {
-  ReadyQueue queue;
-  queue.push(1, cores(4));
-  queue.push(2, cores(1));
-  CHECK(drain(queue, 2) == std::vector<uint32_t>{2});
-  CHECK_FALSE(queue.empty());
-  CHECK(drain(queue, 4) == std::vector<uint32_t>{1});
+  Fixture ready;
+  ready.push(1, 4);
+  ready.push(2, 1);
+  CHECK(ready.drain(2) == std::vector<uint32_t>{2});
+  CHECK_FALSE(ready.queue.empty());
+  CHECK(ready.drain(4) == std::vector<uint32_t>{1});
+}
+
+TEST_CASE("a lane that is full lets the others pass", "[ready-queue]") {
+  Fixture ready;
+  for (const uint32_t job : {1, 2}) ready.push(job, 1, 7);
+  ready.push(3, 1);
+  CHECK(ready.queue.pop([](uint32_t job) { return job == 3; }) == 3u);
+  CHECK(ready.drain(1) == std::vector<uint32_t>{1, 2});
 }

@@ -1,6 +1,9 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <set>
+
 #include "tests/support/catch.h"
 #include "tests/support/test_run.h"
 
@@ -73,6 +76,24 @@ TEST_CASE("elements of a matrix wait for their own counterparts only", "[schedul
                                {"b[n=1]", Blocked},
                                {"b[n=2]", Succeeded},
                                {"c", Blocked}});
+}
+
+TEST_CASE("of a matrix with max_parallel no more run at a time, and others pass", "[scheduler]") {
+  TestRun run(R"(
+  sweep: {run: ./sweep, matrix: {n: [1, 2, 3, 4], max_parallel: 2}}
+  other: {run: ./other}
+)");
+  std::set<std::string> active;
+  size_t most = 0;
+  run.observer.on_event = [&](const JobEvent& event) {
+    if (event.state == Running && event.job != "other") most = std::max(most, active.size() + 1);
+    if (event.state == Running && event.job != "other") active.insert(event.job);
+    if (event.state == Succeeded) active.erase(event.job);
+  };
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.backend.submitted ==
+        Names{"sweep[n=1]", "sweep[n=2]", "other", "sweep[n=3]", "sweep[n=4]"});
+  CHECK(most == 2);
 }
 
 TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {

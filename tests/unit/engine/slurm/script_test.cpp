@@ -45,6 +45,17 @@ exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec data
 )");
 }
 
+TEST_CASE("of the step's and the profile's limit on an array the smaller one holds", "[slurm]") {
+  const auto [step, profile_limit, range] = GENERATE(table<int, int, std::string>(
+      {{0, 0, "0-4"}, {2, 0, "0-4%2"}, {0, 50, "0-4%50"}, {2, 50, "0-4%2"}, {80, 50, "0-4%50"}}));
+  Batch batch = plain();
+  batch.tasks = {0, 1, 2, 3, 4};
+  batch.max_parallel = step;
+  Profile profile;
+  profile.limits.array_throttle = profile_limit;
+  CHECK(has(sbatch_script(batch, profile), "#SBATCH --array=" + range));
+}
+
 TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
   Batch batch = plain();
   batch.tasks = {0, 1, 2, 3, 4, 7};
