@@ -120,7 +120,7 @@ def supervisor(jobs=20):
     folder.submit("name: start\nsteps:\n" +
                   "".join(f"  s{i}: {{run: 'date +%s%N > {folder.path}/s{i}'}}\n" for i in range(jobs)) +
                   f"  last: {{run: 'echo $PPID > {folder.path}/pid; sleep 3'}}\n")
-    batches = next(folder.path.glob("runs/*/batches/*.jsonl"))
+    batches = next(folder.path.rglob("batches/*.jsonl"))
 
     def start(number):
         return ALPHA.start([STAGED_DLFLOW, "job-exec", batches, number, 0], cwd=folder.path,
