@@ -150,7 +150,7 @@ class Faults(Chain):
         run = self.submit()
         self.wait_for(run, {"a": "running"})
         batch = next((self.folder / "runs" / run / "batches").glob("*.jsonl"))
-        copy = self.gamma.sbatch(f"exec {self.folder}/runs/{run}/bin/dlflow job-exec {batch} 0", "--no-requeue", cwd=self.folder)
+        copy = self.gamma.sbatch(f"exec {self.folder}/runs/{run}/bin/dlflow job-exec {batch} 1 0", "--no-requeue", cwd=self.folder)
         child = self.gamma.sbatch(f"echo child >> {self.folder}/trace", f"--dependency=afterok:{copy}")
         wait_until(lambda: self.gamma.jobs(copy)[copy] == ("PENDING", "BeginTime"), 20, "the copy to be requeued")
         self.go()
