@@ -10,8 +10,8 @@
 /// SOCK_SEQPACKET socket between two processes of the same executable.
 namespace dlflow {
 
-/// To the launcher: fork a supervisor. The folder of the attempt is the rest of the packet, after
-/// `gpus_length` bytes for CUDA_VISIBLE_DEVICES.
+/// To the launcher, and from it to a worker: supervise a pass. The folder of the attempt is the
+/// rest of the packet, after `gpus_length` bytes for CUDA_VISIBLE_DEVICES.
 struct LaunchHeader {
   uint64_t token = 0;  ///< what reports about it call it
   int32_t pass = 1;
@@ -24,7 +24,7 @@ constexpr size_t kMaxPacket = 8192;
 enum class ReportKind : int32_t {
   ProgramEnded,  ///< from a supervisor, as Notice. Left out if the socket is full
   Recorded,      ///< the same
-  Ended,         ///< from the launcher: the supervisor ended
+  Ended,         ///< from the launcher: the supervisor ended, or is free for another pass
   NotStarted,    ///< from the launcher: fork failed
 };
 
@@ -34,7 +34,7 @@ struct Report {
   int32_t status = 0;  ///< Ended: of waitpid; NotStarted: errno
 };
 
-/// How a supervisor's process ends, by what supervise() returned.
+/// How a worker's process ends, by what supervise() returned.
 constexpr int kExitRecorded = 0;
 constexpr int kExitNotOurs = 1;
 constexpr int kExitUnrecorded = 2;

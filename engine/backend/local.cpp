@@ -1,13 +1,11 @@
 #include "engine/backend/local.h"
 
 #include <poll.h>
-#include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -23,6 +21,7 @@
 #include "engine/backend/session.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
+#include "engine/supervisor/watch.h"
 
 namespace dlflow {
 namespace {
@@ -40,10 +39,6 @@ constexpr auto kAdoptedSweep = 200ms;
 /// they wait for the disk, their cores work for others.
 constexpr size_t kMaxFinishing = 64;
 
-/// The first asks a supervisor for a checkpoint and an end, the second kills its program. Two
-/// different ones, since two equal ones may arrive as one.
-constexpr std::array<int, 2> kStopSignals = {SIGTERM, SIGINT};
-
 /// A pass that was handed over, and what it takes of the machine.
 struct Task {
   Submission submission;
@@ -55,7 +50,7 @@ struct Task {
   bool adopted = false;
   FileDescriptor process;  ///< pidfd of an adopted supervisor, if the kernel has them
   std::vector<std::string> gpus;
-  size_t stops_asked = 0;
+  size_t stops_asked = 0;  ///< the first: save and end; the second: the program is killed
   size_t stops_sent = 0;
 
   explicit Task(const Submission& of)
@@ -353,7 +348,11 @@ void LocalBackend::Impl::send_stops(Task& task) {
   }
   if (liveness(claim->supervisor) != Liveness::Alive) return;
   while (task.stops_sent < task.stops_asked) {
-    ::kill(claim->supervisor.pid, kStopSignals[task.stops_sent++]);
+    if (!request_stop(claim->supervisor, claim->token)) {
+      ++num_stopping_;
+      return;
+    }
+    ++task.stops_sent;
   }
 }
 

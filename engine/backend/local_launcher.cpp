@@ -10,27 +10,30 @@
 
 #include <array>
 #include <cerrno>
-#include <cstdlib>
+#include <cstring>
 #include <map>
-#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
+#include "base/fault.h"
 #include "base/handle.h"
 #include "engine/backend/launcher_protocol.h"
-#include "engine/supervisor/supervisor.h"
+#include "engine/backend/worker.h"
 
 namespace dlflow {
 namespace {
 
-int exit_status(Supervision supervision) {
-  switch (supervision) {
-    case Supervision::Recorded:
-      return kExitRecorded;
-    case Supervision::NotOurs:
-      return kExitNotOurs;
-    case Supervision::Unrecorded:
-      return kExitUnrecorded;
-  }
-  return kExitUnrecorded;
+/// How many workers may be without work. One that was just forked costs a step of milliseconds a
+/// tenth of its time: its memory is copied as it is touched.
+constexpr size_t kMaxIdle = 64;
+
+bool send_packet(const FileDescriptor& socket, std::string_view packet) {
+  ssize_t sent = 0;
+  do {
+    sent = ::send(socket.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  return sent >= 0;
 }
 
 class Launcher {
@@ -40,18 +43,29 @@ class Launcher {
   int run();
 
  private:
+  struct Worker {
+    FileDescriptor requests;
+    uint64_t token = 0;  ///< of the pass that it has; 0: none
+  };
+  using Workers = std::map<pid_t, Worker>;
+
   bool open();
   bool take_request();
-  void launch(const LaunchHeader& header, const std::string& gpus, const std::string& attempt);
-  [[noreturn]] void become_supervisor(const LaunchHeader& header, const std::string& gpus,
-                                      const std::string& attempt);
+  void launch(uint64_t token, std::string_view packet);
+  bool hand_to_idle(uint64_t token, std::string_view packet);
+  Workers::iterator start_worker();
+  [[noreturn]] void become_worker(FileDescriptor requests);
+  void take_finished();
   void report_ended();
-  void send(const Report& report, int flags) const;
+  void report(const Report& report) const;
 
   FileDescriptor socket_;
   FileDescriptor children_;  // readable when one has ended
+  FileDescriptor finished_;  // where workers say that they are free
+  FileDescriptor finished_writer_;
   sigset_t mask_before_{};
-  std::map<pid_t, uint64_t> tokens_;
+  Workers workers_;
+  std::vector<pid_t> idle_;  // the one that was busy last at the end: its memory is warm
 };
 
 /// A session of its own, so that Ctrl-C in the terminal reaches the engine only.
@@ -63,15 +77,22 @@ bool Launcher::open() {
   sigaddset(&ended, SIGCHLD);
   ::sigprocmask(SIG_BLOCK, &ended, &mask_before_);
   children_.reset(::signalfd(-1, &ended, SFD_NONBLOCK | SFD_CLOEXEC));
+  std::array<int, 2> ends{};
+  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  finished_.reset(ends[0]);
+  finished_writer_.reset(ends[1]);
+  ::fcntl(finished_.get(), F_SETFL, O_NONBLOCK);
   return bool(children_);
 }
 
 int Launcher::run() {
   if (!open()) return 1;
   while (true) {
-    std::array<pollfd, 2> waiting = {pollfd{socket_.get(), POLLIN, 0},
-                                     pollfd{children_.get(), POLLIN, 0}};
+    std::array<pollfd, 3> waiting = {pollfd{socket_.get(), POLLIN, 0},
+                                     pollfd{children_.get(), POLLIN, 0},
+                                     pollfd{finished_.get(), POLLIN, 0}};
     if (::poll(waiting.data(), waiting.size(), -1) < 0 && errno != EINTR) return 1;
+    if (waiting[2].revents != 0) take_finished();
     if (waiting[1].revents != 0) report_ended();
     if (waiting[0].revents != 0 && !take_request()) return 0;
   }
@@ -79,41 +100,80 @@ int Launcher::run() {
 
 /// False when the engine's end is closed.
 bool Launcher::take_request() {
-  std::array<char, kMaxPacket> packet{};
+  std::array<char, kMaxPacket> packet;
   const ssize_t got = ::recv(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   LaunchHeader header;
   if (size_t(got) < sizeof header) return false;  // 0: the end
   std::memcpy(&header, packet.data(), sizeof header);
-  const std::string rest(packet.data() + sizeof header, size_t(got) - sizeof header);
-  const size_t gpus_length = header.gpus_length < 0 ? 0 : size_t(header.gpus_length);
-  launch(header, rest.substr(0, gpus_length), rest.substr(gpus_length));
+  launch(header.token, {packet.data(), size_t(got)});
   return true;
 }
 
-void Launcher::launch(const LaunchHeader& header, const std::string& gpus,
-                      const std::string& attempt) {
-  const pid_t child = ::fork();
-  if (child == 0) become_supervisor(header, gpus, attempt);
-  if (child < 0) {
-    send({header.token, ReportKind::NotStarted, errno}, 0);
-  } else {
-    tokens_[child] = header.token;
+void Launcher::launch(uint64_t token, std::string_view packet) {
+  if (hand_to_idle(token, packet)) return;
+  const auto worker = start_worker();
+  if (worker == workers_.end()) {
+    report({token, ReportKind::NotStarted, errno});
+    return;
   }
+  worker->second.token = token;
+  send_packet(worker->second.requests, packet);  // if it is dead already, report_ended() says so
 }
 
-void Launcher::become_supervisor(const LaunchHeader& header, const std::string& gpus,
-                                 const std::string& attempt) {
+bool Launcher::hand_to_idle(uint64_t token, std::string_view packet) {
+  while (!idle_.empty()) {
+    Worker& worker = workers_.at(idle_.back());
+    idle_.pop_back();
+    if (!send_packet(worker.requests, packet)) continue;  // it was killed a moment ago
+    worker.token = token;
+    crash_point("hand-over");
+    return true;
+  }
+  return false;
+}
+
+/// The end if there can be no more processes or files; errno says why.
+Launcher::Workers::iterator Launcher::start_worker() {
+  std::array<int, 2> ends{};
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
+    return workers_.end();
+  }
+  FileDescriptor ours(ends[0]);
+  FileDescriptor theirs(ends[1]);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ours.reset();
+    become_worker(std::move(theirs));
+  }
+  if (child < 0) return workers_.end();
+  return workers_.insert_or_assign(child, Worker{std::move(ours)}).first;
+}
+
+/// In the child. It keeps nothing of the launcher's: a socket to another worker, held open here,
+/// would hide from that one that the launcher is gone.
+void Launcher::become_worker(FileDescriptor requests) {
   ::setsid();
   children_.reset();
+  finished_.reset();
+  workers_.clear();
   ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
-  if (header.gpus_length >= 0) ::setenv("CUDA_VISIBLE_DEVICES", gpus.c_str(), 1);
-  SupervisorOptions options;
-  options.notify = [&](Notice notice) {
-    const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
-    send({header.token, kind, 0}, MSG_DONTWAIT);  // the engine looks anyway
-  };
-  ::_exit(exit_status(supervise(attempt, header.pass, options)));
+  ::_exit(worker_main({requests.get(), finished_writer_.get(), socket_.get()}));
+}
+
+void Launcher::take_finished() {
+  Finished finished;
+  while (::read(finished_.get(), &finished, sizeof finished) == ssize_t(sizeof finished)) {
+    const auto worker = workers_.find(finished.worker);
+    if (worker == workers_.end() || worker->second.token != finished.token) continue;
+    worker->second.token = 0;
+    report({finished.token, ReportKind::Ended, 0});
+    if (idle_.size() < kMaxIdle) {
+      idle_.push_back(finished.worker);
+    } else {
+      workers_.erase(worker);  // closes its socket, and so it ends
+    }
+  }
 }
 
 void Launcher::report_ended() {
@@ -124,17 +184,17 @@ void Launcher::report_ended() {
   while (true) {
     const pid_t child = ::waitpid(-1, &status, WNOHANG);
     if (child <= 0) return;
-    const auto token = tokens_.find(child);
-    if (token == tokens_.end()) continue;
-    send({token->second, ReportKind::Ended, status}, 0);
-    tokens_.erase(token);
+    const auto worker = workers_.find(child);
+    if (worker == workers_.end()) continue;
+    if (worker->second.token != 0) report({worker->second.token, ReportKind::Ended, status});
+    workers_.erase(worker);
+    std::erase(idle_, child);
   }
 }
 
 /// An engine that is gone needs no report.
-void Launcher::send(const Report& report, int flags) const {
-  while (::send(socket_.get(), &report, sizeof report, flags | MSG_NOSIGNAL) < 0 &&
-         errno == EINTR) {
+void Launcher::report(const Report& report) const {
+  while (::send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 

@@ -30,12 +30,14 @@ int claimed_pass(const std::string& name) {
 
 }  // namespace
 
-bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& backend_id) {
+bool claim_pass(const fs::path& attempt_directory, int pass, const std::string& backend_id,
+                uint64_t token) {
   const auto self = identify(::getpid());
   DLFLOW_CHECK(self.has_value());
   const fs::path file = claim_file(attempt_directory, pass);
   Json json = to_json(*self);
   if (!backend_id.empty()) json["backend_id"] = backend_id;
+  if (token != 0) json["token"] = token;
   const std::string owner = json.dump();
   if (::symlink(owner.c_str(), file.c_str()) == 0) return true;
   if (errno != EEXIST) throw_errno("cannot create " + file.string(), errno);
@@ -55,6 +57,7 @@ std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
   if (json.is_discarded()) throw Error(Errc::Corrupt, file.string() + " is damaged");
   claim.supervisor = process_identity_from_json(json);
   claim.backend_id = json.value("backend_id", "");
+  claim.token = json.value("token", uint64_t{0});
   return claim;
 }
 

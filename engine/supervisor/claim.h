@@ -1,24 +1,31 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 
 #include "base/process.h"
 
 /// attempt-N/claim-K: who runs pass K of an attempt. A symbolic link whose target is the owner as
 /// JSON: made in one step with its content, so that of two supervisors that are started for the
 /// same pass exactly one gets it, on network file systems too.
+///
+/// A supervisor may live longer than the pass, and claim others. Then the end of the pass is on
+/// record; a living owner without one is at work on it.
 namespace dlflow {
 
 struct Claim {
   int pass = 0;
   ProcessIdentity supervisor;
+  uint64_t token = 0;      ///< which of its supervisor's passes it is: what request_stop() names
   std::string backend_id;  ///< the SLURM job it runs in; empty: local
 };
 
-/// Makes this process the owner of the pass; false if it has another one already.
+/// Makes this process the owner of the pass; false if it has another one already, or this one
+/// under another token.
 bool claim_pass(const std::filesystem::path& attempt_directory, int pass,
-                const std::string& backend_id = "");
+                const std::string& backend_id = "", uint64_t token = 0);
 
 /// The newest claim of an attempt; nothing if no supervisor has started.
 std::optional<Claim> newest_claim(const std::filesystem::path& attempt_directory);

@@ -48,12 +48,14 @@ const char* unit_name(CheckpointPolicy::Unit unit) {
 }
 
 std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job,
-                                     const AttemptFiles& files) {
+                                     const AttemptFiles& files,
+                                     const std::optional<std::string>& gpus) {
   std::map<std::string, std::string> values;
   for (const std::string& entry : current_environment()) {
     const size_t equals = entry.find('=');
     if (is_inherited(entry)) values[entry.substr(0, equals)] = entry.substr(equals + 1);
   }
+  if (gpus) values["CUDA_VISIBLE_DEVICES"] = *gpus;
   values["DLFLOW_RUN"] = spec.run;
   values["DLFLOW_STEP"] = spec.step;
   values["DLFLOW_JOB"] = spec.job;
@@ -158,7 +160,8 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
   }
 }
 
-Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
+Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
+                     const std::optional<std::string>& gpus) {
   Command command;
   if (!spec.setup.empty()) {
     std::string lines;
@@ -169,7 +172,7 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   for (const auto& words : {launcher(spec), program(spec, job, files)}) {
     command.argv.insert(command.argv.end(), words.begin(), words.end());
   }
-  command.environment = environment(spec, job, files);
+  command.environment = environment(spec, job, files, gpus);
   command.directory = files.work();
   command.standard_output = files.standard_output();
   command.standard_error = files.standard_error();

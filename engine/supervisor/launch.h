@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -42,7 +43,9 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
 /// docs/architecture.md, `env:` on top, nothing else of the caller's but what every program needs
 /// (PATH, HOME, locale, TMPDIR, proxies, library paths, devices).
-Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+/// \param gpus  CUDA_VISIBLE_DEVICES; nothing: the caller's.
+Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
+                     const std::optional<std::string>& gpus);
 
 /// The folder for checkpoints, which survives attempts.
 std::filesystem::path checkpoints_directory(const JobSpec& spec);

@@ -203,7 +203,7 @@ JobEvent Pass::execute() {
   prepare_files(spec_, job, files_);
   const std::string signature = checkpoint_signature(spec_);
   if (can_save()) make_directories(checkpoints_directory(spec_));
-  const Command command = make_command(spec_, job, files_);
+  const Command command = make_command(spec_, job, files_, options_.gpus);
   const uint64_t memory_kills = out_of_memory_kills();
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
@@ -334,8 +334,10 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
                       const SupervisorOptions& options) {
   const AttemptFiles files{attempt_directory, attempt_number(attempt_directory), pass};
   try {
-    Watcher watcher;
-    if (!claim_pass(attempt_directory, pass, options.backend_id)) return Supervision::NotOurs;
+    Watcher watcher(options.token);
+    if (!claim_pass(attempt_directory, pass, options.backend_id, options.token)) {
+      return Supervision::NotOurs;
+    }
     crash_point("claim");
     const Json json = Json::parse(read_file(attempt_directory / "job.json"), nullptr, false);
     Pass(job_spec_from_json(json), files, watcher, options).run();

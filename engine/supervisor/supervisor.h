@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <string>
 
 /// Runs one pass of an attempt on the node it is called on, whatever the back end: claims it,
@@ -28,7 +29,9 @@ enum class Supervision {
 struct SupervisorOptions {
   /// Called from this process; a program that ends within a moment is told of once.
   std::function<void(Notice)> notify;
-  std::string backend_id;  ///< recorded with each event; empty: this process's number
+  std::string backend_id;           ///< recorded with each event; empty: this process's number
+  uint64_t token = 0;               ///< of the claim; another one for each pass of a process
+  std::optional<std::string> gpus;  ///< CUDA_VISIBLE_DEVICES of the program; else as it is here
 
   /// The job is its own engine: the scheduler runs the same job again when it is asked to. A
   /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the
@@ -42,10 +45,11 @@ struct SupervisorOptions {
 /// \param attempt_directory  holds job.json.
 /// \param pass      from 1; after a requeue (state queued) the next one.
 ///
-/// The calling process is used up: its signal handlers for SIGTERM, SIGINT, SIGUSR1 and SIGCHLD are
-/// set, and it adopts what its program leaves behind. SIGTERM or SIGINT to it asks the program for
-/// a checkpoint and an end (cancelled), SIGUSR1 says that the walltime is near (queued again if the
-/// program answers with 75); a second SIGTERM or SIGINT kills the program. Never throws.
+/// The calling process is used up for all but another pass: it blocks SIGTERM, SIGINT, SIGUSR1 and
+/// SIGCHLD, and adopts what its program leaves behind. SIGTERM, SIGINT or request_stop() asks the
+/// program for a checkpoint and an end (cancelled), SIGUSR1 says that the walltime is near (queued
+/// again if the program answers with 75); a second request for the end kills the program. Never
+/// throws.
 Supervision supervise(const std::filesystem::path& attempt_directory, int pass,
                       const SupervisorOptions& options = {});
 

@@ -122,14 +122,25 @@ class Deadlines {
 
 }  // namespace
 
-Watcher::Watcher() {
+/// Signals of this kind carry a value, and none is lost because another one waits.
+bool request_stop(const ProcessIdentity& supervisor, uint64_t token) {
+  sigval value{};
+  value.sival_ptr = reinterpret_cast<void*>(token);
+  return ::sigqueue(supervisor.pid, SIGRTMIN, value) == 0;
+}
+
+Watcher::Watcher(uint64_t token) : token_(token) {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD}) ::sigaddset(&set, number);
-  ::sigprocmask(SIG_BLOCK, &set, nullptr);
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD, SIGRTMIN}) {
+    ::sigaddset(&set, number);
+  }
+  sigset_t before;
+  ::sigprocmask(SIG_BLOCK, &set, &before);
   signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw_errno("cannot watch signals", errno);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
+  if (::sigismember(&before, SIGRTMIN) == 1) read_signals(milliseconds(0));  // for an earlier one
 }
 
 Watcher::Requests Watcher::read_signals(milliseconds timeout) {
@@ -139,10 +150,12 @@ Watcher::Requests Watcher::read_signals(milliseconds timeout) {
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
     if (info.ssi_signo == SIGCHLD) continue;
+    const bool queued = info.ssi_signo == uint32_t(SIGRTMIN);
+    if (queued && info.ssi_ptr != token_) continue;
     const bool ends = info.ssi_signo != SIGUSR1;
     requests.stops += ends;
     if (info.ssi_signo == SIGTERM) requests.cause = StopCause::Terminated;
-    if (info.ssi_signo == SIGINT) requests.cause = StopCause::Requested;
+    if (info.ssi_signo == SIGINT || queued) requests.cause = StopCause::Requested;
     if (!ends && requests.stops == 0) requests.cause = StopCause::Walltime;
   }
   return requests;
@@ -168,7 +181,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   while (true) {
     if (news.cause != StopCause::None) {
       deadlines.set(steady_clock::now());
-      if (stops > 0 && news.stops > 0) deadlines.kill_now();  // asked for the second time
+      if (news.stops > 0 && stops + news.stops > 1) deadlines.kill_now();  // asked twice
       if (stops == 0 && news.cause == StopCause::Terminated && options.on_terminate) {
         options.on_terminate();
       }

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 
 #include "base/handle.h"
@@ -35,11 +36,16 @@ struct Watched {
   PassUsage used;                     ///< of it and of what it left behind
 };
 
-/// Takes over SIGTERM, SIGINT, SIGUSR1 and SIGCHLD of this thread while it lives, so that a request
-/// that comes before the program has started is not lost.
+/// Asks `supervisor` for the end of that pass of it which `token` names (as SIGINT would), and
+/// nothing if it is at work on another one by now. Each call counts. False if it cannot be asked.
+bool request_stop(const ProcessIdentity& supervisor, uint64_t token);
+
+/// Takes over SIGTERM, SIGINT, SIGUSR1, SIGCHLD and the signal of request_stop() of this thread,
+/// for good, so that a request that comes before the program has started is not lost. One that came
+/// after an earlier Watcher has done its work is: it was meant for that one's program.
 class Watcher {
  public:
-  Watcher();
+  explicit Watcher(uint64_t token);
 
   /// Waits until `program`, the leader of a process group, has ended, and ends what it left behind.
   Watched watch(pid_t program, const WatchOptions& options);
@@ -58,6 +64,7 @@ class Watcher {
   /// Waits for a signal.
   Requests read_signals(std::chrono::milliseconds timeout);
 
+  uint64_t token_;
   FileDescriptor signals_;
   Requests before_;  ///< the program was there
 };

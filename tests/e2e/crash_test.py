@@ -11,7 +11,8 @@ from support import Case, main
 
 # Where base/fault.h can kill the engine or the supervisor: between two effects.
 ENGINE_POINTS = ["intent", "attempt", "spawn", "ingest", "record", "end"]
-SUPERVISOR_POINTS = ["claim", "running", "publish", "ended"]
+SUPERVISOR_POINTS = ["taken", "claim", "running", "publish", "ended", "finished"]
+LAUNCHER_POINTS = ["hand-over"]
 
 
 class Crash(Case):
@@ -69,16 +70,30 @@ class Crash(Case):
                     self.doCleanups()
 
     def test_killed_at_every_point_of_a_supervisor(self):
-        """The program of a killed supervisor dies with it; the step is lost and runs again."""
+        """The program of a killed supervisor dies with it; the step is lost and runs again. At the second occurrence it is
+        one that has had another step before."""
         for point in SUPERVISOR_POINTS:
+            for occurrence in (1, 2):
+                with self.subTest(point=point, occurrence=occurrence):
+                    self.setUp()
+                    steps = self.workflow(width=1, depth=3, seconds=0.05)
+                    process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:{occurrence}"})
+                    process.communicate(timeout=30)
+                    run = self.finish()
+                    states = Counter(self.states(run).values())
+                    self.assertEqual(states, {"succeeded": steps})
+                    self.doCleanups()
+
+    def test_killed_at_every_point_of_the_launcher(self):
+        """The run goes on with another launcher, and nobody notices."""
+        for point in LAUNCHER_POINTS:
             with self.subTest(point=point):
                 self.setUp()
-                steps = self.workflow(width=1, depth=3, seconds=0.05)
+                steps = self.workflow(width=2, depth=4, seconds=0.05)
                 process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:1"})
-                process.communicate(timeout=30)
-                run = self.finish()
-                states = Counter(self.states(run).values())
-                self.assertEqual(states, {"succeeded": steps})
+                process.communicate(timeout=60)
+                self.assertEqual(process.returncode, 0)
+                self.check_finished(self.only_run(), steps)
                 self.doCleanups()
 
     def test_status_is_true_while_nobody_watches(self):

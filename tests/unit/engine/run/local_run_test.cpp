@@ -5,6 +5,7 @@
 #include <chrono>
 #include <fstream>
 #include <regex>
+#include <set>
 #include <thread>
 
 #include "base/text.h"
@@ -215,4 +216,53 @@ TEST_CASE("steps go on without their launcher, and others are started by a new o
 )");
   CHECK(run.start() == RunState::Succeeded);
   CHECK(run.trace() == std::vector<std::string>{"begin", "end", "after"});
+}
+
+TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
+  std::string steps = "  s0: {run: 'echo $PPID >> TRACE'}\n";
+  for (int i = 1; i < 20; ++i) {
+    const std::string before = "s" + std::to_string(i - 1);
+    steps +=
+        "  s" + std::to_string(i) + ": {run: 'echo $PPID >> TRACE', needs: [" + before + "]}\n";
+  }
+  LocalRun run(steps);
+  CHECK(run.start() == RunState::Succeeded);
+  const std::vector<std::string> supervisors = run.trace();
+  REQUIRE(supervisors.size() == 20);
+  // Not one for all: what follows may be handed over before the last one has said that it is free.
+  CHECK(std::set<std::string>(supervisors.begin(), supervisors.end()).size() < 20);
+}
+
+TEST_CASE("a supervisor that is killed between two steps harms none", "[local]") {
+  LocalRun run(R"(
+  quick: {run: 'echo $PPID >> TRACE'}
+  slow:
+    run: |
+      until grep -q succeeded $DLFLOW_OUTPUTS/../../../quick/attempt-1/events.jsonl; do sleep 0.01; done
+      sleep 0.05
+      kill -9 $(cat TRACE)
+  after: {matrix: {n: [1, 2, 3, 4]}, needs: [slow], run: 'true'}
+)");
+  CHECK(run.start() == RunState::Succeeded);
+}
+
+TEST_CASE("no supervisor stays when the run is over or its engine is killed", "[local]") {
+  LocalRun run(R"(
+  a: {run: 'echo $PPID >> TRACE'}
+  b: {run: 'echo $PPID >> TRACE; while [ ! -e TRACE.go ]; do sleep 0.01; done', needs: [a]}
+)");
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(2);
+  std::vector<ProcessIdentity> supervisors;
+  for (const char* step : {"a", "b"}) {
+    supervisors.push_back(newest_claim(run.directory / "steps" / step / "attempt-1")->supervisor);
+  }
+  kill_and_reap(engine);
+  std::ofstream(run.path() / "trace.go") << "";
+  for (const ProcessIdentity& supervisor : supervisors) {
+    for (int i = 0; liveness(supervisor) != Liveness::Dead; ++i) {
+      REQUIRE(i < 1000);
+      std::this_thread::sleep_for(10ms);
+    }
+  }
 }

@@ -41,3 +41,10 @@ TEST_CASE("the newest pass counts, and its owner is known", "[claim]") {
   CHECK(claim->pass == 2);
   CHECK(claim->supervisor.pid == ::getpid());
 }
+
+TEST_CASE("a process that runs one pass after another has each of them once", "[claim]") {
+  const test::TempDir attempt;
+  CHECK(claim_pass(attempt.path(), 1, "", 7));
+  CHECK_FALSE(claim_pass(attempt.path(), 1, "", 8));  // it was handed over twice
+  CHECK(newest_claim(attempt.path())->token == 7);
+}

@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <iterator>
+#include <sstream>
 #include <thread>
 
 #include "base/error.h"
@@ -12,6 +14,7 @@
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
+#include "engine/supervisor/watch.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
@@ -35,8 +38,12 @@ class Job {
 
   fs::path attempt() const { return attempt_directory(spec.job_directory, 1); }
 
-  pid_t begin(int pass = 1) const {
+  void write_spec() const {
     run.write(fs::relative(attempt() / "job.json", run.path()), to_json(spec).dump());
+  }
+
+  pid_t begin(int pass = 1) const {
+    write_spec();
     const pid_t child = ::fork();
     if (child == 0) ::_exit(int(supervise(attempt(), pass, options)));
     return child;
@@ -186,6 +193,58 @@ TEST_CASE("a second request kills a program that does not listen, and what it st
   ::kill(supervisor, SIGTERM);
   CHECK(job.finish(supervisor).state == JobState::Cancelled);
   CHECK(::kill(std::stoi(read_file(job.attempt() / "outputs" / "child")), 0) != 0);
+}
+
+TEST_CASE("a request to stop names its pass and stops no other", "[supervisor]") {
+  Job job("touch $DLFLOW_OUTPUTS/begun; while [ ! -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02; done");
+  job.options.token = 7;
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "begun");
+  const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
+  CHECK(request_stop(owner, 6));
+  job.run.write(fs::relative(job.attempt() / "outputs" / "go", job.run.path()), "");
+  CHECK(job.finish(supervisor).state == JobState::Succeeded);
+}
+
+TEST_CASE("a request for its pass reaches it behind one for another, and two kill",
+          "[supervisor]") {
+  Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; while :; do sleep 0.02; done");
+  job.options.token = 7;
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "begun");
+  const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
+  for (const uint64_t token : {6, 7, 7}) CHECK(request_stop(owner, token));
+  const JobEvent end = job.finish(supervisor);
+  CHECK(end.state == JobState::Cancelled);
+  CHECK(end.exit == 128 + SIGKILL);
+}
+
+TEST_CASE("a supervisor that takes another pass brings nothing of the last one", "[supervisor]") {
+  Job first("echo $CUDA_VISIBLE_DEVICES > $DLFLOW_OUTPUTS/gpus; setsid sleep 60 & kill -9 $$");
+  Job second(
+      "echo ${CUDA_VISIBLE_DEVICES-unset} > $DLFLOW_OUTPUTS/gpus; cat "
+      "/proc/$PPID/task/$PPID/children > $DLFLOW_OUTPUTS/children; echo $$ "
+      ">> $DLFLOW_OUTPUTS/children");
+  first.write_spec();
+  second.write_spec();
+  const pid_t supervisor = ::fork();
+  if (supervisor == 0) {
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    first.options.token = 1;
+    first.options.gpus = "3";
+    second.options.token = 2;
+    supervise(first.attempt(), 1, first.options);
+    ::raise(SIGTERM);  // both come too late for the first
+    request_stop(newest_claim(first.attempt())->supervisor, 1);
+    ::_exit(int(supervise(second.attempt(), 1, second.options)));
+  }
+  CHECK(second.finish(supervisor).state == JobState::Succeeded);
+  CHECK(read_file(first.attempt() / "outputs" / "gpus") == "3\n");
+  CHECK(read_file(second.attempt() / "outputs" / "gpus") == "unset\n");
+  std::istringstream children(read_file(second.attempt() / "outputs" / "children"));
+  const std::vector<std::string> pids{std::istream_iterator<std::string>(children), {}};
+  REQUIRE(pids.size() == 2);  // only its own program
+  CHECK(pids[0] == pids[1]);
 }
 
 TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[supervisor]") {

@@ -1,0 +1,93 @@
+#include "engine/backend/worker.h"
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <optional>
+#include <string>
+
+#include "base/fault.h"
+#include "engine/backend/launcher_protocol.h"
+#include "engine/supervisor/supervisor.h"
+
+namespace dlflow {
+namespace {
+
+int exit_status(Supervision supervision) {
+  switch (supervision) {
+    case Supervision::Recorded:
+      return kExitRecorded;
+    case Supervision::NotOurs:
+      return kExitNotOurs;
+    case Supervision::Unrecorded:
+      return kExitUnrecorded;
+  }
+  return kExitUnrecorded;
+}
+
+struct Request {
+  uint64_t token = 0;
+  int pass = 1;
+  std::optional<std::string> gpus;
+  std::filesystem::path attempt;
+};
+
+/// Nothing when the other end is closed.
+std::optional<Request> receive(int socket) {
+  std::array<char, kMaxPacket> packet;
+  ssize_t got = 0;
+  do {
+    got = ::recv(socket, packet.data(), packet.size(), 0);
+  } while (got < 0 && errno == EINTR);
+  LaunchHeader header;
+  if (got < ssize_t(sizeof header)) return std::nullopt;
+  std::memcpy(&header, packet.data(), sizeof header);
+  const std::string rest(packet.data() + sizeof header, size_t(got) - sizeof header);
+  const size_t gpus_length = header.gpus_length < 0 ? 0 : size_t(header.gpus_length);
+  Request request{header.token, header.pass, std::nullopt, rest.substr(gpus_length)};
+  if (header.gpus_length >= 0) request.gpus = rest.substr(0, gpus_length);
+  return request;
+}
+
+Supervision supervise(const Request& request, int reports) {
+  SupervisorOptions options;
+  options.token = request.token;
+  options.gpus = request.gpus;
+  options.notify = [&](Notice notice) {
+    const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
+    const Report report{request.token, kind, 0};
+    ::send(reports, &report, sizeof report,
+           MSG_DONTWAIT | MSG_NOSIGNAL);  // the engine looks anyway
+  };
+  return supervise(request.attempt, request.pass, options);
+}
+
+/// Whether something is left that a program of ours started: it would come to us as a child.
+bool has_children() {
+  pid_t ended = 0;
+  do {
+    ended = ::waitpid(-1, nullptr, WNOHANG);
+  } while (ended > 0);
+  return ended == 0;
+}
+
+}  // namespace
+
+int worker_main(const WorkerChannels& channels) {
+  while (const auto request = receive(channels.requests)) {
+    crash_point("taken");
+    const Supervision how = supervise(*request, channels.reports);
+    if (how != Supervision::Recorded || has_children()) return exit_status(how);
+    const Finished finished{::getpid(), request->token};
+    if (::write(channels.finished, &finished, sizeof finished) < 0) return kExitRecorded;
+    crash_point("finished");
+  }
+  return kExitRecorded;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <cstdint>
+
+namespace dlflow {
+
+/// What connects a launcher's child with the others.
+struct WorkerChannels {
+  int requests = -1;  ///< its own socket: packets as LaunchHeader says
+  int finished = -1;  ///< to the launcher: a Finished for each pass whose end is on record
+  int reports = -1;   ///< to the LocalBackend: Reports
+};
+
+/// The pass is over and all that it started is gone; the worker is free for another.
+struct Finished {
+  pid_t worker = 0;
+  uint64_t token = 0;
+};
+
+/// Supervises passes, one after another, until the launcher is gone or lets go of `requests`. It
+/// takes another only if the end of the last one is on record and none of its processes is left:
+/// with anything else it ends, and so the launcher knows.
+///
+/// \return the exit status for this process.
+int worker_main(const WorkerChannels& channels);
+
+}  // namespace dlflow
