@@ -78,10 +78,9 @@ bool Launcher::open() {
   ::sigprocmask(SIG_BLOCK, &ended, &mask_before_);
   children_.reset(::signalfd(-1, &ended, SFD_NONBLOCK | SFD_CLOEXEC));
   std::array<int, 2> ends{};
-  if (::pipe2(ends.data(), O_CLOEXEC) != 0) return false;
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) return false;
   finished_.reset(ends[0]);
   finished_writer_.reset(ends[1]);
-  ::fcntl(finished_.get(), F_SETFL, O_NONBLOCK);
   return bool(children_);
 }
 
@@ -163,7 +162,7 @@ void Launcher::become_worker(FileDescriptor requests) {
 
 void Launcher::take_finished() {
   Finished finished;
-  while (::read(finished_.get(), &finished, sizeof finished) == ssize_t(sizeof finished)) {
+  while (::recv(finished_.get(), &finished, sizeof finished, MSG_DONTWAIT) > 0) {
     const auto worker = workers_.find(finished.worker);
     if (worker == workers_.end() || worker->second.token != finished.token) continue;
     worker->second.token = 0;

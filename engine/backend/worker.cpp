@@ -84,7 +84,7 @@ int worker_main(const WorkerChannels& channels) {
     const Supervision how = supervise(*request, channels.reports);
     if (how != Supervision::Recorded || has_children()) return exit_status(how);
     const Finished finished{::getpid(), request->token};
-    if (::write(channels.finished, &finished, sizeof finished) < 0) return kExitRecorded;
+    ::send(channels.finished, &finished, sizeof finished, MSG_NOSIGNAL);  // or receive() ends
     crash_point("finished");
   }
   return kExitRecorded;
