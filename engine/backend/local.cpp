@@ -48,7 +48,8 @@ struct Task {
   bool active = false;  ///< else it waits for its next pass
   bool placed = false;  ///< takes its part of the machine: active, and its program has not ended
   bool adopted = false;
-  FileDescriptor process;  ///< pidfd of an adopted supervisor, if the kernel has them
+  bool launched_again = false;  ///< because the first supervisor died before it claimed the pass
+  FileDescriptor process;       ///< pidfd of an adopted supervisor, if the kernel has them
   std::vector<std::string> gpus;
   size_t stops_asked = 0;  ///< the first: save and end; the second: the program is killed
   size_t stops_sent = 0;
@@ -178,6 +179,7 @@ void LocalBackend::Impl::submit(const Submission& submission) {
   if (task.submission.attempt != submission.attempt) task = Task(submission);
   task.submission = submission;  // of another pass of the attempt, its record is read on
   task.stops_asked = task.stops_sent = 0;
+  task.launched_again = false;
   occupy(task);
   const size_t num_gpus = gpus_taken(submission.resources);
   if (num_gpus > 0) {
@@ -190,6 +192,7 @@ void LocalBackend::Impl::submit(const Submission& submission) {
 }
 
 void LocalBackend::Impl::launch(Task& task) {
+  job_of_.erase(task.token);
   task.token = ++last_token_;
   job_of_[task.token] = task.submission.job;
   // A machine's GPUs belong to those who asked for them.
@@ -285,6 +288,10 @@ void LocalBackend::Impl::look_for(Task& task, const std::string& if_dead, Update
     if (!task.adopted) adopt(task, claim->supervisor);
     return;
   }
+  if (!claimed && !task.adopted && !std::exchange(task.launched_again, true)) {
+    launch(task);  // nothing has begun: a free supervisor may be killed just as it is chosen
+    return;
+  }
   read(task, updates);  // what it wrote before it died
   if (!task.active) return;
   if (claimed) end_session(claim->supervisor);
@@ -321,7 +328,6 @@ void LocalBackend::Impl::sweep(Updates& updates) {
 void LocalBackend::Impl::replace_launcher(Updates& updates) {
   for (auto& [job, task] : tasks_) {
     if (!task.active || task.adopted) continue;
-    job_of_.erase(task.token);
     const auto claim = newest_claim(task.directory);
     if (claim && claim->pass == task.submission.pass) {
       look_for(task, kKilled, updates);
