@@ -170,6 +170,7 @@ void Chain::submit_what_is_missing(ChainResult& result) {
 ChainResult Chain::submit(const PlanAgain& again) {
   ChainResult result;
   adopt(result);
+  looked_up_ = true;
   const auto at_work = look(Doubt::GiveUp);
   block_descendants();
   for (uint32_t job = 0; job < jobs_.size(); ++job) {

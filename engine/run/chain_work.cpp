@@ -110,7 +110,8 @@ std::map<std::string, SlurmJob> Chain::take(const ChainAnswer& answer) {
 /// What waits for a job that ended badly never starts, whatever SLURM shows of it.
 bool Chain::block_if_hopeless(uint32_t job) {
   const JobState state = jobs_[job].state;
-  if (state != JobState::Queued && state != JobState::Planned) return false;
+  const bool has_no_job = state == JobState::Submitting && looked_up_;
+  if (state != JobState::Queued && state != JobState::Planned && !has_no_job) return false;
   for (const JobRange& range : plan_.graph.parents(job)) {
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       if (!is_broken(jobs_[parent].state)) continue;

@@ -90,6 +90,7 @@ class Chain {
   std::unordered_map<std::string_view, uint32_t> number_of_;  // by job's name
   std::vector<std::string> ids_;  // by job: SLURM's, of its latest attempt; empty: none
   std::set<uint32_t> stuck_;      // wait in SLURM for what will not succeed
+  bool looked_up_ = false;        // what is still Submitting is not in SLURM
 };
 
 }  // namespace dlflow

@@ -459,7 +459,7 @@ class ChainTest(ChainCase):
         run = self.submit()
         self.slurm.advance(1)
         out, _ = self.dlflow("status", run)
-        self.assertRegex(" ".join(out.split()), r"b \d+ queued 1 - - waits (for free nodes|in the queue)")
+        self.assertRegex(" ".join(out.split()), r"b \d+ queued 1 - - waits (for free nodes|for a free place|in the queue)")
         self.assertIn("waits for b", out)
 
 
