@@ -10,6 +10,7 @@
 #include "steps/environment/place_file.h"
 #include "steps/stage/eviction.h"
 #include "steps/stage/seal.h"
+#include "steps/stage/stop_signal.h"
 
 namespace dlflow::steps {
 namespace {
@@ -124,7 +125,7 @@ void Cache::write_note(const std::string& name, const Json& value) {
 
 FileLock Cache::lock(const std::string& key, const std::string& purpose) {
   workspace();
-  return FileLock::acquire(root_ / "locks" / key, purpose);
+  return FileLock::acquire(root_ / "locks" / key, purpose, throw_if_stopped);
 }
 
 fs::path Cache::partial(const std::string& key, const FileLock& lock) {

@@ -7,8 +7,8 @@
 #include <span>
 #include <string>
 
+#include "base/file_lock.h"
 #include "base/json.h"
-#include "steps/stage/file_lock.h"
 #include "steps/stage/workspace.h"
 
 /// The cache of staged files, shared by all jobs of a user on a machine or on a shared file system.

@@ -9,7 +9,7 @@
 
 #include "base/error.h"
 #include "base/units.h"
-#include "steps/stage/file_lock.h"
+#include "base/file_lock.h"
 #include "steps/stage/workspace.h"
 
 namespace dlflow::steps {

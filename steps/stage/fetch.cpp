@@ -9,7 +9,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "steps/stage/byte_source.h"
+#include "base/archive/byte_source.h"
 #include "steps/stage/stop_signal.h"
 
 namespace dlflow::steps {

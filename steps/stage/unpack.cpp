@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "steps/stage/byte_source.h"
-#include "steps/stage/tar.h"
+#include "base/archive/byte_source.h"
+#include "base/archive/tar.h"
 #include "steps/stage/zip.h"
 
 namespace dlflow::steps {

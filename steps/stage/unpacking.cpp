@@ -142,6 +142,10 @@ void Unpacking::add_folder(const std::string& name, mode_t mode) {
   check_mode(name, mode);
 }
 
+void Unpacking::add_special_file(const std::string& name) {
+  throw refusal(name, "is a device or a pipe, which is not unpacked");
+}
+
 Listing Unpacking::finish() {
   end_file();
   std::set<std::string> folders;

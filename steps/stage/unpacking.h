@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/archive/archive_entries.h"
 #include "base/handle.h"
 #include "base/sha256.h"
 #include "steps/stage/cache.h"
@@ -33,24 +34,21 @@ struct UnpackLimits {
 /// Contents go to numbered files, whatever their names: no name in an archive reaches the file
 /// system before finish() has seen all of them. Every refusal is an Error{InvalidInput} with the
 /// entry's name.
-class Unpacking {
+class Unpacking : public ArchiveEntries {
  public:
   /// `new_file` names a file for a content. `packed_bytes` is the archive's size.
   Unpacking(std::function<std::filesystem::path()> new_file, uint64_t packed_bytes,
             const UnpackLimits& limits);
 
-  /// Begins a file called `name`; write() is its content, until the next call of another function.
   /// A later file of the same name replaces an earlier one, as tar does it.
-  void begin_file(const std::string& name, mode_t mode);
-  void write(std::string_view bytes);
-
-  void add_symbolic_link(const std::string& name, const std::string& target);
-
-  /// `target` is the name of an earlier file.
-  void add_hard_link(const std::string& name, const std::string& target);
+  void begin_file(const std::string& name, mode_t mode) override;
+  void write(std::string_view bytes) override;
+  void add_symbolic_link(const std::string& name, const std::string& target) override;
+  void add_hard_link(const std::string& name, const std::string& target) override;
 
   /// Folders come with their files; their names are checked all the same.
-  void add_folder(const std::string& name, mode_t mode);
+  void add_folder(const std::string& name, mode_t mode) override;
+  void add_special_file(const std::string& name) override;
 
   /// All files. Refuses a name that is a file and a folder at once, and a link to anything but a
   /// file or folder of this archive. The contents are in contents().

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <optional>
 
-#include "steps/stage/file_lock.h"
+#include "base/file_lock.h"
 
 /// Where one process keeps what is not yet, or must stay, in the cache.
 namespace dlflow::steps {

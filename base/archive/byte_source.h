@@ -9,7 +9,7 @@
 #include <string_view>
 
 /// Bytes that are read once, from front to back.
-namespace dlflow::steps {
+namespace dlflow {
 
 class ByteSource {
  public:
@@ -29,4 +29,4 @@ std::unique_ptr<ByteSource> open_gzip(const std::filesystem::path& path);
 /// `path` begins as a gzip file does.
 bool is_gzip(const std::filesystem::path& path);
 
-}  // namespace dlflow::steps
+}  // namespace dlflow

@@ -1,4 +1,4 @@
-#include "steps/stage/file_lock.h"
+#include "base/file_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -13,9 +13,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/process.h"
-#include "steps/stage/stop_signal.h"
 
-namespace dlflow::steps {
+namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
@@ -50,16 +49,26 @@ std::optional<FileLock> FileLock::try_acquire(const fs::path& path, const std::s
   }
 }
 
-FileLock FileLock::acquire(const fs::path& path, const std::string& purpose) {
+FileLock FileLock::share(const fs::path& path) {
+  while (true) {
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (!file) throw_errno("cannot write " + path.string(), errno);
+    if (::flock(file.get(), LOCK_SH) != 0 && errno == EINTR) continue;
+    if (is_at(file.get(), path)) return FileLock(std::move(file), false);
+  }
+}
+
+FileLock FileLock::acquire(const fs::path& path, const std::string& purpose,
+                           const std::function<void()>& while_waiting) {
   for (bool told = false;; told = true) {
     if (auto lock = try_acquire(path, purpose)) return std::move(*lock);
     if (!told) {
       std::printf("waiting for %s\n", read_file_if_exists(path).value_or("another job").c_str());
       std::fflush(stdout);
     }
-    throw_if_stopped();
+    if (while_waiting) while_waiting();
     std::this_thread::sleep_for(50ms);
   }
 }
 
-}  // namespace dlflow::steps
+}  // namespace dlflow

@@ -1,4 +1,4 @@
-#include "steps/stage/byte_source.h"
+#include "base/archive/byte_source.h"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,7 +10,7 @@
 #include "base/error.h"
 #include "base/handle.h"
 
-namespace dlflow::steps {
+namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
@@ -123,4 +123,4 @@ bool is_gzip(const fs::path& path) {
   return FileSource(path).read(magic) == 2 && magic[0] == '\x1f' && magic[1] == '\x8b';
 }
 
-}  // namespace dlflow::steps
+}  // namespace dlflow

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 
@@ -14,7 +15,7 @@
 /// heartbeats; taking it over wrongly would let two jobs write to one file.
 /// Where the file system has no flock (some Lustre mounts) a lock is granted but not exclusive():
 /// the cache stays correct, since all it holds appears by rename; jobs only do the same work twice.
-namespace dlflow::steps {
+namespace dlflow {
 
 class FileLock {
  public:
@@ -23,8 +24,13 @@ class FileLock {
   static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                              const std::string& purpose);
 
-  /// Waits for the lock, and says on standard output for whom. Throws Stopped.
-  static FileLock acquire(const std::filesystem::path& path, const std::string& purpose);
+  /// Waits for the lock, and says on standard output for whom. `while_waiting` is called now and
+  /// then; what it throws ends the wait.
+  static FileLock acquire(const std::filesystem::path& path, const std::string& purpose,
+                          const std::function<void()>& while_waiting = {});
+
+  /// Takes the lock together with others who share it; waits for one who has it alone.
+  static FileLock share(const std::filesystem::path& path);
 
   /// No other process has this lock while the object lives.
   bool exclusive() const { return exclusive_; }
@@ -39,4 +45,4 @@ class FileLock {
 /// What files and locks of this process are named after: "HOST.PID".
 std::string process_name();
 
-}  // namespace dlflow::steps
+}  // namespace dlflow

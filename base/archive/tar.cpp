@@ -1,4 +1,4 @@
-#include "steps/stage/tar.h"
+#include "base/archive/tar.h"
 
 #include <sys/stat.h>
 
@@ -11,7 +11,7 @@
 
 #include "base/error.h"
 
-namespace dlflow::steps {
+namespace dlflow {
 namespace {
 
 constexpr size_t kBlockBytes = 512;
@@ -97,8 +97,8 @@ struct Entry {
 
 class TarReader {
  public:
-  TarReader(ByteSource& archive, Unpacking& unpacking)
-      : archive_(archive), unpacking_(unpacking), buffer_(size_t{1} << 18) {}
+  TarReader(ByteSource& archive, ArchiveEntries& entries)
+      : archive_(archive), entries_(entries), buffer_(size_t{1} << 18) {}
 
   void read_all() {
     Block block;
@@ -182,16 +182,19 @@ class TarReader {
   void unpack(const Entry& entry) {
     const bool is_old_folder = entry.type == '0' && entry.name.ends_with('/');
     if (entry.type == '5' || is_old_folder) {
-      unpacking_.add_folder(entry.name, entry.mode | S_IFDIR);
+      entries_.add_folder(entry.name, entry.mode | S_IFDIR);
       skip(entry.bytes);
     } else if (entry.type == '0' || entry.type == '7') {
-      unpacking_.begin_file(entry.name, entry.mode);
-      read_content(entry.bytes, [&](std::string_view bytes) { unpacking_.write(bytes); });
+      entries_.begin_file(entry.name, entry.mode);
+      read_content(entry.bytes, [&](std::string_view bytes) { entries_.write(bytes); });
     } else if (entry.type == '1') {
-      unpacking_.add_hard_link(entry.name, entry.link_target);
+      entries_.add_hard_link(entry.name, entry.link_target);
       skip(entry.bytes);
     } else if (entry.type == '2') {
-      unpacking_.add_symbolic_link(entry.name, entry.link_target);
+      entries_.add_symbolic_link(entry.name, entry.link_target);
+      skip(entry.bytes);
+    } else if (entry.type == '3' || entry.type == '4' || entry.type == '6') {
+      entries_.add_special_file(entry.name);
       skip(entry.bytes);
     } else {
       throw Error(Errc::InvalidInput,
@@ -233,7 +236,7 @@ class TarReader {
   }
 
   ByteSource& archive_;
-  Unpacking& unpacking_;
+  ArchiveEntries& entries_;
   std::vector<char> buffer_;
   bool any_header_ = false;
   std::map<std::string, std::string> pax_;  // of the next entry only, like the long names
@@ -243,8 +246,8 @@ class TarReader {
 
 }  // namespace
 
-void read_tar(ByteSource& archive, Unpacking& unpacking) {
-  TarReader(archive, unpacking).read_all();
+void read_tar(ByteSource& archive, ArchiveEntries& entries) {
+  TarReader(archive, entries).read_all();
 }
 
-}  // namespace dlflow::steps
+}  // namespace dlflow
