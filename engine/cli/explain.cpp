@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/images.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
@@ -15,8 +16,11 @@ namespace {
 /// The plan that `what` means: a run's as it was frozen, or that of a workflow file if it ran now.
 Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Session& session) {
   if (std::filesystem::is_regular_file(what.file)) {
-    return make_plan(what.read(), load_profile(arguments.profile), arguments.options,
-                     session.store(), session.store());
+    Workflow workflow = what.read();
+    const Profile profile = load_profile(arguments.profile);
+    pin_images(workflow, profile, session.store());
+    return make_plan(std::move(workflow), profile, arguments.options, session.store(),
+                     session.store());
   }
   return load_run(session.store().directory(find_run(session, what.file)));
 }

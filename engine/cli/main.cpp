@@ -7,6 +7,8 @@
 #include "engine/backend/local_launcher.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/workflow_argument.h"
+#include "engine/container/container_exec.h"
+#include "engine/container/container_run.h"
 #include "engine/slurm/job_exec.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
@@ -51,9 +53,9 @@ int run_cli(int argc, char** argv) {
   app.require_subcommand(1);
   Session session;
   add_common_options(app, session);
-  for (const auto add :
-       {add_run, add_status, add_logs, add_explain, add_validate, add_graph, add_resubmit,
-        add_cancel, add_list, add_profile, add_schema, add_doctor, add_completion, add_version}) {
+  for (const auto add : {add_run, add_status, add_logs, add_explain, add_validate, add_graph,
+                         add_resubmit, add_cancel, add_list, add_lock, add_cache, add_profile,
+                         add_schema, add_doctor, add_completion, add_version}) {
     add(app, session);
   }
   try {
@@ -90,6 +92,8 @@ int run_internal(int argc, char** argv, bool& found) {
   found = true;
   if (is(1, "local-launcher") && argc == 3) return local_launcher_main(std::atoi(argv[2]));
   if (is(1, "job-exec") && argc == 5) return job_exec_main(argv[2], argv[3], argv[4]);
+  if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
+  if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
   if (is(1, "step") && is(2, "stage")) return steps::stage_main();
   if (is(1, "step") && is(2, "checkpoint")) return steps::checkpoint_main();
   found = false;

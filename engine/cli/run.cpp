@@ -4,6 +4,7 @@
 #include "engine/backend/local.h"
 #include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/images.h"
 #include "engine/cli/run_display.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
@@ -63,27 +64,15 @@ auto with_engine(Session& session, const std::filesystem::path& directory, Work 
   return work(Services{session.store(), backend, *display, clock});
 }
 
-/// What the language has and this dlflow has not yet is refused, not ignored.
-void check_supported(const Workflow& workflow) {
-  for (const Step& step : workflow.steps) {
-    if (step.image.empty()) continue;
-    throw Error(
-        Errc::InvalidInput,
-        workflow.file + ":" + std::to_string(step.location.line) + ":" +
-            std::to_string(step.location.column) + ": step '" + step.name + "' asks for image '" +
-            step.image +
-            "', and this dlflow runs no containers yet; leave `image:` out to run natively");
-  }
-}
-
 void start(Session& session, const RunArguments& arguments) {
   Workflow workflow = arguments.workflow->read();
   const Profile profile = load_profile(arguments.plan->profile);
-  check_supported(workflow);
+  pin_images(workflow, profile, session.store());
   check_models(workflow);
   Plan plan = make_plan(std::move(workflow), profile, arguments.plan->options, session.store(),
                         session.store());
   if (arguments.dry_run) return show_plan(session, plan);
+  fetch_images(plan);
   if (runs_on_slurm(profile)) return start_chain(session, std::move(plan));
   const auto display = make_run_display(session);
   LocalBackend backend(local_machine(plan.profile));

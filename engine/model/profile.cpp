@@ -102,6 +102,29 @@ const Shape& limits_shape() {
   return shape;
 }
 
+bool is_bind(std::string_view text) { return text.starts_with('/') && is_line(text); }
+
+const Shape& container_shape() {
+  static const Form bind = {.what = "a folder to bind",
+                            .examples = "/data, /site/data:/data or /data:ro",
+                            .pattern = "^/[^\\x00-\\x1f]*$",
+                            .accepts = is_bind};
+  static const Shape shape = object({
+      {"runtime",
+       choice({"none", "udocker", "charliecloud", "apptainer", "singularity", "podman",
+               "bubblewrap", "docker", "pyxis"}),
+       "What runs steps that have an image", kOptional, "none"},
+      {"command", list_of(text()), "How the runtime is called", kOptional, Json::array()},
+      {"mode", choice({"P1", "P2", "R1", "R2", "R3"}), "Execution mode of udocker", kOptional,
+       "P1"},
+      {"arguments", list_of(text()), "Further arguments for each container", kOptional,
+       Json::array()},
+      {"binds", list_of(formed(bind)), "Folders of the host that containers see", kOptional,
+       Json::array()},
+  });
+  return shape;
+}
+
 /// What a missing key means is in cluster-profiles/local.yaml, so that it is said once.
 const Shape& profile_shape() {
   static const Shape launcher = object({
@@ -124,6 +147,7 @@ const Shape& profile_shape() {
       {"node", node_shape(), "What one node offers"},
       {"limits", limits_shape(), "What the cluster allows"},
       {"launcher", launcher, "How steps with several ranks are started"},
+      {"container", container_shape(), "How steps with an image run"},
       {"setup", list_of(text()), "Shell lines before each job"},
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
       {"paths", paths, "Folders"},
@@ -169,6 +193,7 @@ Profile profile_from(const Json& json) {
   profile.node = {node.at("cores"), size_from(node.at("memory")), node.at("gpus")};
   profile.limits = limits_from(json.at("limits"));
   profile.launcher = {json.at("launcher").at("program"), json.at("launcher").at("arguments")};
+  profile.container = container_settings_from_json(json.at("container"));
   profile.setup = json.at("setup").get<std::vector<std::string>>();
   for (const auto& [name, value] : json.at("environment").items()) {
     profile.environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
@@ -223,6 +248,14 @@ SlurmOptions slurm_options_from_json(const Json& json) {
           .exclusive = json.at("exclusive"),
           .gres = json.at("gres"),
           .options = json.at("options")};
+}
+
+ContainerSettings container_settings_from_json(const Json& json) {
+  return {.runtime = json.at("runtime"),
+          .command = json.at("command"),
+          .mode = json.at("mode"),
+          .arguments = json.at("arguments"),
+          .binds = json.at("binds")};
 }
 
 Profile load_profile(const std::string& name) {

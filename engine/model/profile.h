@@ -54,6 +54,19 @@ struct Limits {
   bool operator==(const Limits&) const = default;
 };
 
+/// How steps with `image:` run.
+struct ContainerSettings {
+  std::string runtime = "none";        ///< none: such steps are refused; else see engine/container
+  std::vector<std::string> command;    ///< how its program is called; empty: by its name
+  std::string mode = "P1";             ///< of udocker
+  std::vector<std::string> arguments;  ///< further ones for each start of a container
+  std::vector<std::string> binds;      ///< "/data", "/site/data:/data", "/data:ro"
+  bool operator==(const ContainerSettings&) const = default;
+};
+
+/// The same of `container:`.
+ContainerSettings container_settings_from_json(const Json& json);
+
 struct Profile {
   std::string name = "local";
   std::string file;                 ///< where it was read from; empty: built in
@@ -66,6 +79,7 @@ struct Profile {
   NodeShape node;
   Limits limits;
   Launcher launcher;
+  ContainerSettings container;
   std::vector<std::string> setup;  ///< shell lines before each job
   std::map<std::string, std::string> environment;
   std::filesystem::path runs = "dlflow-runs";

@@ -88,6 +88,12 @@ std::string profile_as_yaml(const Profile& profile) {
   add("launcher", "");
   add("  program", yaml_text(profile.launcher.program));
   add("  arguments", list(profile.launcher.arguments));
+  add("container", "");
+  add("  runtime", yaml_text(profile.container.runtime));
+  add("  command", list(profile.container.command));
+  add("  mode", yaml_text(profile.container.mode));
+  add("  arguments", list(profile.container.arguments));
+  add("  binds", list(profile.container.binds));
   add("setup", list(profile.setup));
   add("environment", profile.environment.empty() ? "{}" : "");
   for (const auto& [name, value] : profile.environment) add("  " + name, yaml_text(value));

@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
 /// Job: a step (or one element of its matrix) in a run. Attempt: one submission of it.
@@ -57,6 +58,15 @@ struct ParentRef {
   std::filesystem::path directory;  ///< job folder; absolute, possibly in another run (cached)
 };
 
+/// The image that a job runs in, and how this cluster does that.
+struct ContainerSpec {
+  std::string image;  ///< its name in the workflow
+  std::string from;   ///< `images.NAME.from`, with an absolute path
+  std::string digest;
+  ContainerSettings settings;
+  bool operator==(const ContainerSpec&) const = default;
+};
+
 /// All that a supervisor needs to run one job on any backend: the content of attempt-N/job.json.
 /// Nothing else of the plan is read on a compute node. Paths are absolute.
 struct JobSpec {
@@ -71,6 +81,7 @@ struct JobSpec {
   Json condition;                     ///< the same; null: always
   Json params = Json::object();
   Resources resources;
+  std::optional<ContainerSpec> container;  ///< none: it runs as the host is
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
   std::vector<Requirement> require;

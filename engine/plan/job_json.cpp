@@ -101,6 +101,22 @@ Json job_resources_to_json(const Resources& resources) {
           {"walltime_s", resources.walltime.count()}};
 }
 
+Json to_json(const ContainerSpec& container) {
+  return {{"image", container.image},
+          {"from", container.from},
+          {"digest", container.digest},
+          {"runtime", container.settings.runtime},
+          {"command", container.settings.command},
+          {"mode", container.settings.mode},
+          {"arguments", container.settings.arguments},
+          {"binds", container.settings.binds}};
+}
+
+ContainerSpec container_spec_from_json(const Json& json) {
+  return {json.at("image").get<std::string>(), json.at("from").get<std::string>(),
+          json.at("digest").get<std::string>(), container_settings_from_json(json)};
+}
+
 JobSpec read_job_spec(const Json& json) {
   JobSpec spec;
   spec.run = json.at("run").get<std::string>();
@@ -114,6 +130,9 @@ JobSpec read_job_spec(const Json& json) {
   spec.condition = json.at("condition");
   spec.params = json.at("params");
   spec.resources = job_resources_from_json(json.at("resources"));
+  if (json.contains("container")) {
+    spec.container = container_spec_from_json(json.at("container"));
+  }
   if (const Json& policy = json.at("checkpoint"); !policy.is_null()) {
     spec.checkpoint = checkpoint_policy_from_json(policy);
   }
@@ -159,31 +178,33 @@ JobEvent read_job_event(const Json& json) {
 }  // namespace
 
 Json to_json(const JobSpec& spec) {
-  return {{"run", spec.run},
-          {"job", spec.job},
-          {"step", spec.step},
-          {"element", spec.element},
-          {"uses", spec.uses},
-          {"run_command", spec.run_command},
-          {"with", spec.with},
-          {"environment", spec.environment},
-          {"condition", spec.condition},
-          {"params", spec.params},
-          {"resources", job_resources_to_json(spec.resources)},
-          {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
-          {"retry", to_json(spec.retry)},
-          {"require", to_json(spec.require)},
-          {"outputs", spec.outputs},
-          {"parents", to_json(spec.parents)},
-          {"inputs", spec.inputs},
-          {"run_directory", spec.run_directory.string()},
-          {"job_directory", spec.job_directory.string()},
-          {"cache", spec.cache.string()},
-          {"cache_budget_bytes", spec.cache_budget_bytes},
-          {"node_memory_bytes", spec.node_memory_bytes},
-          {"launcher", spec.launcher},
-          {"setup", spec.setup},
-          {"fingerprint_base", spec.fingerprint_base}};
+  Json json = {{"run", spec.run},
+               {"job", spec.job},
+               {"step", spec.step},
+               {"element", spec.element},
+               {"uses", spec.uses},
+               {"run_command", spec.run_command},
+               {"with", spec.with},
+               {"environment", spec.environment},
+               {"condition", spec.condition},
+               {"params", spec.params},
+               {"resources", job_resources_to_json(spec.resources)},
+               {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
+               {"retry", to_json(spec.retry)},
+               {"require", to_json(spec.require)},
+               {"outputs", spec.outputs},
+               {"parents", to_json(spec.parents)},
+               {"inputs", spec.inputs},
+               {"run_directory", spec.run_directory.string()},
+               {"job_directory", spec.job_directory.string()},
+               {"cache", spec.cache.string()},
+               {"cache_budget_bytes", spec.cache_budget_bytes},
+               {"node_memory_bytes", spec.node_memory_bytes},
+               {"launcher", spec.launcher},
+               {"setup", spec.setup},
+               {"fingerprint_base", spec.fingerprint_base}};
+  if (spec.container) json["container"] = to_json(*spec.container);
+  return json;
 }
 
 JobSpec job_spec_from_json(const Json& json) {

@@ -21,19 +21,6 @@ Context known_context(const Plan& plan, const PlannedJob& job) {
   return known;
 }
 
-fs::path cache_directory(const Profile& profile) {
-  if (!profile.cache.empty()) return fs::absolute(profile.cache);
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
-    return fs::path(cache) / "dlflow";
-  }
-  const char* home = std::getenv("HOME");
-  if (home == nullptr || *home == '\0') {
-    throw Error(Errc::InvalidInput,
-                "there is no place for a cache: set HOME, or `cache:` in the profile");
-  }
-  return fs::path(home) / ".cache/dlflow";
-}
-
 std::vector<std::string> launcher_of(const Profile& profile, const Resources& resources) {
   if (resources.ranks == 1) return {};
   std::vector<std::string> argv = {profile.launcher.program};
@@ -74,6 +61,26 @@ void make_absolute(const Plan& plan, PathRole role, Json& value) {
   } else if (role == PathRole::Outside && name.find("${{") == std::string::npos) {
     value = (plan.base / name).lexically_normal().string();
   }
+}
+
+/// "oci:images/x" with the path that any folder finds it at.
+std::string absolute_source(const Plan& plan, const std::string& from) {
+  if (from.starts_with("docker://")) return from;
+  const size_t colon = from.find(':') + 1;
+  return from.substr(0, colon) + (plan.base / from.substr(colon)).lexically_normal().string();
+}
+
+std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
+  for (const Image& image : plan.workflow.images) {
+    if (image.name != step.image) continue;
+    ContainerSpec container{image.name, absolute_source(plan, image.from), image.digest,
+                            plan.profile.container};
+    if (!plan.profile.scratch.empty()) {
+      container.settings.binds.push_back(plan.profile.scratch.string());
+    }
+    return container;
+  }
+  return std::nullopt;
 }
 
 /// The fingerprint of a job whose parents are all reused.
@@ -126,6 +133,19 @@ Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& opt
   return plan;
 }
 
+fs::path cache_directory(const Profile& profile) {
+  if (!profile.cache.empty()) return fs::absolute(profile.cache);
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache != nullptr && *cache != '\0') {
+    return fs::path(cache) / "dlflow";
+  }
+  const char* home = std::getenv("HOME");
+  if (home == nullptr || *home == '\0') {
+    throw Error(Errc::InvalidInput,
+                "there is no place for a cache: set HOME, or `cache:` in the profile");
+  }
+  return fs::path(home) / ".cache/dlflow";
+}
+
 fs::path job_directory(const Plan& plan, uint32_t job) {
   return job_directory(plan.directory, plan.jobs[job].name);
 }
@@ -163,6 +183,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.condition = step.condition.evaluate_known(known);
   spec.params = plan.steps[job.step].visible_params;
   spec.resources = job.resources;
+  spec.container = container_of(plan, step);
   spec.checkpoint = step.checkpoint;
   spec.retry = step.retry;
   spec.require = step.require;

@@ -113,6 +113,10 @@ struct Plan {
 Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& options,
                KnownResults& known, FileHashes& hashes);
 
+/// Where jobs keep what later runs can use: the profile's, or $XDG_CACHE_HOME/dlflow. Throws
+/// Error{InvalidInput} if no variable tells.
+std::filesystem::path cache_directory(const Profile& profile);
+
 /// The folder of a job, RUN/steps/STEP[/ELEMENT]. The plan must have a directory.
 std::filesystem::path job_directory(const Plan& plan, uint32_t job);
 

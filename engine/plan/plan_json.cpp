@@ -37,6 +37,14 @@ Limits limits_from_json(const Json& json) {
           .dependencies = json.at("dependencies")};
 }
 
+Json to_json(const ContainerSettings& container) {
+  return {{"runtime", container.runtime},
+          {"command", container.command},
+          {"mode", container.mode},
+          {"arguments", container.arguments},
+          {"binds", container.binds}};
+}
+
 /// What a profile says of a cluster, as far as `json` has it: a dlflow that knew no SLURM wrote
 /// none of it.
 void read_cluster(const Json& json, Profile& profile) {
@@ -60,6 +68,7 @@ Json to_json(const Profile& profile) {
           {"gpus", profile.gpus},
           {"launcher",
            {{"program", profile.launcher.program}, {"arguments", profile.launcher.arguments}}},
+          {"container", to_json(profile.container)},
           {"setup", profile.setup},
           {"environment", profile.environment},
           {"runs", profile.runs.string()},
@@ -93,6 +102,9 @@ Profile profile_from_json(const Json& json) {
   profile.cache = json.at("cache").get<std::string>();
   json.at("cache_budget_bytes").get_to(profile.cache_budget_bytes);
   read_cluster(json, profile);
+  if (json.contains("container")) {  // an older dlflow knew no containers
+    profile.container = container_settings_from_json(json.at("container"));
+  }
   return profile;
 }
 
@@ -118,6 +130,7 @@ FrozenSettings read(const Json& json) {
   settings.params = json.at("params");
   json.at("until").get_to(settings.options.until);
   json.at("force").get_to(settings.options.force);
+  if (json.contains("images")) json.at("images").get_to(settings.images);
   settings.profile = profile_from_json(json.at("profile"));
   json.at("files").get_to(settings.files);
   json.at("outside").get_to(settings.outside);
@@ -143,6 +156,10 @@ Json frozen_settings(const Plan& plan) {
   }
   Json reused = Json::object();
   for (const auto& [job, result] : plan.reused) reused[plan.jobs[job].name] = to_json(result);
+  std::map<std::string, std::string> images;
+  for (const Image& image : plan.workflow.images) {
+    if (!image.digest.empty()) images[image.name] = image.digest;
+  }
   return {{"version", kVersion},
           {"dlflow", DLFLOW_VERSION},
           {"run", plan.run},
@@ -150,6 +167,7 @@ Json frozen_settings(const Plan& plan) {
           {"workflow_file", plan.workflow.file},
           {"folder", plan.base.string()},
           {"params", plan.workflow.params},
+          {"images", images},
           {"until", plan.options.until},
           {"force", plan.options.force},
           {"profile", to_json(plan.profile)},

@@ -21,6 +21,7 @@ struct FrozenSettings {
   Json params;
   PlanOptions options;
   Profile profile;
+  std::map<std::string, std::string> images;  ///< name -> digest
   ContentHashes files;
   ContentHashes outside;
   std::map<std::string, std::vector<std::string>> inputs;  ///< by step

@@ -208,6 +208,10 @@ Plan load_run(const fs::path& directory) {
   plan.created = settings.created;
   plan.base = settings.folder;
   plan.workflow = parse_frozen(plan.directory, settings);
+  for (Image& image : plan.workflow.images) {
+    const auto pinned = settings.images.find(image.name);
+    if (pinned != settings.images.end()) image.digest = pinned->second;
+  }
   plan.profile = settings.profile;
   plan.options = settings.options;
   lay_out(plan);

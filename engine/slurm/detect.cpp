@@ -11,8 +11,19 @@
 namespace dlflow {
 namespace {
 
-constexpr std::array<const char*, 8> kContainerTools = {
-    "apptainer", "singularity", "podman", "podman-hpc", "enroot", "ch-run", "shifter", "udocker"};
+struct ContainerTool {
+  const char* program;
+  const char* runtime;  ///< what a profile calls it
+};
+/// The first that a cluster has is what a profile proposes.
+constexpr std::array<ContainerTool, 8> kContainerTools = {{{"apptainer", "apptainer"},
+                                                           {"singularity", "singularity"},
+                                                           {"podman", "podman"},
+                                                           {"ch-run", "charliecloud"},
+                                                           {"udocker", "udocker"},
+                                                           {"bwrap", "bubblewrap"},
+                                                           {"enroot", "pyxis"},
+                                                           {"docker", "docker"}}};
 
 const PartitionInfo& chosen_partition(const ClusterLimits& limits, const std::string& wanted) {
   if (const PartitionInfo* const partition = limits.partition(wanted)) return *partition;
@@ -70,11 +81,17 @@ std::string limit_lines(const ClusterLimits& limits, const PartitionInfo& partit
 
 std::string container_lines(const std::map<std::string, std::string>& found) {
   std::vector<std::string> tools;
-  for (const char* const tool : kContainerTools) {
-    if (found.contains(tool)) tools.push_back(found.at(tool));
+  std::string runtime;
+  for (const ContainerTool& tool : kContainerTools) {
+    if (!found.contains(tool.program)) continue;
+    tools.push_back(found.at(tool.program));
+    if (runtime.empty()) runtime = tool.runtime;
   }
-  if (tools.empty()) return "# No container tool in PATH here; a module may have one.\n";
-  return "# Container tools here: " + join(tools, ", ") + "\n";
+  if (tools.empty()) {
+    return "# No container tool in PATH here; a module may have one, for container.runtime.\n";
+  }
+  return "# Container tools here: " + join(tools, ", ") + "\ncontainer: {runtime: " + runtime +
+         "}\n";
 }
 
 }  // namespace
@@ -84,8 +101,8 @@ DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path) {
   cluster.limits = tools.cluster();
   if (cluster.limits.accounting) cluster.accounts = tools.accounts();
   cluster.mpi_types = tools.mpi_types();
-  std::vector<const char*> programs(kContainerTools.begin(), kContainerTools.end());
-  programs.insert(programs.end(), {"mpirun", "srun"});
+  std::vector<const char*> programs = {"mpirun", "srun"};
+  for (const ContainerTool& tool : kContainerTools) programs.push_back(tool.program);
   for (const char* const program : programs) {
     if (const auto place = find_program(program, path)) cluster.found[program] = place->string();
   }

@@ -6,6 +6,8 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "engine/container/container_job.h"
+#include "engine/container/tree.h"
 
 namespace dlflow {
 namespace {
@@ -28,6 +30,11 @@ if writable "$scratch"; then echo "scratch=$scratch"; fi
 if "$dlflow" version > /dev/null; then echo dlflow=runs; fi
 if $shell -e setup.sh > /dev/null; then echo setup=done; fi
 if $shell -c '. ./setup.sh > /dev/null; command -v "$1"' probe "$1" > /dev/null; then echo launcher=found; fi
+if [ -e container.json ]; then
+  $shell -c '. ./setup.sh > /dev/null; exec "$0" container-run container.json' "$dlflow" > container 2>&1
+  if grep -q '^dlflow ' container; then echo container=works; fi
+  sed -n '1,5s/^/container-error=/p' container
+fi
 : > errors
 $shell -c '. ./setup.sh > /dev/null; exec "$@"' probe "$@" | sed 's/^/rank=/'
 sed -n '1,5s/^/error=/p' errors
@@ -55,6 +62,34 @@ std::string launcher_text(const Profile& profile) {
   std::vector<std::string> words = {profile.launcher.program};
   words.insert(words.end(), profile.launcher.arguments.begin(), profile.launcher.arguments.end());
   return join(words, " ");
+}
+
+/// Other runtimes need an image of their own making, and the first job shows whether that works.
+bool can_probe(const Profile& profile) {
+  const ContainerSettings& container = profile.container;
+  const Runtime* const runtime = find_runtime(container.runtime);
+  return runtime != nullptr && runtime->form(container.mode, false) == ImageForm::RootFolder;
+}
+
+/// A container whose image holds nothing, and which runs the dlflow that is bound into it.
+void prepare_container(const Probe& probe, const ContainerSettings& settings) {
+  const fs::path rootfs = probe.folder / "rootfs";
+  make_directories(probe.folder / "work");
+  make_directories(rootfs);
+  add_mount_points(rootfs);
+  ContainerJob job;
+  job.image = "probe";
+  job.from = "dir:" + rootfs.string();
+  job.cache = probe.folder / "cache";
+  job.runtime = settings.runtime;
+  job.command = settings.command;
+  job.mode = settings.mode;
+  job.arguments = settings.arguments;
+  job.binds = {{probe.folder, probe.folder}};
+  for (const std::string& bind : settings.binds) job.binds.push_back(parse_bind(bind));
+  job.directory = probe.folder / "work";
+  job.commands = {{probe.folder / "dlflow", "version"}};
+  write_file_atomic(probe.folder / "container.json", to_json(job).dump() + "\n");
 }
 
 class Findings {
@@ -87,6 +122,14 @@ class Findings {
       add(has("setup"), "the setup lines work", "a setup line fails",
           "Try the lines of " + setting(profile_, "setup") + " in a shell on the node.");
     }
+  }
+
+  void add_container() {
+    const std::string& runtime = profile_.container.runtime;
+    if (!can_probe(profile_)) return;
+    add(has("container"), "containers run with " + runtime,
+        "no container runs with " + runtime + ": " + join(values_["container-error"], "; "),
+        "Change " + setting(profile_, "container") + "; docs/containers.md says what it needs.");
   }
 
   void add_launcher(int num_ranks) {
@@ -149,6 +192,7 @@ void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& p
   for (const std::string& line : profile.setup) setup += line + "\n";
   write_file_atomic(probe.folder / "setup.sh", setup);
   copy_content(program, probe.folder / "dlflow");
+  if (can_probe(profile)) prepare_container(probe, profile.container);
 }
 
 Batch probe_batch(const Probe& probe, const Profile& profile) {
@@ -188,6 +232,7 @@ std::vector<Finding> read_probe(const std::optional<std::string>& text, const Pr
   findings.add(true, runs + "is shared and writable", "", "");
   findings.add_folders();
   findings.add_programs();
+  findings.add_container();
   findings.add_launcher(probe.ranks);
   return findings.take();
 }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "base/file.h"
+#include "engine/supervisor/container.h"
 
 namespace dlflow {
 namespace {
@@ -50,42 +51,12 @@ const char* unit_name(CheckpointPolicy::Unit unit) {
 std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job,
                                      const AttemptFiles& files,
                                      const std::optional<std::string>& gpus) {
-  std::map<std::string, std::string> values;
+  std::map<std::string, std::string> values = declared_environment(spec, job, files);
+  if (gpus) values.emplace("CUDA_VISIBLE_DEVICES", *gpus);
   for (const std::string& entry : current_environment()) {
     const size_t equals = entry.find('=');
-    if (is_inherited(entry)) values[entry.substr(0, equals)] = entry.substr(equals + 1);
+    if (is_inherited(entry)) values.emplace(entry.substr(0, equals), entry.substr(equals + 1));
   }
-  if (gpus) values["CUDA_VISIBLE_DEVICES"] = *gpus;
-  values["DLFLOW_RUN"] = spec.run;
-  values["DLFLOW_STEP"] = spec.step;
-  values["DLFLOW_JOB"] = spec.job;
-  values["DLFLOW_ATTEMPT"] = std::to_string(files.number);
-  values["DLFLOW_PASS"] = std::to_string(files.pass);
-  values["DLFLOW_RANKS"] = std::to_string(spec.resources.ranks);
-  values["DLFLOW_CPUS_PER_RANK"] = std::to_string(spec.resources.cpus_per_rank);
-  values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
-  if (!spec.uses.empty()) values["DLFLOW_WITH"] = files.with();
-  values["DLFLOW_OUTPUTS"] = files.outputs();
-  values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
-  values["DLFLOW_METRICS"] = files.metrics();
-  values["DLFLOW_SUMMARY"] = files.summary();
-  values["DLFLOW_CACHE"] = spec.cache;
-  if (spec.cache_budget_bytes > 0) {
-    values["DLFLOW_CACHE_BUDGET"] = std::to_string(spec.cache_budget_bytes);
-  }
-  if (spec.checkpoint) {
-    values["DLFLOW_CHECKPOINT_EVERY"] =
-        std::to_string(spec.checkpoint->every) + " " + unit_name(spec.checkpoint->unit);
-    values["DLFLOW_CHECKPOINT_KEEP"] = std::to_string(spec.checkpoint->keep);
-  }
-  for (const auto& [key, value] : spec.params.items()) {
-    values[environment_name("DLFLOW_PARAM_", key)] = text_of(value);
-  }
-  for (const auto& [key, value] : spec.element.items()) {
-    values[environment_name("DLFLOW_MATRIX_", key)] = text_of(value);
-  }
-  for (const auto& [key, value] : job.environment.items()) values[key] = text_of(value);
-
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
   return list;
@@ -116,20 +87,59 @@ std::vector<std::string> launcher(const JobSpec& spec) {
 }
 
 /// The shell for the user's lines: bash where there is one, for `module load` and `source`.
-std::vector<std::string> shell() {
-  if (::access("/bin/bash", X_OK) == 0) return {"/bin/bash", "-e", "-o", "pipefail"};
-  return {"/bin/sh", "-e"};
+std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
+
+std::vector<std::string> shell_command(const std::string& shell) {
+  if (shell == kBash) return {shell, "-e", "-o", "pipefail"};
+  return {shell, "-e"};
 }
 
-std::vector<std::string> program(const JobSpec& spec, const ResolvedJob& job,
-                                 const AttemptFiles& files) {
+}  // namespace
+
+std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
+                                                        const AttemptFiles& files) {
+  std::map<std::string, std::string> values;
+  values["DLFLOW_RUN"] = spec.run;
+  values["DLFLOW_STEP"] = spec.step;
+  values["DLFLOW_JOB"] = spec.job;
+  values["DLFLOW_ATTEMPT"] = std::to_string(files.number);
+  values["DLFLOW_PASS"] = std::to_string(files.pass);
+  values["DLFLOW_RANKS"] = std::to_string(spec.resources.ranks);
+  values["DLFLOW_CPUS_PER_RANK"] = std::to_string(spec.resources.cpus_per_rank);
+  values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
+  if (!spec.uses.empty()) values["DLFLOW_WITH"] = files.with();
+  values["DLFLOW_OUTPUTS"] = files.outputs();
+  values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
+  values["DLFLOW_METRICS"] = files.metrics();
+  values["DLFLOW_SUMMARY"] = files.summary();
+  values["DLFLOW_CACHE"] = spec.cache;
+  if (spec.cache_budget_bytes > 0) {
+    values["DLFLOW_CACHE_BUDGET"] = std::to_string(spec.cache_budget_bytes);
+  }
+  if (spec.checkpoint) {
+    values["DLFLOW_CHECKPOINT_EVERY"] =
+        std::to_string(spec.checkpoint->every) + " " + unit_name(spec.checkpoint->unit);
+    values["DLFLOW_CHECKPOINT_KEEP"] = std::to_string(spec.checkpoint->keep);
+  }
+  for (const auto& [key, value] : spec.params.items()) {
+    values[environment_name("DLFLOW_PARAM_", key)] = text_of(value);
+  }
+  for (const auto& [key, value] : spec.element.items()) {
+    values[environment_name("DLFLOW_MATRIX_", key)] = text_of(value);
+  }
+  for (const auto& [key, value] : job.environment.items()) values[key] = text_of(value);
+  return values;
+}
+
+std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
+                                      const AttemptFiles& files, const std::string& shell) {
   const fs::path bin = spec.run_directory / "bin";
   if (spec.uses == "train" || spec.uses == "evaluate") {
     return {bin / ("dlflow-" + spec.uses), files.with()};
   }
   if (!spec.uses.empty()) return {bin / "dlflow", "step", spec.uses};
   if (job.run_command.is_string()) {
-    std::vector<std::string> script = shell();
+    std::vector<std::string> script = shell_command(shell);
     // Asked to save, the program that the shell waits for gets the signal too, and ends with 75. A
     // shell without a trap would die at once, and its program with it.
     if (spec.checkpoint) script.insert(script.end(), {"-c", "trap : USR1 TERM; . \"$0\""});
@@ -140,8 +150,6 @@ std::vector<std::string> program(const JobSpec& spec, const ResolvedJob& job,
   for (const Json& word : job.run_command) argv.push_back(text_of(word));
   return argv;
 }
-
-}  // namespace
 
 fs::path checkpoints_directory(const JobSpec& spec) { return spec.job_directory / "checkpoints"; }
 
@@ -158,6 +166,9 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
   if (job.run_command.is_string()) {
     write_file_atomic(files.script(), job.run_command.get<std::string>() + "\n");
   }
+  if (spec.container) {
+    write_file_atomic(files.container(), to_json(container_job(spec, job, files)).dump(2) + "\n");
+  }
 }
 
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
@@ -166,10 +177,14 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   if (!spec.setup.empty()) {
     std::string lines;
     for (const std::string& line : spec.setup) lines += line + "\n";
-    command.argv = shell();
+    command.argv = shell_command(host_shell());
     command.argv.insert(command.argv.end(), {"-c", lines + "exec \"$@\"", "setup"});
   }
-  for (const auto& words : {launcher(spec), program(spec, job, files)}) {
+  const std::vector<std::string> program = spec.container
+                                               ? container_program(spec, files)
+                                               : rank_program(spec, job, files, host_shell());
+  const bool starts_ranks = spec.container && container_starts_ranks(*spec.container);
+  for (const auto& words : {starts_ranks ? std::vector<std::string>() : launcher(spec), program}) {
     command.argv.insert(command.argv.end(), words.begin(), words.end());
   }
   command.environment = environment(spec, job, files, gpus);

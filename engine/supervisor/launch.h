@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,10 @@
 /// What is started for a job, and what it finds there.
 namespace dlflow {
 
+/// The shells that a script of a step may be for.
+inline constexpr const char* kBash = "/bin/bash";
+inline constexpr const char* kSh = "/bin/sh";
+
 /// An attempt's files, by the names of docs/architecture.md.
 struct AttemptFiles {
   std::filesystem::path attempt;  ///< RUN/steps/STEP[/ELEMENT]/attempt-N
@@ -22,6 +27,7 @@ struct AttemptFiles {
   std::filesystem::path outputs() const { return attempt / "outputs"; }
   std::filesystem::path with() const { return attempt / "with.json"; }
   std::filesystem::path script() const { return attempt / "run.sh"; }
+  std::filesystem::path container() const { return attempt / "container.json"; }
   std::filesystem::path standard_output() const { return attempt / "stdout"; }
   std::filesystem::path standard_error() const { return attempt / "stderr"; }
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
@@ -39,6 +45,15 @@ struct ResolvedJob {
 /// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
 /// with.json, the script of a textual `run:`.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// What the job itself declares of its environment: the DLFLOW_* variables of
+/// docs/architecture.md, and `env:` on top.
+std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
+                                                        const AttemptFiles& files);
+
+/// What runs as one rank, without a launcher. A script is for the shell `shell`, bash or sh.
+std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
+                                      const AttemptFiles& files, const std::string& shell);
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
 /// docs/architecture.md, `env:` on top, nothing else of the caller's but what every program needs

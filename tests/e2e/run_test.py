@@ -297,14 +297,14 @@ class Run(Case):
         self.assertEqual(process.returncode, 0)
         self.assertEqual(self.trace(), ["old"])
 
-    def test_an_image_is_refused_until_there_are_containers(self):
+    def test_an_image_is_refused_where_the_profile_has_no_containers(self):
         self.write("w.yaml", """
             name: w
             images: {busybox: {from: "dir:/nowhere"}}
             steps:
               a: {run: 'true', image: busybox}
         """)
-        self.assertIn("w.yaml:5:", self.dlflow("run", "w.yaml", status=2)[1])
+        self.assertRegex(self.dlflow("run", "w.yaml", status=2)[1], r"w.yaml:3:\d+: error: .* runs no containers")
 
     def test_status_survives_the_loss_of_the_database(self):
         self.chain()

@@ -51,7 +51,8 @@ TEST_CASE("a detected profile is a profile", "[slurm]") {
   CHECK(profile.launcher == Launcher{"srun", {"--mpi=pmix"}});
   CHECK_THAT(text, Catch::Contains("#   batch (default): 2 nodes of 2 cores, 7.8 GiB\n"
                                    "#   gpu: 2 nodes of 2 cores, 7.8 GiB, 4 GPUs (v100); at most "
-                                   "3-00:00:00\n# Container tools here: /usr/bin/apptainer\n"));
+                                   "3-00:00:00\n# Container tools here: /usr/bin/apptainer\n"
+                                   "container: {runtime: apptainer}\n"));
 }
 
 TEST_CASE("the partition can be chosen, and its GPUs are asked for by type", "[slurm]") {

@@ -1,0 +1,163 @@
+#include "engine/container/container_exec.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/handle.h"
+#include "base/process.h"
+#include "engine/container/container_job.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNoProgram = 127;  // as shells have it
+constexpr int kForwarded[] = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
+
+bool has_program(const std::string& name, const std::string& path) {
+  if (name.find('/') == name.npos) return find_program(name, path).has_value();
+  return ::access(name.c_str(), X_OK) == 0;
+}
+
+/// The first command whose program is there.
+const std::vector<std::string>& chosen(const ContainerRequest& request) {
+  const auto found = request.environment.find("PATH");
+  const std::string path = found == request.environment.end() ? "" : found->second;
+  for (const auto& command : request.commands) {
+    if (has_program(command.front(), path)) return command;
+  }
+  const std::string& wanted = request.commands.back().front();
+  const bool is_path = wanted.find('/') != wanted.npos;
+  throw Error(Errc::NotFound, "image '" + request.image + "' has no program " + wanted +
+                                  (is_path ? "" : " in its PATH, " + path) +
+                                  "; use an image that has it, or correct `run:`");
+}
+
+Command command_of(const ContainerRequest& request) {
+  auto environment = request.environment;
+  if (request.adds_ranks) {
+    for (const std::string& entry : current_environment()) {
+      const size_t equals = entry.find('=');
+      if (is_passed_on(entry.substr(0, equals))) {
+        environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
+      }
+    }
+  }
+  Command command;
+  command.argv = chosen(request);
+  for (const auto& [name, value] : environment) command.environment.push_back(name + "=" + value);
+  command.directory = request.directory;
+  command.own_group = true;
+  command.dies_with_parent = true;
+  return command;
+}
+
+/// What the process outside says, if there is one: a runtime that starts the ranks itself has none.
+class Control {
+ public:
+  /// Throws Error if that process is gone already.
+  explicit Control(const fs::path& path) {
+    pipe_.reset(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    if (!pipe_ && errno == ENOENT) return;
+    char greeting = 0;
+    if (!pipe_ || ::read(pipe_.get(), &greeting, 1) != 1) {
+      throw Error(Errc::Unavailable, "the process that started this container is gone");
+    }
+  }
+
+  int descriptor() const { return pipe_.get(); }
+
+  /// The next signal for the program; SIGKILL if nobody is left to send one.
+  std::optional<int> next() {
+    char number = 0;
+    const ssize_t got = ::read(pipe_.get(), &number, 1);
+    if (got == 1) return number;
+    if (got < 0) return std::nullopt;
+    pipe_.reset();
+    return SIGKILL;
+  }
+
+ private:
+  FileDescriptor pipe_;
+};
+
+class SignalPipe {
+ public:
+  SignalPipe() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    ::sigaddset(&set, SIGCHLD);
+    for (const int number : kForwarded) ::sigaddset(&set, number);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+    if (!pipe_) throw_errno("cannot watch signals", errno);
+  }
+
+  int descriptor() const { return pipe_.get(); }
+
+  /// The next signal that came to this process itself, but SIGCHLD.
+  std::optional<int> next() {
+    signalfd_siginfo info{};
+    while (::read(pipe_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
+      if (info.ssi_signo != SIGCHLD) return int(info.ssi_signo);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  FileDescriptor pipe_;
+};
+
+int run_program(const Command& command, Control& control, SignalPipe& signals) {
+  const pid_t program = start(command);
+  std::optional<ExitStatus> exit;
+  while (!(exit = poll_exit(program))) {
+    pollfd sources[] = {{signals.descriptor(), POLLIN, 0}, {control.descriptor(), POLLIN, 0}};
+    ::poll(sources, 2, -1);
+    while (const auto number = signals.next()) ::kill(-program, *number);
+    if (sources[1].revents == 0) continue;
+    if (const auto number = control.next()) ::kill(-program, *number);
+  }
+  ::kill(-program, SIGKILL);  // what it left behind
+  return exit->code;
+}
+
+}  // namespace
+
+int container_exec(const fs::path& folder) {
+  const Rendezvous meeting{folder};
+  int status = kNoProgram;
+  std::string rank = "0";
+  try {
+    SignalPipe signals;
+    Control control(meeting.control());
+    const ContainerRequest request =
+        container_request_from_json(Json::parse(read_file(meeting.request()), nullptr, false));
+    if (request.adds_ranks) {
+      const char* const number = std::getenv("SLURM_PROCID");
+      rank = number == nullptr ? "0" : number;
+    }
+    status = run_program(command_of(request), control, signals);
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+  }
+  try {
+    write_file_atomic(meeting.status(rank), std::to_string(status) + "\n");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+  }
+  return status;
+}
+
+}  // namespace dlflow

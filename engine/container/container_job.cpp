@@ -1,0 +1,109 @@
+#include "engine/container/container_job.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace dlflow {
+namespace {
+
+template <typename Read>
+auto reading(const char* what, const Read& read) {
+  try {
+    return read();
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, std::string("not a ") + what + ": " + error.what());
+  }
+}
+
+Json to_json(const std::vector<Bind>& binds) {
+  Json list = Json::array();
+  for (const Bind& bind : binds) {
+    list.push_back({{"source", bind.source.string()},
+                    {"target", bind.target.string()},
+                    {"read_only", bind.read_only}});
+  }
+  return list;
+}
+
+std::vector<Bind> binds_from_json(const Json& list) {
+  std::vector<Bind> binds;
+  for (const Json& bind : list) {
+    binds.push_back({bind.at("source").get<std::string>(), bind.at("target").get<std::string>(),
+                     bind.at("read_only").get<bool>()});
+  }
+  return binds;
+}
+
+}  // namespace
+
+Json to_json(const ContainerJob& job) {
+  return {{"image", job.image},
+          {"from", job.from},
+          {"digest", job.digest},
+          {"cache", job.cache.string()},
+          {"runtime", job.runtime},
+          {"command", job.command},
+          {"mode", job.mode},
+          {"arguments", job.arguments},
+          {"launcher", job.launcher},
+          {"ranks", job.ranks},
+          {"binds", to_json(job.binds)},
+          {"directory", job.directory.string()},
+          {"gpus", job.gpus},
+          {"commands", job.commands},
+          {"environment", job.environment}};
+}
+
+ContainerJob container_job_from_json(const Json& json) {
+  return reading("container.json", [&] {
+    ContainerJob job;
+    json.at("image").get_to(job.image);
+    json.at("from").get_to(job.from);
+    json.at("digest").get_to(job.digest);
+    job.cache = json.at("cache").get<std::string>();
+    json.at("runtime").get_to(job.runtime);
+    json.at("command").get_to(job.command);
+    json.at("mode").get_to(job.mode);
+    json.at("arguments").get_to(job.arguments);
+    json.at("launcher").get_to(job.launcher);
+    json.at("ranks").get_to(job.ranks);
+    job.binds = binds_from_json(json.at("binds"));
+    job.directory = json.at("directory").get<std::string>();
+    json.at("gpus").get_to(job.gpus);
+    json.at("commands").get_to(job.commands);
+    json.at("environment").get_to(job.environment);
+    return job;
+  });
+}
+
+Json to_json(const ContainerRequest& request) {
+  return {{"image", request.image},
+          {"commands", request.commands},
+          {"directory", request.directory.string()},
+          {"environment", request.environment},
+          {"adds_ranks", request.adds_ranks}};
+}
+
+ContainerRequest container_request_from_json(const Json& json) {
+  return reading("request.json", [&] {
+    ContainerRequest request;
+    json.at("image").get_to(request.image);
+    json.at("commands").get_to(request.commands);
+    request.directory = json.at("directory").get<std::string>();
+    json.at("environment").get_to(request.environment);
+    json.at("adds_ranks").get_to(request.adds_ranks);
+    return request;
+  });
+}
+
+bool is_passed_on(std::string_view name) {
+  static constexpr std::string_view kPrefixes[] = {"SLURM_", "PMIX_", "PMI_", "OMPI_"};
+  static constexpr std::string_view kNames[] = {"CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES",
+                                                "ZE_AFFINITY_MASK"};
+  return std::any_of(std::begin(kPrefixes), std::end(kPrefixes),
+                     [&](std::string_view prefix) { return name.starts_with(prefix); }) ||
+         std::find(std::begin(kNames), std::end(kNames), name) != std::end(kNames);
+}
+
+}  // namespace dlflow

@@ -1,0 +1,73 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/container/image_source.h"
+#include "engine/container/runtime.h"
+
+/// What a supervisor hands over to the processes that put a step's program into containers.
+namespace dlflow {
+
+/// The content of attempt-N/container.json; all that `dlflow container-run` reads.
+struct ContainerJob {
+  std::string image;  ///< its name in the workflow, for messages
+  std::string from;   ///< `images.NAME.from`, with an absolute path
+  std::string digest;
+  std::filesystem::path cache;
+
+  std::string runtime;               ///< a name of runtime.h
+  std::vector<std::string> command;  ///< the site's way to call its program; empty: by its name
+  std::string mode;                  ///< udocker's
+  std::vector<std::string> arguments;
+  std::vector<std::string> launcher;  ///< of a runtime that starts the ranks itself
+  int ranks = 1;                      ///< that one container-run answers for
+
+  std::vector<Bind> binds;
+  std::filesystem::path directory;  ///< working directory; its folders of ranks are made there too
+  bool gpus = false;
+  /// What may run: the first whose program is in the image does.
+  std::vector<std::vector<std::string>> commands;
+  std::map<std::string, std::string> environment;  ///< declared; goes before what is inherited
+};
+
+Json to_json(const ContainerJob& job);
+/// Throws Error{Corrupt}.
+ContainerJob container_job_from_json(const Json& json);
+
+/// The content of FOLDER/request.json; all that `dlflow container-exec FOLDER` reads inside.
+struct ContainerRequest {
+  std::string image;
+  std::vector<std::vector<std::string>> commands;
+  std::filesystem::path directory;
+  std::map<std::string, std::string> environment;  ///< all of it, unless:
+  bool adds_ranks = false;  ///< what each rank inherits of its launcher comes on top
+};
+
+Json to_json(const ContainerRequest& request);
+/// Throws Error{Corrupt}.
+ContainerRequest container_request_from_json(const Json& json);
+
+/// The folder in which the two sides of one container meet; both see it at this path.
+struct Rendezvous {
+  std::filesystem::path folder;
+
+  std::filesystem::path request() const { return folder / "request.json"; }
+  /// A pipe by name: the signals for the program, a byte each, after one byte of greeting. It ends
+  /// when the process outside does, and then the program inside is killed. A runtime that starts
+  /// the ranks itself, perhaps on other nodes, has none: it passes signals on.
+  std::filesystem::path control() const { return folder / "control"; }
+  /// How the program of one rank ended: its exit status, 128 + n for signal n.
+  std::filesystem::path status(const std::string& rank) const {
+    return folder / ("status." + rank);
+  }
+};
+
+/// Whether a variable of the caller belongs into a container: what tells a rank who it is, and
+/// which devices are its own.
+bool is_passed_on(std::string_view name);
+
+}  // namespace dlflow

@@ -1,0 +1,324 @@
+#include "engine/container/container_run.h"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/signalfd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/handle.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/container/binds.h"
+#include "engine/container/convert_image.h"
+#include "engine/container/environment.h"
+#include "engine/container/image_store.h"
+#include "engine/container/tree.h"
+#include "engine/container/udocker_engine.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNotStarted = 125;  // as podman and docker have it
+constexpr char kGreeting = 0;
+
+/// By `id`: a static program cannot ask LDAP and its like itself.
+std::string user_name() {
+  Command id;
+  id.argv = {"id", "-un"};
+  id.environment = current_environment();
+  const Output output = run(id, OutputOptions{.collect_errors = true});
+  if (output.status.code == 0) return std::string(trim(output.text));
+  const std::string user = variable("USER");
+  return user.empty() ? std::to_string(::geteuid()) : user;
+}
+
+const Runtime& runtime_of(const ContainerJob& job) {
+  const Runtime* const runtime = find_runtime(job.runtime);
+  if (runtime == nullptr) {
+    throw Error(Errc::InvalidInput, "there is no container runtime '" + job.runtime + "'");
+  }
+  return *runtime;
+}
+
+/// How the runtime is called on this node.
+std::vector<std::string> command_of(const Runtime& runtime, const ContainerJob& job) {
+  std::vector<std::string> command = job.command;
+  if (command.empty()) command = runtime.starts_ranks ? job.launcher : std::vector<std::string>();
+  if (command.empty()) command = {std::string(runtime.program)};
+  const std::string& program = command.front();
+  const bool there = program.find('/') == program.npos
+                         ? find_program(program, variable("PATH")).has_value()
+                         : ::access(program.c_str(), X_OK) == 0;
+  if (!there) {
+    throw Error(Errc::NotFound,
+                "there is no program '" + program + "' on " + host_name() +
+                    ", which the profile's container.runtime, " + job.runtime +
+                    ", needs; install it (" + std::string(runtime.package) +
+                    "), load it in the profile's `setup`, or choose another runtime");
+  }
+  return command;
+}
+
+/// A folder for one rank; gone afterwards.
+class NewFolder {
+ public:
+  /// Its name begins with `beginning`.
+  explicit NewFolder(const fs::path& beginning) {
+    std::string name = beginning.string() + ".XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot make " + name, errno);
+    path_ = name;
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  ~NewFolder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// Signals of this process go through the pipe to the program inside.
+class Outside {
+ public:
+  explicit Outside(const Rendezvous& meeting) {
+    if (::mkfifo(meeting.control().c_str(), 0600) != 0) {
+      throw_errno("cannot make " + meeting.control().string(), errno);
+    }
+    pipe_.reset(::open(meeting.control().c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
+    if (!pipe_) throw_errno("cannot open " + meeting.control().string(), errno);
+    tell(kGreeting);
+  }
+
+  void tell(char byte) const {
+    [[maybe_unused]] const auto written = ::write(pipe_.get(), &byte, 1);
+  }
+
+ private:
+  FileDescriptor pipe_;
+};
+
+std::string join_quoted(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_quote(word);
+  return text;
+}
+
+class Signals {
+ public:
+  Signals() {
+    sigset_t set;
+    ::sigemptyset(&set);
+    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD}) ::sigaddset(&set, number);
+    ::sigprocmask(SIG_BLOCK, &set, nullptr);
+    pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
+    if (!pipe_) throw_errno("cannot watch signals", errno);
+  }
+
+  /// Waits for the next one.
+  int next() const {
+    signalfd_siginfo info{};
+    while (::read(pipe_.get(), &info, sizeof info) != ssize_t(sizeof info)) {
+    }
+    return int(info.ssi_signo);
+  }
+
+ private:
+  FileDescriptor pipe_;
+};
+
+/// How all ranks of this container ended: 0, or the worst; nothing if one left no record.
+std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
+  int worst = 0;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const auto text = read_file_if_exists(meeting.status(std::to_string(rank)));
+    if (!text) return std::nullopt;
+    worst = std::max(worst, std::atoi(text->c_str()));
+  }
+  return worst;
+}
+
+Container container_for(const ContainerJob& job, std::vector<std::string> command,
+                        std::vector<Bind> binds, fs::path image, const fs::path& folder,
+                        const fs::path& scratch) {
+  // Not /proc/self/exe: inside, the program has the path that it has here.
+  const fs::path self = fs::read_symlink("/proc/self/exe");
+  Container container;
+  container.command = std::move(command);
+  container.mode = job.mode;
+  container.image = std::move(image);
+  container.binds = std::move(binds);
+  container.scratch = scratch;
+  container.directory = job.directory;
+  container.gpus = job.gpus;
+  container.uid = ::geteuid();
+  container.gid = ::getegid();
+  container.user = user_name();
+  container.arguments = job.arguments;
+  container.program = {self, "container-exec", folder};
+  return container;
+}
+
+void write_request(const ContainerJob& job, const Runtime& runtime, const StoredImage& image,
+                   const Rendezvous& meeting) {
+  ContainerRequest request;
+  request.image = job.image;
+  request.commands = job.commands;
+  request.directory = job.directory;
+  request.adds_ranks = runtime.starts_ranks;
+  request.environment = container_environment(job, image.environment, current_environment());
+  if (job.gpus && !runtime.gpu_libraries.empty()) {
+    std::string& path = request.environment["LD_LIBRARY_PATH"];
+    path += (path.empty() ? "" : ":") + std::string(runtime.gpu_libraries);
+  }
+  write_file_atomic(meeting.request(), to_json(request).dump() + "\n");
+}
+
+/// The last line on standard error, if that is a file: what the runtime has said.
+std::string last_words() {
+  constexpr uint64_t kTooMuch = uint64_t{1} << 20;
+  std::error_code ignored;
+  const fs::path file = fs::read_symlink("/proc/self/fd/2", ignored);
+  if (!fs::is_regular_file(file, ignored) || fs::file_size(file, ignored) > kTooMuch) {
+    return "it said why on standard error";
+  }
+  const std::string text = read_file(file);
+  const std::string_view said = trim(text);
+  return said.empty() ? "it said nothing" : std::string(said.substr(said.rfind('\n') + 1));
+}
+
+/// `dir:` images are used where they lie; what is missing to mount on is made if we may.
+StoredImage provided(const ContainerJob& job, ImageStore& store) {
+  const ImageSource source = image_source(job.from, "/");
+  if (source.kind != ImageSource::Kind::Folder) return store.provide(source, job.digest);
+  if (!fs::is_directory(source.path)) {
+    throw Error(Errc::NotFound,
+                "there is no folder " + source.path.string() + " on " + host_name());
+  }
+  StoredImage image;
+  image.from = job.from;
+  image.rootfs = source.path;
+  try {
+    add_mount_points(image.rootfs);
+  } catch (const Error&) {
+    return image;  // somebody else's: a runtime that needs what is missing says so
+  }
+  return image;
+}
+
+Command runtime_command(const Invocation& call) {
+  Command command;
+  command.argv = call.argv;
+  command.environment = changed_environment(call.environment);
+  // A group of its own: what is sent to ours reaches the program inside through the pipe alone.
+  command.own_group = true;
+  command.dies_with_parent = true;
+  return command;
+}
+
+/// Without a pipe, the runtime itself passes signals on, as srun does.
+ExitStatus stay_beside(pid_t runtime, const Signals& signals, const std::optional<Outside>& pipe) {
+  while (true) {
+    const int number = signals.next();
+    if (number != SIGCHLD && pipe) {
+      pipe->tell(char(number));
+    } else if (number != SIGCHLD) {
+      ::kill(runtime, number);
+    } else if (const auto exit = poll_exit(runtime)) {
+      return *exit;
+    }
+  }
+}
+
+/// Waits until nobody else runs in a container that is for one at a time.
+std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage& image) {
+  if (job.runtime != "udocker" || !udocker_runs_alone(job.mode)) return std::nullopt;
+  const auto ranks = job.environment.find("DLFLOW_RANKS");
+  if (ranks != job.environment.end() && ranks->second != "1") {
+    throw Error(Errc::InvalidInput, "udocker's mode " + job.mode +
+                                        " runs one rank at a time; set container.mode to P1");
+  }
+  return FileLock::acquire(image.folder / ("udocker-" + job.mode + ".lock"), "runs in it");
+}
+
+int run_container(const ContainerJob& job) {
+  const Signals signals;
+  const Runtime& runtime = runtime_of(job);
+  const std::vector<std::string> command = command_of(runtime, job);
+  make_directories(job.cache);
+  ImageStore store(job.cache);
+  const StoredImage image = provided(job, store);
+  std::optional<FileLock> use;
+  if (!image.folder.empty()) use = store.use(image);
+  const std::vector<Bind> binds = container_binds(job);
+  const NewFolder folder(job.directory.parent_path() / "container");
+  const NewFolder scratch(fs::temp_directory_path() / "dlflow-container");
+  const Rendezvous meeting{folder.path()};
+  make_mount_points(image, binds, store);
+  write_request(job, runtime, image, meeting);
+  std::optional<Outside> pipe;
+  if (!runtime.starts_ranks) pipe.emplace(meeting);
+  const Container container =
+      container_for(job, command, binds, image_for(runtime, job, command, store, image),
+                    folder.path(), scratch.path());
+  const auto turn = wait_for_turn(job, image);
+  Invocation call = runtime.invoke(container);
+  if (job.runtime == "udocker") {
+    append(call.environment, udocker_engine(job.mode, job.cache, scratch.path()));
+  }
+  const ExitStatus ended = stay_beside(start(runtime_command(call)), signals, pipe);
+  if (const auto status = recorded_status(meeting, job.ranks)) return *status;
+  throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
+                                     "' (" + std::to_string(ended.code) + "): " + last_words() +
+                                     "; its command was: " + join_quoted(call.argv));
+}
+
+}  // namespace
+
+std::map<std::string, std::string> container_environment(
+    const ContainerJob& job, const std::map<std::string, std::string>& image,
+    const std::vector<std::string>& callers) {
+  std::map<std::string, std::string> environment = job.environment;
+  for (const std::string& entry : callers) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (is_passed_on(name)) environment.emplace(name, entry.substr(equals + 1));
+  }
+  // User namespaces keep ranks from reading each other's memory, which Open MPI would try.
+  environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  environment.emplace("HOME", job.directory.string());
+  environment.emplace("USER", user_name());
+  environment.emplace("LOGNAME", user_name());
+  const std::string temporary = variable("TMPDIR");
+  environment.emplace("TMPDIR", temporary.empty() ? "/tmp" : temporary);
+  environment.insert(image.begin(), image.end());
+  environment.emplace("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+  environment["PATH"] += ":" + fs::read_symlink("/proc/self/exe").parent_path().string();
+  return environment;
+}
+
+int container_run(const fs::path& file) {
+  try {
+    const Json json = Json::parse(read_file(file), nullptr, false);
+    return run_container(container_job_from_json(json));
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kNotStarted;
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,98 @@
+#include "engine/container/convert_image.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/container/environment.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Output call(const std::vector<std::string>& argv, const std::vector<std::string>& variables = {}) {
+  Command command;
+  command.argv = argv;
+  command.environment = changed_environment(variables);
+  return run(command, OutputOptions{.collect_errors = true});
+}
+
+void must(const std::vector<std::string>& argv, const std::vector<std::string>& variables = {}) {
+  const Output output = call(argv, variables);
+  if (output.status.code == 0) return;
+  throw Error(Errc::InvalidInput, "the image cannot be converted: `" + join(argv, " ") +
+                                      "` ends with " + std::to_string(output.status.code) + ": " +
+                                      std::string(trim(output.errors + output.text)));
+}
+
+void make_squashfs(const fs::path& rootfs, const fs::path& target) {
+  must({"mksquashfs", rootfs, target, "-no-progress", "-quiet"});
+}
+
+/// A repository with one container, set up as its mode wants it.
+void make_udocker_container(const ContainerJob& job, const std::vector<std::string>& command,
+                            const fs::path& rootfs, const fs::path& target) {
+  const std::vector<std::string> variables = {"UDOCKER_DIR=" + target.string(),
+                                              "UDOCKER_TARBALL=", "UDOCKER_LOGLEVEL=2"};
+  const auto udocker = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> argv = command;
+    if (::geteuid() == 0) argv.emplace_back("--allow-root");
+    append(argv, words);
+    must(argv, variables);
+  };
+  const fs::path archive = target.string() + ".tar";
+  must({"tar", "--create", "--mode=u+w", "--file", archive, "--directory", rootfs, "."});
+  udocker({"import", "--tocontainer", "--name=image", archive});
+  fs::remove(archive);
+  udocker({"setup", "--execmode=" + job.mode, "image"});
+  if (job.gpus) udocker({"setup", "--nvidia", "image"});
+}
+
+fs::path docker_image(const std::vector<std::string>& command, ImageStore& store,
+                      const StoredImage& image) {
+  const std::string name = "dlflow:" + image.folder.filename().string();
+  const auto docker = [&](const std::vector<std::string>& words) {
+    std::vector<std::string> argv = command;
+    append(argv, words);
+    return argv;
+  };
+  if (call(docker({"image", "inspect", name})).status.code == 0) return name;
+  const FileLock loading = store.lock(image.digest, "gives the image to docker");
+  if (call(docker({"image", "inspect", name})).status.code == 0) return name;
+  const fs::path archive = image.folder / "docker.tar";
+  must({"tar", "--create", "--file", archive, "--directory", image.rootfs, "."});
+  must(docker({"import", archive, name}));
+  fs::remove(archive);
+  return name;
+}
+
+}  // namespace
+
+fs::path image_for(const Runtime& runtime, const ContainerJob& job,
+                   const std::vector<std::string>& command, ImageStore& store,
+                   const StoredImage& image) {
+  const ImageForm form = runtime.form(job.mode, job.gpus);
+  if (image.folder.empty() && form != ImageForm::RootFolder) {
+    throw Error(Errc::InvalidInput, job.from + " is used where it lies, and " + job.runtime +
+                                        " cannot do that here; give image '" + job.image +
+                                        "' as docker-archive: or oci:");
+  }
+  switch (form) {
+    case ImageForm::Squashfs:
+      return store.converted(image, "image.sqsh",
+                             [&](const fs::path& file) { make_squashfs(image.rootfs, file); });
+    case ImageForm::UdockerContainer:
+      return store.converted(image, "udocker-" + job.mode + (job.gpus ? "-nvidia" : ""),
+                             [&](const fs::path& folder) {
+                               make_udocker_container(job, command, image.rootfs, folder);
+                             });
+    case ImageForm::DaemonImage:
+      return docker_image(command, store, image);
+    case ImageForm::RootFolder:
+      break;
+  }
+  return image.rootfs;
+}
+
+}  // namespace dlflow

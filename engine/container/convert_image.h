@@ -1,0 +1,21 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "engine/container/container_job.h"
+#include "engine/container/image_store.h"
+#include "engine/container/runtime.h"
+
+/// Images in the form that a runtime starts from.
+namespace dlflow {
+
+/// The image of `job` in the form that `runtime` starts from, made from the unpacked one once for
+/// the cluster (by the docker daemon: once per node). `command` is how the runtime is called.
+/// Throws Error with what the tool says that could not do it.
+std::filesystem::path image_for(const Runtime& runtime, const ContainerJob& job,
+                                const std::vector<std::string>& command, ImageStore& store,
+                                const StoredImage& image);
+
+}  // namespace dlflow

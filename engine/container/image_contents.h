@@ -1,0 +1,43 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/container/image_source.h"
+
+/// What an image is made of, whatever it came in: layers and a few settings.
+namespace dlflow {
+
+struct ImageContents {
+  std::vector<std::filesystem::path> layers;       ///< from the lowest on; tars, perhaps gzipped
+  std::map<std::string, std::string> environment;  ///< `ENV` of its Dockerfile
+};
+
+/// Reads an image that lies in files. What is packed in one file is unpacked below `work`.
+/// Everything that has a digest is checked against it. Throws Error: Corrupt naming what is
+/// damaged, InvalidInput if it is no such image or none for this kind of machine.
+ImageContents image_contents(const ImageSource& source, const std::filesystem::path& work);
+
+/// The contents of an OCI layout (blobs/ and index.json) whose manifest, or list of
+/// manifests, has this digest.
+ImageContents oci_contents(const std::filesystem::path& layout, const std::string& digest);
+
+/// The digest of the one manifest in an OCI layout that is for this kind of machine.
+std::string oci_manifest_digest(const std::filesystem::path& layout);
+
+/// Of an image index (a list of manifests): the digest of the one for this kind of machine.
+/// `what` is for messages.
+std::string manifest_for_this_machine(const std::string& index, const std::string& what);
+
+/// Whether a manifest is a list of manifests.
+bool is_image_index(const std::string& manifest);
+
+/// The digests that a manifest names: configuration first, then the layers.
+std::vector<std::string> blobs_of(const std::string& manifest);
+
+/// layout/blobs/sha256/HEX
+std::filesystem::path blob_path(const std::filesystem::path& layout, const std::string& digest);
+
+}  // namespace dlflow

@@ -1,0 +1,39 @@
+#include "engine/container/image_lock.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+
+namespace dlflow {
+
+namespace fs = std::filesystem;
+
+fs::path image_lock_file(const fs::path& workflow) {
+  return fs::path(workflow).replace_extension(".lock.json");
+}
+
+ImageLock read_image_lock(const fs::path& file) {
+  const auto text = read_file_if_exists(file);
+  if (!text) return {};
+  try {
+    ImageLock lock;
+    const Json json = Json::parse(*text);
+    for (const auto& [name, image] : json.at("images").items()) {
+      lock[name] = {image.at("from").get<std::string>(), image.at("digest").get<std::string>()};
+    }
+    return lock;
+  } catch (const Json::exception& error) {
+    throw Error(Errc::Corrupt, file.string() + " is no lock file (" + error.what() +
+                                   "); `dlflow lock` writes it anew once it is removed");
+  }
+}
+
+void write_image_lock(const fs::path& file, const ImageLock& lock) {
+  Json images = Json::object();
+  for (const auto& [name, image] : lock) {
+    images[name] = {{"from", image.from}, {"digest", image.digest}};
+  }
+  write_file_atomic(file, Json{{"images", images}}.dump(2) + "\n");
+}
+
+}  // namespace dlflow

@@ -1,0 +1,260 @@
+#include "engine/container/image_store.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <random>
+
+#include "base/archive/byte_source.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/units.h"
+#include "engine/container/image_contents.h"
+#include "engine/container/layer.h"
+#include "engine/container/registry.h"
+#include "engine/container/tree.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = ImageSource::Kind;
+
+std::string hex_of(const std::string& digest) { return digest.substr(digest.find(':') + 1); }
+
+std::string name_of(const ImageSource& source) {
+  switch (source.kind) {
+    case Kind::Registry:
+      return "docker://" + source.name;
+    case Kind::DockerArchive:
+      return "docker-archive:" + source.path.string();
+    case Kind::Oci:
+      return "oci:" + source.path.string();
+    case Kind::Folder:
+      break;
+  }
+  return "dir:" + source.path.string();
+}
+
+constexpr const char* kRemoved = "removed.";
+
+/// A folder for an image that is being made; gone afterwards. Its lock tells others that its owner
+/// lives.
+class WorkFolder {
+ public:
+  explicit WorkFolder(const fs::path& all)
+      : path_(all / (process_name() + "." + std::to_string(std::random_device{}()))),
+        lease_(path_.string() + ".lease") {
+    make_directories(all);
+    lock_ = FileLock::acquire(lease_, "unpacks an image");  // first: a sweep leaves what is locked
+    make_directories(path_);
+  }
+  WorkFolder(const WorkFolder&) = delete;
+  WorkFolder& operator=(const WorkFolder&) = delete;
+  ~WorkFolder() { remove(path_); }
+
+  const fs::path& path() const { return path_; }
+
+  /// Removes the folders whose owners are dead.
+  static void sweep(const fs::path& all) {
+    std::error_code none;
+    std::vector<fs::path> leases;
+    for (const auto& entry : fs::directory_iterator(all, none)) {
+      if (entry.path().extension() == ".lease") leases.push_back(entry.path());
+      if (entry.path().filename().string().starts_with(kRemoved)) remove(entry.path());
+    }
+    for (const fs::path& lease : leases) {
+      const auto lock = FileLock::try_acquire(lease, "sweeps");
+      if (lock && lock->exclusive()) remove(fs::path(lease).replace_extension());
+    }
+  }
+
+ private:
+  static void remove(const fs::path& path) {
+    try {
+      remove_tree(path);
+      remove_tree(path.string() + ".lease");
+    } catch (const Error&) {
+      return;  // the next sweep tries again
+    }
+  }
+
+  fs::path path_;
+  fs::path lease_;
+  std::optional<FileLock> lock_;
+};
+
+bool is_zstd(const fs::path& path) {
+  char magic[4] = {};
+  return open_file(path)->read(magic) == 4 && std::string_view(magic, 4) == "\x28\xb5\x2f\xfd";
+}
+
+void apply(const fs::path& layer, const fs::path& rootfs) {
+  if (is_zstd(layer)) {
+    throw Error(Errc::InvalidInput,
+                "a layer of the image is packed by zstd, which dlflow does not "
+                "read; `skopeo copy --dest-compress-format gzip` repacks it");
+  }
+  const auto source = is_gzip(layer) ? open_gzip(layer) : open_file(layer);
+  apply_layer(*source, rootfs);
+}
+
+Json to_json(const StoredImage& image) {
+  return {{"digest", image.digest},
+          {"from", image.from},
+          {"bytes", image.bytes},
+          {"tree_sha256", image.tree_sha256},
+          {"environment", image.environment}};
+}
+
+std::optional<StoredImage> read_image(const fs::path& folder) {
+  const auto text = read_file_if_exists(folder / "image.json");
+  if (!text) return std::nullopt;
+  const Json json = Json::parse(*text, nullptr, false);
+  if (json.is_discarded()) {
+    throw Error(Errc::Corrupt, (folder / "image.json").string() +
+                                   " is damaged; remove the folder, and it is unpacked again");
+  }
+  return StoredImage{json.at("digest").get<std::string>(),
+                     json.at("from").get<std::string>(),
+                     folder,
+                     folder / "rootfs",
+                     json.at("bytes").get<uint64_t>(),
+                     json.at("tree_sha256").get<std::string>(),
+                     json.at("environment").get<std::map<std::string, std::string>>()};
+}
+
+/// Fails silently: a cache may be read-only.
+void mark_used(const StoredImage& image) {
+  ::utimensat(AT_FDCWD, (image.folder / "image.json").c_str(), nullptr, 0);
+}
+
+}  // namespace
+
+fs::path ImageStore::folder(const std::string& digest) const { return root_ / hex_of(digest); }
+
+fs::path ImageStore::use_lock(const std::string& digest) const {
+  return root_ / "locks" / (hex_of(digest) + ".use");
+}
+
+FileLock ImageStore::lock(const std::string& digest, const std::string& purpose) {
+  make_directories(root_ / "locks");
+  return FileLock::acquire(root_ / "locks" / hex_of(digest), purpose);
+}
+
+std::optional<StoredImage> ImageStore::find(const std::string& digest) const {
+  return read_image(folder(digest));
+}
+
+StoredImage ImageStore::unpack(const ImageSource& source, const std::string& digest) {
+  WorkFolder::sweep(root_ / "work");
+  const WorkFolder work(root_ / "work");
+  ImageContents contents;
+  if (source.kind == Kind::Registry) {
+    fetch_image(source.name, digest, work.path() / "layout");
+    contents = oci_contents(work.path() / "layout", digest);
+  } else {
+    const std::string now =
+        image_digest(source, [](const fs::path& file) { return sha256_file(file); });
+    if (now != digest) {
+      throw Error(Errc::InvalidInput, name_of(source) + " is " + now + " now, and should be " +
+                                          digest + "; restore it, or start a new run");
+    }
+    contents = image_contents(source, work.path());
+  }
+  const fs::path made = work.path() / "image";
+  StoredImage image{.digest = digest,
+                    .from = name_of(source),
+                    .folder = made,
+                    .rootfs = made / "rootfs",
+                    .tree_sha256 = {},
+                    .environment = contents.environment};
+  make_directories(image.rootfs);
+  ::chmod(image.rootfs.c_str(), 0755);
+  for (const fs::path& layer : contents.layers) apply(layer, image.rootfs);
+  add_mount_points(image.rootfs);
+  const TreeHash tree =
+      hash_tree(image.rootfs, [](const fs::path& file) { return sha256_file(file); });
+  image.bytes = tree.bytes;
+  image.tree_sha256 = tree.sha256;
+  make_folders_read_only(image.rootfs);
+  write_file_atomic(made / "image.json", to_json(image).dump(2) + "\n", Durability::Synced);
+  // Where a file system has no locks, another may have been faster: it has made the same.
+  if (::rename(made.c_str(), folder(digest).c_str()) != 0 && errno != ENOTEMPTY &&
+      errno != EEXIST) {
+    throw_errno("cannot write " + folder(digest).string(), errno);
+  }
+  return *find(digest);
+}
+
+StoredImage ImageStore::provide(const ImageSource& source, const std::string& digest) {
+  if (auto image = find(digest)) return *image;
+  const FileLock making = lock(digest, "unpacks " + name_of(source));
+  if (auto image = find(digest)) return *image;  // meanwhile
+  std::fprintf(messages_, "unpacking %s\n", name_of(source).c_str());
+  std::fflush(messages_);
+  const StoredImage image = unpack(source, digest);
+  std::fprintf(messages_, "unpacked %s to %s\n", format_size(image.bytes).c_str(),
+               image.folder.c_str());
+  std::fflush(messages_);
+  return image;
+}
+
+fs::path ImageStore::converted(const StoredImage& image, const std::string& name,
+                               const std::function<void(const fs::path&)>& make) {
+  const fs::path path = image.folder / name;
+  const fs::path ready = image.folder / (name + ".ready");
+  std::error_code ignored;
+  if (fs::exists(ready, ignored)) return path;
+  const FileLock converting = lock(image.digest, "converts " + image.from);
+  if (fs::exists(ready, ignored)) return path;
+  remove_tree(path);  // what a kill has left
+  make(path);
+  write_file_atomic(ready, "");
+  return path;
+}
+
+fs::file_time_type ImageStore::last_used(const StoredImage& image) {
+  std::error_code ignored;
+  return fs::last_write_time(image.folder / "image.json", ignored);
+}
+
+std::vector<StoredImage> ImageStore::list() const {
+  std::vector<StoredImage> images;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(root_, none)) {
+    if (auto image = read_image(entry.path())) images.push_back(std::move(*image));
+  }
+  std::sort(images.begin(), images.end(),
+            [](const StoredImage& a, const StoredImage& b) { return last_used(a) < last_used(b); });
+  return images;
+}
+
+bool ImageStore::remove(const StoredImage& image) {
+  const FileLock removing = lock(image.digest, "removes " + image.from);
+  const auto unused = FileLock::try_acquire(use_lock(image.digest), "removes it");
+  if (!unused) return false;
+  // First its name goes: a kill leaves no image that is there in part.
+  make_directories(root_ / "work");
+  const fs::path gone = root_ / "work" / (kRemoved + hex_of(image.digest));
+  remove_tree(gone);
+  if (::rename(image.folder.c_str(), gone.c_str()) != 0) {
+    throw_errno("cannot remove " + image.folder.string(), errno);
+  }
+  remove_tree(gone);
+  return true;
+}
+
+FileLock ImageStore::use(const StoredImage& image) {
+  make_directories(root_ / "locks");
+  mark_used(image);
+  return FileLock::share(use_lock(image.digest));
+}
+
+}  // namespace dlflow

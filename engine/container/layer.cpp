@@ -1,0 +1,138 @@
+#include "engine/container/layer.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <set>
+
+#include "base/archive/tar.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/handle.h"
+#include "engine/container/tree.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view kWhiteout = ".wh.";
+constexpr std::string_view kOpaque = ".wh..wh..opq";
+
+class Layer : public ArchiveEntries {
+ public:
+  explicit Layer(const fs::path& root) : root_(root) {}
+  ~Layer() override = default;
+
+  void begin_file(const std::string& name, mode_t mode) override {
+    end_file();
+    const fs::path path = fs::path(name).lexically_normal();
+    if (const std::string last = path.filename().string(); last.starts_with(kWhiteout)) {
+      return white_out(path, last);
+    }
+    path_ = new_place(name);
+    file_.reset(::open(path_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
+    if (!file_) throw_errno("cannot write " + path_.string(), errno);
+    mode_ = (mode & 0555) | 0400;
+  }
+
+  void write(std::string_view bytes) override {
+    if (file_) write_all(file_.get(), bytes, path_);
+  }
+
+  void add_symbolic_link(const std::string& name, const std::string& target) override {
+    end_file();
+    const fs::path path = new_place(name);
+    if (::symlink(target.c_str(), path.c_str()) != 0) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+  }
+
+  void add_hard_link(const std::string& name, const std::string& target) override {
+    end_file();
+    const fs::path from = resolve_in(root_, target);
+    const fs::path path = new_place(name);
+    if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, path.c_str(), 0) != 0) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+  }
+
+  void add_folder(const std::string& name, mode_t mode) override {
+    end_file();
+    const fs::path path = place(name);
+    struct stat info {};
+    const bool there = ::lstat(path.c_str(), &info) == 0;
+    if (there && !S_ISDIR(info.st_mode)) ::unlink(path.c_str());
+    if ((!there || !S_ISDIR(info.st_mode)) && ::mkdir(path.c_str(), 0700) != 0) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+    if (::chmod(path.c_str(), (mode & 0777) | 0700) != 0) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+    made_.insert(path);
+  }
+
+  void add_special_file(const std::string&) override {
+    end_file();  // runtimes bring devices of their own
+  }
+
+  void end_file() {
+    if (!file_) return;
+    if (::fchmod(file_.get(), mode_) != 0) throw_errno("cannot write " + path_.string(), errno);
+    file_.reset();
+  }
+
+ private:
+  /// Where `name` goes, the folders above it made.
+  fs::path place(const std::string& name) {
+    const fs::path path = resolve_in(root_, name);
+    fs::path above = path.parent_path();
+    std::error_code error;
+    if (above != root_ && !fs::is_directory(above, error)) {
+      fs::create_directories(above, error);
+      if (error) throw_errno("cannot write " + above.string(), error.value());
+      made_.insert(above);
+    }
+    return path;
+  }
+
+  /// As place(); what was there is gone.
+  fs::path new_place(const std::string& name) {
+    const fs::path path = place(name);
+    if (path == root_) throw Error(Errc::Corrupt, "a layer replaces the root of the image");
+    remove_tree(path);
+    made_.insert(path);
+    return path;
+  }
+
+  void white_out(const fs::path& path, const std::string& last) {
+    const fs::path marker = place(path.string());
+    if (last != kOpaque) {
+      return remove_tree(marker.parent_path() / last.substr(kWhiteout.size()));
+    }
+    // It hides what lower layers have there, not what this one has brought already.
+    std::set<fs::path> hidden;
+    for (const auto& entry : fs::directory_iterator(marker.parent_path())) {
+      if (!made_.contains(entry.path())) hidden.insert(entry.path());
+    }
+    for (const fs::path& entry : hidden) remove_tree(entry);
+  }
+
+  fs::path root_;
+  std::set<fs::path> made_;
+  FileDescriptor file_;  // being written, if any
+  fs::path path_;
+  mode_t mode_ = 0;
+};
+
+}  // namespace
+
+void apply_layer(ByteSource& source, const fs::path& root) {
+  Layer layer(root);
+  read_tar(source, layer);
+  layer.end_file();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,211 @@
+#include "engine/container/registry.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <map>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "base/process.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/container/image_contents.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kManifests =
+    "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
+    "application/vnd.docker.distribution.manifest.list.v2+json, "
+    "application/vnd.docker.distribution.manifest.v2+json";
+
+struct Answer {
+  int status = 0;
+  std::string challenge;  ///< of WWW-Authenticate
+};
+
+/// The last WWW-Authenticate among the headers that curl has written down.
+std::string challenge_in(const std::string& headers) {
+  constexpr std::string_view kName = "www-authenticate:";
+  std::string challenge;
+  for (const std::string& line : split(headers, '\n')) {
+    std::string name = line.substr(0, kName.size());
+    std::transform(name.begin(), name.end(), name.begin(),
+                   [](unsigned char c) { return std::tolower(c); });
+    if (name == kName) challenge = trim(std::string_view(line).substr(kName.size()));
+  }
+  return challenge;
+}
+
+/// key="value" of `Bearer realm="…",service="…"`.
+std::string parameter(const std::string& challenge, const std::string& key) {
+  const size_t begin = challenge.find(key + "=\"");
+  if (begin == challenge.npos) return "";
+  const size_t value = begin + key.size() + 2;
+  return challenge.substr(value, challenge.find('"', value) - value);
+}
+
+class Registry {
+ public:
+  Registry(const std::string& name, const fs::path& scratch)
+      : name_(registry_name(name)), shown_("docker://" + name), scratch_(scratch) {}
+
+  /// The body at `path` of the repository ("manifests/latest") goes to `file`.
+  void get(const std::string& path, const fs::path& file) {
+    const std::string url = name_.server + "/v2/" + name_.repository + "/" + path;
+    Answer answer = request(url, file);
+    if (answer.status == 401 && token_.empty()) {
+      token_ = fetch_token(answer.challenge);
+      answer = request(url, file);
+    }
+    if (answer.status == 200) return;
+    if (answer.status == 404 || answer.status == 401 || answer.status == 403) {
+      throw Error(Errc::NotFound, name_.server + " has no image " + shown_ +
+                                      " that everybody may read (status " +
+                                      std::to_string(answer.status) + " for " + path + ")");
+    }
+    throw Error(Errc::Unavailable, name_.server + " answers with status " +
+                                       std::to_string(answer.status) + " for " + url);
+  }
+
+  const RegistryName& name() const { return name_; }
+
+ private:
+  Answer request(const std::string& url, const fs::path& file) const {
+    const fs::path headers = scratch_ / "headers";
+    Command command;
+    command.argv = {"curl",
+                    "--silent",
+                    "--show-error",
+                    "--location",
+                    "--config",
+                    "-",
+                    "--connect-timeout",
+                    "20",
+                    "--speed-limit",
+                    "1",
+                    "--speed-time",
+                    "60",
+                    "--dump-header",
+                    headers,
+                    "--output",
+                    file,
+                    "--write-out",
+                    "%{http_code}",
+                    url};
+    command.environment = current_environment();
+    // On standard input: a token on the command line could be read by others.
+    std::string settings = std::string("header = \"Accept: ") + kManifests + "\"\n";
+    if (!token_.empty()) settings += "header = \"Authorization: Bearer " + token_ + "\"\n";
+    const Output output = run(command, OutputOptions{.input = settings, .collect_errors = true});
+    if (output.status.code != 0) {
+      throw Error(Errc::Unavailable,
+                  "cannot fetch " + shown_ + ": " + std::string(trim(output.errors)));
+    }
+    return {std::atoi(output.text.c_str()),
+            challenge_in(read_file_if_exists(headers).value_or(""))};
+  }
+
+  std::string fetch_token(const std::string& challenge) const {
+    const std::string realm = parameter(challenge, "realm");
+    if (realm.empty()) return "";
+    const fs::path file = scratch_ / "token";
+    request(realm + "?service=" + parameter(challenge, "service") +
+                "&scope=repository:" + name_.repository + ":pull",
+            file);
+    const Json json = Json::parse(read_file(file), nullptr, false);
+    if (!json.is_object()) return "";
+    return json.value("token", json.value("access_token", ""));
+  }
+
+  RegistryName name_;
+  std::string shown_;
+  fs::path scratch_;
+  std::string token_;
+};
+
+void check_content(const fs::path& file, const std::string& digest) {
+  if ("sha256:" + sha256_file(file) == digest) return;
+  throw Error(Errc::Corrupt, "what the registry sent is not " + digest + "; try again");
+}
+
+/// A folder that is gone afterwards.
+class Scratch {
+ public:
+  Scratch() {
+    std::string name = (fs::temp_directory_path() / "dlflow-registry.XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot make " + name, errno);
+    path_ = name;
+  }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  ~Scratch() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+}  // namespace
+
+RegistryName registry_name(const std::string& name) {
+  RegistryName result{"https://registry-1.docker.io", name, "latest"};
+  const size_t slash = name.find('/');
+  const std::string host = name.substr(0, slash);
+  const bool has_host =
+      slash != name.npos && (host.find_first_of(".:") != host.npos || host == "localhost");
+  if (has_host) {
+    // As docker has it: a registry on this machine speaks plain HTTP.
+    const bool local = host.starts_with("localhost") || host.starts_with("127.0.0.1");
+    result.server =
+        (local ? "http://" : "https://") + (host == "docker.io" ? "registry-1.docker.io" : host);
+    result.repository = name.substr(slash + 1);
+  }
+  const size_t colon = result.repository.rfind(':');
+  if (colon != std::string::npos) {
+    result.tag = result.repository.substr(colon + 1);
+    result.repository.resize(colon);
+  }
+  const bool official = result.repository.find('/') == std::string::npos &&
+                        result.server.ends_with("registry-1.docker.io");
+  if (official) result.repository = "library/" + result.repository;
+  return result;
+}
+
+std::string registry_digest(const std::string& name) {
+  const Scratch scratch;
+  Registry registry(name, scratch.path());
+  const fs::path file = scratch.path() / "manifest";
+  registry.get("manifests/" + registry.name().tag, file);
+  const std::string manifest = read_file(file);
+  return is_image_index(manifest) ? manifest_for_this_machine(manifest, "docker://" + name)
+                                  : "sha256:" + sha256_hex(manifest);
+}
+
+void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout) {
+  const Scratch scratch;
+  Registry registry(name, scratch.path());
+  make_directories(layout / "blobs/sha256");
+  const fs::path file = blob_path(layout, digest);
+  registry.get("manifests/" + digest, file);
+  check_content(file, digest);
+  std::string manifest = read_file(file);
+  if (is_image_index(manifest)) {
+    const std::string chosen = manifest_for_this_machine(manifest, "docker://" + name);
+    registry.get("manifests/" + chosen, blob_path(layout, chosen));
+    check_content(blob_path(layout, chosen), chosen);
+    manifest = read_file(blob_path(layout, chosen));
+  }
+  for (const std::string& blob : blobs_of(manifest)) {
+    registry.get("blobs/" + blob, blob_path(layout, blob));
+    check_content(blob_path(layout, blob), blob);
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+
+/// Images from registries, through the program curl, without any credentials.
+/// Source: OCI distribution specification 1.1; the Docker registry's token authentication.
+namespace dlflow {
+
+/// Brings the image `name` ("python:3.12", "ghcr.io/owner/name:tag") with this digest into an OCI
+/// layout. Throws Error: NotFound if the registry has no such image, Unavailable if it cannot be
+/// reached.
+void fetch_image(const std::string& name, const std::string& digest,
+                 const std::filesystem::path& layout);
+
+/// What `name` means now, on this kind of machine. Throws as fetch_image.
+std::string registry_digest(const std::string& name);
+
+/// "python:3.12" is "https://registry-1.docker.io", "library/python", "3.12".
+struct RegistryName {
+  std::string server;
+  std::string repository;
+  std::string tag;
+  bool operator==(const RegistryName&) const = default;
+};
+RegistryName registry_name(const std::string& name);
+
+}  // namespace dlflow

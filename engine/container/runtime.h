@@ -1,0 +1,94 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// The container runtimes, each as one pure function from what a container is to be to the command
+/// that starts it. What was tried of each, and what it cannot do, is in docs/containers.md.
+namespace dlflow {
+
+/// A folder or file of the host that a container sees at `target`.
+struct Bind {
+  std::filesystem::path source;
+  std::filesystem::path target;
+  bool read_only = false;
+  bool operator==(const Bind&) const = default;
+};
+
+/// "/data", "/site/data:/data", each perhaps with ":ro" behind it.
+Bind parse_bind(const std::string& text);
+
+/// What of an image a runtime starts from.
+enum class ImageForm {
+  RootFolder,        ///< the unpacked root file system itself
+  UdockerContainer,  ///< a container in a udocker repository of its own
+  Squashfs,          ///< one file
+  DaemonImage,       ///< known to the docker daemon of the node by its digest
+};
+
+/// One container that is to run. The runtime is told nothing of the environment inside:
+/// container-exec makes that, in the same way under all of them.
+struct Container {
+  std::vector<std::string> command;  ///< the runtime's program, with options of the site
+  std::string mode;                  ///< udocker: P1, P2, R1, R2, R3
+  std::filesystem::path image;       ///< in the form that the runtime asks for
+  std::vector<Bind> binds;
+  std::filesystem::path scratch;       ///< a folder on the node for the files of the runtime
+  std::filesystem::path directory;     ///< working directory inside
+  bool gpus = false;                   ///< the caller's GPUs are to be seen inside
+  uid_t uid = 0;                       ///< the caller, who it runs as
+  gid_t gid = 0;                       ///
+  std::string user;                    ///< the caller's name
+  std::vector<std::string> arguments;  ///< further ones of the site, for the start of a container
+  std::vector<std::string> program;    ///< what runs inside, and its arguments
+};
+
+struct Invocation {
+  std::vector<std::string> argv;
+  std::vector<std::string> environment;  ///< "NAME=value" for the runtime itself
+};
+
+struct Runtime {
+  std::string_view name;     ///< in profiles
+  std::string_view program;  ///< what is looked for in PATH
+  std::string_view package;  ///< where to get it
+  ImageForm (*form)(const std::string& mode, bool gpus);
+  Invocation (*invoke)(const Container& container);
+  /// It starts all ranks itself: its arguments belong to srun.
+  bool starts_ranks = false;
+  /// Where it puts the driver's libraries of GPUs, which programs must be told; empty: they are
+  /// found.
+  std::string_view gpu_libraries = {};
+};
+
+/// Nothing if there is no such runtime.
+const Runtime* find_runtime(std::string_view name);
+
+/// In the order in which `dlflow profile detect` prefers them.
+std::vector<std::string> runtime_names();
+
+ImageForm root_folder(const std::string& mode, bool gpus);
+ImageForm udocker_form(const std::string& mode, bool gpus);
+
+/// In R modes udocker writes down what runs in a container inside of it: one runs at a time, as
+/// root, which the caller is outside.
+bool udocker_runs_alone(const std::string& mode);
+
+// One file each.
+Invocation invoke_apptainer(const Container& container);
+Invocation invoke_bubblewrap(const Container& container);
+Invocation invoke_charliecloud(const Container& container);
+Invocation invoke_docker(const Container& container);
+Invocation invoke_podman(const Container& container);
+Invocation invoke_pyxis(const Container& container);
+Invocation invoke_udocker(const Container& container);
+
+/// What those files share: "SOURCE:TARGET", and ":ro" behind it where that is meant.
+std::string bind_text(const Bind& bind);
+void append(std::vector<std::string>& argv, const std::vector<std::string>& words);
+
+}  // namespace dlflow

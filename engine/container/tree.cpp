@@ -1,0 +1,194 @@
+#include "engine/container/tree.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <list>
+#include <vector>
+
+#include "base/error.h"
+#include "base/handle.h"
+#include "base/sha256.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kMostLinks = 40;  // as the kernel has it
+
+struct Entry {
+  std::string name;
+  fs::file_status status;
+};
+
+/// All files and links below `root` in the order of their names.
+std::vector<Entry> entries_of(const fs::path& root) {
+  std::vector<Entry> entries;
+  std::error_code error;
+  for (fs::recursive_directory_iterator it(root, error), end; !error && it != end;
+       it.increment(error)) {
+    const fs::file_status status = it->symlink_status();
+    if (!fs::is_regular_file(status) && !fs::is_symlink(status)) continue;
+    entries.push_back({it->path().lexically_relative(root).string(), status});
+  }
+  if (error)
+    throw Error(Errc::InvalidInput, "cannot read " + root.string() + ": " + error.message());
+  std::sort(entries.begin(), entries.end(),
+            [](const Entry& a, const Entry& b) { return a.name < b.name; });
+  return entries;
+}
+
+template <typename Change>
+void for_each_folder(const fs::path& root, const Change& change) {
+  change(root);
+  std::error_code error;
+  for (fs::directory_iterator it(root, error), end; !error && it != end; it.increment(error)) {
+    if (fs::is_directory(it->symlink_status())) for_each_folder(it->path(), change);
+  }
+}
+
+void change_mode(const fs::path& folder, mode_t keep, mode_t add) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0 ||
+      ::chmod(folder.c_str(), (info.st_mode & keep) | add) != 0) {
+    throw_errno("cannot change the mode of " + folder.string(), errno);
+  }
+}
+
+/// The folder may be written to while this lives.
+class Writable {
+ public:
+  explicit Writable(const fs::path& folder) : folder_(folder) {
+    struct stat info {};
+    if (::stat(folder.c_str(), &info) != 0 || (info.st_mode & S_IWUSR) != 0) return;
+    mode_ = info.st_mode & 07777;
+    changed_ = ::chmod(folder.c_str(), mode_ | S_IWUSR) == 0;
+  }
+  Writable(const Writable&) = delete;
+  Writable& operator=(const Writable&) = delete;
+  ~Writable() {
+    if (changed_) ::chmod(folder_.c_str(), mode_);
+  }
+
+ private:
+  fs::path folder_;
+  mode_t mode_ = 0;
+  bool changed_ = false;
+};
+
+void make_in(const fs::path& folder, const fs::path& path, MountPoint what) {
+  const Writable writable(folder);
+  if (what == MountPoint::Folder) {
+    if (::mkdir(path.c_str(), 0755) == 0 || errno == EEXIST) return;
+  } else {
+    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+    if (file) return;
+  }
+  throw_errno("cannot make " + path.string(), errno);
+}
+
+}  // namespace
+
+TreeHash hash_tree(const fs::path& root,
+                   const std::function<std::string(const fs::path&)>& sha256) {
+  TreeHash result;
+  Sha256 hash;
+  for (const Entry& entry : entries_of(root)) {
+    const fs::path path = root / entry.name;
+    ++result.files;
+    if (fs::is_symlink(entry.status)) {
+      hash.update("-> " + fs::read_symlink(path).string() + "  " + entry.name + "\n");
+      continue;
+    }
+    const bool runs = (entry.status.permissions() & fs::perms::owner_exec) != fs::perms::none;
+    result.bytes += fs::file_size(path);
+    hash.update(sha256(path) + (runs ? " x" : "  ") + entry.name + "\n");
+  }
+  result.sha256 = hash.hex();
+  return result;
+}
+
+void make_folders_read_only(const fs::path& root) {
+  std::vector<fs::path> folders;
+  for_each_folder(root, [&](const fs::path& folder) { folders.push_back(folder); });
+  for (const fs::path& folder : folders) change_mode(folder, 0555, 0500);
+}
+
+void remove_tree(const fs::path& root) {
+  std::error_code error;
+  if (fs::is_directory(fs::symlink_status(root, error))) {
+    for_each_folder(root, [](const fs::path& folder) { ::chmod(folder.c_str(), 0700); });
+  }
+  fs::remove_all(root, error);
+  if (error) {
+    throw Error(Errc::InvalidInput, "cannot remove " + root.string() + ": " + error.message());
+  }
+}
+
+fs::path resolve_in(const fs::path& root, const fs::path& name) {
+  std::list<std::string> left;
+  for (const fs::path& part : name.relative_path()) left.push_back(part.string());
+  fs::path at;  // relative to root
+  int links = 0;
+  while (!left.empty()) {
+    const std::string part = left.front();
+    left.pop_front();
+    if (part.empty() || part == ".") continue;
+    if (part == "..") {
+      at = at.parent_path();
+      continue;
+    }
+    std::error_code error;
+    const bool link = !left.empty() && fs::is_symlink(fs::symlink_status(root / at / part, error));
+    if (!link) {
+      at /= part;
+      continue;
+    }
+    if (++links > kMostLinks) {
+      throw Error(Errc::InvalidInput, "too many links in " + (root / name).string());
+    }
+    const fs::path target = fs::read_symlink(root / at / part);
+    if (target.is_absolute()) at.clear();
+    std::list<std::string> parts;
+    for (const fs::path& next : target.relative_path()) parts.push_back(next.string());
+    left.splice(left.begin(), parts);
+  }
+  return root / at;
+}
+
+void make_mount_point(const fs::path& root, const fs::path& target, MountPoint what) {
+  const fs::path name = target.relative_path().lexically_normal();
+  fs::path so_far;
+  try {
+    for (auto part = name.begin(); part != name.end(); ++part) {
+      if (part->empty()) continue;
+      so_far /= *part;
+      const fs::path path = resolve_in(root, so_far / ".");  // its own link is followed too
+      std::error_code error;
+      if (fs::exists(path, error)) continue;
+      const bool is_last = std::next(part) == name.end();
+      make_in(path.parent_path(), path, is_last ? what : MountPoint::Folder);
+    }
+  } catch (const Error& error) {
+    throw Error(Errc::InvalidInput, "the image has no " + target.string() +
+                                        " to bind that to, and none can be made: " + error.what());
+  }
+}
+
+void add_mount_points(const fs::path& rootfs) {
+  for (const char* folder : {"/dev", "/proc", "/sys", "/tmp", "/run"}) {
+    make_mount_point(rootfs, folder, MountPoint::Folder);
+  }
+  for (const char* file : {"/etc/hosts", "/etc/resolv.conf", "/etc/hostname", "/etc/passwd",
+                           "/etc/group", "/etc/nsswitch.conf"}) {
+    make_mount_point(rootfs, file, MountPoint::File);
+  }
+  std::error_code there;
+  fs::create_symlink("/proc/mounts", rootfs / "etc/mtab", there);
+}
+
+}  // namespace dlflow

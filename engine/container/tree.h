@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+/// Root file systems as folders.
+namespace dlflow {
+
+struct TreeHash {
+  std::string sha256;
+  uint64_t bytes = 0;
+  uint64_t files = 0;
+};
+
+/// One hash of the names, contents and execute permissions of all files and links below `root`.
+/// Empty folders do not count: runtimes make some to mount on. Neither do devices and pipes.
+/// Throws Error if something cannot be read.
+TreeHash hash_tree(const std::filesystem::path& root,
+                   const std::function<std::string(const std::filesystem::path&)>& sha256);
+
+/// Takes the permission to write from all folders below `root`, itself included.
+void make_folders_read_only(const std::filesystem::path& root);
+
+/// Removes `root`, its read-only folders too. Throws Error if something stays.
+void remove_tree(const std::filesystem::path& root);
+
+/// Makes the folder (or the empty file) `target` of a container exist below `root`, to be mounted
+/// on: links are followed as the container sees them. Throws Error, naming both, if it is neither
+/// there nor can be made.
+enum class MountPoint { Folder, File };
+void make_mount_point(const std::filesystem::path& root, const std::filesystem::path& target,
+                      MountPoint what);
+
+/// Makes what every runtime mounts on or writes exist below `root`, so that none of them has to.
+void add_mount_points(const std::filesystem::path& root);
+
+/// Where `name`, relative to `root` or absolute, leads in a container whose root that is: links in
+/// all but the last part are followed inside `root`. Parts that do not exist stay as they are.
+std::filesystem::path resolve_in(const std::filesystem::path& root,
+                                 const std::filesystem::path& name);
+
+}  // namespace dlflow

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/container/container_job.h"
+#include "engine/plan/job.h"
+#include "engine/supervisor/launch.h"
+
+/// A job whose step has an image, in the words of engine/container.
+namespace dlflow {
+
+/// The content of attempt-N/container.json. Its container sees, at the same paths as the host, the
+/// folder of runs, what parents elsewhere left, the data that `with` names, the cache, and what
+/// the profile binds.
+ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
+
+/// What the launcher starts as a rank: `dlflow container-run`.
+std::vector<std::string> container_program(const JobSpec& spec, const AttemptFiles& files);
+
+/// The runtime starts the ranks itself, so that it takes the launcher's place.
+bool container_starts_ranks(const ContainerSpec& container);
+
+}  // namespace dlflow

@@ -1,0 +1,149 @@
+"""What every runtime must do alike: runtime_test.py RUNTIME [TEST...]."""
+
+import json
+import os
+import pathlib
+import shutil
+import signal
+import sys
+import textwrap
+import unittest
+
+import containers
+
+NEEDS = {"bubblewrap": ["bwrap"], "charliecloud": ["ch-run"], "podman": ["podman", "newuidmap"], "udocker": ["proot"],
+         "udocker-P2": ["proot"], "udocker-R1": ["runc"]}
+RUNTIME = sys.argv.pop(1)
+ALONE = RUNTIME == "udocker-R1"  # root inside, one container at a time, a copy that can be written to, one output
+HAS_RANKS = shutil.which("mpirun") and not ALONE
+
+
+class Runtime(containers.Case):
+    profile = f"container: {{runtime: {RUNTIME}}}"
+
+    @classmethod
+    def prepare(cls):
+        if RUNTIME.startswith("udocker"):
+            mode = RUNTIME.partition("-")[2] or "P1"
+            cls.profile = f"container: {{runtime: udocker, mode: {mode}, command: [{containers.udocker_program(cls.site)}]}}"
+
+    def setUp(self):
+        super().setUp()
+        if RUNTIME == "podman":  # crun does not work with hybrid cgroups, nor podman without systemd unless told
+            runtime = "runc" if shutil.which("runc") else "crun"
+            self.write("home/.config/containers/containers.conf",
+                       f'[engine]\ncgroup_manager = "cgroupfs"\nevents_logger = "file"\nruntime = "{runtime}"\n')
+
+    def test_a_step_sees_its_image_the_run_and_nothing_else_of_the_host(self):
+        self.workflow("""
+            look:
+              image: box
+              inputs: [given.txt]
+              env: {DECLARED: "a 'b' $c"}
+              outputs: {made: made.txt}
+              run: |
+                cat /etc/image-name given.txt
+                echo "uid $(id -u)"
+                echo "there $(pwd)"
+                echo "declared $DECLARED"
+                echo "secret ${SECRET-is not here}"
+                echo "step $DLFLOW_STEP of $DLFLOW_RUN"
+                dlflow version
+                touch /etc/written 2>/dev/null || echo "the image is read-only"
+                echo made > $DLFLOW_OUTPUTS/made.txt
+        """)
+        self.write("given.txt", "given\n")
+        jobs = self.run_workflow()
+        out = self.lines("look")
+        self.assertEqual(out[:3], ["busybox", "given", f"uid {0 if ALONE else self.user}"])
+        self.assertRegex(out[3], rf"^there {self.folder}/dlflow-runs/w-[0-9a-f]+/steps/look/attempt-1/work$")
+        self.assertEqual(out[4:6], ["declared a 'b' $c", "secret is not here"])
+        self.assertRegex(out[6], "^step look of w-")
+        self.assertRegex(out[7], r"^dlflow \d")
+        self.assertEqual(out[8:], [] if ALONE else ["the image is read-only"])
+        made = next(self.folder.glob("dlflow-runs/*/steps/look/outputs/made.txt"))
+        self.assertEqual((made.read_text(), made.stat().st_uid), ("made\n", self.user))
+        self.assertEqual(jobs["look"]["state"], "succeeded")
+
+    def test_exit_statuses_and_signals_come_through(self):
+        self.workflow("""
+            seven: {image: box, run: exit 7}
+            killed: {image: box, run: kill -9 $$}
+            missing: {image: box, run: [no-such-program, x]}
+        """)
+        self.dlflow("run", "w.yaml", "--profile", "here", "--keep-going", status=1)
+        jobs = self.jobs("w")
+        self.assertEqual([jobs[name]["exit"] for name in ("seven", "killed", "missing")], [7, 128 + 9, 127])
+        self.assertIn("killed by signal 9", jobs["killed"]["reason"])
+        said = self.output("missing") if ALONE else jobs["missing"]["reason"]
+        self.assertIn("image 'box' has no program no-such-program in its PATH, /bin", said)
+
+    SAVES = """
+        state=$DLFLOW_CHECKPOINTS/saved.$OMPI_COMM_WORLD_RANK
+        [ ! -e $state ] || exit 0
+        trap 'echo > $state; exit 75' USR1
+        touch ready.$OMPI_COMM_WORLD_RANK
+        while :; do sleep 0.1; done
+    """
+
+    def ask_for_a_checkpoint(self, ranks):
+        """A run of SAVES, asked once all ranks are ready; what they have saved."""
+        script = textwrap.indent(textwrap.dedent(self.SAVES), "    ")
+        self.workflow(f"save:\n  image: box\n  checkpoint: {{}}\n  resources: {{ranks: {ranks}}}\n  run: |\n{script}")
+        process = self.start("run", "w.yaml", "--profile", "here")
+        self.wait_for(lambda: len(self.made("save", "work/ready.*")) == ranks, what="all ranks to be ready")
+        os.kill(self.supervisor("save"), signal.SIGUSR1)
+        self.finish(process)
+        return len(list(self.folder.glob("dlflow-runs/*/steps/save/checkpoints/saved.*")))
+
+    def made(self, step, pattern):
+        return list(self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-1/{pattern}"))
+
+    def supervisor(self, step):
+        attempt, = self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-1")
+        return json.loads(os.readlink(attempt / "claim-1"))["pid"]
+
+    def test_a_request_for_a_checkpoint_reaches_the_program_and_it_goes_on(self):
+        self.assertEqual(self.ask_for_a_checkpoint(1), 1)
+
+    @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
+    def test_a_request_for_a_checkpoint_reaches_every_rank(self):
+        self.assertEqual(self.ask_for_a_checkpoint(2), 2)
+
+    def test_a_program_never_outlives_its_supervisor(self):
+        seconds = 10**6 + os.getpid()
+        self.workflow(f"sleep: {{image: box, run: 'sleep {seconds} & wait'}}")
+        process = self.start("run", "w.yaml", "--profile", "here")
+        self.wait_for(lambda: self.sleeps(seconds), what="the program to start")
+        os.kill(self.supervisor("sleep"), signal.SIGKILL)
+        self.wait_for(lambda: not self.sleeps(seconds), what="the program to be gone")
+        self.finish(process, 1)
+
+    @staticmethod
+    def sleeps(seconds):
+        """Whether a `sleep` of so long is running, in whatever name space."""
+        for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
+            try:
+                if file.read_bytes() == f"sleep\0{seconds}\0".encode():
+                    return True
+            except OSError:
+                continue  # it has ended meanwhile
+        return False
+
+    @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
+    def test_ranks_are_told_who_they_are(self):
+        self.workflow("""
+            ranks:
+              image: box
+              resources: {ranks: 2}
+              run: [sh, -c, "echo rank $OMPI_COMM_WORLD_RANK of $DLFLOW_RANKS"]
+        """)
+        self.run_workflow()
+        self.assertEqual(sorted(self.lines("ranks")), ["rank 0 of 2", "rank 1 of 2"])
+
+
+if __name__ == "__main__":
+    if RUNTIME not in ("udocker", "udocker-P2"):
+        containers.require_namespaces()
+    containers.require(*NEEDS[RUNTIME])
+    containers.main()

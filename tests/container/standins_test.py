@@ -1,0 +1,62 @@
+"""Runtimes that cannot be installed here, through a stand-in that takes the same options and runs bubblewrap."""
+
+import os
+import pathlib
+import shutil
+import unittest
+
+import containers
+
+STANDIN = pathlib.Path(__file__).resolve().parent / "standin.py"
+
+
+class Standins(containers.Case):
+    @classmethod
+    def prepare(cls):
+        shutil.copy(STANDIN, cls.site / "standin.py")
+        (cls.site / "standin.py").chmod(0o755)
+        (cls.site / "docker-images").mkdir()
+        os.chown(cls.site / "docker-images", cls.user, -1)
+        for name in ("apptainer", "docker", "srun"):
+            (cls.site / name).symlink_to("standin.py")
+
+    def look(self, runtime, extra=""):
+        self.write("cluster-profiles/here.yaml", f"container: {{runtime: {runtime}}}\nlauncher: {{program: srun}}\n{extra}")
+        self.workflow("""
+            look:
+              image: box
+              run: cat /etc/image-name; echo "secret ${SECRET-is not here}"; id -u
+            fails: {image: box, run: exit 7}
+        """)
+        self.dlflow("run", "w.yaml", "--profile", "here", "--keep-going", status=1)
+        self.assertEqual(self.lines("look"), ["busybox", "secret is not here", str(self.user)])
+        self.assertEqual(self.jobs("w")["fails"]["exit"], 7)
+
+    def test_apptainer(self):
+        self.look("apptainer")
+
+    def test_docker(self):
+        self.look("docker")
+
+    @unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
+    def test_pyxis(self):
+        self.look("pyxis")
+
+    @unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
+    def test_ranks_that_pyxis_starts_are_each_waited_for(self):
+        self.write("cluster-profiles/here.yaml", "container: {runtime: pyxis}\nlauncher: {program: srun}\n")
+        self.workflow("""
+            ranks:
+              image: box
+              resources: {ranks: 2}
+              run: 'echo rank $SLURM_PROCID; [ $SLURM_PROCID = 0 ] || exit 5'
+        """)
+        jobs = self.run_workflow(status=1)
+        self.assertEqual(jobs["ranks"]["exit"], 5, self.errors())
+        self.assertEqual(sorted(self.lines("ranks")), ["rank 0", "rank 1"])
+
+
+if __name__ == "__main__":
+    containers.require("bwrap")
+    containers.require_namespaces()
+    containers.main()

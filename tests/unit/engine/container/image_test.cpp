@@ -1,0 +1,168 @@
+#include "base/sha256.h"
+#include "engine/container/image_contents.h"
+#include "engine/container/image_lock.h"
+#include "engine/container/image_source.h"
+#include "engine/container/image_store.h"
+#include "engine/container/registry.h"
+#include "engine/container/tree.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/steps/stage/archives.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using Catch::Contains;
+using Kind = ImageSource::Kind;
+
+std::string hash_of(const fs::path& file) { return sha256_file(file); }
+
+/// What `docker save` writes of an image with one file.
+std::string saved_image(const std::string& manifest) {
+  return test::tar({{"0/layer.tar", test::tar({{"etc/name", "box"}})},
+                    {"config.json", R"({"config": {"Env": ["PATH=/opt/bin", "EMPTY"]}})"},
+                    {"manifest.json", manifest}});
+}
+const std::string kManifest = R"([{"Config": "config.json", "Layers": ["0/layer.tar"]}])";
+
+class Store {
+ public:
+  ~Store() {
+    for (const StoredImage& image : store.list()) store.remove(image);
+  }
+  /// Unpacks `archive`.
+  StoredImage provide(const std::string& archive) {
+    const ImageSource source =
+        image_source("docker-archive:" + folder.write("image.tar", archive).string(), "/");
+    return store.provide(source, image_digest(source, hash_of));
+  }
+
+  test::TempDir folder;
+  ImageStore store{folder.path() / "cache"};
+};
+
+}  // namespace
+
+TEST_CASE("a source is a kind, and a place or a name", "[container]") {
+  CHECK(image_source("oci:images/x", "/flows") ==
+        ImageSource{Kind::Oci, "/flows/images/x", "", ""});
+  CHECK(image_source("docker-archive:/x.tar", "/flows").path == "/x.tar");
+  CHECK(image_source("docker://ghcr.io/a/b:1@sha256:12", "/flows") ==
+        ImageSource{Kind::Registry, "", "ghcr.io/a/b:1", "sha256:12"});
+}
+
+TEST_CASE("what is not there, or not pinned, is said", "[container]") {
+  const auto digest = [](const std::string& from) {
+    return image_digest(image_source(from, "/nowhere"), hash_of);
+  };
+  CHECK_THROWS_WITH(digest("docker-archive:x.tar"), "there is no file /nowhere/x.tar");
+  CHECK_THROWS_WITH(digest("dir:x"), "there is no folder /nowhere/x");
+  CHECK_THROWS_WITH(digest("docker-archive:/etc"), Contains("/etc is a folder"));
+  CHECK_THROWS_WITH(digest("oci:/etc"), Contains("/etc has no index.json"));
+  CHECK_THROWS_WITH(digest("docker://python:3"), Contains("pin it with `dlflow lock WORKFLOW`"));
+}
+
+TEST_CASE("names in registries mean what docker takes them for", "[container]") {
+  CHECK(registry_name("python") ==
+        RegistryName{"https://registry-1.docker.io", "library/python", "latest"});
+  CHECK(registry_name("docker.io/pytorch/pytorch:2.4") ==
+        RegistryName{"https://registry-1.docker.io", "pytorch/pytorch", "2.4"});
+  CHECK(registry_name("localhost:5000/a/b:c") == RegistryName{"http://localhost:5000", "a/b", "c"});
+  CHECK(registry_name("ghcr.io/a/b") == RegistryName{"https://ghcr.io", "a/b", "latest"});
+}
+
+TEST_CASE("a saved image is unpacked with its environment", "[container]") {
+  Store store;
+  const StoredImage image = store.provide(saved_image(kManifest));
+  CHECK(read_file(image.rootfs / "etc/name") == "box");
+  CHECK(image.environment ==
+        std::map<std::string, std::string>{{"PATH", "/opt/bin"}, {"EMPTY", ""}});
+  CHECK(image.bytes == 3);
+  CHECK(fs::is_directory(image.rootfs / "proc"));
+  CHECK(store.provide(saved_image(kManifest)).folder == image.folder);
+  CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
+}
+
+TEST_CASE("an archive that is no image is refused, and leaves nothing", "[container]") {
+  Store store;
+  const auto [archive, message] = GENERATE(table<std::string, std::string>({
+      {test::tar({{"x", "y"}}), "has no manifest.json"},
+      {saved_image("[]"), "holds 0 images"},
+      {saved_image(R"([{"Config": "config.json", "Layers": ["1/layer.tar"]}])"),
+       "lacks 1/layer.tar"},
+      {saved_image("{"), "is not JSON"},
+      {saved_image(R"([{"Layers": []}])"), "does not say what it should"},
+      {std::string(700, 'x'), "the tar archive is damaged"},
+  }));
+  CHECK_THROWS_WITH(store.provide(archive), Contains(message));
+  CHECK(store.store.list().empty());
+  CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
+}
+
+TEST_CASE("a source that changed since it was pinned is refused", "[container]") {
+  Store store;
+  const fs::path file = store.folder.write("image.tar", saved_image(kManifest));
+  const ImageSource source = image_source("docker-archive:" + file.string(), "/");
+  const std::string digest = "sha256:" + std::string(64, '0');
+  CHECK_THROWS_WITH(store.store.provide(source, digest), Contains("and should be " + digest));
+}
+
+TEST_CASE("an image that is used stays", "[container]") {
+  Store store;
+  const StoredImage image = store.provide(saved_image(kManifest));
+  {
+    const FileLock use = store.store.use(image);
+    CHECK_FALSE(store.store.remove(image));
+  }
+  CHECK(store.store.remove(image));
+  CHECK_FALSE(store.store.find(image.digest));
+}
+
+TEST_CASE("what a runtime needs of an image is made once", "[container]") {
+  Store store;
+  const StoredImage image = store.provide(saved_image(kManifest));
+  int made = 0;
+  const auto make = [&](const fs::path& path) {
+    ++made;
+    write_file_atomic(path, "converted");
+    if (made == 1) throw Error(Errc::InvalidInput, "no space");
+  };
+  CHECK_THROWS(store.store.converted(image, "image.sqsh", make));
+  CHECK(read_file(store.store.converted(image, "image.sqsh", make)) == "converted");
+  store.store.converted(image, "image.sqsh", make);
+  CHECK(made == 2);
+}
+
+TEST_CASE("an OCI layout is what its digests say", "[container]") {
+  const test::TempDir folder;
+  const auto blob = [&](const std::string& content) {
+    const std::string digest = sha256_hex(content);
+    folder.write("oci/blobs/sha256/" + digest, content);
+    return R"({"digest": "sha256:)" + digest + R"("})";
+  };
+  const std::string layer = test::gzip(test::tar({{"etc/name", "box"}}));
+  const std::string manifest = R"({"config": )" + blob(R"({"config": {"Env": null}})") +
+                               R"(, "layers": [)" + blob(layer) + "]}";
+  folder.write("oci/index.json", R"({"manifests": [)" + blob(manifest) + "]}");
+  const fs::path layout = folder.path() / "oci";
+  const std::string digest = oci_manifest_digest(layout);
+  CHECK(digest == "sha256:" + sha256_hex(manifest));
+  CHECK(oci_contents(layout, digest).layers.size() == 1);
+  folder.write("oci/blobs/sha256/" + sha256_hex(layer), "damaged");
+  CHECK_THROWS_WITH(oci_contents(layout, digest), Contains("the image is damaged"));
+}
+
+TEST_CASE("a lock file is read as it was written", "[container]") {
+  const test::TempDir folder;
+  const fs::path file = image_lock_file(folder.path() / "train.yaml");
+  CHECK(file.filename() == "train.lock.json");
+  CHECK(read_image_lock(file).empty());
+  const ImageLock lock = {{"torch", {"oci:x", "sha256:1"}}};
+  write_image_lock(file, lock);
+  CHECK(read_image_lock(file) == lock);
+  write_file_atomic(file, "{}");
+  CHECK_THROWS_WITH(read_image_lock(file), Contains("is no lock file"));
+}
+
+}  // namespace dlflow

@@ -1,0 +1,121 @@
+#include "engine/container/layer.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/sha256.h"
+#include "engine/container/tree.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/steps/stage/archives.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A root file system that layers are put on.
+class Root {
+ public:
+  ~Root() { remove_tree(root); }
+
+  Root& add(std::initializer_list<test::TarEntry> entries) {
+    apply_layer(*open_file(folder_.write("layer.tar", test::tar(entries))), root);
+    return *this;
+  }
+  std::string content(const std::string& name) const { return read_file(root / name); }
+  bool has(const std::string& name) const { return fs::exists(fs::symlink_status(root / name)); }
+  std::string hash() const {
+    return hash_tree(root, [](const fs::path& file) { return sha256_file(file); }).sha256;
+  }
+
+ private:
+  test::TempDir folder_;
+
+ public:
+  const fs::path root = [this] {
+    make_directories(folder_.path() / "root");
+    return folder_.path() / "root";
+  }();
+};
+
+}  // namespace
+
+TEST_CASE("a layer replaces, adds and takes away what lower ones have", "[container]") {
+  Root root;
+  root.add({{"etc/name", "old"}, {"etc/gone", "x"}, {"data/a", "1"}, {"data/b", "2"}});
+  root.add({{"etc/name", "new"}, {"etc/.wh.gone", ""}, {"data/c", "3"}, {"data/.wh..wh..opq", ""}});
+  CHECK(root.content("etc/name") == "new");
+  CHECK_FALSE(root.has("etc/gone"));
+  CHECK_FALSE(root.has("data/a"));
+  CHECK_FALSE(root.has("data/b"));
+  CHECK(root.content("data/c") == "3");
+  CHECK_FALSE(root.has("etc/.wh.gone"));
+}
+
+TEST_CASE("files become read-only, and lose what would give other rights", "[container]") {
+  Root root;
+  root.add({{.name = "bin/tool", .content = "x", .mode = 04755}});
+  struct stat info {};
+  REQUIRE(::stat((root.root / "bin/tool").c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0555);
+}
+
+TEST_CASE("links lead where they do in the container", "[container]") {
+  Root root;
+  root.add({{"usr/lib/a", "A"}, {.name = "lib", .type = '2', .link_target = "/usr/lib"}});
+  root.add({{"lib/b", "B"}, {.name = "hard", .type = '1', .link_target = "lib/a"}});
+  CHECK(root.content("usr/lib/b") == "B");
+  CHECK(root.content("hard") == "A");
+}
+
+TEST_CASE("no name and no link of a layer leads out of the image", "[container]") {
+  Root root;
+  const fs::path outside = root.root.parent_path() / "outside";
+  make_directories(outside);
+  root.add({{.name = "up", .type = '2', .link_target = "../outside"},
+            {.name = "absolute", .type = '2', .link_target = outside.string()}});
+  root.add({{"up/a", "x"}, {"absolute/b", "x"}, {"../../outside/c", "x"}, {"/outside/d", "x"}});
+  CHECK(fs::is_empty(outside));
+  CHECK(root.has("outside/a"));
+  CHECK(root.has("outside/d"));
+}
+
+TEST_CASE("devices are left to the runtime", "[container]") {
+  Root root;
+  root.add({{.name = "dev/null", .type = '3'}, {"etc/x", "x"}});
+  CHECK_FALSE(root.has("dev/null"));
+  CHECK(root.has("etc/x"));
+}
+
+TEST_CASE("the hash of a tree is of names, contents and the permission to run", "[container]") {
+  Root root;
+  root.add({{"a", "1"}, {.name = "b", .content = "2", .mode = 0755}});
+  const std::string before = root.hash();
+  make_mount_point(root.root, "/mnt/data", MountPoint::Folder);
+  CHECK(root.hash() == before);
+  ::chmod((root.root / "a").c_str(), 0755);
+  CHECK(root.hash() != before);
+}
+
+TEST_CASE("mount points are made in a read-only image, links followed", "[container]") {
+  Root root;
+  root.add({{"private/x", ""}, {.name = "var", .type = '2', .link_target = "private"}});
+  make_folders_read_only(root.root);
+  make_mount_point(root.root, "/var/tmp/runs", MountPoint::Folder);
+  make_mount_point(root.root, "/var/file", MountPoint::File);
+  CHECK(fs::is_directory(root.root / "private/tmp/runs"));
+  CHECK(fs::is_regular_file(root.root / "private/file"));
+  struct stat info {};
+  REQUIRE(::stat((root.root / "private").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0222) == 0);
+}
+
+TEST_CASE("a file in the way of a mount point is named", "[container]") {
+  Root root;
+  root.add({{"data", "a file"}});
+  CHECK_THROWS_WITH(make_mount_point(root.root, "/data/set", MountPoint::Folder),
+                    Catch::Contains("the image has no /data/set to bind that to"));
+}
+
+}  // namespace dlflow

@@ -1,0 +1,179 @@
+#include "engine/container/runtime.h"
+
+#include "engine/model/profile.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+namespace dlflow {
+namespace {
+
+using Words = std::vector<std::string>;
+
+/// A container with two binds, one of them read-only and elsewhere.
+Container container(const std::string& program, bool gpus = false) {
+  Container result;
+  result.command = {program};
+  result.mode = "P1";
+  result.image = "/cache/images/aa/rootfs";
+  result.binds = {{"/runs/w-1", "/runs/w-1"}, {"/site/data", "/data", true}};
+  result.scratch = "/tmp/s";
+  result.directory = "/runs/w-1/steps/a/attempt-1/work";
+  result.gpus = gpus;
+  result.uid = 1001;
+  result.gid = 1002;
+  result.user = "ann";
+  result.arguments = {"--site-flag"};
+  result.program = {"/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"};
+  return result;
+}
+
+}  // namespace
+
+// The golden command lines, each compared with the tool's own documentation and, where it can be
+// installed here, run by tests/container.
+
+TEST_CASE("bubblewrap is given a root, what is mounted over it, and a command", "[container]") {
+  CHECK(invoke_bubblewrap(container("bwrap")).argv == Words{"bwrap",
+                                                            "--ro-bind",
+                                                            "/cache/images/aa/rootfs",
+                                                            "/",
+                                                            "--dev-bind",
+                                                            "/dev",
+                                                            "/dev",
+                                                            "--bind",
+                                                            "/proc",
+                                                            "/proc",
+                                                            "--ro-bind",
+                                                            "/sys",
+                                                            "/sys",
+                                                            "--ro-bind-try",
+                                                            "/etc/hosts",
+                                                            "/etc/hosts",
+                                                            "--ro-bind-try",
+                                                            "/etc/resolv.conf",
+                                                            "/etc/resolv.conf",
+                                                            "--ro-bind-try",
+                                                            "/etc/passwd",
+                                                            "/etc/passwd",
+                                                            "--ro-bind-try",
+                                                            "/etc/group",
+                                                            "/etc/group",
+                                                            "--bind",
+                                                            "/runs/w-1",
+                                                            "/runs/w-1",
+                                                            "--ro-bind",
+                                                            "/site/data",
+                                                            "/data",
+                                                            "--chdir",
+                                                            "/runs/w-1/steps/a/attempt-1/work",
+                                                            "--die-with-parent",
+                                                            "--site-flag",
+                                                            "--",
+                                                            "/runs/w-1/bin/dlflow",
+                                                            "container-exec",
+                                                            "/runs/w-1/rank"});
+}
+
+TEST_CASE("charliecloud starts with a user and without the host's variables", "[container]") {
+  const Invocation call = invoke_charliecloud(container("ch-run"));
+  CHECK(call.argv == Words{"ch-run", "--unset-env=*", "--bind=/runs/w-1:/runs/w-1",
+                           "--bind=/site/data:/data", "--cd=/runs/w-1/steps/a/attempt-1/work",
+                           "--site-flag", "/cache/images/aa/rootfs", "--", "/runs/w-1/bin/dlflow",
+                           "container-exec", "/runs/w-1/rank"});
+  CHECK(call.environment == Words{"USER=ann"});
+}
+
+TEST_CASE("podman runs on the root folder as the caller", "[container]") {
+  CHECK(invoke_podman(container("podman", true)).argv ==
+        Words{"podman",
+              "--root=/tmp/s/root",
+              "--runroot=/tmp/s/run",
+              "--tmpdir=/tmp/s/tmp",
+              "--storage-driver=vfs",
+              "run",
+              "--rm",
+              "--read-only",
+              "--userns=keep-id",
+              "--network=host",
+              "--pid=host",
+              "--security-opt=label=disable",
+              "--log-driver=none",
+              "--volume=/runs/w-1:/runs/w-1",
+              "--volume=/site/data:/data:ro",
+              "--workdir=/runs/w-1/steps/a/attempt-1/work",
+              "--device=nvidia.com/gpu=all",
+              "--site-flag",
+              "--rootfs",
+              "/cache/images/aa/rootfs",
+              "/runs/w-1/bin/dlflow",
+              "container-exec",
+              "/runs/w-1/rank"});
+}
+
+TEST_CASE("docker runs an imported image as the caller", "[container]") {
+  Container wanted = container("docker", true);
+  wanted.image = "dlflow:aa";
+  CHECK(invoke_docker(wanted).argv ==
+        Words{"docker", "run", "--rm", "--read-only", "--pull=never", "--network=host",
+              "--pid=host", "--ipc=host", "--log-driver=none", "--user=1001:1002",
+              "--volume=/runs/w-1:/runs/w-1", "--volume=/site/data:/data:ro",
+              "--workdir=/runs/w-1/steps/a/attempt-1/work", "--gpus=all", "--site-flag",
+              "dlflow:aa", "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
+}
+
+TEST_CASE("apptainer and singularity run a sandbox without the caller's home", "[container]") {
+  CHECK(invoke_apptainer(container("singularity", true)).argv ==
+        Words{"singularity", "--silent", "exec", "--cleanenv", "--no-home", "--bind",
+              "/runs/w-1:/runs/w-1", "--bind", "/site/data:/data:ro", "--pwd",
+              "/runs/w-1/steps/a/attempt-1/work", "--nv", "--site-flag", "/cache/images/aa/rootfs",
+              "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
+}
+
+TEST_CASE("pyxis is flags of srun", "[container]") {
+  Container wanted = container("srun");
+  wanted.command = {"srun", "--mpi=pmix", "-n", "2"};
+  wanted.image = "/cache/images/aa/image.sqsh";
+  CHECK(invoke_pyxis(wanted).argv ==
+        Words{"srun", "--mpi=pmix", "-n", "2", "--container-image=/cache/images/aa/image.sqsh",
+              "--container-mounts=/runs/w-1:/runs/w-1,/site/data:/data:ro",
+              "--container-workdir=/runs/w-1/steps/a/attempt-1/work", "--container-readonly",
+              "--no-container-mount-home", "--no-container-remap-root", "--no-container-entrypoint",
+              "--site-flag", "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
+}
+
+TEST_CASE("udocker's P modes run on the root folder, the others in a container", "[container]") {
+  const Invocation call = invoke_udocker(container("udocker"));
+  CHECK(call.argv == Words{"udocker", "run", "--user=ann", "--hostauth",
+                           "--volume=/runs/w-1:/runs/w-1", "--volume=/site/data:/data",
+                           "--workdir=/runs/w-1/steps/a/attempt-1/work", "--site-flag",
+                           "--location=/cache/images/aa/rootfs", "image", "/runs/w-1/bin/dlflow",
+                           "container-exec", "/runs/w-1/rank"});
+  CHECK(call.environment ==
+        Words{"UDOCKER_LOGLEVEL=2", "UDOCKER_TARBALL=", "UDOCKER_DEFAULT_EXECUTION_MODE=P1"});
+
+  Container runc = container("udocker");
+  runc.mode = "R1";
+  runc.image = "/cache/images/aa/udocker-R1";
+  CHECK(invoke_udocker(runc).argv ==
+        Words{"udocker", "run", "--volume=/runs/w-1:/runs/w-1", "--volume=/site/data:/data",
+              "--workdir=/runs/w-1/steps/a/attempt-1/work", "--site-flag", "image",
+              "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
+  CHECK(invoke_udocker(runc).environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-R1");
+}
+
+TEST_CASE("udocker as root is told that this is meant", "[container]") {
+  Container as_root = container("udocker");
+  as_root.uid = 0;
+  CHECK(invoke_udocker(as_root).argv[1] == "--allow-root");
+}
+
+TEST_CASE("every runtime that there is may stand in a profile", "[container]") {
+  const test::TempDir folder;
+  for (const std::string& name : runtime_names()) {
+    const auto file = folder.write(name + ".yaml", "container: {runtime: " + name + "}\n");
+    CHECK(load_profile(file.string()).container.runtime == name);
+  }
+  CHECK(find_runtime("none") == nullptr);
+}
+
+}  // namespace dlflow
