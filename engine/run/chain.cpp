@@ -1,6 +1,7 @@
 #include "engine/run/chain.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -15,6 +16,31 @@ namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
+
+/// Which cluster has a run's jobs: a home directory may be that of several.
+fs::path cluster_file(const fs::path& run_directory) { return run_directory / "cluster"; }
+
+/// Why SLURM cannot be asked about a run on the cluster `here`: its jobs are elsewhere. Else empty.
+std::string elsewhere(const fs::path& run_directory, const std::string& here) {
+  const auto there = read_file_if_exists(cluster_file(run_directory));
+  if (!there || *there == here) return "";
+  return run_name(run_directory) + " is on the cluster '" + *there + "', this is '" + here + "'";
+}
+
+void require_here(const fs::path& run_directory, SlurmTools& tools) {
+  const std::string problem = elsewhere(run_directory, tools.cluster_name());
+  if (!problem.empty()) throw Error(Errc::InvalidInput, problem + "; type this there");
+}
+
+/// Empty if it does not say so now: then it will not answer other questions either.
+std::string name_of_cluster(SlurmTools& tools) {
+  try {
+    return tools.cluster_name();
+  } catch (const Error& error) {
+    if (!error.retryable()) throw;
+    return "";
+  }
+}
 
 ChainAnswer ask_or_say_why_not(SlurmTools& tools, const ChainQuestion& question) {
   try {
@@ -34,11 +60,13 @@ void create_chain(Plan& plan, const ChainServices& services, const fs::path& pro
   check_limits(plan, cluster);
   plan.profile = with_cluster_limits(plan.profile, cluster);
   create_run_directory(plan, plan.profile.runs, services.clock.now(), program);
+  write_file_atomic(cluster_file(plan.directory), cluster.cluster);
   services.store.create_run(plan);
 }
 
 ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
                          const ChainServices& services) {
+  require_here(run_directory, services.tools);
   const RunLock lock(run_directory);
   std::error_code none;
   fs::remove(cancel_file(run_directory), none);
@@ -47,6 +75,7 @@ ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
 
 CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,
                           const ChainServices& services) {
+  require_here(run_directory, services.tools);
   const RunLock lock(run_directory);
   // Whoever asks a second time does not want to wait for checkpoints.
   const fs::path asked = cancel_file(run_directory);
@@ -73,20 +102,29 @@ std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
         : lock(std::move(held)), chain(directory, services) {}
     RunLock lock;
     Chain chain;
+    std::string elsewhere;
   };
   std::vector<std::unique_ptr<Opened>> opened;
   ChainQuestion question;
+  std::optional<std::string> here;
   for (const fs::path& directory : run_directories) {
     auto lock = RunLock::try_acquire(directory);
     opened.push_back(lock ? std::make_unique<Opened>(std::move(*lock), directory, services)
                           : nullptr);
-    if (opened.back()) question.add(opened.back()->chain.question(what));
+    if (!opened.back()) continue;
+    ChainQuestion own = opened.back()->chain.question(what);
+    if (own.is_empty()) continue;
+    if (!here) here = name_of_cluster(services.tools);
+    if (!here->empty()) opened.back()->elsewhere = elsewhere(directory, *here);
+    if (opened.back()->elsewhere.empty()) question.add(std::move(own));
   }
   const ChainAnswer answer = ask_or_say_why_not(services.tools, question);
   std::vector<ChainView> views(run_directories.size());
   for (size_t run = 0; run < opened.size(); ++run) {
     if (!opened[run]) continue;
-    views[run] = opened[run]->chain.refresh(answer);
+    ChainAnswer none;
+    none.problem = opened[run]->elsewhere;
+    views[run] = opened[run]->chain.refresh(none.problem.empty() ? answer : none);
     services.store.settle_run_state(run_name(run_directories[run]));
   }
   return views;

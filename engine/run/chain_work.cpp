@@ -27,7 +27,7 @@ Plan loaded(const fs::path& run_directory, Store& store) {
 }  // namespace
 
 void ChainQuestion::add(ChainQuestion other) {
-  const bool first = open.empty() && ended.empty();
+  const bool first = is_empty();
   std::move(other.open.begin(), other.open.end(), std::back_inserter(open));
   std::move(other.ended.begin(), other.ended.end(), std::back_inserter(ended));
   since = first ? other.since : std::min(since, other.since);

@@ -27,6 +27,8 @@ struct ChainQuestion {
   std::vector<std::string> ended;  ///< ids of others, for sacct
   Time since{};                    ///< before the first was submitted
 
+  bool is_empty() const { return open.empty() && ended.empty(); }
+
   /// Also what `other` asks.
   void add(ChainQuestion other);
 };

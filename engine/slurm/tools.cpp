@@ -244,6 +244,10 @@ JobAnswer SlurmTools::release(const std::string& id) {
   return request({"scontrol", "release", id});
 }
 
+std::string SlurmTools::cluster_name() {
+  return parse_config(ask({"scontrol", "show", "config"}).text).cluster;
+}
+
 ClusterLimits SlurmTools::cluster() {
   ClusterLimits limits = parse_config(ask({"scontrol", "show", "config"}).text);
   limits.partitions = parse_partitions(ask({"scontrol", "--oneliner", "show", "partition"}).text);

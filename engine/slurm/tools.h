@@ -80,6 +80,8 @@ class SlurmTools {
   JobAnswer requeue(const std::string& id);
   JobAnswer release(const std::string& id);
 
+  /// What the cluster is called that these tools speak to. One query.
+  std::string cluster_name();
   /// Three queries: config, partitions, nodes.
   ClusterLimits cluster();
   /// Accounts that this user may charge; empty if that cannot be told.

@@ -42,6 +42,23 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.slurm.state(late), "COMPLETED")
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
+    # Two clusters, one home directory
+
+    def test_another_cluster_is_not_asked_about_a_run_and_takes_none_of_it(self):
+        self.nothing_runs()
+        self.workflow(a="run: 'true'", b="run: 'true', needs: [a]")
+        run = self.submit()
+        before = self.status(run)["steps"]
+        self.slurm.set(cluster="elsewhere")
+        after = self.status(run)
+        self.assertEqual(after["steps"], before)
+        self.assertIn("is on the cluster 'alpha', this is 'elsewhere'", after["problem"])
+        for command in ("resubmit", "cancel"):
+            _, err = self.dlflow(command, run, status=2)
+            self.assertIn("type this there", err)
+        self.assertEqual(len(self.slurm.calls("sbatch")), 2)
+        self.assertEqual(self.slurm.calls("scancel"), [])
+
     # What depends on results
 
     def test_a_condition_on_results_is_decided_on_the_node(self):
