@@ -113,6 +113,13 @@ class Case(unittest.TestCase):
             subprocess.run(["chown", "-R", str(self.user), self.folder], check=True)
 
     def remove(self):
+        # podman leaves a process that keeps its name space, if nobody is there to end it.
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            try:
+                if os.readlink(process / "cwd").startswith(f"{self.folder}/"):
+                    os.kill(int(process.name), signal.SIGKILL)
+            except OSError:
+                continue  # it has ended, or is somebody else's
         subprocess.run(["chmod", "-R", "u+w", self.folder], stderr=subprocess.DEVNULL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
