@@ -134,8 +134,7 @@ def supervisor(jobs=20):
     def bare():
         began = time.time_ns()
         return (int(ALPHA.run(["sh", "-c", "date +%s%N"]).stdout) - began) / 1e6
-    ours = statistics.median(milliseconds(number) for number in range(jobs))
-    peer = statistics.median(bare() for _ in range(jobs))
+    start_up = statistics.median(milliseconds(number) - bare() for number in range(jobs))
     last = start(jobs + 1)
     pid = cluster.wait_until(lambda: (folder.path / "pid").exists() and (folder.path / "pid").read_text().strip(), 10, "pid")
 
@@ -147,7 +146,7 @@ def supervisor(jobs=20):
     peak, pss = (int(fields(file)[key].split()[0]) / 1e3 for file, key in (("status", "VmHWM"), ("smaps_rollup", "Pss")))
     last.communicate()
     clean()
-    print(f"the supervisor          starts a program in {ours - peer:.1f} ms; peak {peak:.1f} MB, PSS {pss:.1f} MB; "
+    print(f"the supervisor          starts a program in {start_up:.1f} ms; peak {peak:.1f} MB, PSS {pss:.1f} MB; "
           f"wakes in 2 s: {wakes}", flush=True)
 
 
