@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "base/error.h"
-#include "base/units.h"
 #include "base/file_lock.h"
+#include "base/units.h"
 #include "steps/stage/workspace.h"
 
 namespace dlflow::steps {

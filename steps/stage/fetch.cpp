@@ -6,10 +6,10 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "base/archive/byte_source.h"
 #include "steps/stage/stop_signal.h"
 
 namespace dlflow::steps {

@@ -3,32 +3,18 @@
 import json
 import os
 import pathlib
-import random
 import signal
-import struct
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "tests/support"))
+import pictures  # noqa: E402
+
 BIN = pathlib.Path(os.environ.get("DLFLOW_BIN", ROOT / "build/bin"))
-
-
-def write_idx(folder, prefix, count, seed):
-    """Pictures of 28x28 that any network tells apart: class k has a bright block at place k."""
-    rng = random.Random(seed)
-    images, labels = bytearray(), bytearray()
-    for _ in range(count):
-        label = rng.randrange(10)
-        image = bytearray(rng.randbytes(784)).translate(bytes(v // 4 for v in range(256)))
-        for row in range(8):
-            place = (label // 5 * 14 + 3 + row) * 28 + label % 5 * 5
-            image[place:place + 5] = b"\xf0" * 5
-        images += image
-        labels.append(label)
-    (folder / f"{prefix}-images-idx3-ubyte").write_bytes(struct.pack(">4I", 2051, count, 28, 28) + images)
-    (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(struct.pack(">2I", 2049, count) + labels)
 
 
 class Training(unittest.TestCase):
@@ -37,8 +23,7 @@ class Training(unittest.TestCase):
         cls.temporary = tempfile.TemporaryDirectory(prefix="dlflow-training.")
         cls.data = pathlib.Path(cls.temporary.name) / "data"
         cls.data.mkdir()
-        write_idx(cls.data, "train", 1380, 1)
-        write_idx(cls.data, "t10k", 500, 2)
+        pictures.write(cls.data, 1380, 500, suffix="")
 
     @classmethod
     def tearDownClass(cls):

@@ -1,19 +1,21 @@
-"""A data set that any network learns: class k has a bright block at place k. For the tests of whole pipelines."""
+"""A data set that any network learns: class k has a bright block at place k. For the tests of training and of whole pipelines."""
 
 import gzip
 import random
 import struct
 
 
-def idx(path, magic, shape, data):
-    with gzip.open(path, "wb") as file:
+def write_idx(path, magic, shape, data):
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "wb") as file:
         file.write(struct.pack(f">{1 + len(shape)}I", magic, *shape) + data)
 
 
-def write(folder):
-    """2000 pictures to train on and 500 to test with, in MNIST's format; returns the four files."""
+def write(folder, train=2000, test=500, suffix=".gz"):
+    """Pictures to train on and to test with, in MNIST's format; returns the four files."""
     rng = random.Random(5)
-    for prefix, count in [("train", 2000), ("t10k", 500)]:
+    files = []
+    for prefix, count in [("train", train), ("t10k", test)]:
         images, labels = bytearray(), bytearray()
         for _ in range(count):
             label = rng.randrange(10)
@@ -23,6 +25,7 @@ def write(folder):
                 image[place:place + 5] = b"\xf0" * 5
             images += image
             labels.append(label)
-        idx(folder / f"{prefix}-images-idx3-ubyte.gz", 2051, (count, 28, 28), bytes(images))
-        idx(folder / f"{prefix}-labels-idx1-ubyte.gz", 2049, (count,), bytes(labels))
-    return [folder / f"{p}-{k}-ubyte.gz" for p in ("train", "t10k") for k in ("images-idx3", "labels-idx1")]
+        files += [folder / f"{prefix}-images-idx3-ubyte{suffix}", folder / f"{prefix}-labels-idx1-ubyte{suffix}"]
+        write_idx(files[-2], 2051, (count, 28, 28), bytes(images))
+        write_idx(files[-1], 2049, (count,), bytes(labels))
+    return files
