@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/backend/launcher_client.h"
+#include "engine/backend/room.h"
 #include "engine/backend/session.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
@@ -80,15 +81,11 @@ std::string describe_end(int status) {
 class LocalBackend::Impl {
  public:
   Impl(Machine machine, fs::path launcher)
-      : machine_(std::move(machine)),
-        program_(std::move(launcher)),
-        free_cores_(machine_.cores),
-        free_memory_(int64_t(machine_.memory_bytes)),
-        free_gpus_(machine_.gpus) {}
+      : room_(std::move(machine)), program_(std::move(launcher)) {}
 
-  const Machine& machine() const { return machine_; }
+  const Machine& machine() const { return room_.machine(); }
   void begin(const fs::path& run_directory);
-  bool has_room(const Resources& resources) const;
+  bool has_room(const Resources& resources) const { return room_.fits(resources); }
   void submit(const Submission& submission);
   Recovery recover(const Submission& submission);
   std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt);
@@ -97,7 +94,6 @@ class LocalBackend::Impl {
  private:
   using Updates = std::vector<Update>;
 
-  void occupy(Task& task);
   void vacate(Task& task);
   void release(Task& task);
   void launch(Task& task);
@@ -115,7 +111,7 @@ class LocalBackend::Impl {
   steady_clock::time_point next_sweep() const;
   bool sleep_until(steady_clock::time_point time, int interrupt);
 
-  const Machine machine_;
+  Room room_;
   fs::path program_;
   LauncherClient launcher_;
   uint64_t last_token_ = 0;
@@ -123,11 +119,8 @@ class LocalBackend::Impl {
   std::map<uint64_t, uint32_t> job_of_;  // by token
   std::vector<uint32_t> woken_;          // adopted jobs whose supervisor has ended
   std::vector<uint32_t> ended_;          // jobs that wait() may forget
-  int free_cores_;                       // may be below 0: adopted jobs are not asked
-  int64_t free_memory_;                  // the same
-  std::vector<std::string> free_gpus_;
-  bool room_freed_ = false;   // since wait() was called
-  size_t num_finishing_ = 0;  // active, but without a place
+  bool room_freed_ = false;              // since wait() was called
+  size_t num_finishing_ = 0;             // active, but without a place
   size_t num_adopted_ = 0;
   size_t num_stopping_ = 0;
   steady_clock::time_point last_sweep_ = steady_clock::now();
@@ -138,29 +131,12 @@ void LocalBackend::Impl::begin(const fs::path& run_directory) {
   launcher_.set_program(program_, run_directory / "engine.log");
 }
 
-bool LocalBackend::Impl::has_room(const Resources& resources) const {
-  return cores_taken(resources, machine_) <= free_cores_ &&
-         int64_t(resources.memory_bytes) <= free_memory_ &&
-         gpus_taken(resources) <= free_gpus_.size();
-}
-
-void LocalBackend::Impl::occupy(Task& task) {
-  const Resources& resources = task.submission.resources;
-  task.active = true;
-  task.placed = true;
-  free_cores_ -= cores_taken(resources, machine_);
-  free_memory_ -= int64_t(resources.memory_bytes);
-}
-
 void LocalBackend::Impl::vacate(Task& task) {
   if (!task.placed) return;
-  const Resources& resources = task.submission.resources;
+  room_.give_back(task.submission.resources, task.gpus);
+  task.gpus.clear();
   task.placed = false;
   room_freed_ = true;
-  free_cores_ += cores_taken(resources, machine_);
-  free_memory_ += int64_t(resources.memory_bytes);
-  free_gpus_.insert(free_gpus_.end(), task.gpus.begin(), task.gpus.end());
-  task.gpus.clear();
 }
 
 void LocalBackend::Impl::release(Task& task) {
@@ -180,14 +156,9 @@ void LocalBackend::Impl::submit(const Submission& submission) {
   task.submission = submission;  // of another pass of the attempt, its record is read on
   task.stops_asked = task.stops_sent = 0;
   task.launched_again = false;
-  occupy(task);
-  const size_t num_gpus = gpus_taken(submission.resources);
-  if (num_gpus > 0) {
-    const auto first = free_gpus_.end() - ptrdiff_t(std::min(num_gpus, free_gpus_.size()));
-    task.gpus.assign(first, free_gpus_.end());
-    free_gpus_.erase(first, free_gpus_.end());
-    write_file_atomic(gpus_file(task), join(task.gpus, ","));
-  }
+  task.active = task.placed = true;
+  task.gpus = room_.take(submission.resources);
+  if (!task.gpus.empty()) write_file_atomic(gpus_file(task), join(task.gpus, ","));
   launch(task);
 }
 
@@ -197,7 +168,7 @@ void LocalBackend::Impl::launch(Task& task) {
   job_of_[task.token] = task.submission.job;
   // A machine's GPUs belong to those who asked for them.
   std::optional<std::string> gpus;
-  if (!machine_.gpus.empty()) gpus = join(task.gpus, ",");
+  if (!machine().gpus.empty()) gpus = join(task.gpus, ",");
   launcher_.launch(task.token, task.submission.pass, task.directory, gpus);
 }
 
@@ -219,11 +190,9 @@ Recovery LocalBackend::Impl::recover(const Submission& submission) {
                                          "`dlflow cancel`");
   }
   Task& kept = tasks_.insert_or_assign(submission.job, std::move(task)).first->second;
-  occupy(kept);
-  const auto gpus = read_file_if_exists(gpus_file(kept)).value_or("");
-  for (const std::string& gpu : split(gpus, ',')) {
-    if (std::erase(free_gpus_, gpu) > 0) kept.gpus.push_back(gpu);
-  }
+  kept.active = kept.placed = true;
+  kept.gpus = room_.take(kept.submission.resources,
+                         split(read_file_if_exists(gpus_file(kept)).value_or(""), ','));
   adopt(kept, claim->supervisor);
   return Recovery::Watched;
 }
