@@ -20,10 +20,11 @@ namespace fs = std::filesystem;
 /// Which cluster has a run's jobs: a home directory may be that of several.
 fs::path cluster_file(const fs::path& run_directory) { return run_directory / "cluster"; }
 
-/// Why SLURM cannot be asked about a run on the cluster `here`: its jobs are elsewhere. Else empty.
+/// Why SLURM cannot be asked about a run on the cluster `here`: its jobs are elsewhere. Empty if
+/// they are here, or if it is not known where here is.
 std::string elsewhere(const fs::path& run_directory, const std::string& here) {
   const auto there = read_file_if_exists(cluster_file(run_directory));
-  if (!there || *there == here) return "";
+  if (!there || here.empty() || *there == here) return "";
   return run_name(run_directory) + " is on the cluster '" + *there + "', this is '" + here + "'";
 }
 
@@ -115,7 +116,7 @@ std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
     ChainQuestion own = opened.back()->chain.question(what);
     if (own.is_empty()) continue;
     if (!here) here = name_of_cluster(services.tools);
-    if (!here->empty()) opened.back()->elsewhere = elsewhere(directory, *here);
+    opened.back()->elsewhere = elsewhere(directory, *here);
     if (opened.back()->elsewhere.empty()) question.add(std::move(own));
   }
   const ChainAnswer answer = ask_or_say_why_not(services.tools, question);
