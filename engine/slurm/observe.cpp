@@ -1,5 +1,6 @@
 #include "engine/slurm/observe.h"
 
+#include <csignal>
 #include <optional>
 #include <utility>
 
@@ -21,6 +22,12 @@ const SlurmJob* find(const ById& jobs, const std::string& id) {
   return found == jobs.end() ? nullptr : found->second;
 }
 
+/// `dlflow cancel` asks with SIGINT. A shell that has not become job-exec yet dies of it, and
+/// leaves no record for which to wait.
+bool was_stopped_at_its_start(const SlurmJob& job) {
+  return job.state == SlurmState::Failed && job.signal == SIGINT;
+}
+
 /// The state of ours that an end without a record means. Nothing: it may yet show.
 std::optional<JobState> verdict(const SlurmJob& job, Time now) {
   switch (job.state) {
@@ -38,6 +45,7 @@ std::optional<JobState> verdict(const SlurmJob& job, Time now) {
       return JobState::Failed;
     case SlurmState::Failed:
     case SlurmState::Completed:
+      if (was_stopped_at_its_start(job)) return JobState::Cancelled;
       if (job.end && now < *job.end + kRecordPatience) return std::nullopt;
       return job.state == SlurmState::Failed ? JobState::Failed : JobState::Lost;
     default:
@@ -68,6 +76,7 @@ JobEvent end_of(const OpenJob& open, const SlurmJob& job, JobState state, Time n
   std::string reason = job.state == SlurmState::Completed
                            ? "SLURM says completed, but there is no record of its end"
                            : ending_in_words(job);
+  if (was_stopped_at_its_start(job)) reason = "stopped before it began";
   if (wanted_memory(open, job)) {
     reason = std::string(words(SlurmState::OutOfMemory));
     if (open.memory_bytes > 0) reason += ", asked for " + format_size(open.memory_bytes);

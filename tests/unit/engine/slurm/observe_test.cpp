@@ -1,5 +1,7 @@
 #include "engine/slurm/observe.h"
 
+#include <csignal>
+
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -80,6 +82,16 @@ TEST_CASE("what SLURM ended itself is not waited for", "[slurm]") {
   SlurmJob job = slurm("812", SlurmState::Timeout);
   job.end = kNow;
   CHECK(meaning(job) == JobState::TimedOut);
+}
+
+TEST_CASE("a shell that died of our own request left no record to wait for", "[slurm]") {
+  SlurmJob job = slurm("812", SlurmState::Failed);
+  job.end = kNow;
+  job.signal = SIGINT;
+  CHECK(meaning(job) == JobState::Cancelled);
+  CHECK(seen({}, {job}).events.front().reason == "stopped before it began");
+  job.signal = SIGSEGV;
+  CHECK(meaning(job) == std::nullopt);
 }
 
 TEST_CASE("what waits or runs is at work, and no end", "[slurm]") {
