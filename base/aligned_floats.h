@@ -7,6 +7,12 @@
 namespace dlflow {
 
 constexpr size_t kCacheLineBytes = 64;
+constexpr size_t kLineElements = kCacheLineBytes / sizeof(float);
+
+/// `num_elements` rounded up to whole cache lines: where what follows them starts at one, too.
+constexpr size_t whole_lines(size_t num_elements) {
+  return (num_elements + kLineElements - 1) / kLineElements * kLineElements;
+}
 
 struct AlignedFree {
   void operator()(float* values) const {

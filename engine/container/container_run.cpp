@@ -301,8 +301,9 @@ std::map<std::string, std::string> container_environment(
   // User namespaces keep ranks from reading each other's memory, which Open MPI would try.
   environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
   environment.emplace("HOME", job.directory.string());
-  environment.emplace("USER", user_name());
-  environment.emplace("LOGNAME", user_name());
+  const std::string user = user_name();
+  environment.emplace("USER", user);
+  environment.emplace("LOGNAME", user);
   const std::string temporary = variable("TMPDIR");
   environment.emplace("TMPDIR", temporary.empty() ? "/tmp" : temporary);
   environment.insert(image.begin(), image.end());

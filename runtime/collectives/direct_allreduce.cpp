@@ -10,11 +10,6 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kPieceElements = (256 << 10) / sizeof(float);
-constexpr size_t kLineElements = kCacheLineBytes / sizeof(float);
-
-size_t whole_lines(size_t num_elements) {
-  return (num_elements + kLineElements - 1) / kLineElements * kLineElements;
-}
 
 }  // namespace
 

@@ -5,6 +5,7 @@
 #include <new>
 #include <utility>
 
+#include "base/aligned_floats.h"
 #include "base/error.h"
 #include "runtime/collectives/vector_ops.h"
 #include "runtime/comm/messages.h"
@@ -12,8 +13,6 @@
 
 namespace dlflow::runtime {
 namespace {
-
-constexpr size_t kLineElements = 64 / sizeof(float);
 
 /// Counts only go up and wrap around together.
 bool reached(uint32_t count, uint32_t target) { return int32_t(count - target) >= 0; }
@@ -32,7 +31,7 @@ SharedMemoryAllreduce::SharedMemoryAllreduce(Communicator& comm, size_t num_elem
                                              SumOrder order)
     : comm_(comm),
       num_elements_(num_elements),
-      stride_((num_elements + kLineElements - 1) / kLineElements * kLineElements),
+      stride_(whole_lines(num_elements)),
       order_(std::move(order)) {
   DLFLOW_CHECK(comm.node_size() == comm.size());
   const size_t most = std::max<size_t>(1, std::ranges::max(order_.num_parts));
@@ -75,7 +74,7 @@ bool SharedMemoryAllreduce::all_started(uint32_t ranges) const {
 void SharedMemoryAllreduce::reduce_next() {
   const Range range = started_.front();
   started_.pop_front();
-  const size_t lines = (range.count + kLineElements - 1) / kLineElements;
+  const size_t lines = whole_lines(range.count) / kLineElements;
   const auto boundary = [&](size_t rank) {
     return std::min(range.count, lines * rank / values_.size() * kLineElements);
   };

@@ -72,11 +72,7 @@ class BatchMaker {
     return (options_.global_batch + options_.num_leaves - 1) / options_.num_leaves;
   }
 
-  size_t leaf_stride() const {
-    constexpr size_t kLineElements = kCacheLineBytes / sizeof(float);
-    const size_t values = largest_leaf() * dataset_.shape.num_values();
-    return (values + kLineElements - 1) / kLineElements * kLineElements;
-  }
+  size_t leaf_stride() const { return whole_lines(largest_leaf() * dataset_.shape.num_values()); }
 
   void write_sample(uint64_t epoch, size_t place, float* image, uint32_t& label) {
     const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);
