@@ -220,9 +220,9 @@ ExitStatus wait_for(pid_t pid) {
   return decode(status);
 }
 
-std::optional<ExitStatus> poll_exit(pid_t pid) {
+std::optional<ExitStatus> poll_exit(pid_t pid, struct rusage* used) {
   int status = 0;
-  const pid_t ended = ::waitpid(pid, &status, WNOHANG);
+  const pid_t ended = ::wait4(pid, &status, WNOHANG, used);
   if (ended == 0) return std::nullopt;
   if (ended < 0) throw_errno("cannot wait for process " + std::to_string(pid), errno);
   return decode(status);

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -41,8 +42,8 @@ struct ExitStatus {
 /// Waits for the child `pid`.
 ExitStatus wait_for(pid_t pid);
 
-/// As wait_for, if it has ended.
-std::optional<ExitStatus> poll_exit(pid_t pid);
+/// As wait_for, if it has ended. `used`, if given, is what it took, with all it waited for itself.
+std::optional<ExitStatus> poll_exit(pid_t pid, struct rusage* used = nullptr);
 
 /// As wait_for, if it ends within `limit`.
 std::optional<ExitStatus> wait_for(pid_t pid, std::chrono::milliseconds limit);

@@ -41,32 +41,38 @@ std::vector<pid_t> children() {
   return found;
 }
 
+/// What the children of one pass took. Not RUSAGE_CHILDREN: that has earlier passes of this
+/// process.
+class Usage {
+ public:
+  void add(const struct rusage& one) {
+    for (const timeval& value : {one.ru_utime, one.ru_stime}) {
+      time_ += std::chrono::seconds(value.tv_sec) + std::chrono::microseconds(value.tv_usec);
+    }
+    constexpr uint64_t kKibibyte = 1024;
+    memory_bytes_ = std::max(memory_bytes_, uint64_t(one.ru_maxrss) * kKibibyte);
+  }
+
+  PassUsage sum() const { return {std::chrono::floor<milliseconds>(time_), memory_bytes_}; }
+
+ private:
+  std::chrono::microseconds time_{0};
+  uint64_t memory_bytes_ = 0;
+};
+
 /// Kills what the program left behind: its group, and orphans that came to us because we are a
 /// subreaper (ranks lead groups of their own).
-void end_leftovers(pid_t group) {
+void end_leftovers(pid_t group, Usage& usage) {
   constexpr int kTries = 1000;
   signal_group(group, SIGKILL);
   for (int i = 0; i < kTries; ++i) {
     pid_t ended = 0;
-    do {
-      ended = ::waitpid(-1, nullptr, WNOHANG);
-    } while (ended > 0);
+    struct rusage used {};
+    while ((ended = ::wait4(-1, nullptr, WNOHANG, &used)) > 0) usage.add(used);
     if (ended < 0) return;  // no children any more
     for (const pid_t orphan : children()) ::kill(orphan, SIGKILL);
     ::usleep(1000);
   }
-}
-
-/// Of all that has ended and was waited for, by us or by those that we waited for.
-PassUsage usage_of_children() {
-  const auto time = [](const timeval& value) {
-    return std::chrono::seconds(value.tv_sec) + std::chrono::microseconds(value.tv_usec);
-  };
-  struct rusage used {};
-  ::getrusage(RUSAGE_CHILDREN, &used);
-  constexpr uint64_t kKibibyte = 1024;
-  return {std::chrono::floor<milliseconds>(time(used.ru_utime) + time(used.ru_stime)),
-          uint64_t(used.ru_maxrss) * kKibibyte};
 }
 
 /// When a program is asked to save, to end, and is killed; never, if the time is not set.
@@ -175,6 +181,8 @@ StopCause Watcher::stop_requested() {
 
 Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   Watched result;
+  Usage usage;
+  struct rusage used {};
   Deadlines deadlines(options);
   Requests news = before_;
   int stops = 0;
@@ -188,7 +196,8 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
       if (news.stops > 0 || stops == 0) result.cause = news.cause;
       stops += news.stops;
     }
-    if (const auto exit = poll_exit(program)) {
+    if (const auto exit = poll_exit(program, &used)) {
+      usage.add(used);
       result.exit = *exit;
       if (result.cause == StopCause::None && exit->code > 128) {
         result.cause = read_signals(kSignalsTogether).cause;
@@ -202,8 +211,8 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     const auto wait = std::chrono::ceil<milliseconds>(next - now);
     news = read_signals(std::max(wait, milliseconds(0)));
   }
-  end_leftovers(program);
-  result.used = usage_of_children();
+  end_leftovers(program, usage);
+  result.used = usage.sum();
   return result;
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/text.h"
 #include "engine/backend/local.h"
+#include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_run.h"
@@ -244,6 +245,23 @@ TEST_CASE("a supervisor that is killed between two steps harms none", "[local]")
   after: {matrix: {n: [1, 2, 3, 4]}, needs: [slow], run: 'true'}
 )");
   CHECK(run.start() == RunState::Succeeded);
+}
+
+TEST_CASE("what a step used is its own, whoever supervised others before it", "[local]") {
+  LocalRun run(R"(
+  large: {run: 'head -c 100000000 /dev/zero | tail -c 100000000 > /dev/null'}
+  small: {matrix: {n: [1, 2, 3, 4]}, needs: [large], run: 'true'}
+)");
+  CHECK(run.start() == RunState::Succeeded);
+  const auto memory_of = [&](const std::string& job) {
+    const auto events = EventTail(run.directory / "steps" / job / "attempt-1/events.jsonl").read();
+    REQUIRE(events.back().used.has_value());
+    return events.back().used->memory_bytes;
+  };
+  CHECK(memory_of("large") >= 100'000'000);
+  for (const char* job : {"small/n=1", "small/n=2", "small/n=3", "small/n=4"}) {
+    CHECK(memory_of(job) < 50'000'000);
+  }
 }
 
 TEST_CASE("no supervisor stays when the run is over or its engine is killed", "[local]") {
