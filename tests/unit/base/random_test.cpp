@@ -35,7 +35,7 @@ TEST_CASE("numbers below a bound reach every value about equally often", "[rando
   for (const int count : counts) CHECK(std::abs(count - draws / int(bound)) < 150);
 }
 
-TEST_CASE("uniform numbers stay in [0, 1)", "[random]") {
+TEST_CASE("uniform numbers are at least 0 and less than 1", "[random]") {
   RandomStream stream(1, RandomUse::Initialization, 0);
   double sum = 0;
   for (int i = 0; i < 10000; ++i) {

@@ -80,7 +80,7 @@ TEST_CASE("the least recently used objects make room", "[cache]") {
   CHECK(has(folder.path(), d));
 }
 
-TEST_CASE("what is in use is never evicted; a budget too small says so", "[cache]") {
+TEST_CASE("what is in use is never evicted, and a budget too small says so", "[cache]") {
   const test::TempDir folder;
   const fs::path root = folder.path() / "cache";
   const std::string linked = add(root, std::string(100, 'a'));
