@@ -5,20 +5,28 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Our own kernel: batch normalisation, the residual's addition and ReLU in one pass.
+/// Our own kernel: batch normalisation, the residual's addition and ReLU in one pass; or in two,
+/// where statistics are those of several networks: their sums are put together in between.
 class BatchNorm : public Operation {
  public:
   BatchNorm(const Builder& builder, const Layer& layer, bool relu, Value& input, Value* residual,
             Value& result)
       : relu_(relu),
         training_(builder.training),
+        joint_(builder.joint),
         parameters_(builder.parameters),
         x_(input),
         residual_(residual),
         y_(result),
         geometry_(map_geometry(input, builder.batch)),
         mean_(size_t(geometry_.groups) * 16),
-        variance_(mean_.size()) {
+        variance_(mean_.size()),
+        count_(values_per_channel()) {
+    if (joint_) {
+      sums_.resize(2 * mean_.size() + 1);
+      weight_gradient_ = HugeBuffer(mean_.size());
+      bias_gradient_ = HugeBuffer(mean_.size());
+    }
     const dnnl::memory::desc vector({input.desc().dims()[1]}, dnnl::memory::data_type::f32,
                                     dnnl::memory::format_tag::a);
     const auto index = [&](const char* what) {
@@ -37,11 +45,23 @@ class BatchNorm : public Operation {
     if (residual_ != nullptr) builder.read(residual_->data);
   }
 
+  size_t num_sums() const override { return sums_.size(); }
+
+  std::span<double> forward_sums() override {
+    batch_norm_sums(geometry_, floats(x_.data), first_sums(), second_sums());
+    sums_.back() = double(values_per_channel());
+    return sums_;
+  }
+
   void forward(dnnl::stream&) override {
     const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
                                    parameters_.weight_slot(bias_index_)};
     const float* residual = residual_ == nullptr ? nullptr : floats(residual_->data);
-    if (training_) {
+    if (joint_) {
+      take_joint_statistics();
+      batch_norm_infer(geometry_, floats(x_.data), p, mean_.data(), variance_.data(), residual,
+                       relu_, floats(y_.data));
+    } else if (training_) {
       batch_norm_forward(geometry_, floats(x_.data), p, residual, relu_, mean_.data(),
                          variance_.data(), floats(y_.data));
     } else {
@@ -68,7 +88,23 @@ class BatchNorm : public Operation {
     if (x_.needs_gradient) x_.gradients.push_back(dx_);
   }
 
+  std::span<double> backward_sums() override {
+    rest_.run();
+    batch_norm_backward_sums(geometry_, floats(x_.data), mean_.data(), variance_.data(),
+                             relu_ ? floats(y_.data) : nullptr, floats(dy_),
+                             more_dy_ ? floats(more_dy_) : nullptr, weight_gradient_.data(),
+                             bias_gradient_.data(), first_sums(), second_sums());
+    return sums_;
+  }
+
   void backward(dnnl::stream&) override {
+    if (joint_) {
+      std::ranges::copy(weight_gradient_.floats(), parameters_.gradient_slot(weight_index_));
+      std::ranges::copy(bias_gradient_.floats(), parameters_.gradient_slot(bias_index_));
+      return batch_norm_backward_apply(
+          geometry_, floats(x_.data), parameters_.weight_slot(weight_index_), mean_.data(),
+          variance_.data(), first_sums(), second_sums(), count_, floats(dy_), floats(dx_));
+    }
     rest_.run();
     batch_norm_backward(geometry_, floats(x_.data), parameters_.weight_slot(weight_index_),
                         mean_.data(), variance_.data(), relu_ ? floats(y_.data) : nullptr,
@@ -80,7 +116,7 @@ class BatchNorm : public Operation {
   std::vector<size_t> parameters() const override { return {weight_index_, bias_index_}; }
 
   void write_statistics(float share) override {
-    const float n = float(geometry_.images * geometry_.pixels());
+    const float n = float(count_);
     const float unbiased = n / std::max(n - 1, 1.0f);
     float* mean = parameters_.gradient_slot(mean_index_);
     float* variance = parameters_.gradient_slot(variance_index_);
@@ -91,17 +127,35 @@ class BatchNorm : public Operation {
   }
 
  private:
+  int64_t values_per_channel() const { return geometry_.images * geometry_.pixels(); }
+  double* first_sums() { return sums_.data(); }
+  double* second_sums() { return sums_.data() + mean_.size(); }
+
+  void take_joint_statistics() {
+    count_ = int64_t(sums_.back());
+    for (size_t i = 0; i < mean_.size(); ++i) {
+      const double mean = first_sums()[i] / double(count_);
+      const double variance = second_sums()[i] / double(count_) - mean * mean;
+      mean_.floats()[i] = float(mean);
+      variance_.floats()[i] = float(std::max(variance, 0.0));
+    }
+  }
+
   static float* floats(const dnnl::memory& memory) {
     return static_cast<float*>(memory.get_data_handle());
   }
 
-  bool relu_, training_;
+  bool relu_, training_, joint_;
   ParameterMemory& parameters_;
   Value& x_;
   Value* residual_;
   Value& y_;
   MapGeometry geometry_;
   HugeBuffer mean_, variance_;  // of the batch
+  int64_t count_;               // of the values per channel that they are taken from
+  // With joint statistics: the gradients until backward(), since networks share the slots in turn.
+  HugeBuffer weight_gradient_, bias_gradient_;
+  std::vector<double> sums_;  // of this network's batch, then of all; the last is the count
   size_t weight_index_ = 0, bias_index_ = 0, mean_index_ = 0, variance_index_ = 0;
   dnnl::memory dy_, more_dy_, dx_;
   GradientSum rest_;

@@ -15,16 +15,16 @@ struct Group {
   }
 };
 
-struct GroupMoments {
-  Lanes mean, variance;
+/// Over the batch.
+struct GroupSums {
+  DoubleLanes first, second;
 };
 
-/// Sums of (x - first pixel) and its square: within an image in single precision, four at a time to
-/// hide the latency of an addition; over images in double.
+/// Sums of (x - origin) and its square: within an image in single precision, four at a time to hide
+/// the latency of an addition; over images in double.
 template <bool Whole>
-DLFLOW_INLINE GroupMoments moments(const Group& group, const float* x) {
+DLFLOW_INLINE GroupSums sums_around(const Group& group, const float* x, const Lanes& origin) {
   const MapGeometry& g = group.geometry;
-  const Lanes origin = load<Whole>(x + group.start(0), group.width);
   DoubleLanes total = {}, total_square = {};
   for (int64_t image = 0; image < g.images; ++image) {
     const float* at = x + group.start(image);
@@ -45,10 +45,36 @@ DLFLOW_INLINE GroupMoments moments(const Group& group, const float* x) {
     total += to_double((sum[0] + sum[1]) + (sum[2] + sum[3]));
     total_square += to_double((square[0] + square[1]) + (square[2] + square[3]));
   }
-  const double share = 1.0 / double(g.images * g.pixels());
-  const DoubleLanes mean = total * share;
-  const Lanes variance = to_single(total_square * share - mean * mean);
+  return {total, total_square};
+}
+
+template <bool Whole>
+DLFLOW_INLINE Lanes first_pixel(const Group& group, const float* x) {
+  return load<Whole>(x + group.start(0), group.width);
+}
+
+struct GroupMoments {
+  Lanes mean, variance;
+};
+
+template <bool Whole>
+DLFLOW_INLINE GroupMoments moments(const Group& group, const float* x) {
+  const Lanes origin = first_pixel<Whole>(group, x);
+  const GroupSums sums = sums_around<Whole>(group, x, origin);
+  const double share = 1.0 / double(group.geometry.images * group.geometry.pixels());
+  const DoubleLanes mean = sums.first * share;
+  const Lanes variance = to_single(sums.second * share - mean * mean);
   return {to_single(mean + to_double(origin)), relu(variance)};
+}
+
+/// Sums of x and its square.
+template <bool Whole>
+DLFLOW_INLINE GroupSums plain_sums(const Group& group, const float* x) {
+  const Lanes pixel = first_pixel<Whole>(group, x);
+  const GroupSums around = sums_around<Whole>(group, x, pixel);
+  const DoubleLanes origin = to_double(pixel);
+  const DoubleLanes shift = origin * double(group.geometry.images * group.geometry.pixels());
+  return {around.first + shift, around.second + origin * (2 * around.first + shift)};
 }
 
 /// y = x * factor + shift (+ residual), then ReLU.
@@ -93,14 +119,9 @@ DLFLOW_INLINE Lanes finished_dy(const BackwardArguments& a, int64_t at, int64_t 
   return a.y == nullptr ? d : pass(d, load<Whole>(a.y + at, width));
 }
 
-struct GroupGradients {
-  Lanes weight, bias;
-};
-
-/// The sums of dy and of dy * (x - mean), scaled; leaves the finished dy where it was.
+/// The sums of dy and of dy * (x - mean); leaves the finished dy where it was.
 template <bool Whole>
-DLFLOW_INLINE GroupGradients reduce(const Group& group, const BackwardArguments& a,
-                                    const Lanes& mean, const Lanes& inverse_deviation) {
+DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments& a, const Lanes& mean) {
   const MapGeometry& g = group.geometry;
   DoubleLanes total = {}, total_product = {};
   for (int64_t image = 0; image < g.images; ++image) {
@@ -122,26 +143,24 @@ DLFLOW_INLINE GroupGradients reduce(const Group& group, const BackwardArguments&
     total += to_double(sum[0] + sum[1]);
     total_product += to_double(product[0] + product[1]);
   }
-  return {to_single(total_product) * inverse_deviation, to_single(total)};
+  return {total, total_product};
 }
 
-/// dx = weight / deviation * (dy - mean(dy) - normalised x * mean(dy * normalised x)).
-template <bool Whole>
-DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments& a,
-                                  const float* weight, const float* mean, const float* variance,
-                                  float* weight_gradient, float* bias_gradient) {
-  const MapGeometry& g = group.geometry;
-  const int64_t first = group.index * kLanes;
-  const Lanes center = load<true>(mean + first, kLanes);
-  const Lanes inverse = 1 / square_root(load<true>(variance + first, kLanes) + kBatchNormEpsilon);
-  const GroupGradients sums = reduce<Whole>(group, a, center, inverse);
-  store<true>(weight_gradient + first, sums.weight, kLanes);
-  store<true>(bias_gradient + first, sums.bias, kLanes);
+DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
+  return 1 / square_root(load<true>(variance, kLanes) + kBatchNormEpsilon);
+}
 
-  const float share = 1.0f / float(g.images * g.pixels());
-  const Lanes factor = load<true>(weight + first, kLanes) * inverse;
-  const Lanes slope = sums.weight * share * inverse;
-  const Lanes constant = center * slope - sums.bias * share;
+/// dx = weight / deviation * (dy - mean(dy) - normalised x * mean(dy * normalised x)), from sums
+/// over `count` values.
+template <bool Whole>
+DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments& a,
+                                  const Lanes& weight, const Lanes& mean, const Lanes& inverse,
+                                  const GroupSums& sums, float count) {
+  const MapGeometry& g = group.geometry;
+  const float share = 1.0f / count;
+  const Lanes factor = weight * inverse;
+  const Lanes slope = to_single(sums.second) * inverse * share * inverse;
+  const Lanes constant = mean * slope - to_single(sums.first) * share;
   for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
     for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
@@ -151,6 +170,45 @@ DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments& a
       store<Whole>(a.dx + at, factor * ((d - x * slope) + constant), group.width);
     }
   }
+}
+
+template <bool Whole>
+DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments& a,
+                                  const float* weight, const float* mean, const float* variance,
+                                  float* weight_gradient, float* bias_gradient) {
+  const int64_t first = group.index * kLanes;
+  const Lanes center = load<true>(mean + first, kLanes);
+  const Lanes inverse = inverse_deviation(variance + first);
+  const GroupSums sums = reduce<Whole>(group, a, center);
+  store<true>(weight_gradient + first, to_single(sums.second) * inverse, kLanes);
+  store<true>(bias_gradient + first, to_single(sums.first), kLanes);
+  apply_backward<Whole>(group, a, load<true>(weight + first, kLanes), center, inverse, sums,
+                        float(group.geometry.images * group.geometry.pixels()));
+}
+
+template <bool Whole>
+DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArguments& a,
+                                          const float* mean, const float* variance,
+                                          float* weight_gradient, float* bias_gradient,
+                                          double* sums, double* products) {
+  const int64_t first = group.index * kLanes;
+  const GroupSums s = reduce<Whole>(group, a, load<true>(mean + first, kLanes));
+  store<true>(weight_gradient + first, to_single(s.second) * inverse_deviation(variance + first),
+              kLanes);
+  store<true>(bias_gradient + first, to_single(s.first), kLanes);
+  store(sums + first, s.first);
+  store(products + first, s.second);
+}
+
+template <bool Whole>
+DLFLOW_INLINE void apply_backward_to_group(const Group& group, const BackwardArguments& a,
+                                           const float* weight, const float* mean,
+                                           const float* variance, const double* sums,
+                                           const double* products, float count) {
+  const int64_t first = group.index * kLanes;
+  apply_backward<Whole>(group, a, load<true>(weight + first, kLanes),
+                        load<true>(mean + first, kLanes), inverse_deviation(variance + first),
+                        {load(sums + first), load(products + first)}, count);
 }
 
 DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
@@ -204,6 +262,51 @@ void batch_norm_backward(const MapGeometry& geometry, const float* x, const floa
       backward_group<true>(group, a, weight, mean, variance, weight_gradient, bias_gradient);
     } else {
       backward_group<false>(group, a, weight, mean, variance, weight_gradient, bias_gradient);
+    }
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+void batch_norm_sums(const MapGeometry& geometry, const float* x, double* sums, double* squares) {
+  for (int64_t i = 0; i < geometry.groups; ++i) {
+    const Group group = group_of(geometry, i);
+    const GroupSums s =
+        group.width == kLanes ? plain_sums<true>(group, x) : plain_sums<false>(group, x);
+    store(sums + i * kLanes, s.first);
+    store(squares + i * kLanes, s.second);
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+void batch_norm_backward_sums(const MapGeometry& geometry, const float* x, const float* mean,
+                              const float* variance, const float* y, float* dy,
+                              const float* more_dy, float* weight_gradient, float* bias_gradient,
+                              double* sums, double* products) {
+  const BackwardArguments a = {x, y, dy, more_dy, nullptr};
+  for (int64_t i = 0; i < geometry.groups; ++i) {
+    const Group group = group_of(geometry, i);
+    if (group.width == kLanes) {
+      backward_sums_of_group<true>(group, a, mean, variance, weight_gradient, bias_gradient, sums,
+                                   products);
+    } else {
+      backward_sums_of_group<false>(group, a, mean, variance, weight_gradient, bias_gradient, sums,
+                                    products);
+    }
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+void batch_norm_backward_apply(const MapGeometry& geometry, const float* x, const float* weight,
+                               const float* mean, const float* variance, const double* sums,
+                               const double* products, int64_t count, float* dy, float* dx) {
+  const BackwardArguments a = {x, nullptr, dy, nullptr, dx};
+  for (int64_t i = 0; i < geometry.groups; ++i) {
+    const Group group = group_of(geometry, i);
+    if (group.width == kLanes) {
+      apply_backward_to_group<true>(group, a, weight, mean, variance, sums, products, float(count));
+    } else {
+      apply_backward_to_group<false>(group, a, weight, mean, variance, sums, products,
+                                     float(count));
     }
   }
 }

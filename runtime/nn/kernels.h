@@ -60,6 +60,24 @@ void batch_norm_backward(const MapGeometry& geometry, const float* x, const floa
                          const float* more_dy, float* dx, float* weight_gradient,
                          float* bias_gradient);
 
+/// The same in halves, for statistics of more images than these: between them, the caller adds the
+/// sums of all. Doubles, as many as `mean` has floats.
+
+/// Of x and of its square.
+void batch_norm_sums(const MapGeometry& geometry, const float* x, double* sums, double* squares);
+
+/// Finishes dy as batch_norm_backward does; writes what these images add to the gradients of weight
+/// and bias, and the sums of dy and of dy * (x - mean).
+void batch_norm_backward_sums(const MapGeometry& geometry, const float* x, const float* mean,
+                              const float* variance, const float* y, float* dy,
+                              const float* more_dy, float* weight_gradient, float* bias_gradient,
+                              double* sums, double* products);
+
+/// dx from the finished dy and those sums over `count` values.
+void batch_norm_backward_apply(const MapGeometry& geometry, const float* x, const float* weight,
+                               const float* mean, const float* variance, const double* sums,
+                               const double* products, int64_t count, float* dy, float* dx);
+
 struct PoolWindow {
   int64_t kernel = 1, stride = 1, padding = 0;
   int64_t out_height = 0, out_width = 0;

@@ -31,6 +31,16 @@ DLFLOW_INLINE void store(float* to, const Lanes& lanes, int64_t width) {
   std::memcpy(to, &lanes, sizeof(float) * size_t(Whole ? kLanes : width));
 }
 
+DLFLOW_INLINE DoubleLanes load(const double* from) {
+  DoubleLanes lanes;
+  std::memcpy(&lanes, from, sizeof lanes);
+  return lanes;
+}
+
+DLFLOW_INLINE void store(double* to, const DoubleLanes& lanes) {
+  std::memcpy(to, &lanes, sizeof lanes);
+}
+
 DLFLOW_INLINE Lanes broadcast(float value) { return Lanes{} + value; }
 
 DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {

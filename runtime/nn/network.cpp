@@ -1,6 +1,7 @@
 #include "runtime/nn/network.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/nn/operation.h"
@@ -25,7 +26,8 @@ struct Network::Impl {
       : model(the_model),
         fused(fuse(model)),
         batch(batch_size),
-        training(mode == Mode::Training),
+        training(mode != Mode::Inference),
+        joint(mode == Mode::JointTraining),
         parameters(model, fused, std::move(given)),
         arena(parameters.engine()),
         stream(parameters.engine()) {
@@ -43,7 +45,7 @@ struct Network::Impl {
     const Value* result;
   };
 
-  Builder builder(int time) { return {arena, parameters, batch, training, time}; }
+  Builder builder(int time) { return {arena, parameters, batch, training, joint, time}; }
   Builder next() { return builder(int(operations.size())); }
 
   Value& add_images(const dnnl::memory::desc& desc, const Shape& shape) {
@@ -170,10 +172,56 @@ struct Network::Impl {
     return {static_cast<float*>(scores().data.get_data_handle()), probabilities.size()};
   }
 
+  std::span<double> advance_forward() {
+    for (; pass.next < operations.size(); ++pass.next) {
+      Operation& operation = *operations[pass.next].operation;
+      if (!std::exchange(pass.stopped, false)) {
+        pass.stopped = operation.num_sums() > 0;
+        if (pass.stopped) return operation.forward_sums();
+      }
+      operation.forward(stream);
+    }
+    stream.wait();
+    return {};
+  }
+
+  std::span<double> advance_backward() {
+    for (; pass.next > 0; --pass.next) {
+      const Node& node = operations[pass.next - 1];
+      if (!node.result->needs_gradient) continue;
+      if (!std::exchange(pass.stopped, false)) {
+        pass.stopped = node.operation->num_sums() > 0;
+        if (pass.stopped) return node.operation->backward_sums();
+      }
+      node.operation->backward(stream);
+      const std::vector<size_t> written = node.operation->parameters();
+      if (written.empty()) continue;
+      stream.wait();
+      announce_from(written.front());
+    }
+    stream.wait();
+    return {};
+  }
+
+  /// All parameters from `first` on have their gradients.
+  void announce_from(size_t first) {
+    for (size_t i = pass.announced; pass.ready != nullptr && i-- > first;) (*pass.ready)(i);
+    pass.announced = first;
+  }
+
+  /// How far a pass has come.
+  struct Pass {
+    bool backward = false;
+    bool stopped = false;  // for the sums of operation `next`
+    size_t next = 0;       // operation; in a backward pass, the one before it
+    size_t announced = 0;  // the parameter from which on all are
+    const std::function<void(size_t)>* ready = nullptr;
+  };
+
   const Model model;
   const std::vector<FusedLayer> fused;
   const int64_t batch;
-  const bool training;
+  const bool training, joint;
   ParameterMemory parameters;
   Arena arena;
   dnnl::stream stream;
@@ -185,6 +233,7 @@ struct Network::Impl {
   std::vector<Node> operations;           // in the order of execution
   HugeBuffer probabilities;
   std::span<const uint32_t> labels;
+  Pass pass;
   std::shared_ptr<const WeightLayout> layout;
 };
 
@@ -203,6 +252,20 @@ void Network::use_weights(std::span<const float> weights) {
 }
 
 BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels) {
+  begin_forward(images, labels);
+  while (!advance().empty()) {
+  }
+  return result();
+}
+
+void Network::backward(std::span<float> gradients, float scale,
+                       const std::function<void(size_t)>& ready) {
+  begin_backward(gradients, scale, ready);
+  while (!advance().empty()) {
+  }
+}
+
+void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels) {
   Impl& n = *impl_;
   DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
   DLFLOW_CHECK(images.size_bytes() == n.images->desc().get_size());
@@ -210,41 +273,44 @@ BatchResult Network::forward(std::span<const float> images, std::span<const uint
     view.set_data_handle(const_cast<float*>(images.data()));  // oneDNN knows no const memory
   }
   n.labels = labels;
-  for (const Impl::Node& node : n.operations) node.operation->forward(n.stream);
-  n.stream.wait();
-  const LossSums sums = softmax_cross_entropy(n.score_floats(), labels, n.probabilities.floats());
-  return {sums.loss, sums.num_correct};
+  n.pass = {.next = 0};
 }
 
-std::span<const float> Network::scores() const { return impl_->score_floats(); }
-
-void Network::backward(std::span<float> gradients, float scale,
-                       const std::function<void(size_t)>& ready) {
+void Network::begin_backward(std::span<float> gradients, float scale,
+                             const std::function<void(size_t)>& ready) {
   Impl& n = *impl_;
   DLFLOW_CHECK(n.training);
   n.parameters.bind_gradients(gradients);
-  const auto announce = [&](size_t first, size_t end) {
-    for (size_t i = end; ready && i-- > first;) ready(i);
-  };
+  n.pass = {.backward = true, .next = n.operations.size(), .ready = ready ? &ready : nullptr};
   const float share = scale * float(n.batch);
   for (const Impl::Node& node : n.operations) node.operation->write_statistics(share);
-  size_t announced = n.layout->num_trainable();
-  announce(announced, n.layout->parameters().size());
+  n.pass.announced = n.layout->parameters().size();
+  n.announce_from(n.layout->num_trainable());
 
   const dnnl::memory& top = n.scores().gradients[0];
   softmax_cross_entropy_backward(
       n.probabilities.floats(), n.labels, scale,
       {static_cast<float*>(top.get_data_handle()), n.probabilities.size()});
-  for (auto node = n.operations.rbegin(); node != n.operations.rend(); ++node) {
-    if (!node->result->needs_gradient) continue;
-    node->operation->backward(n.stream);
-    const std::vector<size_t> written = node->operation->parameters();
-    if (written.empty()) continue;
-    n.stream.wait();
-    announce(written.front(), announced);
-    announced = written.front();
-  }
-  n.stream.wait();
 }
+
+std::span<double> Network::advance() {
+  return impl_->pass.backward ? impl_->advance_backward() : impl_->advance_forward();
+}
+
+std::vector<size_t> Network::joint_sums() const {
+  std::vector<size_t> sizes;
+  for (const Impl::Node& node : impl_->operations) {
+    if (node.operation->num_sums() > 0) sizes.push_back(node.operation->num_sums());
+  }
+  return sizes;
+}
+
+BatchResult Network::result() {
+  Impl& n = *impl_;
+  const LossSums sums = softmax_cross_entropy(n.score_floats(), n.labels, n.probabilities.floats());
+  return {sums.loss, sums.num_correct};
+}
+
+std::span<const float> Network::scores() const { return impl_->score_floats(); }
 
 }  // namespace dlflow::runtime

@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "runtime/nn/model.h"
 #include "runtime/nn/weight_layout.h"
@@ -24,8 +25,9 @@ struct BatchResult {
 class Network {
  public:
   enum class Mode {
-    Training,   ///< batch statistics; forward, then backward
-    Inference,  ///< running statistics; forward only, in a fraction of the memory
+    Training,       ///< batch statistics; forward, then backward
+    JointTraining,  ///< as Training; several networks can share one batch and its statistics
+    Inference,      ///< running statistics; forward only, in a fraction of the memory
   };
 
   /// Chooses kernels and allocates all memory. Makes a layout of its own unless it is given that of
@@ -60,6 +62,21 @@ class Network {
   /// last to 0, while the layers before are still to come.
   void backward(std::span<float> gradients, float scale,
                 const std::function<void(size_t)>& ready = {});
+
+  /// The same two passes in pieces, for networks that share one batch. begin_*() starts a pass;
+  /// each advance() goes on to the next place where sums over the whole batch are needed and
+  /// returns those over this network's samples, to be replaced before the next call; at the end of
+  /// the pass none. `ready` must stay callable until then.
+  void begin_forward(std::span<const float> images, std::span<const uint32_t> labels);
+  void begin_backward(std::span<float> gradients, float scale,
+                      const std::function<void(size_t)>& ready);
+  std::span<double> advance();
+
+  /// How many sums advance() returns at each stop of a forward pass; of a backward pass in reverse.
+  std::vector<size_t> joint_sums() const;
+
+  /// After the forward pass.
+  BatchResult result();
 
  private:
   struct Impl;

@@ -32,7 +32,8 @@ struct Builder {
   ParameterMemory& parameters;
   int64_t batch = 0;
   bool training = false;
-  int time = 0;  ///< of the operation that is being built; its backward pass has another
+  bool joint = false;  ///< batch statistics are those of several networks
+  int time = 0;        ///< of the operation that is being built; its backward pass has another
 
   const dnnl::engine& engine() const { return parameters.engine(); }
 
@@ -86,6 +87,13 @@ class Operation {
 
   virtual void prepare_backward(const Builder& /*builder*/) {}
   virtual void backward(dnnl::stream& /*stream*/) {}
+
+  /// What forward() and backward() need of the whole batch if several networks share one:
+  /// num_sums() sums over this network's samples, to be replaced by those over all before the other
+  /// is called.
+  virtual size_t num_sums() const { return 0; }
+  virtual std::span<double> forward_sums() { return {}; }
+  virtual std::span<double> backward_sums() { return {}; }
 
   /// The trainable parameters whose gradients backward() writes, ascending.
   virtual std::vector<size_t> parameters() const { return {}; }

@@ -47,7 +47,8 @@ class Reducer {
   }
 
   /// The backward pass of `leaf` has written `parameter`'s gradient and leaves it alone until
-  /// finish(). Every parameter once per leaf, in any order; one leaf after the other. A bucket that
+  /// finish(). Every parameter once per leaf, in any order; for each, one leaf after the other: the
+  /// next may be written then, and not before. A bucket that
   /// is complete in the last leaf is on its way at once, after those before it.
   void ready(size_t leaf, size_t parameter);
 

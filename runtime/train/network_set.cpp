@@ -5,14 +5,14 @@ namespace dlflow::runtime {
 NetworkSet::NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
                        std::shared_ptr<const WeightLayout> layout)
     : model_(model), mode_(mode), layout_(std::move(layout)) {
-  layout_ = find_or_build(batch_size).network.layout();
+  layout_ = find_or_build(batch_size, 0).network.layout();
 }
 
-NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size) {
-  const auto found = networks_.find(batch_size);
+NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size, size_t instance) {
+  const auto found = networks_.find({batch_size, instance});
   if (found != networks_.end()) return found->second;
   Entry entry{Network(model_, batch_size, mode_, layout_)};
-  return networks_.emplace(batch_size, std::move(entry)).first->second;
+  return networks_.emplace(std::pair(batch_size, instance), std::move(entry)).first->second;
 }
 
 void NetworkSet::use_weights(std::span<const float> weights) {
@@ -20,8 +20,8 @@ void NetworkSet::use_weights(std::span<const float> weights) {
   ++version_;
 }
 
-Network& NetworkSet::get(int64_t batch_size) {
-  Entry& entry = find_or_build(batch_size);
+Network& NetworkSet::get(int64_t batch_size, size_t instance) {
+  Entry& entry = find_or_build(batch_size, instance);
   if (entry.version != version_) entry.network.use_weights(weights_);
   entry.version = version_;
   return entry.network;

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include "runtime/nn/network.h"
 
@@ -18,24 +19,28 @@ class NetworkSet {
 
   const std::shared_ptr<const WeightLayout>& layout() const { return layout_; }
 
+  /// Network::joint_sums() of each.
+  std::vector<size_t> joint_sums() const { return networks_.begin()->second.network.joint_sums(); }
+
   /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
   /// a number in it has changed.
   void use_weights(std::span<const float> weights);
 
-  /// The network for `batch_size`, with the weights; built when it is asked for first.
-  Network& get(int64_t batch_size);
+  /// The network for `batch_size`, with the weights; built when it is asked for first. Passes that
+  /// are under way at the same time need different `instance`s.
+  Network& get(int64_t batch_size, size_t instance = 0);
 
  private:
   struct Entry {
     Network network;
     uint64_t version = 0;  ///< of the weights that it has
   };
-  Entry& find_or_build(int64_t batch_size);
+  Entry& find_or_build(int64_t batch_size, size_t instance);
 
   Model model_;
   Network::Mode mode_;
   std::shared_ptr<const WeightLayout> layout_;
-  std::map<int64_t, Entry> networks_;
+  std::map<std::pair<int64_t, size_t>, Entry> networks_;
   std::span<const float> weights_;
   uint64_t version_ = 0;
 };

@@ -129,6 +129,12 @@ Schedule::Shape read_schedule(const Json* name) {
   WithReader::fail("schedule", "'cosine' or 'constant'");
 }
 
+bool read_joint_batch_norm(const Json* name) {
+  if (name == nullptr || *name == "leaf") return false;
+  if (*name == "global") return true;
+  WithReader::fail("batch_norm", "'leaf' or 'global'");
+}
+
 Precision read_precision(const Json* json) {
   Precision precision;
   if (json == nullptr) return precision;
@@ -188,6 +194,7 @@ TrainSettings parse_train_settings(const Json& with) {
     s.batch_per_rank = reader.count("batch_per_rank", 1, {});
   }
   s.precision = read_precision(reader.find("precision"));
+  s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
   s.lr = reader.number("lr", 0, {});
   s.momentum = reader.number("momentum", 0, s.momentum);
   s.weight_decay = reader.number("weight_decay", 0, s.weight_decay);

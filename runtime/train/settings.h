@@ -39,6 +39,7 @@ struct TrainSettings {
   size_t batch = 128;  ///< samples per step, over all ranks; unless:
   std::optional<size_t> batch_per_rank;
   Precision precision;
+  bool joint_batch_norm = false;  ///< over the samples of a step; else over those of a leaf
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;

@@ -17,6 +17,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/network_set.h"
+#include "runtime/train/passes.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
@@ -67,9 +68,12 @@ class Trainer {
         data_(split_off_validation(std::move(job_.data), settings().validation, settings().seed)),
         normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
                                             : normalization_of(data_.train)),
-        networks_(job_.model, int64_t(largest_leaf()), Network::Mode::Training),
+        networks_(
+            job_.model, int64_t(largest_leaf()),
+            settings().joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training),
         reducer_(comm, flat_layout(layout()),
                  settings().precision.exact ? SumMode::Exact : SumMode::Fast, num_leaves()),
+        passes_(make_passes(comm, networks_, reducer_, num_leaves(), settings().joint_batch_norm)),
         sgd_(layout().trainable_size(),
              {float(settings().momentum), float(settings().weight_decay)}),
         weights_(layout().size()),
@@ -115,6 +119,7 @@ class Trainer {
                            {"batch", runtime::global_batch(s, comm.size())},
                            {"exact", s.precision.exact},
                            {"leaves", runtime::num_leaves(s, comm.size())},
+                           {"batch_norm", s.joint_batch_norm},
                            {"lr", s.lr},
                            {"momentum", s.momentum},
                            {"weight_decay", s.weight_decay},
@@ -207,11 +212,8 @@ class Trainer {
   void step() {
     const Batch batch = loader_.next();
     networks_.use_weights(weights_.floats());
-    const float scale = 1 / float(batch.global_samples);
-    float my_loss = 0;
-    for (size_t leaf = 0; leaf < batch.leaves.size(); ++leaf) {
-      my_loss += compute(leaf, batch.leaves[leaf], scale);
-    }
+    const float my_loss =
+        passes_->run(batch, [this](size_t leaf, float loss) { report(leaf, loss); });
     reducer_.finish();
     const std::span<const float> sums = reducer_.sum(report_index());
     report_ = {sums[0], sums[1], sums[2]};
@@ -219,22 +221,6 @@ class Trainer {
     update(reducer_.sums().first(layout().size()));
     ++position_.step;
     if (log_) log_->step(steps_done() - 1, batch.global_samples, report_.loss);
-  }
-
-  /// Leaves the gradients of `leaf` with the reducer; returns its share of the loss.
-  float compute(size_t leaf, const Leaf& samples, float scale) {
-    const std::span<float> gradients = reducer_.gradients(leaf).first(layout().size());
-    if (samples.count() == 0) {  // fewer samples than leaves are left
-      std::ranges::fill(gradients, 0.0f);
-      report(leaf, 0);
-      for (size_t i = layout().parameters().size(); i-- > 0;) reducer_.ready(leaf, i);
-      return 0;
-    }
-    Network& network = networks_.get(int64_t(samples.count()));
-    const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
-    report(leaf, loss);
-    network.backward(gradients, scale, [&](size_t i) { reducer_.ready(leaf, i); });
-    return loss;
   }
 
   size_t report_index() const { return layout().parameters().size(); }
@@ -354,6 +340,7 @@ class Trainer {
   NetworkSet networks_;
   std::optional<NetworkSet> inference_;
   Reducer reducer_;
+  std::unique_ptr<Passes> passes_;
   Sgd sgd_;
   HugeBuffer weights_;
   Loader loader_;

@@ -82,13 +82,14 @@ class Training(unittest.TestCase):
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_any_number_of_ranks_trains_the_same_weights(self):
-        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", {"validation": 1000})):
+        resnet = {"validation": 1000}
+        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", resnet), ("resnet20", resnet | {"batch_norm": "global"})):
             settings = more | {"model": str(ROOT / f"workflows/models/{model}.yaml"), "precision": {"leaves": 8}}
-            alone = self.folder(model, **settings)
+            alone = self.folder("alone", **settings)
             summary = self.train(alone, 1)
             for ranks in (2, 3, 4, 8):
-                with self.subTest(model=model, ranks=ranks):
-                    folder = self.folder(model, **settings)
+                with self.subTest(model=model, ranks=ranks, **more):
+                    folder = self.folder("shared", **settings)
                     other = self.train(folder, ranks)
                     self.assertEqual(self.bits(folder), self.bits(alone))
                     self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))

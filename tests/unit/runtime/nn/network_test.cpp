@@ -1,6 +1,7 @@
 #include "runtime/nn/network.h"
 
 #include <cmath>
+#include <numeric>
 
 #include "runtime/nn/huge_buffer.h"
 #include "tests/support/catch.h"
@@ -142,6 +143,83 @@ TEST_CASE("batch normalisation agrees with the reference", "[network]") {
               "}\n- batch_norm\n- relu\n"
               "- linear: {features: 3}\n",
           batch);
+}
+
+namespace {
+
+/// Replaces the sums of each network by those of all, wherever a pass stops for them.
+void finish_pass(std::vector<Network>& networks) {
+  for (;;) {
+    std::vector<std::span<double>> sums;
+    for (Network& network : networks) sums.push_back(network.advance());
+    if (sums[0].empty()) return;
+    for (size_t i = 0; i < sums[0].size(); ++i) {
+      double all = 0;
+      for (const auto& own : sums) all += own[i];
+      for (const auto& own : sums) own[i] = all;
+    }
+  }
+}
+
+/// Consecutive parts of a batch, of these sizes, as networks that share its statistics.
+void compare_joint(const std::string& input, const std::string& layers,
+                   const std::vector<size_t>& sizes) {
+  const size_t batch = std::accumulate(sizes.begin(), sizes.end(), size_t(0));
+  const test::Problem p = test::make_problem(input, layers, int64_t(batch));
+  const reference::Step expected = reference::train_step(p.model, p.weights, p.images, p.labels);
+  std::shared_ptr<const WeightLayout> layout;
+  std::vector<Network> networks;
+  for (const size_t size : sizes) {
+    networks.emplace_back(p.model, int64_t(size), Network::Mode::JointTraining, layout);
+    layout = networks.back().layout();
+  }
+  const HugeBuffer weights = load(*layout, p.weights);
+  const std::vector<float> images = to_floats(p.images.values);
+  const size_t image = images.size() / batch;
+  size_t first = 0;
+  for (size_t i = 0; i < sizes.size(); first += sizes[i++]) {
+    networks[i].use_weights(weights.floats());
+    networks[i].begin_forward(std::span(images).subspan(first * image, sizes[i] * image),
+                              std::span(p.labels).subspan(first, sizes[i]));
+  }
+  finish_pass(networks);
+  double loss = 0;
+  for (Network& network : networks) loss += network.result().loss_sum;
+  CHECK(loss == Approx(expected.loss_sum).epsilon(1e-5));
+
+  std::vector<HugeBuffer> gradients;
+  const std::function<void(size_t)> nothing;
+  for (Network& network : networks) {
+    network.begin_backward(gradients.emplace_back(layout->size()).floats(), 1, nothing);
+  }
+  finish_pass(networks);
+  for (size_t i = 0; i < layout->parameters().size(); ++i) {
+    std::vector<float> sum = layout->to_plain(gradients[0].floats(), i);
+    for (size_t k = 1; k < gradients.size(); ++k) {
+      const std::vector<float> more = layout->to_plain(gradients[k].floats(), i);
+      for (size_t j = 0; j < sum.size(); ++j) sum[j] += more[j];
+    }
+    const Parameter& parameter = layout->parameters()[i];
+    std::vector<double> wanted = parameter.trainable ? expected.gradients.at(parameter.name).values
+                                                     : expected.moments.at(parameter.name).values;
+    if (!parameter.trainable) {
+      for (double& v : wanted) v *= double(batch);
+    }
+    CAPTURE(parameter.name, sizes);
+    CHECK(distance(sum, wanted) < kTolerance);
+  }
+}
+
+}  // namespace
+
+TEST_CASE("networks that share a batch share its statistics", "[network]") {
+  const std::string channels = GENERATE("1", "16", "20");
+  const std::string conv = "- conv2d: {channels: " + channels + ", kernel: 3, padding: 1}\n";
+  const std::string layers = conv + "- batch_norm\n- relu: {name: r}\n" + conv +
+                             "- batch_norm\n- add: {from: r}\n" + "- relu\n" + kEnd;
+  compare_joint("[2, 6, 5]", layers, {17});
+  compare_joint("[2, 6, 5]", layers, {8, 9});
+  compare_joint("[2, 6, 5]", layers, {4, 1, 4, 3});
 }
 
 TEST_CASE("values with several readers get the sum of their gradients", "[network]") {

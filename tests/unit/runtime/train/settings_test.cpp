@@ -30,6 +30,7 @@ TEST_CASE("what a train step does not say has a default", "[settings]") {
   const TrainSettings s = parse_train_settings(with(Json::object()));
   CHECK(global_batch(s, 3) == 128);
   CHECK(s.precision.exact);
+  CHECK_FALSE(s.joint_batch_norm);
   CHECK(num_leaves(s, 3) == 4);
   CHECK(s.momentum == 0.9);
   CHECK(s.validation == 5000);
@@ -42,6 +43,7 @@ TEST_CASE("every key of a train step is read", "[settings]") {
   const TrainSettings s =
       parse_train_settings(with({{"batch_per_rank", 32.0},
                                  {"precision", {{"reduction", "fast"}}},
+                                 {"batch_norm", "global"},
                                  {"momentum", 0},
                                  {"weight_decay", 1e-4},
                                  {"warmup_epochs", 0.5},
@@ -52,6 +54,7 @@ TEST_CASE("every key of a train step is read", "[settings]") {
                                  {"normalize", {{"mean", 0.5}, {"std", {0.25}}}}}));
   CHECK(global_batch(s, 3) == 96);
   CHECK_FALSE(s.precision.exact);
+  CHECK(s.joint_batch_norm);
   CHECK(num_leaves(s, 3) == 3);
   CHECK(s.momentum == 0);
   CHECK(s.weight_decay == 1e-4);

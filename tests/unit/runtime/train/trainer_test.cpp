@@ -1,6 +1,7 @@
 #include "runtime/train/trainer.h"
 
 #include "base/file.h"
+#include "base/sha256.h"
 #include "base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/nn/huge_buffer.h"
@@ -42,10 +43,11 @@ std::vector<TrainingEnd> train_on(int ranks, const TrainingJob& job,
   return test::on_ranks(ranks, [&](Communicator& comm) { return train(comm, job, stop); });
 }
 
-/// The bytes of all tensors of the newest checkpoint.
+/// The hash of all tensors of the newest checkpoint.
 std::string newest_bits(const std::filesystem::path& folder) {
   const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
-  return read_file(newest / "model.safetensors") + read_file(newest / "optimizer.safetensors");
+  return sha256_hex(read_file(newest / "model.safetensors") +
+                    read_file(newest / "optimizer.safetensors"));
 }
 
 std::vector<Json> lines_of(const std::filesystem::path& file) {
@@ -127,6 +129,38 @@ TEST_CASE("the weights have the same bits on any number of ranks, however they t
   const int ranks = GENERATE(2, 3, 4, 8, 9);
   CHECK(bits_on(ranks, 0) == alone);  // shared memory
   CHECK(bits_on(ranks, 2) == alone);  // messages
+}
+
+TEST_CASE("batch normalisation over the global batch has the same bits on any number of ranks",
+          "[trainer][exact]") {
+  const auto bits_on = [](int ranks, int ranks_per_node, bool joint = true) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 2);
+    job.settings.joint_batch_norm = joint;
+    job.settings.validation = 58;  // the last batch of an epoch has 5 samples for 8 leaves
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  };
+  const std::string alone = bits_on(1, 0);
+  CHECK(alone != bits_on(1, 0, false));
+  const int ranks = GENERATE(2, 3, 4, 8, 9);
+  CHECK(bits_on(ranks, 0) == alone);  // shared memory
+  CHECK(bits_on(ranks, 2) == alone);  // messages
+}
+
+TEST_CASE("batch normalisation over the global batch does not depend on the leaves", "[trainer]") {
+  const auto loss_with = [](size_t leaves) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 1);
+    job.settings.joint_batch_norm = true;
+    job.settings.precision.leaves = leaves;
+    return train_on(2, job)[0].summary.at("loss").get<double>();
+  };
+  const double whole = loss_with(1);
+  CHECK(loss_with(4) == Approx(whole).epsilon(1e-4));  // up to rounding
+  CHECK(loss_with(8) == Approx(whole).epsilon(1e-4));
 }
 
 TEST_CASE("a run goes on with the same bits on another number of ranks", "[trainer][exact]") {

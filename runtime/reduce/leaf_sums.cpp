@@ -1,0 +1,53 @@
+#include "runtime/reduce/leaf_sums.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+
+LeafSums::LeafSums(Communicator& comm, size_t num_leaves)
+    : comm_(comm), additions_(sum_in_leaf_order(num_leaves, int(num_leaves)).additions) {
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    shares_.push_back(leaf_share(num_leaves, rank, comm.size()));
+  }
+}
+
+void LeafSums::add(std::span<const std::span<double>> own, size_t count) {
+  const LeafShare& share = shares_[size_t(comm_.rank())];
+  DLFLOW_CHECK(own.size() == share.count);
+  rows_.resize(additions_.size() * count);
+  for (size_t i = 0; i < own.size(); ++i) {
+    DLFLOW_CHECK(own[i].size() == count);
+    std::ranges::copy(own[i], rows_.begin() + long((share.first + i) * count));
+  }
+  exchange(count);
+  add_up(count);
+  for (const std::span<double> sums : own) std::copy_n(rows_.begin(), count, sums.begin());
+}
+
+void LeafSums::exchange(size_t count) {
+  const std::span<double> rows(rows_);
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    const LeafShare& share = shares_[size_t(rank)];
+    const auto theirs = rows.subspan(share.first * count, share.count * count);
+    if (share.count > 0) comm_.broadcast(std::as_writable_bytes(theirs), rank);
+  }
+}
+
+/// A stack that grows from the first row; what is left at the end is there.
+void LeafSums::add_up(size_t count) {
+  const auto row = [&](size_t i) { return rows_.data() + i * count; };
+  size_t height = 0;
+  for (size_t leaf = 0; leaf < additions_.size(); ++leaf) {
+    if (height < leaf) std::copy_n(row(leaf), count, row(height));
+    ++height;
+    for (uint8_t n = additions_[leaf]; n > 0; --n) {
+      --height;
+      for (size_t i = 0; i < count; ++i) row(height - 1)[i] += row(height)[i];
+    }
+  }
+  DLFLOW_CHECK(height == 1);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,35 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "runtime/collectives/sum_order.h"
+#include "runtime/comm/communicator.h"
+
+namespace dlflow::runtime {
+
+/// Adds small vectors of doubles over the leaves of all ranks, in the middle of a step: the
+/// statistics of batch normalisation over the global batch. Along the tree of leaves
+/// (collectives/sum_order.h), so that the bits do not depend on the number of ranks.
+class LeafSums {
+ public:
+  /// `num_leaves` over all ranks, shared out as by leaf_share. `comm` must outlive this.
+  LeafSums(Communicator& comm, size_t num_leaves);
+
+  /// Replaces each of `own`, one per leaf of this rank with `count` numbers each, by the sum over
+  /// all leaves. Collective; also for ranks without leaves. Each number is broadcast by its rank
+  /// and added by all: P messages of 8 L/P `count` bytes.
+  void add(std::span<const std::span<double>> own, size_t count);
+
+ private:
+  void exchange(size_t count);
+  void add_up(size_t count);
+
+  Communicator& comm_;
+  std::vector<LeafShare> shares_;   // of each rank
+  std::vector<uint8_t> additions_;  // after each leaf
+  std::vector<double> rows_;        // (leaves, count)
+};
+
+}  // namespace dlflow::runtime

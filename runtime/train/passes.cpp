@@ -1,0 +1,163 @@
+#include "runtime/train/passes.h"
+
+#include <algorithm>
+#include <ranges>
+
+#include "base/error.h"
+#include "runtime/reduce/leaf_sums.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// The parameters of the network are the reducer's first.
+std::span<float> gradients_of(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
+  return reducer.gradients(leaf).first(networks.layout()->size());
+}
+
+/// A leaf without samples adds nothing: fewer samples than leaves are left.
+void add_nothing(Reducer& reducer, size_t leaf, size_t parameter) {
+  std::ranges::fill(reducer.gradient(leaf, parameter), 0.0f);
+  reducer.ready(leaf, parameter);
+}
+
+class LeafAfterLeaf : public Passes {
+ public:
+  LeafAfterLeaf(NetworkSet& networks, Reducer& reducer) : networks_(networks), reducer_(reducer) {}
+
+  float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
+    const float scale = 1 / float(batch.global_samples);
+    float sum = 0;
+    for (size_t leaf = 0; leaf < batch.leaves.size(); ++leaf) {
+      const Leaf& samples = batch.leaves[leaf];
+      if (samples.count() == 0) {
+        report(leaf, 0);
+        for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
+          add_nothing(reducer_, leaf, i);
+        }
+        continue;
+      }
+      Network& network = networks_.get(int64_t(samples.count()));
+      const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
+      report(leaf, loss);
+      network.backward(gradients_of(reducer_, leaf, networks_), scale,
+                       [&](size_t i) { reducer_.ready(leaf, i); });
+      sum += loss;
+    }
+    return sum;
+  }
+
+ private:
+  NetworkSet& networks_;
+  Reducer& reducer_;
+};
+
+class LeavesSideBySide : public Passes {
+ public:
+  LeavesSideBySide(Communicator& comm, NetworkSet& networks, Reducer& reducer, size_t num_leaves)
+      : networks_(networks),
+        reducer_(reducer),
+        sums_(comm, num_leaves),
+        sizes_(networks.joint_sums()) {}
+
+  float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
+    take(batch);
+    for (Member& m : members_) {
+      if (m.network) m.network->begin_forward(m.samples.images, m.samples.labels);
+    }
+    for (const size_t size : sizes_) share_sums(size);
+    advance_to_end();
+
+    if (!all_empty()) announce_leading_empty();
+    const float scale = 1 / float(batch.global_samples);
+    float sum = 0;
+    for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
+      Member& m = members_[leaf];
+      const float loss = m.network ? float(m.network->result().loss_sum) * scale : 0;
+      report(leaf, loss);
+      sum += loss;
+      if (m.network) {
+        m.network->begin_backward(gradients_of(reducer_, leaf, networks_), scale, m.ready);
+      }
+    }
+    for (const size_t size : sizes_ | std::views::reverse) share_sums(size);
+    advance_to_end();
+    // Not before: what starts a bucket may wait for ranks that wait for this one's sums.
+    if (all_empty()) announce_leading_empty();
+    return sum;
+  }
+
+ private:
+  /// A leaf that is computed.
+  struct Member {
+    Leaf samples;
+    Network* network = nullptr;         // null: no samples
+    std::vector<double> zeros;          // its sums then
+    std::function<void(size_t)> ready;  // a parameter of it is
+  };
+
+  void take(const Batch& batch) {
+    members_.resize(batch.leaves.size());
+    for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
+      Member& m = members_[leaf];
+      m.samples = batch.leaves[leaf];
+      m.network =
+          m.samples.count() > 0 ? &networks_.get(int64_t(m.samples.count()), leaf) : nullptr;
+    }
+    for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
+      members_[leaf].ready = [this, leaf](size_t i) { announce(leaf, i); };
+    }
+  }
+
+  /// Leaves come to the reducer in their order: the empty ones with the one before them.
+  void announce(size_t leaf, size_t parameter) {
+    reducer_.ready(leaf, parameter);
+    while (++leaf < members_.size() && members_[leaf].network == nullptr) {
+      add_nothing(reducer_, leaf, parameter);
+    }
+  }
+
+  bool all_empty() const {
+    return std::ranges::all_of(members_, [](const Member& m) { return m.network == nullptr; });
+  }
+
+  /// What is before the first that is not empty.
+  void announce_leading_empty() {
+    for (size_t leaf = 0; leaf < members_.size() && !members_[leaf].network; ++leaf) {
+      for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
+        add_nothing(reducer_, leaf, i);
+      }
+    }
+  }
+
+  /// All networks go on to their next stop, where `size` sums are put together.
+  void share_sums(size_t size) {
+    std::vector<std::span<double>> own;
+    for (Member& m : members_) {
+      m.zeros.assign(size, 0.0);
+      own.push_back(m.network ? m.network->advance() : std::span(m.zeros));
+    }
+    sums_.add(own, size);
+  }
+
+  void advance_to_end() {
+    for (Member& m : members_) {
+      if (m.network) DLFLOW_CHECK(m.network->advance().empty());
+    }
+  }
+
+  NetworkSet& networks_;
+  Reducer& reducer_;
+  LeafSums sums_;
+  std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
+  std::vector<Member> members_;
+};
+
+}  // namespace
+
+std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
+                                    size_t num_leaves, bool joint) {
+  if (!joint) return std::make_unique<LeafAfterLeaf>(networks, reducer);
+  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, num_leaves);
+}
+
+}  // namespace dlflow::runtime
