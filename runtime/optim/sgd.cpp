@@ -1,31 +1,43 @@
 #include "runtime/optim/sgd.h"
 
+#include <algorithm>
+#include <bit>
+#include <cstdint>
+#include <limits>
+
 #include "base/error.h"
 #include "base/vector_clones.h"
 
 namespace dlflow::runtime {
 namespace {
 
+/// Returns the greatest of the weights' bits without the sign.
 DLFLOW_VECTOR_CLONES
-void update(float* __restrict weights, float* __restrict velocity,
-            const float* __restrict gradients, size_t count, float momentum, float weight_decay,
-            float learning_rate) {
+uint32_t update(float* __restrict weights, float* __restrict velocity,
+                const float* __restrict gradients, size_t count, float momentum, float weight_decay,
+                float learning_rate) {
+  uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
     const float d = gradients[i] + weight_decay * weights[i];
     const float v = momentum * velocity[i] + d;
     velocity[i] = v;
-    weights[i] -= learning_rate * v;
+    const float w = weights[i] - learning_rate * v;
+    weights[i] = w;
+    greatest = std::max(greatest, std::bit_cast<uint32_t>(w) & 0x7FFFFFFF);
   }
+  return greatest;
 }
 
 }  // namespace
 
 Sgd::Sgd(size_t num_elements, SgdOptions options) : options_(options), velocity_(num_elements) {}
 
-void Sgd::step(std::span<float> weights, std::span<const float> gradients, float learning_rate) {
+bool Sgd::step(std::span<float> weights, std::span<const float> gradients, float learning_rate) {
   DLFLOW_CHECK(weights.size() == velocity_.size() && gradients.size() == velocity_.size());
-  update(weights.data(), velocity_.data(), gradients.data(), velocity_.size(), options_.momentum,
-         options_.weight_decay, learning_rate);
+  const uint32_t greatest =
+      update(weights.data(), velocity_.data(), gradients.data(), velocity_.size(),
+             options_.momentum, options_.weight_decay, learning_rate);
+  return greatest < std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
 }
 
 }  // namespace dlflow::runtime

@@ -21,8 +21,10 @@ class Sgd {
   /// One step, element by element, in PyTorch's formula and order:
   ///   d = gradient + weight_decay * weight;  v = momentum * v + d;  weight = weight - rate * v.
   /// Both spans: (num_elements). No fused multiply-add, so that every CPU computes the same bits.
+  /// False if a weight is not a finite number now: looked for in passing, at no cost.
   /// Source: torch.optim.SGD with dampening 0; Sutskever et al., ICML 2013.
-  void step(std::span<float> weights, std::span<const float> gradients, float learning_rate);
+  [[nodiscard]] bool step(std::span<float> weights, std::span<const float> gradients,
+                          float learning_rate);
 
   /// The velocities v (num_elements), zero at first: what a checkpoint keeps and restores.
   std::span<float> velocity() { return velocity_; }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <ranges>
 
 #include "base/sha256.h"
 #include "base/text.h"
@@ -237,8 +238,9 @@ class Trainer {
 
   void update(std::span<const float> gradients) {
     const size_t trainable = layout().trainable_size();
-    sgd_.step(weights_.floats().first(trainable), gradients.first(trainable),
-              float(learning_rate(schedule(), steps_done())));
+    const bool finite = sgd_.step(weights_.floats().first(trainable), gradients.first(trainable),
+                                  float(learning_rate(schedule(), steps_done())));
+    if (!finite) fail_not_finite(gradients);
     update_statistics(layout(), gradients, weights_.floats());
   }
 
@@ -255,20 +257,39 @@ class Trainer {
                        "); a lower lr or a longer warm-up may help");
   }
 
-  /// oneDNN's ReLU turns NaN into 0, so that a broken weight need not show in the loss. Looked for
-  /// before anything is measured or saved; all ranks have the same weights.
-  void require_finite_weights() const {
-    for (const Parameter& parameter : layout().parameters()) {
-      const auto slot = weights_.floats().subspan(parameter.offset, parameter.size);
-      if (std::ranges::all_of(slot, [](float w) { return std::isfinite(w); })) continue;
-      throw Diverged(Errc::InvalidInput, parameter.name + " is NaN or infinite after step " +
+  /// The last parameter whose gradient is not finite is where the backward pass met it first. All
+  /// ranks have the same gradients.
+  [[noreturn]] void fail_not_finite(std::span<const float> gradients) const {
+    const std::string* parameter = last_not_finite(gradients);
+    const std::string what =
+        parameter ? "the gradient of " + *parameter : *last_not_finite(weights_.floats());
+    throw Diverged(Errc::InvalidInput, what + " is NaN or infinite at step " +
+                                           std::to_string(steps_done() + 1) +
+                                           "; a lower lr or a longer warm-up may help");
+  }
+
+  /// The name of the last parameter with a number in `buffer` that is NaN or infinite; or null.
+  const std::string* last_not_finite(std::span<const float> buffer) const {
+    for (const Parameter& parameter : layout().parameters() | std::views::reverse) {
+      const auto slot = buffer.subspan(parameter.offset, parameter.size);
+      if (!std::ranges::all_of(slot, [](float x) { return std::isfinite(x); })) {
+        return &parameter.name;
+      }
+    }
+    return nullptr;
+  }
+
+  /// Running statistics are not among the weights that are checked in each step.
+  void require_finite_statistics() const {
+    if (const std::string* parameter = last_not_finite(weights_.floats())) {
+      throw Diverged(Errc::InvalidInput, *parameter + " is NaN or infinite after step " +
                                              std::to_string(steps_done()) +
                                              "; a lower lr or a longer warm-up may help");
     }
   }
 
   void finish_epoch() {
-    require_finite_weights();
+    require_finite_statistics();
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) evaluation = validate();
@@ -310,7 +331,7 @@ class Trainer {
   }
 
   void save() {
-    require_finite_weights();
+    require_finite_statistics();
     last_save_ = Clock::now();
     if (comm_.rank() != 0) return;
     CheckpointInfo info;

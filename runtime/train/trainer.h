@@ -44,7 +44,8 @@ struct TrainingEnd {
 ///
 /// Collective. Batch normalisation uses each rank's own batch; running statistics are means over
 /// ranks. Throws Error{InvalidInput} if the ranks were given different things or a checkpoint is of
-/// another run, Diverged ("loss is NaN at step 12 (rank 1)") on every rank.
+/// another run, Diverged ("loss is NaN at step 12 (rank 1)", "the gradient of conv2.weight
+/// is NaN or infinite at step 12") on every rank; the last checkpoint is of a step before it.
 TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop);
 
 }  // namespace dlflow::runtime

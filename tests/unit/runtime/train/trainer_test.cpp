@@ -253,6 +253,50 @@ TEST_CASE("a loss that is no number stops every rank and names where it began", 
   CHECK_THAT(messages[0], Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? .*"));
 }
 
+TEST_CASE("a weight that overflows is named with its step", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 3);
+  job.settings.weight_decay = 1e38;
+  job.settings.lr = 1e6;
+  CHECK_THROWS_MATCHES(
+      train_on(2, job), Diverged,
+      Catch::Message("fc.bias is NaN or infinite at step 1; a lower lr or a longer "
+                     "warm-up may help"));
+}
+
+TEST_CASE("a gradient that overflows is named where the backward pass met it first", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 3);
+  job.model = parse_model(
+      "name: deep\ninput: [64]\nlayers:\n  - linear: {name: a, features: 4}\n"
+      "  - linear: {name: b, features: 4}\n  - linear: {name: c, features: 3}\n",
+      "deep.yaml");
+  const std::atomic<bool> stop = true;
+  const auto first = train_on(1, job, stop)[0].checkpoint;
+
+  // b's result, and so the loss, is small, but its gradient is not.
+  const Checkpoint checkpoint = load_checkpoint(first);
+  const NetworkSet networks(job.model, 4, Network::Mode::Training);
+  const WeightLayout& layout = *networks.layout();
+  HugeBuffer weights(layout.size()), velocity(layout.trainable_size());
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    const bool c = layout.parameters()[i].name == "c.weight";
+    const bool a = layout.parameters()[i].name == "a.bias";
+    std::vector<float> values = layout.to_plain(weights.floats(), i);
+    for (size_t k = 0; k < values.size(); ++k) values[k] = c ? float(k) * 1e30f : a ? 1e10f : 0;
+    layout.from_plain(values, weights.floats(), i);
+  }
+  CheckpointInfo info = checkpoint.info;
+  info.step = 2;
+  save_training(job.checkpoints, 5, layout, training_state_of(checkpoint), info, weights.floats(),
+                velocity.floats());
+
+  CHECK_THROWS_MATCHES(train_on(2, job), Diverged,
+                       Catch::Message("the gradient of b.weight is NaN or infinite at step 2; a "
+                                      "lower lr or a longer warm-up may help"));
+  CHECK(list_checkpoints(job.checkpoints).back().filename() == "step-000002");
+}
+
 TEST_CASE("ranks with different seeds do not begin", "[trainer]") {
   const test::TempDir dir;
   const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
