@@ -74,6 +74,8 @@ StepKind train_kind() {
            "Batch normalisation over the samples of a leaf or of the whole step",
            Presence::Optional, "leaf"},
           {"normalize", normalize, "How pictures are scaled; else by the data's own statistics"},
+          {"timeline", integer(0), "Steps of which timeline.json tells what each rank did when",
+           Presence::Optional, 0},
       }),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
                   {"model", text(), "The last checkpoint"}},

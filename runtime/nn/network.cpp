@@ -43,6 +43,7 @@ struct Network::Impl {
   struct Node {
     std::unique_ptr<Operation> operation;
     const Value* result;
+    std::string forward_name, backward_name;
   };
 
   Builder builder(int time) { return {arena, parameters, batch, training, joint, time}; }
@@ -58,7 +59,7 @@ struct Network::Impl {
 
   Value& add(auto make) {
     Value& result = values.emplace_back();
-    operations.push_back({make(result), &result});
+    operations.push_back({make(result), &result, layer_under_way, layer_under_way + " backward"});
     return result;
   }
 
@@ -89,6 +90,7 @@ struct Network::Impl {
 
   Value* add_layer(size_t i) {
     const Layer& layer = layer_of(i);
+    layer_under_way = layer.name;
     const bool relu = fused[i].relu;
     Value& x = input_of(i);
     Value* second = fused[i].inputs.size() > 1 ? &input_of(i, 1) : nullptr;
@@ -174,7 +176,9 @@ struct Network::Impl {
 
   std::span<double> advance_forward() {
     for (; pass.next < operations.size(); ++pass.next) {
-      Operation& operation = *operations[pass.next].operation;
+      const Node& node = operations[pass.next];
+      const Timed timed(*timeline, Timeline::Row::Computation, node.forward_name);
+      Operation& operation = *node.operation;
       if (!std::exchange(pass.stopped, false)) {
         pass.stopped = operation.num_sums() > 0;
         if (pass.stopped) return operation.forward_sums();
@@ -189,6 +193,7 @@ struct Network::Impl {
     for (; pass.next > 0; --pass.next) {
       const Node& node = operations[pass.next - 1];
       if (!node.result->needs_gradient) continue;
+      const Timed timed(*timeline, Timeline::Row::Computation, node.backward_name);
       if (!std::exchange(pass.stopped, false)) {
         pass.stopped = node.operation->num_sums() > 0;
         if (pass.stopped) return node.operation->backward_sums();
@@ -231,9 +236,12 @@ struct Network::Impl {
   std::vector<dnnl::memory> image_views;  // of what forward() is given
   std::vector<Value*> results;            // of each fused layer
   std::vector<Node> operations;           // in the order of execution
+  std::string layer_under_way;            // that operations are made for
   HugeBuffer probabilities;
   std::span<const uint32_t> labels;
   Pass pass;
+  Timeline silent;
+  Timeline* timeline = &silent;
   std::shared_ptr<const WeightLayout> layout;
 };
 
@@ -246,6 +254,8 @@ Network::~Network() = default;
 const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl_->layout; }
 int64_t Network::batch_size() const { return impl_->batch; }
 size_t Network::memory_bytes() const { return impl_->arena.bytes(); }
+
+void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
 void Network::use_weights(std::span<const float> weights) {
   impl_->parameters.bind_weights(impl_->stream, weights);

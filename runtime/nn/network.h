@@ -8,6 +8,7 @@
 
 #include "runtime/nn/model.h"
 #include "runtime/nn/weight_layout.h"
+#include "runtime/timeline/timeline.h"
 
 /// A model that can be executed for one batch size, on oneDNN.
 namespace dlflow::runtime {
@@ -43,6 +44,9 @@ class Network {
 
   /// Of the memory for values between layers.
   size_t memory_bytes() const;
+
+  /// Forward and backward pass of each layer go there from now on; it must outlive this.
+  void use_timeline(Timeline& timeline);
 
   /// Takes `weights` (layout()->size() floats, 64-byte aligned) as the weights, which must outlive
   /// the calls below. To be called again whenever a number in it has changed.

@@ -12,7 +12,13 @@ NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size, size_t instance
   const auto found = networks_.find({batch_size, instance});
   if (found != networks_.end()) return found->second;
   Entry entry{Network(model_, batch_size, mode_, layout_)};
+  if (timeline_) entry.network.use_timeline(*timeline_);
   return networks_.emplace(std::pair(batch_size, instance), std::move(entry)).first->second;
+}
+
+void NetworkSet::use_timeline(Timeline& timeline) {
+  timeline_ = &timeline;
+  for (auto& [size, entry] : networks_) entry.network.use_timeline(timeline);
 }
 
 void NetworkSet::use_weights(std::span<const float> weights) {

@@ -22,6 +22,9 @@ class NetworkSet {
   /// Network::joint_sums() of each.
   std::vector<size_t> joint_sums() const { return networks_.begin()->second.network.joint_sums(); }
 
+  /// Network::use_timeline() of each.
+  void use_timeline(Timeline& timeline);
+
   /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
   /// a number in it has changed.
   void use_weights(std::span<const float> weights);
@@ -43,6 +46,7 @@ class NetworkSet {
   std::map<std::pair<int64_t, size_t>, Entry> networks_;
   std::span<const float> weights_;
   uint64_t version_ = 0;
+  Timeline* timeline_ = nullptr;
 };
 
 }  // namespace dlflow::runtime

@@ -204,6 +204,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.validation = reader.count("validation", 0, s.validation);
   s.augmentation = read_augmentation(reader.find("augment"));
   s.normalize = read_normalize(reader.find("normalize"));
+  s.timeline = reader.count("timeline", 0, s.timeline);
   reader.finish();
   return s;
 }

@@ -49,6 +49,7 @@ struct TrainSettings {
   size_t validation = 5000;  ///< samples held out of the training data
   Augmentation augmentation;
   std::optional<PixelStatistics> normalize;  ///< else measured
+  uint64_t timeline = 0;                     ///< steps whose timeline is written
 };
 
 /// Samples per step, over all ranks.

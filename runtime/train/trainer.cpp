@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
-#include <ranges>
 
 #include "base/sha256.h"
 #include "base/text.h"
@@ -15,10 +14,12 @@
 #include "runtime/optim/sgd.h"
 #include "runtime/reduce/reducer.h"
 #include "runtime/train/agreement.h"
+#include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/network_set.h"
 #include "runtime/train/passes.h"
+#include "runtime/train/recording.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
@@ -78,7 +79,9 @@ class Trainer {
         sgd_(layout().trainable_size(),
              {float(settings().momentum), float(settings().weight_decay)}),
         weights_(layout().size()),
-        loader_(data_.train, loader_options()) {
+        loader_(data_.train, loader_options()),
+        recording_(comm, settings().timeline, job_.timeline) {
+    networks_.use_timeline(recording_.timeline());
     steps_per_epoch_ = loader_.steps_per_epoch();
     initialise(layout(), settings().seed, weights_.floats());
     resume();
@@ -91,17 +94,22 @@ class Trainer {
 
   TrainingEnd run() {
     while (position_.epoch < settings().epochs) {
-      if (position_.step < steps_per_epoch_) step();
+      if (position_.step < steps_per_epoch_) {
+        step();
+        recording_.end_step();
+      }
       const bool epoch_ends = position_.step == steps_per_epoch_;
       if (epoch_ends) finish_epoch();
       const bool last = position_.epoch == settings().epochs;
       if (report_.stops > 0 || last || checkpoint_is_due(epoch_ends)) save();
       if (report_.stops > 0 && !last) {
         comm_.barrier();  // rank 0 has saved
+        recording_.finish();
         return {false, newest_, {}};
       }
     }
     comm_.barrier();
+    recording_.finish();
     return {true, newest_, summary()};
   }
 
@@ -211,17 +219,35 @@ class Trainer {
   }
 
   void step() {
-    const Batch batch = loader_.next();
+    recording_.begin_step();
+    const Timed timed = span(Timeline::Row::Step, "step");
+    const Batch batch = load();
     networks_.use_weights(weights_.floats());
     const float my_loss =
         passes_->run(batch, [this](size_t leaf, float loss) { report(leaf, loss); });
-    reducer_.finish();
+    finish_reduction();
     const std::span<const float> sums = reducer_.sum(report_index());
     report_ = {sums[0], sums[1], sums[2]};
-    if (!std::isfinite(report_.loss)) fail_diverged(my_loss);
+    if (!std::isfinite(report_.loss)) {
+      fail_loss(comm_, report_.loss, my_loss, steps_done() + 1);
+    }
     update(reducer_.sums().first(layout().size()));
     ++position_.step;
     if (log_) log_->step(steps_done() - 1, batch.global_samples, report_.loss);
+  }
+
+  Timed span(Timeline::Row row, std::string_view name) {
+    return {recording_.timeline(), row, name};
+  }
+
+  Batch load() {
+    const Timed timed = span(Timeline::Row::Computation, "load");
+    return loader_.next();
+  }
+
+  void finish_reduction() {
+    const Timed timed = span(Timeline::Row::Waiting, "gradients");
+    reducer_.finish();
   }
 
   size_t report_index() const { return layout().parameters().size(); }
@@ -237,59 +263,17 @@ class Trainer {
   }
 
   void update(std::span<const float> gradients) {
+    const Timed timed = span(Timeline::Row::Computation, "update");
     const size_t trainable = layout().trainable_size();
     const bool finite = sgd_.step(weights_.floats().first(trainable), gradients.first(trainable),
                                   float(learning_rate(schedule(), steps_done())));
-    if (!finite) fail_not_finite(gradients);
+    if (!finite) fail_update(layout(), gradients, weights_.floats(), steps_done() + 1);
     update_statistics(layout(), gradients, weights_.floats());
   }
 
-  [[noreturn]] void fail_diverged(float my_loss) {
-    std::vector<std::string> ranks;
-    const std::vector<float> losses = gather(comm_, my_loss);
-    for (size_t rank = 0; rank < losses.size(); ++rank) {
-      if (!std::isfinite(losses[rank])) ranks.push_back(std::to_string(rank));
-    }
-    throw Diverged(Errc::InvalidInput,
-                   "loss is " + std::string(std::isnan(report_.loss) ? "NaN" : "infinite") +
-                       " at step " + std::to_string(steps_done() + 1) +
-                       (ranks.size() == 1 ? " (rank " : " (ranks ") + join(ranks, ", ") +
-                       "); a lower lr or a longer warm-up may help");
-  }
-
-  /// The last parameter whose gradient is not finite is where the backward pass met it first. All
-  /// ranks have the same gradients.
-  [[noreturn]] void fail_not_finite(std::span<const float> gradients) const {
-    const std::string* parameter = last_not_finite(gradients);
-    const std::string what =
-        parameter ? "the gradient of " + *parameter : *last_not_finite(weights_.floats());
-    throw Diverged(Errc::InvalidInput, what + " is NaN or infinite at step " +
-                                           std::to_string(steps_done() + 1) +
-                                           "; a lower lr or a longer warm-up may help");
-  }
-
-  /// The name of the last parameter with a number in `buffer` that is NaN or infinite; or null.
-  const std::string* last_not_finite(std::span<const float> buffer) const {
-    for (const Parameter& parameter : layout().parameters() | std::views::reverse) {
-      const auto slot = buffer.subspan(parameter.offset, parameter.size);
-      if (!std::ranges::all_of(slot, [](float x) { return std::isfinite(x); })) {
-        return &parameter.name;
-      }
-    }
-    return nullptr;
-  }
-
-  /// Running statistics are not among the weights that are checked in each step.
-  void require_finite_statistics() const {
-    if (const std::string* parameter = last_not_finite(weights_.floats())) {
-      throw Diverged(Errc::InvalidInput, *parameter + " is NaN or infinite after step " +
-                                             std::to_string(steps_done()) +
-                                             "; a lower lr or a longer warm-up may help");
-    }
-  }
-
   void finish_epoch() {
-    require_finite_statistics();
+    const Timed timed = span(Timeline::Row::Computation, "end of epoch");
+    require_finite(layout(), weights_.floats(), steps_done());
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) evaluation = validate();
@@ -331,7 +315,8 @@ class Trainer {
   }
 
   void save() {
-    require_finite_statistics();
+    const Timed timed = span(Timeline::Row::Computation, "checkpoint");
+    require_finite(layout(), weights_.floats(), steps_done());
     last_save_ = Clock::now();
     if (comm_.rank() != 0) return;
     CheckpointInfo info;
@@ -365,6 +350,7 @@ class Trainer {
   Sgd sgd_;
   HugeBuffer weights_;
   Loader loader_;
+  Recording recording_;
   uint64_t steps_per_epoch_ = 0;
   Position position_;
   StepReport report_;  // of the last step, summed over ranks

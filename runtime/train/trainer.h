@@ -4,20 +4,14 @@
 #include <filesystem>
 #include <memory>
 
-#include "base/error.h"
 #include "base/json.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/nn/model.h"
+#include "runtime/train/divergence.h"
 #include "runtime/train/settings.h"
 
 /// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
 namespace dlflow::runtime {
-
-/// The loss is not a number any more: going on makes no sense. The message says where it began.
-class Diverged : public Error {
- public:
-  using Error::Error;
-};
 
 /// What one training run is given.
 struct TrainingJob {
@@ -27,6 +21,7 @@ struct TrainingJob {
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes
+  std::filesystem::path timeline;     ///< file to write, if the settings ask for one; rank 0 writes
   size_t prefetch = 0;                ///< batches that a thread prepares ahead
 };
 
@@ -42,10 +37,9 @@ struct TrainingEnd {
 /// number of ranks alone: a run that was stopped or killed and goes on from its checkpoints ends
 /// with the same bits as one that was not.
 ///
-/// Collective. Batch normalisation uses each rank's own batch; running statistics are means over
-/// ranks. Throws Error{InvalidInput} if the ranks were given different things or a checkpoint is of
-/// another run, Diverged ("loss is NaN at step 12 (rank 1)", "the gradient of conv2.weight
-/// is NaN or infinite at step 12") on every rank; the last checkpoint is of a step before it.
+/// Collective. Throws Error{InvalidInput} if the ranks were given different things or a checkpoint
+/// is of another run, Diverged ("loss is NaN at step 12 (rank 1)", "the gradient of conv2.weight is
+/// NaN or infinite at step 12") on every rank; the last checkpoint is of a step before it.
 TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop);
 
 }  // namespace dlflow::runtime

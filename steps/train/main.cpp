@@ -79,6 +79,7 @@ int train_rank(runtime::Communicator& comm) {
   job.checkpoints = environment_variable("DLFLOW_CHECKPOINTS");
   if (job.checkpoints.empty()) throw Error(Errc::InvalidInput, "$DLFLOW_CHECKPOINTS is not set");
   job.metrics = environment.metrics;
+  job.timeline = environment.metrics.parent_path() / "timeline.json";
   job.model = runtime::parse_model(read_file(job.settings.model), job.settings.model);
   job.data = runtime::open_dataset(job.settings.data, runtime::Split::Train);
   job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt

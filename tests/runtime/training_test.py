@@ -153,6 +153,28 @@ class Training(unittest.TestCase):
             self.assertEqual(status, 3, errors)
             self.assertRegex(errors, r"error: loss is (NaN|infinite) at step \d+ \(rank")
 
+    def test_a_timeline_shows_all_ranks_on_one_clock(self):
+        folder = self.folder("timeline", timeline=4)
+        self.train(folder, 2)
+        events = json.loads((folder / "timeline.json").read_text())["traceEvents"]
+        processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+        self.assertEqual(sorted(processes), [0, 1])
+        self.assertRegex(processes[1], r"^rank 1 \(.+\)$")
+        spans = [e for e in events if e["ph"] == "X"]
+        steps = {rank: [e for e in spans if e["pid"] == rank and e["name"] == "step"] for rank in (0, 1)}
+        self.assertEqual([len(steps[0]), len(steps[1])], [4, 4])
+        for mine, theirs in zip(steps[0], steps[1]):  # a step ends together, give or take what a busy core takes
+            self.assertLess(mine["ts"], theirs["ts"] + theirs["dur"])
+            self.assertLess(theirs["ts"], mine["ts"] + mine["dur"])
+        first = steps[0][0]
+        inside = {e["name"] for e in spans if e["pid"] == 0 and first["ts"] <= e["ts"] < first["ts"] + first["dur"]}
+        self.assertLessEqual({"load", "conv1", "conv1 backward", "fc2 backward", "gradients", "update"}, inside)
+        bits = self.bits(folder)
+        untold = self.folder("untold")
+        self.train(untold, 2)
+        self.assertEqual(self.bits(untold), bits)
+        self.assertFalse((untold / "timeline.json").exists())
+
     def test_mistakes_are_named(self):
         status, _, errors = self.run_to_end(self.folder("typo", momentun=0.9), 1)
         self.assertEqual((status, errors),

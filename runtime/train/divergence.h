@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "base/error.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/nn/weight_layout.h"
+
+/// Numbers that are NaN or infinite: found in the step in which they appear, and named.
+namespace dlflow::runtime {
+
+/// Going on makes no sense. The message says where it began.
+class Diverged : public Error {
+ public:
+  using Error::Error;
+};
+
+/// Throws Diverged, naming the ranks whose share of the loss it is. Collective. `step` from 1.
+[[noreturn]] void fail_loss(Communicator& comm, float loss, float my_share, uint64_t step);
+
+/// Throws Diverged after an update that left a weight that is not finite: names the last parameter
+/// whose gradient is not, which is where the backward pass met it first, or else the weight.
+[[noreturn]] void fail_update(const WeightLayout& layout, std::span<const float> gradients,
+                              std::span<const float> weights, uint64_t step);
+
+/// Throws Diverged if anything in `weights`, running statistics included, is not finite.
+void require_finite(const WeightLayout& layout, std::span<const float> weights, uint64_t step);
+
+}  // namespace dlflow::runtime
