@@ -65,20 +65,21 @@ void print_row(size_t bytes, int num_ranks, std::vector<Contender>& contenders) 
 void measure(Communicator& comm, size_t bytes) {
   const size_t num_elements = bytes / sizeof(float);
   const int calls = bytes < (1 << 20) ? 400 : 60;
-  const auto shared = make_allreduce(comm, num_elements);
+  Allreduce shared(comm, num_elements);
   std::vector<float> peer(num_elements), ring(num_elements);
-  std::vector<Contender> contenders = {{"MPI_Allreduce", peer,
-                                        [&] {
-                                          MPI_Allreduce(MPI_IN_PLACE, peer.data(),
-                                                        int(num_elements), MPI_FLOAT, MPI_SUM,
-                                                        MPI_COMM_WORLD);
-                                        }},
-                                       {"shared memory", shared->values(),
-                                        [&] {
-                                          shared->start(0, num_elements);
-                                          shared->finish();
-                                        }},
-                                       {"ring", ring, [&] { ring_allreduce(comm, ring); }}};
+  std::vector<Contender> contenders = {
+      {"MPI_Allreduce", peer,
+       [&] {
+         MPI_Allreduce(MPI_IN_PLACE, peer.data(), int(num_elements), MPI_FLOAT, MPI_SUM,
+                       MPI_COMM_WORLD);
+       }},
+      {"shared memory", shared.values(),
+       [&] {
+         shared.start(0, num_elements);
+         shared.finish();
+       }},
+      {"ring", ring,
+       [&] { dlflow::runtime::run(comm, ring_allreduce(Link(comm), std::span(ring))); }}};
   for (int call = 0; call < calls; ++call) {
     for (Contender& contender : contenders) run_once(comm, contender);
   }

@@ -1,23 +1,19 @@
 #pragma once
 
-#include <span>
-
-#include "runtime/comm/communicator.h"
+#include "runtime/collectives/link.h"
+#include "runtime/comm/values.h"
 
 namespace dlflow::runtime {
 
-/// Replaces `values` on every rank by their sum over all ranks, in place.
-///
-/// Collective: every rank of `comm` calls it in the same order with the same `values.size()`, which
-/// may be anything; otherwise it throws, at the latest after the communicator's timeout.
-/// \param values  (num_elements) fp32 in host memory.
+/// Replaces `values` on every rank by their sum over all ranks, in place: reduce_scatter, then
+/// all_gather. Collective: every rank starts it in the same order with the same count, which may be
+/// anything, and type.
 ///
 /// Each P-th of the values is summed in ring order, starting behind its number: all ranks get the
 /// same bits, and so do runs with the same P; with another P they agree to rounding.
-/// Cost for P ranks and S bytes: 2(P-1) rounds in which a rank sends S/P bytes, in messages of at
-/// most 256 KiB, which stay in its cache; the same scratch memory.
-/// Throws Error{Unavailable} on timeout or a lost peer; `comm` is then unusable.
-/// Source: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
-void ring_allreduce(Communicator& comm, std::span<float> values);
+/// Cost for P ranks and n bytes, with a seconds per message, b per byte sent, g per byte added:
+/// 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g. For large n and few ranks, or a P that is no power of
+/// two. Source: Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
+Task ring_allreduce(Link link, Values values);
 
 }  // namespace dlflow::runtime

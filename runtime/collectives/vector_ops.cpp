@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "base/error.h"
@@ -33,10 +34,101 @@ void add_arrays(float* __restrict into, const float* __restrict values, size_t c
   for (size_t i = 0; i < count; ++i) into[i] += values[i];
 }
 
+DLFLOW_VECTOR_CLONES
+void add_arrays(uint32_t* __restrict into, const uint32_t* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] += values[i];
+}
+
+DLFLOW_VECTOR_CLONES
+void add_arrays(uint64_t* __restrict into, const uint64_t* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] += values[i];
+}
+
+DLFLOW_VECTOR_CLONES
+void widen(float* __restrict into, const uint16_t* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = std::bit_cast<float>(uint32_t(values[i]) << 16);
+}
+
+/// To the nearest bf16, ties to even; NaN stays NaN.
+DLFLOW_VECTOR_CLONES
+void narrow(uint16_t* __restrict into, const float* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t bits = std::bit_cast<uint32_t>(values[i]);
+    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
+    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
+    into[i] = uint16_t((is_nan ? bits | 0x400000 : rounded) >> 16);
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+void widen(float* __restrict into, const _Float16* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = float(values[i]);
+}
+
+DLFLOW_VECTOR_CLONES
+void narrow(_Float16* __restrict into, const float* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = _Float16(values[i]);
+}
+
+template <typename T>
+T* as(const Values& values) {
+  return reinterpret_cast<T*>(values.data);
+}
+
+template <typename T>
+void add_as(const Values& into, const Values& values) {
+  add_arrays(as<T>(into), as<T>(values), into.count);
+}
+
+/// Through blocks of fp32 that stay in the first-level cache.
+template <typename Half>
+void add_halves(const Values& into, const Values& values) {
+  constexpr size_t kBlock = 1024;
+  alignas(64) float left[kBlock], right[kBlock];
+  for (size_t first = 0; first < into.count; first += kBlock) {
+    const size_t block = std::min(kBlock, into.count - first);
+    widen(left, as<Half>(into) + first, block);
+    widen(right, as<Half>(values) + first, block);
+    add_arrays(left, right, block);
+    narrow(as<Half>(into) + first, left, block);
+  }
+}
+
 }  // namespace
 
-void add(std::span<float> into, std::span<const float> values) {
-  add_arrays(into.data(), values.data(), into.size());
+void add(const Values& into, const Values& values) {
+  DLFLOW_CHECK(into.count == values.count && into.type == values.type);
+  switch (into.type) {
+    case DataType::Float32:
+      return add_as<float>(into, values);
+    case DataType::Float16:
+      return add_halves<_Float16>(into, values);
+    case DataType::BFloat16:
+      return add_halves<uint16_t>(into, values);
+    case DataType::Int32:
+      return add_as<uint32_t>(into, values);
+    case DataType::Int64:
+      return add_as<uint64_t>(into, values);
+  }
+}
+
+void convert(const Values& into, const Values& values) {
+  DLFLOW_CHECK(into.count == values.count);
+  const auto between = [&](DataType to, DataType from) {
+    return into.type == to && values.type == from;
+  };
+  if (between(DataType::Float32, DataType::Float16)) {
+    widen(as<float>(into), as<_Float16>(values), into.count);
+  } else if (between(DataType::Float32, DataType::BFloat16)) {
+    widen(as<float>(into), as<uint16_t>(values), into.count);
+  } else if (between(DataType::Float16, DataType::Float32)) {
+    narrow(as<_Float16>(into), as<float>(values), into.count);
+  } else if (between(DataType::BFloat16, DataType::Float32)) {
+    narrow(as<uint16_t>(into), as<float>(values), into.count);
+  } else {
+    DLFLOW_CHECK(between(DataType::Float32, DataType::Float32));
+    std::memmove(into.data, values.data, into.bytes().size());
+  }
 }
 
 void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,

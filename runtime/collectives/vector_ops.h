@@ -4,12 +4,19 @@
 #include <cstdint>
 #include <span>
 
-/// What collectives compute: loops over fp32 that the compiler turns into vector instructions, in
-/// one version per generation of CPUs, all with the same bits (no fused multiply-add).
+#include "runtime/comm/values.h"
+
+/// What collectives compute: loops that the compiler turns into vector instructions, in one version
+/// per generation of CPUs, all with the same bits (no fused multiply-add).
 namespace dlflow::runtime {
 
-/// into[i] += values[i]. Equal sizes.
-void add(std::span<float> into, std::span<const float> values);
+/// into[i] += values[i]. Equal sizes and types. Halves of floats are added as fp32 and rounded once
+/// to the nearest, ties to even; integers wrap around. a + b and b + a have the same bits.
+void add(const Values& into, const Values& values);
+
+/// into[i] = values[i], rounded to the type of `into`, which is Float32, Float16 or BFloat16, as is
+/// that of `values`; one of them is Float32. Equal sizes. Too large for Float16 becomes infinite.
+void convert(const Values& into, const Values& values);
 
 /// Adds elements [first, first + count) of all `parts` in the order of `additions` (SumOrder) and
 /// writes the sum to the same elements of every one of `results`, which may be parts. Nothing is

@@ -1,6 +1,41 @@
 #include "runtime/comm/communicator.h"
 
+#include "runtime/comm/messages.h"
+#include "runtime/comm/patience.h"
+
 namespace dlflow::runtime {
+namespace {
+
+constexpr int kBlockingChannel = 0;
+constexpr int kChannels = 1 << 14;  // MPI promises tags up to 2^15 - 1
+
+}  // namespace
+
+int Communicator::open_channel() { return 1 + channels_opened_++ % kChannels; }
+
+void Communicator::wait(Transfer& transfer) {
+  for (Patience patience(timeout()); !done(transfer);) {
+    if (!patience.wait()) throw_no_answer(rank(), transfer.peer, timeout());
+  }
+}
+
+void Communicator::send_receive(std::span<const std::byte> bytes, int to,
+                                std::span<std::byte> received, int from) {
+  Transfer receive = start_receive(received, from, kBlockingChannel);
+  Transfer send = start_send(bytes, to, kBlockingChannel);
+  wait(receive);
+  wait(send);
+}
+
+void Communicator::send(std::span<const std::byte> bytes, int to) {
+  Transfer transfer = start_send(bytes, to, kBlockingChannel);
+  wait(transfer);
+}
+
+void Communicator::receive(std::span<std::byte> bytes, int from) {
+  Transfer transfer = start_receive(bytes, from, kBlockingChannel);
+  wait(transfer);
+}
 
 void Communicator::barrier() {
   for (int distance = 1; distance < size(); distance *= 2) {

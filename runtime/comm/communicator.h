@@ -2,14 +2,27 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 /// How ranks talk: point-to-point messages, a barrier, and memory that the ranks of a node share.
 /// P is size(). Collectives (runtime/collectives) are built on this and nothing else.
 namespace dlflow::runtime {
 
+/// One message under way; what start_send and start_receive return and done() asks about. Its bytes
+/// belong to the communicator until done() says so.
+struct Transfer {
+  static constexpr uint64_t kDone = UINT64_MAX;
+
+  int peer = -1;  ///< the rank at the other end
+  int channel = 0;
+  bool receives = false;
+  std::span<std::byte> received{};  ///< where it goes; of a receive
+  uint64_t number = kDone;          ///< what the communicator calls it
+};
+
 /// One rank's end of a group of P ranks. Implementations repeat this shape: MpiCommunicator,
-/// ThreadCommunicator (ranks are threads of one process; for tests). One thread per rank calls it.
+/// ThreadCommunicator (ranks are threads of one process; for tests). One thread at a time calls it.
 ///
 /// Every call that waits for a peer gives up after timeout(): Error{Unavailable} naming the rank
 /// that was waited for. A message of another size than the receiver expects is Error{InvalidInput}:
@@ -22,12 +35,25 @@ class Communicator {
   virtual int size() const = 0;
   virtual std::chrono::milliseconds timeout() const = 0;
 
-  /// Sends and receives at once (neither waits for the other to begin); spans may be of different
-  /// sizes, but what one rank sends the other receives. Ranks may be this rank itself.
-  virtual void send_receive(std::span<const std::byte> send, int to, std::span<std::byte> receive,
-                            int from) = 0;
-  virtual void send(std::span<const std::byte> bytes, int to) = 0;
-  virtual void receive(std::span<std::byte> bytes, int from) = 0;
+  /// Begins to send or receive and never waits. Messages of one channel between two ranks arrive in
+  /// the order in which they were started; channels know nothing of each other. Ranks may be this
+  /// rank itself.
+  virtual Transfer start_send(std::span<const std::byte> bytes, int to, int channel) = 0;
+  virtual Transfer start_receive(std::span<std::byte> bytes, int from, int channel) = 0;
+
+  /// Whether `transfer` has ended; never waits. Progress is made in here alone.
+  virtual bool done(Transfer& transfer) = 0;
+
+  /// A channel for messages that may be under way together with others. All ranks open theirs in
+  /// the same order. There are 2^14; the oldest is handed out again.
+  int open_channel();
+
+  /// What waits for its end, on a channel of its own. send_receive: neither waits for the other to
+  /// begin; spans may be of different sizes, but what one rank sends the other receives.
+  void send_receive(std::span<const std::byte> send, int to, std::span<std::byte> receive,
+                    int from);
+  void send(std::span<const std::byte> bytes, int to);
+  void receive(std::span<std::byte> bytes, int from);
 
   /// Returns once every rank has called it; lg P messages. A rank that is missing is named by the
   /// ranks that wait for it directly; others name the rank that waits in its turn.
@@ -38,7 +64,11 @@ class Communicator {
   /// Copies `bytes` of rank `root` to every rank, along a binomial tree. Collective.
   void broadcast(std::span<std::byte> bytes, int root);
 
-  /// The ranks that share memory with this one: their number, and this rank's place among them.
+  /// The node of each rank, counted from 0 in the order of their first ranks.
+  virtual std::span<const int> nodes() const = 0;
+
+  /// The ranks that share memory with this one: their number, and this rank's place among them, in
+  /// the order of ranks.
   virtual int node_size() const = 0;
   virtual int node_rank() const = 0;
 
@@ -46,6 +76,11 @@ class Communicator {
   /// allocated, readable and writable by all. Collective over the node; lives as long as this
   /// object.
   virtual std::span<std::byte* const> allocate_shared(size_t bytes) = 0;
+
+ private:
+  void wait(Transfer& transfer);
+
+  int channels_opened_ = 0;
 };
 
 }  // namespace dlflow::runtime

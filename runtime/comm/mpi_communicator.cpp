@@ -14,7 +14,6 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr int kTag = 1;
 constexpr size_t kMaxMessageBytes = size_t(1) << 30;  // MPI 3 counts with int
 constexpr size_t kAlignment = 64;
 
@@ -46,7 +45,7 @@ void for_each_piece(std::span<Byte> bytes, Post post) {
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
-  MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &provided);  // a failure ends the process
+  MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);  // a failure ends the process
   MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
 }
 
@@ -63,14 +62,6 @@ void MpiEnvironment::abort(int exit_status) const {
   std::abort();  // MPI_Abort is not declared to stay away
 }
 
-/// One message under way.
-struct MpiCommunicator::Transfer {
-  MPI_Request request = MPI_REQUEST_NULL;
-  int peer = 0;
-  bool receives = false;
-  size_t expected_bytes = 0;  // of a receive
-};
-
 MpiCommunicator::MpiCommunicator(std::chrono::milliseconds timeout)
     : timeout_(timeout), exceptions_at_start_(std::uncaught_exceptions()) {
   check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
@@ -81,6 +72,21 @@ MpiCommunicator::MpiCommunicator(std::chrono::milliseconds timeout)
         "MPI_Comm_split_type");
   check(MPI_Comm_rank(node_, &node_rank_), "MPI_Comm_rank");
   check(MPI_Comm_size(node_, &node_size_), "MPI_Comm_size");
+  find_nodes();
+}
+
+void MpiCommunicator::find_nodes() {
+  int first = rank_;  // of this node
+  check(MPI_Bcast(&first, 1, MPI_INT, 0, node_), "MPI_Bcast");
+  nodes_.resize(size_t(size_));
+  check(MPI_Allgather(&first, 1, MPI_INT, nodes_.data(), 1, MPI_INT, world_), "MPI_Allgather");
+  int next = 0;
+  std::vector<int> numbers(size_t(size_), -1);  // of the node that has this first rank
+  for (int& node : nodes_) {
+    int& number = numbers[size_t(node)];
+    if (number < 0) number = next++;
+    node = number;
+  }
 }
 
 MpiCommunicator::~MpiCommunicator() {
@@ -93,68 +99,64 @@ MpiCommunicator::~MpiCommunicator() {
   MPI_Comm_free(&world_);
 }
 
-void MpiCommunicator::post_send(std::span<const std::byte> bytes, int to,
-                                std::vector<Transfer>& transfers) {
+uint64_t MpiCommunicator::new_number() {
+  if (free_numbers_.empty()) {
+    under_way_.emplace_back();
+    return under_way_.size() - 1;
+  }
+  const uint64_t number = free_numbers_.back();
+  free_numbers_.pop_back();
+  return number;
+}
+
+Transfer MpiCommunicator::start_send(std::span<const std::byte> bytes, int to, int channel) {
+  const Transfer transfer{to, channel, false, {}, new_number()};
   for_each_piece(bytes, [&](std::span<const std::byte> piece) {
-    Transfer& transfer = transfers.emplace_back(Transfer{.peer = to});
-    check(MPI_Isend(piece.data(), int(piece.size()), MPI_BYTE, to, kTag, world_, &transfer.request),
+    MPI_Request& request = under_way_[transfer.number].emplace_back(Piece{}).request;
+    check(MPI_Isend(piece.data(), int(piece.size()), MPI_BYTE, to, channel, world_, &request),
           "MPI_Isend");
   });
+  return transfer;
 }
 
-void MpiCommunicator::post_receive(std::span<std::byte> bytes, int from,
-                                   std::vector<Transfer>& transfers) {
+Transfer MpiCommunicator::start_receive(std::span<std::byte> bytes, int from, int channel) {
+  const Transfer transfer{from, channel, true, bytes, new_number()};
   for_each_piece(bytes, [&](std::span<std::byte> piece) {
-    Transfer& transfer = transfers.emplace_back(
-        Transfer{.peer = from, .receives = true, .expected_bytes = piece.size()});
-    check(
-        MPI_Irecv(piece.data(), int(piece.size()), MPI_BYTE, from, kTag, world_, &transfer.request),
-        "MPI_Irecv");
+    MPI_Request& request =
+        under_way_[transfer.number].emplace_back(Piece{MPI_REQUEST_NULL, piece.size()}).request;
+    check(MPI_Irecv(piece.data(), int(piece.size()), MPI_BYTE, from, channel, world_, &request),
+          "MPI_Irecv");
   });
+  return transfer;
 }
 
-void MpiCommunicator::wait(std::vector<Transfer>& transfers) {
-  Patience patience(timeout_);
-  for (Transfer& transfer : transfers) {
-    for (;;) {
-      int done = 0;
-      MPI_Status status;
-      const int result = MPI_Test(&transfer.request, &done, &status);
-      int error_class = MPI_SUCCESS;
-      if (result != MPI_SUCCESS) MPI_Error_class(result, &error_class);
-      const bool truncated = error_class == MPI_ERR_TRUNCATE;
-      if (!truncated) check(result, "MPI_Test");
-      if (truncated || done) {
-        int received = 0;
-        if (transfer.receives) MPI_Get_count(&status, MPI_BYTE, &received);
-        if (truncated || (transfer.receives && size_t(received) != transfer.expected_bytes)) {
-          throw_size_mismatch(rank_, transfer.peer, transfer.expected_bytes, received);
-        }
-        break;
-      }
-      if (!patience.wait()) throw_no_answer(rank_, transfer.peer, timeout_);
+bool MpiCommunicator::done(Transfer& transfer) {
+  if (transfer.number == Transfer::kDone) return true;
+  std::vector<Piece>& pieces = under_way_[transfer.number];
+  while (!pieces.empty() && done(pieces.back(), transfer)) pieces.pop_back();
+  if (!pieces.empty()) return false;
+  free_numbers_.push_back(transfer.number);
+  transfer.number = Transfer::kDone;
+  return true;
+}
+
+bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
+  int ended = 0;
+  MPI_Status status;
+  const int result = MPI_Test(&piece.request, &ended, &status);
+  int error_class = MPI_SUCCESS;
+  if (result != MPI_SUCCESS) MPI_Error_class(result, &error_class);
+  const bool truncated = error_class == MPI_ERR_TRUNCATE;
+  if (!truncated) check(result, "MPI_Test");
+  if (!truncated && !ended) return false;
+  if (transfer.receives) {
+    int received = 0;
+    MPI_Get_count(&status, MPI_BYTE, &received);
+    if (truncated || size_t(received) != piece.expected_bytes) {
+      throw_size_mismatch(rank_, transfer.peer, piece.expected_bytes, size_t(received));
     }
   }
-}
-
-void MpiCommunicator::send_receive(std::span<const std::byte> bytes, int to,
-                                   std::span<std::byte> received, int from) {
-  std::vector<Transfer> transfers;
-  post_receive(received, from, transfers);
-  post_send(bytes, to, transfers);
-  wait(transfers);
-}
-
-void MpiCommunicator::send(std::span<const std::byte> bytes, int to) {
-  std::vector<Transfer> transfers;
-  post_send(bytes, to, transfers);
-  wait(transfers);
-}
-
-void MpiCommunicator::receive(std::span<std::byte> bytes, int from) {
-  std::vector<Transfer> transfers;
-  post_receive(bytes, from, transfers);
-  wait(transfers);
+  return true;
 }
 
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {

@@ -9,8 +9,8 @@
 
 namespace dlflow::runtime {
 
-/// MPI from construction to destruction: main's first local, outside its try block. Other threads
-/// may exist but must not call MPI.
+/// MPI from construction to destruction: main's first local, outside its try block. Any thread may
+/// call MPI, one at a time.
 class MpiEnvironment {
  public:
   MpiEnvironment(int& argc, char**& argv);
@@ -28,8 +28,7 @@ class MpiEnvironment {
   [[noreturn]] void abort(int exit_status) const;
 };
 
-/// A communicator of all ranks that mpirun or srun started. Waiting polls and, after a short spin,
-/// yields the core, since there may be more ranks than cores.
+/// A communicator of all ranks that mpirun or srun started.
 class MpiCommunicator : public Communicator {
  public:
   /// Collective over all ranks. Throws Error if MPI reports one.
@@ -45,21 +44,25 @@ class MpiCommunicator : public Communicator {
   int size() const override { return size_; }
   std::chrono::milliseconds timeout() const override { return timeout_; }
 
-  void send_receive(std::span<const std::byte> send, int to, std::span<std::byte> receive,
-                    int from) override;
-  void send(std::span<const std::byte> bytes, int to) override;
-  void receive(std::span<std::byte> bytes, int from) override;
+  Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override;
+  Transfer start_receive(std::span<std::byte> bytes, int from, int channel) override;
+  bool done(Transfer& transfer) override;
 
+  std::span<const int> nodes() const override { return nodes_; }
   int node_size() const override { return node_size_; }
   int node_rank() const override { return node_rank_; }
   std::span<std::byte* const> allocate_shared(size_t bytes) override;
 
  private:
-  struct Transfer;
-  void post_send(std::span<const std::byte> bytes, int to, std::vector<Transfer>& transfers);
-  void post_receive(std::span<std::byte> bytes, int from, std::vector<Transfer>& transfers);
-  void wait(std::vector<Transfer>& transfers);
+  /// A message of at most 1 GiB, as MPI counts with int.
+  struct Piece {
+    MPI_Request request;
+    size_t expected_bytes;  // of a receive
+  };
+  uint64_t new_number();
+  bool done(Piece& piece, const Transfer& transfer) const;
   void wait_for_node();
+  void find_nodes();
 
   struct Window {
     MPI_Win handle;
@@ -70,7 +73,10 @@ class MpiCommunicator : public Communicator {
   MPI_Comm world_ = MPI_COMM_NULL;  // a copy, so that no other library's messages meet ours
   MPI_Comm node_ = MPI_COMM_NULL;
   int rank_ = 0, size_ = 0, node_rank_ = 0, node_size_ = 0;
+  std::vector<int> nodes_;
   int exceptions_at_start_;
+  std::vector<std::vector<Piece>> under_way_;  // [number of a transfer]: what has not ended of it
+  std::vector<uint64_t> free_numbers_;
   std::vector<Window> windows_;  // the elements of their parts never move
 };
 

@@ -6,9 +6,7 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <queue>
-#include <string>
-#include <utility>
+#include <tuple>
 
 #include "base/error.h"
 #include "runtime/comm/messages.h"
@@ -27,6 +25,12 @@ AlignedMemory allocate_zeroed(size_t bytes) {
   return memory;
 }
 
+/// Messages of one channel from one rank to another. The n-th that is sent is for the n-th receive.
+struct Mailbox {
+  std::map<uint64_t, std::vector<std::byte>> arrived;  // by number
+  uint64_t sent = 0, awaited = 0;
+};
+
 }  // namespace
 
 struct ThreadGroup::Shared {
@@ -35,7 +39,7 @@ struct ThreadGroup::Shared {
 
   std::mutex mutex;  // guards what follows
   std::condition_variable changed;
-  std::map<std::pair<int, int>, std::queue<std::vector<std::byte>>> messages;  // (from, to)
+  std::map<std::tuple<int, int, int>, Mailbox> mailboxes;  // (from, to, channel)
   // [rank][i]: what a rank's i-th allocate_shared made.
   std::vector<std::vector<AlignedMemory>> memory;
 
@@ -48,35 +52,47 @@ namespace {
 /// A send is a copy into the receiver's queue and never waits.
 class ThreadCommunicator : public Communicator {
  public:
-  ThreadCommunicator(ThreadGroup::Shared& shared, int rank) : shared_(shared), rank_(rank) {}
+  ThreadCommunicator(ThreadGroup::Shared& shared, int rank) : shared_(shared), rank_(rank) {
+    for (int i = 0; i < shared.num_ranks; ++i) nodes_.push_back(i / shared.ranks_per_node);
+  }
 
   int rank() const override { return rank_; }
   int size() const override { return shared_.num_ranks; }
   std::chrono::milliseconds timeout() const override { return shared_.timeout; }
 
-  void send_receive(std::span<const std::byte> bytes, int to, std::span<std::byte> received,
-                    int from) override {
-    send(bytes, to);
-    receive(received, from);
-  }
-
-  void send(std::span<const std::byte> bytes, int to) override {
+  Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override {
     const std::lock_guard lock(shared_.mutex);
-    shared_.messages[{rank_, to}].emplace(bytes.begin(), bytes.end());
-    shared_.changed.notify_all();
+    Mailbox& mailbox = shared_.mailboxes[{rank_, to, channel}];
+    mailbox.arrived.emplace(mailbox.sent++, std::vector(bytes.begin(), bytes.end()));
+    return {to, channel, false, {}, Transfer::kDone};
   }
 
-  void receive(std::span<std::byte> bytes, int from) override {
-    std::unique_lock lock(shared_.mutex);
-    auto& queue = shared_.messages[{from, rank_}];
-    wait_until(lock, from, [&] { return !queue.empty(); });
-    const std::vector<std::byte> message = std::move(queue.front());
-    queue.pop();
-    if (message.size() != bytes.size())
-      throw_size_mismatch(rank_, from, bytes.size(), message.size());
-    std::copy(message.begin(), message.end(), bytes.begin());
+  Transfer start_receive(std::span<std::byte> bytes, int from, int channel) override {
+    const std::lock_guard lock(shared_.mutex);
+    Mailbox& mailbox = shared_.mailboxes[{from, rank_, channel}];
+    return {from, channel, true, bytes, mailbox.awaited++};
   }
 
+  bool done(Transfer& transfer) override {
+    if (transfer.number == Transfer::kDone) return true;
+    const std::lock_guard lock(shared_.mutex);
+    const auto mailbox = shared_.mailboxes.find({transfer.peer, rank_, transfer.channel});
+    const auto message = mailbox->second.arrived.find(transfer.number);
+    if (message == mailbox->second.arrived.end()) return false;
+    const auto& [number, bytes] = *message;
+    if (bytes.size() != transfer.received.size()) {
+      throw_size_mismatch(rank_, transfer.peer, transfer.received.size(), bytes.size());
+    }
+    std::ranges::copy(bytes, transfer.received.begin());
+    transfer.number = Transfer::kDone;
+    mailbox->second.arrived.erase(message);
+    if (mailbox->second.arrived.empty() && mailbox->second.sent == mailbox->second.awaited) {
+      shared_.mailboxes.erase(mailbox);
+    }
+    return true;
+  }
+
+  std::span<const int> nodes() const override { return nodes_; }
   int node_size() const override {
     return std::min(shared_.ranks_per_node, size() - first_of_node());
   }
@@ -108,6 +124,7 @@ class ThreadCommunicator : public Communicator {
 
   ThreadGroup::Shared& shared_;
   int rank_;
+  std::vector<int> nodes_;
   std::vector<std::vector<std::byte*>> parts_;  // of each allocation; their elements never move
 };
 

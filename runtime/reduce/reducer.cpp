@@ -13,8 +13,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Throws on every rank, with the same list, if any rank's layout is not rank 0's.
-void check_same_layout(Communicator& comm, const FlatLayout& layout) {
+/// `layout`. Throws on every rank, with the same list, if any rank's is not rank 0's.
+FlatLayout same_on_all(Communicator& comm, FlatLayout layout) {
   std::string sizes;
   for (size_t i = 0; i < layout.num_parameters(); ++i)
     sizes += std::to_string(layout.size(i)) + ",";
@@ -24,12 +24,12 @@ void check_same_layout(Communicator& comm, const FlatLayout& layout) {
 
   std::vector<float> differs(comm.size(), 0.0f);
   differs[comm.rank()] = mine == first ? 0.0f : 1.0f;
-  ring_allreduce(comm, differs);
+  run(comm, ring_allreduce(Link(comm), std::span(differs)));
   std::vector<std::string> ranks;
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (differs[rank] != 0) ranks.push_back(std::to_string(rank));
   }
-  if (ranks.empty()) return;
+  if (ranks.empty()) return layout;
   throw Error(Errc::InvalidInput, "the parameters of rank " + join(ranks, ", ") +
                                       " are not those of rank 0; start all ranks with the same "
                                       "model and the same program");
@@ -41,24 +41,25 @@ LeafShare share_in(SumMode mode, size_t num_leaves, const Communicator& comm) {
   return leaf_share(num_leaves, comm.rank(), comm.size());
 }
 
+AllreduceOptions options_of(SumMode mode, size_t num_leaves, const Communicator& comm) {
+  if (mode == SumMode::Fast) return {};
+  return {.order = sum_in_leaf_order(num_leaves, comm.size())};
+}
+
 }  // namespace
 
 Reducer::Reducer(Communicator& comm, FlatLayout layout, SumMode mode, size_t num_leaves,
                  size_t bucket_bytes)
-    : layout_(std::move(layout)),
+    : layout_(same_on_all(comm, std::move(layout))),
       leaves_(share_in(mode, num_leaves, comm)),
       buckets_(make_buckets(layout_, bucket_bytes)),
-      bucket_of_(layout_.num_parameters()) {
-  check_same_layout(comm, layout_);
+      bucket_of_(layout_.num_parameters()),
+      allreduce_(comm, layout_.num_elements(), options_of(mode, num_leaves, comm)) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
       bucket_of_[p] = i;
     }
   }
-  allreduce_ = mode == SumMode::Fast
-                   ? make_allreduce(comm, layout_.num_elements())
-                   : make_ordered_allreduce(comm, layout_.num_elements(),
-                                            sum_in_leaf_order(num_leaves, comm.size()));
   waiting_ = make_aligned_floats((leaves_.most_parts - leaves_.num_parts) * layout_.num_elements());
   size_t height = 0;
   for (const uint8_t additions : leaves_.additions) {
@@ -72,7 +73,7 @@ std::span<float> Reducer::gradients(size_t leaf) { return level(height_of_.at(le
 
 /// What lies on the stack at `height`: at first a part of this rank, which peers will read.
 std::span<float> Reducer::level(size_t height) {
-  if (height < leaves_.num_parts) return allreduce_->part(height);
+  if (height < leaves_.num_parts) return allreduce_.part(height);
   const size_t size = layout_.num_elements();
   return {waiting_.get() + (height - leaves_.num_parts) * size, size};
 }
@@ -100,13 +101,13 @@ void Reducer::ready(size_t leaf, size_t parameter) {
 
 void Reducer::finish() {
   while (next_bucket_ < buckets_.size()) start_next_bucket();
-  allreduce_->finish();
+  allreduce_.finish();
   begin_step();
 }
 
 void Reducer::start_next_bucket() {
   const Bucket& bucket = buckets_[next_bucket_++];
-  allreduce_->start(bucket.first_element, bucket.num_elements);
+  allreduce_.start(bucket.first_element, bucket.num_elements);
 }
 
 }  // namespace dlflow::runtime

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstddef>
-#include <memory>
 #include <span>
 #include <vector>
 
@@ -58,7 +57,7 @@ class Reducer {
 
   /// The gradients of all leaves of all ranks, added; the same bits on every rank. Until the next
   /// leaf is written.
-  std::span<float> sums() { return allreduce_->values(); }
+  std::span<float> sums() { return allreduce_.values(); }
   std::span<float> sum(size_t parameter) { return layout_.slot(sums(), parameter); }
 
   /// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB
@@ -76,7 +75,7 @@ class Reducer {
   std::vector<size_t> height_of_;  // of the stack below each leaf
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;  // each parameter's
-  std::unique_ptr<Allreduce> allreduce_;
+  Allreduce allreduce_;
   AlignedFloats waiting_;        // what lies higher on the stack than the parts of this rank
   std::vector<size_t> missing_;  // parameters of each bucket that are not ready in this step
   size_t next_bucket_ = 0;       // the first that is not started

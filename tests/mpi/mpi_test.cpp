@@ -11,7 +11,6 @@
 #include "base/random.h"
 #include "runtime/collectives/allreduce.h"
 #include "runtime/collectives/ring_allreduce.h"
-#include "runtime/collectives/shared_memory_allreduce.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/reduce/reducer.h"
 #include "tests/support/catch.h"
@@ -113,14 +112,14 @@ TEST_CASE("the ring leaves the sum on every rank, the same bits") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
   auto values = values_of(comm.rank(), num_elements);
-  ring_allreduce(comm, values);
+  run(comm, ring_allreduce(Link(comm), std::span(values)));
   CHECK(problems(comm, wrong_sum(comm, values)) == "");
 }
 
 TEST_CASE("shared memory leaves the sum on every rank, the same bits, step after step") {
   MpiCommunicator comm(kTimeout);
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
-  SharedMemoryAllreduce allreduce(comm, num_elements, sum_in_rank_order(comm.size()));
+  Allreduce allreduce(comm, num_elements);
   std::string problem;
   for (int step = 0; step < 5; ++step) {
     const auto mine = values_of(comm.rank(), num_elements);

@@ -1,13 +1,11 @@
 #include "runtime/collectives/allreduce.h"
 
-#include <cstring>
-#include <numeric>
+#include <atomic>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
 #include "base/random.h"
-#include "runtime/collectives/direct_allreduce.h"
-#include "runtime/collectives/ring_allreduce.h"
-#include "runtime/collectives/shared_memory_allreduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 
@@ -56,19 +54,13 @@ std::vector<float> reduce(Allreduce& allreduce, const std::vector<float>& mine) 
   return {allreduce.values().begin(), allreduce.values().end()};
 }
 
-std::vector<float> reduce_ring(Communicator& comm, size_t num_elements) {
-  auto values = values_of(comm.rank(), num_elements);
-  ring_allreduce(comm, values);
-  return values;
-}
-
-std::vector<float> reduce_shared(Communicator& comm, size_t num_elements) {
-  SharedMemoryAllreduce allreduce(comm, num_elements, sum_in_rank_order(comm.size()));
+std::vector<float> reduce_fast(Communicator& comm, size_t num_elements) {
+  Allreduce allreduce(comm, num_elements);
   return reduce(allreduce, values_of(comm.rank(), num_elements));
 }
 
-std::vector<float> reduce_direct(Communicator& comm, size_t num_elements) {
-  DirectAllreduce allreduce(comm, num_elements, sum_in_rank_order(comm.size()));
+std::vector<float> reduce_ordered(Communicator& comm, size_t num_elements) {
+  Allreduce allreduce(comm, num_elements, {.order = sum_in_rank_order(comm.size())});
   return reduce(allreduce, values_of(comm.rank(), num_elements));
 }
 
@@ -110,13 +102,15 @@ float tree_sum(const std::vector<float>& leaves) {
 }  // namespace
 
 TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[collectives]") {
-  const auto algorithm = GENERATE(reduce_ring, reduce_shared, reduce_direct);
+  const auto algorithm = GENERATE(reduce_fast, reduce_ordered);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7);
+  const int ranks_per_node = GENERATE(0, 1);  // shared memory; messages
   // 0, fewer than ranks, odd, many cache lines, and for the ring parts of more than one message.
   const size_t num_elements = GENERATE(0, 1, 17, 1000, 70000, 300001);
 
+  ThreadGroup group(num_ranks, 10s, ranks_per_node);
   const auto results =
-      on_ranks(num_ranks, [&](Communicator& comm) { return algorithm(comm, num_elements); });
+      on_ranks(group, num_ranks, [&](Communicator& comm) { return algorithm(comm, num_elements); });
 
   CHECK(distance(results[0], exact_sum(num_ranks, num_elements)) <= tolerance(num_ranks));
   for (const auto& result : results) CHECK(result == results[0]);
@@ -126,7 +120,7 @@ TEST_CASE("shared memory sums in rank order", "[collectives]") {
   // 1 + 2^-24 rounds to 1, twice 2^-24 first would not.
   const std::vector<float> values = {1.0f, 0x1p-24f, 0x1p-24f};
   const auto results = on_ranks(3, [&](Communicator& comm) {
-    SharedMemoryAllreduce allreduce(comm, 1, sum_in_rank_order(3));
+    Allreduce allreduce(comm, 1);
     return reduce(allreduce, {values[comm.rank()]});
   });
   CHECK(results[0] == std::vector{1.0f});
@@ -136,13 +130,13 @@ TEST_CASE("ranges are reduced on their own and the rest stays as it is", "[colle
   const int ranks_per_node = GENERATE(1, 3);
   ThreadGroup group(3, 10s, ranks_per_node);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
-    const auto allreduce = make_allreduce(comm, 100);
-    std::fill(allreduce->values().begin(), allreduce->values().end(), 1.0f);
-    allreduce->start(60, 40);
-    allreduce->start(16, 1);
-    allreduce->start(20, 0);
-    allreduce->finish();
-    return std::vector(allreduce->values().begin(), allreduce->values().end());
+    Allreduce allreduce(comm, 100);
+    std::fill(allreduce.values().begin(), allreduce.values().end(), 1.0f);
+    allreduce.start(60, 40);
+    allreduce.start(16, 1);
+    allreduce.start(20, 0);
+    allreduce.finish();
+    return std::vector(allreduce.values().begin(), allreduce.values().end());
   });
   std::vector<float> expected(100, 1.0f);
   std::fill(expected.begin() + 60, expected.end(), 3.0f);
@@ -155,14 +149,14 @@ TEST_CASE("many steps through one buffer never mix", "[collectives]") {
   constexpr size_t kElements = 333;
   constexpr int kSteps = 200;
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
-    const auto allreduce = make_allreduce(comm, kElements);
+    Allreduce allreduce(comm, kElements);
     int wrong_values = 0;
     for (int step = 0; step < kSteps; ++step) {
-      const auto values = allreduce->values();
+      const auto values = allreduce.values();
       std::fill(values.begin(), values.end(), float(step + comm.rank()));
-      allreduce->start(200, kElements - 200);
-      allreduce->start(0, 200);
-      allreduce->finish();
+      allreduce.start(200, kElements - 200);
+      allreduce.start(0, 200);
+      allreduce.finish();
       const float sum = float(num_ranks * step + num_ranks * (num_ranks - 1) / 2);
       for (const float value : values) wrong_values += value != sum;
     }
@@ -171,28 +165,61 @@ TEST_CASE("many steps through one buffer never mix", "[collectives]") {
   CHECK(wrong == std::vector(num_ranks, 0));
 }
 
-TEST_CASE("shared memory is used when all ranks share a node, the ring otherwise",
-          "[collectives]") {
-  const auto uses_shared_memory = [](int ranks_per_node) {
-    ThreadGroup group(4, 10s, ranks_per_node);
-    return on_ranks(group, 4, [](Communicator& comm) {
-      const auto allreduce = make_allreduce(comm, 1);
-      return int(dynamic_cast<SharedMemoryAllreduce*>(allreduce.get()) != nullptr);
-    });
-  };
-  CHECK(uses_shared_memory(4) == std::vector{1, 1, 1, 1});
-  CHECK(uses_shared_memory(2) == std::vector{0, 0, 0, 0});
+TEST_CASE("a range is waited for alone, in another order than they were started", "[collectives]") {
+  const int ranks_per_node = GENERATE(1, 3);
+  ThreadGroup group(3, 10s, ranks_per_node);
+  const auto results = on_ranks(group, 3, [](Communicator& comm) {
+    Allreduce allreduce(comm, 300);
+    std::fill(allreduce.values().begin(), allreduce.values().end(), 1.0f);
+    const auto first = allreduce.start(0, 100), second = allreduce.start(100, 100);
+    allreduce.wait(second);
+    const bool second_is_done = allreduce.done(second);
+    // The others cannot have started the third.
+    const auto third = allreduce.start(200, 100);
+    allreduce.wait(first);
+    std::vector<float> sums(allreduce.values().begin(), allreduce.values().begin() + 200);
+    allreduce.wait(third);
+    sums.insert(sums.end(), allreduce.values().begin() + 200, allreduce.values().end());
+    return std::pair(second_is_done, sums);
+  });
+  for (const auto& [second_is_done, sums] : results) {
+    CHECK(second_is_done);
+    CHECK(sums == std::vector(300, 3.0f));
+  }
+}
+
+TEST_CASE("starting and polling never wait for a rank that is late", "[collectives]") {
+  const int ranks_per_node = GENERATE(1, 2);
+  ThreadGroup group(2, 10s, ranks_per_node);
+  std::atomic<bool> others_may_start = false;
+  const auto done_early = on_ranks(group, 2, [&](Communicator& comm) {
+    Allreduce allreduce(comm, 600);
+    while (comm.rank() == 1 && !others_may_start) std::this_thread::yield();
+    std::vector<Allreduce::Ticket> tickets;
+    // More than have flags of their own.
+    for (size_t i = 0; i < 600; ++i) tickets.push_back(allreduce.start(i, 1));
+    allreduce.poll();
+    bool any_done = false;
+    if (comm.rank() == 0) {
+      for (const auto ticket : tickets) any_done = any_done || allreduce.done(ticket);
+      others_may_start = true;
+    }
+    allreduce.finish();
+    for (const auto ticket : tickets) any_done = any_done || !allreduce.done(ticket);
+    return int(any_done);
+  });
+  CHECK(done_early == std::vector{0, 0});
 }
 
 TEST_CASE("a rank that does not take part is named", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 2);
   ThreadGroup group(2, 20ms, ranks_per_node);
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
-    const auto allreduce = make_allreduce(comm, 100);
+    Allreduce allreduce(comm, 100);
     if (comm.rank() == 1) return "";
     try {
-      allreduce->start(0, 100);
-      allreduce->finish();
+      allreduce.start(0, 100);
+      allreduce.finish();
     } catch (const Error& error) {
       return error.what();
     }
@@ -210,9 +237,8 @@ TEST_CASE("leaves are added along one tree, whoever holds them and however they 
 
   ThreadGroup group(num_ranks, 10s, ranks_per_node);
   const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
-    const auto allreduce =
-        make_ordered_allreduce(comm, kElements, sum_in_leaf_order(num_leaves, comm.size()));
-    return reduce_leaves(comm, *allreduce, num_leaves, kElements);
+    Allreduce allreduce(comm, kElements, {.order = sum_in_leaf_order(num_leaves, comm.size())});
+    return reduce_leaves(comm, allreduce, num_leaves, kElements);
   });
 
   std::vector<float> expected;
@@ -231,8 +257,8 @@ TEST_CASE("a large range goes directly, piece by piece", "[collectives]") {
   const auto sums = [&](int ranks_per_node) {
     ThreadGroup group(3, 10s, ranks_per_node);
     return on_ranks(group, 3, [&](Communicator& comm) {
-      const auto allreduce = make_ordered_allreduce(comm, kElements, sum_in_leaf_order(8, 3));
-      return reduce_leaves(comm, *allreduce, 8, kElements);
+      Allreduce allreduce(comm, kElements, {.order = sum_in_leaf_order(8, 3)});
+      return reduce_leaves(comm, allreduce, 8, kElements);
     });
   };
   const auto direct = sums(1);

@@ -1,0 +1,67 @@
+#include "runtime/collectives/node_memory.h"
+
+#include <algorithm>
+#include <atomic>
+#include <new>
+
+#include "base/aligned_floats.h"
+#include "base/error.h"
+
+namespace dlflow::runtime {
+
+/// [number % kRangesAtATime]: the last range of that remainder that this rank has announced.
+/// Written by their rank, read by the others.
+struct NodeMemory::Flags {
+  alignas(kCacheLineBytes) std::atomic<uint32_t> announced[2][kRangesAtATime];
+
+  std::atomic<uint32_t>& of(Stage stage, uint32_t number) {
+    return announced[size_t(stage)][number % kRangesAtATime];
+  }
+};
+static_assert(std::atomic<uint32_t>::is_always_lock_free);  // so it works between processes
+
+NodeMemory::NodeMemory(Communicator& comm, size_t num_elements,
+                       std::span<const size_t> parts_of_ranks)
+    : rank_(comm.node_rank()), num_elements_(num_elements), stride_(whole_lines(num_elements)) {
+  DLFLOW_CHECK(parts_of_ranks.size() == size_t(comm.node_size()));
+  const std::span<const int> nodes = comm.nodes();
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) world_ranks_.push_back(rank);
+  }
+  const size_t most = std::max<size_t>(1, std::ranges::max(parts_of_ranks));
+  const auto memory = comm.allocate_shared(sizeof(Flags) + most * stride_ * sizeof(float));
+  for (size_t rank = 0; rank < memory.size(); ++rank) {
+    // Zeroed memory is what the owner's constructor would make of it, whoever comes first.
+    flags_.push_back(std::launder(reinterpret_cast<Flags*>(memory[rank])));
+    values_.push_back(reinterpret_cast<float*>(memory[rank] + sizeof(Flags)));
+    for (size_t i = 0; i < parts_of_ranks[rank]; ++i) {
+      parts_.push_back(values_[rank] + i * stride_);
+    }
+  }
+}
+
+Range NodeMemory::share(const Range& range, int index, int shares) const {
+  const size_t lines = whole_lines(range.count) / kLineElements;
+  const auto boundary = [&](int i) {
+    return std::min(range.count, lines * size_t(i) / size_t(shares) * kLineElements);
+  };
+  return {range.first + boundary(index), boundary(index + 1) - boundary(index), range.number};
+}
+
+void NodeMemory::announce(Stage stage, const Range& range) {
+  flags_[size_t(rank_)]->of(stage, range.number).store(range.number, std::memory_order_release);
+}
+
+Progress NodeMemory::Announced::poll() {
+  const int before = missing_;
+  for (; missing_ < memory_.size(); ++missing_) {
+    const auto& flag = memory_.flags_[size_t(missing_)]->of(stage_, number_);
+    // Numbers only go up, and wrap around together.
+    if (int32_t(flag.load(std::memory_order_acquire) - number_) < 0) {
+      return missing_ > before ? Progress::Some : Progress::None;
+    }
+  }
+  return Progress::Done;
+}
+
+}  // namespace dlflow::runtime

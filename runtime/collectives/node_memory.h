@@ -1,0 +1,83 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/collectives/sum_order.h"
+#include "runtime/collectives/task.h"
+#include "runtime/comm/communicator.h"
+
+namespace dlflow::runtime {
+
+/// Elements [first, first + count) of an all-reduce, and their number among all ranges, from 1 on.
+struct Range {
+  size_t first, count;
+  uint32_t number;
+};
+
+/// The parts of all ranks of a node in memory that they share, and flags by which each says how far
+/// it is with a range.
+class NodeMemory {
+ public:
+  /// Ranges whose flags are kept apart: of range n + kRangesAtATime nothing may be announced before
+  /// this rank has seen all_reduced(n).
+  static constexpr uint32_t kRangesAtATime = 256;
+
+  /// Collective over the node. `parts_of_ranks`: of each rank of the node; one is made if it is 0.
+  NodeMemory(Communicator& comm, size_t num_elements, std::span<const size_t> parts_of_ranks);
+
+  int size() const { return int(values_.size()); }
+  int rank() const { return rank_; }
+
+  /// Part `index` of this rank.
+  std::span<float> part(size_t index) const {
+    return {values_[size_t(rank_)] + index * stride_, num_elements_};
+  }
+
+  /// Where each rank of the node has its part 0.
+  std::span<float* const> values() const { return values_; }
+
+  /// All parts of the node, by rank.
+  std::span<const float* const> parts() const { return parts_; }
+
+  /// Of `shares` shares of `range` the one with this `index`, in whole cache lines, so that no two
+  /// ranks write to one.
+  Range share(const Range& range, int index, int shares) const;
+
+  enum class Stage { Started, Reduced };
+
+  /// This rank's parts are final, or its share of the sum lies in all buffers.
+  void announce(Stage stage, const Range& range);
+
+  /// Waits until all ranks of the node have announced it.
+  class Announced final : public Wait {
+   public:
+    Announced(const NodeMemory& memory, Stage stage, const Range& range)
+        : memory_(memory), stage_(stage), number_(range.number) {}
+    Progress poll() override;
+    int peer() const override { return memory_.world_rank(missing_); }
+
+   private:
+    const NodeMemory& memory_;
+    Stage stage_;
+    uint32_t number_;
+    int missing_ = 0;  // ranks before it have
+  };
+  Announced all_started(const Range& range) const { return {*this, Stage::Started, range}; }
+  Announced all_reduced(const Range& range) const { return {*this, Stage::Reduced, range}; }
+
+ private:
+  struct Flags;
+  int world_rank(int node_rank) const { return world_ranks_[size_t(node_rank)]; }
+
+  int rank_;
+  std::vector<int> world_ranks_;
+  size_t num_elements_;
+  size_t stride_;  // from one part of a rank to the next
+  std::vector<float*> values_;
+  std::vector<const float*> parts_;
+  std::vector<Flags*> flags_;  // of each rank
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,18 @@
+#pragma once
+
+#include "runtime/collectives/link.h"
+#include "runtime/comm/values.h"
+
+namespace dlflow::runtime {
+
+/// Leaves in share `rank` of `values` (Values::share) its sum over all ranks; what is left in the
+/// other shares is of no use. In place; the same count and type on every rank.
+///
+/// Share s is added in the order of ranks s+1, s+2, ..., s.
+/// Cost for P ranks and n bytes, with a seconds per message, b per byte sent, g per byte added:
+/// (P-1) a + (P-1)/P n (b + g), which is the least that can be sent. Messages of at most 256 KiB
+/// and the next one on its way while one is added; scratch memory for two of them.
+/// Source: the first half of Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
+Task reduce_scatter(Link link, Values values);
+
+}  // namespace dlflow::runtime
