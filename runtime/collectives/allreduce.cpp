@@ -45,10 +45,24 @@ Allreduce::Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions o
     : comm_(comm),
       ordered_(options.order.has_value()),
       order_(ordered_ ? *std::move(options.order) : sum_in_rank_order(comm.size())),
+      consume_(std::move(options.consume)),
       memory_(comm, num_elements, parts_on_node(comm, order_)) {}
 
 Task Allreduce::reduce(const Range& range) {
-  if (comm_.node_size() == comm_.size()) return shared_memory_allreduce(memory_, order_, range);
+  if (consumes_shares()) {
+    return consume_ ? shared_memory_reduce(memory_, order_, range, consume_)
+                    : shared_memory_allreduce(memory_, order_, range);
+  }
+  Task sum = reduce_by_messages(range);
+  return consume_ ? consume_after(std::move(sum), range) : std::move(sum);
+}
+
+Task Allreduce::consume_after(Task sum, Range range) {
+  co_await sum;
+  consume_(range.first, values().subspan(range.first, range.count));
+}
+
+Task Allreduce::reduce_by_messages(const Range& range) {
   if (!ordered_) return ring_allreduce(Link(comm_), values().subspan(range.first, range.count));
   DirectSum sum;
   for (size_t i = 0; i < order_.num_parts[size_t(comm_.rank())]; ++i) {

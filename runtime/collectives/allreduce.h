@@ -9,6 +9,7 @@
 #include "runtime/collectives/node_memory.h"
 #include "runtime/collectives/sum_order.h"
 #include "runtime/collectives/task.h"
+#include "runtime/collectives/vector_ops.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/values.h"
 
@@ -18,6 +19,10 @@ struct AllreduceOptions {
   /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one
   /// part per rank, added in whatever order is fastest; runs with the same ranks agree.
   std::optional<SumOrder> order = std::nullopt;
+
+  /// Takes the sums, instead of values(), before their range is done. Whoever waits for a range may
+  /// find itself in it. See consumes_shares().
+  Consume consume = {};
 };
 
 /// fp32 buffers on every rank, its parts, and the sum of the parts of all ranks, taken range by
@@ -38,6 +43,10 @@ class Allreduce {
 
   /// Where the sum comes to lie: part 0. A rank without parts has it, too.
   std::span<float> values() { return part(0); }
+
+  /// All ranks share a node: each consumes its share of each range, and what they make of it must
+  /// lie in memory that they share. Else every rank consumes everything.
+  bool consumes_shares() const { return comm_.node_size() == comm_.size(); }
 
   /// Announces that elements [first, first + count) of all parts of this rank are final; until the
   /// range is done they are neither read nor written by the caller. Collective: every rank starts
@@ -67,10 +76,13 @@ class Allreduce {
 
   Progress advance();
   Task reduce(const Range& range);
+  Task reduce_by_messages(const Range& range);
+  Task consume_after(Task sum, Range range);
 
   Communicator& comm_;
   bool ordered_;
   SumOrder order_;
+  Consume consume_;
   NodeMemory memory_;
   std::deque<UnderWay> ranges_;  // the first is not done, others may be
   uint64_t first_ = 0;           // the number of the first, or of the next to be started

@@ -90,4 +90,20 @@ SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks) {
   return order;
 }
 
+LeafShare leaves_as_parts(size_t num_leaves, int rank, int num_ranks) {
+  LeafShare share = leaf_share(num_leaves, rank, num_ranks);
+  share.additions.assign(share.count, 0);
+  share.num_parts = share.most_parts = share.count;
+  return share;
+}
+
+SumOrder sum_of_leaves(size_t num_leaves, int num_ranks) {
+  SumOrder order = sum_in_leaf_order(num_leaves, int(num_leaves));
+  order.num_parts.clear();
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    order.num_parts.push_back(leaf_share(num_leaves, rank, num_ranks).count);
+  }
+  return order;
+}
+
 }  // namespace dlflow::runtime

@@ -40,4 +40,8 @@ LeafShare leaf_share(size_t num_leaves, int rank, int num_ranks);
 /// How the parts that ranks are left with go on.
 SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks);
 
+/// The same sum, if every leaf is a part and a rank adds nothing by itself.
+LeafShare leaves_as_parts(size_t num_leaves, int rank, int num_ranks);
+SumOrder sum_of_leaves(size_t num_leaves, int num_ranks);
+
 }  // namespace dlflow::runtime

@@ -132,11 +132,7 @@ void convert(const Values& into, const Values& values) {
 }
 
 void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
-               std::span<float* const> results, size_t first, size_t count) {
-  if (parts.size() == 2 && results.size() == 2 && parts[0] == results[0] &&
-      parts[1] == results[1]) {
-    return sum_pair_in_place(results[0] + first, results[1] + first, count);
-  }
+               size_t first, size_t count, const Consume& consume) {
   constexpr size_t kBlock = 512, kHeight = 32;
   alignas(64) float sums[kHeight][kBlock];  // the lower ones stay in the first-level cache
   std::array<const float*, kHeight> stack;
@@ -153,8 +149,19 @@ void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> add
       }
     }
     DLFLOW_CHECK(height == 1);
-    for (float* result : results) std::memmove(result + first, stack[0], block * sizeof(float));
+    consume(first, {stack[0], block});
   }
+}
+
+void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
+               std::span<float* const> results, size_t first, size_t count) {
+  if (parts.size() == 2 && results.size() == 2 && parts[0] == results[0] &&
+      parts[1] == results[1]) {
+    return sum_pair_in_place(results[0] + first, results[1] + first, count);
+  }
+  sum_parts(parts, additions, first, count, [&](size_t at, std::span<const float> sums) {
+    for (float* result : results) std::memmove(result + at, sums.data(), sums.size_bytes());
+  });
 }
 
 }  // namespace dlflow::runtime

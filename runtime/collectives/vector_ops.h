@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "runtime/comm/values.h"
@@ -18,9 +19,17 @@ void add(const Values& into, const Values& values);
 /// that of `values`; one of them is Float32. Equal sizes. Too large for Float16 becomes infinite.
 void convert(const Values& into, const Values& values);
 
+/// What takes sums that come piece by piece: the number of the first, and the sums.
+using Consume = std::function<void(size_t first, std::span<const float> sums)>;
+
 /// Adds elements [first, first + count) of all `parts` in the order of `additions` (SumOrder) and
-/// writes the sum to the same elements of every one of `results`, which may be parts. Nothing is
-/// read after its result was written. At most 32 parts wait for each other.
+/// hands the sums to `consume`, some hundred at a time, while they are in the first-level cache.
+/// At most 32 parts wait for each other.
+void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
+               size_t first, size_t count, const Consume& consume);
+
+/// The same, and writes the sums to those elements of every one of `results`, which may be parts.
+/// Nothing is read after its result was written.
 void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
                std::span<float* const> results, size_t first, size_t count);
 

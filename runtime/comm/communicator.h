@@ -72,9 +72,9 @@ class Communicator {
   virtual int node_size() const = 0;
   virtual int node_rank() const = 0;
 
-  /// Memory of `bytes` per rank of this node, 64-byte aligned and zeroed: [i] is what node rank i
-  /// allocated, readable and writable by all. Collective over the node; lives as long as this
-  /// object.
+  /// Memory for the ranks of this node, 64-byte aligned and zeroed: [i] is what node rank i
+  /// allocated, `bytes` of its choice, readable and writable by all. Collective over the node;
+  /// lives as long as this object.
   virtual std::span<std::byte* const> allocate_shared(size_t bytes) = 0;
 
  private:

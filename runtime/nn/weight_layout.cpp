@@ -75,10 +75,9 @@ void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weig
   }
 }
 
-void update_statistics(const WeightLayout& layout, std::span<const float> gradients,
-                       std::span<float> weights) {
-  for (size_t i = layout.trainable_size(); i < layout.size(); ++i) {
-    weights[i] += kStatisticsMomentum * (gradients[i] - weights[i]);
+void update_statistics(std::span<const float> of_batch, std::span<float> running) {
+  for (size_t i = 0; i < running.size(); ++i) {
+    running[i] += kStatisticsMomentum * (of_batch[i] - running[i]);
   }
 }
 

@@ -60,9 +60,8 @@ class WeightLayout {
 /// \param weights  (layout.size()) floats, overwritten.
 void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weights);
 
-/// Moves the running statistics 10% (PyTorch's momentum) towards those of the batch.
-/// \param gradients  as Network::backward left them, summed over the ranks.
-void update_statistics(const WeightLayout& layout, std::span<const float> gradients,
-                       std::span<float> weights);
+/// Moves running statistics (or any part of them) 10% (PyTorch's momentum) towards those of the
+/// batch, as Network::backward left them among the gradients, summed over the ranks.
+void update_statistics(std::span<const float> of_batch, std::span<float> running);
 
 }  // namespace dlflow::runtime

@@ -30,13 +30,12 @@ uint32_t update(float* __restrict weights, float* __restrict velocity,
 
 }  // namespace
 
-Sgd::Sgd(size_t num_elements, SgdOptions options) : options_(options), velocity_(num_elements) {}
-
-bool Sgd::step(std::span<float> weights, std::span<const float> gradients, float learning_rate) {
-  DLFLOW_CHECK(weights.size() == velocity_.size() && gradients.size() == velocity_.size());
+bool sgd_step(const SgdOptions& options, float learning_rate, std::span<const float> gradients,
+              std::span<float> velocity, std::span<float> weights) {
+  DLFLOW_CHECK(weights.size() == velocity.size() && gradients.size() == velocity.size());
   const uint32_t greatest =
-      update(weights.data(), velocity_.data(), gradients.data(), velocity_.size(),
-             options_.momentum, options_.weight_decay, learning_rate);
+      update(weights.data(), velocity.data(), gradients.data(), weights.size(), options.momentum,
+             options.weight_decay, learning_rate);
   return greatest < std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
 }
 

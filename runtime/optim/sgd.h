@@ -1,8 +1,6 @@
 #pragma once
 
-#include <cstddef>
 #include <span>
-#include <vector>
 
 namespace dlflow::runtime {
 
@@ -13,25 +11,16 @@ struct SgdOptions {
   bool operator==(const SgdOptions&) const = default;
 };
 
-/// Stochastic gradient descent with momentum, over all parameters as one flat buffer.
-class Sgd {
- public:
-  Sgd(size_t num_elements, SgdOptions options);
-
-  /// One step, element by element, in PyTorch's formula and order:
-  ///   d = gradient + weight_decay * weight;  v = momentum * v + d;  weight = weight - rate * v.
-  /// Both spans: (num_elements). No fused multiply-add, so that every CPU computes the same bits.
-  /// False if a weight is not a finite number now: looked for in passing, at no cost.
-  /// Source: torch.optim.SGD with dampening 0; Sutskever et al., ICML 2013.
-  [[nodiscard]] bool step(std::span<float> weights, std::span<const float> gradients,
-                          float learning_rate);
-
-  /// The velocities v (num_elements), zero at first: what a checkpoint keeps and restores.
-  std::span<float> velocity() { return velocity_; }
-
- private:
-  SgdOptions options_;
-  std::vector<float> velocity_;
-};
+/// One step of stochastic gradient descent with momentum, element by element, in PyTorch's formula
+/// and order:
+///   d = gradient + weight_decay * weight;  v = momentum * v + d;  weight = weight - rate * v.
+/// False if a weight is not a finite number now: looked for in passing, at no cost.
+///
+/// All spans have the same size and may be any part of the whole; the velocities v are zero before
+/// the first step. No fused multiply-add, so that every CPU computes the same bits.
+/// Source: torch.optim.SGD with dampening 0; Sutskever et al., ICML 2013.
+[[nodiscard]] bool sgd_step(const SgdOptions& options, float learning_rate,
+                            std::span<const float> gradients, std::span<float> velocity,
+                            std::span<float> weights);
 
 }  // namespace dlflow::runtime

@@ -35,26 +35,40 @@ FlatLayout same_on_all(Communicator& comm, FlatLayout layout) {
                                       "model and the same program");
 }
 
-/// Fast mode's leaves are its ranks, each with one part.
-LeafShare share_in(SumMode mode, size_t num_leaves, const Communicator& comm) {
-  DLFLOW_CHECK(mode == SumMode::Exact || num_leaves == size_t(comm.size()));
-  return leaf_share(num_leaves, comm.rank(), comm.size());
+/// A rank's leaves are added where they are consumed, in one pass over all of them, as long as
+/// their memory is small; else each as it comes. All ranks decide alike.
+bool leaves_stay_apart(const Communicator& comm, const FlatLayout& layout, size_t num_leaves) {
+  constexpr size_t kSmall = 64 << 20;
+  const size_t leaves = (num_leaves + size_t(comm.size()) - 1) / size_t(comm.size());
+  return comm.node_size() == comm.size() &&
+         leaves * layout.num_elements() * sizeof(float) <= kSmall;
 }
 
-AllreduceOptions options_of(SumMode mode, size_t num_leaves, const Communicator& comm) {
-  if (mode == SumMode::Fast) return {};
-  return {.order = sum_in_leaf_order(num_leaves, comm.size())};
+LeafShare share_of(const Communicator& comm, const FlatLayout& layout, size_t num_leaves) {
+  const auto share = leaves_stay_apart(comm, layout, num_leaves) ? leaves_as_parts : leaf_share;
+  return share(num_leaves, comm.rank(), comm.size());
+}
+
+AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
+                        ReducerOptions&& options) {
+  AllreduceOptions sum;
+  sum.consume = std::move(options.consume);
+  if (leaves_stay_apart(comm, layout, options.num_leaves)) {
+    sum.order = sum_of_leaves(options.num_leaves, comm.size());
+  } else if (options.mode == SumMode::Exact) {
+    sum.order = sum_in_leaf_order(options.num_leaves, comm.size());
+  }
+  return sum;
 }
 
 }  // namespace
 
-Reducer::Reducer(Communicator& comm, FlatLayout layout, SumMode mode, size_t num_leaves,
-                 size_t bucket_bytes)
+Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
     : layout_(same_on_all(comm, std::move(layout))),
-      leaves_(share_in(mode, num_leaves, comm)),
-      buckets_(make_buckets(layout_, bucket_bytes)),
+      leaves_(share_of(comm, layout_, options.num_leaves)),
+      buckets_(make_buckets(layout_, options.bucket_bytes)),
       bucket_of_(layout_.num_parameters()),
-      allreduce_(comm, layout_.num_elements(), options_of(mode, num_leaves, comm)) {
+      allreduce_(comm, layout_.num_elements(), sum_of(comm, layout_, std::move(options))) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
       bucket_of_[p] = i;

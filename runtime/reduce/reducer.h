@@ -18,9 +18,23 @@ enum class SumMode {
   Fast,   ///< one leaf per rank, added in whatever order is fastest for these ranks
 };
 
+struct ReducerOptions {
+  SumMode mode = SumMode::Exact;
+  size_t num_leaves = 1;  ///< over all ranks; at least 1, in fast mode one per rank
+
+  /// Takes the sums, in pieces, each element once: the update. If Reducer::consumes_shares(), each
+  /// rank gets other elements.
+  Consume consume = {};
+
+  /// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB
+  /// of gradients takes 0.79 and 0.80 ms, of 16 MB 9.7 and 10.1 ms. On one node nothing overlaps,
+  /// and reading what a peer's core has just written is slow; so buckets are large.
+  size_t bucket_bytes = 8 << 20;
+};
+
 /// Owns the gradients of all parameters and sums them over the leaves of all ranks while the
 /// backward pass of the last leaf still runs. A step: for each leaf of this rank in turn, write
-/// each gradient and call ready() for it; call finish(), read the sums.
+/// each gradient and call ready() for it; call finish(): all sums have been consumed.
 ///
 /// Sums, not means: the loss is divided by the number of samples of the *global* batch
 /// (Batch::global_samples), so that the sum is the gradient of the mean loss over the global batch
@@ -28,9 +42,8 @@ enum class SumMode {
 class Reducer {
  public:
   /// Collective. Throws Error{InvalidInput} naming the ranks whose layout is not that of rank 0.
-  /// `num_leaves` over all ranks; at least 1, in fast mode one per rank. `comm` must outlive this.
-  Reducer(Communicator& comm, FlatLayout layout, SumMode mode, size_t num_leaves,
-          size_t bucket_bytes = kBucketBytes);
+  /// `comm` must outlive this.
+  Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options);
 
   const FlatLayout& layout() const { return layout_; }
 
@@ -51,19 +64,14 @@ class Reducer {
   /// is complete in the last leaf is on its way at once, after those before it.
   void ready(size_t leaf, size_t parameter);
 
-  /// Returns when sums() is what it says. Collective, once per step. Throws Error{Unavailable}
-  /// naming the rank that did not answer.
+  /// Returns when the gradients of all leaves of all ranks were added and consumed; the same bits
+  /// on every rank. Collective, once per step. Throws Error{Unavailable} naming the rank that did
+  /// not answer.
   void finish();
 
-  /// The gradients of all leaves of all ranks, added; the same bits on every rank. Until the next
-  /// leaf is written.
-  std::span<float> sums() { return allreduce_.values(); }
-  std::span<float> sum(size_t parameter) { return layout_.slot(sums(), parameter); }
-
-  /// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB
-  /// of gradients takes 0.79 and 0.80 ms, of 16 MB 9.7 and 10.1 ms. On one node nothing overlaps,
-  /// and reading what a peer's core has just written is slow; so buckets are large.
-  static constexpr size_t kBucketBytes = 8 << 20;
+  /// Whether the ranks share the elements out among themselves, and so must share the memory of
+  /// what they make of them; else every rank consumes all of them. See Allreduce.
+  bool consumes_shares() const { return allreduce_.consumes_shares(); }
 
  private:
   void begin_step();

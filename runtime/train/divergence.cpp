@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ranges>
 
 #include "base/text.h"
 #include "runtime/train/agreement.h"
@@ -14,13 +13,14 @@ constexpr const char* kAdvice = "; a lower lr or a longer warm-up may help";
 
 bool is_finite(float x) { return std::isfinite(x); }
 
-/// The name of the last parameter with a number in `buffer` that is not finite; or null.
-const std::string* last_not_finite(const WeightLayout& layout, std::span<const float> buffer) {
-  for (const Parameter& parameter : layout.parameters() | std::views::reverse) {
+/// The last of the first `count` parameters with a number in `buffer` that is not finite; or -1.
+int last_not_finite(const WeightLayout& layout, std::span<const float> buffer, size_t count) {
+  for (size_t i = count; i-- > 0;) {
+    const Parameter& parameter = layout.parameters()[i];
     const auto slot = buffer.subspan(parameter.offset, parameter.size);
-    if (!std::ranges::all_of(slot, is_finite)) return &parameter.name;
+    if (!std::ranges::all_of(slot, is_finite)) return int(i);
   }
-  return nullptr;
+  return -1;
 }
 
 [[noreturn]] void fail(const std::string& what, uint64_t step) {
@@ -42,17 +42,23 @@ void fail_loss(Communicator& comm, float loss, float my_share, uint64_t step) {
                      join(ranks, ", ") + ")" + kAdvice);
 }
 
-void fail_update(const WeightLayout& layout, std::span<const float> gradients,
-                 std::span<const float> weights, uint64_t step) {
-  const std::string* parameter = last_not_finite(layout, gradients);
-  if (parameter != nullptr) fail("the gradient of " + *parameter, step);
-  parameter = last_not_finite(layout, weights);
-  DLFLOW_CHECK(parameter != nullptr);
-  fail(*parameter, step);
+void fail_update(Communicator& comm, const WeightLayout& layout,
+                 std::span<const std::span<const float>> gradients, std::span<const float> weights,
+                 uint64_t step) {
+  const auto name = [&](int parameter) { return layout.parameters()[size_t(parameter)].name; };
+  int last = -1;
+  for (const auto& of_leaf : gradients)
+    last = std::max(last, last_not_finite(layout, of_leaf, layout.num_trainable()));
+  last = std::ranges::max(gather(comm, last));
+  if (last >= 0) fail("the gradient of " + name(last), step);
+  last = last_not_finite(layout, weights, layout.num_trainable());
+  DLFLOW_CHECK(last >= 0);
+  fail(name(last), step);
 }
 
 void require_finite(const WeightLayout& layout, std::span<const float> weights, uint64_t step) {
-  if (const std::string* parameter = last_not_finite(layout, weights)) fail(*parameter, step);
+  const int last = last_not_finite(layout, weights, layout.parameters().size());
+  if (last >= 0) fail(layout.parameters()[size_t(last)].name, step);
 }
 
 }  // namespace dlflow::runtime

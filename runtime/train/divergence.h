@@ -20,8 +20,10 @@ class Diverged : public Error {
 [[noreturn]] void fail_loss(Communicator& comm, float loss, float my_share, uint64_t step);
 
 /// Throws Diverged after an update that left a weight that is not finite: names the last parameter
-/// whose gradient is not, which is where the backward pass met it first, or else the weight.
-[[noreturn]] void fail_update(const WeightLayout& layout, std::span<const float> gradients,
+/// with such a number in one of `gradients` of any rank, which is where the backward pass met it
+/// first, or else the weight. Collective.
+[[noreturn]] void fail_update(Communicator& comm, const WeightLayout& layout,
+                              std::span<const std::span<const float>> gradients,
                               std::span<const float> weights, uint64_t step);
 
 /// Throws Diverged if anything in `weights`, running statistics included, is not finite.

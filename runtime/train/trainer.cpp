@@ -10,13 +10,12 @@
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
-#include "runtime/nn/huge_buffer.h"
-#include "runtime/optim/sgd.h"
 #include "runtime/reduce/reducer.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/metrics_log.h"
+#include "runtime/train/model_state.h"
 #include "runtime/train/network_set.h"
 #include "runtime/train/passes.h"
 #include "runtime/train/recording.h"
@@ -73,18 +72,18 @@ class Trainer {
         networks_(
             job_.model, int64_t(largest_leaf()),
             settings().joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training),
-        reducer_(comm, flat_layout(layout()),
-                 settings().precision.exact ? SumMode::Exact : SumMode::Fast, num_leaves()),
+        reducer_(comm, flat_layout(layout()), reducer_options()),
         passes_(make_passes(comm, networks_, reducer_, num_leaves(), settings().joint_batch_norm)),
-        sgd_(layout().trainable_size(),
-             {float(settings().momentum), float(settings().weight_decay)}),
-        weights_(layout().size()),
+        state_(comm, layout(), kReportFloats,
+               {float(settings().momentum), float(settings().weight_decay)},
+               reducer_.consumes_shares()),
         loader_(data_.train, loader_options()),
         recording_(comm, settings().timeline, job_.timeline) {
     networks_.use_timeline(recording_.timeline());
     steps_per_epoch_ = loader_.steps_per_epoch();
-    initialise(layout(), settings().seed, weights_.floats());
+    if (state_.is_filled_here()) initialise(layout(), settings().seed, state_.weights());
     resume();
+    comm.barrier();  // the state is filled
     loader_.seek(position_.epoch, position_.step);
     if (comm_.rank() == 0) {
       log_.emplace(job_.metrics,
@@ -148,6 +147,17 @@ class Trainer {
     return job;
   }
 
+  /// The update of a step begins while the backward pass is still running.
+  ReducerOptions reducer_options() {
+    ReducerOptions options;
+    options.mode = settings().precision.exact ? SumMode::Exact : SumMode::Fast;
+    options.num_leaves = num_leaves();
+    options.consume = [this](size_t first, std::span<const float> sums) {
+      state_.update(first, sums, learning_rate_);
+    };
+    return options;
+  }
+
   LoaderOptions loader_options() const {
     LoaderOptions options;
     options.global_batch = global_batch();
@@ -189,7 +199,9 @@ class Trainer {
     const Checkpoint checkpoint = load_checkpoint(path);
     const TrainingState saved = training_state_of(checkpoint);
     require_same_run(path, checkpoint, saved);
-    load_tensors(checkpoint, layout(), weights_.floats(), sgd_.velocity());
+    if (state_.is_filled_here()) {
+      load_tensors(checkpoint, layout(), state_.weights(), state_.velocity());
+    }
     // With another number of ranks a step is another number of samples; none is left out.
     position_ = {saved.position.epoch, saved.position.step * saved.global_batch / global_batch()};
     newest_ = path;
@@ -222,16 +234,18 @@ class Trainer {
     recording_.begin_step();
     const Timed timed = span(Timeline::Row::Step, "step");
     const Batch batch = load();
-    networks_.use_weights(weights_.floats());
+    networks_.use_weights(state_.weights());
+    learning_rate_ = float(learning_rate(schedule(), steps_done()));
     const float my_loss =
         passes_->run(batch, [this](size_t leaf, float loss) { report(leaf, loss); });
     finish_reduction();
-    const std::span<const float> sums = reducer_.sum(report_index());
+    const std::span<const float> sums = state_.report();
     report_ = {sums[0], sums[1], sums[2]};
     if (!std::isfinite(report_.loss)) {
       fail_loss(comm_, report_.loss, my_loss, steps_done() + 1);
     }
-    update(reducer_.sums().first(layout().size()));
+    if (!state_.finite())
+      fail_update(comm_, layout(), gradients(), state_.weights(), steps_done() + 1);
     ++position_.step;
     if (log_) log_->step(steps_done() - 1, batch.global_samples, report_.loss);
   }
@@ -262,18 +276,18 @@ class Trainer {
     reducer_.ready(leaf, report_index());
   }
 
-  void update(std::span<const float> gradients) {
-    const Timed timed = span(Timeline::Row::Computation, "update");
-    const size_t trainable = layout().trainable_size();
-    const bool finite = sgd_.step(weights_.floats().first(trainable), gradients.first(trainable),
-                                  float(learning_rate(schedule(), steps_done())));
-    if (!finite) fail_update(layout(), gradients, weights_.floats(), steps_done() + 1);
-    update_statistics(layout(), gradients, weights_.floats());
+  /// Of this rank's leaves.
+  std::vector<std::span<const float>> gradients() {
+    std::vector<std::span<const float>> all;
+    for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
+      all.push_back(reducer_.gradients(leaf).first(layout().size()));
+    }
+    return all;
   }
 
   void finish_epoch() {
     const Timed timed = span(Timeline::Row::Computation, "end of epoch");
-    require_finite(layout(), weights_.floats(), steps_done());
+    require_finite(layout(), state_.weights(), steps_done());
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) evaluation = validate();
@@ -293,7 +307,7 @@ class Trainer {
       inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
                          networks_.layout());
     }
-    return evaluate(comm_, *inference_, weights_.floats(), data_.validation, normalization_,
+    return evaluate(comm_, *inference_, state_.weights(), data_.validation, normalization_,
                     kEvaluationBatch);
   }
 
@@ -316,7 +330,7 @@ class Trainer {
 
   void save() {
     const Timed timed = span(Timeline::Row::Computation, "checkpoint");
-    require_finite(layout(), weights_.floats(), steps_done());
+    require_finite(layout(), state_.weights(), steps_done());
     last_save_ = Clock::now();
     if (comm_.rank() != 0) return;
     CheckpointInfo info;
@@ -327,7 +341,7 @@ class Trainer {
     if (position_.step == 0) info.metrics = last_metrics_;
     info.model = job_.model.text;
     newest_ = save_training(job_.checkpoints, job_.policy.keep, layout(), state(), info,
-                            weights_.floats(), sgd_.velocity());
+                            state_.weights(), state_.velocity());
   }
 
   Json summary() const {
@@ -347,8 +361,8 @@ class Trainer {
   std::optional<NetworkSet> inference_;
   Reducer reducer_;
   std::unique_ptr<Passes> passes_;
-  Sgd sgd_;
-  HugeBuffer weights_;
+  ModelState state_;
+  float learning_rate_ = 0;  // of this step
   Loader loader_;
   Recording recording_;
   uint64_t steps_per_epoch_ = 0;

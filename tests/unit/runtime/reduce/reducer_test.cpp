@@ -15,6 +15,39 @@ namespace {
 constexpr size_t kLineBytes = 64;
 const std::vector<size_t> kSizes = {300, 1, 0, 17, 10};  // 19, 1, 0, 2, 1 cache lines
 
+/// What a rank consumed in one step.
+struct Consumed {
+  std::vector<float> sums = std::vector<float>(FlatLayout(kSizes).num_elements());
+  std::vector<int> times = std::vector<int>(sums.size());  // each element
+
+  void take(size_t first, std::span<const float> pieces) {
+    for (size_t i = 0; i < pieces.size(); ++i) {
+      sums[first + i] += pieces[i];
+      ++times[first + i];
+    }
+  }
+};
+
+/// The sums of all elements, which must have come once: to one of the ranks if they share a node,
+/// else to each, with the same bits.
+std::vector<float> sums_of(const std::vector<Consumed>& ranks, bool one_node) {
+  const std::vector<int> once(ranks[0].times.size(), 1);
+  Consumed all;
+  for (const Consumed& rank : ranks) {
+    if (!one_node) {
+      CHECK(rank.times == once);
+      CHECK(rank.sums == ranks[0].sums);
+    }
+    for (size_t i = 0; i < once.size(); ++i) {
+      all.times[i] += rank.times[i];
+      all.sums[i] += rank.sums[i];
+    }
+  }
+  if (!one_node) return ranks[0].sums;
+  CHECK(all.times == once);
+  return all.sums;
+}
+
 }  // namespace
 
 TEST_CASE("slots start at cache lines and do not overlap", "[reduce]") {
@@ -49,34 +82,46 @@ TEST_CASE("a parameter larger than the limit is a bucket of its own", "[reduce]"
 
 TEST_CASE("gradients are summed over ranks, whatever the buckets and the order", "[reduce]") {
   const int num_ranks = GENERATE(1, 2, 3);
-  const int ranks_per_node = GENERATE(1, 3);  // the ring, shared memory
+  const int ranks_per_node = GENERATE(1, 3);  // messages, shared memory
   const size_t bucket_bytes = GENERATE(1, 3 * kLineBytes, 1000 * kLineBytes);
   const bool backwards = GENERATE(true, false);
   ThreadGroup group(num_ranks, 10s, ranks_per_node);
 
-  const auto wrong = on_ranks(group, num_ranks, [&](Communicator& comm) {
-    Reducer reducer(comm, FlatLayout(kSizes), SumMode::Fast, size_t(num_ranks), bucket_bytes);
-    int wrong_values = 0;
-    for (int step = 0; step < 3; ++step) {
+  constexpr int kSteps = 3;
+  const auto value = [](int step, size_t parameter, int rank) {
+    return float(100 * step + 10 * int(parameter) + rank);
+  };
+  const auto steps_of_ranks = on_ranks(group, num_ranks, [&](Communicator& comm) {
+    std::vector<Consumed> steps;
+    ReducerOptions options{.mode = SumMode::Fast, .num_leaves = size_t(num_ranks)};
+    options.consume = [&](size_t first, auto sums) { steps.back().take(first, sums); };
+    options.bucket_bytes = bucket_bytes;
+    Reducer reducer(comm, FlatLayout(kSizes), options);
+    for (int step = 0; step < kSteps; ++step) {
+      steps.emplace_back();
       for (size_t i = 0; i < kSizes.size(); ++i) {
         const size_t parameter = backwards ? kSizes.size() - 1 - i : i;
-        for (float& value : reducer.gradient(0, parameter)) {
-          value = float(100 * step + 10 * int(parameter) + comm.rank());
-        }
+        std::ranges::fill(reducer.gradient(0, parameter), value(step, parameter, comm.rank()));
         reducer.ready(0, parameter);
       }
       reducer.finish();
-      const int ranks_sum = num_ranks * (num_ranks - 1) / 2;
-      for (size_t parameter = 0; parameter < kSizes.size(); ++parameter) {
-        for (const float value : reducer.sum(parameter)) {
-          const int expected = num_ranks * (100 * step + 10 * int(parameter)) + ranks_sum;
-          wrong_values += value != float(expected);
-        }
-      }
     }
-    return wrong_values;
+    return steps;
   });
-  CHECK(wrong == std::vector(num_ranks, 0));
+
+  const FlatLayout layout(kSizes);
+  for (int step = 0; step < kSteps; ++step) {
+    std::vector<Consumed> ranks;
+    for (const auto& steps : steps_of_ranks) ranks.push_back(steps[size_t(step)]);
+    std::vector<float> sums = sums_of(ranks, ranks_per_node >= num_ranks);
+    std::vector<float> expected(sums.size());
+    for (size_t parameter = 0; parameter < kSizes.size(); ++parameter) {
+      float sum = 0;
+      for (int rank = 0; rank < num_ranks; ++rank) sum += value(step, parameter, rank);
+      std::ranges::fill(layout.slot(std::span(expected), parameter), sum);
+    }
+    CHECK(sums == expected);
+  }
 }
 
 TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of ranks",
@@ -84,9 +129,14 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
   constexpr size_t kLeaves = 8;
   const auto sums_on = [&](int num_ranks, int ranks_per_node) {
     ThreadGroup group(num_ranks, 10s, ranks_per_node);
-    const auto sums = on_ranks(group, num_ranks, [&](Communicator& comm) {
-      Reducer reducer(comm, FlatLayout(kSizes), SumMode::Exact, kLeaves, 3 * kLineBytes);
+    const auto ranks = on_ranks(group, num_ranks, [&](Communicator& comm) {
+      Consumed last;
+      ReducerOptions options{.mode = SumMode::Exact, .num_leaves = kLeaves};
+      options.consume = [&](size_t first, auto sums) { last.take(first, sums); };
+      options.bucket_bytes = 3 * kLineBytes;
+      Reducer reducer(comm, FlatLayout(kSizes), options);
       for (int step = 0; step < 3; ++step) {
+        last = {};
         for (size_t leaf = 0; leaf < reducer.num_leaves(); ++leaf) {
           RandomStream random(uint64_t(step), RandomUse::Initialization,
                               uint32_t(reducer.first_leaf() + leaf));
@@ -97,10 +147,9 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
         }
         reducer.finish();
       }
-      return std::vector(reducer.sums().begin(), reducer.sums().end());
+      return last;
     });
-    for (const auto& result : sums) CHECK(result == sums[0]);
-    return sums[0];
+    return sums_of(ranks, ranks_per_node == 0 || ranks_per_node >= num_ranks);
   };
   const std::vector<float> alone = sums_on(1, 0);
   CHECK(alone[5] != 0);
@@ -114,7 +163,7 @@ TEST_CASE("ranks with other parameters are named on every rank", "[reduce]") {
     const bool differs = comm.rank() == 1 || comm.rank() == 3;
     try {
       Reducer(comm, FlatLayout(differs ? std::vector<size_t>{10, 20} : std::vector<size_t>{20, 10}),
-              SumMode::Fast, 4);
+              {.mode = SumMode::Fast, .num_leaves = 4});
     } catch (const Error& error) {
       return error.what();
     }
