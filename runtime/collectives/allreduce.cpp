@@ -6,7 +6,9 @@
 
 #include "base/error.h"
 #include "runtime/collectives/direct_allreduce.h"
-#include "runtime/collectives/ring_allreduce.h"
+#include "runtime/collectives/hierarchical_allreduce.h"
+#include "runtime/collectives/message_allreduce.h"
+#include "runtime/collectives/mpi_allreduce.h"
 #include "runtime/collectives/shared_memory_allreduce.h"
 
 namespace dlflow::runtime {
@@ -41,36 +43,69 @@ class Allreduce::UntilDone final : public Wait {
   Ticket ticket_;
 };
 
-Allreduce::Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions options)
+Allreduce::Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions options,
+                     Consume consume)
     : comm_(comm),
-      ordered_(options.order.has_value()),
-      order_(ordered_ ? *std::move(options.order) : sum_in_rank_order(comm.size())),
-      consume_(std::move(options.consume)),
-      memory_(comm, num_elements, parts_on_node(comm, order_)) {}
+      plan_(comm, std::move(options)),
+      consume_(std::move(consume)),
+      memory_(comm, num_elements, parts_on_node(comm, plan_.order())) {}
 
 Task Allreduce::reduce(const Range& range) {
-  if (consumes_shares()) {
-    return consume_ ? shared_memory_reduce(memory_, order_, range, consume_)
-                    : shared_memory_allreduce(memory_, order_, range);
+  if (!consume_) return sum(range);
+  if (plan_.over_all(range.count * sizeof(float)) == Algorithm::SharedMemory) {
+    return shared_memory_reduce(memory_, plan_.order(), range, consume_);
   }
-  Task sum = reduce_by_messages(range);
-  return consume_ ? consume_after(std::move(sum), range) : std::move(sum);
+  return consume_after(sum(range), range);
 }
 
 Task Allreduce::consume_after(Task sum, Range range) {
   co_await sum;
-  consume_(range.first, values().subspan(range.first, range.count));
+  const bool shares = consumes_shares();
+  const Range mine = shares ? memory_.share(range, memory_.rank(), memory_.size()) : range;
+  consume_(mine.first, values().subspan(mine.first, mine.count));
+  if (!shares) co_return;
+  memory_.announce(NodeMemory::Stage::Reduced, range);
+  co_await memory_.all_reduced(range);
 }
 
-Task Allreduce::reduce_by_messages(const Range& range) {
-  if (!ordered_) return ring_allreduce(Link(comm_), values().subspan(range.first, range.count));
-  DirectSum sum;
-  for (size_t i = 0; i < order_.num_parts[size_t(comm_.rank())]; ++i) {
-    sum.parts.push_back(part(i).subspan(range.first, range.count));
+Task Allreduce::sum(const Range& range) {
+  const Algorithm algorithm = plan_.over_all(range.count * sizeof(float));
+  switch (algorithm) {
+    case Algorithm::SharedMemory:
+      return shared_memory_allreduce(memory_, plan_.order(), range);
+    case Algorithm::Hierarchical:
+      return reduce_in_two_levels(range);
+    default:
+      return reduce_by_messages(algorithm, Link(comm_), plan_.order(), range);
   }
-  sum.result = values().subspan(range.first, range.count);
-  sum.order = &order_;
-  return direct_allreduce(Link(comm_), std::move(sum));
+}
+
+Task Allreduce::reduce_in_two_levels(const Range& range) {
+  const Topology& topology = plan_.topology();
+  const int slices = topology.smallest_node();
+  const int channel = comm_.open_channel();
+  std::vector<int> peers;  // the ranks with this one's slice
+  if (memory_.rank() < slices) {
+    for (const auto& node : topology.nodes) peers.push_back(node[size_t(memory_.rank())]);
+  }
+  const auto between_nodes = [this, channel, peers](Range slice) {
+    return reduce_by_messages(plan_.between_nodes(slice.count * sizeof(float)),
+                              Link(comm_, peers, channel), plan_.order_of_nodes(), slice);
+  };
+  return hierarchical_allreduce(memory_, plan_.order_on_node().additions, slices, range,
+                                between_nodes);
+}
+
+Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrder& order,
+                                   const Range& range) {
+  const std::span<float> sum = values().subspan(range.first, range.count);
+  if (algorithm == Algorithm::Mpi) return mpi_allreduce(comm_, sum);
+  if (algorithm != Algorithm::Direct) return message_allreduce(algorithm, std::move(link), sum);
+  DirectSum direct{{}, sum, &order, plan_.wire()};
+  for (size_t i = 0; i < order.num_parts[size_t(link.rank())]; ++i) {
+    direct.parts.push_back(part(i).subspan(range.first, range.count));
+  }
+  return direct_allreduce(std::move(link), std::move(direct));
 }
 
 Allreduce::Ticket Allreduce::start(size_t first, size_t count) {

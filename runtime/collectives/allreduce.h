@@ -3,31 +3,21 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <optional>
 #include <span>
 
+#include "runtime/collectives/allreduce_plan.h"
+#include "runtime/collectives/link.h"
 #include "runtime/collectives/node_memory.h"
 #include "runtime/collectives/sum_order.h"
 #include "runtime/collectives/task.h"
 #include "runtime/collectives/vector_ops.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/comm/values.h"
 
 namespace dlflow::runtime {
 
-struct AllreduceOptions {
-  /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one
-  /// part per rank, added in whatever order is fastest; runs with the same ranks agree.
-  std::optional<SumOrder> order = std::nullopt;
-
-  /// Takes the sums, instead of values(), before their range is done. Whoever waits for a range may
-  /// find itself in it. See consumes_shares().
-  Consume consume = {};
-};
-
 /// fp32 buffers on every rank, its parts, and the sum of the parts of all ranks, taken range by
 /// range while the rest is still being computed. It owns the memory, so that ranks of a node can
-/// share it, and chooses how each range is summed.
+/// share it; AllreducePlan says how each range is summed.
 class Allreduce {
  public:
   /// A range that was started.
@@ -35,8 +25,10 @@ class Allreduce {
     uint64_t number = 0;
   };
 
-  /// Collective. `comm` must outlive this.
-  Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions options = {});
+  /// Collective. `comm` must outlive this. `consume` takes the sums, instead of values(), before
+  /// their range is done; whoever waits for a range may find itself in it. See consumes_shares().
+  Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions options = {},
+            Consume consume = {});
 
   /// Part `index` of this rank, 64-byte aligned; zero at first.
   std::span<float> part(size_t index) { return memory_.part(index); }
@@ -76,12 +68,14 @@ class Allreduce {
 
   Progress advance();
   Task reduce(const Range& range);
-  Task reduce_by_messages(const Range& range);
+  Task sum(const Range& range);
+  Task reduce_by_messages(Algorithm algorithm, Link link, const SumOrder& order,
+                          const Range& range);
+  Task reduce_in_two_levels(const Range& range);
   Task consume_after(Task sum, Range range);
 
   Communicator& comm_;
-  bool ordered_;
-  SumOrder order_;
+  AllreducePlan plan_;
   Consume consume_;
   NodeMemory memory_;
   std::deque<UnderWay> ranges_;  // the first is not done, others may be

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/comm/values.h"
+
 /// How ranks talk: point-to-point messages, a barrier, and memory that the ranks of a node share.
 /// P is size(). Collectives (runtime/collectives) are built on this and nothing else.
 namespace dlflow::runtime {
@@ -43,6 +45,11 @@ class Communicator {
 
   /// Whether `transfer` has ended; never waits. Progress is made in here alone.
   virtual bool done(Transfer& transfer) = 0;
+
+  /// Begins to replace `values` by their sum over all ranks with what the message library has for
+  /// it; all ranks begin such sums in the same order. Only if it can_sum() their type.
+  virtual Transfer start_sum(const Values& values) = 0;
+  virtual bool can_sum(DataType type) const = 0;
 
   /// A channel for messages that may be under way together with others. All ranks open theirs in
   /// the same order. There are 2^14; the oldest is handed out again.

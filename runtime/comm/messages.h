@@ -6,7 +6,8 @@
 /// What every communicator says when ranks do not work together.
 namespace dlflow::runtime {
 
-/// Throws Error{Unavailable}: "rank 0: rank 3 did not answer within 30 s; ...".
+/// Throws Error{Unavailable}: "rank 0: rank 3 did not answer within 30 s; ...". A negative
+/// `peer` is some rank.
 [[noreturn]] void throw_no_answer(int rank, int peer, std::chrono::milliseconds waited);
 
 /// Throws Error{InvalidInput}: "rank 0 expected 400 bytes from rank 1 and got 8; ...".

@@ -41,6 +41,22 @@ void for_each_piece(std::span<Byte> bytes, Post post) {
   } while (!bytes.empty());
 }
 
+/// Null for 16-bit floats, which MPI 3 does not know.
+MPI_Datatype mpi_type(DataType type) {
+  switch (type) {
+    case DataType::Float32:
+      return MPI_FLOAT;
+    case DataType::Int32:
+      return MPI_INT32_T;
+    case DataType::Int64:
+      return MPI_INT64_T;
+    case DataType::Float16:
+    case DataType::BFloat16:
+      break;
+  }
+  return MPI_DATATYPE_NULL;
+}
+
 }  // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
@@ -126,6 +142,20 @@ Transfer MpiCommunicator::start_receive(std::span<std::byte> bytes, int from, in
         under_way_[transfer.number].emplace_back(Piece{MPI_REQUEST_NULL, piece.size()}).request;
     check(MPI_Irecv(piece.data(), int(piece.size()), MPI_BYTE, from, channel, world_, &request),
           "MPI_Irecv");
+  });
+  return transfer;
+}
+
+bool MpiCommunicator::can_sum(DataType type) const { return mpi_type(type) != MPI_DATATYPE_NULL; }
+
+Transfer MpiCommunicator::start_sum(const Values& values) {
+  DLFLOW_CHECK(can_sum(values.type));
+  const Transfer transfer{-1, 0, false, {}, new_number()};
+  for_each_piece(values.bytes(), [&](std::span<std::byte> piece) {
+    MPI_Request& request = under_way_[transfer.number].emplace_back(Piece{}).request;
+    check(MPI_Iallreduce(MPI_IN_PLACE, piece.data(), int(piece.size() / size_of(values.type)),
+                         mpi_type(values.type), MPI_SUM, world_, &request),
+          "MPI_Iallreduce");
   });
   return transfer;
 }

@@ -47,6 +47,8 @@ class MpiCommunicator : public Communicator {
   Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override;
   Transfer start_receive(std::span<std::byte> bytes, int from, int channel) override;
   bool done(Transfer& transfer) override;
+  Transfer start_sum(const Values& values) override;
+  bool can_sum(DataType type) const override;
 
   std::span<const int> nodes() const override { return nodes_; }
   int node_size() const override { return node_size_; }

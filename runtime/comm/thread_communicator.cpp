@@ -92,6 +92,9 @@ class ThreadCommunicator : public Communicator {
     return true;
   }
 
+  bool can_sum(DataType) const override { return false; }
+  Transfer start_sum(const Values&) override { DLFLOW_CHECK(false); }
+
   std::span<const int> nodes() const override { return nodes_; }
   int node_size() const override {
     return std::min(shared_.ranks_per_node, size() - first_of_node());

@@ -50,15 +50,11 @@ LeafShare share_of(const Communicator& comm, const FlatLayout& layout, size_t nu
 }
 
 AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
-                        ReducerOptions&& options) {
-  AllreduceOptions sum;
-  sum.consume = std::move(options.consume);
-  if (leaves_stay_apart(comm, layout, options.num_leaves)) {
-    sum.order = sum_of_leaves(options.num_leaves, comm.size());
-  } else if (options.mode == SumMode::Exact) {
-    sum.order = sum_in_leaf_order(options.num_leaves, comm.size());
-  }
-  return sum;
+                        const ReducerOptions& options) {
+  if (options.mode == SumMode::Fast) return {};
+  const auto order =
+      leaves_stay_apart(comm, layout, options.num_leaves) ? sum_of_leaves : sum_in_leaf_order;
+  return {.order = order(options.num_leaves, comm.size())};
 }
 
 }  // namespace
@@ -68,7 +64,8 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
       leaves_(share_of(comm, layout_, options.num_leaves)),
       buckets_(make_buckets(layout_, options.bucket_bytes)),
       bucket_of_(layout_.num_parameters()),
-      allreduce_(comm, layout_.num_elements(), sum_of(comm, layout_, std::move(options))) {
+      allreduce_(comm, layout_.num_elements(), sum_of(comm, layout_, options),
+                 std::move(options.consume)) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
       bucket_of_[p] = i;

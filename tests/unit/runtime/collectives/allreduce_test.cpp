@@ -1,6 +1,8 @@
 #include "runtime/collectives/allreduce.h"
 
+#include <algorithm>
 #include <atomic>
+#include <cstdint>
 #include <thread>
 #include <utility>
 
@@ -64,6 +66,17 @@ std::vector<float> reduce_ordered(Communicator& comm, size_t num_elements) {
   return reduce(allreduce, values_of(comm.rank(), num_elements));
 }
 
+/// Each algorithm for every size, alone and between nodes.
+const std::vector<RuleSet> kWays = [] {
+  std::vector<RuleSet> ways = {RuleSet{}};
+  for (const Algorithm algorithm : kAlgorithms) {
+    const Rules always = {{algorithm, 0, SIZE_MAX}};
+    ways.push_back({always, {}});
+    ways.push_back({{{Algorithm::Hierarchical, 0, SIZE_MAX}}, always});
+  }
+  return ways;
+}();
+
 /// The sum over `num_leaves` leaves whose values are values_of(leaf), each rank adding up its own
 /// leaves as it should.
 std::vector<float> reduce_leaves(Communicator& comm, Allreduce& allreduce, size_t num_leaves,
@@ -114,6 +127,44 @@ TEST_CASE("every all-reduce leaves the sum on every rank, the same bits", "[coll
 
   CHECK(distance(results[0], exact_sum(num_ranks, num_elements)) <= tolerance(num_ranks));
   for (const auto& result : results) CHECK(result == results[0]);
+}
+
+TEST_CASE("whatever rules say, all ranks have the sum and the same bits", "[collectives]") {
+  const RuleSet rules = GENERATE(from_range(kWays));
+  const int num_ranks = GENERATE(1, 2, 3, 4, 6, 7, 8, 16);
+  const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);
+  constexpr size_t kElements = 1001;
+  ThreadGroup group(num_ranks, 10s, ranks_per_node);
+  const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
+    Allreduce allreduce(comm, kElements, {.rules = rules});
+    return reduce(allreduce, values_of(comm.rank(), kElements));
+  });
+  CAPTURE(to_text(rules), num_ranks, ranks_per_node);
+  CHECK(distance(results[0], exact_sum(num_ranks, kElements)) <= tolerance(num_ranks));
+  CHECK(std::ranges::count(results, results[0]) == num_ranks);
+}
+
+TEST_CASE("sixteen bits on the wire cost one rounding of what travels and one of the sum",
+          "[collectives]") {
+  const auto [wire, epsilon] = GENERATE(
+      table<DataType, double>({{DataType::Float16, 0x1p-11}, {DataType::BFloat16, 0x1p-8}}));
+  const RuleSet rules = GENERATE(from_range(kWays));
+  const int num_ranks = GENERATE(2, 3, 4, 8);
+  const int ranks_per_node = GENERATE(0, 1, 2);
+  constexpr size_t kElements = 1001;
+  ThreadGroup group(num_ranks, 10s, ranks_per_node);
+  const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
+    Allreduce allreduce(comm, kElements, {.wire = wire, .rules = rules});
+    return reduce(allreduce, values_of(comm.rank(), kElements));
+  });
+  // P values of at most 1, or fewer sums of nodes, are rounded relative to themselves; then the
+  // sum.
+  const bool travels = ranks_per_node != 0 && num_ranks > ranks_per_node;
+  const double rounding = travels ? 2 * num_ranks * epsilon : 0;
+  const double error = distance(results[0], exact_sum(num_ranks, kElements));
+  CHECK(error <= tolerance(num_ranks) + rounding);
+  CHECK((error > tolerance(num_ranks)) == travels);
+  CHECK(std::ranges::count(results, results[0]) == num_ranks);
 }
 
 TEST_CASE("shared memory sums in rank order", "[collectives]") {
@@ -230,14 +281,16 @@ TEST_CASE("a rank that does not take part is named", "[collectives]") {
 
 TEST_CASE("leaves are added along one tree, whoever holds them and however they travel",
           "[collectives]") {
-  const size_t num_leaves = GENERATE(1, 2, 3, 4, 5, 6, 7, 8, 11, 16);
+  const size_t num_leaves = GENERATE(1, 2, 3, 5, 6, 8, 16);
   const int num_ranks = GENERATE(1, 2, 3, 4, 7, 8);
-  const int ranks_per_node = GENERATE(0, 1, 3);  // all of them; messages
+  const int ranks_per_node = GENERATE(0, 1, 2, 3, 4);  // all of them; messages; two levels
+  const RuleSet rules = GENERATE(from_range(kWays));
   constexpr size_t kElements = 37;
 
   ThreadGroup group(num_ranks, 10s, ranks_per_node);
   const auto results = on_ranks(group, num_ranks, [&](Communicator& comm) {
-    Allreduce allreduce(comm, kElements, {.order = sum_in_leaf_order(num_leaves, comm.size())});
+    Allreduce allreduce(comm, kElements,
+                        {.order = sum_in_leaf_order(num_leaves, comm.size()), .rules = rules});
     return reduce_leaves(comm, allreduce, num_leaves, kElements);
   });
 

@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "runtime/collectives/rules.h"
+#include "runtime/collectives/sum_order.h"
+#include "runtime/collectives/topology.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/comm/values.h"
+
+namespace dlflow::runtime {
+
+struct AllreduceOptions {
+  /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one
+  /// part per rank, added in whatever order is fastest; runs with the same ranks agree.
+  std::optional<SumOrder> order = std::nullopt;
+
+  /// How numbers travel between nodes, also Float16 or BFloat16: then what a rank or a node sends
+  /// is rounded, added in fp32, and the sum is rounded once more. Not together with `order`.
+  DataType wire = DataType::Float32;
+
+  /// Which algorithm for how many bytes; what is empty or cannot be done is chosen by topology.
+  RuleSet rules{};
+};
+
+/// Which algorithms these ranks may take without changing the bits that were asked for, and which
+/// they take.
+class AllreducePlan {
+ public:
+  AllreducePlan(const Communicator& comm, AllreduceOptions options);
+
+  /// For a range of that many bytes, over all ranks.
+  Algorithm over_all(size_t bytes) const;
+
+  /// For a slice of that many bytes, over one rank of each node: what Hierarchical needs.
+  Algorithm between_nodes(size_t bytes) const;
+
+  const Topology& topology() const { return topology_; }
+  DataType wire() const { return options_.wire; }
+
+  /// Over the parts of all ranks; of this node's; and of nodes, one part each. The latter two are
+  /// what Hierarchical adds along.
+  const SumOrder& order() const { return order_; }
+  const SumOrder& order_on_node() const { return order_on_node_; }
+  const SumOrder& order_of_nodes() const { return order_of_nodes_; }
+
+ private:
+  bool exact() const { return options_.order.has_value(); }
+  bool may_sum(Algorithm algorithm) const;
+  bool may_send(Algorithm algorithm, int num_ranks) const;
+
+  AllreduceOptions options_;
+  Topology topology_;
+  bool library_sums_;  // Mpi is there
+  SumOrder order_, order_on_node_, order_of_nodes_;
+  RuleSet otherwise_;  // by topology
+};
+
+}  // namespace dlflow::runtime

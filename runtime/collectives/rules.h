@@ -1,0 +1,60 @@
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <vector>
+
+/// What decides which algorithm sums how many bytes, as text that people write and --tune prints:
+/// `allreduce=recursive_doubling:0-8K;shm:8K-max`.
+namespace dlflow::runtime {
+
+enum class Algorithm {
+  SharedMemory,
+  Hierarchical,
+  RecursiveDoubling,
+  Rabenseifner,
+  Ring,
+  Tree,
+  Direct,
+  Mpi,
+};
+inline constexpr std::array kAlgorithms = {
+    Algorithm::SharedMemory, Algorithm::Hierarchical, Algorithm::RecursiveDoubling,
+    Algorithm::Rabenseifner, Algorithm::Ring,         Algorithm::Tree,
+    Algorithm::Direct,       Algorithm::Mpi};
+
+/// As in rules: "shm", "recursive_doubling", ...
+std::string_view name(Algorithm algorithm);
+
+/// From first_bytes to last_bytes, both included.
+struct Rule {
+  Algorithm algorithm;
+  size_t first_bytes, last_bytes;
+
+  bool operator==(const Rule&) const = default;
+};
+
+/// The rule that comes first counts; every size has one.
+using Rules = std::vector<Rule>;
+
+/// `rules` must hold a rule for every size.
+Algorithm choose(const Rules& rules, size_t bytes);
+
+/// Rules for ranks of one shape.
+struct RuleSet {
+  Rules allreduce;
+  Rules between_nodes;  ///< `hierarchical`: for the slices that travel
+
+  bool operator==(const RuleSet&) const = default;
+};
+
+/// "allreduce=shm:0-max", also followed by " between_nodes=...". What is not named is empty.
+/// Throws Error{InvalidInput} beginning with `where`.
+RuleSet parse_rules(std::string_view text, const std::string& where);
+
+/// The text that parse_rules reads.
+std::string to_text(const RuleSet& rules);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,55 @@
+#include "runtime/collectives/rules.h"
+
+#include <cstdint>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+std::string error_of(const std::string& text) {
+  try {
+    parse_rules(text, "collectives.txt:3");
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("rules say which algorithm sums how many bytes", "[collectives]") {
+  const RuleSet rules =
+      parse_rules("allreduce=recursive_doubling:0-8K;shm:8K-max", "collectives.txt:3");
+  CHECK(rules.allreduce ==
+        Rules{{Algorithm::RecursiveDoubling, 0, 8192}, {Algorithm::SharedMemory, 8192, SIZE_MAX}});
+  CHECK(rules.between_nodes.empty());
+  CHECK(choose(rules.allreduce, 0) == Algorithm::RecursiveDoubling);
+  CHECK(choose(rules.allreduce, 8192) == Algorithm::RecursiveDoubling);
+  CHECK(choose(rules.allreduce, 8193) == Algorithm::SharedMemory);
+}
+
+TEST_CASE("rules are printed as they are read", "[collectives]") {
+  const std::string text = GENERATE(
+      "allreduce=shm:0-max", "allreduce=tree:0-100;ring:101-1M;mpi:1M-max",
+      "allreduce=hierarchical:0-max between_nodes=rabenseifner:0-3G;direct:3221225473-max");
+  CHECK(to_text(parse_rules(text, "here")) == text);
+}
+
+TEST_CASE("a mistake in rules is named, with what to write", "[collectives]") {
+  CHECK(error_of("allreduce=rign:0-max") ==
+        "collectives.txt:3: 'rign' is no algorithm; there are shm, hierarchical, "
+        "recursive_doubling, rabenseifner, ring, tree, direct, mpi; did you mean 'ring'?");
+  CHECK(error_of("allreduce=ring:1K-max") ==
+        "collectives.txt:3: no rule for 0 bytes; sizes go from 0 to max without a gap: "
+        "recursive_doubling:0-8K;ring:8K-max");
+  CHECK_THAT(error_of("allreduce=ring:0-8K"), Catch::Contains("no rule for 8193 bytes"));
+  CHECK_THAT(error_of("allreduce=ring"), Catch::Contains("'ring' is not a rule"));
+  CHECK_THAT(error_of("allreduce=ring:0-8T"), Catch::Contains("'8T' is not a size; write 4096"));
+  CHECK_THAT(error_of("allreduce=ring:8K-4K"), Catch::Contains("ends before it begins"));
+  CHECK_THAT(error_of("broadcast=tree:0-max"),
+             Catch::Contains("'broadcast=tree:0-max' is neither allreduce=RULES nor"));
+}
