@@ -126,14 +126,19 @@ Output SlurmTools::ask(const std::vector<std::string>& argv) {
   }
 }
 
-std::vector<SlurmJob> SlurmTools::queue() {
-  const Output output = ask({"squeue", "--me", "--noheader", "--array", "--states=all",
-                             std::string("--format=") + kSqueueFormat});
+/// What it prints; an end that is not 0 is no answer.
+std::string SlurmTools::answer(const std::vector<std::string>& argv) {
+  Output output = ask(argv);
   if (output.status.code != 0) {
     throw Error(Errc::Unavailable,
-                "squeue failed: " + failure("squeue", output, options_.time_limit));
+                argv.front() + " failed: " + failure(argv.front(), output, options_.time_limit));
   }
-  return parse_squeue(output.text);
+  return std::move(output.text);
+}
+
+std::vector<SlurmJob> SlurmTools::queue() {
+  return parse_squeue(answer({"squeue", "--me", "--noheader", "--array", "--states=all",
+                              std::string("--format=") + kSqueueFormat}));
 }
 
 Accounting SlurmTools::sacct(std::vector<std::string> argv, Time since) {
@@ -249,11 +254,18 @@ std::string SlurmTools::cluster_name() {
 }
 
 ClusterLimits SlurmTools::cluster() {
-  ClusterLimits limits = parse_config(ask({"scontrol", "show", "config"}).text);
-  limits.partitions = parse_partitions(ask({"scontrol", "--oneliner", "show", "partition"}).text);
-  add_nodes(limits.partitions,
-            ask({"sinfo", "--noheader", std::string("--format=") + kSinfoFormat}).text);
-  return limits;
+  try {
+    ClusterLimits limits = parse_config(answer({"scontrol", "show", "config"}));
+    limits.partitions = parse_partitions(answer({"scontrol", "--oneliner", "show", "partition"}));
+    add_nodes(limits.partitions,
+              answer({"sinfo", "--noheader", std::string("--format=") + kSinfoFormat}));
+    return limits;
+  } catch (const Error& error) {
+    if (!error.retryable()) throw;
+    throw Error(Errc::Unavailable,
+                std::string("SLURM cannot be asked about the cluster: ") + error.what() +
+                    "; go to a login node of it, see what `sinfo` says there, or set SLURM_CONF");
+  }
 }
 
 Output SlurmTools::run_if_there(const std::vector<std::string>& argv) {

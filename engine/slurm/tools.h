@@ -82,7 +82,8 @@ class SlurmTools {
 
   /// What the cluster is called that these tools speak to. One query.
   std::string cluster_name();
-  /// Three queries: config, partitions, nodes.
+  /// Three queries: config, partitions, nodes. Where they fail there is no SLURM to be reached, and
+  /// the Error{Unavailable} says what to look at.
   ClusterLimits cluster();
   /// Accounts that this user may charge; empty if that cannot be told.
   std::vector<std::string> accounts();
@@ -93,6 +94,7 @@ class SlurmTools {
   Output run_once(const std::vector<std::string>& argv);
   Output run_if_there(const std::vector<std::string>& argv);
   Output ask(const std::vector<std::string>& argv);
+  std::string answer(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);
   Accounting sacct(std::vector<std::string> argv, Time since);
   /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.

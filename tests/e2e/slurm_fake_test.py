@@ -146,6 +146,16 @@ class ChainTest(ChainCase):
         self.assertIsNone(run)
         self.assertEqual(self.slurm.calls("sbatch"), [])
 
+    def test_where_no_cluster_answers_no_run_is_made(self):
+        self.workflow(a="run: 'true'")
+        scontrol = self.write("bin/scontrol", "#!/bin/sh\necho 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1\n")
+        scontrol.chmod(0o755)
+        self.env["PATH"] = f"{scontrol.parent}:{self.env['PATH']}"
+        run, err = self.refused(UNAVAILABLE)
+        self.assertIn("scontrol failed: Could not establish a configuration source; go to a login node", err)
+        self.assertIsNone(run)
+        self.assertFalse((self.folder / "runs").exists())
+
     def test_a_matrix_larger_than_an_array_may_be_is_split(self):
         self.nothing_runs()
         self.slurm.set(max_array_size=1001)

@@ -160,6 +160,16 @@ TEST_CASE("a squeue that fails is not an empty queue", "[slurm]") {
   CHECK_THROWS_WITH(scripts.tools().queue(), "squeue failed: Invalid user");
 }
 
+TEST_CASE("a cluster that cannot be asked is not one without limits", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("scontrol", "echo 'ClusterName = alpha'");
+  scripts.tool("sinfo",
+               "echo 'sinfo: fatal: Could not establish a configuration source' >&2; exit 1");
+  CHECK_THROWS_WITH(
+      scripts.tools().cluster(),
+      Catch::Contains("sinfo failed: Could not establish a configuration source; go"));
+}
+
 TEST_CASE("a program that is missing is named", "[slurm]") {
   SlurmTools tools({.sleep = {}, .environment = {"PATH=/nowhere"}});
   CHECK_THROWS_WITH(tools.submit("#!/bin/sh\n"), "there is no program 'sbatch' in PATH");
