@@ -1,10 +1,5 @@
 #include "engine/container/container_run.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/signalfd.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -15,13 +10,14 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/handle.h"
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/container/binds.h"
+#include "engine/container/container_environment.h"
 #include "engine/container/convert_image.h"
 #include "engine/container/environment.h"
 #include "engine/container/image_store.h"
+#include "engine/container/outside.h"
 #include "engine/container/tree.h"
 #include "engine/container/udocker_engine.h"
 
@@ -31,18 +27,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kNotStarted = 125;  // as podman and docker have it
-constexpr char kGreeting = 0;
-
-/// By `id`: a static program cannot ask LDAP and its like itself.
-std::string user_name() {
-  Command id;
-  id.argv = {"id", "-un"};
-  id.environment = current_environment();
-  const Output output = run(id, OutputOptions{.collect_errors = true});
-  if (output.status.code == 0) return std::string(trim(output.text));
-  const std::string user = variable("USER");
-  return user.empty() ? std::to_string(::geteuid()) : user;
-}
 
 const Runtime& runtime_of(const ContainerJob& job) {
   const Runtime* const runtime = find_runtime(job.runtime);
@@ -92,54 +76,11 @@ class NewFolder {
   fs::path path_;
 };
 
-/// Signals of this process go through the pipe to the program inside.
-class Outside {
- public:
-  explicit Outside(const Rendezvous& meeting) {
-    if (::mkfifo(meeting.control().c_str(), 0600) != 0) {
-      throw_errno("cannot make " + meeting.control().string(), errno);
-    }
-    pipe_.reset(::open(meeting.control().c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC));
-    if (!pipe_) throw_errno("cannot open " + meeting.control().string(), errno);
-    tell(kGreeting);
-  }
-
-  void tell(char byte) const {
-    [[maybe_unused]] const auto written = ::write(pipe_.get(), &byte, 1);
-  }
-
- private:
-  FileDescriptor pipe_;
-};
-
 std::string join_quoted(const std::vector<std::string>& words) {
   std::string text;
   for (const std::string& word : words) text += (text.empty() ? "" : " ") + shell_quote(word);
   return text;
 }
-
-class Signals {
- public:
-  Signals() {
-    sigset_t set;
-    ::sigemptyset(&set);
-    for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD}) ::sigaddset(&set, number);
-    ::sigprocmask(SIG_BLOCK, &set, nullptr);
-    pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
-    if (!pipe_) throw_errno("cannot watch signals", errno);
-  }
-
-  /// Waits for the next one.
-  int next() const {
-    signalfd_siginfo info{};
-    while (::read(pipe_.get(), &info, sizeof info) != ssize_t(sizeof info)) {
-    }
-    return int(info.ssi_signo);
-  }
-
- private:
-  FileDescriptor pipe_;
-};
 
 /// How all ranks of this container ended: 0, or the worst; nothing if one left no record.
 std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
@@ -152,9 +93,9 @@ std::optional<int> recorded_status(const Rendezvous& meeting, int ranks) {
   return worst;
 }
 
-Container container_for(const ContainerJob& job, std::vector<std::string> command,
-                        std::vector<Bind> binds, fs::path image, const fs::path& folder,
-                        const fs::path& scratch) {
+Container container_for(const ContainerJob& job, const std::string& user,
+                        std::vector<std::string> command, std::vector<Bind> binds, fs::path image,
+                        const fs::path& folder, const fs::path& scratch) {
   // Not /proc/self/exe: inside, the program has the path that it has here.
   const fs::path self = fs::read_symlink("/proc/self/exe");
   Container container;
@@ -167,20 +108,20 @@ Container container_for(const ContainerJob& job, std::vector<std::string> comman
   container.gpus = job.gpus;
   container.uid = ::geteuid();
   container.gid = ::getegid();
-  container.user = user_name();
+  container.user = user;
   container.arguments = job.arguments;
   container.program = {self, "container-exec", folder};
   return container;
 }
 
-void write_request(const ContainerJob& job, const Runtime& runtime, const StoredImage& image,
-                   const Rendezvous& meeting) {
+void write_request(const ContainerJob& job, const std::string& user, const Runtime& runtime,
+                   const StoredImage& image, const Rendezvous& meeting) {
   ContainerRequest request;
   request.image = job.image;
   request.commands = job.commands;
   request.directory = job.directory;
   request.adds_ranks = runtime.starts_ranks;
-  request.environment = container_environment(job, image.environment, current_environment());
+  request.environment = container_environment(job, image.environment, current_environment(), user);
   if (job.gpus && !runtime.gpu_libraries.empty()) {
     std::string& path = request.environment["LD_LIBRARY_PATH"];
     path += (path.empty() ? "" : ":") + std::string(runtime.gpu_libraries);
@@ -230,20 +171,6 @@ Command runtime_command(const Invocation& call) {
   return command;
 }
 
-/// Without a pipe, the runtime itself passes signals on, as srun does.
-ExitStatus stay_beside(pid_t runtime, const Signals& signals, const std::optional<Outside>& pipe) {
-  while (true) {
-    const int number = signals.next();
-    if (number != SIGCHLD && pipe) {
-      pipe->tell(char(number));
-    } else if (number != SIGCHLD) {
-      ::kill(runtime, number);
-    } else if (const auto exit = poll_exit(runtime)) {
-      return *exit;
-    }
-  }
-}
-
 /// Waits until nobody else runs in a container that is for one at a time.
 std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage& image) {
   if (job.runtime != "udocker" || !udocker_runs_alone(job.mode)) return std::nullopt;
@@ -269,11 +196,12 @@ int run_container(const ContainerJob& job) {
   const NewFolder scratch(fs::temp_directory_path() / "dlflow-container");
   const Rendezvous meeting{folder.path()};
   make_mount_points(image, binds, store);
-  write_request(job, runtime, image, meeting);
-  std::optional<Outside> pipe;
+  const std::string user = user_name();
+  write_request(job, user, runtime, image, meeting);
+  std::optional<ControlPipe> pipe;
   if (!runtime.starts_ranks) pipe.emplace(meeting);
   const Container container =
-      container_for(job, command, binds, image_for(runtime, job, command, store, image),
+      container_for(job, user, command, binds, image_for(runtime, job, command, store, image),
                     folder.path(), scratch.path());
   const auto turn = wait_for_turn(job, image);
   Invocation call = runtime.invoke(container);
@@ -288,29 +216,6 @@ int run_container(const ContainerJob& job) {
 }
 
 }  // namespace
-
-std::map<std::string, std::string> container_environment(
-    const ContainerJob& job, const std::map<std::string, std::string>& image,
-    const std::vector<std::string>& callers) {
-  std::map<std::string, std::string> environment = job.environment;
-  for (const std::string& entry : callers) {
-    const size_t equals = entry.find('=');
-    const std::string name = entry.substr(0, equals);
-    if (is_passed_on(name)) environment.emplace(name, entry.substr(equals + 1));
-  }
-  // User namespaces keep ranks from reading each other's memory, which Open MPI would try.
-  environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
-  environment.emplace("HOME", job.directory.string());
-  const std::string user = user_name();
-  environment.emplace("USER", user);
-  environment.emplace("LOGNAME", user);
-  const std::string temporary = variable("TMPDIR");
-  environment.emplace("TMPDIR", temporary.empty() ? "/tmp" : temporary);
-  environment.insert(image.begin(), image.end());
-  environment.emplace("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-  environment["PATH"] += ":" + fs::read_symlink("/proc/self/exe").parent_path().string();
-  return environment;
-}
 
 int container_run(const fs::path& file) {
   try {

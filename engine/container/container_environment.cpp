@@ -1,0 +1,46 @@
+#include "engine/container/container_environment.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/container/environment.h"
+
+namespace dlflow {
+
+std::string user_name() {
+  Command id;
+  id.argv = {"id", "-un"};
+  id.environment = current_environment();
+  const Output output = run(id, OutputOptions{.collect_errors = true});
+  if (output.status.code == 0) return std::string(trim(output.text));
+  const std::string user = variable("USER");
+  return user.empty() ? std::to_string(::geteuid()) : user;
+}
+
+std::map<std::string, std::string> container_environment(
+    const ContainerJob& job, const std::map<std::string, std::string>& image,
+    const std::vector<std::string>& callers, const std::string& user) {
+  std::map<std::string, std::string> environment = job.environment;
+  for (const std::string& entry : callers) {
+    const size_t equals = entry.find('=');
+    const std::string name = entry.substr(0, equals);
+    if (is_passed_on(name)) environment.emplace(name, entry.substr(equals + 1));
+  }
+  // User namespaces keep ranks from reading each other's memory, which Open MPI would try.
+  environment.emplace("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+  environment.emplace("HOME", job.directory.string());
+  environment.emplace("USER", user);
+  environment.emplace("LOGNAME", user);
+  const std::string temporary = variable("TMPDIR");
+  environment.emplace("TMPDIR", temporary.empty() ? "/tmp" : temporary);
+  environment.insert(image.begin(), image.end());
+  environment.emplace("PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+  environment["PATH"] +=
+      ":" + std::filesystem::read_symlink("/proc/self/exe").parent_path().string();
+  return environment;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <optional>
+
+#include "base/handle.h"
+#include "base/process.h"
+#include "engine/container/container_job.h"
+
+/// The process that stands outside of a container while its program runs: signals on their way in.
+namespace dlflow {
+
+/// Blocks the signals that are to go in, and keeps them for next(): so it comes before all that
+/// takes time.
+class Signals {
+ public:
+  Signals();
+  /// Waits for the next one, or for a child's end: SIGCHLD.
+  int next() const;
+
+ private:
+  FileDescriptor pipe_;
+};
+
+/// The outer end of Rendezvous::control(), which it makes. When it closes, with this process at the
+/// latest, the program inside is killed.
+class ControlPipe {
+ public:
+  explicit ControlPipe(const Rendezvous& meeting);
+  void tell(char byte) const;
+
+ private:
+  FileDescriptor pipe_;
+};
+
+/// Waits for the end of `runtime`, a child, and passes on what comes meanwhile: through `pipe`, or,
+/// without one, to the runtime, which passes it on itself, as srun does.
+ExitStatus stay_beside(pid_t runtime, const Signals& signals,
+                       const std::optional<ControlPipe>& pipe);
+
+}  // namespace dlflow

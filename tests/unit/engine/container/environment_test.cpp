@@ -1,0 +1,56 @@
+#include <filesystem>
+
+#include "engine/container/container_environment.h"
+#include "tests/support/catch.h"
+
+namespace dlflow {
+namespace {
+
+using Environment = std::map<std::string, std::string>;
+
+/// For a step that declares `declared`, in an image that sets `image`.
+Environment environment(const Environment& declared, const Environment& image,
+                        const std::vector<std::string>& callers) {
+  ContainerJob job;
+  job.directory = "/runs/w-1/work";
+  job.environment = declared;
+  return container_environment(job, image, callers, "ann");
+}
+
+}  // namespace
+
+TEST_CASE("of the caller's environment a container has what tells a rank who it is",
+          "[container]") {
+  const Environment inside =
+      environment({}, {},
+                  {"SECRET=s", "PYTHONPATH=/site", "SLURM_PROCID=1", "OMPI_COMM_WORLD_RANK=1",
+                   "PMIX_RANK=1", "PMI_RANK=1", "CUDA_VISIBLE_DEVICES=0", "HOME=/home/ann"});
+  const std::string own = std::filesystem::read_symlink("/proc/self/exe").parent_path();
+  CHECK(
+      inside ==
+      Environment{{"SLURM_PROCID", "1"},
+                  {"OMPI_COMM_WORLD_RANK", "1"},
+                  {"PMIX_RANK", "1"},
+                  {"PMI_RANK", "1"},
+                  {"CUDA_VISIBLE_DEVICES", "0"},
+                  {"OMPI_MCA_btl_vader_single_copy_mechanism", "none"},
+                  {"HOME", "/runs/w-1/work"},
+                  {"USER", "ann"},
+                  {"LOGNAME", "ann"},
+                  {"TMPDIR", inside.at("TMPDIR")},
+                  {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + own}});
+}
+
+TEST_CASE("a step's variables win over its rank's, and those over the image's", "[container]") {
+  const Environment inside =
+      environment({{"OMPI_MCA_btl", "self"}, {"LANG", "C.UTF-8"}},
+                  {{"LANG", "de_DE"}, {"PMIX_RANK", "7"}, {"HOME", "/root"}, {"PATH", "/opt/bin"}},
+                  {"OMPI_MCA_btl=tcp", "PMIX_RANK=1"});
+  CHECK(inside.at("OMPI_MCA_btl") == "self");
+  CHECK(inside.at("LANG") == "C.UTF-8");
+  CHECK(inside.at("PMIX_RANK") == "1");
+  CHECK(inside.at("HOME") == "/runs/w-1/work");
+  CHECK(inside.at("PATH").starts_with("/opt/bin:/"));  // and, at its end, dlflow itself
+}
+
+}  // namespace dlflow
