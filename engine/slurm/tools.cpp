@@ -131,7 +131,8 @@ std::string SlurmTools::answer(const std::vector<std::string>& argv) {
   Output output = ask(argv);
   if (output.status.code != 0) {
     throw Error(Errc::Unavailable,
-                argv.front() + " failed: " + failure(argv.front(), output, options_.time_limit));
+                argv.front() + " failed: " + failure(argv.front(), output, options_.time_limit) +
+                    "; call dlflow where SLURM's tools work, on a login node");
   }
   return std::move(output.text);
 }
@@ -254,18 +255,11 @@ std::string SlurmTools::cluster_name() {
 }
 
 ClusterLimits SlurmTools::cluster() {
-  try {
-    ClusterLimits limits = parse_config(answer({"scontrol", "show", "config"}));
-    limits.partitions = parse_partitions(answer({"scontrol", "--oneliner", "show", "partition"}));
-    add_nodes(limits.partitions,
-              answer({"sinfo", "--noheader", std::string("--format=") + kSinfoFormat}));
-    return limits;
-  } catch (const Error& error) {
-    if (!error.retryable()) throw;
-    throw Error(Errc::Unavailable,
-                std::string("SLURM cannot be asked about the cluster: ") + error.what() +
-                    "; go to a login node of it, see what `sinfo` says there, or set SLURM_CONF");
-  }
+  ClusterLimits limits = parse_config(answer({"scontrol", "show", "config"}));
+  limits.partitions = parse_partitions(answer({"scontrol", "--oneliner", "show", "partition"}));
+  add_nodes(limits.partitions,
+            answer({"sinfo", "--noheader", std::string("--format=") + kSinfoFormat}));
+  return limits;
 }
 
 Output SlurmTools::run_if_there(const std::vector<std::string>& argv) {

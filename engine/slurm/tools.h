@@ -82,8 +82,7 @@ class SlurmTools {
 
   /// What the cluster is called that these tools speak to. One query.
   std::string cluster_name();
-  /// Three queries: config, partitions, nodes. Where they fail there is no SLURM to be reached, and
-  /// the Error{Unavailable} says what to look at.
+  /// Three queries: config, partitions, nodes.
   ClusterLimits cluster();
   /// Accounts that this user may charge; empty if that cannot be told.
   std::vector<std::string> accounts();

@@ -5,11 +5,7 @@ import shutil
 import subprocess
 import unittest
 
-from support import Case, main
-
-
-def needs_root(test):
-    return unittest.skipUnless(os.geteuid() == 0, "mounting and changing users needs root")(test)
+from support import ROOM_FOR_A_RUN, Case, main
 
 
 class Faults(Case):
@@ -21,34 +17,22 @@ class Faults(Case):
               a: {run: 'echo hello'}
         """)
 
-    def small_disk(self, size):
-        """A folder on a file system of `size` bytes."""
-        if not shutil.which("mount"):
-            self.skipTest("`mount` is not installed")
-        folder = self.folder / "disk"
-        folder.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", folder])
-        return folder
-
-    @needs_root
     def test_a_full_disk_is_named_before_anything_runs(self):
-        disk = self.small_disk("1m")
+        disk = self.small_disk("disk", 1 << 20)
         (disk / "w.yaml").write_text((self.folder / "w.yaml").read_text())
         self.folder = disk
         _, err = self.dlflow("run", "w.yaml", status=2)
         self.assertIn("No space left on device", err)
         self.assertIn("dlflow-runs", err)
 
-    @needs_root
     def test_a_step_that_fills_the_disk_fails_with_that_reason(self):
-        disk = self.small_disk("64m")
+        disk = self.small_disk("disk", ROOM_FOR_A_RUN)
         (disk / "w.yaml").write_text("name: w\nsteps:\n  a: {run: 'cat /dev/zero > $DLFLOW_OUTPUTS/zero'}\n")
         self.folder = disk
         out, err = self.dlflow("run", "w.yaml", status=1)
         self.assertIn("No space left on device", out + err)
 
-    @needs_root
+    @unittest.skipUnless(os.geteuid() == 0, "changing users needs root")
     def test_a_read_only_run_directory_is_named(self):
         """As an ordinary user, since root may write everywhere."""
         self.folder.chmod(0o755)

@@ -152,7 +152,7 @@ class ChainTest(ChainCase):
         scontrol.chmod(0o755)
         self.env["PATH"] = f"{scontrol.parent}:{self.env['PATH']}"
         run, err = self.refused(UNAVAILABLE)
-        self.assertIn("scontrol failed: Could not establish a configuration source; go to a login node", err)
+        self.assertIn("scontrol failed: Could not establish a configuration source; call dlflow where SLURM's tools work", err)
         self.assertIsNone(run)
         self.assertFalse((self.folder / "runs").exists())
 

@@ -1,9 +1,7 @@
 """What goes wrong around a chain of SLURM jobs, on the fake tools: docs/failure.md says what happens then."""
 
 import json
-import os
 import shutil
-import subprocess
 
 import support
 from slurm_support import INVALID, UNAVAILABLE, ChainCase
@@ -153,12 +151,7 @@ class SlurmFaults(ChainCase):
     # Disks
 
     def test_a_job_that_fills_the_disk_fails_with_that_reason_and_is_repaired_when_there_is_room(self):
-        if os.geteuid() != 0 or not shutil.which("mount"):
-            self.skipTest("needs root and `mount`")
-        disk = self.folder / "runs"
-        disk.mkdir()
-        subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64m", "none", disk], check=True)
-        self.addCleanup(subprocess.run, ["umount", "-l", disk])
+        disk = self.small_disk("runs", support.ROOM_FOR_A_RUN)
         self.workflow(a=f"run: '[ -e {self.folder}/mended ] || cat /dev/zero > $DLFLOW_OUTPUTS/zero'",
                       b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
         run = self.submit()

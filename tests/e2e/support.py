@@ -14,6 +14,7 @@ import unittest
 
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
+ROOM_FOR_A_RUN = (BIN / "dlflow").stat().st_size + (64 << 20)  # each has a copy of the program
 
 
 class Case(unittest.TestCase):
@@ -36,6 +37,16 @@ class Case(unittest.TestCase):
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(textwrap.dedent(text))
         return path
+
+    def small_disk(self, name, size):
+        """A folder on a file system of `size` bytes; skips the test where none can be mounted."""
+        if os.geteuid() != 0 or not shutil.which("mount"):
+            self.skipTest("needs root and `mount`")
+        folder = self.folder / name
+        folder.mkdir()
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "none", folder], check=True)
+        self.addCleanup(subprocess.run, ["umount", "-l", folder])
+        return folder
 
     def start(self, *args, env=None, **options):
         """dlflow as a running process, in a process group of its own."""

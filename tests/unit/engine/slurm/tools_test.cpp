@@ -157,7 +157,7 @@ TEST_CASE("a controller that stays away is an error that may pass", "[slurm]") {
 TEST_CASE("a squeue that fails is not an empty queue", "[slurm]") {
   Scripts scripts;
   scripts.tool("squeue", "echo 'squeue: error: Invalid user' >&2; exit 1");
-  CHECK_THROWS_WITH(scripts.tools().queue(), "squeue failed: Invalid user");
+  CHECK_THROWS_WITH(scripts.tools().queue(), Catch::Contains("squeue failed: Invalid user; call"));
 }
 
 TEST_CASE("a cluster that cannot be asked is not one without limits", "[slurm]") {
@@ -167,7 +167,7 @@ TEST_CASE("a cluster that cannot be asked is not one without limits", "[slurm]")
                "echo 'sinfo: fatal: Could not establish a configuration source' >&2; exit 1");
   CHECK_THROWS_WITH(
       scripts.tools().cluster(),
-      Catch::Contains("sinfo failed: Could not establish a configuration source; go"));
+      Catch::Contains("sinfo failed: Could not establish a configuration source; call"));
 }
 
 TEST_CASE("a program that is missing is named", "[slurm]") {
