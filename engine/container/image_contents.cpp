@@ -142,16 +142,17 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   const PackedFiles files = unpack(archive, work);
   const fs::path layout = work / "layout";
   make_directories(layout / "blobs/sha256");
-  const auto take = [&](const fs::path& from, const fs::path& to) { fs::rename(from, to); };
   const fs::path* const index = files.find("index.json");
   if (index == nullptr) {
     throw Error(
         Errc::InvalidInput,
         archive.string() + " has no index.json: it is no OCI image; is it docker-archive:?");
   }
-  take(*index, layout / "index.json");
+  fs::rename(*index, layout / "index.json");
   const auto take_blob = [&](const std::string& digest) {
-    take(files.at("blobs/sha256/" + digest.substr(7), archive), blob_path(layout, digest));
+    const fs::path to = blob_path(layout, digest);
+    if (fs::exists(to)) return;  // a layer may be there twice
+    fs::rename(files.at("blobs/sha256/" + to.filename().string(), archive), to);
   };
   std::string digest = manifest_for_this_machine(read_file(layout / "index.json"), archive);
   take_blob(digest);

@@ -6,6 +6,7 @@
 
 #include <cerrno>
 #include <set>
+#include <vector>
 
 #include "base/archive/tar.h"
 #include "base/error.h"
@@ -71,7 +72,7 @@ class Layer : public ArchiveEntries {
     if (::chmod(path.c_str(), (mode & 0777) | 0700) != 0) {
       throw_errno("cannot write " + path.string(), errno);
     }
-    made_.insert(path);
+    keep(path);
   }
 
   void add_special_file(const std::string&) override {
@@ -88,14 +89,18 @@ class Layer : public ArchiveEntries {
   /// Where `name` goes, the folders above it made.
   fs::path place(const std::string& name) {
     const fs::path path = resolve_in(root_, name);
-    fs::path above = path.parent_path();
+    const fs::path above = path.parent_path();
     std::error_code error;
     if (above != root_ && !fs::is_directory(above, error)) {
       fs::create_directories(above, error);
       if (error) throw_errno("cannot write " + above.string(), error.value());
-      made_.insert(above);
     }
     return path;
+  }
+
+  /// Notes that `path` is of this layer, and so the folders above it.
+  void keep(fs::path path) {
+    while (path != root_ && made_.insert(path).second) path = path.parent_path();
   }
 
   /// As place(); what was there is gone.
@@ -103,26 +108,36 @@ class Layer : public ArchiveEntries {
     const fs::path path = place(name);
     if (path == root_) throw Error(Errc::Corrupt, "a layer replaces the root of the image");
     remove_tree(path);
-    made_.insert(path);
+    keep(path);
     return path;
   }
 
   void white_out(const fs::path& path, const std::string& last) {
-    const fs::path marker = place(path.string());
-    if (last != kOpaque) {
-      return remove_tree(marker.parent_path() / last.substr(kWhiteout.size()));
+    const fs::path folder = place(path.string()).parent_path();
+    if (last == kOpaque) return hide(folder);
+    const std::string name = last.substr(kWhiteout.size());
+    if (name.empty() || name == "." || name == "..") {
+      throw Error(Errc::Corrupt, "a layer takes away '" + path.string() + "', which is no name");
     }
-    // It hides what lower layers have there, not what this one has brought already.
-    std::set<fs::path> hidden;
-    for (const auto& entry : fs::directory_iterator(marker.parent_path())) {
-      if (!made_.contains(entry.path())) hidden.insert(entry.path());
+    remove_tree(folder / name);
+  }
+
+  /// Removes what lower layers have in `folder`, not what this one has brought already.
+  void hide(const fs::path& folder) {
+    std::vector<fs::path> entries;
+    for (const auto& entry : fs::directory_iterator(folder)) entries.push_back(entry.path());
+    for (const fs::path& entry : entries) {
+      if (!made_.contains(entry)) {
+        remove_tree(entry);
+      } else if (fs::is_directory(fs::symlink_status(entry))) {
+        hide(entry);
+      }
     }
-    for (const fs::path& entry : hidden) remove_tree(entry);
   }
 
   fs::path root_;
-  std::set<fs::path> made_;
-  FileDescriptor file_;  // being written, if any
+  std::set<fs::path> made_;  // by this layer
+  FileDescriptor file_;      // being written, if any
   fs::path path_;
   mode_t mode_ = 0;
 };

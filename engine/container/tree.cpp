@@ -188,7 +188,7 @@ void add_mount_points(const fs::path& rootfs) {
     make_mount_point(rootfs, file, MountPoint::File);
   }
   std::error_code there;
-  fs::create_symlink("/proc/mounts", rootfs / "etc/mtab", there);
+  fs::create_symlink("/proc/mounts", resolve_in(rootfs, "/etc/mtab"), there);
 }
 
 }  // namespace dlflow

@@ -1,15 +1,12 @@
-#include <sys/mman.h>
-
-#include <cstring>
-
+#include "base/archive/byte_source.h"
+#include "base/archive/tar.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/text.h"
-#include "base/archive/byte_source.h"
-#include "base/archive/tar.h"
 #include "steps/stage/unpacking.h"
 #include "steps/stage/zip.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/repair_tar.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/steps/stage/archives.h"
 
@@ -18,19 +15,6 @@ using namespace dlflow::steps;
 namespace fs = std::filesystem;
 
 namespace {
-
-/// Makes the sums of all headers right again: otherwise hardly a change would get past them.
-void repair_tar(std::string& archive) {
-  for (size_t block = 0; block + 512 <= archive.size(); block += 512) {
-    if (archive.compare(block + 257, 5, "ustar") != 0) continue;
-    archive.replace(block + 148, 8, 8, ' ');
-    unsigned sum = 0;
-    for (size_t i = 0; i < 512; ++i) sum += uint8_t(archive[block + i]);
-    char text[8];
-    std::snprintf(text, sizeof text, "%06o", sum & 0777777);
-    archive.replace(block + 148, 8, text, 8);
-  }
-}
 
 /// Where entries go, and what may be said of any archive that was not refused.
 void check_names(const Listing& listing) {
@@ -49,7 +33,7 @@ void unpack(char kind, std::string archive, const fs::path& folder) {
   size_t num_files = 0;
   Unpacking unpacking([&] { return folder / std::to_string(num_files++); }, archive.size(),
                       {.max_bytes = 1 << 20, .max_entries = 100});
-  if (kind == 't') repair_tar(archive);
+  if (kind == 't') test::repair_tar(archive);
   const fs::path packed = folder / "packed";
   write_file_atomic(packed, archive);
   if (kind == 'z') {

@@ -153,6 +153,28 @@ TEST_CASE("an OCI layout is what its digests say", "[container]") {
   CHECK_THROWS_WITH(oci_contents(layout, digest), Contains("the image is damaged"));
 }
 
+TEST_CASE("an OCI image in one file may have a layer twice, and no digest that is none",
+          "[container]") {
+  const std::string config = "{}", layer = test::tar({{"etc/name", "box"}});
+  const std::string twice = R"({"digest": "sha256:)" + sha256_hex(layer) + R"("})";
+  const std::string manifest = R"({"config": {"digest": "sha256:)" + sha256_hex(config) +
+                               R"("}, "layers": [)" + twice + ", " + twice + "]}";
+  const auto packed = [&](const std::string& digest) {
+    return test::tar({{"blobs/sha256/" + sha256_hex(config), config},
+                      {"blobs/sha256/" + sha256_hex(layer), layer},
+                      {"blobs/sha256/" + sha256_hex(manifest), manifest},
+                      {"index.json", R"({"manifests": [{"digest": ")" + digest + R"("}]})"}});
+  };
+  const test::TempDir folder;
+  const auto contents = [&](const std::string& digest) {
+    const fs::path file = folder.write("image.tar", packed(digest));
+    return image_contents({.kind = Kind::Oci, .path = file, .name = {}, .digest = {}},
+                          folder.path());
+  };
+  CHECK(contents("sha256:" + sha256_hex(manifest)).layers.size() == 2);
+  CHECK_THROWS_WITH(contents("x"), Contains("'x' is not the digest of a part of an image"));
+}
+
 TEST_CASE("a lock file is read as it was written", "[container]") {
   const test::TempDir folder;
   const fs::path file = image_lock_file(folder.path() / "train.yaml");

@@ -81,6 +81,34 @@ TEST_CASE("no name and no link of a layer leads out of the image", "[container]"
   CHECK(root.has("outside/d"));
 }
 
+TEST_CASE("a layer takes away names, not places", "[container]") {
+  Root root;
+  root.add({{"data/a", "x"}});
+  const char* name = GENERATE(".wh.", ".wh..", ".wh...", "data/.wh.", "data/.wh..", "data/.wh...");
+  CHECK_THROWS_WITH(root.add({{name, ""}}), Catch::Contains("which is no name"));
+  CHECK(root.content("data/a") == "x");
+}
+
+TEST_CASE("an opaque folder hides what is below it, not what its own layer has", "[container]") {
+  Root root;
+  root.add({{"data/old", "1"}, {"data/both/old", "2"}});
+  root.add({{"data/both/new", "3"}, {"data/made/deep/new", "4"}, {"data/.wh..wh..opq", ""}});
+  CHECK_FALSE(root.has("data/old"));
+  CHECK_FALSE(root.has("data/both/old"));
+  CHECK(root.content("data/both/new") == "3");
+  CHECK(root.content("data/made/deep/new") == "4");
+}
+
+TEST_CASE("mount points stay in an image whose folders are links to the outside", "[container]") {
+  Root root;
+  const fs::path outside = root.root.parent_path() / "outside";
+  make_directories(outside);
+  root.add({{.name = "etc", .type = '2', .link_target = outside.string()},
+            {.name = outside.string() + "/", .type = '5'}});  // the container has one, too
+  add_mount_points(root.root);
+  CHECK(fs::is_empty(outside));
+}
+
 TEST_CASE("devices are left to the runtime", "[container]") {
   Root root;
   root.add({{.name = "dev/null", .type = '3'}, {"etc/x", "x"}});
