@@ -1,5 +1,6 @@
 #include "engine/report/describe.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdio>
@@ -35,6 +36,56 @@ void add(std::string& text, const std::string& part, const char* separator = ", 
   text += part;
 }
 
+/// Done of all: of a step that says how far it is, or how many bytes it has.
+std::optional<double> fraction_of(const Json& progress) {
+  if (const auto fraction = number(progress, "progress")) return fraction;
+  const auto bytes = number(progress, "bytes");
+  const auto total = number(progress, "total_bytes");
+  if (bytes && total && *total > 0) return *bytes / *total;
+  return std::nullopt;
+}
+
+/// "epoch 2/3 ━━━╺━━ 64%  loss 0.312"; the bar has what the rest leaves of `width` columns.
+std::string how_far(const Json& progress, int width, const Style& style) {
+  constexpr int kLongestBar = 16;
+  constexpr int kShortestBar = 6;
+  std::string text;
+  if (const auto epoch = number(progress, "epoch")) {
+    text = "epoch " + print_number(*epoch);
+    if (const auto epochs = number(progress, "epochs")) text += "/" + print_number(*epochs);
+  }
+  std::string rest;
+  const auto fraction = fraction_of(progress);
+  if (fraction) rest = print_number(std::floor(*fraction * 100)) + "%";
+  if (const auto bytes = number(progress, "bytes")) {
+    const auto total = number(progress, "total_bytes");
+    add(rest, format_size(uint64_t(*bytes)) + (total ? " of " + format_size(uint64_t(*total)) : ""),
+        "  ");
+  }
+  if (const auto loss = number(progress, "loss")) add(rest, "loss " + print_fixed(*loss), "  ");
+  const int bar = std::min(kLongestBar, width - int(text.size() + rest.size()) - 2);
+  if (fraction && bar >= kShortestBar) add(text, progress_bar(*fraction, bar, style), " ");
+  add(text, rest, fraction ? " " : "  ");
+  return text;
+}
+
+/// "3,980 img/s on 2 ranks, 0:17 left"
+std::string how_fast(const Json& progress) {
+  std::string text;
+  if (const auto rate = number(progress, "images_per_s")) {
+    text = format_count(uint64_t(*rate)) + " img/s";
+    if (const auto ranks = number(progress, "ranks")) {
+      text += " on " + print_number(*ranks) + (*ranks == 1 ? " rank" : " ranks");
+    }
+  }
+  if (const auto eta = number(progress, "eta_s")) {
+    add(text, format_duration(std::chrono::seconds(int64_t(*eta))) + " left");
+  }
+  const auto message = progress.find("message");
+  if (message != progress.end() && message->is_string()) add(text, message->get<std::string>());
+  return text;
+}
+
 }  // namespace
 
 std::string elapsed(const JobRow& job, Time now) {
@@ -68,48 +119,8 @@ std::string describe_metrics(const Json& metrics) {
 }
 
 std::vector<std::string> describe_progress(const Json& progress, const Style& style) {
-  constexpr int kBar = 16;
-  constexpr int kRoomForBar = 32;  // beside the epoch and the loss
-  std::string first;
-  if (const auto epoch = number(progress, "epoch")) {
-    first = "epoch " + print_number(*epoch);
-    if (const auto epochs = number(progress, "epochs")) first += "/" + print_number(*epochs);
-  }
-  auto fraction = number(progress, "progress");
-  const auto bytes = number(progress, "bytes");
-  const auto total = number(progress, "total_bytes");
-  if (!fraction && bytes && total && *total > 0) fraction = *bytes / *total;
-  if (fraction) {
-    const std::string percent = print_number(std::floor(*fraction * 100)) + "%";
-    const bool bar = style.width >= kRoomForBar;
-    add(first, bar ? progress_bar(*fraction, kBar, style) + " " + percent : percent, " ");
-  }
-  if (bytes) {
-    add(first,
-        format_size(uint64_t(*bytes)) + (total ? " of " + format_size(uint64_t(*total)) : ""),
-        "  ");
-  }
-  if (const auto loss = number(progress, "loss")) add(first, "loss " + print_fixed(*loss), "  ");
-
-  std::string second;
-  if (const auto rate = number(progress, "images_per_s")) {
-    second = format_count(uint64_t(*rate)) + " img/s";
-    if (const auto ranks = number(progress, "ranks")) {
-      second += " on " + print_number(*ranks) + (*ranks == 1 ? " rank" : " ranks");
-    }
-  }
-  if (const auto eta = number(progress, "eta_s")) {
-    add(second, format_duration(std::chrono::seconds(int64_t(*eta))) + " left");
-  }
-  if (const auto message = progress.find("message");
-      message != progress.end() && message->is_string()) {
-    add(second, message->get<std::string>());
-  }
-
-  std::vector<std::string> lines;
-  for (std::string& line : std::array<std::string, 2>{first, second}) {
-    if (!line.empty()) lines.push_back(std::move(line));
-  }
+  std::vector<std::string> lines = {how_far(progress, style.width, style), how_fast(progress)};
+  std::erase(lines, "");
   return lines;
 }
 

@@ -19,7 +19,7 @@ std::string elapsed(const JobRow& job, Time now);
 std::string describe_metrics(const Json& metrics);
 
 /// One or two lines for a running job: "epoch 2/3 ━━━╺━━ 64%  loss 0.312" and "3,980 img/s, 0:17
-/// left"; without the bar where the style is narrow.
+/// left"; the bar is shorter, or not there, where the style is narrow.
 std::vector<std::string> describe_progress(const Json& progress, const Style& style);
 
 /// "resnet-0b77 failed in 2:10: train[lr=0.5] failed" or "… succeeded in 1:02: accuracy 0.907".

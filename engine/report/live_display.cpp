@@ -30,6 +30,11 @@ bool starts_or_ends(const JobEvent& event) {
                          *event.state == JobState::Queued);
 }
 
+std::string hint(const std::string& run, bool stopping) {
+  if (stopping) return "Saving checkpoints and stopping; Ctrl-C again kills.";
+  return "Ctrl-C saves a checkpoint and stops; `dlflow run --resume " + run + "` goes on.";
+}
+
 }  // namespace
 
 void RunModel::begin(const Plan& plan, const RunStatus& status) {
@@ -89,20 +94,18 @@ void LiveDisplay::ended(RunState state, Time at) {
 }
 
 void LiveDisplay::draw(Time now, bool final) {
-  constexpr size_t kAround = 6;  // head, foot and the empty lines between
+  constexpr size_t kAround = 7;  // head, foot and the empty lines between
   const RunStatus& status = run_.view().status;
   const size_t rows = std::max<size_t>(redraw_.rows(), kAround + 2) - kAround;
   std::string text = headline_ + "\n\n";
   for (const std::string& line : live_table(run_.view(), now, rows, style_)) text += line + "\n";
   if (final) {
     text += "\n" + paint(status.state, describe_end(status), style_) + "\n" + next_steps(status);
-  } else if (stopping_) {
-    text += dim("\nSaving checkpoints and stopping; Ctrl-C again kills.", style_) + "\n";
   } else {
-    text += dim("\nCtrl-C saves a checkpoint and stops; `dlflow run --resume " + status.run +
-                    "` goes on.",
-                style_) +
-            "\n";
+    text += "\n";
+    for (const std::string& line : wrap(hint(status.run, stopping_), size_t(style_.width))) {
+      text += dim(line, style_) + "\n";
+    }
   }
   redraw_.show(text);
 }

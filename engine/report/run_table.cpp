@@ -25,7 +25,9 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
   Row row;
   row.weight = job.state == JobState::Running ? 3 : went_wrong(job) ? 2 : waits(job) ? 0 : 1;
   std::string head = "  " + pad(job.job, name_width) + "  ";
-  const auto details_of = details(job, view, style);
+  Style narrow = style;
+  narrow.width = std::max<int>(20, style.width - int(indent.size()));
+  const auto details_of = details(job, view, narrow);
   if (job.state == JobState::Planned) {
     const std::string what = details_of.empty() ? "waits" : details_of.front();
     row.lines.push_back(
@@ -33,11 +35,11 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
     return row;
   }
   head += pad(badge(job.state, style), kBadge) + pad("", kTime - time.size()) + time + "  ";
-  const size_t room = std::max<int>(20, style.width - int(indent.size()));
   bool first = true;
   for (const std::string& detail : details_of) {
     const bool colored = detail.find('\033') != std::string::npos;
-    for (const std::string& line : colored ? std::vector{detail} : wrap(detail, room)) {
+    for (const std::string& line :
+         colored ? std::vector{detail} : wrap(detail, size_t(narrow.width))) {
       row.lines.push_back((first ? head : indent) + line);
       first = false;
     }

@@ -78,6 +78,15 @@ TEST_CASE("every line of the live table fits into 80 columns", "[run_table]") {
   for (const auto& line : live_table(demo, kStart, 20, kPlain)) CHECK(display_width(line) <= 80);
 }
 
+TEST_CASE("beside a long name the bar is short, and nothing is cut off", "[run_table]") {
+  RunView demo = view({row("train", JobState::Running, "model=lenet")});
+  demo.progress["train[model=lenet]"] = {
+      {"epoch", 2}, {"epochs", 3}, {"progress", 0.5}, {"loss", 0.312}};
+  CHECK(live_table(demo, kStart + 31s, 20, kPlain) ==
+        std::vector<std::string>{
+            "  train[model=lenet]  ▶ running       0:31  epoch 2/3 ━━━━━╺━━━━ 50%  loss 0.312"});
+}
+
 TEST_CASE("the status of a failed run names the cause and what to type next", "[run_table]") {
   RunView demo = view({row("data", JobState::Succeeded), row("train", JobState::Failed, "lr=0.5"),
                        row("best", JobState::Blocked)});
