@@ -140,7 +140,7 @@ ImageContents docker_archive(const fs::path& archive, const fs::path& work) {
 /// An OCI layout that was packed into one file becomes a folder again.
 fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
   const PackedFiles files = unpack(archive, work);
-  const fs::path layout = work / "layout";
+  fs::path layout = work / "layout";
   make_directories(layout / "blobs/sha256");
   const fs::path* const index = files.find("index.json");
   if (index == nullptr) {
@@ -166,7 +166,7 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
 
 /// The blob's path once its content is known to be right.
 fs::path checked_blob(const fs::path& layout, const std::string& digest) {
-  const fs::path path = blob_path(layout, digest);
+  fs::path path = blob_path(layout, digest);
   std::error_code ignored;
   if (!fs::exists(path, ignored)) throw corrupt("the image lacks its part " + path.string());
   if ("sha256:" + sha256_file(path) != digest) {

@@ -199,7 +199,7 @@ StoredImage ImageStore::provide(const ImageSource& source, const std::string& di
   if (auto image = find(digest)) return *image;  // meanwhile
   std::fprintf(messages_, "unpacking %s\n", name_of(source).c_str());
   std::fflush(messages_);
-  const StoredImage image = unpack(source, digest);
+  StoredImage image = unpack(source, digest);
   std::fprintf(messages_, "unpacked %s to %s\n", format_size(image.bytes).c_str(),
                image.folder.c_str());
   std::fflush(messages_);
@@ -208,7 +208,7 @@ StoredImage ImageStore::provide(const ImageSource& source, const std::string& di
 
 fs::path ImageStore::converted(const StoredImage& image, const std::string& name,
                                const std::function<void(const fs::path&)>& make) {
-  const fs::path path = image.folder / name;
+  fs::path path = image.folder / name;
   const fs::path ready = image.folder / (name + ".ready");
   std::error_code ignored;
   if (fs::exists(ready, ignored)) return path;

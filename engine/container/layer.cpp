@@ -88,7 +88,7 @@ class Layer : public ArchiveEntries {
  private:
   /// Where `name` goes, the folders above it made.
   fs::path place(const std::string& name) {
-    const fs::path path = resolve_in(root_, name);
+    fs::path path = resolve_in(root_, name);
     const fs::path above = path.parent_path();
     std::error_code error;
     if (above != root_ && !fs::is_directory(above, error)) {
@@ -105,7 +105,7 @@ class Layer : public ArchiveEntries {
 
   /// As place(); what was there is gone.
   fs::path new_place(const std::string& name) {
-    const fs::path path = place(name);
+    fs::path path = place(name);
     if (path == root_) throw Error(Errc::Corrupt, "a layer replaces the root of the image");
     remove_tree(path);
     keep(path);

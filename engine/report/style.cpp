@@ -145,7 +145,9 @@ std::vector<std::string> wrap(std::string_view text, size_t width) {
       columns += display_width(text.substr(end, next - end));
       if (columns <= width) end = next;
     }
-    const size_t space = text.substr(0, end + 1).rfind(' ');
+    size_t space = text.substr(0, end + 1).rfind(' ');
+    const size_t comma = text.substr(0, end + 1).rfind(", ");
+    if (comma != std::string_view::npos && 3 * comma >= 2 * end) space = comma + 1;
     const bool at_space = space != std::string_view::npos && space > 0;
     lines.emplace_back(text.substr(0, at_space ? space : end));
     text.remove_prefix(at_space ? space + 1 : end);

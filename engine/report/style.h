@@ -40,7 +40,8 @@ std::string dim(std::string_view text, const Style& style);
 /// `text`, which may hold colours, filled with spaces to `width` columns.
 std::string pad(std::string_view text, size_t width);
 
-/// `text` in lines of at most `width` columns, broken at spaces where there are any.
+/// `text` in lines of at most `width` columns, broken at spaces where there are any, behind a comma
+/// if one is near: so that a number keeps its unit.
 std::vector<std::string> wrap(std::string_view text, size_t width);
 
 /// The first `width` columns of `text`, which may hold colours.

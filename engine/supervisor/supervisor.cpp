@@ -252,7 +252,9 @@ JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
 JobEvent Pass::end_of(const Watched& watched, const std::string& signature_before,
                       uint64_t memory_kills_before) const {
   const bool saved = watched.exit.code == kTryAgain;
-  const std::string limit = format_duration(spec_.resources.walltime);
+  const milliseconds walltime = spec_.resources.walltime;
+  const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
+                                                 : "time limit of the cluster";
   JobEvent end;
   end.exit = watched.exit.code;
   if (watched.cause == StopCause::Terminated && options_.requeues) {
@@ -263,14 +265,14 @@ JobEvent Pass::end_of(const Watched& watched, const std::string& signature_befor
   } else if (saved && checkpoint_signature(spec_) != signature_before) {
     end.state = JobState::Queued;
     end.reason = watched.cause == StopCause::Walltime
-                     ? "walltime of " + limit + " reached, goes on from its checkpoint"
+                     ? limit + " reached, goes on from its checkpoint"
                      : "saved a checkpoint and asked to be run again";
   } else if (saved && watched.cause != StopCause::Walltime) {
     end.state = JobState::Failed;
     end.reason = "exit 75 (run me again), but no progress since the last checkpoint";
   } else if (watched.cause == StopCause::Walltime) {
     end.state = JobState::TimedOut;
-    end.reason = "walltime of " + limit + " reached";
+    end.reason = limit + " reached";
     if (saved) end.reason += ", no progress since the last checkpoint";
   } else {
     end.state = JobState::Failed;

@@ -1,5 +1,8 @@
 """What breaks under a chain on a real SLURM: its controller, nodes, time limits, and what users delete."""
 
+import datetime
+import json
+import math
 import pathlib
 import shutil
 import sys
@@ -59,22 +62,44 @@ class Faults(Chain):
         self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
         self.assertEqual(self.ids(run), before)
 
-    def test_training_through_time_limits_a_dead_node_and_preemption_gives_the_same_bits(self):
-        sources = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder))
-        (self.folder / "models").symlink_to(STAGED / "workflows/models")
+    def training(self, epochs, settings):
+        """A workflow whose one training has `settings`, and what it trained exported."""
+        if not (self.folder / "models").exists():
+            self.pictures = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder))
+            (self.folder / "models").symlink_to(STAGED / "workflows/models")
         self.write("w.yaml", f"""
             name: train
             steps:
-              data: {{uses: stage, with: {{sources: [{sources}]}}}}
+              data: {{uses: stage, with: {{sources: [{self.pictures}]}}}}
               train:
                 uses: train
-                with: {{model: models/lenet.yaml, data: '${{{{ steps.data.outputs.path }}}}', epochs: 12, lr: 0.05, validation: 200}}
-                checkpoint: {{every: 5 steps, keep: 2}}
-                retry: {{attempts: 3, on: [node-failure, preempted]}}
+                with: {{model: models/lenet.yaml, data: '${{{{ steps.data.outputs.path }}}}', epochs: {epochs}, lr: 0.05, validation: 200}}
+                {settings}
               best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
         """)
-        here = self.gamma.start([STAGED / "bin/dlflow", "run", "w.yaml", "--json"], cwd=self.folder,
+
+    def start_here(self):
+        """The same workflow on the login node, undisturbed."""
+        return self.gamma.start([STAGED / "bin/dlflow", "run", "w.yaml", "--json"], cwd=self.folder,
                                 env={**self.env, "DLFLOW_HOME": self.folder / "state-here"})
+
+    def wait_here(self, here):
+        """Until `here` has ended well; how many seconds it trained."""
+        _, err = here.communicate(timeout=240)
+        self.assertEqual(here.returncode, 0, err)
+        events = next(self.folder.glob("dlflow-runs/*/steps/train/attempt-1/events.jsonl")).read_text().splitlines()
+        began, ended = (datetime.datetime.fromisoformat(json.loads(line)["at"]) for line in (events[0], events[-1]))
+        return (ended - began).total_seconds()
+
+    def check_same_bits(self):
+        """What the chain has trained is what was trained here."""
+        exported = [next(folder.glob("*/steps/best/outputs/*.safetensors")).read_bytes()
+                    for folder in (self.folder / "runs", self.folder / "dlflow-runs")]
+        self.assertEqual(*exported)
+
+    def test_training_through_time_limits_a_dead_node_and_preemption_gives_the_same_bits(self):
+        self.training(12, "checkpoint: {every: 5 steps, keep: 2}\n                retry: {attempts: 3, on: [node-failure, preempted]}")
+        here = self.start_here()
         run = self.submit()
         attempt = self.folder / "runs" / run / "steps/train/attempt-1"
 
@@ -101,11 +126,19 @@ class Faults(Chain):
         self.wait_for(run, {"best": "succeeded"}, timeout=240)
         self.assertTrue((attempt / "claim-6").is_symlink())
         self.assertEqual(self.ids(run)["train"], id)
-        out, err = here.communicate(timeout=240)
-        self.assertEqual(here.returncode, 0, err)
-        exported = [next(folder.glob("*/steps/best/outputs/*.safetensors")).read_bytes()
-                    for folder in (self.folder / "runs", self.folder / "dlflow-runs")]
-        self.assertEqual(*exported)
+        self.wait_here(here)
+        self.check_same_bits()
+
+    def test_a_third_of_the_walltime_that_a_training_needs_ends_with_the_same_bits(self):
+        self.training(15, "checkpoint: {every: 1 epoch}")
+        seconds = self.wait_here(self.start_here())
+        self.training(15, f"checkpoint: {{every: 1 epoch}}\n                resources: {{walltime: {math.ceil(seconds / 3)}s}}")
+        run = self.submit()
+        before = self.ids(run)
+        self.wait_for(run, {"best": "succeeded"}, timeout=240)
+        self.assertEqual(self.ids(run), before)
+        self.assertTrue((self.folder / "runs" / run / "steps/train/attempt-1/claim-3").is_symlink())
+        self.check_same_bits()
 
     def test_what_is_preempted_is_tried_again_as_retry_says(self):
         self.write("w.yaml", f"""

@@ -22,6 +22,9 @@ TEST_CASE("text is padded and clipped by columns, not bytes or colours", "[style
 TEST_CASE("long text is broken at spaces, a long word anywhere", "[style]") {
   CHECK(wrap("loss is NaN at step 412", 12) ==
         std::vector<std::string>{"loss is NaN", "at step 412"});
+  CHECK(wrap("accuracy 0.886, loss 0.307, 16,865 img/s", 36) ==
+        std::vector<std::string>{"accuracy 0.886, loss 0.307,", "16,865 img/s"});
+  CHECK(wrap("a, b and c and d", 14) == std::vector<std::string>{"a, b and c and", "d"});
   CHECK(wrap("abcdefgh", 3) == std::vector<std::string>{"abc", "def", "gh"});
   CHECK(wrap("", 10) == std::vector<std::string>{""});
 }

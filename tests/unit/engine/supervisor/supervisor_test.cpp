@@ -260,6 +260,13 @@ TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[s
   CHECK(again.state == JobState::Queued);
 }
 
+TEST_CASE("a time limit that only the cluster knows is not called a walltime", "[supervisor]") {
+  Job job(
+      "date +%N > $DLFLOW_CHECKPOINTS/n; kill -USR1 $PPID; sleep 60 & trap 'exit 75' USR1; wait");
+  job.spec.checkpoint = CheckpointPolicy{};
+  CHECK(job.execute().reason == "time limit of the cluster reached, goes on from its checkpoint");
+}
+
 TEST_CASE("a script waits for its program to save", "[supervisor]") {
   Job job(
       "sh -c 'trap \"sleep 0.1; date +%N > $DLFLOW_CHECKPOINTS/n; exit 75\" USR1; "
