@@ -42,6 +42,13 @@ StepKind train_kind() {
        "Into how many parts a step is divided in exact mode; at most so many ranks have work. "
        "Up to 8 unless given, of at least 32 samples"},
   });
+  const Shape gradients = object({
+      {"wire", choice({"fp32", "fp16", "bf16"}),
+       "As what they travel between nodes; added in fp32. Needs precision: {reduction: fast}",
+       Presence::Optional, "fp32"},
+      {"priority", boolean(), "Those of the first layers overtake the others", Presence::Optional,
+       true},
+  });
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
@@ -70,6 +77,7 @@ StepKind train_kind() {
           {"augment", list_of(choice({"crop", "flip"})), "Random changes of the training pictures",
            Presence::Optional, Json::array()},
           {"precision", precision, "What decides the bits of the result"},
+          {"gradients", gradients, "How gradients travel between ranks"},
           {"batch_norm", choice({"leaf", "global"}),
            "Batch normalisation over the samples of a leaf or of the whole step",
            Presence::Optional, "leaf"},

@@ -14,6 +14,9 @@
 namespace dlflow::runtime {
 namespace {
 
+/// One hides the other's latency; more only share its bandwidth.
+constexpr size_t kUnderWay = 4;
+
 /// Of the ranks of this node.
 std::vector<size_t> parts_on_node(const Communicator& comm, const SumOrder& order) {
   DLFLOW_CHECK(order.num_parts.size() == size_t(comm.size()));
@@ -108,23 +111,31 @@ Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrde
   return direct_allreduce(std::move(link), std::move(direct));
 }
 
-Allreduce::Ticket Allreduce::start(size_t first, size_t count) {
+Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) {
   const Ticket ticket{first_ + ranges_.size()};
-  ranges_.push_back({reduce({first, count, uint32_t(ticket.number + 1)})});
+  ranges_.push_back({reduce({first, count, uint32_t(ticket.number + 1)}), urgency});
+  const auto less_urgent = [&](uint64_t number) {
+    return ranges_[number - first_].urgency < urgency;
+  };
+  waiting_.insert(std::ranges::find_if(waiting_, less_urgent), ticket.number);
   advance();
   return ticket;
 }
 
 Progress Allreduce::advance() {
   bool moved = false;
-  const size_t at_a_time = std::min<size_t>(ranges_.size(), NodeMemory::kRangesAtATime);
-  for (size_t i = 0; i < at_a_time; ++i) {
-    UnderWay& range = ranges_[i];
-    if (range.done) continue;
+  size_t under_way = 0;
+  std::erase_if(waiting_, [&](uint64_t number) {
+    // The flags of a later range are those of one that is not done (NodeMemory).
+    const bool has_flags = number < first_ + NodeMemory::kRangesAtATime;
+    if (!has_flags || under_way == kUnderWay) return false;
+    UnderWay& range = ranges_[number - first_];
     const Progress progress = range.task.poll();
     range.done = progress == Progress::Done;
+    under_way += range.done ? 0 : 1;
     moved = moved || progress != Progress::None;
-  }
+    return range.done;
+  });
   while (!ranges_.empty() && ranges_.front().done) {
     ranges_.pop_front();
     ++first_;

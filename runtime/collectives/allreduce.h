@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <deque>
 #include <span>
+#include <vector>
 
 #include "runtime/collectives/allreduce_plan.h"
 #include "runtime/collectives/link.h"
@@ -42,8 +43,13 @@ class Allreduce {
 
   /// Announces that elements [first, first + count) of all parts of this rank are final; until the
   /// range is done they are neither read nor written by the caller. Collective: every rank starts
-  /// the same ranges in the same order. Never waits for peers.
-  Ticket start(size_t first, size_t count);
+  /// the same ranges, with the same urgency, in the same order. Never waits for peers.
+  ///
+  /// Few ranges are under way at once, so that they do not share the network with too many: those
+  /// of the greatest urgency, and the first started of equals. The others stand still, wherever
+  /// they are. That cannot end in a deadlock: the most urgent of all that are not done is started
+  /// by every rank without waiting, and stands still on none.
+  Ticket start(size_t first, size_t count, int64_t urgency = 0);
 
   /// Makes what progress is possible without waiting, on all ranges that are started.
   void poll() { advance(); }
@@ -63,6 +69,7 @@ class Allreduce {
   class UntilDone;
   struct UnderWay {
     Task task;
+    int64_t urgency;
     bool done = false;
   };
 
@@ -78,8 +85,9 @@ class Allreduce {
   AllreducePlan plan_;
   Consume consume_;
   NodeMemory memory_;
-  std::deque<UnderWay> ranges_;  // the first is not done, others may be
-  uint64_t first_ = 0;           // the number of the first, or of the next to be started
+  std::deque<UnderWay> ranges_;    // the first is not done, others may be
+  uint64_t first_ = 0;             // the number of the first, or of the next to be started
+  std::vector<uint64_t> waiting_;  // the numbers of those that are not done, the most urgent first
 };
 
 }  // namespace dlflow::runtime

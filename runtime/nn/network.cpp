@@ -179,6 +179,7 @@ struct Network::Impl {
       const Node& node = operations[pass.next];
       const Timed timed(*timeline, Timeline::Row::Computation, node.forward_name);
       Operation& operation = *node.operation;
+      for (const size_t i : operation.parameters()) parameters.refresh_weight(stream, i, await);
       if (!std::exchange(pass.stopped, false)) {
         pass.stopped = operation.num_sums() > 0;
         if (pass.stopped) return operation.forward_sums();
@@ -239,6 +240,7 @@ struct Network::Impl {
   std::string layer_under_way;            // that operations are made for
   HugeBuffer probabilities;
   std::span<const uint32_t> labels;
+  std::function<void(size_t)> await;  // a weight
   Pass pass;
   Timeline silent;
   Timeline* timeline = &silent;
@@ -257,8 +259,9 @@ size_t Network::memory_bytes() const { return impl_->arena.bytes(); }
 
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
-void Network::use_weights(std::span<const float> weights) {
-  impl_->parameters.bind_weights(impl_->stream, weights);
+void Network::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {
+  impl_->parameters.bind_weights(weights);
+  impl_->await = std::move(await);
 }
 
 BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels) {

@@ -49,8 +49,10 @@ class Network {
   void use_timeline(Timeline& timeline);
 
   /// Takes `weights` (layout()->size() floats, 64-byte aligned) as the weights, which must outlive
-  /// the calls below. To be called again whenever a number in it has changed.
-  void use_weights(std::span<const float> weights);
+  /// the calls below. To be called again whenever a number in it has changed. Those of parameter i
+  /// may change until `await(i)`, if given, has returned, which the next forward() calls before it
+  /// first reads them.
+  void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
   /// The loss of `images` (B,C,H,W or B,F; fp32, plain order) against `labels` (B), each below the
   /// number of classes. Both must stay until backward() has returned.

@@ -1,6 +1,7 @@
 #include "runtime/nn/parameter_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 
@@ -112,18 +113,25 @@ std::shared_ptr<const WeightLayout> ParameterMemory::finish() {
   return layout_;
 }
 
-void ParameterMemory::bind_weights(dnnl::stream& stream, std::span<const float> weights) {
+void ParameterMemory::bind_weights(std::span<const float> weights) {
   DLFLOW_CHECK(weights.size() == layout_->size());
   for (size_t i = 0; i < slots_.size(); ++i) {
-    if (weights_ != weights.data()) {
-      const float* slot = weights.data() + layout_->parameters()[i].offset;
-      slots_[i].weight.set_data_handle(const_cast<float*>(slot));  // oneDNN knows no const memory
-    }
-    for (const auto& copy : slots_[i].weight_copies) {
-      copy->convert.execute(stream, slots_[i].weight, copy->memory);
-    }
+    slots_[i].stale = true;
+    if (weights_ == weights.data()) continue;
+    const float* slot = weights.data() + layout_->parameters()[i].offset;
+    slots_[i].weight.set_data_handle(const_cast<float*>(slot));  // oneDNN knows no const memory
   }
   weights_ = weights.data();
+}
+
+void ParameterMemory::refresh_weight(dnnl::stream& stream, size_t index,
+                                     const std::function<void(size_t)>& before) {
+  Slot& slot = slots_[index];
+  if (!std::exchange(slot.stale, false)) return;
+  if (before) before(index);
+  for (const auto& copy : slot.weight_copies) {
+    copy->convert.execute(stream, slot.weight, copy->memory);
+  }
 }
 
 void ParameterMemory::bind_gradients(std::span<float> gradients) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 
@@ -35,7 +36,14 @@ class ParameterMemory {
   /// To be called once, when all operations are built.
   std::shared_ptr<const WeightLayout> finish();
 
-  void bind_weights(dnnl::stream& stream, std::span<const float> weights);
+  /// `weights` are those from now on, each as soon as refresh_weight() was called for it.
+  void bind_weights(std::span<const float> weights);
+
+  /// Brings weight `index` to whatever formats it is wanted in, unless that was done since
+  /// bind_weights(); then `before(index)`, if given, comes first.
+  void refresh_weight(dnnl::stream& stream, size_t index,
+                      const std::function<void(size_t)>& before);
+
   void bind_gradients(std::span<float> gradients);
 
   /// The slot of a parameter in the bound buffer: for kernels of our own, which take plain vectors.
@@ -55,6 +63,7 @@ class ParameterMemory {
     Parameter parameter;
     dnnl::memory::desc format;
     bool has_format = false;
+    bool stale = true;
     dnnl::memory weight, gradient;
     std::vector<std::unique_ptr<Copy>> weight_copies;
     std::unique_ptr<Copy> gradient_copy;

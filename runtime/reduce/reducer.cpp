@@ -49,9 +49,18 @@ LeafShare share_of(const Communicator& comm, const FlatLayout& layout, size_t nu
   return share(num_leaves, comm.rank(), comm.size());
 }
 
+/// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB of
+/// gradients takes 0.79 and 0.80 ms, of 16 MB 9.7 and 10.1 ms. On one node nothing overlaps, and
+/// reading what a peer's core has just written is slow; so buckets are large.
+size_t usual_bucket_bytes(const Communicator& comm) {
+  return comm.node_size() == comm.size() ? 8 << 20 : 1 << 20;
+}
+
+std::string name_of(size_t bucket) { return "bucket " + std::to_string(bucket); }
+
 AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
                         const ReducerOptions& options) {
-  if (options.mode == SumMode::Fast) return {};
+  if (options.mode == SumMode::Fast) return {.wire = options.wire};
   const auto order =
       leaves_stay_apart(comm, layout, options.num_leaves) ? sum_of_leaves : sum_in_leaf_order;
   return {.order = order(options.num_leaves, comm.size())};
@@ -62,10 +71,12 @@ AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
 Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
     : layout_(same_on_all(comm, std::move(layout))),
       leaves_(share_of(comm, layout_, options.num_leaves)),
-      buckets_(make_buckets(layout_, options.bucket_bytes)),
+      buckets_(make_buckets(layout_, options.bucket_bytes.value_or(usual_bucket_bytes(comm)))),
       bucket_of_(layout_.num_parameters()),
+      priority_(options.priority),
       allreduce_(comm, layout_.num_elements(), sum_of(comm, layout_, options),
-                 std::move(options.consume)) {
+                 std::move(options.consume)),
+      timeline_(options.timeline ? options.timeline : &silent_) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
     for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
       bucket_of_[p] = i;
@@ -77,7 +88,6 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
     height_of_.push_back(height);
     height = height + 1 - additions;
   }
-  begin_step();
 }
 
 std::span<float> Reducer::gradients(size_t leaf) { return level(height_of_.at(leaf)); }
@@ -89,8 +99,9 @@ std::span<float> Reducer::level(size_t height) {
   return {waiting_.get() + (height - leaves_.num_parts) * size, size};
 }
 
-void Reducer::begin_step() {
-  next_bucket_ = 0;
+void Reducer::begin() {
+  finish();
+  started_.clear();
   missing_.clear();
   for (const Bucket& bucket : buckets_) {
     missing_.push_back(bucket.end_parameter - bucket.first_parameter);
@@ -107,18 +118,49 @@ void Reducer::ready(size_t leaf, size_t parameter) {
   DLFLOW_CHECK(missing > 0);
   --missing;
   // In order, so that all ranks start the same buckets one after the other.
-  while (next_bucket_ < buckets_.size() && missing_[next_bucket_] == 0) start_next_bucket();
+  while (started_.size() < buckets_.size() && missing_[started_.size()] == 0) start_next_bucket();
+  poll();
 }
 
-void Reducer::finish() {
-  while (next_bucket_ < buckets_.size()) start_next_bucket();
-  allreduce_.finish();
-  begin_step();
+void Reducer::end() {
+  while (started_.size() < buckets_.size()) start_next_bucket();
 }
 
 void Reducer::start_next_bucket() {
-  const Bucket& bucket = buckets_[next_bucket_++];
-  allreduce_.start(bucket.first_element, bucket.num_elements);
+  const Bucket& bucket = buckets_[started_.size()];
+  // Ranges further in front are needed earlier.
+  const int64_t urgency = priority_ ? -int64_t(bucket.first_element) : 0;
+  const auto begin = timeline_->now();
+  started_.push_back({allreduce_.start(bucket.first_element, bucket.num_elements, urgency), begin});
+}
+
+void Reducer::poll() {
+  allreduce_.poll();
+  record_done();
+}
+
+void Reducer::wait(size_t parameter) {
+  const size_t bucket = bucket_of_.at(parameter);
+  if (bucket >= started_.size() || allreduce_.done(started_[bucket].ticket)) return;
+  const auto begin = timeline_->now();
+  allreduce_.wait(started_[bucket].ticket);
+  record_done();
+  timeline_->add(Timeline::Row::Waiting, name_of(bucket), begin);
+}
+
+void Reducer::finish() {
+  for (size_t bucket = 0; bucket < started_.size(); ++bucket) {
+    wait(buckets_[bucket].first_parameter);
+  }
+}
+
+void Reducer::record_done() {
+  if (!timeline_->recording()) return;
+  for (size_t i = 0; i < started_.size(); ++i) {
+    if (started_[i].seen_done || !allreduce_.done(started_[i].ticket)) continue;
+    started_[i].seen_done = true;
+    timeline_->add(Timeline::Row::Communication, name_of(i), started_[i].begin);
+  }
 }
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/reduce/bucket.h"
 #include "runtime/reduce/flat_layout.h"
+#include "runtime/timeline/timeline.h"
 
 namespace dlflow::runtime {
 
@@ -26,15 +28,25 @@ struct ReducerOptions {
   /// rank gets other elements.
   Consume consume = {};
 
-  /// Two ranks on two cores, all at the end against a bucket of 1 MiB at a time: a step of 2.7 MB
-  /// of gradients takes 0.79 and 0.80 ms, of 16 MB 9.7 and 10.1 ms. On one node nothing overlaps,
-  /// and reading what a peer's core has just written is slow; so buckets are large.
-  size_t bucket_bytes = 8 << 20;
+  /// How gradients travel between nodes; not Float32 only in fast mode.
+  DataType wire = DataType::Float32;
+
+  /// The first layers, which the next forward pass needs first, overtake the others. Changes no
+  /// bit.
+  bool priority = true;
+
+  /// Where a bucket ends; by default large on one node, and on others as much as is sent before
+  /// something more urgent may come.
+  std::optional<size_t> bucket_bytes = std::nullopt;
+
+  /// Where buckets under way are recorded; must outlive the reducer.
+  Timeline* timeline = nullptr;
 };
 
 /// Owns the gradients of all parameters and sums them over the leaves of all ranks while the
-/// backward pass of the last leaf still runs. A step: for each leaf of this rank in turn, write
-/// each gradient and call ready() for it; call finish(): all sums have been consumed.
+/// backward pass of the last leaf still runs, and on into the next forward pass. A step: begin();
+/// for each leaf of this rank in turn, write each gradient and call ready() for it; end(). Then
+/// wait() for each parameter before its weights are read, or finish() for all.
 ///
 /// Sums, not means: the loss is divided by the number of samples of the *global* batch
 /// (Batch::global_samples), so that the sum is the gradient of the mean loss over the global batch
@@ -64,18 +76,37 @@ class Reducer {
   /// is complete in the last leaf is on its way at once, after those before it.
   void ready(size_t leaf, size_t parameter);
 
-  /// Returns when the gradients of all leaves of all ranks were added and consumed; the same bits
-  /// on every rank. Collective, once per step. Throws Error{Unavailable} naming the rank that did
-  /// not answer.
+  /// The backward passes of a step begin: the gradients may be written. Waits for the last step's
+  /// sums. Throws Error{Unavailable} naming the rank that did not answer, as the others do.
+  void begin();
+
+  /// The backward passes are over; also of a rank without leaves.
+  void end();
+
+  /// Returns when `parameter`'s gradients of all leaves of all ranks were added and consumed; the
+  /// same bits on every rank.
+  void wait(size_t parameter);
+
+  /// wait() for all.
   void finish();
+
+  /// Moves what is under way, without waiting: between layers.
+  void poll();
 
   /// Whether the ranks share the elements out among themselves, and so must share the memory of
   /// what they make of them; else every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }
 
  private:
-  void begin_step();
+  /// Of a bucket of this step.
+  struct Departure {
+    Allreduce::Ticket ticket;
+    Timeline::Clock::time_point begin;
+    bool seen_done = false;
+  };
+
   void start_next_bucket();
+  void record_done();
   std::span<float> level(size_t height);
 
   FlatLayout layout_;
@@ -83,10 +114,13 @@ class Reducer {
   std::vector<size_t> height_of_;  // of the stack below each leaf
   std::vector<Bucket> buckets_;
   std::vector<size_t> bucket_of_;  // each parameter's
+  bool priority_;
   Allreduce allreduce_;
-  AlignedFloats waiting_;        // what lies higher on the stack than the parts of this rank
-  std::vector<size_t> missing_;  // parameters of each bucket that are not ready in this step
-  size_t next_bucket_ = 0;       // the first that is not started
+  AlignedFloats waiting_;           // what lies higher on the stack than the parts of this rank
+  std::vector<size_t> missing_;     // parameters of each bucket that are not ready in this step
+  std::vector<Departure> started_;  // the first buckets, in this step
+  Timeline silent_;
+  Timeline* timeline_;
 };
 
 }  // namespace dlflow::runtime

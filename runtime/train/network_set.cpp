@@ -21,14 +21,15 @@ void NetworkSet::use_timeline(Timeline& timeline) {
   for (auto& [size, entry] : networks_) entry.network.use_timeline(timeline);
 }
 
-void NetworkSet::use_weights(std::span<const float> weights) {
+void NetworkSet::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {
   weights_ = weights;
+  await_ = std::move(await);
   ++version_;
 }
 
 Network& NetworkSet::get(int64_t batch_size, size_t instance) {
   Entry& entry = find_or_build(batch_size, instance);
-  if (entry.version != version_) entry.network.use_weights(weights_);
+  if (entry.version != version_) entry.network.use_weights(weights_, await_);
   entry.version = version_;
   return entry.network;
 }

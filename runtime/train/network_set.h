@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -27,7 +28,7 @@ class NetworkSet {
 
   /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
   /// a number in it has changed.
-  void use_weights(std::span<const float> weights);
+  void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
   /// The network for `batch_size`, with the weights; built when it is asked for first. Passes that
   /// are under way at the same time need different `instance`s.
@@ -45,6 +46,7 @@ class NetworkSet {
   std::shared_ptr<const WeightLayout> layout_;
   std::map<std::pair<int64_t, size_t>, Entry> networks_;
   std::span<const float> weights_;
+  std::function<void(size_t)> await_;
   uint64_t version_ = 0;
   Timeline* timeline_ = nullptr;
 };

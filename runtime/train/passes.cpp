@@ -67,22 +67,22 @@ class LeavesSideBySide : public Passes {
     for (const size_t size : sizes_) share_sums(size);
     advance_to_end();
 
-    if (!all_empty()) announce_leading_empty();
     const float scale = 1 / float(batch.global_samples);
+    const size_t first = num_leading_empty();
     float sum = 0;
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       Member& m = members_[leaf];
       const float loss = m.network ? float(m.network->result().loss_sum) * scale : 0;
       report(leaf, loss);
       sum += loss;
-      if (m.network) {
-        m.network->begin_backward(gradients_of(reducer_, leaf, networks_), scale, m.ready);
-      }
+      if (m.network == nullptr) continue;
+      if (leaf == first) announce_leading_empty();
+      m.network->begin_backward(gradients_of(reducer_, leaf, networks_), scale, m.ready);
     }
     for (const size_t size : sizes_ | std::views::reverse) share_sums(size);
     advance_to_end();
     // Not before: what starts a bucket may wait for ranks that wait for this one's sums.
-    if (all_empty()) announce_leading_empty();
+    if (first == members_.size()) announce_leading_empty();
     return sum;
   }
 
@@ -116,13 +116,13 @@ class LeavesSideBySide : public Passes {
     }
   }
 
-  bool all_empty() const {
-    return std::ranges::all_of(members_, [](const Member& m) { return m.network == nullptr; });
+  size_t num_leading_empty() const {
+    const auto computed = [](const Member& m) { return m.network != nullptr; };
+    return size_t(std::ranges::find_if(members_, computed) - members_.begin());
   }
 
-  /// What is before the first that is not empty.
   void announce_leading_empty() {
-    for (size_t leaf = 0; leaf < members_.size() && !members_[leaf].network; ++leaf) {
+    for (size_t leaf = 0; leaf < num_leading_empty(); ++leaf) {
       for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
         add_nothing(reducer_, leaf, i);
       }

@@ -4,6 +4,7 @@
 #include <bit>
 #include <charconv>
 #include <cmath>
+#include <map>
 #include <set>
 
 #include "base/error.h"
@@ -152,6 +153,28 @@ Precision read_precision(const Json* json) {
   return precision;
 }
 
+GradientTravel read_gradients(const Json* json, const Precision& precision) {
+  GradientTravel travel;
+  if (json == nullptr) return travel;
+  WithReader reader(*json, "gradients");
+  if (const Json* wire = reader.find("wire")) {
+    const std::map<Json, DataType> types = {
+        {"fp32", DataType::Float32}, {"fp16", DataType::Float16}, {"bf16", DataType::BFloat16}};
+    const auto type = types.find(*wire);
+    if (type == types.end()) WithReader::fail("gradients.wire", "'fp32', 'fp16' or 'bf16'");
+    travel.wire = type->second;
+  }
+  if (travel.wire != DataType::Float32 && precision.exact) {
+    WithReader::fail("gradients.wire", "'fp32' unless 'precision' has 'reduction: fast'");
+  }
+  if (const Json* priority = reader.find("priority")) {
+    if (!priority->is_boolean()) WithReader::fail("gradients.priority", "true or false");
+    travel.priority = *priority;
+  }
+  reader.finish();
+  return travel;
+}
+
 double per_channel(const std::vector<double>& numbers, size_t channel) {
   return numbers.size() == 1 ? numbers[0] : numbers[channel];
 }
@@ -194,6 +217,7 @@ TrainSettings parse_train_settings(const Json& with) {
     s.batch_per_rank = reader.count("batch_per_rank", 1, {});
   }
   s.precision = read_precision(reader.find("precision"));
+  s.gradients = read_gradients(reader.find("gradients"), s.precision);
   s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
   s.lr = reader.number("lr", 0, {});
   s.momentum = reader.number("momentum", 0, s.momentum);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "runtime/comm/values.h"
 #include "runtime/data/augment.h"
 #include "runtime/data/normalization.h"
 #include "runtime/optim/schedule.h"
@@ -32,6 +33,14 @@ struct Precision {
   bool operator==(const Precision&) const = default;
 };
 
+/// How gradients travel between ranks.
+struct GradientTravel {
+  DataType wire = DataType::Float32;  ///< between nodes
+  bool priority = true;               ///< the first layers overtake the others
+
+  bool operator==(const GradientTravel&) const = default;
+};
+
 struct TrainSettings {
   std::string model;  ///< path of the model's YAML
   std::string data;   ///< folder of the training data
@@ -40,6 +49,7 @@ struct TrainSettings {
   std::optional<size_t> batch_per_rank;
   Precision precision;
   bool joint_batch_norm = false;  ///< over the samples of a step; else over those of a leaf
+  GradientTravel gradients;
   double lr = 0.1;
   double momentum = 0.9;
   double weight_decay = 0;

@@ -128,6 +128,8 @@ class Trainer {
                            {"exact", s.precision.exact},
                            {"leaves", runtime::num_leaves(s, comm.size())},
                            {"batch_norm", s.joint_batch_norm},
+                           {"wire", int(s.gradients.wire)},
+                           {"priority", s.gradients.priority},
                            {"lr", s.lr},
                            {"momentum", s.momentum},
                            {"weight_decay", s.weight_decay},
@@ -152,6 +154,9 @@ class Trainer {
     ReducerOptions options;
     options.mode = settings().precision.exact ? SumMode::Exact : SumMode::Fast;
     options.num_leaves = num_leaves();
+    options.wire = settings().gradients.wire;
+    options.priority = settings().gradients.priority;
+    options.timeline = &recording_.timeline();
     options.consume = [this](size_t first, std::span<const float> sums) {
       state_.update(first, sums, learning_rate_);
     };
@@ -234,20 +239,38 @@ class Trainer {
     recording_.begin_step();
     const Timed timed = span(Timeline::Row::Step, "step");
     const Batch batch = load();
-    networks_.use_weights(state_.weights());
-    learning_rate_ = float(learning_rate(schedule(), steps_done()));
+    networks_.use_weights(state_.weights(), [this](size_t i) { reducer_.wait(i); });
     const float my_loss =
         passes_->run(batch, [this](size_t leaf, float loss) { report(leaf, loss); });
-    finish_reduction();
+    if (reducer_.num_leaves() == 0) begin_update();
+    reducer_.end();
+    reducer_.wait(report_index());
     const std::span<const float> sums = state_.report();
     report_ = {sums[0], sums[1], sums[2]};
     if (!std::isfinite(report_.loss)) {
       fail_loss(comm_, report_.loss, my_loss, steps_done() + 1);
     }
-    if (!state_.finite())
-      fail_update(comm_, layout(), gradients(), state_.weights(), steps_done() + 1);
     ++position_.step;
     if (log_) log_->step(steps_done() - 1, batch.global_samples, report_.loss);
+  }
+
+  /// Before the backward passes: the last step's update is over.
+  void begin_update() {
+    reducer_.begin();
+    require_finite_update();
+    learning_rate_ = float(learning_rate(schedule(), steps_done()));
+  }
+
+  /// Before the weights are looked at as a whole.
+  void finish_update() {
+    reducer_.finish();
+    require_finite_update();
+    require_finite(layout(), state_.weights(), steps_done());
+  }
+
+  void require_finite_update() {
+    if (state_.finite()) return;
+    fail_update(comm_, layout(), gradients(), state_.weights(), steps_done());
   }
 
   Timed span(Timeline::Row row, std::string_view name) {
@@ -259,16 +282,12 @@ class Trainer {
     return loader_.next();
   }
 
-  void finish_reduction() {
-    const Timed timed = span(Timeline::Row::Waiting, "gradients");
-    reducer_.finish();
-  }
-
   size_t report_index() const { return layout().parameters().size(); }
 
   /// What is not of one leaf goes with the first.
   void report(size_t leaf, float loss) {
     const bool first = leaf == 0;
+    if (first) begin_update();
     const std::span<float> slot = reducer_.gradient(leaf, report_index());
     slot[0] = loss;
     slot[1] = first && stop_ ? 1 : 0;
@@ -287,7 +306,7 @@ class Trainer {
 
   void finish_epoch() {
     const Timed timed = span(Timeline::Row::Computation, "end of epoch");
-    require_finite(layout(), state_.weights(), steps_done());
+    finish_update();
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) evaluation = validate();
@@ -330,7 +349,7 @@ class Trainer {
 
   void save() {
     const Timed timed = span(Timeline::Row::Computation, "checkpoint");
-    require_finite(layout(), state_.weights(), steps_done());
+    finish_update();
     last_save_ = Clock::now();
     if (comm_.rank() != 0) return;
     CheckpointInfo info;
@@ -362,7 +381,7 @@ class Trainer {
   Reducer reducer_;
   std::unique_ptr<Passes> passes_;
   ModelState state_;
-  float learning_rate_ = 0;  // of this step
+  float learning_rate_ = 0;  // of the update that is under way
   Loader loader_;
   Recording recording_;
   uint64_t steps_per_epoch_ = 0;

@@ -151,10 +151,12 @@ TEST_CASE("gradients of uneven buckets are summed while they become ready") {
   const int ranks = comm.size();
   for (int step = 0; step < kSteps; ++step) {
     expected = float(ranks * (step + 1) + ranks * (ranks - 1) / 2);
+    reducer.begin();
     for (size_t parameter = sizes.size(); parameter-- > 0;) {
       for (float& value : reducer.gradient(0, parameter)) value = float(step + 1 + comm.rank());
       reducer.ready(0, parameter);
     }
+    reducer.end();
     reducer.finish();
   }
   float all_right = float(right);

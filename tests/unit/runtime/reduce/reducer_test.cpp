@@ -99,11 +99,13 @@ TEST_CASE("gradients are summed over ranks, whatever the buckets and the order",
     Reducer reducer(comm, FlatLayout(kSizes), options);
     for (int step = 0; step < kSteps; ++step) {
       steps.emplace_back();
+      reducer.begin();
       for (size_t i = 0; i < kSizes.size(); ++i) {
         const size_t parameter = backwards ? kSizes.size() - 1 - i : i;
         std::ranges::fill(reducer.gradient(0, parameter), value(step, parameter, comm.rank()));
         reducer.ready(0, parameter);
       }
+      reducer.end();
       reducer.finish();
     }
     return steps;
@@ -137,6 +139,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
       Reducer reducer(comm, FlatLayout(kSizes), options);
       for (int step = 0; step < 3; ++step) {
         last = {};
+        reducer.begin();
         for (size_t leaf = 0; leaf < reducer.num_leaves(); ++leaf) {
           RandomStream random(uint64_t(step), RandomUse::Initialization,
                               uint32_t(reducer.first_leaf() + leaf));
@@ -145,6 +148,7 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
             reducer.ready(leaf, parameter);
           }
         }
+        reducer.end();
         reducer.finish();
       }
       return last;

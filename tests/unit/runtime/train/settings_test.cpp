@@ -31,6 +31,7 @@ TEST_CASE("what a train step does not say has a default", "[settings]") {
   CHECK(global_batch(s, 3) == 128);
   CHECK(s.precision.exact);
   CHECK_FALSE(s.joint_batch_norm);
+  CHECK(s.gradients == GradientTravel{DataType::Float32, true});
   CHECK(num_leaves(s, 3) == 4);
   CHECK(s.momentum == 0.9);
   CHECK(s.validation == 5000);
@@ -44,6 +45,7 @@ TEST_CASE("every key of a train step is read", "[settings]") {
       parse_train_settings(with({{"batch_per_rank", 32.0},
                                  {"precision", {{"reduction", "fast"}}},
                                  {"batch_norm", "global"},
+                                 {"gradients", {{"wire", "bf16"}, {"priority", false}}},
                                  {"momentum", 0},
                                  {"weight_decay", 1e-4},
                                  {"warmup_epochs", 0.5},
@@ -55,6 +57,7 @@ TEST_CASE("every key of a train step is read", "[settings]") {
   CHECK(global_batch(s, 3) == 96);
   CHECK_FALSE(s.precision.exact);
   CHECK(s.joint_batch_norm);
+  CHECK(s.gradients == GradientTravel{DataType::BFloat16, false});
   CHECK(num_leaves(s, 3) == 3);
   CHECK(s.momentum == 0);
   CHECK(s.weight_decay == 1e-4);
@@ -106,6 +109,15 @@ TEST_CASE("leaves have at least 32 samples unless their number is given", "[sett
   CHECK(leaves({{"batch", 256}}) == 8);
   CHECK(leaves({{"batch", 4096}}) == 8);
   CHECK(leaves({{"batch", 64}, {"precision", {{"leaves", 7}}}}) == 7);
+}
+
+TEST_CASE("gradients travel in a type that keeps what precision promises", "[settings]") {
+  CHECK(mistake(with({{"gradients", {{"wire", "bf16"}}}})) ==
+        "with: 'gradients.wire' must be 'fp32' unless 'precision' has 'reduction: fast'");
+  CHECK(mistake(with({{"gradients", {{"wire", "int8"}}}})) ==
+        "with: 'gradients.wire' must be 'fp32', 'fp16' or 'bf16'");
+  CHECK(mistake(with({{"gradients", {{"priority", "high"}}}})) ==
+        "with: 'gradients.priority' must be true or false");
 }
 
 TEST_CASE("precision is refused where it contradicts itself", "[settings]") {

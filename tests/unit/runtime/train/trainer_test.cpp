@@ -131,6 +131,31 @@ TEST_CASE("the weights have the same bits on any number of ranks, however they t
   CHECK(bits_on(ranks, 2) == alone);  // messages
 }
 
+TEST_CASE("priority changes no bit, and half floats on the wire hardly the result",
+          "[trainer][exact]") {
+  const auto train_as = [](int ranks, const GradientTravel& travel, bool exact) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 3);
+    job.settings.gradients = travel;
+    job.settings.precision = {exact, exact ? size_t(8) : size_t(0)};
+    ThreadGroup group(ranks, std::chrono::seconds(60), 1);  // each rank on a node of its own
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return std::pair(newest_bits(dir.path()), ends[0].at("loss").get<double>());
+  };
+  const int ranks = GENERATE(2, 3, 4);
+  const GradientTravel off{DataType::Float32, false}, on{DataType::Float32, true};
+  for (const bool exact : {true, false}) {
+    CHECK(train_as(ranks, on, exact).first == train_as(ranks, off, exact).first);
+  }
+  const auto [bits, loss] = train_as(ranks, on, false);
+  for (const DataType wire : {DataType::Float16, DataType::BFloat16}) {
+    const auto [half_bits, half_loss] = train_as(ranks, {wire, true}, false);
+    CHECK(half_bits != bits);
+    CHECK(half_loss == Approx(loss).epsilon(0.05));
+  }
+}
+
 TEST_CASE("batch normalisation over the global batch has the same bits on any number of ranks",
           "[trainer][exact]") {
   const auto bits_on = [](int ranks, int ranks_per_node, bool joint = true) {
