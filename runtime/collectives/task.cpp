@@ -28,13 +28,13 @@ int Task::peer() const {
 }
 
 void run(Communicator& comm, Wait& wait) {
-  Patience patience(comm.timeout());
+  Patience patience(comm.timeout(), comm.lifeline());
   for (;;) {
     switch (wait.poll()) {
       case Progress::Done:
         return;
       case Progress::Some:
-        patience = Patience(comm.timeout());
+        patience.restart();
         break;
       case Progress::None:
         if (!patience.wait()) throw_no_answer(comm.rank(), wait.peer(), comm.timeout());

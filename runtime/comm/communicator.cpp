@@ -14,7 +14,7 @@ constexpr int kChannels = 1 << 14;  // MPI promises tags up to 2^15 - 1
 int Communicator::open_channel() { return 1 + channels_opened_++ % kChannels; }
 
 void Communicator::wait(Transfer& transfer) {
-  for (Patience patience(timeout()); !done(transfer);) {
+  for (Patience patience(timeout(), lifeline_); !done(transfer);) {
     if (!patience.wait()) throw_no_answer(rank(), transfer.peer, timeout());
   }
 }
@@ -38,6 +38,7 @@ void Communicator::receive(std::span<std::byte> bytes, int from) {
 }
 
 void Communicator::barrier() {
+  submit({.operation = "barrier"});
   for (int distance = 1; distance < size(); distance *= 2) {
     const int to = (rank() + distance) % size();
     const int from = (rank() - distance + size()) % size();
@@ -46,6 +47,7 @@ void Communicator::barrier() {
 }
 
 void Communicator::broadcast(std::span<std::byte> bytes, int root) {
+  submit({.operation = "broadcast", .num_elements = bytes.size(), .type = "bytes", .root = root});
   // In round k the ranks at distance < 2^k behind the root have the bytes and pass them on.
   const int distance = (rank() - root + size()) % size();
   const auto rank_at = [&](int from_root) { return (from_root + root) % size(); };

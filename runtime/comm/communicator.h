@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 
+#include "runtime/comm/lifeline.h"
 #include "runtime/comm/values.h"
 
 /// How ranks talk: point-to-point messages, a barrier, and memory that the ranks of a node share.
@@ -84,10 +85,39 @@ class Communicator {
   /// lives as long as this object.
   virtual std::span<std::byte* const> allocate_shared(size_t bytes) = 0;
 
+  /// Says which collective call this rank comes to, so that ranks that come to different ones are
+  /// told (watch.h). Throws WatchError if a rank cannot go on.
+  void submit(const Call& call) {
+    if (lifeline_) lifeline_->submit(call);
+  }
+
+  /// What watches over this rank, or null. It outlives what waits.
+  void set_lifeline(Lifeline* lifeline) { lifeline_ = lifeline; }
+  Lifeline* lifeline() const { return lifeline_; }
+
  private:
   void wait(Transfer& transfer);
 
   int channels_opened_ = 0;
+  Lifeline* lifeline_ = nullptr;
+};
+
+/// For its lifetime, this rank does something that may take long, on its own: "saves a checkpoint".
+/// However long others wait for it, it does not count as stalled.
+class Activity {
+ public:
+  /// `name` is a literal.
+  Activity(const Communicator& comm, const char* name) : lifeline_(comm.lifeline()) {
+    if (lifeline_) lifeline_->set_activity(name);
+  }
+  Activity(const Activity&) = delete;
+  Activity& operator=(const Activity&) = delete;
+  ~Activity() {
+    if (lifeline_) lifeline_->set_activity(nullptr);
+  }
+
+ private:
+  Lifeline* lifeline_;
 };
 
 }  // namespace dlflow::runtime

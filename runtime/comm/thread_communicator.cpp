@@ -1,7 +1,6 @@
 #include "runtime/comm/thread_communicator.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -10,6 +9,7 @@
 
 #include "base/error.h"
 #include "runtime/comm/messages.h"
+#include "runtime/comm/patience.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -38,7 +38,6 @@ struct ThreadGroup::Shared {
   std::chrono::milliseconds timeout;
 
   std::mutex mutex;  // guards what follows
-  std::condition_variable changed;
   std::map<std::tuple<int, int, int>, Mailbox> mailboxes;  // (from, to, channel)
   // [rank][i]: what a rank's i-th allocate_shared made.
   std::vector<std::vector<AlignedMemory>> memory;
@@ -105,7 +104,6 @@ class ThreadCommunicator : public Communicator {
     std::unique_lock lock(shared_.mutex);
     const size_t index = shared_.memory[rank_].size();
     shared_.memory[rank_].push_back(allocate_zeroed(bytes));
-    shared_.changed.notify_all();
     auto& parts = parts_.emplace_back();
     for (int i = 0; i < node_size(); ++i) {
       const auto& allocations = shared_.memory[first_of_node() + i];
@@ -120,8 +118,10 @@ class ThreadCommunicator : public Communicator {
 
   template <typename Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, int peer, Condition condition) {
-    if (!shared_.changed.wait_for(lock, shared_.timeout, condition)) {
-      throw_no_answer(rank_, peer, shared_.timeout);
+    for (Patience patience(shared_.timeout, lifeline()); !condition();) {
+      lock.unlock();
+      if (!patience.wait()) throw_no_answer(rank_, peer, shared_.timeout);
+      lock.lock();
     }
   }
 
