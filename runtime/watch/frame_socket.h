@@ -1,0 +1,61 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "base/handle.h"
+
+namespace dlflow::runtime {
+
+/// What goes over the side channel. L: any rank but 0, C: rank 0, the centre of the star.
+enum class FrameKind : uint8_t {
+  Hello,    ///< L: the token, its rank, its node
+  Welcome,  ///< C: the token was right
+  Pulse,    ///< both: what the rank does now
+  Differs,  ///< L: its calls are not those of C
+  Ask,      ///< C: send your calls
+  Calls,    ///< L: its newest calls
+  Failed,   ///< L: what it threw
+  Verdict,  ///< C: all end, and why
+  Goodbye,  ///< L: its work is done; C: that of all is
+};
+
+struct Frame {
+  FrameKind kind{};
+  std::string body;
+};
+
+/// One end of a connection of the side channel: frames in both directions, and no call waits.
+class FrameSocket {
+ public:
+  FrameSocket() = default;
+  explicit FrameSocket(FileDescriptor socket) : socket_(std::move(socket)) {}
+
+  /// Sends what the connection takes now, and the rest with later calls.
+  void send(FrameKind kind, std::string_view body = {});
+  void flush();
+
+  /// The next frame that has arrived as a whole, if any. A frame longer than `max_bytes` closes the
+  /// link: whoever sends it is none of us.
+  std::optional<Frame> receive(size_t max_bytes = kMaxBytes);
+
+  /// Neither end has closed it, or frames that had arrived before are still to be received.
+  bool is_open() const { return bool(socket_); }
+  bool has_to_send() const { return !out_.empty(); }
+  int descriptor() const { return socket_.get(); }
+  void close();
+
+  static constexpr size_t kMaxBytes = 1 << 20;
+
+ private:
+  void read(size_t max_bytes);
+
+  FileDescriptor socket_;
+  bool ended_ = false;  // by the other side
+  std::string in_, out_;
+};
+
+}  // namespace dlflow::runtime

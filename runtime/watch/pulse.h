@@ -1,0 +1,37 @@
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <ctime>
+
+#include "runtime/comm/lifeline.h"
+
+namespace dlflow::runtime {
+
+/// What a rank does now, as it tells the others ten times a second. Plain memory.
+struct Pulse {
+  uint64_t calls = 0;               ///< collective calls so far
+  uint64_t hash = 0;                ///< of them
+  uint64_t progress = 0;            ///< differs from the last one: something moved since
+  bool waits = false;               ///< for a peer
+  std::array<char, 40> activity{};  ///< "saves a checkpoint", or empty
+};
+
+/// Feels the pulse of the thread that makes it, for another thread. Progress is a call, a wait that
+/// ended, or processor time spent on anything but waiting.
+class PulseTaker {
+ public:
+  /// `lifeline` of the calling thread; must outlive this.
+  explicit PulseTaker(const Lifeline& lifeline);
+
+  Pulse take();
+
+ private:
+  const Lifeline& lifeline_;
+  clockid_t clock_{};  // of the thread
+  int64_t used_ms_ = 0;
+  uint64_t moves_ = 0;
+  uint64_t progress_ = 0;
+};
+
+}  // namespace dlflow::runtime

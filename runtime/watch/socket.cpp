@@ -1,0 +1,125 @@
+#include "runtime/watch/socket.h"
+
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <sys/socket.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr int kKind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
+
+using Addresses = Handle<addrinfo, freeaddrinfo>;
+using Interfaces = Handle<ifaddrs, freeifaddrs>;
+
+/// A pulse is a few bytes and should not wait for more.
+void send_at_once(const FileDescriptor& socket) {
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+}
+
+Addresses resolve(const std::string& address, uint16_t port) {
+  addrinfo hints{};
+  hints.ai_socktype = SOCK_STREAM;
+  hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
+  addrinfo* found = nullptr;
+  ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return Addresses(found);
+}
+
+bool is_connected(const FileDescriptor& socket, std::chrono::milliseconds limit) {
+  pollfd waiting{socket.get(), POLLOUT, 0};
+  if (::poll(&waiting, 1, int(limit.count())) != 1) return false;
+  int error = 0;
+  socklen_t size = sizeof error;
+  return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;
+}
+
+/// Also of nodes that have one of the two internet protocols only.
+FileDescriptor bind_anywhere() {
+  FileDescriptor both(::socket(AF_INET6, kKind, 0));
+  const int off = 0;
+  sockaddr_in6 any6{};
+  any6.sin6_family = AF_INET6;
+  if (both && ::setsockopt(both.get(), IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off) == 0 &&
+      ::bind(both.get(), reinterpret_cast<sockaddr*>(&any6), sizeof any6) == 0) {
+    return both;
+  }
+  FileDescriptor old(::socket(AF_INET, kKind, 0));
+  sockaddr_in any{};
+  any.sin_family = AF_INET;
+  if (!old || ::bind(old.get(), reinterpret_cast<sockaddr*>(&any), sizeof any) != 0) {
+    throw_errno("a socket to listen on", errno);
+  }
+  return old;
+}
+
+}  // namespace
+
+Listener listen_anywhere() {
+  Listener listener{bind_anywhere(), 0};
+  sockaddr_storage bound{};
+  socklen_t size = sizeof bound;
+  if (::listen(listener.socket.get(), SOMAXCONN) != 0 ||
+      ::getsockname(listener.socket.get(), reinterpret_cast<sockaddr*>(&bound), &size) != 0) {
+    throw_errno("a socket to listen on", errno);
+  }
+  listener.port =
+      ntohs(bound.ss_family == AF_INET6 ? reinterpret_cast<const sockaddr_in6*>(&bound)->sin6_port
+                                        : reinterpret_cast<const sockaddr_in*>(&bound)->sin_port);
+  return listener;
+}
+
+FileDescriptor accept_from(const Listener& listener) {
+  FileDescriptor socket(
+      ::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (socket) send_at_once(socket);
+  return socket;
+}
+
+std::vector<std::string> own_addresses() {
+  ifaddrs* first = nullptr;
+  if (::getifaddrs(&first) != 0) return {};
+  const Interfaces all(first);
+  std::vector<std::string> addresses;
+  for (const ifaddrs* at = first; at != nullptr; at = at->ifa_next) {
+    if (at->ifa_addr == nullptr || !(at->ifa_flags & IFF_UP) || (at->ifa_flags & IFF_LOOPBACK)) {
+      continue;
+    }
+    const int family = at->ifa_addr->sa_family;
+    if (family != AF_INET && family != AF_INET6) continue;
+    const auto* const six = reinterpret_cast<const sockaddr_in6*>(at->ifa_addr);
+    if (family == AF_INET6 && IN6_IS_ADDR_LINKLOCAL(&six->sin6_addr)) continue;
+    std::array<char, NI_MAXHOST> text{};
+    const socklen_t size = family == AF_INET ? sizeof(sockaddr_in) : sizeof(sockaddr_in6);
+    if (::getnameinfo(at->ifa_addr, size, text.data(), text.size(), nullptr, 0, NI_NUMERICHOST) ==
+        0) {
+      addresses.emplace_back(text.data());
+    }
+  }
+  return addresses;
+}
+
+FileDescriptor connect_to(const std::string& address, uint16_t port,
+                          std::chrono::milliseconds limit) {
+  const Addresses target = resolve(address, port);
+  if (!target) return {};
+  FileDescriptor socket(::socket(target->ai_family, kKind, 0));
+  if (!socket) return {};
+  const int status = ::connect(socket.get(), target->ai_addr, target->ai_addrlen);
+  if ((status != 0 && errno != EINPROGRESS) || !is_connected(socket, limit)) return {};
+  send_at_once(socket);
+  return socket;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,145 @@
+#include "runtime/watch/watch_center.h"
+
+#include <sys/random.h>
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <utility>
+
+#include "base/process.h"
+#include "runtime/watch/frames.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kMaxHello = 512;
+
+/// 128 random bits in hexadecimal.
+std::string random_token() {
+  std::array<unsigned char, 16> bytes{};
+  if (::getrandom(bytes.data(), bytes.size(), 0) != ssize_t(bytes.size())) {
+    throw_errno("random numbers for the ranks' side channel", errno);
+  }
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += "0123456789abcdef"[byte >> 4];
+    text += "0123456789abcdef"[byte & 15];
+  }
+  return text;
+}
+
+pollfd waiting_for(const FrameSocket& link) {
+  return {link.descriptor(), short(POLLIN | (link.has_to_send() ? POLLOUT : 0)), 0};
+}
+
+}  // namespace
+
+WatchCenter::WatchCenter(int num_ranks, const CallLog& own, WatchLimits limits)
+    : listener_(listen_anywhere()),
+      endpoint_{random_token(), host_name(), listener_.port, own_addresses()},
+      links_(size_t(num_ranks)),
+      judge_(num_ranks, own, limits) {
+  judge_.joined(0, endpoint_.node, std::chrono::steady_clock::now());
+}
+
+void WatchCenter::add_to(std::vector<pollfd>& descriptors) const {
+  if (listener_.socket) descriptors.push_back({listener_.socket.get(), POLLIN, 0});
+  for (const FrameSocket& link : strangers_) descriptors.push_back(waiting_for(link));
+  for (const FrameSocket& link : links_) {
+    if (link.is_open()) descriptors.push_back(waiting_for(link));
+  }
+}
+
+WatchEnd::Outcome WatchCenter::turn(const Pulse& pulse, bool beats, Time now) {
+  if (listener_.socket) welcome_strangers(now);
+  judge_.heard(0, pulse, now);
+  for (size_t rank = 1; rank < links_.size(); ++rank) {
+    if (links_[rank].is_open()) hear(int(rank), now);
+  }
+  if (has_decided_) return {};
+  if (beats && !judge_.all_done()) send_all(FrameKind::Pulse, to_body(pulse));
+  Judge::Opinion opinion = judge_.look(now);
+  if (opinion.asks) send_all(FrameKind::Ask, "");
+  if (opinion.verdict) {
+    has_decided_ = true;
+    send_all(FrameKind::Verdict, to_body(*opinion.verdict));
+  }
+  return {std::move(opinion.warning), std::move(opinion.verdict), true};
+}
+
+void WatchCenter::welcome_strangers(Time now) {
+  while (FileDescriptor socket = accept_from(listener_)) strangers_.emplace_back(std::move(socket));
+  for (auto link = strangers_.begin(); link != strangers_.end();) {
+    const auto hello = link->receive(kMaxHello);
+    const bool gone = !link->is_open() || (hello && !join(*link, *hello, now)) || hello;
+    link = gone ? strangers_.erase(link) : std::next(link);
+  }
+  if (num_joined_ + 1 == int(links_.size())) {
+    listener_.socket.reset();
+    strangers_.clear();
+  }
+}
+
+/// Takes over `stranger` if it is a rank that was not here yet.
+bool WatchCenter::join(FrameSocket& stranger, const Frame& hello, Time now) {
+  std::string_view text;
+  const auto head = from_body<HelloHead>(hello.body, &text);
+  if (hello.kind != FrameKind::Hello || !head || head->rank < 1 ||
+      size_t(head->rank) >= links_.size() || links_[size_t(head->rank)].is_open() ||
+      text.substr(0, head->token_bytes) != endpoint_.token) {
+    return false;
+  }
+  FrameSocket& link = links_[size_t(head->rank)] = std::move(stranger);
+  link.send(FrameKind::Welcome);
+  judge_.joined(head->rank, std::string(text.substr(endpoint_.token.size())), now);
+  ++num_joined_;
+  return true;
+}
+
+void WatchCenter::hear(int rank, Time now) {
+  FrameSocket& link = links_[size_t(rank)];
+  link.flush();
+  while (const auto frame = link.receive()) answer(rank, *frame, now);
+  if (!link.is_open()) judge_.lost(rank, now);  // which one that has left is not
+}
+
+void WatchCenter::answer(int rank, const Frame& frame, Time now) {
+  switch (frame.kind) {
+    case FrameKind::Pulse:
+      if (const auto pulse = from_body<Pulse>(frame.body)) judge_.heard(rank, *pulse, now);
+      return;
+    case FrameKind::Differs:
+      return judge_.differs(rank);
+    case FrameKind::Calls:
+      return judge_.sent({rank, calls_from(frame.body)});
+    case FrameKind::Failed:
+      if (const auto error = error_from(frame.body)) {
+        judge_.failed(rank, error->code(), error->what(), now);
+      }
+      return;
+    case FrameKind::Goodbye:
+      return judge_.done(rank);
+    case FrameKind::Hello:
+    case FrameKind::Welcome:
+    case FrameKind::Ask:
+    case FrameKind::Verdict:
+      return;  // none of a rank's
+  }
+}
+
+void WatchCenter::send_all(FrameKind kind, std::string_view body) {
+  for (FrameSocket& link : links_) link.send(kind, body);
+}
+
+void WatchCenter::fail(Errc code, const std::string& message, Time now) {
+  judge_.failed(0, code, message, now);
+}
+
+bool WatchCenter::leave() {
+  judge_.done(0);
+  if (judge_.all_done() && !std::exchange(says_goodbye_, true)) send_all(FrameKind::Goodbye, "");
+  return std::ranges::none_of(links_, [](const FrameSocket& link) { return link.is_open(); });
+}
+
+}  // namespace dlflow::runtime

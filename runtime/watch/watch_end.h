@@ -1,0 +1,52 @@
+#pragma once
+
+#include <poll.h>
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/lifeline.h"
+#include "runtime/watch/pulse.h"
+
+namespace dlflow::runtime {
+
+/// One rank's end of the side channel, for its watch thread. Implementations: WatchCenter (rank 0),
+/// WatchLeaf (the others). No call waits.
+class WatchEnd {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+
+  virtual ~WatchEnd() = default;
+
+  /// What to wait for.
+  virtual void add_to(std::vector<pollfd>& descriptors) const = 0;
+
+  struct Outcome {
+    std::string warning;              ///< to be told by this rank
+    std::optional<WatchError> error;  ///< all ranks end; the other ranks of this rank know
+    bool tells = false;               ///< this rank is the one that says so
+  };
+  /// Reads, answers and thinks. `beats`: it is time to tell the others this rank's `pulse`.
+  virtual Outcome turn(const Pulse& pulse, bool beats, Time now) = 0;
+
+  /// This rank threw: the others are to know.
+  virtual void fail(Errc code, const std::string& message, Time now) = 0;
+
+  /// This rank's work is done. Called until it returns true: then that of all ranks is, or they
+  /// are gone, and nobody needs this any more.
+  virtual bool leave() = 0;
+};
+
+/// Where rank 0 listens, as text that it sends to the others.
+struct Endpoint {
+  std::string token;  ///< who does not know it is none of us
+  std::string node;
+  uint16_t port = 0;
+  std::vector<std::string> addresses;
+};
+std::string to_string(const Endpoint& endpoint);
+Endpoint endpoint_from(const std::string& text);
+
+}  // namespace dlflow::runtime

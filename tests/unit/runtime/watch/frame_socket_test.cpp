@@ -1,0 +1,75 @@
+#include "runtime/watch/frame_socket.h"
+
+#include <sys/socket.h>
+
+#include <array>
+
+#include "runtime/watch/socket.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+struct Pair {
+  Pair() {
+    std::array<int, 2> ends{};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
+    a = FrameSocket(FileDescriptor(ends[0]));
+    b = FrameSocket(FileDescriptor(ends[1]));
+  }
+  FrameSocket a, b;
+};
+
+}  // namespace
+
+TEST_CASE("frames arrive whole and in order, the last ones from one that has closed", "[watch]") {
+  Pair pair;
+  CHECK_FALSE(pair.b.receive());
+  pair.a.send(FrameKind::Pulse, "first");
+  pair.a.send(FrameKind::Goodbye);
+  pair.a.close();
+  const auto first = pair.b.receive();
+  REQUIRE(first);
+  CHECK(first->kind == FrameKind::Pulse);
+  CHECK(first->body == "first");
+  CHECK(pair.b.receive()->kind == FrameKind::Goodbye);
+  CHECK_FALSE(pair.b.receive());
+  CHECK_FALSE(pair.b.is_open());
+}
+
+TEST_CASE("a frame that the connection does not take at once follows", "[watch]") {
+  Pair pair;
+  const std::string body(FrameSocket::kMaxBytes, 'x');
+  pair.a.send(FrameKind::Calls, body);
+  REQUIRE(pair.a.has_to_send());
+  std::optional<Frame> frame;
+  while (!frame) {
+    frame = pair.b.receive();
+    pair.a.flush();
+  }
+  CHECK(frame->body == body);
+}
+
+TEST_CASE("a frame that is too long closes the link", "[watch]") {
+  Pair pair;
+  pair.a.send(FrameKind::Hello, std::string(1000, 'x'));
+  CHECK_FALSE(pair.b.receive(999));
+  CHECK_FALSE(pair.b.is_open());
+}
+
+TEST_CASE("sockets meet on this machine, and nobody answers at a closed port", "[watch]") {
+  Listener listener = listen_anywhere();
+  FrameSocket client(connect_to("127.0.0.1", listener.port, 2s));
+  REQUIRE(client.is_open());
+  FrameSocket server(accept_from(listener));
+  REQUIRE(server.is_open());
+  client.send(FrameKind::Welcome, "hello");
+  std::optional<Frame> frame;
+  while (!frame) frame = server.receive();
+  CHECK(frame->body == "hello");
+  listener.socket.reset();
+  CHECK_FALSE(connect_to("127.0.0.1", listener.port, 2s));
+}

@@ -1,0 +1,213 @@
+#include "runtime/watch/judge.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// Rank 0's judge over `num_ranks` ranks, on nodes of two, with a clock that the test turns. Each
+/// rank is heard of whenever time passes, until it is `silent`.
+struct Court {
+  explicit Court(int num_ranks) : logs(size_t(num_ranks)), pulses(size_t(num_ranks)) {
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      judge_.emplace(num_ranks, logs[0], WatchLimits{10s, 60s});
+    }
+    for (int rank = 0; rank < num_ranks; ++rank) {
+      judge_->joined(rank, "n" + std::to_string(rank / 2), now);
+    }
+  }
+
+  void call(int rank, const Call& call) {
+    logs[size_t(rank)].add(call);
+    ++pulses[size_t(rank)].progress;
+  }
+
+  /// Ranks `waiting` wait in a call; the others do not.
+  void wait(const std::vector<int>& waiting) {
+    for (const int rank : waiting) {
+      call(rank, {"barrier"});
+      pulses[size_t(rank)].waits = true;
+    }
+  }
+
+  /// A second at a time.
+  Judge::Opinion pass(std::chrono::seconds time) {
+    for (Judge::Opinion opinion;; time -= 1s) {
+      for (size_t rank = 0; rank < pulses.size(); ++rank) {
+        if (int(rank) == silent) continue;
+        const CallLog::Head head = logs[rank].head();
+        pulses[rank].calls = head.count;
+        pulses[rank].hash = head.hash;
+        if (int(rank) == computing) ++pulses[rank].progress;
+        judge_->heard(int(rank), pulses[rank], now);
+      }
+      opinion = judge_->look(now);
+      if (time == 0s || opinion.verdict || opinion.asks || !opinion.warning.empty()) return opinion;
+      now += 1s;
+    }
+  }
+
+  Judge& judge() { return *judge_; }
+
+  std::vector<CallLog> logs;
+  std::vector<Pulse> pulses;
+  int silent = -1, computing = -1;
+  Judge::Time now{};
+
+ private:
+  std::optional<Judge> judge_;
+};
+
+std::string text(const Judge::Opinion& opinion) {
+  return opinion.verdict ? opinion.verdict->what() : "";
+}
+
+}  // namespace
+
+TEST_CASE("ranks that agree are left alone, whoever is ahead", "[watch]") {
+  Court court(3);
+  for (int i = 0; i < 5; ++i) court.call(1, {"all-reduce", "w", 10, "fp32"});
+  for (int i = 0; i < 3; ++i) court.call(0, {"all-reduce", "w", 10, "fp32"});
+  const auto opinion = court.pass(5s);
+  CHECK_FALSE(opinion.asks);
+  CHECK(text(opinion) == "");
+}
+
+TEST_CASE("the first call that differs is told, with all versions of it", "[watch]") {
+  Court court(4);
+  for (int rank = 0; rank < 4; ++rank) {
+    court.call(rank, {"barrier"});
+    court.call(rank, {"all-reduce", rank == 3 ? "v" : "w", rank == 3 ? 20u : 10u, "fp32"});
+    court.call(rank, {"barrier"});
+  }
+  REQUIRE(court.pass(1s).asks);
+  for (int rank = 1; rank < 4; ++rank) {
+    CHECK(text(court.pass(0s)) == "");
+    court.judge().sent({rank, court.logs[size_t(rank)].recent()});
+  }
+  const auto opinion = court.pass(0s);
+  CHECK(text(opinion) ==
+        "call 2 is not the same on all ranks: rank 3 (node n1) all-reduce 'v' of 20 fp32; ranks "
+        "0-2 all-reduce 'w' of 10 fp32; start all ranks with the same program, model and options");
+  CHECK(opinion.verdict->fault() == Fault::Differs);
+}
+
+TEST_CASE("a rank that cannot send its calls is not waited for", "[watch]") {
+  Court court(3);
+  court.call(0, {"barrier"});
+  court.call(1, {"broadcast", "", 4, "bytes", 0});
+  court.silent = 2;
+  REQUIRE(court.pass(1s).asks);
+  court.judge().sent({1, court.logs[1].recent()});
+  CHECK_THAT(
+      text(court.pass(1s)),
+      Catch::StartsWith("call 1 is not the same on all ranks: rank 0 (node n0) barrier; rank "
+                        "1 (node n0) broadcast of 4 bytes from rank 0;"));
+}
+
+TEST_CASE("ranks that die together are named together", "[watch]") {
+  Court court(5);
+  court.judge().lost(2, court.now);
+  court.judge().lost(3, court.now);
+  const auto opinion = court.pass(1s);
+  CHECK(text(opinion) == "ranks 2-3 died: killed, crashed, or its node went down");
+  CHECK(opinion.verdict->fault() == Fault::Lost);
+}
+
+TEST_CASE("a rank that leaves when its work is done is not lost", "[watch]") {
+  Court court(2);
+  court.judge().done(1);
+  CHECK_FALSE(court.judge().all_done());
+  court.judge().done(0);
+  CHECK(court.judge().all_done());
+  court.judge().lost(1, court.now);
+  CHECK(text(court.pass(100s)) == "");
+}
+
+TEST_CASE("what a rank threw is what all throw", "[watch]") {
+  Court court(2);
+  court.judge().failed(1, Errc::NotFound, "data: No such file or directory", court.now);
+  const auto opinion = court.pass(1s);
+  CHECK(text(opinion) == "rank 1 (node n0): data: No such file or directory");
+  CHECK(opinion.verdict->code() == Errc::NotFound);
+  CHECK(opinion.verdict->fault() == Fault::Failed);
+}
+
+TEST_CASE("a rank that threw because of a call that differs is not the cause", "[watch]") {
+  Court court(2);
+  court.call(0, {"barrier"});
+  court.call(1, {"broadcast", "", 4, "bytes", 0});
+  court.judge().failed(1, Errc::InvalidInput, "expected 4 bytes", court.now);
+  REQUIRE(court.pass(1s).asks);
+  court.judge().sent({1, court.logs[1].recent()});
+  CHECK_THAT(text(court.pass(0s)), Catch::StartsWith("call 1 is not the same"));
+}
+
+TEST_CASE("a silent rank that others wait for is told once, and ends all after the limit",
+          "[watch]") {
+  Court court(3);
+  court.wait({0, 1});
+  court.silent = 2;
+  CHECK(court.pass(9s).warning == "");
+  CHECK(court.pass(1s).warning ==
+        "rank 2 (node n1): silent for 10 s; its process is stopped, or its node cannot be reached; "
+        "ranks 0-1 wait in call 1 (barrier)");
+  const auto before = court.pass(49s);
+  CHECK(before.warning == "");
+  CHECK(text(before) == "");
+  const auto opinion = court.pass(1s);
+  CHECK_THAT(text(opinion), Catch::StartsWith("rank 2 (node n1): silent for 60 s;"));
+  CHECK(opinion.verdict->fault() == Fault::Stalled);
+}
+
+TEST_CASE("a rank that does nothing though its process answers is told apart", "[watch]") {
+  Court court(3);
+  court.wait({0, 1});
+  court.pass(10s);
+  CHECK(text(court.pass(60s)) ==
+        "rank 2 (node n1): nothing done for 60 s, though it answers; ranks 0-1 wait in call 1 "
+        "(barrier)");
+}
+
+TEST_CASE("a rank that computes, or says what it does, is waited for", "[watch]") {
+  Court court(3);
+  court.wait({0, 1});
+  SECTION("computes") {
+    court.computing = 2;
+    CHECK(court.pass(10s).warning ==
+          "rank 2 (node n1) computes; ranks 0-1 wait in call 1 (barrier)");
+  }
+  SECTION("saves") {
+    court.pulses[2].activity = {"saves a checkpoint"};
+    CHECK(court.pass(10s).warning ==
+          "rank 2 (node n1) saves a checkpoint; ranks 0-1 wait in call 1 (barrier)");
+  }
+  CHECK(text(court.pass(1000s)) == "");
+}
+
+TEST_CASE("a rank that nobody waits for may sleep", "[watch]") {
+  Court court(2);
+  court.silent = 1;
+  CHECK(text(court.pass(1000s)) == "");
+}
+
+TEST_CASE("ranks that all wait for each other are told where", "[watch]") {
+  Court court(2);
+  court.call(1, {"barrier"});
+  court.call(0, {"barrier"});
+  court.wait({0, 1});
+  court.pulses[0].waits = court.pulses[1].waits = true;
+  CHECK(court.pass(10s).warning ==
+        "nothing has come to any rank for 10 s; ranks 0-1 wait in call 2 (barrier)");
+  CHECK_THAT(text(court.pass(50s)), Catch::StartsWith("nothing has come to any rank for 60 s;"));
+}
+
+TEST_CASE("ranks that wait often but get what they wait for do not stall", "[watch]") {
+  Court court(2);
+  court.wait({0, 1});
+  court.computing = 0;  // its waits end
+  CHECK(text(court.pass(1000s)) == "");
+}

@@ -1,0 +1,204 @@
+#include "runtime/watch/watch.h"
+
+#include <array>
+#include <mutex>
+#include <thread>
+
+#include "runtime/collectives/shared_memory_allreduce.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace dlflow::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// What under_watch() says on every rank, and what it told people.
+struct Told {
+  std::vector<std::string> errors;
+  std::vector<std::string> lines;
+};
+
+template <typename Work>
+Told watched(int num_ranks, Work work, WatchOptions options = {}) {
+  Told told;
+  std::mutex mutex;
+  options.tell = [&](const std::string& line) {
+    const std::lock_guard lock(mutex);
+    told.lines.push_back(line);
+  };
+  ThreadGroup group(num_ranks, 20s);
+  told.errors = on_ranks(group, num_ranks, [&](Communicator& comm) -> std::string {
+    try {
+      under_watch(comm, options, [&] { work(comm); });
+    } catch (const WatchError& error) {
+      return error.what();
+    }
+    return "";
+  });
+  return told;
+}
+
+/// Until it throws. Real calls take some time, too.
+void go_on(Communicator& comm) {
+  for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
+}
+
+}  // namespace
+
+TEST_CASE("ranks that agree do their work and leave", "[watch]") {
+  const int num_ranks = GENERATE(1, 2, 3, 7);
+  std::atomic<int> worked{0};
+  const Told told = watched(num_ranks, [&](Communicator& comm) {
+    for (int i = 0; i < 100; ++i) comm.barrier();
+    ++worked;
+  });
+  CHECK(told.errors == std::vector<std::string>(num_ranks));
+  CHECK(told.lines.empty());
+  CHECK(worked == num_ranks);
+}
+
+TEST_CASE("whatever differs in a call is told on every rank, with both versions", "[watch]") {
+  struct Difference {
+    Call call;
+    std::string text;
+  };
+  const std::array<Difference, 6> differences = {
+      Difference{{"all-reduce", "v", 10, "fp32"}, "all-reduce 'v' of 10 fp32"},
+      Difference{{"all-reduce", "w", 11, "fp32"}, "all-reduce 'w' of 11 fp32"},
+      Difference{{"all-reduce", "w", 10, "fp16"}, "all-reduce 'w' of 10 fp16"},
+      Difference{{"all-reduce (max)", "w", 10, "fp32"}, "all-reduce (max) 'w' of 10 fp32"},
+      Difference{{"all-reduce", "w", 10, "fp32", 1}, "all-reduce 'w' of 10 fp32 from rank 1"},
+      Difference{{"barrier"}, "barrier"}};
+  const Difference& difference = differences[size_t(GENERATE(range(0, 6)))];
+  const int odd = GENERATE(0, 2);
+  const Told told = watched(3, [&](Communicator& comm) {
+    comm.barrier();
+    comm.submit(comm.rank() == odd ? difference.call : Call{"all-reduce", "w", 10, "fp32"});
+    go_on(comm);
+  });
+  for (const std::string& error : told.errors) {
+    CHECK(error == told.errors[0]);
+    CHECK_THAT(error, Catch::StartsWith("call 2 is not the same on all ranks: rank " +
+                                        std::to_string(odd) + " (node "));
+    CHECK_THAT(error, Catch::Contains(") " + difference.text + "; ranks "));
+    CHECK_THAT(error, Catch::Contains(" all-reduce 'w' of 10 fp32; start all"));
+  }
+  CHECK(told.lines == std::vector<std::string>{"error: " + told.errors[0]});
+}
+
+TEST_CASE("calls in another order are told", "[watch]") {
+  const Told told = watched(2, [&](Communicator& comm) {
+    comm.submit({"all-reduce", comm.rank() == 0 ? "a" : "b", 10, "fp32"});
+    comm.submit({"all-reduce", comm.rank() == 0 ? "b" : "a", 10, "fp32"});
+    go_on(comm);
+  });
+  CHECK_THAT(told.errors[0], Catch::Contains("all-reduce 'a' of 10 fp32; rank 1"));
+  CHECK_THAT(told.errors[1], Catch::Contains("all-reduce 'b' of 10 fp32; start"));
+}
+
+TEST_CASE("a rank that ends while others go on is told", "[watch]") {
+  const Told told = watched(3, [&](Communicator& comm) {
+    if (comm.rank() != 1) go_on(comm);
+  });
+  for (const std::string& error : told.errors) {
+    CHECK_THAT(error,
+               Catch::Contains(": rank 1 (node ") && Catch::Contains(") end; ranks 0, 2 barrier"));
+  }
+}
+
+TEST_CASE("a broadcast from two roots is told", "[watch]") {
+  const Told told = watched(2, [&](Communicator& comm) {
+    int value = 0;
+    comm.broadcast(std::as_writable_bytes(std::span(&value, 1)), comm.rank());
+    go_on(comm);
+  });
+  CHECK_THAT(told.errors[0], Catch::Contains("broadcast of 4 bytes from rank 0; rank 1"));
+  CHECK(told.errors[1] == told.errors[0]);
+}
+
+TEST_CASE("what one rank throws ends all, and names it", "[watch]") {
+  const int failing = GENERATE(0, 1);
+  const Told told = watched(3, [&](Communicator& comm) {
+    if (comm.rank() == failing) throw Error(Errc::NotFound, "no such file");
+    comm.barrier();
+  });
+  for (const std::string& error : told.errors) {
+    CHECK_THAT(error, Catch::StartsWith("rank " + std::to_string(failing) + " (node ") &&
+                          Catch::EndsWith("): no such file"));
+  }
+  CHECK(told.lines.size() == 1);
+}
+
+TEST_CASE("waiting for shared memory's flags ends, too", "[watch]") {
+  const Told told = watched(2, [&](Communicator& comm) {
+    SharedMemoryAllreduce allreduce(comm, 100, sum_in_rank_order(2));
+    if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
+    allreduce.start(0, 100);
+    allreduce.finish();
+  });
+  CHECK_THAT(told.errors[0], Catch::EndsWith("no such file"));
+}
+
+TEST_CASE("a rank that does nothing while others wait ends all", "[watch]") {
+  WatchOptions options;
+  options.limits = {300ms, 900ms};
+  std::atomic<bool> over = false;
+  const Told told = watched(
+      3,
+      [&](Communicator& comm) {
+        while (comm.rank() == 2 && !over) std::this_thread::sleep_for(10ms);
+        try {
+          comm.barrier();
+        } catch (...) {
+          over = true;
+          throw;
+        }
+      },
+      options);
+  for (const std::string& error : told.errors) {
+    CHECK_THAT(error, Catch::StartsWith("rank 2 (node ") &&
+                          Catch::Contains(": nothing done for 0.9 s, though it answers; ranks 0-1 "
+                                          "wait in call 1 (barrier)"));
+  }
+  CAPTURE(told.lines);
+  REQUIRE(told.lines.size() == 2);
+  CHECK_THAT(told.lines[0], Catch::StartsWith("warning: rank 2"));
+}
+
+TEST_CASE("an activity may take longer than the limit", "[watch]") {
+  WatchOptions options;
+  options.limits = {50ms, 200ms};
+  const Told told = watched(
+      2,
+      [&](Communicator& comm) {
+        if (comm.rank() == 0) {
+          const Activity activity(comm, "saves a checkpoint");
+          std::this_thread::sleep_for(600ms);
+        }
+        comm.barrier();
+      },
+      options);
+  CHECK(told.errors == std::vector<std::string>(2));
+  REQUIRE(told.lines.size() == 1);
+  CHECK_THAT(told.lines[0], Catch::Contains(") saves a checkpoint; rank 1 (node "));
+}
+
+TEST_CASE("a rank that does not come to a wait is ended by its watch", "[watch]") {
+  WatchOptions options;
+  options.time_to_end = 100ms;
+  std::atomic<bool> ended = false;
+  options.last_resort = [&](const WatchError&) { ended = true; };
+  const Told told = watched(
+      2,
+      [&](Communicator& comm) {
+        if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
+        while (!ended) std::this_thread::sleep_for(10ms);
+        comm.barrier();
+      },
+      options);
+  CHECK(ended);
+  CHECK_THAT(told.errors[0], Catch::EndsWith("no such file"));
+}
