@@ -56,8 +56,6 @@ size_t usual_bucket_bytes(const Communicator& comm) {
   return comm.node_size() == comm.size() ? 8 << 20 : 1 << 20;
 }
 
-std::string name_of(size_t bucket) { return "bucket " + std::to_string(bucket); }
-
 AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
                         const ReducerOptions& options) {
   if (options.mode == SumMode::Fast) return {.wire = options.wire};
@@ -69,7 +67,8 @@ AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
 }  // namespace
 
 Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
-    : layout_(same_on_all(comm, std::move(layout))),
+    : comm_(comm),
+      layout_(same_on_all(comm, std::move(layout))),
       leaves_(share_of(comm, layout_, options.num_leaves)),
       buckets_(make_buckets(layout_, options.bucket_bytes.value_or(usual_bucket_bytes(comm)))),
       bucket_of_(layout_.num_parameters()),
@@ -78,6 +77,8 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
                  std::move(options.consume)),
       timeline_(options.timeline ? options.timeline : &silent_) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
+    bucket_names_.push_back("gradients " + std::to_string(buckets_[i].first_parameter + 1) + "-" +
+                            std::to_string(buckets_[i].end_parameter));
     for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
       bucket_of_[p] = i;
     }
@@ -128,6 +129,7 @@ void Reducer::end() {
 
 void Reducer::start_next_bucket() {
   const Bucket& bucket = buckets_[started_.size()];
+  comm_.submit({"all-reduce", bucket_names_[started_.size()], bucket.num_elements, "fp32"});
   // Ranges further in front are needed earlier.
   const int64_t urgency = priority_ ? -int64_t(bucket.first_element) : 0;
   const auto begin = timeline_->now();
@@ -145,7 +147,7 @@ void Reducer::wait(size_t parameter) {
   const auto begin = timeline_->now();
   allreduce_.wait(started_[bucket].ticket);
   record_done();
-  timeline_->add(Timeline::Row::Waiting, name_of(bucket), begin);
+  timeline_->add(Timeline::Row::Waiting, bucket_names_[bucket], begin);
 }
 
 void Reducer::finish() {
@@ -159,7 +161,7 @@ void Reducer::record_done() {
   for (size_t i = 0; i < started_.size(); ++i) {
     if (started_[i].seen_done || !allreduce_.done(started_[i].ticket)) continue;
     started_[i].seen_done = true;
-    timeline_->add(Timeline::Row::Communication, name_of(i), started_[i].begin);
+    timeline_->add(Timeline::Row::Communication, bucket_names_[i], started_[i].begin);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/aligned_floats.h"
@@ -109,10 +110,12 @@ class Reducer {
   void record_done();
   std::span<float> level(size_t height);
 
+  Communicator& comm_;
   FlatLayout layout_;
   LeafShare leaves_;
   std::vector<size_t> height_of_;  // of the stack below each leaf
   std::vector<Bucket> buckets_;
+  std::vector<std::string> bucket_names_;
   std::vector<size_t> bucket_of_;  // each parameter's
   bool priority_;
   Allreduce allreduce_;

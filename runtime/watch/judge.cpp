@@ -142,10 +142,9 @@ Judge::Scene Judge::scene(std::chrono::milliseconds time, Time now) const {
     const bool moves = now - moved < time;
     if (now - heard >= time) {
       scene.silent.push_back(int(rank));
-    } else if (pulse.waits && moves) {
-      scene.flows = true;
     } else if (pulse.waits) {
       scene.waiting.push_back(int(rank));
+      (moves ? scene.flows : scene.in_vain) = true;
     } else if (moves || pulse.activity[0] != '\0') {
       scene.busy.push_back(int(rank));
     } else {
@@ -170,7 +169,7 @@ std::string Judge::place(const std::vector<int>& waiting) const {
 std::optional<WatchError> Judge::stalled(Time now) const {
   const auto limit = limits_.stall;
   const Scene all = scene(limit, now);
-  if (all.waiting.empty()) return std::nullopt;
+  if (!all.in_vain) return std::nullopt;
   std::string what;
   if (!all.silent.empty()) {
     what = describe_silence(name(all.silent), limit);
@@ -187,7 +186,7 @@ std::optional<WatchError> Judge::stalled(Time now) const {
 std::string Judge::warning(Time now) const {
   const auto limit = limits_.warning;
   const Scene all = scene(limit, now);
-  if (all.waiting.empty()) return "";
+  if (!all.in_vain) return "";
   std::vector<std::string> parts;
   if (!all.silent.empty()) parts.push_back(describe_silence(name(all.silent), limit));
   if (!all.idle.empty())

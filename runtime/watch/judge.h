@@ -58,8 +58,9 @@ class Judge {
     std::vector<int> silent;   ///< no pulse
     std::vector<int> idle;     ///< neither wait nor do anything
     std::vector<int> busy;     ///< compute, or have an activity
-    std::vector<int> waiting;  ///< and nothing has come
-    bool flows = false;        ///< something has come to one that waits
+    std::vector<int> waiting;  ///< for a peer
+    bool in_vain = false;      ///< nothing has come to one of those
+    bool flows = false;        ///< something has come to one of those
   };
 
   Scene scene(std::chrono::milliseconds time, Time now) const;

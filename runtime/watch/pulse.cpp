@@ -8,6 +8,11 @@
 #include "base/error.h"
 
 namespace dlflow::runtime {
+namespace {
+
+constexpr auto kInterval = std::chrono::milliseconds(100);
+
+}  // namespace
 
 PulseTaker::PulseTaker(const Lifeline& lifeline) : lifeline_(lifeline) {
   if (const int error = ::pthread_getcpuclockid(::pthread_self(), &clock_); error != 0) {
@@ -15,7 +20,19 @@ PulseTaker::PulseTaker(const Lifeline& lifeline) : lifeline_(lifeline) {
   }
 }
 
-Pulse PulseTaker::take() {
+bool PulseTaker::computes(Time now) {
+  const auto elapsed = now - measured_;
+  if (elapsed < kInterval) return false;
+  timespec clock{};
+  ::clock_gettime(clock_, &clock);
+  const auto used = std::chrono::seconds(clock.tv_sec) + std::chrono::nanoseconds(clock.tv_nsec);
+  const bool busy = used - used_ >= elapsed / 50;
+  measured_ = now;
+  used_ = used;
+  return busy;
+}
+
+Pulse PulseTaker::take(Time now) {
   const CallLog::Head head = lifeline_.calls().head();
   Pulse pulse;
   pulse.calls = head.count;
@@ -24,14 +41,10 @@ Pulse PulseTaker::take() {
   if (const char* const activity = lifeline_.activity()) {
     std::strncpy(pulse.activity.data(), activity, pulse.activity.size() - 1);
   }
-  timespec used{};
-  ::clock_gettime(clock_, &used);
-  const int64_t used_ms = used.tv_sec * 1000 + used.tv_nsec / 1000000;
   const uint64_t moves = head.count + lifeline_.num_waits();
   // Waiting takes processor time, too: it polls.
-  if (moves != moves_ || (!pulse.waits && used_ms > used_ms_)) ++progress_;
+  if (moves != moves_ || (computes(now) && !pulse.waits)) ++progress_;
   moves_ = moves;
-  used_ms_ = used_ms;
   pulse.progress = progress_;
   return pulse;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <array>
+#include <chrono>
 #include <cstdint>
 #include <ctime>
 
@@ -18,18 +19,23 @@ struct Pulse {
 };
 
 /// Feels the pulse of the thread that makes it, for another thread. Progress is a call, a wait that
-/// ended, or processor time spent on anything but waiting.
+/// ended, or a fiftieth of the time spent on a processor with anything but waiting: a thread that
+/// sleeps and looks whether it may go on uses a thousandth.
 class PulseTaker {
  public:
   /// `lifeline` of the calling thread; must outlive this.
   explicit PulseTaker(const Lifeline& lifeline);
 
-  Pulse take();
+  using Time = std::chrono::steady_clock::time_point;
+  Pulse take(Time now);
 
  private:
+  bool computes(Time now);
+
   const Lifeline& lifeline_;
   clockid_t clock_{};  // of the thread
-  int64_t used_ms_ = 0;
+  Time measured_;
+  std::chrono::nanoseconds used_{0};  // by then
   uint64_t moves_ = 0;
   uint64_t progress_ = 0;
 };

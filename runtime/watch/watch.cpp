@@ -42,8 +42,8 @@ class Watch {
   /// Waits until all ranks have done their work. Throws the WatchError if they cannot.
   void finish();
 
-  /// Tells the others what this rank threw. Returns what all ranks throw.
-  WatchError explain(const std::exception& thrown);
+  /// Tells the others what this rank threw. Throws what all ranks throw, if they agree in time.
+  void explain(const std::exception& thrown);
 
  private:
   struct Failure {
@@ -77,7 +77,7 @@ class Watch {
   std::thread thread_;
 };
 
-WatchError Watch::explain(const std::exception& thrown) {
+void Watch::explain(const std::exception& thrown) {
   const auto* const error = dynamic_cast<const Error*>(&thrown);
   const Errc code = error ? error->code() : Errc::Unavailable;
   std::unique_lock lock(mutex_);
@@ -87,12 +87,7 @@ WatchError Watch::explain(const std::exception& thrown) {
     wake();
     changed_.wait_for(lock, kTimeToAgree, [this] { return lifeline_.raised(); });
   }
-  try {
-    lifeline_.check();
-  } catch (const WatchError& verdict) {
-    return verdict;
-  }
-  return {Fault::Failed, code, thrown.what()};
+  lifeline_.check();
 }
 
 void Watch::leave() {
@@ -125,7 +120,7 @@ void Watch::run() {
     }
     const bool beats = now >= next_beat || failure;  // what led to it must be known first
     if (beats) next_beat = now + kBeat;
-    act(end_->turn(taker_.take(), beats, now));
+    act(end_->turn(taker_.take(now), beats, now));
     if (failure) end_->fail(failure->code, failure->message, now);
     insist(now);
   }
@@ -214,6 +209,18 @@ std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
   return nullptr;
 }
 
+/// The communicator knows the lifeline for as long as this is there.
+class Held {
+ public:
+  Held(Communicator& comm, Lifeline& lifeline) : comm_(comm) { comm.set_lifeline(&lifeline); }
+  Held(const Held&) = delete;
+  Held& operator=(const Held&) = delete;
+  ~Held() { comm_.set_lifeline(nullptr); }
+
+ private:
+  Communicator& comm_;
+};
+
 }  // namespace
 
 void under_watch(Communicator& comm, const WatchOptions& options,
@@ -222,17 +229,15 @@ void under_watch(Communicator& comm, const WatchOptions& options,
   Lifeline lifeline;
   const std::unique_ptr<Watch> watch = start_watch(comm, lifeline, options);
   if (!watch) return work();
-  comm.set_lifeline(&lifeline);
-  std::optional<WatchError> error;
+  const Held held(comm, lifeline);
   try {
     work();
     comm.submit({.operation = "end"});
     watch->finish();
   } catch (const std::exception& thrown) {
-    error = watch->explain(thrown);
+    watch->explain(thrown);
+    throw;
   }
-  comm.set_lifeline(nullptr);
-  if (error) throw *error;
 }
 
 }  // namespace dlflow::runtime

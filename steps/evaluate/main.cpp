@@ -11,6 +11,7 @@
 #include "runtime/train/settings.h"
 #include "runtime/train/training_state.h"
 #include "steps/environment/step_environment.h"
+#include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
 
 /// dlflow-evaluate: the step kind `evaluate`.
@@ -110,5 +111,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (argc == 2) set_defaults(argv[1]);
-  return run_rank(argc, argv, evaluate_rank);
+  const auto nothing_is_saved = [] { return false; };
+  guard_rank(nothing_is_saved);
+  return run_rank(argc, argv, nothing_is_saved, evaluate_rank);
 }

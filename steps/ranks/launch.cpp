@@ -1,7 +1,9 @@
 #include "steps/ranks/launch.h"
 
 #include <omp.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <charconv>
 #include <chrono>
 #include <cstdio>
@@ -10,22 +12,16 @@
 #include "base/error.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/comm/thread_communicator.h"
+#include "runtime/watch/watch.h"
 #include "steps/environment/step_environment.h"
 
 namespace dlflow::steps {
 namespace {
 
-/// A peer that is silent for longer is taken for dead; a checkpoint or a slow disk takes less.
-constexpr std::chrono::minutes kTimeout(2);
+/// What waits longer is in vain, although no watch has found out: a rank computes for ever.
+constexpr std::chrono::minutes kTimeout(30);
 
-/// What the launchers set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2), MVAPICH.
-bool is_launched() {
-  for (const char* name :
-       {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
-    if (!environment_variable(name).empty()) return true;
-  }
-  return false;
-}
+constexpr std::chrono::seconds kStallWarning(10);
 
 int positive_variable(const char* name, int otherwise) {
   const std::string text = environment_variable(name);
@@ -56,15 +52,45 @@ int run_alone(const std::function<int(runtime::Communicator&)>& work) {
   });
 }
 
-int run_launched(int argc, char** argv, const std::function<int(runtime::Communicator&)>& work) {
+/// Without MPI_Abort: mpirun would add a page of its own, and srun end with the signal that it
+/// sends to the others.
+[[noreturn]] void leave(int status) {
+  std::fflush(nullptr);
+  ::_exit(status);
+}
+
+int exit_status(const runtime::WatchError& error, const std::function<bool()>& can_resume) {
+  const bool lost =
+      error.fault() == runtime::Fault::Lost || error.fault() == runtime::Fault::Stalled;
+  return lost && can_resume() ? kExitAgain : 1;
+}
+
+runtime::WatchOptions watch_options(const std::function<bool()>& can_resume) {
+  runtime::WatchOptions options;
+  options.limits.stall = stall_timeout();
+  options.limits.warning =
+      std::min<std::chrono::milliseconds>(kStallWarning, options.limits.stall / 2);
+  options.tell = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  options.last_resort = [&can_resume](const runtime::WatchError& error) {
+    leave(exit_status(error, can_resume));
+  };
+  return options;
+}
+
+int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
+                 const std::function<int(runtime::Communicator&)>& work) {
   runtime::MpiEnvironment mpi(argc, argv);
   try {
     omp_set_num_threads(threads_per_rank());
     runtime::MpiCommunicator comm(kTimeout);
     require_all_ranks(comm.size());
-    return work(comm);
+    int status = 0;
+    under_watch(comm, watch_options(can_resume), [&] { status = work(comm); });
+    return status;
+  } catch (const runtime::WatchError& e) {  // one rank has said why
+    leave(exit_status(e, can_resume));
   } catch (const std::exception& e) {
-    std::fprintf(stderr, "rank %d: error: %s\n", mpi.rank(), e.what());
+    std::fprintf(stderr, "error: rank %d: %s\n", mpi.rank(), e.what());
     mpi.abort(1);
   }
 }
@@ -73,8 +99,22 @@ int run_launched(int argc, char** argv, const std::function<int(runtime::Communi
 
 int threads_per_rank() { return positive_variable("DLFLOW_CPUS_PER_RANK", 1); }
 
-int run_rank(int argc, char** argv, const std::function<int(runtime::Communicator&)>& work) {
-  return is_launched() ? run_launched(argc, argv, work) : run_alone(work);
+std::chrono::seconds stall_timeout() {
+  return std::chrono::seconds(positive_variable("DLFLOW_STALL_TIMEOUT", 60));
+}
+
+/// What the launchers set: Open MPI and PMIx, PMI (MPICH, Intel MPI, srun --mpi=pmi2), MVAPICH.
+bool is_launched() {
+  for (const char* name :
+       {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"}) {
+    if (!environment_variable(name).empty()) return true;
+  }
+  return false;
+}
+
+int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
+             const std::function<int(runtime::Communicator&)>& work) {
+  return is_launched() ? run_launched(argc, argv, can_resume, work) : run_alone(work);
 }
 
 }  // namespace dlflow::steps

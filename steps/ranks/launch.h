@@ -1,20 +1,31 @@
 #pragma once
 
+#include <chrono>
 #include <functional>
 
 #include "runtime/comm/communicator.h"
 
 namespace dlflow::steps {
 
+constexpr int kExitAgain = 75;  ///< EX_TEMPFAIL: run me again
+
 /// Runs `work` as one rank and returns what it returned: under mpirun or srun as one of theirs,
 /// else alone and without MPI. One thread per rank computes, or as many as DLFLOW_CPUS_PER_RANK
 /// says.
 ///
-/// If `work` throws, prints "error: …" and ends with status 1. With several ranks the message
-/// begins with the rank, and all ranks are ended: the others would wait for it.
-int run_rank(int argc, char** argv, const std::function<int(runtime::Communicator&)>& work);
+/// If `work` throws on any rank, or a rank dies or hangs (runtime/watch/watch.h), all ranks end,
+/// and one prints "error: …" with rank and node. The status is 1; 75 if the cause is a rank that
+/// died or hangs, and can_resume() says that another start can go on.
+int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
+             const std::function<int(runtime::Communicator&)>& work);
+
+/// Whether a launcher started this process as one of several ranks.
+bool is_launched();
 
 /// DLFLOW_CPUS_PER_RANK, or 1.
 int threads_per_rank();
+
+/// DLFLOW_STALL_TIMEOUT, or 60 s: for how long a rank that others wait for may do nothing.
+std::chrono::seconds stall_timeout();
 
 }  // namespace dlflow::steps

@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/step_environment.h"
+#include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
 
 /// dlflow-train: the step kind `train`.
@@ -15,7 +16,6 @@ namespace dlflow::steps {
 namespace {
 
 constexpr int kExitDiverged = 3;
-constexpr int kExitSaved = 75;  // EX_TEMPFAIL: run me again
 
 constexpr const char* kHelp = R"(Trains a network on all ranks that it is started with.
 
@@ -34,8 +34,10 @@ Under `dlflow run` the DLFLOW_* variables say where everything is (docs/architec
   DLFLOW_CHECKPOINT_KEEP   2
   DLFLOW_CPUS_PER_RANK     1
 
-Exit status: 0 done; 75 saved after SIGTERM or SIGUSR1, run it again; 3 the loss became NaN;
-2 a mistake in a model (--check); 1 anything else.
+  DLFLOW_STALL_TIMEOUT     60; seconds for which a rank that others wait for may do nothing
+
+Exit status: 0 done; 75 run it again: saved after SIGTERM or SIGUSR1, or a rank was killed or hangs
+and there is a checkpoint; 3 the loss became NaN; 2 a mistake in a model (--check); 1 anything else.
 )";
 
 std::atomic<bool> stop_requested = false;
@@ -52,6 +54,16 @@ void stop_on_signals() {
   std::thread([signals] {
     for (int number = 0; ::sigwait(&signals, &number) == 0;) stop_requested = true;
   }).detach();  // it ends with the process
+}
+
+/// Whether another start would go on where a checkpoint left this one.
+bool has_checkpoint() {
+  std::error_code no_folder;
+  for (const auto& entry :
+       std::filesystem::directory_iterator(environment_variable("DLFLOW_CHECKPOINTS"), no_folder)) {
+    if (std::filesystem::exists(entry.path() / "manifest.json", no_folder)) return true;
+  }
+  return false;
 }
 
 /// What `dlflow run` would have set.
@@ -85,7 +97,7 @@ int train_rank(runtime::Communicator& comm) {
   job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt
   try {
     const runtime::TrainingEnd end = runtime::train(comm, std::move(job), stop_requested);
-    if (!end.finished) return kExitSaved;
+    if (!end.finished) return kExitAgain;
     if (comm.rank() == 0) write_results(environment, end);
     return 0;
   } catch (const runtime::Diverged& e) {  // every rank comes here
@@ -120,6 +132,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (argc == 2) set_defaults(argv[1]);
+  guard_rank(has_checkpoint);
   stop_on_signals();
-  return run_rank(argc, argv, train_rank);
+  return run_rank(argc, argv, has_checkpoint, train_rank);
 }

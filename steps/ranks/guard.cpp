@@ -1,0 +1,122 @@
+#include "steps/ranks/guard.h"
+
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <optional>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "steps/environment/step_environment.h"
+#include "steps/ranks/launch.h"
+
+namespace dlflow::steps {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+/// The other ranks say within this time which rank is missing. Only the guard knows why, and the
+/// last error is the one that people are shown.
+constexpr auto kTimeToBeMissed = 300ms;
+
+/// After the stall timeout.
+constexpr auto kTimeToBeEnded = 5s;
+
+std::string rank_of_this_process() {
+  for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
+    const std::string rank = environment_variable(name);
+    if (!rank.empty()) return rank;
+  }
+  return "?";
+}
+
+/// How many processes the kernel has killed for want of memory, on this machine since it booted.
+unsigned long long out_of_memory_kills() {
+  constexpr const char* kKey = "\noom_kill ";
+  const std::string counters = read_file_if_exists("/proc/vmstat").value_or("");
+  const size_t found = counters.find(kKey);
+  return found == std::string::npos
+             ? 0
+             : std::strtoull(counters.c_str() + found + std::strlen(kKey), nullptr, 10);
+}
+
+/// The process that stays behind.
+class Guard {
+ public:
+  Guard(pid_t child, const sigset_t& signals, std::function<bool()> can_resume)
+      : child_(child), signals_(signals), can_resume_(std::move(can_resume)) {}
+
+  [[noreturn]] void watch() {
+    for (;;) {
+      const timespec second{1, 0};
+      siginfo_t info{};
+      const int signal = ::sigtimedwait(&signals_, &info, &second);
+      if (signal == SIGCHLD || signal < 0) {
+        look();
+      } else {
+        ::kill(child_, signal);
+      }
+    }
+  }
+
+ private:
+  void look() {
+    int status = 0;
+    while (::waitpid(child_, &status, WNOHANG | WUNTRACED | WCONTINUED) == child_) {
+      if (WIFEXITED(status)) ::_exit(WEXITSTATUS(status));
+      if (WIFSIGNALED(status)) report(WTERMSIG(status));
+      stopped_since_ = WIFSTOPPED(status) ? std::optional(Clock::now()) : std::nullopt;
+    }
+    if (stopped_since_ && Clock::now() - *stopped_since_ > stall_timeout() + kTimeToBeEnded) {
+      ::kill(child_, SIGKILL);
+    }
+  }
+
+  [[noreturn]] void report(int signal) const {
+    std::this_thread::sleep_for(kTimeToBeMissed);
+    std::string how =
+        "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
+    if (stopped_since_) how += " after it was stopped";
+    if (signal == SIGKILL && out_of_memory_kills() > memory_kills_) how += ", out of memory";
+    std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
+                 host_name().c_str(), how.c_str());
+    ::_exit(can_resume_() ? kExitAgain : 128 + signal);
+  }
+
+  pid_t child_;
+  sigset_t signals_;
+  std::function<bool()> can_resume_;
+  std::optional<Clock::time_point> stopped_since_;
+  unsigned long long memory_kills_ = out_of_memory_kills();
+};
+
+}  // namespace
+
+void guard_rank(const std::function<bool()>& can_resume) {
+  if (!is_launched()) return;
+  sigset_t signals, before;
+  ::sigemptyset(&signals);
+  for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT}) {
+    ::sigaddset(&signals, signal);
+  }
+  ::pthread_sigmask(SIG_BLOCK, &signals, &before);
+  const pid_t guard = ::getpid();
+  const pid_t child = ::fork();
+  if (child < 0) throw_errno("a process for the rank", errno);
+  if (child > 0) Guard(child, signals, can_resume).watch();
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != guard) ::_exit(1);  // it died before that
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+}
+
+}  // namespace dlflow::steps
