@@ -24,6 +24,9 @@ constexpr auto kBeat = 100ms;
 
 /// For all ranks to agree on why they end, and to hear of it.
 constexpr auto kTimeToAgree = 2s;
+
+/// After an error nobody ends sooner: launchers report the status of the rank that ends first,
+/// which is to be that of one that died, and kill the others.
 constexpr auto kTimeToLeave = 500ms;
 
 /// The thread that watches over one rank.
@@ -151,7 +154,7 @@ bool Watch::is_over() {
   if (!leaving_until_) return false;
   has_left_ = end_->leave();
   changed_.notify_all();
-  return has_left_ || Clock::now() >= *leaving_until_;
+  return (has_left_ && !lifeline_.raised()) || Clock::now() >= *leaving_until_;
 }
 
 /// The rank's thread has had its time to notice.

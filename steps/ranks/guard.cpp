@@ -64,6 +64,7 @@ class Guard {
       if (signal == SIGCHLD || signal < 0) {
         look();
       } else {
+        asked_to_end_ |= signal != SIGCONT;
         ::kill(child_, signal);
       }
     }
@@ -83,6 +84,7 @@ class Guard {
   }
 
   [[noreturn]] void report(int signal) const {
+    if (asked_to_end_) ::_exit(128 + signal);
     std::this_thread::sleep_for(kTimeToBeMissed);
     std::string how =
         "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
@@ -96,6 +98,7 @@ class Guard {
   pid_t child_;
   sigset_t signals_;
   std::function<bool()> can_resume_;
+  bool asked_to_end_ = false;  // whoever asked knows
   std::optional<Clock::time_point> stopped_since_;
   unsigned long long memory_kills_ = out_of_memory_kills();
 };

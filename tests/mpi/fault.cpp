@@ -1,0 +1,80 @@
+// A rank of a program that goes wrong in the way its argument says; faults_test.py looks at how all
+// ranks end. What a rank catches it prints with the seconds that had passed since the fault.
+#include <unistd.h>
+
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <cstring>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/comm/communicator.h"
+#include "steps/ranks/guard.h"
+#include "steps/ranks/launch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+namespace {
+
+constexpr int kOddRank = 1;
+
+void go_on(Communicator& comm) {
+  for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
+}
+
+/// What the odd rank does; the others go on.
+void go_wrong(const std::string& how) {
+  if (how == "killed") ::raise(SIGKILL);
+  if (how == "stopped") ::raise(SIGSTOP);
+  if (how == "crashed") ::raise(SIGSEGV);
+  if (how == "hangs") ::pause();
+  if (how == "throws") throw Error(Errc::NotFound, "data: No such file or directory");
+  if (how == "exits") ::_exit(0);
+}
+
+/// What the odd rank submits where the others say {"all-reduce", "w", 10, "fp32"}.
+const std::map<std::string, Call> kOtherCalls = {
+    {"name", {"all-reduce", "v", 10, "fp32"}},
+    {"shape", {"all-reduce", "w", 11, "fp32"}},
+    {"type", {"all-reduce", "w", 10, "fp16"}},
+    {"operation", {"all-reduce (max)", "w", 10, "fp32"}},
+    {"root", {"all-reduce", "w", 10, "fp32", 2}},
+};
+
+void work(Communicator& comm, const std::string& how) {
+  const bool odd = comm.rank() == kOddRank;
+  for (int i = 0; i < 10; ++i) comm.barrier();
+  const auto other = kOtherCalls.find(how);
+  if (odd && how == "order") comm.barrier();
+  comm.submit(odd && other != kOtherCalls.end() ? other->second
+                                                : Call{"all-reduce", "w", 10, "fp32"});
+  if (odd) go_wrong(how);
+  // Rank 0 does not look whether anybody is left.
+  for (volatile bool computes = comm.rank() == 0 && std::getenv("COMPUTES"); computes;) continue;
+  go_on(comm);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  const std::string how = argv[1];
+  const auto can_resume = [] { return std::getenv("CHECKPOINT") != nullptr; };
+  steps::guard_rank(can_resume);
+  return steps::run_rank(argc, argv, can_resume, [&](Communicator& comm) {
+    const auto start = Clock::now();
+    try {
+      work(comm, how);
+    } catch (const WatchError& error) {
+      const std::chrono::duration<double> time = Clock::now() - start;
+      std::printf("rank %d after %.3f s: %s\n", comm.rank(), time.count(), error.what());
+      throw;
+    }
+    return 0;
+  });
+}

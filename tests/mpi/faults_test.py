@@ -1,0 +1,92 @@
+"""Ranks as processes that differ, die, hang and throw: how long the others go on, what they say, and with what status."""
+
+import os
+import pathlib
+import re
+import subprocess
+import time
+import unittest
+
+FAULT = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests/fault"
+RANKS = 3
+WATCHDOG = 60  # seconds after which a test that hangs fails by its name
+
+
+class Faults(unittest.TestCase):
+    def run_ranks(self, how, *statuses, **environment):
+        """Standard output and error, and how long it took, of ranks of which number 1 goes wrong. The status is that
+        of the rank that ends first."""
+        start = time.monotonic()
+        process = subprocess.Popen(["mpirun", "-np", str(RANKS), FAULT, how], env=os.environ | environment, text=True,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        try:
+            out, err = process.communicate(timeout=WATCHDOG)
+        except subprocess.TimeoutExpired:
+            process.terminate()  # which mpirun passes on to all ranks
+            self.fail(f"ranks of which one {how} hang: {process.communicate(timeout=WATCHDOG)}")
+        self.assertIn(process.returncode, statuses, out + err)
+        return out, err, time.monotonic() - start
+
+    def errors(self, err):
+        return [line for line in err.splitlines() if line.startswith("error: ")]
+
+    def caught(self, out):
+        """rank -> (seconds, message)"""
+        return {int(rank): (float(seconds), text)
+                for rank, seconds, text in re.findall(r"^rank (\d) after ([\d.]+) s: (.*)$", out, re.MULTILINE)}
+
+    def test_ranks_that_differ_say_so_on_all_ranks_with_all_versions(self):
+        for how, odd in {"name": "all-reduce 'v' of 10 fp32", "shape": "all-reduce 'w' of 11 fp32",
+                         "type": "all-reduce 'w' of 10 fp16", "operation": "all-reduce (max) 'w' of 10 fp32",
+                         "root": "all-reduce 'w' of 10 fp32 from rank 2", "order": "barrier"}.items():
+            with self.subTest(how):
+                out, err, _ = self.run_ranks(how, 1, CHECKPOINT="1")  # another start would differ again
+                caught = self.caught(out)
+                self.assertEqual(sorted(caught), [0, 1, 2], out)
+                for seconds, text in caught.values():
+                    self.assertRegex(text, rf"^call 11 is not the same on all ranks: rank 1 \(node \S+\) {re.escape(odd)}; "
+                                           r"ranks 0, 2 all-reduce 'w' of 10 fp32; ")
+                    self.assertLess(seconds, 5)  # promised: 1
+                self.assertEqual(self.errors(err), ["error: " + caught[0][1]])
+
+    def test_a_rank_that_dies_is_named_by_the_others_and_its_guard_says_of_what(self):
+        for how, signal in {"killed": 9, "crashed": 11}.items():
+            for statuses, environment in (({75}, {"CHECKPOINT": "1"}), ({1, 128 + signal}, {})):
+                with self.subTest(how=how, statuses=statuses):
+                    out, err, _ = self.run_ranks(how, *statuses, **environment)
+                    for rank in (0, 2):
+                        self.assertRegex(self.caught(out)[rank][1], r"^rank 1 \(node \S+\) died: ")
+                        self.assertLess(self.caught(out)[rank][0], 20)  # promised: 5
+                    errors = self.errors(err)
+                    self.assertRegex(errors[0], r"rank 1 \(node \S+\) died: killed, crashed, or its node went down")
+                    self.assertRegex(errors[-1], rf"rank 1 \(node \S+\): killed by signal {signal} ")
+
+    def test_a_rank_that_just_ends_is_missed(self):
+        out, err, _ = self.run_ranks("exits", 1, 75, CHECKPOINT="1")  # 1: mpirun noticed, too
+        self.assertRegex(self.caught(out)[0][1], r"^rank 1 \(node \S+\) died: ")
+        self.assertEqual(len(self.errors(err)), 1)
+
+    def test_a_rank_that_stops_or_hangs_is_told_and_ended_after_the_stall_timeout(self):
+        for how, text in {"stopped": "silent for", "hangs": "nothing done for"}.items():
+            with self.subTest(how):
+                out, err, seconds = self.run_ranks(how, 75, CHECKPOINT="1", DLFLOW_STALL_TIMEOUT="2")
+                self.assertGreater(seconds, 2)
+                self.assertLess(seconds, 30)
+                self.assertRegex(err, rf"(?m)^warning: rank 1 \(node \S+\): {text} 1 s")
+                self.assertRegex(self.errors(err)[0], rf"rank 1 \(node \S+\): {text} 2 s.*; ranks 0, 2 wait in call \d+ \(barrier\)")
+
+    def test_a_rank_that_computes_on_is_ended_by_its_watch(self):
+        out, err, seconds = self.run_ranks("throws", 1, COMPUTES="1")
+        self.assertNotIn(0, self.caught(out))
+        self.assertLess(seconds, 20)  # promised: 5
+        self.assertRegex(self.errors(err)[0], r"rank 1 \(node \S+\): data: No such file or directory")
+
+    def test_what_one_rank_throws_is_said_once(self):
+        out, err, _ = self.run_ranks("throws", 1, CHECKPOINT="1")
+        for rank in (0, 2):
+            self.assertRegex(self.caught(out)[rank][1], r"^rank 1 \(node \S+\): data: No such file or directory")
+        self.assertEqual(len(self.errors(err)), 1)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
