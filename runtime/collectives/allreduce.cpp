@@ -157,4 +157,9 @@ void Allreduce::finish() {
   while (!ranges_.empty()) wait({first_});
 }
 
+void Allreduce::follow(RuleSet rules) {
+  DLFLOW_CHECK(ranges_.empty());
+  plan_.follow(std::move(rules));
+}
+
 }  // namespace dlflow::runtime

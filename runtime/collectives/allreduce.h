@@ -65,6 +65,9 @@ class Allreduce {
   /// wait() for every range that was started.
   void finish();
 
+  /// Goes by other rules from the next range on. All ranks together, with nothing under way.
+  void follow(RuleSet rules);
+
  private:
   class UntilDone;
   struct UnderWay {

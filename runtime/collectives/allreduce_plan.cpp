@@ -79,7 +79,8 @@ bool AllreducePlan::may_sum(Algorithm algorithm) const {
     case Algorithm::SharedMemory:
       return one_node;
     case Algorithm::Hierarchical:
-      return !one_node && (!exact() || (along_tree && nodes_are_subtrees(topology_)));
+      return !one_node && topology_.largest_node() > 1 &&
+             (!exact() || (along_tree && nodes_are_subtrees(topology_)));
     case Algorithm::Mpi:
       return library_sums_ && !exact() && options_.wire == DataType::Float32;
     default:

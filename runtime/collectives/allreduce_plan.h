@@ -2,7 +2,7 @@
 
 #include <cstdint>
 #include <optional>
-#include <vector>
+#include <utility>
 
 #include "runtime/collectives/rules.h"
 #include "runtime/collectives/sum_order.h"
@@ -36,6 +36,8 @@ class AllreducePlan {
 
   /// For a slice of that many bytes, over one rank of each node: what Hierarchical needs.
   Algorithm between_nodes(size_t bytes) const;
+
+  void follow(RuleSet rules) { options_.rules = std::move(rules); }
 
   const Topology& topology() const { return topology_; }
   DataType wire() const { return options_.wire; }

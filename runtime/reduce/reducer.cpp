@@ -58,10 +58,10 @@ size_t usual_bucket_bytes(const Communicator& comm) {
 
 AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
                         const ReducerOptions& options) {
-  if (options.mode == SumMode::Fast) return {.wire = options.wire};
+  if (options.mode == SumMode::Fast) return {.wire = options.wire, .rules = options.rules};
   const auto order =
       leaves_stay_apart(comm, layout, options.num_leaves) ? sum_of_leaves : sum_in_leaf_order;
-  return {.order = order(options.num_leaves, comm.size())};
+  return {.order = order(options.num_leaves, comm.size()), .rules = options.rules};
 }
 
 }  // namespace

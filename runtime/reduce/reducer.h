@@ -32,6 +32,8 @@ struct ReducerOptions {
   /// How gradients travel between nodes; not Float32 only in fast mode.
   DataType wire = DataType::Float32;
 
+  RuleSet rules{};  ///< how they are summed; what is empty is chosen by topology
+
   /// The first layers, which the next forward pass needs first, overtake the others. Changes no
   /// bit.
   bool priority = true;

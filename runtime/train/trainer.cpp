@@ -154,6 +154,7 @@ class Trainer {
     ReducerOptions options;
     options.mode = settings().precision.exact ? SumMode::Exact : SumMode::Fast;
     options.num_leaves = num_leaves();
+    options.rules = job_.rules;
     options.wire = settings().gradients.wire;
     options.priority = settings().gradients.priority;
     options.timeline = &recording_.timeline();

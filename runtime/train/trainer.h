@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/json.h"
+#include "runtime/collectives/rules.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/divergence.h"
@@ -22,6 +23,7 @@ struct TrainingJob {
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes
   std::filesystem::path timeline;     ///< file to write, if the settings ask for one; rank 0 writes
+  RuleSet rules;                      ///< how ranks add their gradients; may be empty
   size_t prefetch = 0;                ///< batches that a thread prepares ahead
 };
 

@@ -10,6 +10,7 @@
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
+#include "steps/train/cluster_rules.h"
 
 /// dlflow-train: the step kind `train`.
 namespace dlflow::steps {
@@ -22,6 +23,7 @@ constexpr const char* kHelp = R"(Trains a network on all ranks that it is starte
   dlflow-train with.json                   one rank, results in the current folder
   mpirun -np 2 dlflow-train with.json      two ranks
   dlflow-train --check model.yaml          reads a model and reports its mistakes
+  mpirun -np 4 dlflow-train --tune         measures how these ranks add fastest
 
 with.json has the keys of a train step (docs/workflow-format.md):
   {"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05}
@@ -33,6 +35,8 @@ Under `dlflow run` the DLFLOW_* variables say where everything is (docs/architec
   DLFLOW_CHECKPOINT_EVERY  "1 epochs"; also "200 steps", "1800 seconds"
   DLFLOW_CHECKPOINT_KEEP   2
   DLFLOW_CPUS_PER_RANK     1
+  DLFLOW_COLLECTIVES       what --tune writes and training goes by; else
+                           $DLFLOW_CACHE/collectives.txt
 
   DLFLOW_STALL_TIMEOUT     60; seconds for which a rank that others wait for may do nothing
 
@@ -94,6 +98,7 @@ int train_rank(runtime::Communicator& comm) {
   job.timeline = environment.metrics.parent_path() / "timeline.json";
   job.model = runtime::parse_model(read_file(job.settings.model), job.settings.model);
   job.data = runtime::open_dataset(job.settings.data, runtime::Split::Train);
+  job.rules = cluster_rules(comm);
   job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt
   try {
     const runtime::TrainingEnd end = runtime::train(comm, std::move(job), stop_requested);
@@ -126,6 +131,10 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc == 3 && std::strcmp(argv[1], "--check") == 0) return check_model(argv[2]);
+  if (argc == 2 && std::strcmp(argv[1], "--tune") == 0) {
+    const auto nothing_is_saved = [] { return false; };
+    return run_rank(argc, argv, nothing_is_saved, tune_cluster);
+  }
   if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
       (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
     std::fputs("error: what to train? dlflow-train with.json; see dlflow-train --help\n", stderr);

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <functional>
+
+#include "runtime/collectives/rules.h"
+#include "runtime/comm/communicator.h"
+
+namespace dlflow::runtime {
+
+/// One size measured: what is fastest over all ranks and how long each way took.
+struct TuneLine {
+  struct Time {
+    std::string way;  ///< "ring", "hierarchical+ring"
+    double seconds;
+  };
+  size_t bytes;
+  std::vector<Time> times;
+  size_t fastest;  ///< index
+};
+
+/// Measures every way that these ranks can sum fp32 numbers, from 64 bytes to `largest_bytes`, and
+/// returns the rules that take the fastest for each size. Sizes between two that were measured
+/// belong to the larger. A way that is at most 5 % faster does not replace the one of the size
+/// before: rules should not say what is noise. Collective; the same rules on every rank.
+RuleSet tune(Communicator& comm, size_t largest_bytes,
+             const std::function<void(const TuneLine&)>& measured);
+
+}  // namespace dlflow::runtime
