@@ -4,7 +4,7 @@
 #include <mutex>
 #include <thread>
 
-#include "runtime/collectives/shared_memory_allreduce.h"
+#include "runtime/collectives/allreduce.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 
@@ -134,7 +134,7 @@ TEST_CASE("what one rank throws ends all, and names it", "[watch]") {
 
 TEST_CASE("waiting for shared memory's flags ends, too", "[watch]") {
   const Told told = watched(2, [&](Communicator& comm) {
-    SharedMemoryAllreduce allreduce(comm, 100, sum_in_rank_order(2));
+    Allreduce allreduce(comm, 100);
     if (comm.rank() == 1) throw Error(Errc::NotFound, "no such file");
     allreduce.start(0, 100);
     allreduce.finish();
