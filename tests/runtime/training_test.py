@@ -182,7 +182,7 @@ class Training(unittest.TestCase):
                          (1, "error: with: unknown key 'momentun'; did you mean 'momentum'?\n"))
         status, _, errors = self.run_to_end(self.folder("nodata", data="nowhere"), 2)
         self.assertEqual(status, 1)
-        self.assertRegex(errors, r"rank \d: error: .*nowhere")
+        self.assertRegex(errors, r"error: rank \d \(node .*nowhere")
         status, _, errors = self.run_to_end(self.folder("alone"), 1, DLFLOW_RANKS="2")
         self.assertEqual((status, errors), (1, "error: $DLFLOW_RANKS is 2, but there is 1; start with mpirun -np 2\n"))
 
