@@ -1,8 +1,8 @@
 #!/bin/sh
-# Time to sum fp32 gradients over the ranks of this machine: MPI_Allreduce (the peer), dlflow through
-# shared memory, and dlflow's ring over MPI messages. RANKS defaults to 2.
+# Time to sum fp32 gradients over the ranks of this machine: MPI_Allreduce, gloo and dlflow in one run (dlflow-bench --help).
+# RANKS defaults to 2; further arguments go to dlflow-bench.
 set -eu
 cd "$(dirname "$0")/.."
-echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-exec mpirun --oversubscribe --bind-to none -np "${RANKS:-2}" build/bench/allreduce
+exec mpirun --oversubscribe --bind-to none -np "${RANKS:-2}" build/bench/dlflow-bench "$@"

@@ -13,7 +13,6 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kSmallestBytes = 64;
-constexpr double kSecondsEach = 0.2;
 constexpr double kNoise = 0.95;
 
 struct Way {
@@ -96,7 +95,7 @@ class Winners {
 
 }  // namespace
 
-RuleSet tune(Communicator& comm, size_t largest_bytes,
+RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
              const std::function<void(const TuneLine&)>& measured) {
   const std::vector<Way> ways = ways_of(comm);
   Allreduce allreduce(comm, largest_bytes / sizeof(float));
@@ -112,7 +111,7 @@ RuleSet tune(Communicator& comm, size_t largest_bytes,
                               allreduce.finish();
                             }});
     }
-    take_turns(comm, contenders, kSecondsEach);
+    take_turns(comm, contenders, seconds_each);
     between.add(ways, contenders, bytes);
     TuneLine line{bytes, {}, all.add(ways, contenders, bytes)};
     for (const Contender& c : contenders) line.times.push_back({c.name, time_of(c)});

@@ -18,11 +18,12 @@ struct TuneLine {
   size_t fastest;  ///< index
 };
 
-/// Measures every way that these ranks can sum fp32 numbers, from 64 bytes to `largest_bytes`, and
-/// returns the rules that take the fastest for each size. Sizes between two that were measured
-/// belong to the larger. A way that is at most 5 % faster does not replace the one of the size
-/// before: rules should not say what is noise. Collective; the same rules on every rank.
-RuleSet tune(Communicator& comm, size_t largest_bytes,
+/// Measures every way that these ranks can sum fp32 numbers, from 64 bytes to `largest_bytes`, for
+/// about `seconds_each` per way and size, and returns the rules that take the fastest for each
+/// size. Sizes between two that were measured belong to the larger. A way that is at most 5 %
+/// faster does not replace the one of the size before: rules should not say what is noise.
+/// Collective; the same rules on every rank.
+RuleSet tune(Communicator& comm, size_t largest_bytes, double seconds_each,
              const std::function<void(const TuneLine&)>& measured);
 
 }  // namespace dlflow::runtime

@@ -19,6 +19,7 @@ namespace dlflow::steps {
 namespace {
 
 constexpr size_t kLargestBytes = 64 << 20;
+constexpr double kSecondsEach = 0.2;
 
 /// What is taken first, then all others.
 void print_line(const runtime::TuneLine& line) {
@@ -57,7 +58,7 @@ int tune_cluster(runtime::Communicator& comm) {
   if (prints)
     std::printf("%s ranks, microseconds (lower quartile) of a sum of fp32\n", shape.c_str());
   const runtime::RuleSet rules =
-      runtime::tune(comm, kLargestBytes, [&](const runtime::TuneLine& line) {
+      runtime::tune(comm, kLargestBytes, kSecondsEach, [&](const runtime::TuneLine& line) {
         if (prints) print_line(line);
       });
   if (!prints) return 0;

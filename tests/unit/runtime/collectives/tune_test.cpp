@@ -20,7 +20,7 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
   ThreadGroup group(4, 10s, ranks_per_node);
   std::vector<std::string> ways;  // of rank 0
   const auto rules = on_ranks(group, 4, [&](Communicator& comm) {
-    return to_text(tune(comm, 256, [&](const TuneLine& line) {
+    return to_text(tune(comm, 256, 0, [&](const TuneLine& line) {
       if (comm.rank() != 0 || line.bytes != 256) return;
       for (const auto& time : line.times) ways.push_back(time.way);
     }));

@@ -1,0 +1,149 @@
+// dlflow-bench: all-reduce of fp32 on the ranks that mpirun or srun started, beside MPI_Allreduce
+// and gloo in the same run. Columns as nccl-tests prints them: algbw is bytes / time, busbw is
+// algbw * 2(P-1)/P, what each rank's link carries.
+#include <mpi.h>
+
+#include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdio>
+#include <thread>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "bench/gloo_peer.h"
+#include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/rules_file.h"
+#include "runtime/collectives/timing.h"
+#include "runtime/comm/mpi_communicator.h"
+
+namespace dlflow::bench {
+namespace {
+
+using namespace runtime;
+
+struct Options {
+  std::string smallest = "4", largest = "64MiB";
+  std::string rules;       // empty: those of the file, if any
+  std::string rules_file;  // what `dlflow-train --tune` wrote
+  double seconds = 0.3;    // per size and contender
+  bool gloo = true;
+  std::filesystem::path gloo_program;
+};
+
+RuleSet rules_of(const Communicator& comm, const Options& options) {
+  if (!options.rules.empty()) return parse_rules(options.rules, "--rules");
+  if (options.rules_file.empty()) return {};
+  return rules_for_shape(read_file(options.rules_file), topology_of(comm).text(),
+                         options.rules_file);
+}
+
+class Bench {
+ public:
+  Bench(Communicator& comm, const Options& options)
+      : comm_(comm),
+        options_(options),
+        largest_(parse_size(options.largest)),
+        rules_(rules_of(comm, options)),
+        plan_(comm, {.rules = rules_}),
+        allreduce_(comm, largest_ / sizeof(float), {.rules = rules_}),
+        peer_(largest_ / sizeof(float)) {
+    if (options.gloo) gloo_.emplace(comm, options.gloo_program);
+  }
+
+  void run() {
+    print_head();
+    for (size_t bytes = parse_size(options_.smallest); bytes <= largest_; bytes *= 4) {
+      measure(bytes / sizeof(float));
+    }
+  }
+
+ private:
+  bool has_gloo() const { return gloo_ && gloo_->missing().empty(); }
+
+  void measure(size_t count) {
+    std::vector<Contender> contenders = {{"MPI_Allreduce", std::span(peer_).first(count),
+                                          [&] {
+                                            MPI_Allreduce(MPI_IN_PLACE, peer_.data(), int(count),
+                                                          MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+                                          }},
+                                         {"dlflow", allreduce_.values().first(count), [&] {
+                                            allreduce_.start(0, count);
+                                            allreduce_.finish();
+                                          }}};
+    take_turns(comm_, contenders, options_.seconds);
+    const double mpi = contenders[0].median(), ours = contenders[1].median();
+    const int calls = int(contenders[1].seconds.size());
+    const double gloo = has_gloo() ? gloo_->seconds(count, std::min(calls, 100)) : NAN;
+    if (comm_.rank() == 0) print_row(count * sizeof(float), mpi, gloo, ours);
+  }
+
+  void print_head() const {
+    if (comm_.rank() != 0) return;
+    std::printf("# %d ranks, nodes x ranks %s, %u cores here; median of calls in turn\n",
+                comm_.size(), plan_.topology().text().c_str(), std::thread::hardware_concurrency());
+    std::printf("# rules: %s\n",
+                rules_.allreduce.empty() ? "by topology" : to_text(rules_).c_str());
+    if (gloo_ && !has_gloo()) std::printf("# gloo skipped: %s\n", gloo_->missing().c_str());
+    std::printf("#%9s  %-25s  %-25s  %-25s   ours is\n", "", "MPI_Allreduce", "gloo", "dlflow");
+    std::printf("#%9s", "size");
+    for (int i = 0; i < 3; ++i) std::printf("  %9s %7s %7s", "time", "algbw", "busbw");
+    std::printf("   x MPI  x gloo\n#%9s", "B");
+    for (int i = 0; i < 3; ++i) std::printf("  %9s %7s %7s", "us", "GB/s", "GB/s");
+    std::printf("\n");
+  }
+
+  void print_row(size_t bytes, double mpi, double gloo, double ours) const {
+    std::printf("%10zu", bytes);
+    for (const double seconds : {mpi, gloo, ours}) {
+      const double bandwidth = double(bytes) / seconds / 1e9;
+      std::printf("  %9.1f %7.2f %7.2f", seconds * 1e6, bandwidth,
+                  bandwidth * 2 * (comm_.size() - 1) / comm_.size());
+    }
+    std::printf("  %6.2f %7.2f  %s\n", mpi / ours, gloo / ours, way(bytes).c_str());
+    std::fflush(stdout);
+  }
+
+  std::string way(size_t bytes) const {
+    const Algorithm algorithm = plan_.over_all(bytes);
+    std::string text(name(algorithm));
+    if (algorithm != Algorithm::Hierarchical) return text;
+    const size_t slice = bytes / size_t(plan_.topology().smallest_node());
+    return text + "+" + std::string(name(plan_.between_nodes(slice)));
+  }
+
+  Communicator& comm_;
+  const Options& options_;
+  size_t largest_;
+  RuleSet rules_;
+  AllreducePlan plan_;
+  Allreduce allreduce_;
+  std::vector<float> peer_;
+  std::optional<GlooPeer> gloo_;
+};
+
+}  // namespace
+}  // namespace dlflow::bench
+
+int main(int argc, char** argv) {
+  using namespace dlflow;
+  const runtime::MpiEnvironment mpi(argc, argv);
+  bench::Options options;
+  options.gloo_program = DLFLOW_GLOO_PEER;
+  CLI::App app("All-reduce beside MPI_Allreduce and gloo: mpirun -np 2 dlflow-bench");
+  app.add_option("--from", options.smallest, "the smallest sum")->capture_default_str();
+  app.add_option("--to", options.largest, "the largest; sizes are 4 times each other")
+      ->capture_default_str();
+  app.add_option("--rules", options.rules, "allreduce=ring:0-max");
+  app.add_option("--rules-file", options.rules_file, "what dlflow-train --tune wrote");
+  app.add_option("--seconds", options.seconds, "per size and contender")->capture_default_str();
+  app.add_flag("!--no-gloo", options.gloo, "leave gloo out");
+  CLI11_PARSE(app, argc, argv);
+  try {
+    runtime::MpiCommunicator comm(std::chrono::seconds(60));
+    bench::Bench(comm, options).run();
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "rank %d: %s\n", mpi.rank(), error.what());
+    mpi.abort(1);
+  }
+  return 0;
+}

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <sys/types.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "runtime/comm/communicator.h"
+
+/// Gloo beside us in one run: each rank has a Python process that is one rank of gloo
+/// (gloo_peer.py) and sleeps while others are measured.
+namespace dlflow::bench {
+
+class GlooPeer {
+ public:
+  /// Collective. `program`: gloo_peer.py.
+  GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program);
+  ~GlooPeer();
+  GlooPeer(const GlooPeer&) = delete;
+  GlooPeer& operator=(const GlooPeer&) = delete;
+
+  /// Why gloo is not measured; empty if it is. The same on every rank.
+  const std::string& missing() const { return missing_; }
+
+  /// Median seconds of so many sums of `num_elements` fp32 numbers. Collective.
+  double seconds(size_t num_elements, int calls);
+
+ private:
+  std::string answer();
+
+  std::filesystem::path folder_;  // of the two pipes
+  pid_t pid_ = 0;
+  std::fstream requests_, answers_;
+  std::string missing_;
+};
+
+}  // namespace dlflow::bench
