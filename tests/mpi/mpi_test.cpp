@@ -13,28 +13,17 @@
 #include "runtime/collectives/ring_allreduce.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/reduce/reducer.h"
+#include "tests/mpi/problems.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
+using namespace dlflow::test;
 using namespace std::chrono_literals;
 
 namespace {
 
 constexpr auto kTimeout = 30s;
-
-/// Every rank's `problem` that is not empty, "rank 2: ...", the same text on every rank.
-std::string problems(Communicator& comm, const std::string& problem) {
-  std::string all;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    uint64_t size = problem.size();
-    comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), rank);
-    std::string text = rank == comm.rank() ? problem : std::string(size, ' ');
-    comm.broadcast(std::as_writable_bytes(std::span(text)), rank);
-    if (size > 0) all += "rank " + std::to_string(rank) + ": " + text + "\n";
-  }
-  return all;
-}
 
 std::vector<float> values_of(int rank, size_t num_elements) {
   RandomStream random(1, RandomUse::Initialization, uint32_t(rank));

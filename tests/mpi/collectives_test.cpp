@@ -1,0 +1,215 @@
+// Every collective between processes, on one node or several, against MPI's own result. Run as
+// mpi_test.cpp; tests/slurm/collectives_test.py runs these cases across nodes.
+#include <mpi.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "base/random.h"
+#include "runtime/collectives/all_gather.h"
+#include "runtime/collectives/all_to_all.h"
+#include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/barrier.h"
+#include "runtime/collectives/broadcast.h"
+#include "runtime/collectives/message_allreduce.h"
+#include "runtime/collectives/mpi_allreduce.h"
+#include "runtime/collectives/reduce_scatter.h"
+#include "runtime/collectives/vector_ops.h"
+#include "runtime/comm/mpi_communicator.h"
+#include "tests/mpi/problems.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow::runtime;
+using namespace dlflow::test;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr auto kTimeout = 60s;
+constexpr std::array kTypes = {DataType::Float32, DataType::Float16, DataType::BFloat16,
+                               DataType::Int32, DataType::Int64};
+const std::vector<size_t> kCounts = {0, 1, 2, 17, 1000, 140'001};  // the last: several messages
+
+/// Small whole numbers: their sums are exact in every type.
+std::vector<float> numbers_of(int rank, size_t count) {
+  std::vector<float> numbers(count);
+  for (size_t i = 0; i < count; ++i) numbers[i] = float((i + size_t(rank) * 3) % 8);
+  return numbers;
+}
+
+/// What MPI_Allreduce makes of all ranks' `values`.
+std::vector<float> sum_of_mpi(std::vector<float> values) {
+  MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_FLOAT, MPI_SUM,
+                MPI_COMM_WORLD);
+  return values;
+}
+
+/// Whole numbers as `type`, and back.
+std::vector<std::byte> as_type(DataType type, std::vector<float> numbers) {
+  std::vector<std::byte> bytes(numbers.size() * size_of(type));
+  const Values values(bytes.data(), numbers.size(), type);
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (type == DataType::Int32) reinterpret_cast<int32_t*>(bytes.data())[i] = int32_t(numbers[i]);
+    if (type == DataType::Int64) reinterpret_cast<int64_t*>(bytes.data())[i] = int64_t(numbers[i]);
+  }
+  if (type != DataType::Int32 && type != DataType::Int64) convert(values, std::span(numbers));
+  return bytes;
+}
+
+/// "ring of 17 fp16" if `sum` is not `expected`.
+std::string difference(const std::vector<std::byte>& sum, const std::vector<std::byte>& expected,
+                       Algorithm algorithm, DataType type) {
+  if (sum == expected) return "";
+  return std::string(name(algorithm)) + " of " + std::to_string(sum.size() / size_of(type)) +
+         " of type " + std::to_string(int(type)) + " ";
+}
+
+std::vector<float> random_values(int rank, size_t count) {
+  dlflow::RandomStream random(1, dlflow::RandomUse::Initialization, uint32_t(rank));
+  std::vector<float> values(count);
+  for (float& value : values) value = 2 * random.uniform() - 1;
+  return values;
+}
+
+/// The sum of all ranks' random_values by `options`.
+std::vector<float> sum_by(Communicator& comm, size_t count, AllreduceOptions options) {
+  Allreduce allreduce(comm, count, std::move(options));
+  std::ranges::copy(random_values(comm.rank(), count), allreduce.values().begin());
+  allreduce.start(count / 2, count - count / 2);
+  allreduce.start(0, count / 2);
+  allreduce.finish();
+  return {allreduce.values().begin(), allreduce.values().end()};
+}
+
+/// "" if all ranks have the same bits, at most `tolerance` from MPI's sum.
+std::string wrong_bits(Communicator& comm, const std::vector<float>& sums, float tolerance) {
+  const std::vector<float> expected = sum_of_mpi(random_values(comm.rank(), sums.size()));
+  for (size_t i = 0; i < sums.size(); ++i) {
+    if (!(std::abs(sums[i] - expected[i]) <= tolerance)) return "far from MPI's sum ";
+  }
+  std::vector<float> first = sums;
+  comm.broadcast(std::as_writable_bytes(std::span(first)), 0);
+  return first == sums ? "" : "other bits than rank 0 ";
+}
+
+RuleSet always(Algorithm algorithm) { return {{{algorithm, 0, SIZE_MAX}}, {}}; }
+RuleSet always_between(Algorithm algorithm) {
+  return {{{Algorithm::Hierarchical, 0, SIZE_MAX}}, {{algorithm, 0, SIZE_MAX}}};
+}
+
+}  // namespace
+
+TEST_CASE("every all-reduce gives what MPI_Allreduce gives, in every type", "[across]") {
+  MpiCommunicator comm(kTimeout);
+  const size_t count = GENERATE(from_range(kCounts));
+  const std::vector<float> mine = numbers_of(comm.rank(), count), sum = sum_of_mpi(mine);
+  std::string problem;
+  for (const DataType type : kTypes) {
+    const auto expected = as_type(type, sum);
+    for (const Algorithm algorithm : kMessageAlgorithms) {
+      auto bytes = as_type(type, mine);
+      run(comm, message_allreduce(algorithm, Link(comm), {bytes.data(), count, type}));
+      problem += difference(bytes, expected, algorithm, type);
+    }
+    if (!comm.can_sum(type)) continue;
+    auto bytes = as_type(type, mine);
+    run(comm, mpi_allreduce(comm, {bytes.data(), count, type}));
+    problem += difference(bytes, expected, Algorithm::Mpi, type);
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("whatever rules say, gradients have MPI's sum and one value on all ranks", "[across]") {
+  MpiCommunicator comm(kTimeout);
+  const float tolerance = float(comm.size() * comm.size()) * 0x1p-22f;
+  const DataType wire = GENERATE(DataType::Float32, DataType::BFloat16);
+  const float rounding = wire == DataType::Float32 ? 0 : float(2 * comm.size()) * 0x1p-8f;
+  std::string problem;
+  for (const Algorithm algorithm : kAlgorithms) {
+    for (const RuleSet& rules : {always(algorithm), always_between(algorithm)}) {
+      const auto sums = sum_by(comm, 70'001, {.wire = wire, .rules = rules});
+      const std::string wrong = wrong_bits(comm, sums, tolerance + rounding);
+      if (!wrong.empty()) problem += to_text(rules) + ": " + wrong;
+    }
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("exact sums have the bits of the direct way, whatever rules say", "[across]") {
+  MpiCommunicator comm(kTimeout);
+  const SumOrder order = sum_in_leaf_order(size_t(comm.size()), comm.size());
+  const auto expected = sum_by(comm, 70'001, {.order = order, .rules = always(Algorithm::Direct)});
+  std::string problem;
+  for (const Algorithm algorithm : kAlgorithms) {
+    for (const RuleSet& rules : {always(algorithm), always_between(algorithm)}) {
+      const auto sums = sum_by(comm, 70'001, {.order = order, .rules = rules});
+      if (sums != expected) problem += to_text(rules) + " ";
+    }
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("reduce-scatter, all-gather and broadcast give what MPI's give", "[across]") {
+  MpiCommunicator comm(kTimeout);
+  const size_t count = GENERATE(from_range(kCounts));
+  const std::vector<float> sum = sum_of_mpi(numbers_of(comm.rank(), count));
+  std::vector<float> values = numbers_of(comm.rank(), count);
+  run(comm, reduce_scatter(Link(comm), std::span(values)));
+  const Values all(values), expected = Values(std::span(const_cast<float*>(sum.data()), count));
+  std::string problem;
+  if (!std::ranges::equal(all.share(comm.rank(), comm.size()).bytes(),
+                          expected.share(comm.rank(), comm.size()).bytes())) {
+    problem += "wrong share ";
+  }
+  run(comm, all_gather(Link(comm), all));
+  if (values != sum) problem += "wrong gathered shares ";
+  const int root = comm.size() - 1;
+  run(comm, broadcast(Link(comm), std::as_writable_bytes(std::span(values)), root));
+  std::vector<float> copy = sum;
+  MPI_Bcast(copy.data(), int(count), MPI_FLOAT, root, MPI_COMM_WORLD);
+  if (values != copy) problem += "wrong copy ";
+  run(comm, barrier(Link(comm)));
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("all-to-all of uneven blocks gives what MPI_Alltoallv gives", "[across]") {
+  MpiCommunicator comm(kTimeout);
+  const int factor = GENERATE(0, 1, 1000);
+  std::vector<int> sent, received, sent_at, received_at;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    sent.push_back((comm.rank() + 2 * rank) % 5 * factor);
+    received.push_back((rank + 2 * comm.rank()) % 5 * factor);
+  }
+  sent_at.resize(sent.size());
+  received_at.resize(sent.size());
+  std::exclusive_scan(sent.begin(), sent.end(), sent_at.begin(), 0);
+  std::exclusive_scan(received.begin(), received.end(), received_at.begin(), 0);
+  std::vector<std::byte> out(size_t(std::reduce(sent.begin(), sent.end())));
+  for (size_t i = 0; i < out.size(); ++i) out[i] = std::byte(i * 7 + size_t(comm.rank()));
+  std::vector<std::byte> in(size_t(std::reduce(received.begin(), received.end())));
+  std::vector<std::byte> expected(in.size());
+  MPI_Alltoallv(out.data(), sent.data(), sent_at.data(), MPI_BYTE, expected.data(), received.data(),
+                received_at.data(), MPI_BYTE, MPI_COMM_WORLD);
+  run(comm, all_to_all(Link(comm), out, {sent.begin(), sent.end()}, in,
+                       {received.begin(), received.end()}));
+  CHECK(problems(comm, in == expected ? "" : "other bytes") == "");
+}
+
+TEST_CASE("more than 2^31 bytes are summed and copied", "[.slow]") {
+  MpiCommunicator comm(kTimeout);
+  constexpr size_t kCount = (size_t(1) << 30) + 3;  // of two bytes
+  std::vector<uint16_t> ones(kCount, 0x3f80);       // 1 as bf16
+  const Values values(reinterpret_cast<std::byte*>(ones.data()), kCount, DataType::BFloat16);
+  run(comm, message_allreduce(Algorithm::Ring, Link(comm), values));
+  const float sum = float(comm.size());
+  uint16_t expected = 0;
+  convert({reinterpret_cast<std::byte*>(&expected), 1, DataType::BFloat16},
+          std::span(const_cast<float*>(&sum), 1));
+  const auto wrong = kCount - size_t(std::ranges::count(ones, expected));
+  run(comm, broadcast(Link(comm), values.bytes(), 0));
+  CHECK(problems(comm, wrong == 0 ? "" : std::to_string(wrong) + " wrong sums") == "");
+}
