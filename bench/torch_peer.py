@@ -1,9 +1,9 @@
 """Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
 
-    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last]
+    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod]
 
-DistributedDataParallel over gloo with one thread per rank, SGD with momentum 0.9, fp32. Prints one JSON line.
-Needs Debian's python3-torch.
+DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32. Prints one JSON
+line. Needs Debian's python3-torch; for --horovod the Python of bench/horovod_venv.sh.
 """
 
 import argparse
@@ -65,6 +65,24 @@ def load(folder):
     return torch.tensor((images.astype("f4") / 255 - 0.2860) / 0.3530), torch.tensor(labels.astype("i8"))
 
 
+def with_ddp(model, parameters):
+    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
+    os.environ.setdefault("MASTER_PORT", "29511")
+    rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    distributed.init_process_group("gloo", rank=rank, world_size=ranks)
+    model = nn.parallel.DistributedDataParallel(model)
+    return model, torch.optim.SGD(model.parameters(), **parameters), rank, ranks
+
+
+def with_horovod(model, parameters):
+    import horovod.torch as horovod
+    horovod.init()
+    optimizer = torch.optim.SGD(model.parameters(), **parameters)
+    horovod.broadcast_parameters(model.state_dict(), root_rank=0)
+    optimizer = horovod.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    return model, optimizer, horovod.rank(), horovod.size()
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("model", choices=MODELS)
@@ -73,17 +91,14 @@ def main():
     parser.add_argument("--steps", type=int, default=50)
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--channels-last", action="store_true", help="faster on the convolutional networks")
+    parser.add_argument("--horovod", action="store_true", help="instead of DistributedDataParallel")
     args = parser.parse_args()
 
-    rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
-    os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
-    os.environ.setdefault("MASTER_PORT", "29511")
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    distributed.init_process_group("gloo", rank=rank, world_size=ranks)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
-    model = nn.parallel.DistributedDataParallel(MODELS[args.model]().to(memory_format=layout))
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+    distribute = with_horovod if args.horovod else with_ddp
+    model, optimizer, rank, ranks = distribute(MODELS[args.model]().to(memory_format=layout), {"lr": 0.01, "momentum": 0.9})
     images, labels = load(args.data)
     images = images.contiguous(memory_format=layout)
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1 + rank))

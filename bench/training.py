@@ -13,6 +13,7 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 BATCH = 64  # per rank
+HOROVOD = ROOT / "build/horovod-venv/bin/python"
 STEPS = {"mlp": (400, 2000), "lenet": (50, 150), "resnet20": (20, 60)}  # peer, ours: some seconds each
 
 
@@ -22,9 +23,10 @@ def launch(ranks, command, folder):
     return subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def peer(model, ranks, flags):
-    line = launch(ranks, ["/usr/bin/python3", ROOT / "bench/torch_peer.py", model, "--steps", STEPS[model][0], *flags], ROOT)
-    return json.loads(line)["images_per_s"]
+def peer(model, ranks, *flags):
+    python = HOROVOD if "--horovod" in flags else "/usr/bin/python3"
+    line = launch(ranks, [python, ROOT / "bench/torch_peer.py", model, "--steps", STEPS[model][0], *flags], ROOT)
+    return json.loads(line.splitlines()[-1])["images_per_s"]
 
 
 def take_samples(folder, count):
@@ -49,24 +51,39 @@ def ours(model, ranks, reduction):
         return json.loads((folder / "metrics.json").read_text())["images_per_s"]
 
 
+def ratio(rounds, ours, peers):
+    """Median and range over the rounds of our column to the best of the peers' columns."""
+    ratios = [line[ours] / max(line[peer] for peer in peers) for line in rounds]
+    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", default=list(STEPS))
     parser.add_argument("--ranks", type=int, default=2)
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--avx2", action="store_true", help="as on a processor without AVX-512, all sides (our own loops excepted)")
     args = parser.parse_args()
-    print(f"{args.ranks} ranks, one thread and {BATCH} images each, fp32, median of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}")
-    print(f"{'':10}{'PyTorch DDP':>12}{'channels last':>15}{'exact':>8}{'fast':>8}{'exact:DDP':>11}{'(range)':>16}{'exact:best':>12}{'exact:fast':>12}")
+    if args.avx2:
+        os.environ.update(DNNL_MAX_CPU_ISA="AVX2", OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2")
+    measures = {
+        "DDP": lambda model: peer(model, args.ranks),
+        "channels last": lambda model: peer(model, args.ranks, "--channels-last"),
+        "Horovod": lambda model: peer(model, args.ranks, "--horovod"),
+        "exact": lambda model: ours(model, args.ranks, "exact"),
+        "fast": lambda model: ours(model, args.ranks, "fast"),
+        "fast, 1 rank": lambda model: ours(model, 1, "fast"),
+    }
+    if not (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
+        del measures["Horovod"]
+    peers = [name for name in measures if name in ("DDP", "channels last", "Horovod")]
+    print(f"{args.ranks} ranks, one thread and {BATCH} images each, fp32, medians of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}")
     for model in args.models:
-        rounds = [(peer(model, args.ranks, []), peer(model, args.ranks, ["--channels-last"]), ours(model, args.ranks, "exact"),
-                   ours(model, args.ranks, "fast")) for _ in range(args.rounds)]
-        medians = [statistics.median(column) for column in zip(*rounds)]
-        to_ddp = [exact / ddp for ddp, _, exact, _ in rounds]
-        to_best = statistics.median(exact / max(ddp, tuned) for ddp, tuned, exact, _ in rounds)
-        to_fast = statistics.median(exact / fast for _, _, exact, fast in rounds)
-        spread = f"({min(to_ddp):.2f}-{max(to_ddp):.2f})"
-        print(f"{model:10}{medians[0]:>12.0f}{medians[1]:>15.0f}{medians[2]:>8.0f}{medians[3]:>8.0f}"
-              f"{statistics.median(to_ddp):>11.2f}{spread:>16}{to_best:>12.2f}{to_fast:>12.2f}", flush=True)
+        rounds = [{name: measure(model) for name, measure in measures.items()} for _ in range(args.rounds)]
+        print(model + ": " + ", ".join(f"{name} {statistics.median(line[name] for line in rounds):.0f}" for name in measures))
+        print(f"  exact to the best peer {ratio(rounds, 'exact', peers)}, fast {ratio(rounds, 'fast', peers)}; exact to fast {ratio(rounds, 'exact', ['fast'])}")
+        efficiency = statistics.median(line["fast"] / (args.ranks * line["fast, 1 rank"]) for line in rounds)
+        print(f"  scaling efficiency, 1 to {args.ranks} ranks: {efficiency:.2f}", flush=True)
 
 
 if __name__ == "__main__":

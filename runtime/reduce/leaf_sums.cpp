@@ -1,8 +1,10 @@
 #include "runtime/reduce/leaf_sums.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
+#include "runtime/collectives/all_gather.h"
 
 namespace dlflow::runtime {
 
@@ -27,12 +29,10 @@ void LeafSums::add(std::span<const std::span<double>> own, size_t count) {
 }
 
 void LeafSums::exchange(size_t count) {
-  const std::span<double> rows(rows_);
-  for (int rank = 0; rank < comm_.size(); ++rank) {
-    const LeafShare& share = shares_[size_t(rank)];
-    const auto theirs = rows.subspan(share.first * count, share.count * count);
-    if (share.count > 0) comm_.broadcast(std::as_writable_bytes(theirs), rank);
-  }
+  std::vector<size_t> sizes;
+  for (const LeafShare& share : shares_) sizes.push_back(share.count * count * sizeof(double));
+  comm_.submit({"all-gather", "sums of leaves", rows_.size(), "fp64"});
+  run(comm_, all_gather(Link(comm_), std::as_writable_bytes(std::span(rows_)), std::move(sizes)));
 }
 
 /// A stack that grows from the first row; what is left at the end is there.

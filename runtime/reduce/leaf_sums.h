@@ -18,8 +18,8 @@ class LeafSums {
   LeafSums(Communicator& comm, size_t num_leaves);
 
   /// Replaces each of `own`, one per leaf of this rank with `count` numbers each, by the sum over
-  /// all leaves. Collective; also for ranks without leaves. Each number is broadcast by its rank
-  /// and added by all: P messages of 8 L/P `count` bytes.
+  /// all leaves. Collective; also for ranks without leaves. An all-gather of 8 L `count` bytes;
+  /// every rank adds all of them.
   void add(std::span<const std::span<double>> own, size_t count);
 
  private:
