@@ -5,8 +5,6 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/sha256.h"
-#include "base/text.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
@@ -19,6 +17,7 @@
 #include "runtime/train/network_set.h"
 #include "runtime/train/passes.h"
 #include "runtime/train/recording.h"
+#include "runtime/train/same_job.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
@@ -47,24 +46,11 @@ FlatLayout flat_layout(const WeightLayout& layout) {
   return flat;
 }
 
-std::string content_of(const Dataset& dataset) {
-  std::string bytes = std::to_string(dataset.num_classes) + "," +
-                      std::to_string(dataset.shape.channels) + "," +
-                      std::to_string(dataset.shape.height) + ",";
-  const auto append = [&](const auto& numbers) {
-    const auto raw = std::as_bytes(std::span(numbers));
-    bytes += sha256_hex({reinterpret_cast<const char*>(raw.data()), raw.size()});
-  };
-  std::visit(append, dataset.pixels);
-  append(dataset.labels);
-  return bytes;
-}
-
 class Trainer {
  public:
   Trainer(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop)
       : comm_(comm),
-        job_(check(comm, std::move(job))),
+        job_(same_on_all(comm, std::move(job))),
         stop_(stop),
         data_(split_off_validation(std::move(job_.data), settings().validation, settings().seed)),
         normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
@@ -119,35 +105,6 @@ class Trainer {
   size_t num_leaves() const { return runtime::num_leaves(settings(), comm_.size()); }
   size_t largest_leaf() const { return (global_batch() + num_leaves() - 1) / num_leaves(); }
   uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
-
-  /// Ranks that were given different things must not begin.
-  static TrainingJob check(Communicator& comm, TrainingJob job) {
-    const TrainSettings& s = job.settings;
-    const Json settings = {{"epochs", s.epochs},
-                           {"batch", runtime::global_batch(s, comm.size())},
-                           {"exact", s.precision.exact},
-                           {"leaves", runtime::num_leaves(s, comm.size())},
-                           {"batch_norm", s.joint_batch_norm},
-                           {"wire", int(s.gradients.wire)},
-                           {"priority", s.gradients.priority},
-                           {"lr", s.lr},
-                           {"momentum", s.momentum},
-                           {"weight_decay", s.weight_decay},
-                           {"warmup_epochs", s.warmup_epochs},
-                           {"schedule", int(s.schedule)},
-                           {"validation", s.validation},
-                           {"crop", s.augmentation.crop_padding},
-                           {"flip", s.augmentation.flip},
-                           {"mean", s.normalize.value_or(PixelStatistics{}).mean},
-                           {"std", s.normalize.value_or(PixelStatistics{}).std},
-                           {"checkpoint", {int(job.policy.unit), job.policy.every}}};
-    require_agreement(comm, {{"the model", job.model.text},
-                             {"the training data", content_of(job.data)},
-                             {"the seed", std::to_string(s.seed)},
-                             {"the settings", settings.dump()}});
-    require_fitting(job.model, job.data, "the training data");
-    return job;
-  }
 
   /// The update of a step begins while the backward pass is still running.
   ReducerOptions reducer_options() {

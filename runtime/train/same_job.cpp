@@ -1,0 +1,53 @@
+#include "runtime/train/same_job.h"
+
+#include "base/sha256.h"
+#include "runtime/train/agreement.h"
+#include "runtime/train/evaluation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+std::string content_of(const Dataset& dataset) {
+  std::string bytes = std::to_string(dataset.num_classes) + "," +
+                      std::to_string(dataset.shape.channels) + "," +
+                      std::to_string(dataset.shape.height) + ",";
+  const auto append = [&](const auto& numbers) {
+    const auto raw = std::as_bytes(std::span(numbers));
+    bytes += sha256_hex({reinterpret_cast<const char*>(raw.data()), raw.size()});
+  };
+  std::visit(append, dataset.pixels);
+  append(dataset.labels);
+  return bytes;
+}
+
+}  // namespace
+
+TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
+  const TrainSettings& s = job.settings;
+  const Json settings = {{"epochs", s.epochs},
+                         {"batch", runtime::global_batch(s, comm.size())},
+                         {"exact", s.precision.exact},
+                         {"leaves", runtime::num_leaves(s, comm.size())},
+                         {"batch_norm", s.joint_batch_norm},
+                         {"wire", int(s.gradients.wire)},
+                         {"priority", s.gradients.priority},
+                         {"lr", s.lr},
+                         {"momentum", s.momentum},
+                         {"weight_decay", s.weight_decay},
+                         {"warmup_epochs", s.warmup_epochs},
+                         {"schedule", int(s.schedule)},
+                         {"validation", s.validation},
+                         {"crop", s.augmentation.crop_padding},
+                         {"flip", s.augmentation.flip},
+                         {"mean", s.normalize.value_or(PixelStatistics{}).mean},
+                         {"std", s.normalize.value_or(PixelStatistics{}).std},
+                         {"checkpoint", {int(job.policy.unit), job.policy.every}}};
+  require_agreement(comm, {{"the model", job.model.text},
+                           {"the training data", content_of(job.data)},
+                           {"the seed", std::to_string(s.seed)},
+                           {"the settings", settings.dump()}});
+  require_fitting(job.model, job.data, "the training data");
+  return job;
+}
+
+}  // namespace dlflow::runtime
