@@ -170,13 +170,13 @@ std::string checkpoint_signature(const JobSpec& spec) {
   return hash.hex();
 }
 
-std::string telling_line(const fs::path& standard_error) {
+std::string telling_line(const fs::path& standard_error, uint64_t from) {
   constexpr std::streamoff kTail = 16384;
   constexpr size_t kLongest = 300;
   std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
   if (!stream) return "";
   const std::streamoff size = stream.tellg();
-  stream.seekg(std::max<std::streamoff>(0, size - kTail));
+  stream.seekg(std::max<std::streamoff>(std::streamoff(from), size - kTail));
   std::string last;
   std::string last_error;
   for (std::string line; std::getline(stream, line);) {

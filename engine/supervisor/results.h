@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -32,7 +33,8 @@ void publish(const JobSpec& spec, const AttemptFiles& files);
 std::string checkpoint_signature(const JobSpec& spec);
 
 /// The line of standard error that says most: the last that begins with "error", else the last one
-/// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none.
-std::string telling_line(const std::filesystem::path& standard_error);
+/// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none. What lies before
+/// `from` is of earlier passes.
+std::string telling_line(const std::filesystem::path& standard_error, uint64_t from = 0);
 
 }  // namespace dlflow

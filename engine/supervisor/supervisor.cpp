@@ -83,8 +83,10 @@ class Pass {
   WatchOptions watch_options() const;
   JobEvent end_of(const Watched& watched, const std::string& signature_before,
                   uint64_t memory_kills_before) const;
+  int exit_code(const Watched& watched, bool out_of_memory) const;
+  std::string why_again() const;
   JobEvent succeeded(const std::vector<ParentRecord>& parents) const;
-  std::string failure_reason(const Watched& watched, uint64_t memory_kills_before) const;
+  std::string failure_reason(int code, bool out_of_memory) const;
   std::string asked_for() const;
   JobEvent end_or_next_try(JobEvent end) const;
   bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
@@ -94,6 +96,7 @@ class Pass {
   Watcher& watcher_;
   const SupervisorOptions& options_;
   int failed_tries_;
+  uint64_t said_before_ = 0;  // what earlier passes left on standard error
   AppendFile events_;
 };
 
@@ -205,6 +208,9 @@ JobEvent Pass::execute() {
   if (can_save()) make_directories(checkpoints_directory(spec_));
   const Command command = make_command(spec_, job, files_, options_.gpus);
   const uint64_t memory_kills = out_of_memory_kills();
+  std::error_code none;
+  const auto said = fs::file_size(files_.standard_error(), none);
+  if (!none) said_before_ = said;
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
     if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
@@ -251,12 +257,14 @@ JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
 
 JobEvent Pass::end_of(const Watched& watched, const std::string& signature_before,
                       uint64_t memory_kills_before) const {
-  const bool saved = watched.exit.code == kTryAgain;
+  const bool out_of_memory = out_of_memory_kills() > memory_kills_before;
+  const int code = exit_code(watched, out_of_memory);
+  const bool saved = code == kTryAgain;
   const milliseconds walltime = spec_.resources.walltime;
   const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
                                                  : "time limit of the cluster";
   JobEvent end;
-  end.exit = watched.exit.code;
+  end.exit = code;
   if (watched.cause == StopCause::Terminated && options_.requeues) {
     end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
   } else if (watched.cause == StopCause::Requested || watched.cause == StopCause::Terminated) {
@@ -266,19 +274,35 @@ JobEvent Pass::end_of(const Watched& watched, const std::string& signature_befor
     end.state = JobState::Queued;
     end.reason = watched.cause == StopCause::Walltime
                      ? limit + " reached, goes on from its checkpoint"
-                     : "saved a checkpoint and asked to be run again";
+                     : "saved a checkpoint and asked to be run again" + why_again();
   } else if (saved && watched.cause != StopCause::Walltime) {
     end.state = JobState::Failed;
-    end.reason = "exit 75 (run me again), but no progress since the last checkpoint";
+    end.reason = "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
   } else if (watched.cause == StopCause::Walltime) {
     end.state = JobState::TimedOut;
     end.reason = limit + " reached";
     if (saved) end.reason += ", no progress since the last checkpoint";
   } else {
     end.state = JobState::Failed;
-    end.reason = failure_reason(watched, memory_kills_before);
+    end.reason = failure_reason(code, out_of_memory);
   }
   return end;
+}
+
+/// A rank that the kernel killed for want of memory, and the others asked to be run again: where
+/// more memory is to follow, that is what counts.
+int Pass::exit_code(const Watched& watched, bool out_of_memory) const {
+  JobEvent killed = event(JobState::Failed);
+  killed.exit = 128 + SIGKILL;
+  const bool counts = watched.exit.code == kTryAgain && watched.cause == StopCause::None &&
+                      out_of_memory && wants_more_memory(spec_.retry, killed);
+  return counts ? *killed.exit : watched.exit.code;
+}
+
+/// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.
+std::string Pass::why_again() const {
+  const std::string line = telling_line(files_.standard_error(), said_before_);
+  return line.starts_with("error") ? "; " + line : "";
 }
 
 /// A failure that is tried again is no end: the job stays in the scheduler's hands.
@@ -307,21 +331,21 @@ std::string Pass::asked_for() const {
   return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
 }
 
-std::string Pass::failure_reason(const Watched& watched, uint64_t memory_kills_before) const {
-  const std::string line = telling_line(files_.standard_error());
+std::string Pass::failure_reason(int code, bool out_of_memory) const {
+  const std::string line = telling_line(files_.standard_error(), said_before_);
   std::string rest = line.empty() ? "" : ": " + line;
   std::error_code unknown;
   if (fs::space(files_.attempt, unknown).available == 0 && !unknown) {
     rest += "; No space left on device in " + files_.attempt.string();
   }
-  const int signal = watched.exit.code > 128 ? watched.exit.code - 128 : 0;
-  if (signal == SIGKILL && out_of_memory_kills() > memory_kills_before) {
+  const int signal = code > 128 ? code - 128 : 0;
+  if (signal == SIGKILL && out_of_memory) {
     return "out of memory (killed by the kernel)" + asked_for() + rest;
   }
   if (signal > 0 && signal < 65) {
     return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;
   }
-  return "exit " + std::to_string(watched.exit.code) + rest;
+  return "exit " + std::to_string(code) + rest;
 }
 
 /// "…/attempt-3" -> 3

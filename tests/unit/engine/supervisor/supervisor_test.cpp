@@ -260,6 +260,22 @@ TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[s
   CHECK(again.state == JobState::Queued);
 }
 
+TEST_CASE("a program that asks to be run again may say why, and what earlier passes said is theirs",
+          "[supervisor]") {
+  Job job(
+      "[ $DLFLOW_PASS = 2 ] || echo 'error: rank 1 died' >&2; echo a page of mpirun >&2\n"
+      "[ $DLFLOW_PASS = 3 ] || date +%N > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const JobEvent first = job.execute();
+  CHECK(first.state == JobState::Queued);
+  CHECK(first.reason == "saved a checkpoint and asked to be run again; error: rank 1 died");
+  CHECK(job.execute(2).reason == "saved a checkpoint and asked to be run again");
+  const JobEvent last = job.execute(3);
+  CHECK(last.state == JobState::Failed);
+  CHECK(last.reason ==
+        "exit 75 (run me again), but no progress since the last checkpoint; error: rank 1 died");
+}
+
 TEST_CASE("a time limit that only the cluster knows is not called a walltime", "[supervisor]") {
   Job job(
       "date +%N > $DLFLOW_CHECKPOINTS/n; kill -USR1 $PPID; sleep 60 & trap 'exit 75' USR1; wait");
