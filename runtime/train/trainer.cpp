@@ -310,6 +310,7 @@ class Trainer {
     finish_update();
     last_save_ = Clock::now();
     if (comm_.rank() != 0) return;
+    const Activity activity(comm_, "saves a checkpoint");
     CheckpointInfo info;
     info.step = steps_done();
     info.epoch = position_.epoch;

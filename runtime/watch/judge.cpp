@@ -14,8 +14,10 @@ using namespace std::chrono_literals;
 /// Ranks that come to the call a little later are to be named, too.
 constexpr auto kTimeToCome = 150ms;
 
-/// How long to wait for the calls of ranks that may be dead.
+/// How long to wait for the calls of ranks that may be dead, and for those of ranks without which
+/// no difference shows.
 constexpr auto kTimeToAnswer = 500ms;
+constexpr auto kMostTimeToAnswer = 5s;
 
 /// A rank that threw may have done so because another made a different call, and pulses say so.
 constexpr auto kTimeToDiffer = 300ms;
@@ -114,6 +116,7 @@ std::optional<WatchError> Judge::compared(Time now) const {
   }
   if (!complete && now - *asked_ < kTimeToAnswer) return std::nullopt;
   const std::string difference = describe_difference(known, nodes_);
+  if (!complete && difference.empty() && now - *asked_ < kMostTimeToAnswer) return std::nullopt;
   return WatchError(
       Fault::Differs, Errc::InvalidInput,
       difference.empty()

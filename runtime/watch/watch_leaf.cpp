@@ -11,10 +11,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr auto kTimeToConnect = 2s;  // at each address
+constexpr auto kTimeToConnect = 2s;   // to each address
+constexpr auto kTimeToWelcome = 10s;  // of somebody who has taken the connection
 
 std::optional<Frame> wait_for_frame(FrameSocket& link) {
-  const auto deadline = std::chrono::steady_clock::now() + kTimeToConnect;
+  const auto deadline = std::chrono::steady_clock::now() + kTimeToWelcome;
   while (link.is_open()) {
     if (auto frame = link.receive()) return frame;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(

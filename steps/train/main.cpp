@@ -97,7 +97,10 @@ int train_rank(runtime::Communicator& comm) {
   job.metrics = environment.metrics;
   job.timeline = environment.metrics.parent_path() / "timeline.json";
   job.model = runtime::parse_model(read_file(job.settings.model), job.settings.model);
-  job.data = runtime::open_dataset(job.settings.data, runtime::Split::Train);
+  {
+    const runtime::Activity activity(comm, "reads the training data");
+    job.data = runtime::open_dataset(job.settings.data, runtime::Split::Train);
+  }
   job.rules = cluster_rules(comm);
   job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt
   try {
