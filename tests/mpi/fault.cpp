@@ -5,7 +5,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <cstdlib>
+#include <fstream>
+#include <list>
 #include <map>
 #include <string>
 #include <thread>
@@ -28,11 +30,18 @@ void go_on(Communicator& comm) {
   for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
 }
 
+/// In the control group $CGROUP, which has little memory.
+void run_out_of_memory() {
+  std::ofstream(std::getenv("CGROUP") + std::string("/cgroup.procs")) << ::getpid() << std::flush;
+  for (std::list<std::string> taken;;) taken.emplace_back(size_t(1) << 20, 'x');
+}
+
 /// What the odd rank does; the others go on.
 void go_wrong(const std::string& how) {
   if (how == "killed") ::raise(SIGKILL);
   if (how == "stopped") ::raise(SIGSTOP);
   if (how == "crashed") ::raise(SIGSEGV);
+  if (how == "memory") run_out_of_memory();
   if (how == "hangs") ::pause();
   if (how == "throws") throw Error(Errc::NotFound, "data: No such file or directory");
   if (how == "exits") ::_exit(0);

@@ -61,6 +61,24 @@ class Faults(unittest.TestCase):
                     self.assertRegex(errors[0], r"rank 1 \(node \S+\) died: killed, crashed, or its node went down")
                     self.assertRegex(errors[-1], rf"rank 1 \(node \S+\): killed by signal {signal} ")
 
+    def small_cgroup(self):
+        """A control group of 64 MiB, or skips the test."""
+        for root, limit in (("/sys/fs/cgroup/memory", "memory.limit_in_bytes"), ("/sys/fs/cgroup", "memory.max")):
+            folder = pathlib.Path(root) / f"dlflow-fault-{os.getpid()}"
+            try:
+                folder.mkdir()
+                self.addCleanup(folder.rmdir)
+                (folder / limit).write_text("64M")
+                return folder
+            except OSError:
+                pass
+        self.skipTest("no control group can be made here")
+
+    def test_a_rank_that_runs_out_of_memory_is_named_with_that_reason(self):
+        out, err, _ = self.run_ranks("memory", 75, CHECKPOINT="1", CGROUP=str(self.small_cgroup()))
+        self.assertLess(self.caught(out)[0][0], 30)
+        self.assertRegex(self.errors(err)[-1], r"rank 1 \(node \S+\): killed by signal 9 \(Killed\), out of memory")
+
     def test_a_rank_that_just_ends_is_missed(self):
         out, err, _ = self.run_ranks("exits", 1, 75, CHECKPOINT="1")  # 1: mpirun noticed, too
         self.assertRegex(self.caught(out)[0][1], r"^rank 1 \(node \S+\) died: ")

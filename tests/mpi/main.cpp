@@ -1,6 +1,21 @@
 #define CATCH_CONFIG_RUNNER
 #include "runtime/comm/mpi_communicator.h"
 #include "tests/support/catch.h"
+#include "tests/support/hang_watchdog.h"
+
+namespace {
+
+/// A case takes seconds, on a busy machine too.
+struct Watchdog : Catch::TestEventListenerBase {
+  using TestEventListenerBase::TestEventListenerBase;
+  void testCaseStarting(const Catch::TestCaseInfo& info) override { watchdog.begin(info.name); }
+  void testCaseEnded(const Catch::TestCaseStats&) override { watchdog.end(); }
+
+  dlflow::test::HangWatchdog watchdog{std::chrono::seconds(90)};
+};
+CATCH_REGISTER_LISTENER(Watchdog)
+
+}  // namespace
 
 // Catch's session on every rank, with the report of rank 0 only: cases fail on all ranks alike.
 int main(int argc, char** argv) {

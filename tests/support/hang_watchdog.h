@@ -1,0 +1,44 @@
+#pragma once
+
+#include <unistd.h>
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdio>
+#include <mutex>
+#include <string>
+#include <thread>
+
+namespace dlflow::test {
+
+/// Turns a hang into its name: a test case that takes longer than `limit` ends the process, and
+/// standard error says which. Under mpirun that ends all ranks.
+class HangWatchdog {
+ public:
+  explicit HangWatchdog(std::chrono::seconds limit) : limit_(limit) {}
+  HangWatchdog(const HangWatchdog&) = delete;
+  HangWatchdog& operator=(const HangWatchdog&) = delete;
+
+  /// The time of the case `name` begins; that of the one before it is over.
+  void begin(const std::string& name) {
+    end();
+    thread_ = std::jthread([this, name](const std::stop_token& stop) {
+      std::unique_lock lock(mutex_);
+      over_.wait_for(lock, stop, limit_, [] { return false; });
+      if (stop.stop_requested()) return;
+      std::fprintf(stderr, "hangs for %lld s: %s\n", static_cast<long long>(limit_.count()),
+                   name.c_str());
+      ::_exit(1);
+    });
+  }
+
+  void end() { thread_ = {}; }
+
+ private:
+  std::chrono::seconds limit_;
+  std::mutex mutex_;
+  std::condition_variable_any over_;
+  std::jthread thread_;
+};
+
+}  // namespace dlflow::test
