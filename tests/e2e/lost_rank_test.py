@@ -1,0 +1,62 @@
+"""A rank of a training step that dies or stops: the step goes on from its checkpoint, and people are told why."""
+
+import os
+import signal
+import sys
+
+from support import ROOT, Case, main
+
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pictures  # noqa: E402
+import ranks  # noqa: E402
+
+
+class LostRank(Case):
+    def setUp(self):
+        super().setUp()
+        (self.folder / "data").mkdir()
+        pictures.write(self.folder / "data", suffix="")
+        (self.folder / "models").symlink_to(ROOT / "workflows" / "models")
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              train:
+                uses: train
+                resources: {{ranks: 2}}
+                env: {{DLFLOW_STALL_TIMEOUT: 2}}
+                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 4, lr: 0.05, validation: 200}}
+                checkpoint: {{every: 5 steps, keep: 2}}
+              best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
+        """)
+
+    def exported(self, run):
+        return next((self.folder / "dlflow-runs" / run / "steps/best/outputs").glob("*.safetensors")).read_bytes()
+
+    def begin(self):
+        """A run whose training has a checkpoint: its process, its name, and the folder of the training."""
+        known = self.dlflow("list", "--quiet")[0].split()
+        process = self.start("run", "w.yaml", "--force", "train", "--force", "best")
+        self.wait_for(lambda: len(self.dlflow("list", "--quiet")[0].split()) > len(known), what="the run")
+        run = self.dlflow("list", "--quiet")[0].split()[0]
+        step = self.folder / "dlflow-runs" / run / "steps/train"
+        self.wait_for(lambda: list(step.glob("checkpoints/step-*/manifest.json")), what="a checkpoint")
+        return process, run, step
+
+    def test_a_rank_killed_or_stopped_costs_a_pass_and_no_bit(self):
+        whole = self.exported(self.run_json("w.yaml", timeout=120)["run"])
+        for number, why in ((signal.SIGKILL, r"error: rank 1 \(node \S+\): killed by signal 9 \(Killed\)"),
+                            (signal.SIGSTOP, r"error: rank 1 \(node \S+\): silent for 2 s; its process is stopped")):
+            with self.subTest(number):
+                process, run, step = self.begin()
+                os.kill(ranks.worker_of_rank(step, 1), number)
+                out, err = process.communicate(timeout=120)
+                self.assertEqual(process.returncode, 0, out + err)
+                self.assertEqual(self.exported(run), whole)
+                events = (step / "attempt-1/events.jsonl").read_text()
+                self.assertRegex(events, "saved a checkpoint and asked to be run again; " + why)
+                self.assertTrue((step / "attempt-1/claim-2").is_symlink())
+                self.assertFalse((step / "attempt-2").exists())  # no try was spent
+
+
+if __name__ == "__main__":
+    main()
