@@ -86,16 +86,17 @@ Prepared prepare(const Command& command) {
   return prepared;
 }
 
-void reset_signals() {
+void reset_signals(const std::vector<int>& blocked) {
   for (int number = 1; number < 32; ++number) ::signal(number, SIG_DFL);
-  sigset_t none;
-  ::sigemptyset(&none);
-  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  sigset_t set;
+  ::sigemptyset(&set);
+  for (const int number : blocked) ::sigaddset(&set, number);
+  ::sigprocmask(SIG_SETMASK, &set, nullptr);
 }
 
 /// Becomes the program, or returns the errno of what failed. Runs between vfork() and exec().
 int become(const Command& command, const Prepared& prepared, pid_t parent) {
-  reset_signals();
+  reset_signals(command.blocked_signals);
   if (command.own_group) ::setpgid(0, 0);
   if (command.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);

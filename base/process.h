@@ -23,11 +23,13 @@ struct Command {
   std::filesystem::path standard_output;      ///< appended to; empty: inherited
   std::filesystem::path standard_error;       ///< the same
   bool own_group = false;                     ///< leads a process group of its own
-  bool dies_with_parent = false;  ///< killed with -9 when the thread that started it ends
+  bool dies_with_parent = false;          ///< killed with -9 when the thread that started it ends
+  std::vector<int> blocked_signals = {};  ///< it, and what it starts, first has to unblock these
 };
 
 /// Starts `command`; its pid. What another thread or the program
-/// does to signals is undone: the child has the default actions and none blocked.
+/// does to signals is undone: the child has the default actions and none blocked but
+/// `blocked_signals`.
 /// Throws Error{NotFound} naming the program if there is none, and Error for what else fails before
 /// it runs (a missing interpreter, a folder that is gone).
 pid_t start(const Command& command);

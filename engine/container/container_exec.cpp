@@ -78,6 +78,9 @@ class Control {
 
   int descriptor() const { return pipe_.get(); }
 
+  /// Whether signals come this way; those that come to this process itself are the same ones then.
+  bool is_open() const { return bool(pipe_); }
+
   /// The next signal for the program; SIGKILL if nobody is left to send one.
   std::optional<int> next() {
     char number = 0;
@@ -125,7 +128,9 @@ int run_program(const Command& command, Control& control, SignalPipe& signals) {
   while (!(exit = poll_exit(program))) {
     pollfd sources[] = {{signals.descriptor(), POLLIN, 0}, {control.descriptor(), POLLIN, 0}};
     ::poll(sources, 2, -1);
-    while (const auto number = signals.next()) ::kill(-program, *number);
+    while (const auto number = signals.next()) {
+      if (!control.is_open()) ::kill(-program, *number);
+    }
     if (sources[1].revents == 0) continue;
     if (const auto number = control.next()) ::kill(-program, *number);
   }

@@ -161,12 +161,14 @@ StoredImage provided(const ContainerJob& job, ImageStore& store) {
   return image;
 }
 
-Command runtime_command(const Invocation& call) {
+Command runtime_command(const Invocation& call, bool starts_ranks) {
   Command command;
   command.argv = call.argv;
   command.environment = changed_environment(call.environment);
-  // A group of its own: what is sent to ours reaches the program inside through the pipe alone.
+  // What is sent to our group reaches the program inside through the pipe alone. SLURM signals all
+  // processes of a step, whatever their group: udocker would die of it, and proot print its state.
   command.own_group = true;
+  if (!starts_ranks) command.blocked_signals = {kPassedIn.begin(), kPassedIn.end()};
   command.dies_with_parent = true;
   return command;
 }
@@ -208,7 +210,8 @@ int run_container(const ContainerJob& job) {
   if (job.runtime == "udocker") {
     append(call.environment, udocker_engine(job.mode, job.cache, scratch.path()));
   }
-  const ExitStatus ended = stay_beside(start(runtime_command(call)), signals, pipe);
+  const ExitStatus ended =
+      stay_beside(start(runtime_command(call, runtime.starts_ranks)), signals, pipe);
   if (const auto status = recorded_status(meeting, job.ranks)) return *status;
   throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
                                      "' (" + std::to_string(ended.code) + "): " + last_words() +

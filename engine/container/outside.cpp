@@ -15,7 +15,8 @@ namespace dlflow {
 Signals::Signals() {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD}) ::sigaddset(&set, number);
+  ::sigaddset(&set, SIGCHLD);
+  for (const int number : kPassedIn) ::sigaddset(&set, number);
   ::sigprocmask(SIG_BLOCK, &set, nullptr);
   pipe_.reset(::signalfd(-1, &set, SFD_CLOEXEC));
   if (!pipe_) throw_errno("cannot watch signals", errno);

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
+#include <array>
 #include <optional>
 
 #include "base/handle.h"
@@ -10,6 +12,8 @@
 
 /// The process that stands outside of a container while its program runs: signals on their way in.
 namespace dlflow {
+
+constexpr std::array kPassedIn = {SIGTERM, SIGINT, SIGUSR1, SIGUSR2};
 
 /// Blocks the signals that are to go in, and keeps them for next(): so it comes before all that
 /// takes time.

@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 /// udocker tells proot to pretend to be the kernel that it runs on; Debian's proot 5.1 then starts
 /// no program that needs glibc 2.34 or newer. So a script takes that option away.
 fs::path write_proot_wrapper(const fs::path& folder, const fs::path& proot) {
-  const fs::path script = folder / "proot";
+  fs::path script = folder / "proot";
   write_file_atomic(script,
                     "#!/bin/sh\n"
                     "for word do\n"

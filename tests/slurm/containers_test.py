@@ -43,30 +43,47 @@ class Containers(cluster.Case):
                "PATH": f"{self.tools}:{os.environ['PATH']}"}
         return on.run([STAGED / "bin/dlflow", *arguments], cwd=self.folder, env=env).stdout
 
-    def train(self, on):
-        """Trains for an epoch on two nodes of the cluster `on`; the jobs by name."""
+    def said(self, on, run, directory):
+        """What there is to say of a run that should have succeeded."""
+        return self.dlflow(on, "status", run) + "".join(
+            f"{path}:\n{path.read_text()}" for path in directory.glob("steps/*/attempt-1/std*"))
+
+    def train(self, on, is_asked_to_save):
+        """Trains on two nodes of the cluster `on`; the jobs by name."""
         if not shutil.which(NEEDS[on.name]):
             self.skipTest(f"{NEEDS[on.name]} is not installed")
         out = self.dlflow(on, "run", self.flows / "fashion-mnist-container.yaml", "--profile", on.name, "--json",
-                          "--set", "epochs=1", "--set", "model=mlp")
+                          "--set", "epochs=3", "--set", "model=mlp")
         run = json.loads(out.splitlines()[-1])["run"]
 
-        def ended():
-            status = json.loads(self.dlflow(on, "status", run, "--json"))
-            return status["state"] != "running" and status
-        status = wait_until(ended, 240, f"{run} on {on.name} to end")
-        said = "".join(f"{path}:\n{path.read_text()}" for path in pathlib.Path(status["directory"]).glob("steps/*/attempt-1/std*"))
-        self.assertEqual(status["state"], "succeeded", self.dlflow(on, "status", run) + said)
+        def status():
+            return json.loads(self.dlflow(on, "status", run, "--json"))
+        directory = pathlib.Path(status()["directory"])
+        training = directory / "steps/train/attempt-1"
+        if is_asked_to_save:
+            metrics = training / "metrics.jsonl"
+            wait_until(lambda: metrics.exists() and metrics.stat().st_size > 0, 120, f"{run} on {on.name} to train")
+            id = next(step["backend_id"] for step in status()["steps"] if step["name"] == "train")
+            on.run(["scancel", "--batch", "--signal=USR1", id])  # as SLURM does before the time limit
+        ended = wait_until(lambda: (now := status())["state"] != "running" and now, 240, f"{run} on {on.name} to end")
+        self.assertEqual(ended["state"], "succeeded", self.said(on, run, directory))
+        self.assertEqual((training / "claim-2").is_symlink(), is_asked_to_save, self.said(on, run, directory))
         for step in ("train", "evaluate"):
-            job = json.loads((pathlib.Path(status["directory"]) / f"steps/{step}/attempt-1/container.json").read_text())
+            job = json.loads((directory / f"steps/{step}/attempt-1/container.json").read_text())
             self.assertEqual(job["runtime"], RUNTIMES[on.name])
-        return {step["name"]: step for step in status["steps"]}
+        return {step["name"]: step for step in ended["steps"]}
 
-    def accuracy(self, on):
-        return self.train(on)["evaluate"]["metrics"]["accuracy"]
+    def accuracy(self, on, is_asked_to_save=False):
+        return self.train(on, is_asked_to_save)["evaluate"]["metrics"]["accuracy"]
 
-    def test_two_nodes_of_each_cluster_train_to_the_same_accuracy(self):
-        accuracy = self.accuracy(self.alpha)
+    def test_profile_check_tries_a_container_on_a_node(self):
+        if not shutil.which(NEEDS["alpha"]):
+            self.skipTest(f"{NEEDS['alpha']} is not installed")
+        self.assertIn("containers run with udocker", self.dlflow(self.alpha, "profile", "check", "alpha"))
+
+    def test_two_nodes_of_each_cluster_train_to_the_same_accuracy_also_if_asked_to_save(self):
+        """By srun and udocker, saved and requeued in between; by mpirun and charliecloud, undisturbed."""
+        accuracy = self.accuracy(self.alpha, is_asked_to_save=True)
         self.assertGreater(accuracy, 0.8)
         if self.beta.run(["unshare", "--user", "--map-root-user", "true"], status=None).returncode != 0:
             self.skipTest("trained on alpha; beta's runtime needs user namespaces, which users cannot make here")

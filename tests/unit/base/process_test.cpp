@@ -26,6 +26,12 @@ TEST_CASE("an exit status and a signal are told apart", "[process]") {
   CHECK(wait_for(start(shell("kill -9 $$"))) == ExitStatus{137, 9});
 }
 
+TEST_CASE("a blocked signal stops neither a command nor what it starts", "[process]") {
+  Command command = shell("kill -USR1 $$; sh -c 'kill -USR1 $$'; echo alive");
+  command.blocked_signals = {SIGUSR1};
+  CHECK(run(command).text == "alive\n");
+}
+
 TEST_CASE("output, environment and input reach where they should", "[process]") {
   CHECK(run(shell("echo \"$WORD\"")).text == "it's here\n");
   CHECK(run(shell("cat"), "two\nlines").text == "two\nlines");
