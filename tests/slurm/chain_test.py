@@ -65,6 +65,21 @@ class Chains(Chain):
         self.assertEqual({job for job in before if before[job] != after[job]}, {"train[n=1]"})
         self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
 
+    def test_a_chain_that_is_deeper_than_slurm_looks_for_cycles_is_repaired_too(self):
+        """max_depend_depth is 10: nothing deeper is refused, and nothing found."""
+        names = [f"s{number}" for number in range(12)]
+        steps = [f"  {name}: " + self.step(name, f", needs: [{before}]") for before, name in zip(names, names[1:])]
+        self.write("w.yaml", "name: deep\nsteps:\n" + f"  s0: {{run: '[ -e {self.folder}/mended ]'}}\n" + "\n".join(steps) + "\n")
+        run = self.submit()
+        self.wait_for(run, {"s0": "failed", "s11": "blocked"})
+        before = self.ids(run)
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {"s11": "succeeded"}, timeout=90)
+        self.assertEqual(self.trace(), names[1:])
+        self.assertEqual({name: id for name, id in self.ids(run).items() if name != "s0"},
+                         {name: id for name, id in before.items() if name != "s0"})
+
     def test_a_child_never_runs_on_a_failed_parent_whatever_slurm_thinks(self):
         self.write("w.yaml", f"""
             name: guard
