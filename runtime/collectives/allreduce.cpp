@@ -114,6 +114,9 @@ Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrde
 Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) {
   const Ticket ticket{first_ + ranges_.size()};
   ranges_.push_back({reduce({first, count, uint32_t(ticket.number + 1)}), urgency});
+  // The library's sums must begin in one order on all ranks, whatever is urgent.
+  const bool begins_now = plan_.over_all(count * sizeof(float)) == Algorithm::Mpi;
+  if (begins_now) (void)ranges_.back().task.poll();
   const auto less_urgent = [&](uint64_t number) {
     return ranges_[number - first_].urgency < urgency;
   };

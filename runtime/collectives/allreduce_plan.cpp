@@ -15,7 +15,7 @@ bool is_power_of_two(int number) { return std::has_single_bit(unsigned(number));
 SumOrder tree_over(int num_parts) { return sum_in_leaf_order(size_t(num_parts), num_parts); }
 
 /// Whether the tree over all ranks adds up each node's ranks by themselves, and then the nodes.
-bool nodes_are_subtrees(const Topology& topology) {
+bool are_subtrees(const Topology& topology) {
   const int ranks = topology.largest_node();
   if (!is_power_of_two(ranks) || topology.smallest_node() != ranks) return false;
   return std::ranges::all_of(topology.nodes, [&](const std::vector<int>& node) {
@@ -27,6 +27,8 @@ bool nodes_are_subtrees(const Topology& topology) {
 constexpr size_t kLatencyBytes = 32 << 10;
 
 Rules rules_between(int num_ranks) {
+  // Two ranks cannot send less than all they have, and do it at once.
+  if (num_ranks <= 2) return {{Algorithm::RecursiveDoubling, 0, SIZE_MAX}};
   const Algorithm large = is_power_of_two(num_ranks) ? Algorithm::Rabenseifner : Algorithm::Ring;
   return {{Algorithm::RecursiveDoubling, 0, kLatencyBytes}, {large, kLatencyBytes, SIZE_MAX}};
 }
@@ -50,6 +52,8 @@ AllreducePlan::AllreducePlan(const Communicator& comm, AllreduceOptions options)
   if (nodes == 1) options_.wire = DataType::Float32;  // nothing leaves the node
   order_ = exact() ? *options_.order : sum_in_rank_order(comm.size());
   order_on_node_ = exact() ? tree_over(comm.node_size()) : sum_in_rank_order(comm.node_size());
+  along_tree_ = order_ == tree_over(comm.size());
+  nodes_are_subtrees_ = along_tree_ && are_subtrees(topology_);
   order_of_nodes_ = exact() ? tree_over(nodes) : sum_in_rank_order(nodes);
 }
 
@@ -74,18 +78,16 @@ Algorithm AllreducePlan::between_nodes(size_t bytes) const {
 bool AllreducePlan::may_sum(Algorithm algorithm) const {
   const int ranks = topology_.num_ranks();
   const bool one_node = topology_.nodes.size() == 1;
-  const bool along_tree = order_ == tree_over(ranks);
   switch (algorithm) {
     case Algorithm::SharedMemory:
       return one_node;
     case Algorithm::Hierarchical:
-      return !one_node && topology_.largest_node() > 1 &&
-             (!exact() || (along_tree && nodes_are_subtrees(topology_)));
+      return !one_node && topology_.largest_node() > 1 && (!exact() || nodes_are_subtrees_);
     case Algorithm::Mpi:
       return library_sums_ && !exact() && options_.wire == DataType::Float32;
     default:
       return may_send(algorithm, ranks) &&
-             (!exact() || along_tree || algorithm == Algorithm::Direct);
+             (!exact() || along_tree_ || algorithm == Algorithm::Direct);
   }
 }
 

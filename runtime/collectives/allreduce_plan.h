@@ -57,7 +57,9 @@ class AllreducePlan {
   Topology topology_;
   bool library_sums_;  // Mpi is there
   SumOrder order_, order_on_node_, order_of_nodes_;
-  RuleSet otherwise_;  // by topology
+  bool along_tree_;          // order_ is the tree over all ranks, one part each
+  bool nodes_are_subtrees_;  // and that tree adds up each node by itself
+  RuleSet otherwise_;        // by topology
 };
 
 }  // namespace dlflow::runtime

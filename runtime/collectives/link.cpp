@@ -8,9 +8,10 @@
 namespace dlflow::runtime {
 
 Progress Messages::poll() {
-  const size_t ended = std::erase_if(transfers_, [&](Transfer& t) { return comm_->done(t); });
-  if (transfers_.empty()) return Progress::Done;
-  return ended > 0 ? Progress::Some : Progress::None;
+  const size_t before = ended_;
+  while (ended_ < transfers_.size() && comm_->done(transfers_[ended_])) ++ended_;
+  if (ended_ == transfers_.size()) return Progress::Done;
+  return ended_ > before ? Progress::Some : Progress::None;
 }
 
 Link::Link(Communicator& comm)

@@ -11,16 +11,19 @@ namespace dlflow::runtime {
 /// Messages that a collective starts together and waits for: `co_await messages`.
 class Messages final : public Wait {
  public:
-  explicit Messages(Communicator& comm) : comm_(&comm) {}
+  explicit Messages(Communicator& comm) : comm_(&comm) { transfers_.reserve(2); }
 
   void add(Transfer transfer) { transfers_.push_back(transfer); }
 
+  /// Asks only for the first that is not known to have ended: asking moves all of them, and is
+  /// what costs.
   Progress poll() override;
-  int peer() const override { return transfers_.empty() ? -1 : transfers_.front().peer; }
+  int peer() const override { return ended_ < transfers_.size() ? transfers_[ended_].peer : -1; }
 
  private:
   Communicator* comm_;
-  std::vector<Transfer> transfers_;  // that have not ended
+  std::vector<Transfer> transfers_;
+  size_t ended_ = 0;  // of the first ones
 };
 
 /// The ranks of one collective, counted 0 .. size() - 1 among themselves, and the channel that its

@@ -24,8 +24,9 @@ struct Contender {
 };
 
 /// Lets all contenders sum in turn until they have taken `seconds_each`, at least 5 and at most 500
-/// times; each call follows a barrier, with freshly written values as after a backward pass. The
-/// times of rank 0 count, on every rank. Collective. Throws Error{Corrupt} if a sum is wrong.
+/// times; each call follows a barrier, with freshly written values as after a backward pass. Of a
+/// call the time of the slowest rank counts, on every rank. Collective. Throws Error{Corrupt} if a
+/// sum is wrong.
 void take_turns(Communicator& comm, std::span<Contender> contenders, double seconds_each);
 
 }  // namespace dlflow::runtime

@@ -18,7 +18,6 @@
 namespace dlflow::steps {
 namespace {
 
-constexpr size_t kLargestBytes = 64 << 20;
 constexpr double kSecondsEach = 0.2;
 
 /// What is taken first, then all others.
@@ -52,13 +51,13 @@ runtime::RuleSet cluster_rules(runtime::Communicator& comm) {
                                   runtime::topology_of(comm).text(), path);
 }
 
-int tune_cluster(runtime::Communicator& comm) {
+int tune_cluster(runtime::Communicator& comm, size_t largest_bytes) {
   const bool prints = comm.rank() == 0;
   const std::string shape = runtime::topology_of(comm).text();
   if (prints)
     std::printf("%s ranks, microseconds (lower quartile) of a sum of fp32\n", shape.c_str());
   const runtime::RuleSet rules =
-      runtime::tune(comm, kLargestBytes, kSecondsEach, [&](const runtime::TuneLine& line) {
+      runtime::tune(comm, largest_bytes, kSecondsEach, [&](const runtime::TuneLine& line) {
         if (prints) print_line(line);
       });
   if (!prints) return 0;

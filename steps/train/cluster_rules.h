@@ -16,8 +16,8 @@ std::filesystem::path cluster_rules_path();
 /// decides. Rank 0 reads. Collective. Throws Error{InvalidInput} on every rank if a line is wrong.
 runtime::RuleSet cluster_rules(runtime::Communicator& comm);
 
-/// Measures all ways on these ranks, prints them, and writes their line of that file. Collective;
-/// returns an exit status.
-int tune_cluster(runtime::Communicator& comm);
+/// Measures all ways on these ranks up to `largest_bytes`, prints them, and writes their line of
+/// that file. Collective; returns an exit status.
+int tune_cluster(runtime::Communicator& comm, size_t largest_bytes);
 
 }  // namespace dlflow::steps

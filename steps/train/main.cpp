@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
@@ -23,7 +24,7 @@ constexpr const char* kHelp = R"(Trains a network on all ranks that it is starte
   dlflow-train with.json                   one rank, results in the current folder
   mpirun -np 2 dlflow-train with.json      two ranks
   dlflow-train --check model.yaml          reads a model and reports its mistakes
-  mpirun -np 4 dlflow-train --tune         measures how these ranks add fastest
+  mpirun -np 4 dlflow-train --tune [64MiB] measures how these ranks add fastest, up to that size
 
 with.json has the keys of a train step (docs/workflow-format.md):
   {"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05}
@@ -124,6 +125,13 @@ int check_model(const char* path) {
   }
 }
 
+int tune_rank(int argc, char** argv, const char* largest) {
+  const auto nothing_is_saved = [] { return false; };
+  return run_rank(argc, argv, nothing_is_saved, [&](runtime::Communicator& comm) {
+    return tune_cluster(comm, parse_size(largest));
+  });
+}
+
 }  // namespace
 }  // namespace dlflow::steps
 
@@ -134,9 +142,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc == 3 && std::strcmp(argv[1], "--check") == 0) return check_model(argv[2]);
-  if (argc == 2 && std::strcmp(argv[1], "--tune") == 0) {
-    const auto nothing_is_saved = [] { return false; };
-    return run_rank(argc, argv, nothing_is_saved, tune_cluster);
+  if ((argc == 2 || argc == 3) && std::strcmp(argv[1], "--tune") == 0) {
+    return tune_rank(argc, argv, argc == 3 ? argv[2] : "64MiB");
   }
   if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
       (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {

@@ -21,8 +21,9 @@ CLUSTERS = {"alpha": [], "beta": ["--partitions", "main,long"], "gamma": ["--pre
 def stage(build, to):
     """The programs, the workflows and the profiles, readable by everybody."""
     shutil.copytree(build / "bin", to / "bin")
-    if (hosts := build / "tests/slurm/hosts").exists():
-        shutil.copy(hosts, to / "bin")
+    for program in (build / "tests/slurm/hosts", build / "tests/mpi_test"):
+        if program.exists():
+            shutil.copy(program, to / "bin")
     for folder in ("workflows", "cluster-profiles"):
         shutil.copytree(SOURCE / folder, to / folder)
     subprocess.run(["chmod", "-R", "a+rX", to], check=True)

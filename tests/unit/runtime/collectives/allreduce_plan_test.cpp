@@ -45,6 +45,7 @@ TEST_CASE("without rules the topology decides", "[collectives]") {
   CHECK(way({4, 1}, {}, kSmall) == "recursive_doubling");
   CHECK(way({4, 1}, {}, kLarge) == "rabenseifner");
   CHECK(way({3, 1}, {}, kLarge) == "ring");
+  CHECK(way({2, 1}, {}, kLarge) == "recursive_doubling");
   CHECK(way({4, 2}, {}, kSmall) == "hierarchical, recursive_doubling");
   CHECK(way({6, 2}, {}, kLarge) == "hierarchical, ring");
 }
@@ -65,10 +66,11 @@ TEST_CASE("exact mode takes only what keeps its bits", "[collectives]") {
 
 TEST_CASE("rules are followed where they can be", "[collectives]") {
   CHECK(way({4, 2}, with_rules({}, "allreduce=ring:0-max"), kLarge) == "ring");
-  CHECK(way({4, 2}, with_rules({}, "allreduce=shm:0-max"), kLarge) == "hierarchical, rabenseifner");
+  CHECK(way({4, 2}, with_rules({}, "allreduce=shm:0-max"), kLarge) ==
+        "hierarchical, recursive_doubling");
   CHECK(way({4, 4}, with_rules({}, "allreduce=hierarchical:0-max"), kLarge) == "shm");
   CHECK(way({4, 2}, with_rules({}, "allreduce=mpi:0-max"), kLarge) ==
-        "hierarchical, rabenseifner");  // threads have none
+        "hierarchical, recursive_doubling");  // threads have none
   CHECK(way({4, 2}, with_rules({}, "between_nodes=tree:0-8K;direct:8K-max"), kLarge) ==
         "hierarchical, direct");
 }
