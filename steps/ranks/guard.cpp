@@ -29,8 +29,8 @@ using Clock = std::chrono::steady_clock;
 /// last error is the one that people are shown.
 constexpr auto kTimeToBeMissed = 300ms;
 
-/// After the stall timeout.
-constexpr auto kTimeToBeEnded = 5s;
+/// The launcher ends it before that, if it ends the others.
+std::chrono::seconds most_time_stopped() { return stall_timeout() + 5s; }
 
 std::string rank_of_this_process() {
   for (const char* name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "SLURM_PROCID"}) {
@@ -78,7 +78,8 @@ class Guard {
       if (WIFSIGNALED(status)) report(WTERMSIG(status));
       stopped_since_ = WIFSTOPPED(status) ? std::optional(Clock::now()) : std::nullopt;
     }
-    if (stopped_since_ && Clock::now() - *stopped_since_ > stall_timeout() + kTimeToBeEnded) {
+    if (stopped_since_ && Clock::now() - *stopped_since_ > most_time_stopped()) {
+      ended_stopped_ = true;
       ::kill(child_, SIGKILL);
     }
   }
@@ -86,13 +87,18 @@ class Guard {
   [[noreturn]] void report(int signal) const {
     if (asked_to_end_) ::_exit(128 + signal);
     std::this_thread::sleep_for(kTimeToBeMissed);
-    std::string how =
-        "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")";
-    if (stopped_since_) how += " after it was stopped";
-    if (signal == SIGKILL && out_of_memory_kills() > memory_kills_) how += ", out of memory";
     std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
-                 host_name().c_str(), how.c_str());
+                 host_name().c_str(), cause(signal).c_str());
     ::_exit(can_resume_() ? kExitAgain : 128 + signal);
+  }
+
+  std::string cause(int signal) const {
+    if (ended_stopped_) {
+      return "stopped by a signal for " + std::to_string(most_time_stopped().count()) + " s";
+    }
+    const bool out_of_memory = signal == SIGKILL && out_of_memory_kills() > memory_kills_;
+    return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" +
+           (out_of_memory ? ", out of memory" : "");
   }
 
   pid_t child_;
@@ -100,6 +106,7 @@ class Guard {
   std::function<bool()> can_resume_;
   bool asked_to_end_ = false;  // whoever asked knows
   std::optional<Clock::time_point> stopped_since_;
+  bool ended_stopped_ = false;
   unsigned long long memory_kills_ = out_of_memory_kills();
 };
 
