@@ -28,8 +28,9 @@ struct Transfer {
 /// ThreadCommunicator (ranks are threads of one process; for tests). One thread at a time calls it.
 ///
 /// Every call that waits for a peer gives up after timeout(): Error{Unavailable} naming the rank
-/// that was waited for. A message of another size than the receiver expects is Error{InvalidInput}:
-/// the ranks disagree about what they do. After an Error the communicator is unusable.
+/// that was waited for, or with the WatchError of a watch that knows better. A message of another
+/// size than the receiver expects is Error{InvalidInput}: the ranks disagree about what they do.
+/// After an Error the communicator is unusable.
 class Communicator {
  public:
   virtual ~Communicator() = default;
@@ -86,7 +87,7 @@ class Communicator {
   virtual std::span<std::byte* const> allocate_shared(size_t bytes) = 0;
 
   /// Says which collective call this rank comes to, so that ranks that come to different ones are
-  /// told (watch.h). Throws WatchError if a rank cannot go on.
+  /// told (runtime/watch/watch.h). Throws WatchError if a rank cannot go on.
   void submit(const Call& call) {
     if (lifeline_) lifeline_->submit(call);
   }

@@ -28,7 +28,8 @@ class WatchError : public Error {
   Fault fault_;
 };
 
-/// What a rank's thread and the thread that watches over it (watch.h) tell each other.
+/// What a rank's thread and the thread that watches over it (runtime/watch/watch.h) tell each
+/// other.
 class Lifeline {
  public:
   /// The rank's thread comes to a collective call. Throws what was raised.

@@ -15,7 +15,7 @@ namespace dlflow::runtime {
 ///   for (Patience patience(timeout); !done();) if (!patience.wait()) throw_no_answer(...);
 class Patience {
  public:
-  /// `lifeline` of the waiting rank, if it is watched over (watch.h).
+  /// `lifeline` of the waiting rank, if it is watched over (runtime/watch/watch.h).
   Patience(std::chrono::milliseconds timeout, Lifeline* lifeline)
       : timeout_(timeout), lifeline_(lifeline) {}
   Patience(const Patience&) = delete;

@@ -29,6 +29,10 @@ using Clock = std::chrono::steady_clock;
 /// last error is the one that people are shown.
 constexpr auto kTimeToBeMissed = 300ms;
 
+/// Then the other ranks end, too. Where KillOnBadExit is set, srun kills whoever ends later, and
+/// reports that signal instead of 75.
+constexpr auto kTimeToEndTogether = 250ms;
+
 /// The launcher ends it before that, if it ends the others.
 std::chrono::seconds most_time_stopped() { return stall_timeout() + 5s; }
 
@@ -64,7 +68,7 @@ class Guard {
       if (signal == SIGCHLD || signal < 0) {
         look();
       } else {
-        asked_to_end_ |= signal != SIGCONT;
+        passed_on_ = signal;
         ::kill(child_, signal);
       }
     }
@@ -85,11 +89,13 @@ class Guard {
   }
 
   [[noreturn]] void report(int signal) const {
-    if (asked_to_end_) ::_exit(128 + signal);
+    if (signal == passed_on_) ::_exit(128 + signal);
     std::this_thread::sleep_for(kTimeToBeMissed);
     std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
                  host_name().c_str(), cause(signal).c_str());
-    ::_exit(can_resume_() ? kExitAgain : 128 + signal);
+    if (!can_resume_()) ::_exit(128 + signal);
+    std::this_thread::sleep_for(kTimeToEndTogether);
+    ::_exit(kExitAgain);
   }
 
   std::string cause(int signal) const {
@@ -104,7 +110,7 @@ class Guard {
   pid_t child_;
   sigset_t signals_;
   std::function<bool()> can_resume_;
-  bool asked_to_end_ = false;  // whoever asked knows
+  int passed_on_ = 0;  // whoever sent that signal knows why the child ends
   std::optional<Clock::time_point> stopped_since_;
   bool ended_stopped_ = false;
   unsigned long long memory_kills_ = out_of_memory_kills();

@@ -8,7 +8,8 @@ namespace dlflow::steps {
 /// is killed then ends with a message and an exit status of ours, where mpirun and srun would know
 /// a signal only. For main, before there are threads. Returns in the child; the guard
 ///  - passes signals on, and the child's exit status;
-///  - if a signal ended the child that was not passed on, says so and ends with 75 if can_resume(), else with 128 and the
+///  - if a signal ended the child that it did not pass on, says so and ends with 75 if
+///  can_resume(), else with 128 and the
 ///    number of the signal;
 ///  - kills a child that was stopped for longer than the stall timeout (launch.h) and a little: the
 ///    other ranks have ended by then, and srun would wait for it.

@@ -24,7 +24,7 @@ class LostRank(Case):
                 uses: train
                 resources: {{ranks: 2}}
                 env: {{DLFLOW_STALL_TIMEOUT: 2}}
-                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 4, lr: 0.05, validation: 200}}
+                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 3, lr: 0.05, validation: 200}}
                 checkpoint: {{every: 5 steps, keep: 2}}
               best: {{uses: checkpoint, with: {{from: '${{{{ steps.train.outputs.checkpoints }}}}', export: safetensors}}}}
         """)
@@ -49,7 +49,7 @@ class LostRank(Case):
             with self.subTest(number):
                 process, run, step = self.begin()
                 os.kill(ranks.worker_of_rank(step, 1), number)
-                out, err = process.communicate(timeout=120)
+                out, err = process.communicate(timeout=180)
                 self.assertEqual(process.returncode, 0, out + err)
                 self.assertEqual(self.exported(run), whole)
                 events = (step / "attempt-1/events.jsonl").read_text()
