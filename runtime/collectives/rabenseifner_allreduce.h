@@ -14,7 +14,7 @@ namespace dlflow::runtime {
 /// mode with one part per rank. All ranks get the same bits in any case.
 /// Cost for P ranks and n bytes, with a seconds per message, b per byte sent, g per byte added:
 /// 2 lg P a + 2(P-1)/P n b + (P-1)/P n g, and for a P that is no power of two 2 (a + n b) + n g
-/// more. For large n and many ranks. Scratch memory for n/2.
+/// more. For large n and many ranks.
 /// Source: Rabenseifner, "Optimization of collective reduction operations", ICCS 2004.
 Task rabenseifner_allreduce(Link link, Values values);
 

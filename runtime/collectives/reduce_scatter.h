@@ -10,8 +10,7 @@ namespace dlflow::runtime {
 ///
 /// Share s is added in the order of ranks s+1, s+2, ..., s.
 /// Cost for P ranks and n bytes, with a seconds per message, b per byte sent, g per byte added:
-/// (P-1) a + (P-1)/P n (b + g), which is the least that can be sent. Messages of at most 256 KiB
-/// and the next one on its way while one is added; scratch memory for two of them.
+/// (P-1) a + (P-1)/P n (b + g), which is the least that can be sent.
 /// Source: the first half of Patarasuk and Yuan, J. Parallel Distrib. Comput. 69 (2009), 117-124.
 Task reduce_scatter(Link link, Values values);
 

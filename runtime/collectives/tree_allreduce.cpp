@@ -1,24 +1,20 @@
 #include "runtime/collectives/tree_allreduce.h"
 
-#include <memory>
-
 #include "runtime/collectives/broadcast.h"
-#include "runtime/collectives/vector_ops.h"
+#include "runtime/collectives/exchange_and_add.h"
 
 namespace dlflow::runtime {
 
 Task tree_allreduce(Link link, Values values) {
   const int rank = link.rank(), ranks = link.size();
-  const auto scratch = std::make_unique_for_overwrite<std::byte[]>(values.bytes().size());
-  const Values theirs(scratch.get(), values.count, values.type);
+  const Values nothing = values.subrange(0, 0);
   for (int distance = 1; distance < ranks; distance *= 2) {
     if ((rank & distance) != 0) {
-      co_await link.send(values.bytes(), rank - distance);
+      co_await exchange_and_add(link, values, rank - distance, nothing, rank - distance);
       break;
     }
     if (rank + distance < ranks) {
-      co_await link.receive(theirs.bytes(), rank + distance);
-      add(values, theirs);
+      co_await exchange_and_add(link, nothing, rank + distance, values, rank + distance);
     }
   }
   co_await broadcast(link, values.bytes(), 0);

@@ -1,0 +1,71 @@
+#include "runtime/collectives/exchange_and_add.h"
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "runtime/collectives/vector_ops.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kPieceBytes = 256 << 10;
+
+/// Both directions, divided into pieces.
+class Exchange {
+ public:
+  Exchange(const Link& link, Values sent, int to, Values into, int from)
+      : link_(link),
+        sent_(sent),
+        into_(into),
+        to_(to),
+        from_(from),
+        elements_(kPieceBytes / size_of(into.type)),
+        scratch_(std::make_unique_for_overwrite<std::byte[]>(
+            std::min(2 * kPieceBytes, into.bytes().size()))) {}
+
+  size_t num_pieces() const {
+    return (std::max(sent_.count, into_.count) + elements_ - 1) / elements_;
+  }
+
+  /// Piece `index` under way; nothing if there is no such piece.
+  Messages start(size_t index) const {
+    Messages messages = link_.messages();
+    const Values in = received(index), out = piece(sent_, index);
+    if (in.count > 0) link_.receive(messages, in.bytes(), from_);
+    if (out.count > 0) link_.send(messages, out.bytes(), to_);
+    return messages;
+  }
+
+  void add_up(size_t index) const { add(piece(into_, index), received(index)); }
+
+ private:
+  Values piece(const Values& values, size_t index) const {
+    const size_t first = std::min(index * elements_, values.count);
+    return values.subrange(first, std::min(elements_, values.count - first));
+  }
+  Values received(size_t index) const {
+    return {scratch_.get() + index % 2 * kPieceBytes, piece(into_, index).count, into_.type};
+  }
+
+  const Link& link_;
+  Values sent_, into_;
+  int to_, from_;
+  size_t elements_;
+  std::unique_ptr<std::byte[]> scratch_;
+};
+
+}  // namespace
+
+Task exchange_and_add(const Link& link, Values sent, int to, Values into, int from) {
+  const Exchange exchange(link, sent, to, into, from);
+  Messages next = exchange.start(0);
+  for (size_t piece = 0; piece < exchange.num_pieces(); ++piece) {
+    Messages current = std::move(next);
+    next = exchange.start(piece + 1);
+    co_await current;
+    exchange.add_up(piece);
+  }
+}
+
+}  // namespace dlflow::runtime
