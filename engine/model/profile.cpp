@@ -98,6 +98,7 @@ const Shape& limits_shape() {
       {"array_throttle", integer(0), "Tasks of an array that run at a time", kOptional, 0},
       {"jobs", integer(0), "Most jobs submitted at a time", kOptional, 0},
       {"dependencies", integer(0), "Most jobs that one job may wait for", kOptional, 0},
+      {"submit_interval", duration_or_zero, "Least time from one sbatch to the next", kOptional, 0},
   });
   return shape;
 }
@@ -177,7 +178,8 @@ Limits limits_from(const Json& json) {
           .array_size = json.at("array_size"),
           .array_throttle = json.at("array_throttle"),
           .jobs = json.at("jobs"),
-          .dependencies = json.at("dependencies")};
+          .dependencies = json.at("dependencies"),
+          .submit_interval = duration_from(json.at("submit_interval"))};
 }
 
 Profile profile_from(const Json& json) {

@@ -45,12 +45,13 @@ struct NodeShape {
 
 /// What the cluster allows; 0: not limited here, and the cluster is asked.
 struct Limits {
-  std::chrono::seconds walltime{0};  ///< of a job
-  int nodes = 0;                     ///< of a job
-  int array_size = 0;                ///< tasks of one array, and its highest index plus one
-  int array_throttle = 0;            ///< tasks of one array that run at a time
-  int jobs = 0;                      ///< submitted at a time
-  int dependencies = 0;              ///< that one job may name
+  std::chrono::seconds walltime{0};         ///< of a job
+  int nodes = 0;                            ///< of a job
+  int array_size = 0;                       ///< tasks of one array, and its highest index plus one
+  int array_throttle = 0;                   ///< tasks of one array that run at a time
+  int jobs = 0;                             ///< submitted at a time
+  int dependencies = 0;                     ///< that one job may name
+  std::chrono::seconds submit_interval{0};  ///< from one sbatch to the next
   bool operator==(const Limits&) const = default;
 };
 

@@ -85,6 +85,7 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  array_throttle", number(profile.limits.array_throttle));
   add("  jobs", number(profile.limits.jobs));
   add("  dependencies", number(profile.limits.dependencies));
+  add("  submit_interval", yaml_duration(profile.limits.submit_interval));
   add("launcher", "");
   add("  program", yaml_text(profile.launcher.program));
   add("  arguments", list(profile.launcher.arguments));

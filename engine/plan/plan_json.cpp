@@ -25,7 +25,8 @@ Json to_json(const Limits& limits) {
           {"array_size", limits.array_size},
           {"array_throttle", limits.array_throttle},
           {"jobs", limits.jobs},
-          {"dependencies", limits.dependencies}};
+          {"dependencies", limits.dependencies},
+          {"submit_interval_s", limits.submit_interval.count()}};
 }
 
 Limits limits_from_json(const Json& json) {
@@ -34,7 +35,8 @@ Limits limits_from_json(const Json& json) {
           .array_size = json.at("array_size"),
           .array_throttle = json.at("array_throttle"),
           .jobs = json.at("jobs"),
-          .dependencies = json.at("dependencies")};
+          .dependencies = json.at("dependencies"),
+          .submit_interval = std::chrono::seconds(json.value("submit_interval_s", int64_t{0}))};
 }
 
 Json to_json(const ContainerSettings& container) {

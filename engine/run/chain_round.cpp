@@ -121,7 +121,7 @@ void Chain::submit(const std::vector<PlannedBatch>& round, ChainResult& result) 
   if (round.empty()) return;
   const BatchRange range = write_intents(round);
   std::vector<std::string> ids;
-  Submissions calls(services_.tools);
+  Submissions calls(services_.tools, plan_.profile.limits.submit_interval);
   const auto take_answer = [&] {
     const PlannedBatch& planned = round[ids.size()];
     const uint32_t number = range.first + uint32_t(ids.size());

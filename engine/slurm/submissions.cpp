@@ -1,5 +1,6 @@
 #include "engine/slurm/submissions.h"
 
+#include <thread>
 #include <utility>
 
 #include "base/error.h"
@@ -8,6 +9,8 @@ namespace dlflow {
 
 void Submissions::begin(std::string script) {
   DLFLOW_CHECK(!is_full());
+  std::this_thread::sleep_until(next_);
+  next_ = std::chrono::steady_clock::now() + interval_;
   calls_.push_back(std::async(
       std::launch::async, [this, script = std::move(script)] { return tools_.submit(script); }));
 }

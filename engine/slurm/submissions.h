@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <deque>
 #include <future>
 #include <string>
@@ -15,13 +16,15 @@ class Submissions {
  public:
   static constexpr size_t kAtOnce = 4;
 
-  /// `tools` must outlive it.
-  explicit Submissions(const SlurmTools& tools) : tools_(tools) {}
+  /// `tools` must outlive it. From the start of one call to that of the next is at least
+  /// `interval`.
+  Submissions(const SlurmTools& tools, std::chrono::seconds interval)
+      : tools_(tools), interval_(interval) {}
 
   bool is_full() const { return calls_.size() == kAtOnce; }
   bool empty() const { return calls_.empty(); }
 
-  /// Starts sbatch with `script`; it must not be full.
+  /// Starts sbatch with `script`, once its time has come; it must not be full.
   void begin(std::string script);
 
   /// Waits for the call that began first. Throws as SlurmTools::submit.
@@ -29,6 +32,8 @@ class Submissions {
 
  private:
   const SlurmTools& tools_;
+  std::chrono::seconds interval_;
+  std::chrono::steady_clock::time_point next_;  // may begin
   std::deque<std::future<SbatchAnswer>> calls_;
 };
 

@@ -146,6 +146,15 @@ class ChainTest(ChainCase):
         self.assertIsNone(run)
         self.assertEqual(self.slurm.calls("sbatch"), [])
 
+    def test_a_site_that_wants_a_second_between_two_sbatch_has_it(self):
+        self.nothing_runs()
+        self.profile("limits: {submit_interval: 1s}\n")
+        self.workflow(a="run: 'true'", b="run: 'true'", sweep="run: 'true', matrix: {n: [0, 1, 2, 3]}")
+        began = time.monotonic()
+        self.submit()
+        self.assertGreaterEqual(time.monotonic() - began, 2)
+        self.assertEqual(len(self.slurm.calls("sbatch")), 3)
+
     def test_where_no_cluster_answers_no_run_is_made(self):
         self.workflow(a="run: 'true'")
         scontrol = self.write("bin/scontrol", "#!/bin/sh\necho 'scontrol: fatal: Could not establish a configuration source' >&2; exit 1\n")

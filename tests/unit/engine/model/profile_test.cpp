@@ -130,7 +130,8 @@ slurm:
 ranks_per_node: 4
 node: {cores: 128, memory: 240GiB, gpus: 8}
 limits:
-  {walltime: 2-00:00:00, nodes: 20, array_size: 1500, array_throttle: 50, jobs: 400, dependencies: 100}
+  {walltime: 2-00:00:00, nodes: 20, array_size: 1500, array_throttle: 50, jobs: 400, dependencies: 100,
+   submit_interval: 1s}
 launcher: {program: srun, arguments: [--mpi=pmix]}
 )"));
   CHECK(profile.scheduler == "slurm");
@@ -144,7 +145,8 @@ launcher: {program: srun, arguments: [--mpi=pmix]}
                                       {"--hint=nomultithread", "--spread-job"}});
   CHECK(profile.ranks_per_node == 4);
   CHECK(profile.node == NodeShape{128, uint64_t{240} << 30, 8});
-  CHECK(profile.limits == Limits{std::chrono::hours(48), 20, 1500, 50, 400, 100});
+  CHECK(profile.limits ==
+        Limits{std::chrono::hours(48), 20, 1500, 50, 400, 100, std::chrono::seconds(1)});
   CHECK(profile.launcher == Launcher{"srun", {"--mpi=pmix"}});
 }
 
