@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
     } catch (const WatchError& error) {
       const std::chrono::duration<double> time = Clock::now() - start;
       std::printf("rank %d after %.3f s: %s\n", comm.rank(), time.count(), error.what());
+      std::fflush(stdout);  // before mpirun ends those that end last
       throw;
     }
     return 0;
