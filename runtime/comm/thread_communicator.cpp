@@ -37,7 +37,7 @@ struct ThreadGroup::Shared {
   int num_ranks, ranks_per_node;
   std::chrono::milliseconds timeout;
 
-  std::mutex mutex;  // guards what follows
+  std::mutex mutex;                                        // guards what follows
   std::map<std::tuple<int, int, int>, Mailbox> mailboxes;  // (from, to, channel)
   // [rank][i]: what a rank's i-th allocate_shared made.
   std::vector<std::vector<AlignedMemory>> memory;
