@@ -28,7 +28,7 @@ int Task::peer() const {
 }
 
 void run(Communicator& comm, Wait& wait) {
-  Patience patience(comm.timeout(), comm.lifeline());
+  Patience patience(comm);
   for (;;) {
     switch (wait.poll()) {
       case Progress::Done:

@@ -1,5 +1,7 @@
 #include "runtime/comm/communicator.h"
 
+#include <thread>
+
 #include "runtime/comm/messages.h"
 #include "runtime/comm/patience.h"
 
@@ -11,10 +13,15 @@ constexpr int kChannels = 1 << 14;  // MPI promises tags up to 2^15 - 1
 
 }  // namespace
 
+bool Communicator::shares_cores() const {
+  if (!shares_cores_) shares_cores_ = unsigned(node_size()) > std::thread::hardware_concurrency();
+  return *shares_cores_;
+}
+
 int Communicator::open_channel() { return 1 + channels_opened_++ % kChannels; }
 
 void Communicator::wait(Transfer& transfer) {
-  for (Patience patience(timeout(), lifeline_); !done(transfer);) {
+  for (Patience patience(*this); !done(transfer);) {
     if (!patience.wait()) throw_no_answer(rank(), transfer.peer, timeout());
   }
 }

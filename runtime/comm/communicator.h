@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "runtime/comm/lifeline.h"
@@ -81,6 +82,9 @@ class Communicator {
   virtual int node_size() const = 0;
   virtual int node_rank() const = 0;
 
+  /// Whether this node has more ranks than this one may use cores.
+  bool shares_cores() const;
+
   /// Memory for the ranks of this node, 64-byte aligned and zeroed: [i] is what node rank i
   /// allocated, `bytes` of its choice, readable and writable by all. Collective over the node;
   /// lives as long as this object.
@@ -100,6 +104,7 @@ class Communicator {
   void wait(Transfer& transfer);
 
   int channels_opened_ = 0;
+  mutable std::optional<bool> shares_cores_;  // once it was asked for
   Lifeline* lifeline_ = nullptr;
 };
 

@@ -221,7 +221,7 @@ std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
 void MpiCommunicator::wait_for_node() {
   MPI_Request request = MPI_REQUEST_NULL;
   check(MPI_Ibarrier(node_, &request), "MPI_Ibarrier");
-  for (Patience patience(timeout_, lifeline());;) {
+  for (Patience patience(*this);;) {
     int done = 0;
     check(MPI_Test(&request, &done, MPI_STATUS_IGNORE), "MPI_Test");
     if (done) return;

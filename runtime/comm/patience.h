@@ -5,37 +5,41 @@
 #include <chrono>
 #include <cstdint>
 
+#include "runtime/comm/communicator.h"
 #include "runtime/comm/lifeline.h"
 
 namespace dlflow::runtime {
 
-/// Waiting for something that a peer on another core does soon: a short spin, then the core is
-/// yielded at every look, since there may be more ranks than cores and the peer may need this one.
+/// Waiting for something that a peer on another core does soon: a spin, then the core is yielded at
+/// every look. The spin is short where there are more ranks than cores, and the peer may need this
+/// one; else a core that is given away comes back late if anything else runs on the node.
 ///
-///   for (Patience patience(timeout); !done();) if (!patience.wait()) throw_no_answer(...);
+///   for (Patience patience(comm); !done();) if (!patience.wait()) throw_no_answer(...);
 class Patience {
  public:
-  /// `lifeline` of the waiting rank, if it is watched over (runtime/watch/watch.h).
-  Patience(std::chrono::milliseconds timeout, Lifeline* lifeline)
-      : timeout_(timeout), lifeline_(lifeline) {}
+  /// Of the rank that waits, which outlives this; it may be watched over (runtime/watch/watch.h).
+  explicit Patience(const Communicator& comm)
+      : timeout_(comm.timeout()),
+        lifeline_(comm.lifeline()),
+        spins_(comm.shares_cores() ? kFewSpins : kSpins) {}
   Patience(const Patience&) = delete;
   Patience& operator=(const Patience&) = delete;
   ~Patience() { restart(); }
 
   /// As if this were new: something has come.
   void restart() {
-    if (lifeline_ && looks_ >= kSpins) lifeline_->end_wait();
+    if (lifeline_ && looks_ >= spins_) lifeline_->end_wait();
     looks_ = 0;
   }
 
   /// Lets a moment pass. False once the timeout has passed since the first call that yielded.
   /// Throws the WatchError that says why the peer will not come.
   bool wait() {
-    if (++looks_ < kSpins) {
+    if (++looks_ < spins_) {
       __builtin_ia32_pause();
       return true;
     }
-    if (looks_ == kSpins) start();
+    if (looks_ == spins_) start();
     sched_yield();
     if (lifeline_) lifeline_->check();
     // A look at the clock is as dear as a yield without a taker.
@@ -43,7 +47,8 @@ class Patience {
   }
 
  private:
-  static constexpr uint64_t kSpins = 50;  // 2 us; best with 2 and 4 ranks on 2 cores
+  static constexpr uint64_t kFewSpins = 50;  // 2 us; best with 4 ranks on 2 cores
+  static constexpr uint64_t kSpins = 5000;   // 0.2 ms on shared memory, 2 ms on messages
 
   void start() {
     start_ = std::chrono::steady_clock::now();
@@ -52,6 +57,7 @@ class Patience {
 
   std::chrono::milliseconds timeout_;
   Lifeline* lifeline_;
+  uint64_t spins_;
   std::chrono::steady_clock::time_point start_{};
   uint64_t looks_ = 0;
 };

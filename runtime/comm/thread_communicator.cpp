@@ -118,7 +118,7 @@ class ThreadCommunicator : public Communicator {
 
   template <typename Condition>
   void wait_until(std::unique_lock<std::mutex>& lock, int peer, Condition condition) {
-    for (Patience patience(shared_.timeout, lifeline()); !condition();) {
+    for (Patience patience(*this); !condition();) {
       lock.unlock();
       if (!patience.wait()) throw_no_answer(rank_, peer, shared_.timeout);
       lock.lock();
