@@ -1,8 +1,9 @@
 #include "runtime/collectives/exchange_and_add.h"
 
 #include <algorithm>
+#include <array>
 #include <memory>
-#include <utility>
+#include <optional>
 
 #include "runtime/collectives/vector_ops.h"
 
@@ -10,6 +11,7 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kPieceBytes = 256 << 10;
+constexpr size_t kUnderWay = 8;  // pieces; two peers that share a core take turns only so often
 
 /// Both directions, divided into pieces.
 class Exchange {
@@ -22,7 +24,7 @@ class Exchange {
         from_(from),
         elements_(kPieceBytes / size_of(into.type)),
         scratch_(std::make_unique_for_overwrite<std::byte[]>(
-            std::min(2 * kPieceBytes, into.bytes().size()))) {}
+            std::min(kUnderWay * kPieceBytes, into.bytes().size()))) {}
 
   size_t num_pieces() const {
     return (std::max(sent_.count, into_.count) + elements_ - 1) / elements_;
@@ -45,7 +47,8 @@ class Exchange {
     return values.subrange(first, std::min(elements_, values.count - first));
   }
   Values received(size_t index) const {
-    return {scratch_.get() + index % 2 * kPieceBytes, piece(into_, index).count, into_.type};
+    return {scratch_.get() + index % kUnderWay * kPieceBytes, piece(into_, index).count,
+            into_.type};
   }
 
   const Link& link_;
@@ -59,11 +62,13 @@ class Exchange {
 
 Task exchange_and_add(const Link& link, Values sent, int to, Values into, int from) {
   const Exchange exchange(link, sent, to, into, from);
-  Messages next = exchange.start(0);
+  std::array<std::optional<Messages>, kUnderWay> under_way;
+  size_t started = 0;
   for (size_t piece = 0; piece < exchange.num_pieces(); ++piece) {
-    Messages current = std::move(next);
-    next = exchange.start(piece + 1);
-    co_await current;
+    for (; started < std::min(piece + kUnderWay, exchange.num_pieces()); ++started) {
+      under_way[started % kUnderWay].emplace(exchange.start(started));
+    }
+    co_await *under_way[piece % kUnderWay];
     exchange.add_up(piece);
   }
 }
