@@ -26,10 +26,12 @@ TEST_CASE("an exit status and a signal are told apart", "[process]") {
   CHECK(wait_for(start(shell("kill -9 $$"))) == ExitStatus{137, 9});
 }
 
-TEST_CASE("a blocked signal stops neither a command nor what it starts", "[process]") {
-  Command command = shell("kill -USR1 $$; sh -c 'kill -USR1 $$'; echo alive");
-  command.blocked_signals = {SIGUSR1};
-  CHECK(run(command).text == "alive\n");
+TEST_CASE("a command has just those signals blocked that it was given", "[process]") {
+  Command command = shell("");
+  command.argv = {"grep", "SigBlk", "/proc/self/status"};
+  CHECK(run(command).text == "SigBlk:\t0000000000000000\n");
+  command.blocked_signals = {SIGUSR1, SIGTERM};
+  CHECK(run(command).text == "SigBlk:\t0000000000004200\n");  // bits 9 and 14
 }
 
 TEST_CASE("output, environment and input reach where they should", "[process]") {
