@@ -47,8 +47,8 @@ struct PlannedBatch {
 };
 
 /// What slurmctld refuses to read (_test_strlen in its job_mgr.c), in bytes.
-inline constexpr size_t kMaxArrayText = 4 * 1024;
-inline constexpr size_t kMaxDependencyText = 128 * 1024;
+inline constexpr size_t kMaxArrayText = size_t{4} * 1024;
+inline constexpr size_t kMaxDependencyText = size_t{128} * 1024;
 
 /// Parents before children. The tasks of an array have the same resources and wait for the same; a
 /// step has one array where it can be, more if it is larger than `max_array_size`, if its elements
