@@ -24,8 +24,8 @@ using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
 /// A scheduler that ends a job signals each of its processes: the program may die of it before we
-/// are told.
-constexpr milliseconds kSignalsTogether(100);
+/// are told, on a busy node some time before.
+constexpr milliseconds kSignalsTogether(500);
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
 
@@ -167,6 +167,18 @@ Watcher::Requests Watcher::read_signals(milliseconds timeout) {
   return requests;
 }
 
+/// Its program's end is no request, but a signal, too.
+Watcher::Requests Watcher::wait_for_request(milliseconds time) {
+  const auto end = steady_clock::now() + time;
+  Requests requests;
+  while (requests.cause == StopCause::None) {
+    const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
+    if (left.count() <= 0) break;
+    requests = read_signals(left);
+  }
+  return requests;
+}
+
 bool Watcher::is_quiet_for(milliseconds time) const {
   pollfd descriptor = {signals_.get(), POLLIN, 0};
   return ::poll(&descriptor, 1, int(time.count())) == 0;
@@ -200,7 +212,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
       usage.add(used);
       result.exit = *exit;
       if (result.cause == StopCause::None && exit->code > 128) {
-        result.cause = read_signals(kSignalsTogether).cause;
+        result.cause = wait_for_request(kSignalsTogether).cause;
       }
       break;
     }

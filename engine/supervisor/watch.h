@@ -64,6 +64,9 @@ class Watcher {
   /// Waits for a signal.
   Requests read_signals(std::chrono::milliseconds timeout);
 
+  /// Waits for a signal that asks for something.
+  Requests wait_for_request(std::chrono::milliseconds time);
+
   uint64_t token_;
   FileDescriptor signals_;
   Requests before_;  ///< the program was there

@@ -1,5 +1,6 @@
 // A rank of a program that goes wrong in the way its argument says; faults_test.py looks at how all
-// ranks end. What a rank catches it prints with the seconds that had passed since the fault.
+// ranks end. What a rank catches it writes to $CAUGHT/RANK, with the seconds that had passed since
+// the fault: mpirun may drop what is printed last.
 #include <unistd.h>
 
 #include <chrono>
@@ -81,8 +82,10 @@ int main(int argc, char** argv) {
       work(comm, how);
     } catch (const WatchError& error) {
       const std::chrono::duration<double> time = Clock::now() - start;
-      std::printf("rank %d after %.3f s: %s\n", comm.rank(), time.count(), error.what());
-      std::fflush(stdout);  // before mpirun ends those that end last
+      std::ofstream(std::getenv("CAUGHT") + ("/" + std::to_string(comm.rank())))
+          << std::fixed << "rank " << comm.rank() << " after " << time.count()
+          << " s: " << error.what() << "\n"
+          << std::flush;
       throw;
     }
     return 0;

@@ -4,6 +4,7 @@ import os
 import pathlib
 import re
 import subprocess
+import tempfile
 import time
 import unittest
 
@@ -14,18 +15,21 @@ WATCHDOG = 60  # seconds after which a test that hangs fails by its name
 
 class Faults(unittest.TestCase):
     def run_ranks(self, how, *statuses, **environment):
-        """Standard output and error, and how long it took, of ranks of which number 1 goes wrong. The status is that
+        """What was printed and caught, standard error, and how long it took, of ranks of which number 1 goes wrong. The status is that
         of the rank that ends first."""
-        start = time.monotonic()
-        process = subprocess.Popen(["mpirun", "-np", str(RANKS), FAULT, how], env=os.environ | environment, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        try:
-            out, err = process.communicate(timeout=WATCHDOG)
-        except subprocess.TimeoutExpired:
-            process.terminate()  # which mpirun passes on to all ranks
-            self.fail(f"ranks of which one {how} hang: {process.communicate(timeout=WATCHDOG)}")
+        with tempfile.TemporaryDirectory(prefix="dlflow-faults.") as caught:
+            start = time.monotonic()
+            process = subprocess.Popen(["mpirun", "-np", str(RANKS), FAULT, how], text=True, stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, env=os.environ | environment | {"CAUGHT": caught})
+            try:
+                out, err = process.communicate(timeout=WATCHDOG)
+            except subprocess.TimeoutExpired:
+                process.terminate()  # which mpirun passes on to all ranks
+                self.fail(f"ranks of which one {how} hang: {process.communicate(timeout=WATCHDOG)}")
+            seconds = time.monotonic() - start
+            out += "".join(file.read_text() for file in pathlib.Path(caught).iterdir())
         self.assertIn(process.returncode, statuses, out + err)
-        return out, err, time.monotonic() - start
+        return out, err, seconds
 
     def errors(self, err):
         return [line for line in err.splitlines() if line.startswith("error: ")]
