@@ -27,7 +27,7 @@ class LostRank(Chain):
                 uses: train
                 resources: {{ranks: 2}}
                 env: {{DLFLOW_STALL_TIMEOUT: 2}}
-                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 40, lr: 0.05, validation: 200}}
+                with: {{model: models/lenet.yaml, data: {self.folder}/data, epochs: 12, lr: 0.05, validation: 200}}
                 checkpoint: {{every: 5 steps, keep: 2}}
         """)
 

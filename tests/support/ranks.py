@@ -9,7 +9,8 @@ def worker_of_rank(folder, rank):
     found = {}
     for entry in pathlib.Path("/proc").iterdir():
         try:
-            if not entry.name.isdigit() or not os.readlink(entry / "cwd").startswith(str(folder)):
+            # A process in another mount namespace than a chroot's shows the path to the chroot, too.
+            if not entry.name.isdigit() or str(folder) not in os.readlink(entry / "cwd"):
                 continue
             environment = (entry / "environ").read_bytes().split(b"\0")
             names = (b"OMPI_COMM_WORLD_RANK", b"PMIX_RANK", b"SLURM_PROCID")
