@@ -8,15 +8,6 @@
 
 namespace dlflow::runtime {
 
-std::string broadcast_text(Communicator& comm, const std::string& text) {
-  uint64_t size = text.size();
-  comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0);
-  std::string copy = text;
-  copy.resize(size);
-  comm.broadcast(std::as_writable_bytes(std::span(copy.data(), copy.size())), 0);
-  return copy;
-}
-
 void require_agreement(Communicator& comm, const std::vector<Claim>& claims) {
   for (const Claim& claim : claims) {
     std::array<char, 64> hash{};

@@ -21,9 +21,6 @@ requires std::is_trivially_copyable_v<T> std::vector<T> gather(Communicator& com
   return values;
 }
 
-/// `text` of rank 0, on every rank. Collective.
-std::string broadcast_text(Communicator& comm, const std::string& text);
-
 /// Something that must be the same on all ranks.
 struct Claim {
   std::string what;   ///< "the model", for the message

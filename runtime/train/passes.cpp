@@ -20,6 +20,10 @@ void add_nothing(Reducer& reducer, size_t leaf, size_t parameter) {
   reducer.ready(leaf, parameter);
 }
 
+void add_nothing(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
+  for (size_t i = networks.layout()->parameters().size(); i-- > 0;) add_nothing(reducer, leaf, i);
+}
+
 class LeafAfterLeaf : public Passes {
  public:
   LeafAfterLeaf(NetworkSet& networks, Reducer& reducer) : networks_(networks), reducer_(reducer) {}
@@ -31,9 +35,7 @@ class LeafAfterLeaf : public Passes {
       const Leaf& samples = batch.leaves[leaf];
       if (samples.count() == 0) {
         report(leaf, 0);
-        for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
-          add_nothing(reducer_, leaf, i);
-        }
+        add_nothing(reducer_, leaf, networks_);
         continue;
       }
       Network& network = networks_.get(int64_t(samples.count()));
@@ -123,9 +125,7 @@ class LeavesSideBySide : public Passes {
 
   void announce_leading_empty() {
     for (size_t leaf = 0; leaf < num_leading_empty(); ++leaf) {
-      for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
-        add_nothing(reducer_, leaf, i);
-      }
+      add_nothing(reducer_, leaf, networks_);
     }
   }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/comm/broadcast_text.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"

@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "base/handle.h"
+#include "runtime/comm/broadcast_text.h"
 #include "runtime/watch/watch_center.h"
 #include "runtime/watch/watch_leaf.h"
 
@@ -168,15 +169,6 @@ void Watch::insist(Clock::time_point now) {
   } catch (const WatchError& error) {
     options_.last_resort(error);
   }
-}
-
-/// `text` of rank 0, on every rank.
-std::string broadcast_text(Communicator& comm, std::string text) {
-  uint64_t size = text.size();
-  comm.broadcast(std::as_writable_bytes(std::span(&size, 1)), 0);
-  text.resize(size);
-  comm.broadcast(std::as_writable_bytes(std::span(text)), 0);
-  return text;
 }
 
 /// A Watch on every rank, or on none.

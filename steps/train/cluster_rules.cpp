@@ -12,7 +12,7 @@
 #include "runtime/collectives/rules_file.h"
 #include "runtime/collectives/topology.h"
 #include "runtime/collectives/tune.h"
-#include "runtime/train/agreement.h"
+#include "runtime/comm/broadcast_text.h"
 #include "steps/environment/step_environment.h"
 
 namespace dlflow::steps {

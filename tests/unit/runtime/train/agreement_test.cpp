@@ -1,6 +1,7 @@
 #include "runtime/train/agreement.h"
 
 #include "base/error.h"
+#include "runtime/comm/broadcast_text.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 
