@@ -133,6 +133,9 @@ void guard_rank(const std::function<bool()>& can_resume) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard) ::_exit(1);  // it died before that
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  // Open MPI writes to the socket of a rank that is gone: an error that the watch explains, and no
+  // reason to die before it did.
+  std::signal(SIGPIPE, SIG_IGN);
 }
 
 }  // namespace dlflow::steps

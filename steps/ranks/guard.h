@@ -6,7 +6,8 @@ namespace dlflow::steps {
 
 /// Goes on in a child process, which becomes the rank, and stays behind as its guard: a rank that
 /// is killed then ends with a message and an exit status of ours, where mpirun and srun would know
-/// a signal only. For main, before there are threads. Returns in the child; the guard
+/// a signal only. For main, before there are threads. Returns in the child, which ignores SIGPIPE;
+/// the guard
 ///  - passes signals on, and the child's exit status;
 ///  - if a signal ended the child that it did not pass on, says so and ends with 75 if
 ///  can_resume(), else with 128 and the
