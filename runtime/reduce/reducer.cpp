@@ -64,6 +64,16 @@ AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
   return {.order = order(options.num_leaves, comm.size()), .rules = options.rules};
 }
 
+/// "gradients conv1.weight to fc2.bias"
+std::string name_of(const Bucket& bucket, std::span<const std::string> names) {
+  const auto name = [&](size_t parameter) {
+    return names.empty() ? std::to_string(parameter + 1) : names[parameter];
+  };
+  const size_t last = bucket.end_parameter - 1;
+  const std::string first = "gradients " + name(bucket.first_parameter);
+  return bucket.first_parameter == last ? first : first + " to " + name(last);
+}
+
 }  // namespace
 
 Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
@@ -77,8 +87,7 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
                  std::move(options.consume)),
       timeline_(options.timeline ? options.timeline : &silent_) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
-    bucket_names_.push_back("gradients " + std::to_string(buckets_[i].first_parameter + 1) + "-" +
-                            std::to_string(buckets_[i].end_parameter));
+    bucket_names_.push_back(name_of(buckets_[i], options.names));
     for (size_t p = buckets_[i].first_parameter; p < buckets_[i].end_parameter; ++p) {
       bucket_of_[p] = i;
     }

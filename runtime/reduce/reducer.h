@@ -42,6 +42,10 @@ struct ReducerOptions {
   /// something more urgent may come.
   std::optional<size_t> bucket_bytes = std::nullopt;
 
+  /// Of the parameters, for people: a bucket is called after its first and its last. Empty: their
+  /// numbers, from 1.
+  std::vector<std::string> names{};
+
   /// Where buckets under way are recorded; must outlive the reducer.
   Timeline* timeline = nullptr;
 };

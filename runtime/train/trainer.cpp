@@ -47,6 +47,14 @@ FlatLayout flat_layout(const WeightLayout& layout) {
   return flat;
 }
 
+/// As in flat_layout().
+std::vector<std::string> parameter_names(const WeightLayout& layout) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : layout.parameters()) names.push_back(parameter.name);
+  names.emplace_back("report");
+  return names;
+}
+
 class Trainer {
  public:
   Trainer(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop)
@@ -116,6 +124,7 @@ class Trainer {
     options.wire = settings().gradients.wire;
     options.priority = settings().gradients.priority;
     options.timeline = &recording_.timeline();
+    options.names = parameter_names(layout());
     options.consume = [this](size_t first, std::span<const float> sums) {
       state_.update(first, sums, learning_rate_);
     };
