@@ -17,6 +17,7 @@ void add_graph(CLI::App& app, Session& session);
 void add_resubmit(CLI::App& app, Session& session);
 void add_cancel(CLI::App& app, Session& session);
 void add_list(CLI::App& app, Session& session);
+void add_results(CLI::App& app, Session& session);
 void add_lock(CLI::App& app, Session& session);
 void add_cache(CLI::App& app, Session& session);
 void add_profile(CLI::App& app, Session& session);

@@ -19,8 +19,8 @@ Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Sessi
     Workflow workflow = what.read();
     const Profile profile = load_profile(arguments.profile);
     pin_images(workflow, profile, session.store());
-    return make_plan(std::move(workflow), profile, arguments.options, session.store(),
-                     session.store());
+    const PlanOptions options = arguments.options_of(workflow);
+    return make_plan(std::move(workflow), profile, options, session.store(), session.store());
   }
   return load_run(session.store().directory(find_run(session, what.file)));
 }

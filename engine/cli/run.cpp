@@ -69,8 +69,8 @@ void start(Session& session, const RunArguments& arguments) {
   const Profile profile = load_profile(arguments.plan->profile);
   pin_images(workflow, profile, session.store());
   check_models(workflow);
-  Plan plan = make_plan(std::move(workflow), profile, arguments.plan->options, session.store(),
-                        session.store());
+  const PlanOptions options = arguments.plan->options_of(workflow);
+  Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   if (arguments.dry_run) return show_plan(session, plan);
   fetch_images(plan);
   if (runs_on_slurm(profile)) return start_chain(session, std::move(plan));

@@ -71,6 +71,14 @@ std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, Prese
   return argument;
 }
 
+PlanOptions PlanArguments::options_of(const Workflow& workflow) const {
+  PlanOptions all = options;
+  if (no_cache) {
+    for (const Step& step : workflow.steps) all.force.push_back(step.name);
+  }
+  return all;
+}
+
 std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
   auto arguments = std::make_shared<PlanArguments>();
   command.add_option("--profile", arguments->profile, "the cluster to run on")
@@ -83,6 +91,7 @@ std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
+  command.add_flag("--no-cache", arguments->no_cache, "run every step, whatever is known");
   return arguments;
 }
 

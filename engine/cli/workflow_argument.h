@@ -34,10 +34,14 @@ std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command,
 /// must not cost a job.
 void check_models(const Workflow& workflow);
 
-/// The options of planning: --profile, --until, --force.
+/// The options of planning: --profile, --until, --force, --no-cache.
 struct PlanArguments {
   std::string profile = "local";
   PlanOptions options;
+  bool no_cache = false;
+
+  /// For this workflow: with --no-cache, every step is forced.
+  PlanOptions options_of(const Workflow& workflow) const;
 };
 
 std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command);

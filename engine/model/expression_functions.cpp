@@ -2,7 +2,10 @@
 
 #include <array>
 #include <charconv>
+#include <cmath>
 #include <cstdint>
+#include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
@@ -102,6 +105,92 @@ Json apply_max(Arguments arguments) {
   return best("max", arguments, [](const Json& a, const Json& b) { return b < a; });
 }
 
+template <typename Better>
+Json best_by(std::string_view function, Arguments arguments, Better better) {
+  for (const Json& list : arguments) {
+    if (!list.is_array()) throw wrong_argument(function, "two lists", list);
+  }
+  const Json& elements = arguments[0];
+  const Json& numbers = arguments[1];
+  if (elements.size() != numbers.size() || elements.empty()) {
+    throw Error(Errc::InvalidInput,
+                std::string(function) + "() takes as many numbers as elements, not " +
+                    std::to_string(numbers.size()) + " for " + std::to_string(elements.size()));
+  }
+  size_t found = 0;
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    if (!numbers[i].is_number()) throw wrong_argument(function, "numbers second", numbers[i]);
+    if (better(numbers[i], numbers[found])) found = i;
+  }
+  return elements[found];
+}
+
+Json apply_min_by(Arguments arguments) {
+  return best_by("min_by", arguments, [](const Json& a, const Json& b) { return a < b; });
+}
+
+Json apply_max_by(Arguments arguments) {
+  return best_by("max_by", arguments, [](const Json& a, const Json& b) { return b < a; });
+}
+
+/// More elements would be more than a workflow may have.
+constexpr double kMostNumbers = 1'000'000;
+
+void check_numbers(std::string_view function, Arguments arguments) {
+  for (const Json& value : arguments) {
+    if (!value.is_number()) throw wrong_argument(function, "numbers", value);
+  }
+}
+
+/// The number that people mean: 0.1 + 2 * 0.1 is 0.3.
+Json rounded(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.15g", value);
+  return std::strtod(text.data(), nullptr);
+}
+
+Json apply_range(Arguments arguments) {
+  check_numbers("range", arguments);
+  const double first = arguments[0].get<double>();
+  const double last = arguments[1].get<double>();
+  const double step = arguments[2].get<double>();
+  const double steps = std::floor((last - first) / step * (1 + 1e-12));
+  if (!(steps >= 0) || step == 0) {
+    throw Error(Errc::InvalidInput, "range() never gets from " + arguments[0].dump() + " to " +
+                                        arguments[1].dump() + " in steps of " +
+                                        arguments[2].dump());
+  }
+  if (steps >= kMostNumbers)
+    throw Error(Errc::InvalidInput, "range() of more than 1,000,000 numbers");
+  const bool whole = std::all_of(arguments.begin(), arguments.end(),
+                                 [](const Json& value) { return value.is_number_integer(); });
+  Json numbers = Json::array();
+  for (double i = 0; i <= steps; ++i) {
+    const double value = first + i * step;
+    numbers.push_back(whole ? Json(int64_t(value)) : rounded(value));
+  }
+  return numbers;
+}
+
+Json apply_geomspace(Arguments arguments) {
+  check_numbers("geomspace", arguments);
+  const double first = arguments[0].get<double>();
+  const double last = arguments[1].get<double>();
+  if (!(first > 0) || !(last > 0)) {
+    throw Error(Errc::InvalidInput, "geomspace() takes a first and a last number above 0");
+  }
+  const double count = arguments[2].get<double>();
+  if (!arguments[2].is_number_integer() || count < 2 || count > kMostNumbers) {
+    throw Error(Errc::InvalidInput,
+                "geomspace() makes 2 to 1,000,000 numbers, not " + arguments[2].dump());
+  }
+  Json numbers = Json::array();
+  for (double i = 0; i < count; ++i) {
+    numbers.push_back(rounded(first * std::pow(last / first, i / (count - 1))));
+  }
+  return numbers;
+}
+
 Json apply_basename(Arguments arguments) {
   if (!arguments[0].is_string()) throw wrong_argument("basename", "a path", arguments[0]);
   std::string path = arguments[0].get<std::string>();
@@ -113,13 +202,17 @@ Json apply_to_json(Arguments arguments) { return arguments[0].dump(); }
 
 constexpr size_t kAnyNumber = SIZE_MAX;
 
-constexpr std::array<Function, 8> kFunctions = {{
+constexpr std::array<Function, 12> kFunctions = {{
     {"format", "format(text, value, …)", 1, kAnyNumber, apply_format},
     {"join", "join(list, separator)", 1, 2, apply_join},
     {"length", "length(value)", 1, 1, apply_length},
     {"contains", "contains(where, what)", 2, 2, apply_contains},
     {"min", "min(number, …)", 1, kAnyNumber, apply_min},
     {"max", "max(number, …)", 1, kAnyNumber, apply_max},
+    {"min_by", "min_by(list, numbers)", 2, 2, apply_min_by},
+    {"max_by", "max_by(list, numbers)", 2, 2, apply_max_by},
+    {"range", "range(first, last, step)", 3, 3, apply_range},
+    {"geomspace", "geomspace(first, last, count)", 3, 3, apply_geomspace},
     {"basename", "basename(path)", 1, 1, apply_basename},
     {"toJSON", "toJSON(value)", 1, 1, apply_to_json},
 }};

@@ -14,6 +14,11 @@
 ///   contains(where, what)    whether a list has that element, or a string that part
 ///   min(number, …)           the smallest; also of one list of numbers
 ///   max(number, …)           the largest; also of one list of numbers
+///   max_by(list, numbers)    the element of the list where the number is largest, the first of
+///   equals min_by(list, numbers)    the same, where it is smallest range(first, last, step)
+///   numbers from the first to the last, which is among them if a step
+///                            leads to it
+///   geomspace(first, last, count)  so many numbers, each the same multiple of the one before
 ///   basename(path)           what follows the last '/', trailing ones aside
 ///   toJSON(value)            the value as JSON text on one line
 namespace dlflow {

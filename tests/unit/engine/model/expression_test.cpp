@@ -83,6 +83,30 @@ TEST_CASE("functions compute what their names say", "[expression]") {
   CHECK(value_of("toJSON(params.net)") == R"({"width":64})");
 }
 
+TEST_CASE("ranges hold the numbers that people mean", "[expression]") {
+  CHECK(value_of("range(1, 10, 3)") == Json({1, 4, 7, 10}));
+  CHECK(value_of("range(1, 9, 3)") == Json({1, 4, 7}));
+  CHECK(value_of("range(3, 1, -1)") == Json({3, 2, 1}));
+  CHECK(value_of("range(0.1, 0.5, 0.1)") == Json({0.1, 0.2, 0.3, 0.4, 0.5}));
+  CHECK(value_of("range(2, 2, 1)") == Json({2}));
+  CHECK(value_of("geomspace(0.001, 1, 4)") == Json({0.001, 0.01, 0.1, 1.0}));
+  CHECK(value_of("geomspace(8, 2, 3)") == Json({8.0, 4.0, 2.0}));
+  CHECK_THROWS_WITH(value_of("range(1, 2, 0)"), Catch::Contains("never gets from 1 to 2"));
+  CHECK_THROWS_WITH(value_of("range(1, 2, -1)"), Catch::Contains("never gets from 1 to 2"));
+  CHECK_THROWS_WITH(value_of("range(0, 1e9, 1)"), Catch::Contains("more than 1,000,000"));
+  CHECK_THROWS_WITH(value_of("range('a', 2, 1)"), Catch::Contains("range() takes numbers"));
+  CHECK_THROWS_WITH(value_of("geomspace(0, 1, 3)"), Catch::Contains("above 0"));
+  CHECK_THROWS_WITH(value_of("geomspace(1, 2, 1)"), Catch::Contains("not 1"));
+}
+
+TEST_CASE("the best element is the one whose number is best", "[expression]") {
+  CHECK(value_of("max_by(params.lr, params.lr)") == 0.1);
+  CHECK(value_of("min_by(params.lr, params.lr)") == 0.05);
+  CHECK(value_of("max_by(range(7, 9, 1), range(3, 1, -1))") == 7);
+  CHECK_THROWS_WITH(value_of("max_by(params.lr, 3)"), Catch::Contains("takes two lists"));
+  CHECK_THROWS_WITH(value_of("min_by(params.lr, range(1, 3, 1))"), Catch::Contains("not 3 for 2"));
+}
+
 TEST_CASE("$${{ stands for itself", "[expression]") {
   CHECK(evaluate("$${{ x }} ${{ 1 }}") == "${{ x }} 1");
   CHECK(evaluate("$$${{ x }}") == "$${{ x }}");

@@ -1,0 +1,89 @@
+#include "engine/report/results.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "engine/cli/commands.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+struct ResultsArguments {
+  std::vector<std::string> runs;
+  std::string step;
+  std::string sort;
+  bool reverse = false;
+  bool csv = false;
+};
+
+/// The runs that `words` mean, oldest first: runs, or workflows with all of their runs.
+std::vector<std::string> find_runs(Session& session, const std::vector<std::string>& words) {
+  if (words.empty()) return {find_run(session, "")};
+  const std::vector<RunSummary> known = session.store().runs();
+  std::vector<std::string> runs;
+  for (const std::string& word : words) {
+    const size_t before = runs.size();
+    for (const RunSummary& run : known) {
+      if (run.workflow == word) runs.insert(runs.begin() + long(before), run.run);
+    }
+    if (runs.size() == before) runs.push_back(session.store().resolve(word));
+  }
+  return runs;
+}
+
+std::vector<Result> read_results(Session& session, const ResultsArguments& arguments) {
+  std::vector<Result> results;
+  for (const std::string& run : find_runs(session, arguments.runs)) {
+    const RunStatus status = refresh_run(session, run);
+    for (Result& result : results_of(load_run(status.directory), status, arguments.step)) {
+      results.push_back(std::move(result));
+    }
+  }
+  if (results.empty() && !arguments.step.empty()) {
+    throw Error(Errc::NotFound, "there is no step '" + arguments.step + "' in it");
+  }
+  return results;
+}
+
+void show_results(Session& session, const ResultsArguments& arguments) {
+  std::vector<Result> results = read_results(session, arguments);
+  if (!arguments.sort.empty()) {
+    sort_results(results, arguments.sort,
+                 arguments.reverse ? Order::SmallestFirst : Order::LargestFirst);
+  }
+  if (session.json) {
+    Json list = Json::array();
+    for (const Result& result : results) list.push_back(to_json(result));
+    print_json(list);
+  } else if (arguments.csv) {
+    std::fputs(results_csv(results).c_str(), stdout);
+  } else if (results.empty()) {
+    std::printf("No step has written metrics yet (a program writes them to $DLFLOW_SUMMARY).\n");
+  } else {
+    std::fputs(results_table(results, arguments.sort, session.style()).c_str(), stdout);
+  }
+}
+
+}  // namespace
+
+void add_results(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(
+      app, "results", "Show what the jobs of runs were given, and the metrics that came of it.",
+      "  dlflow results sweep-7f3a --sort accuracy\n"
+      "  dlflow results sweep --sort loss --reverse      (all runs of a workflow)\n"
+      "  dlflow results sweep-7f3a sweep-91c0 --csv > sweep.csv");
+  const auto arguments = std::make_shared<ResultsArguments>();
+  command->add_option("runs", arguments->runs, "runs or workflows; the newest run if left out")
+      ->type_name("RUN");
+  command->add_option("--step", arguments->step, "only this step")->type_name("STEP");
+  const auto sort = command->add_option("--sort", arguments->sort, "by a metric, largest first");
+  sort->type_name("METRIC");
+  command->add_flag("--reverse", arguments->reverse, "smallest first")->needs(sort);
+  const auto csv = command->add_flag("--csv", arguments->csv, "print comma-separated values");
+  add_json_option(*command, session);
+  command->get_option("--json")->excludes(csv);
+  command->callback([=, &session] { show_results(session, *arguments); });
+}
+
+}  // namespace dlflow

@@ -1,0 +1,257 @@
+#include "engine/report/results.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/model/expression_functions.h"
+#include "engine/report/columns.h"
+
+namespace dlflow {
+namespace {
+
+std::optional<double> number(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end() || !found->is_number()) return std::nullopt;
+  return found->get<double>();
+}
+
+/// As many digits as tell results apart.
+std::string metric_text(const Json& metrics, const std::string& name) {
+  const auto value = number(metrics, name);
+  if (!value) return "-";
+  std::array<char, 40> text{};
+  const bool whole = *value == std::floor(*value) || std::abs(*value) >= 1000;
+  std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.4g", *value);
+  return text.data();
+}
+
+std::string value_text(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return "-";
+  return found->is_structured() ? found->dump() : text_of(*found);
+}
+
+using Names = std::vector<std::string>;
+
+/// The keys of `part` of all results, in the order of their first appearance.
+Names keys_of(std::span<const Result> results, Json Result::*part) {
+  Names names;
+  std::set<std::string> seen;
+  for (const Result& result : results) {
+    for (const auto& [name, value] : (result.*part).items()) {
+      if (seen.insert(name).second) names.push_back(name);
+    }
+  }
+  return names;
+}
+
+/// The parameters that are not the same in all runs.
+Names varying_params(std::span<const Result> results) {
+  Names names = keys_of(results, &Result::params);
+  std::erase_if(names, [&](const std::string& name) {
+    const Json first = results.front().params.value(name, Json());
+    return std::all_of(results.begin(), results.end(), [&](const Result& result) {
+      return result.params.value(name, Json()) == first;
+    });
+  });
+  return names;
+}
+
+/// One step's table: a heading, then a line per job.
+class Table {
+ public:
+  explicit Table(std::span<const Result> results) : results_(results), rows_(1 + results.size()) {}
+
+  template <typename Text>
+  void add(const std::string& heading, Align align, Text text) {
+    rows_[0].push_back(heading);
+    for (size_t i = 0; i < results_.size(); ++i) rows_[i + 1].push_back(text(results_[i]));
+    align_.push_back(align);
+  }
+
+  void remove_last() {
+    for (auto& row : rows_) row.pop_back();
+    align_.pop_back();
+  }
+
+  size_t width() const { return columns_width(rows_); }
+  std::string text() const { return columns(rows_, align_); }
+
+ private:
+  std::span<const Result> results_;
+  std::vector<Names> rows_;
+  std::vector<Align> align_;
+};
+
+bool differ(std::span<const Result> results, std::string Result::*part) {
+  return std::any_of(results.begin(), results.end(),
+                     [&](const Result& result) { return result.*part != results.front().*part; });
+}
+
+/// What says which job it is.
+void add_names(Table& table, std::span<const Result> results) {
+  if (differ(results, &Result::run)) {
+    table.add("RUN", Align::Left, [](const Result& result) { return result.run; });
+  }
+  for (const std::string& name : varying_params(results)) {
+    table.add(name, Align::Left,
+              [&](const Result& result) { return value_text(result.params, name); });
+  }
+  for (const std::string& axis : keys_of(results, &Result::matrix)) {
+    table.add(axis, Align::Left,
+              [&](const Result& result) { return value_text(result.matrix, axis); });
+  }
+  if (!std::all_of(results.begin(), results.end(),
+                   [](const Result& result) { return satisfies_dependents(result.state); })) {
+    table.add("STATE", Align::Left,
+              [](const Result& result) { return std::string(name(result.state)); });
+  }
+}
+
+/// Adds the metrics that fit and returns how many do not.
+size_t add_metrics(Table& table, const Names& metrics, size_t width) {
+  for (size_t i = 0; i < metrics.size(); ++i) {
+    table.add(metrics[i], Align::Right,
+              [&](const Result& result) { return metric_text(result.metrics, metrics[i]); });
+    if (i == 0 || table.width() <= width) continue;
+    table.remove_last();
+    return metrics.size() - i;
+  }
+  return 0;
+}
+
+std::string step_table(std::span<const Result> results, const std::string& first,
+                       const Style& style) {
+  Names metrics = keys_of(results, &Result::metrics);
+  std::stable_partition(metrics.begin(), metrics.end(),
+                        [&](const std::string& name) { return name == first; });
+  Table table(results);
+  add_names(table, results);
+  const size_t left_out = add_metrics(table, metrics, size_t(style.width));
+  std::string text = results.front().step + "\n" + table.text();
+  if (left_out > 0) {
+    text += dim(std::to_string(left_out) +
+                    " more with --csv or --json: " + join(std::span(metrics).last(left_out), ", "),
+                style) +
+            "\n";
+  }
+  return text;
+}
+
+/// The results of each step together, in the order in which the steps appear first.
+std::vector<std::vector<Result>> by_step(std::span<const Result> results) {
+  std::vector<std::vector<Result>> steps;
+  for (const Result& result : results) {
+    auto same = std::find_if(steps.begin(), steps.end(),
+                             [&](const auto& step) { return step.front().step == result.step; });
+    if (same == steps.end()) same = steps.emplace(steps.end());
+    same->push_back(result);
+  }
+  return steps;
+}
+
+std::string csv_cell(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return quoted + "\"";
+}
+
+/// With all digits, and nothing where there is no value.
+std::string csv_value(const Json& object, const std::string& key) {
+  const auto found = object.find(key);
+  if (found == object.end()) return "";
+  return csv_cell(found->is_structured() ? found->dump() : text_of(*found));
+}
+
+}  // namespace
+
+std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step) {
+  std::vector<Result> results;
+  for (size_t i = 0; i < plan.jobs.size() && i < status.jobs.size(); ++i) {
+    const PlannedJob& job = plan.jobs[i];
+    const JobRow& row = status.jobs[i];
+    const Step& of = plan.workflow.steps[job.step];
+    const bool has_metrics = row.metrics.is_object() && !row.metrics.empty();
+    if (step.empty() ? of.uses == "stage" : of.name != step) continue;
+    results.push_back({.run = status.run,
+                       .workflow = status.workflow,
+                       .step = of.name,
+                       .job = job.name,
+                       .state = row.state,
+                       .params = plan.workflow.params,
+                       .matrix = plan.steps[job.step].elements->at(job.element),
+                       .metrics = has_metrics ? row.metrics : Json::object()});
+  }
+  if (!step.empty()) return results;
+  std::set<std::string> with_metrics;
+  for (const Result& result : results) {
+    if (!result.metrics.empty()) with_metrics.insert(result.step);
+  }
+  std::erase_if(results, [&](const Result& r) { return !with_metrics.contains(r.step); });
+  return results;
+}
+
+void sort_results(std::vector<Result>& results, const std::string& metric, Order order) {
+  const Names known = keys_of(results, &Result::metrics);
+  if (std::find(known.begin(), known.end(), metric) == known.end()) {
+    throw Error(Errc::InvalidInput, "no result has the metric '" + metric + "'" +
+                                        did_you_mean(metric, known) +
+                                        (known.empty() ? "" : "; there are " + join(known, ", ")));
+  }
+  std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
+    const auto first = number(a.metrics, metric);
+    const auto second = number(b.metrics, metric);
+    if (!first || !second) return first.has_value() && !second;
+    return order == Order::LargestFirst ? *first > *second : *first < *second;
+  });
+}
+
+std::string results_table(std::span<const Result> results, const std::string& first,
+                          const Style& style) {
+  std::string text;
+  for (const auto& step : by_step(results)) {
+    text += (text.empty() ? "" : "\n") + step_table(step, first, style);
+  }
+  return text;
+}
+
+std::string results_csv(std::span<const Result> results) {
+  struct Part {
+    std::string prefix;
+    Json Result::*values;
+  };
+  const std::array<Part, 3> parts = {
+      {{"params.", &Result::params}, {"matrix.", &Result::matrix}, {"metrics.", &Result::metrics}}};
+  std::string text = "run,step,job,state";
+  std::array<Names, parts.size()> names;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    names[i] = keys_of(results, parts[i].values);
+    for (const std::string& name : names[i]) text += "," + csv_cell(parts[i].prefix + name);
+  }
+  text += "\r\n";
+  for (const Result& result : results) {
+    text += csv_cell(result.run) + "," + csv_cell(result.step) + "," + csv_cell(result.job) + "," +
+            std::string(name(result.state));
+    for (size_t i = 0; i < parts.size(); ++i) {
+      for (const std::string& name : names[i])
+        text += "," + csv_value(result.*parts[i].values, name);
+    }
+    text += "\r\n";
+  }
+  return text;
+}
+
+Json to_json(const Result& result) {
+  return {{"run", result.run},       {"workflow", result.workflow}, {"step", result.step},
+          {"job", result.job},       {"state", name(result.state)}, {"params", result.params},
+          {"matrix", result.matrix}, {"metrics", result.metrics}};
+}
+
+}  // namespace dlflow

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/report/style.h"
+#include "engine/store/run_status.h"
+
+/// What the jobs of runs were given, and what came of it: `dlflow results`.
+namespace dlflow {
+
+struct Result {
+  std::string run;
+  std::string workflow;  ///< its name
+  std::string step;
+  std::string job;  ///< "train[lr=0.1]"
+  JobState state = JobState::Planned;
+  Json params = Json::object();   ///< of the run, by name
+  Json matrix = Json::object();   ///< of the job, by axis
+  Json metrics = Json::object();  ///< name -> number
+};
+
+/// In plan order: the jobs of `step`, or of all steps that have metrics if it is empty. Bytes that
+/// were staged are no result. `status` is that of the run whose plan is given.
+std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step);
+
+enum class Order { LargestFirst, SmallestFirst };
+
+/// By a metric; jobs without it come last, and equal ones stay in their order. Throws
+/// Error{InvalidInput} with a suggestion if no result has that metric.
+void sort_results(std::vector<Result>& results, const std::string& metric, Order order);
+
+/// A table per step. Of parameters it shows those that differ between the runs; of metrics as many
+/// as fit, `first` before the others.
+std::string results_table(std::span<const Result> results, const std::string& first,
+                          const Style& style);
+
+/// RFC 4180, a line per job: run, step, job, state, then params.NAME, matrix.AXIS, metrics.NAME.
+std::string results_csv(std::span<const Result> results);
+
+Json to_json(const Result& result);
+
+}  // namespace dlflow

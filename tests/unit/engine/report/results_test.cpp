@@ -1,0 +1,109 @@
+#include "engine/report/results.h"
+
+#include "base/text.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+namespace {
+
+const Style kPlain{.color = false, .utf8 = true, .width = 80};
+
+Result result(const std::string& run, const Json& matrix, const Json& metrics) {
+  return {.run = run,
+          .workflow = "sweep",
+          .step = "train",
+          .job = "train" + (matrix.empty() ? "" : "[" + matrix.dump() + "]"),
+          .state = JobState::Succeeded,
+          .params = {{"epochs", 3}},
+          .matrix = matrix,
+          .metrics = metrics};
+}
+
+std::vector<Result> sweep() {
+  return {result("sweep-1", {{"lr", 0.05}}, {{"accuracy", 0.8931}, {"loss", 0.3}}),
+          result("sweep-1", {{"lr", 0.5}}, {{"accuracy", 0.1}, {"loss", 2.25}}),
+          result("sweep-1", {{"lr", 0.1}}, {{"accuracy", 0.9071}, {"loss", 0.2613}})};
+}
+
+std::vector<std::string> jobs(const std::vector<Result>& results) {
+  std::vector<std::string> names;
+  for (const Result& result : results) names.push_back(result.job);
+  return names;
+}
+
+}  // namespace
+
+TEST_CASE("a sweep is a table of axes and metrics", "[results]") {
+  CHECK(results_table(sweep(), "", kPlain) ==
+        "train\n"
+        "lr    accuracy    loss\n"
+        "0.05    0.8931     0.3\n"
+        "0.5        0.1    2.25\n"
+        "0.1     0.9071  0.2613\n");
+}
+
+TEST_CASE("the metric that they are sorted by comes first", "[results]") {
+  std::vector<Result> results = sweep();
+  sort_results(results, "loss", Order::SmallestFirst);
+  CHECK(results_table(results, "loss", kPlain) ==
+        "train\n"
+        "lr      loss  accuracy\n"
+        "0.1   0.2613    0.9071\n"
+        "0.05     0.3    0.8931\n"
+        "0.5     2.25       0.1\n");
+}
+
+TEST_CASE("jobs without a metric come last, whatever the order", "[results]") {
+  std::vector<Result> results = sweep();
+  results.insert(results.begin(), result("sweep-1", {{"lr", 9}}, Json::object()));
+  results.front().state = JobState::Failed;
+  for (const Order order : {Order::LargestFirst, Order::SmallestFirst}) {
+    sort_results(results, "accuracy", order);
+    CHECK(results.back().state == JobState::Failed);
+  }
+  const std::string table = results_table(results, "accuracy", kPlain);
+  CHECK(split(table, '\n').at(1) == "lr    STATE      accuracy    loss");
+  CHECK(split(table, '\n').at(5) == "9     failed            -       -");
+}
+
+TEST_CASE("an unknown metric is refused with the ones there are", "[results]") {
+  std::vector<Result> results = sweep();
+  const std::vector<std::string> before = jobs(results);
+  CHECK_THROWS_WITH(sort_results(results, "accurracy", Order::LargestFirst),
+                    Catch::Contains("did you mean 'accuracy'?") && Catch::Contains("loss"));
+  CHECK(jobs(results) == before);
+}
+
+TEST_CASE("of several runs, what differs between them is shown", "[results]") {
+  std::vector<Result> results = {result("a-1", Json::object(), {{"accuracy", 0.5}}),
+                                 result("a-2", Json::object(), {{"accuracy", 0.75}})};
+  results[1].params["epochs"] = 30;
+  CHECK(results_table(results, "", kPlain) ==
+        "train\n"
+        "RUN  epochs  accuracy\n"
+        "a-1  3            0.5\n"
+        "a-2  30          0.75\n");
+}
+
+TEST_CASE("metrics that do not fit are named below the table", "[results]") {
+  Json metrics = Json::object();
+  for (int i = 10; i < 20; ++i) metrics["metric-" + std::to_string(i)] = i;
+  const std::vector<Result> results = {result("a-1", {{"lr", 1}}, metrics)};
+  const std::string table = results_table(results, "metric-19", kPlain);
+  for (const std::string& line : split(table, '\n')) CHECK(display_width(line) <= 80);
+  CHECK(split(table, '\n').at(1).starts_with("lr  metric-19  metric-10"));
+  CHECK_THAT(table, Catch::Contains("3 more with --csv or --json: metric-16, metric-17"));
+}
+
+TEST_CASE("CSV has every value with all its digits", "[results]") {
+  std::vector<Result> results = sweep();
+  results.resize(2);
+  results[0].metrics["accuracy"] = 0.893112345;
+  results[1].metrics.erase("loss");
+  results[1].matrix["lr"] = "a \"b\", c";
+  CHECK(results_csv(results) ==
+        "run,step,job,state,params.epochs,matrix.lr,metrics.accuracy,metrics.loss\r\n"
+        "sweep-1,train,\"train[{\"\"lr\"\":0.05}]\",succeeded,3,0.05,0.893112345,0.3\r\n"
+        "sweep-1,train,\"train[{\"\"lr\"\":0.5}]\",succeeded,3,\"a \"\"b\"\", c\",0.1,\r\n");
+}
