@@ -98,6 +98,7 @@ struct JobSpec {
   uint64_t node_memory_bytes = 0;  ///< what a job can have at most on a node; 0: not known
   std::vector<std::string> setup;  ///< shell lines before the program
   std::string fingerprint_base;    ///< what is known at plan time, see fingerprint.h
+  bool reuse = true;               ///< false: it runs even if its result is known
 };
 
 Json to_json(const JobSpec& spec);

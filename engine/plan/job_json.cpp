@@ -149,6 +149,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.launcher = json.at("launcher").get<std::vector<std::string>>();
   spec.setup = json.at("setup").get<std::vector<std::string>>();
   spec.fingerprint_base = json.at("fingerprint_base").get<std::string>();
+  spec.reuse = json.at("reuse").get<bool>();
   return spec;
 }
 
@@ -202,7 +203,8 @@ Json to_json(const JobSpec& spec) {
                {"node_memory_bytes", spec.node_memory_bytes},
                {"launcher", spec.launcher},
                {"setup", spec.setup},
-               {"fingerprint_base", spec.fingerprint_base}};
+               {"fingerprint_base", spec.fingerprint_base},
+               {"reuse", spec.reuse}};
   if (spec.container) json["container"] = to_json(*spec.container);
   return json;
 }

@@ -200,6 +200,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.launcher = launcher_of(plan.profile, job.resources);
   spec.setup = plan.profile.setup;
   spec.fingerprint_base = fingerprint_base(plan, number);
+  spec.reuse = plan.jobs[number].cause != Cause::Forced;
   return spec;
 }
 

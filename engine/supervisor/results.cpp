@@ -39,16 +39,6 @@ std::vector<fs::path> files_below(const fs::path& folder) {
   return files;
 }
 
-std::string hash_path(const fs::path& path) {
-  if (!fs::is_directory(path)) return sha256_file(path);
-  Sha256 hash;
-  for (const fs::path& file : files_below(path)) {
-    hash.update(file.lexically_relative(path).string()).update(std::string_view("\0", 1));
-    hash.update(sha256_file(file));
-  }
-  return hash.hex();
-}
-
 struct Place {
   fs::path now;        ///< where it is
   fs::path published;  ///< where it will be
@@ -76,7 +66,7 @@ Json output_entry(const JobSpec& spec, const AttemptFiles& files, const Json& gi
   if (detailed && given.contains("sha256")) {
     entry["sha256"] = given.at("sha256");
   } else {
-    entry["sha256"] = place ? hash_path(place->now) : sha256_hex(value.dump());
+    entry["sha256"] = place ? content_hash(place->now) : sha256_hex(value.dump());
   }
   return entry;
 }
@@ -98,6 +88,16 @@ std::string print(double value) {
 }
 
 }  // namespace
+
+std::string content_hash(const fs::path& path) {
+  if (!fs::is_directory(path)) return sha256_file(path);
+  Sha256 hash;
+  for (const fs::path& file : files_below(path)) {
+    hash.update(file.lexically_relative(path).string()).update(std::string_view("\0", 1));
+    hash.update(sha256_file(file));
+  }
+  return hash.hex();
+}
 
 Json read_metrics(const AttemptFiles& files) {
   const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY");

@@ -23,6 +23,10 @@ Json read_metrics(const AttemptFiles& files);
 /// declared output that is not there.
 Json collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 
+/// SHA-256 of a file's content, or of the names and contents of all files below a folder. Throws
+/// Error.
+std::string content_hash(const std::filesystem::path& path);
+
 /// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
 void check_requirements(const JobSpec& spec, const Json& metrics);
 

@@ -20,9 +20,11 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
+#include "engine/supervisor/ending.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/results.h"
+#include "engine/supervisor/shared_results.h"
 #include "engine/supervisor/watch.h"
 
 namespace dlflow {
@@ -32,16 +34,6 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kBriefly(20);
-constexpr int kTryAgain = 75;  // EX_TEMPFAIL of sysexits.h: "saved, run me again"
-
-/// How many processes the kernel has killed for want of memory, on this machine since it booted.
-uint64_t out_of_memory_kills() {
-  constexpr std::string_view kKey = "\noom_kill ";
-  const std::string counters = read_file_if_exists("/proc/vmstat").value_or("");
-  const size_t found = counters.find(kKey);
-  if (found == std::string::npos) return 0;
-  return std::strtoull(counters.c_str() + found + kKey.size(), nullptr, 10);
-}
 
 /// How many passes of this attempt have failed and were followed by another.
 int failed_tries(const AttemptFiles& files) {
@@ -81,13 +73,9 @@ class Pass {
   bool is_ours() const;
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
-  JobEvent end_of(const Watched& watched, const std::string& signature_before,
-                  uint64_t memory_kills_before) const;
-  int exit_code(const Watched& watched, bool out_of_memory) const;
-  std::string why_again() const;
   JobEvent succeeded(const std::vector<ParentRecord>& parents) const;
-  std::string failure_reason(int code, bool out_of_memory) const;
-  std::string asked_for() const;
+  std::string fingerprint_of(const std::vector<ParentRecord>& parents) const;
+  JobEvent reused(SharedResult known, const std::vector<ParentRecord>& parents) const;
   JobEvent end_or_next_try(JobEvent end) const;
   bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
 
@@ -96,7 +84,6 @@ class Pass {
   Watcher& watcher_;
   const SupervisorOptions& options_;
   int failed_tries_;
-  uint64_t said_before_ = 0;  // what earlier passes left on standard error
   AppendFile events_;
 };
 
@@ -182,10 +169,12 @@ void Pass::run() {
     end = event(JobState::Failed, error.what());
   }
   if (!is_ours()) throw Error(Errc::Unavailable, "another pass has taken over");
-  record(end_or_next_try(std::move(end)));
+  end = end_or_next_try(std::move(end));
+  record(end);
   events_.sync();
   notify(Notice::Recorded);
   crash_point("ended");
+  if (end.state == JobState::Succeeded) share_result(spec_, end);
 }
 
 /// A node that was given up may come back and go on with a pass that another node has taken over.
@@ -204,13 +193,9 @@ JobEvent Pass::execute() {
   }
   const ResolvedJob job = resolve(parents);
   prepare_files(spec_, job, files_);
-  const std::string signature = checkpoint_signature(spec_);
   if (can_save()) make_directories(checkpoints_directory(spec_));
   const Command command = make_command(spec_, job, files_, options_.gpus);
-  const uint64_t memory_kills = out_of_memory_kills();
-  std::error_code none;
-  const auto said = fs::file_size(files_.standard_error(), none);
-  if (!none) said_before_ = said;
+  const BeforePass before = look_before_pass(spec_, files_);
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
     if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
@@ -219,6 +204,9 @@ JobEvent Pass::execute() {
 
   record(event(JobState::Running));
   crash_point("running");
+  if (auto known = take_shared_result(spec_, files_, fingerprint_of(parents))) {
+    return reused(std::move(*known), parents);
+  }
   const pid_t program = start(command);
   // While the program runs already: the claim keeps others away whatever is lost. One that ends at
   // once costs one sync, not two.
@@ -230,8 +218,8 @@ JobEvent Pass::execute() {
   if (options_.requeues) how.on_terminate = [this] { note_termination(); };
   const Watched watched = watcher_.watch(program, how);
   notify(Notice::ProgramEnded);
-  JobEvent end =
-      watched.exit.code == 0 ? succeeded(parents) : end_of(watched, signature, memory_kills);
+  JobEvent end = watched.exit.code == 0 ? succeeded(parents)
+                                        : ending_of(spec_, files_, options_, before, watched);
   end.used = watched.used;
   return end;
 }
@@ -249,60 +237,23 @@ JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
     return end;
   }
   end.state = JobState::Succeeded;
+  end.fingerprint = fingerprint_of(parents);
+  return end;
+}
+
+std::string Pass::fingerprint_of(const std::vector<ParentRecord>& parents) const {
   std::vector<ParentResult> left;
   for (const ParentRecord& parent : parents) left.push_back(parent.left);
-  end.fingerprint = fingerprint(spec_.fingerprint_base, left);
+  return fingerprint(spec_.fingerprint_base, left);
+}
+
+JobEvent Pass::reused(SharedResult known, const std::vector<ParentRecord>& parents) const {
+  JobEvent end = event(JobState::Succeeded, "reused from " + known.run + ", in the shared cache");
+  end.exit = 0;
+  end.outputs = std::move(known.outputs);
+  end.metrics = std::move(known.metrics);
+  end.fingerprint = fingerprint_of(parents);
   return end;
-}
-
-JobEvent Pass::end_of(const Watched& watched, const std::string& signature_before,
-                      uint64_t memory_kills_before) const {
-  const bool out_of_memory = out_of_memory_kills() > memory_kills_before;
-  const int code = exit_code(watched, out_of_memory);
-  const bool saved = code == kTryAgain;
-  const milliseconds walltime = spec_.resources.walltime;
-  const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
-                                                 : "time limit of the cluster";
-  JobEvent end;
-  end.exit = code;
-  if (watched.cause == StopCause::Terminated && options_.requeues) {
-    end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
-  } else if (watched.cause == StopCause::Requested || watched.cause == StopCause::Terminated) {
-    end.state = JobState::Cancelled;
-    end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
-  } else if (saved && checkpoint_signature(spec_) != signature_before) {
-    end.state = JobState::Queued;
-    end.reason = watched.cause == StopCause::Walltime
-                     ? limit + " reached, goes on from its checkpoint"
-                     : "saved a checkpoint and asked to be run again" + why_again();
-  } else if (saved && watched.cause != StopCause::Walltime) {
-    end.state = JobState::Failed;
-    end.reason = "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
-  } else if (watched.cause == StopCause::Walltime) {
-    end.state = JobState::TimedOut;
-    end.reason = limit + " reached";
-    if (saved) end.reason += ", no progress since the last checkpoint";
-  } else {
-    end.state = JobState::Failed;
-    end.reason = failure_reason(code, out_of_memory);
-  }
-  return end;
-}
-
-/// A rank that the kernel killed for want of memory, and the others asked to be run again: where
-/// more memory is to follow, that is what counts.
-int Pass::exit_code(const Watched& watched, bool out_of_memory) const {
-  JobEvent killed = event(JobState::Failed);
-  killed.exit = 128 + SIGKILL;
-  const bool counts = watched.exit.code == kTryAgain && watched.cause == StopCause::None &&
-                      out_of_memory && wants_more_memory(spec_.retry, killed);
-  return counts ? *killed.exit : watched.exit.code;
-}
-
-/// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.
-std::string Pass::why_again() const {
-  const std::string line = telling_line(files_.standard_error(), said_before_);
-  return line.starts_with("error") ? "; " + line : "";
 }
 
 /// A failure that is tried again is no end: the job stays in the scheduler's hands.
@@ -320,32 +271,6 @@ JobEvent Pass::end_or_next_try(JobEvent end) const {
   next.used = end.used;
   next.failed_tries = tries;
   return next;
-}
-
-/// ", asked for 1 GiB": of memory, if anybody did.
-std::string Pass::asked_for() const {
-  const uint64_t given = options_.memory_bytes;
-  const uint64_t bytes = given > 0 ? given : spec_.resources.memory_bytes;
-  if (bytes == 0) return "";
-  const bool per_node = given > 0 && spec_.resources.ranks > 1;
-  return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
-}
-
-std::string Pass::failure_reason(int code, bool out_of_memory) const {
-  const std::string line = telling_line(files_.standard_error(), said_before_);
-  std::string rest = line.empty() ? "" : ": " + line;
-  std::error_code unknown;
-  if (fs::space(files_.attempt, unknown).available == 0 && !unknown) {
-    rest += "; No space left on device in " + files_.attempt.string();
-  }
-  const int signal = code > 128 ? code - 128 : 0;
-  if (signal == SIGKILL && out_of_memory) {
-    return "out of memory (killed by the kernel)" + asked_for() + rest;
-  }
-  if (signal > 0 && signal < 65) {
-    return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;
-  }
-  return "exit " + std::to_string(code) + rest;
 }
 
 /// "…/attempt-3" -> 3

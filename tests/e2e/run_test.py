@@ -149,6 +149,84 @@ class Run(Case):
         self.assertEqual(self.trace()[3:5], ["B"] + self.trace()[4:5])
         self.assertNotIn("a", self.trace()[3:])
 
+    def test_touched_and_moved_files_change_nothing_and_a_byte_reruns_what_depends_on_it(self):
+        self.write("one/data.txt", "1")
+        workflow = self.write("one/w.yaml", f"""
+            name: w
+            params: {{unused: 1}}
+            steps:
+              reads:
+                inputs: [data.txt]
+                run: 'echo reads >> {self.folder}/trace; cp data.txt $DLFLOW_OUTPUTS'
+                outputs: {{file: data.txt}}
+              uses: {{run: [sh, -c, 'echo uses >> {self.folder}/trace', '${{{{ steps.reads.outputs.file }}}}']}}
+              other: {self.step("other")}
+        """)
+        self.dlflow("run", workflow)
+        self.assertEqual(sorted(self.trace()), ["other", "reads", "uses"])
+        (self.folder / "one").rename(self.folder / "two")
+        (self.folder / "two/data.txt").touch()
+        self.dlflow("run", "two/w.yaml", "--set", "unused=2")
+        self.assertEqual(len(self.trace()), 3)
+        self.write("two/data.txt", "2")
+        out, _ = self.dlflow("explain", "two/w.yaml", "reads")
+        self.assertIn("data.txt", out)
+        self.dlflow("run", "two/w.yaml")
+        self.assertEqual(self.trace()[3:], ["reads", "uses"])
+
+    def test_no_cache_runs_every_step(self):
+        self.chain()
+        self.dlflow("run", "chain.yaml")
+        self.dlflow("run", "chain.yaml", "--no-cache")
+        self.assertEqual(self.trace(), ["a", "b", "c"] * 2)
+
+    def test_users_of_one_cache_share_results_if_its_folder_says_so(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              one: {{run: 'echo one >> {self.folder}/trace; echo 42 > $DLFLOW_OUTPUTS/answer', outputs: {{answer: answer}}}}
+              two: {{run: [sh, -c, 'cat "$0" >> {self.folder}/trace', '${{{{ steps.one.outputs.answer }}}}']}}
+        """)
+        cache = self.folder / "cache/dlflow"
+        cache.mkdir(parents=True)
+        for user, trace in (("ann", 2), ("bob", 4)):  # the folder is Ann's own: Bob computes himself
+            self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})
+            self.assertEqual(len(self.trace()), trace)
+        cache.chmod(0o2770)
+        for user, trace in (("cid", 6), ("dan", 6)):
+            run = self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})["run"]
+            self.assertEqual(len(self.trace()), trace)
+        out, _ = self.dlflow("status", run, "--json", env={"DLFLOW_HOME": str(self.folder / "dan")})
+        for step in json.loads(out)["steps"]:
+            self.assertEqual(step["state"], "succeeded")
+            self.assertIn("in the shared cache", step["reason"])
+        self.run_json("w.yaml", "--no-cache", env={"DLFLOW_HOME": str(self.folder / "eve")})
+        self.assertEqual(len(self.trace()), 8)
+
+    def test_results_of_a_sweep(self):
+        self.write("w.yaml", """
+            name: sweep
+            params: {scale: 1}
+            steps:
+              try:
+                matrix: {x: "${{ range(1, 3, 1) }}"}
+                run: 'echo "{\\"score\\": $((DLFLOW_MATRIX_X * (4 - DLFLOW_MATRIX_X) * DLFLOW_PARAM_SCALE))}" > $DLFLOW_SUMMARY'
+              best:
+                run: [sh, -c, 'echo "{\\"best\\": $0}" > $DLFLOW_SUMMARY', "${{ max_by(range(1, 3, 1), steps.try.metrics.score) }}"]
+        """)
+        first = self.run_json("w.yaml")["run"]
+        out, _ = self.dlflow("results", first, "--sort", "score")
+        self.assertEqual(out.splitlines(), ["try", "x  score", "2      4", "1      3", "3      3", "", "best", "best", "   2"])
+        self.run_json("w.yaml", "--set", "scale=10")
+        out, _ = self.dlflow("results", "sweep", "--step", "try", "--csv")
+        self.assertEqual([line.split(",")[4:] for line in out.splitlines()],
+                         [["params.scale", "matrix.x", "metrics.score"]] +
+                         [[str(scale), str(x), str(score * scale)] for scale in (1, 10) for x, score in ((1, 3), (2, 4), (3, 3))])
+        out, _ = self.dlflow("results", first, "--json")
+        self.assertEqual(json.loads(out)[1]["metrics"], {"score": 4})
+        self.assertIn("did you mean 'score'", self.dlflow("results", first, "--sort", "scor", status=2)[1])
+        self.assertIn("no step 'tri'", self.dlflow("results", first, "--step", "tri", status=2)[1])
+
     def test_force_runs_a_step_again(self):
         self.chain()
         self.dlflow("run", "chain.yaml")

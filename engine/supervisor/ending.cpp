@@ -1,0 +1,145 @@
+#include "engine/supervisor/ending.h"
+
+#include <signal.h>
+
+#include <cstdlib>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "engine/plan/retry.h"
+#include "engine/supervisor/results.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using std::chrono::milliseconds;
+
+constexpr int kTryAgain = 75;  // EX_TEMPFAIL of sysexits.h: "saved, run me again"
+
+/// How many processes the kernel has killed for want of memory, on this machine since it booted.
+uint64_t out_of_memory_kills() {
+  constexpr std::string_view kKey = "\noom_kill ";
+  const std::string counters = read_file_if_exists("/proc/vmstat").value_or("");
+  const size_t found = counters.find(kKey);
+  if (found == std::string::npos) return 0;
+  return std::strtoull(counters.c_str() + found + kKey.size(), nullptr, 10);
+}
+
+class Ending {
+ public:
+  Ending(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
+         const BeforePass& before, const Watched& watched)
+      : spec_(spec),
+        files_(files),
+        options_(options),
+        before_(before),
+        watched_(watched),
+        out_of_memory_(out_of_memory_kills() > before.memory_kills) {}
+
+  JobEvent event() const;
+
+ private:
+  int exit_code() const;
+  std::string why_again() const;
+  std::string failure_reason(int code) const;
+  std::string asked_for() const;
+
+  const JobSpec& spec_;
+  const AttemptFiles& files_;
+  const SupervisorOptions& options_;
+  const BeforePass& before_;
+  const Watched& watched_;
+  bool out_of_memory_;
+};
+
+JobEvent Ending::event() const {
+  const int code = exit_code();
+  const bool saved = code == kTryAgain;
+  const milliseconds walltime = spec_.resources.walltime;
+  const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
+                                                 : "time limit of the cluster";
+  JobEvent end;
+  end.exit = code;
+  if (watched_.cause == StopCause::Terminated && options_.requeues) {
+    end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
+  } else if (watched_.cause == StopCause::Requested || watched_.cause == StopCause::Terminated) {
+    end.state = JobState::Cancelled;
+    end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
+  } else if (saved && checkpoint_signature(spec_) != before_.checkpoints) {
+    end.state = JobState::Queued;
+    end.reason = watched_.cause == StopCause::Walltime
+                     ? limit + " reached, goes on from its checkpoint"
+                     : "saved a checkpoint and asked to be run again" + why_again();
+  } else if (saved && watched_.cause != StopCause::Walltime) {
+    end.state = JobState::Failed;
+    end.reason = "exit 75 (run me again), but no progress since the last checkpoint" + why_again();
+  } else if (watched_.cause == StopCause::Walltime) {
+    end.state = JobState::TimedOut;
+    end.reason = limit + " reached";
+    if (saved) end.reason += ", no progress since the last checkpoint";
+  } else {
+    end.state = JobState::Failed;
+    end.reason = failure_reason(code);
+  }
+  return end;
+}
+
+/// A rank that the kernel killed for want of memory, and the others asked to be run again: where
+/// more memory is to follow, that is what counts.
+int Ending::exit_code() const {
+  JobEvent killed;
+  killed.state = JobState::Failed;
+  killed.exit = 128 + SIGKILL;
+  const bool counts = watched_.exit.code == kTryAgain && watched_.cause == StopCause::None &&
+                      out_of_memory_ && wants_more_memory(spec_.retry, killed);
+  return counts ? *killed.exit : watched_.exit.code;
+}
+
+/// "; error: rank 1 (node b2): killed by signal 9 (Killed)", if the program said such a thing.
+std::string Ending::why_again() const {
+  const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
+  return line.starts_with("error") ? "; " + line : "";
+}
+
+/// ", asked for 1 GiB": of memory, if anybody did.
+std::string Ending::asked_for() const {
+  const uint64_t given = options_.memory_bytes;
+  const uint64_t bytes = given > 0 ? given : spec_.resources.memory_bytes;
+  if (bytes == 0) return "";
+  const bool per_node = given > 0 && spec_.resources.ranks > 1;
+  return ", asked for " + format_size(bytes) + (per_node ? " per node" : "");
+}
+
+std::string Ending::failure_reason(int code) const {
+  const std::string line = telling_line(files_.standard_error(), before_.standard_error_bytes);
+  std::string rest = line.empty() ? "" : ": " + line;
+  std::error_code unknown;
+  if (fs::space(files_.attempt, unknown).available == 0 && !unknown) {
+    rest += "; No space left on device in " + files_.attempt.string();
+  }
+  const int signal = code > 128 ? code - 128 : 0;
+  if (signal == SIGKILL && out_of_memory_) {
+    return "out of memory (killed by the kernel)" + asked_for() + rest;
+  }
+  if (signal > 0 && signal < 65) {
+    return "killed by signal " + std::to_string(signal) + " (" + ::strsignal(signal) + ")" + rest;
+  }
+  return "exit " + std::to_string(code) + rest;
+}
+
+}  // namespace
+
+BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files) {
+  std::error_code none;
+  const auto bytes = fs::file_size(files.standard_error(), none);
+  return {checkpoint_signature(spec), out_of_memory_kills(), none ? 0 : bytes};
+}
+
+JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
+                   const BeforePass& before, const Watched& watched) {
+  return Ending(spec, files, options, before, watched).event();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "engine/plan/job.h"
+#include "engine/supervisor/launch.h"
+#include "engine/supervisor/supervisor.h"
+#include "engine/supervisor/watch.h"
+
+/// What it means that the program of a pass has ended, and not with success.
+namespace dlflow {
+
+/// How things stood before the program began.
+struct BeforePass {
+  std::string checkpoints;            ///< checkpoint_signature()
+  uint64_t memory_kills = 0;          ///< by the kernel, on this machine since it booted
+  uint64_t standard_error_bytes = 0;  ///< what earlier passes left there
+};
+
+BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files);
+
+/// The exit status, the state that follows from it (none: the scheduler has yet to say), and the
+/// reason in words. Exit status 75 is no failure if there is a new checkpoint.
+JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
+                   const BeforePass& before, const Watched& watched);
+
+}  // namespace dlflow

@@ -1,0 +1,248 @@
+#include "engine/supervisor/shared_results.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/process.h"
+#include "engine/supervisor/results.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<const char*, 2> kTrees = {"outputs", "checkpoints"};
+
+/// Who may use a shared cache, as its folder says.
+struct Sharing {
+  gid_t group;
+  mode_t mode;
+};
+
+std::optional<Sharing> sharing_of(const fs::path& cache) {
+  struct stat info {};
+  if (::stat(cache.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) return std::nullopt;
+  if ((info.st_mode & (S_IWGRP | S_IWOTH)) == 0) return std::nullopt;
+  return Sharing{info.st_gid, info.st_mode & 07777};
+}
+
+/// Throws Error.
+void set_access(const fs::path& path, const Sharing& sharing) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw_errno("cannot look at " + path.string(), errno);
+  const mode_t readers = sharing.mode & (S_IRGRP | S_IROTH);
+  const mode_t mode = S_ISDIR(info.st_mode) ? sharing.mode : (info.st_mode & 07777) | readers;
+  if ((info.st_gid != sharing.group && ::chown(path.c_str(), uid_t(-1), sharing.group) != 0) ||
+      ::chmod(path.c_str(), mode) != 0) {
+    throw_errno("cannot share " + path.string(), errno);
+  }
+}
+
+void make_shared_directory(const fs::path& path, const Sharing& sharing) {
+  if (::mkdir(path.c_str(), 0700) == 0) {
+    set_access(path, sharing);
+  } else if (errno != EEXIST) {
+    throw_errno("cannot create " + path.string(), errno);
+  }
+}
+
+fs::path entry_of(const JobSpec& spec, const std::string& fingerprint) {
+  return spec.cache / "results" / fingerprint.substr(0, 2) / fingerprint;
+}
+
+/// Links the files below `from`, or copies those that cannot be linked.
+void link_tree(const fs::path& from, const fs::path& to) {
+  make_directories(to);
+  for (const auto& item : fs::recursive_directory_iterator(from)) {
+    const fs::path target = to / item.path().lexically_relative(from);
+    if (item.is_regular_file()) {
+      const fs::path file = fs::canonical(item.path());
+      std::error_code cannot;
+      fs::create_hard_link(file, target, cannot);
+      if (cannot) copy_content(file, target);
+    } else if (item.is_directory() && !item.is_symlink()) {
+      make_directories(target);
+    }
+  }
+}
+
+/// The path of an output, relative to the job's folder; nothing if its value is no path there.
+std::optional<fs::path> path_in_job(const JobSpec& spec, const Json& value) {
+  if (!value.is_string()) return std::nullopt;
+  const fs::path relative =
+      fs::path(value.get<std::string>()).lexically_relative(spec.job_directory);
+  if (relative.empty()) return std::nullopt;
+  for (const char* tree : kTrees) {
+    if (*relative.begin() == tree) return relative;
+  }
+  return std::nullopt;
+}
+
+/// What others need to know of the outputs; nothing if one of them lies elsewhere.
+std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
+  Json described = Json::object();
+  for (const auto& [name, output] : outputs.items()) {
+    const Json value = output.at("value");
+    if (const auto path = path_in_job(spec, value)) {
+      described[name] = {{"path", path->string()},
+                         {"content", content_hash(spec.job_directory / *path)},
+                         {"sha256", output.at("sha256")}};
+    } else if (value.is_string() && fs::path(value.get<std::string>()).is_absolute()) {
+      return std::nullopt;
+    } else {
+      described[name] = output;
+    }
+  }
+  return described;
+}
+
+/// A new entry on its way, gone with this object unless it was published.
+class NewEntry {
+ public:
+  NewEntry(const fs::path& entry, const Sharing& sharing)
+      : entry_(entry),
+        path_(entry.parent_path() / ("." + entry.filename().string() + "." + host_name() + "." +
+                                     std::to_string(::getpid()))),
+        sharing_(sharing) {
+    fs::remove_all(path_);
+    make_directories(path_);
+  }
+  NewEntry(const NewEntry&) = delete;
+  NewEntry& operator=(const NewEntry&) = delete;
+  ~NewEntry() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+
+  const fs::path& path() const { return path_; }
+
+  void publish() {
+    for (const auto& item : fs::recursive_directory_iterator(path_)) {
+      set_access(item.path(), sharing_);
+    }
+    set_access(path_, sharing_);
+    std::error_code there_already;
+    fs::rename(path_, entry_, there_already);
+  }
+
+ private:
+  fs::path entry_;
+  fs::path path_;
+  Sharing sharing_;
+};
+
+void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing) {
+  const fs::path entry = entry_of(spec, end.fingerprint);
+  if (fs::exists(entry)) return;
+  const auto outputs = describe_outputs(spec, end.outputs);
+  if (!outputs) return;
+  make_shared_directory(entry.parent_path().parent_path(), sharing);
+  make_shared_directory(entry.parent_path(), sharing);
+  NewEntry draft(entry, sharing);
+  for (const char* tree : kTrees) {
+    if (fs::exists(spec.job_directory / tree)) {
+      link_tree(fs::canonical(spec.job_directory / tree), draft.path() / tree);
+    }
+  }
+  const Json result = {
+      {"run", spec.run}, {"job", spec.job}, {"metrics", end.metrics}, {"outputs", *outputs}};
+  write_file_atomic(draft.path() / "result.json", result.dump(1) + "\n");
+  draft.publish();
+}
+
+bool is_shareable(const JobSpec& spec) { return spec.uses != "stage"; }
+
+/// Where a tree of the entry belongs in the job's folders.
+fs::path place_of(const std::string& tree, const JobSpec& spec, const AttemptFiles& files) {
+  return tree == "outputs" ? files.outputs() : checkpoints_directory(spec);
+}
+
+/// Whether every file is what was shared.
+bool is_as_shared(const Json& outputs, const JobSpec& spec, const AttemptFiles& files) {
+  for (const auto& [name, output] : outputs.items()) {
+    if (!output.contains("path")) continue;
+    const fs::path path = output.at("path").get<std::string>();
+    const fs::path file =
+        place_of(path.begin()->string(), spec, files) / path.lexically_relative(*path.begin());
+    if (content_hash(file) != output.at("content")) return false;
+  }
+  return true;
+}
+
+Json outputs_here(const Json& outputs, const JobSpec& spec) {
+  Json here = Json::object();
+  for (const auto& [name, output] : outputs.items()) {
+    if (output.contains("path")) {
+      const fs::path path = spec.job_directory / output.at("path").get<std::string>();
+      here[name] = {{"value", path.string()}, {"sha256", output.at("sha256")}};
+    } else {
+      here[name] = output;
+    }
+  }
+  return here;
+}
+
+/// Takes away what a result that is no good has left.
+void clear(const JobSpec& spec, const AttemptFiles& files) {
+  for (const char* tree : kTrees) {
+    const fs::path place = place_of(tree, spec, files);
+    if (!fs::exists(place)) continue;
+    for (const auto& item : fs::directory_iterator(place)) fs::remove_all(item.path());
+  }
+}
+
+SharedResult take_entry(const fs::path& entry, const Json& result, const JobSpec& spec,
+                        const AttemptFiles& files) {
+  for (const char* tree : kTrees) {
+    if (fs::exists(entry / tree)) link_tree(entry / tree, place_of(tree, spec, files));
+  }
+  if (!is_as_shared(result.at("outputs"), spec, files)) {
+    throw Error(Errc::Corrupt, entry.string() + " was changed after it was shared");
+  }
+  return {result.at("run").get<std::string>(), outputs_here(result.at("outputs"), spec),
+          result.at("metrics")};
+}
+
+bool has_checkpoints(const JobSpec& spec) {
+  std::error_code none;
+  const fs::path folder = checkpoints_directory(spec);
+  return fs::exists(folder, none) && !fs::is_empty(folder, none);
+}
+
+}  // namespace
+
+bool share_result(const JobSpec& spec, const JobEvent& end) {
+  const auto sharing = is_shareable(spec) ? sharing_of(spec.cache) : std::nullopt;
+  if (!sharing) return true;
+  try {
+    add_entry(spec, end, *sharing);
+    return true;
+  } catch (const std::exception& error) {
+    log(std::string("not shared: ") + error.what());
+    return false;
+  }
+}
+
+std::optional<SharedResult> take_shared_result(const JobSpec& spec, const AttemptFiles& files,
+                                               const std::string& fingerprint) {
+  if (!spec.reuse || !is_shareable(spec) || !sharing_of(spec.cache)) return std::nullopt;
+  if (has_checkpoints(spec)) return std::nullopt;  // it has begun, and goes on from there
+  const fs::path entry = entry_of(spec, fingerprint);
+  std::error_code unreadable;
+  if (!fs::exists(entry / "result.json", unreadable)) return std::nullopt;
+  try {
+    return take_entry(entry, Json::parse(read_file(entry / "result.json")), spec, files);
+  } catch (const std::exception& error) {
+    log(std::string("not reused: ") + error.what());
+    clear(spec, files);
+    return std::nullopt;
+  }
+}
+
+}  // namespace dlflow

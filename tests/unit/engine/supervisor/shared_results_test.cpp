@@ -1,0 +1,167 @@
+#include "engine/supervisor/shared_results.h"
+
+#include <grp.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "engine/supervisor/results.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+const std::string kFingerprint(64, 'f');
+
+/// A job with its folders, as the supervisor finds them when its program has ended.
+class Job {
+ public:
+  Job(const test::TempDir& folder, const std::string& run) {
+    spec.run = run;
+    spec.job = spec.step = "train";
+    spec.run_directory = folder.path() / run;
+    spec.job_directory = spec.run_directory / "steps/train";
+    spec.cache = folder.path() / "cache";
+    files.attempt = spec.job_directory / "attempt-1";
+    fs::create_directories(files.outputs());
+  }
+
+  /// A network that was trained, and what its program says of it.
+  JobEvent trained() {
+    make_directories(files.outputs() / "sub");
+    write_file_atomic(files.outputs() / "sub/log", "42");
+    make_directories(checkpoints_directory(spec) / "step-1");
+    write_file_atomic(checkpoints_directory(spec) / "step-1/model", "weights");
+    write_file_atomic(files.outputs() / "outputs.json",
+                      R"({"sub": "sub", "model": "checkpoints/step-1", "size": 7})");
+    JobEvent end;
+    end.state = JobState::Succeeded;
+    end.outputs = collect_outputs(spec, files);
+    end.metrics = {{"accuracy", 0.9}};
+    end.fingerprint = kFingerprint;
+    publish(spec, files);
+    return end;
+  }
+
+  auto take() { return take_shared_result(spec, files, kFingerprint); }
+
+  JobSpec spec;
+  AttemptFiles files;
+};
+
+void make_cache(const test::TempDir& folder, mode_t mode) {
+  fs::create_directory(folder.path() / "cache");
+  ::chmod((folder.path() / "cache").c_str(), mode);
+}
+
+fs::path entry(const test::TempDir& folder) {
+  return folder.path() / "cache/results/ff" / kFingerprint;
+}
+
+}  // namespace
+
+TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  const JobEvent end = first.trained();
+  REQUIRE(share_result(first.spec, end));
+  fs::remove_all(first.spec.run_directory);
+
+  Job second(folder, "second-2");
+  const auto taken = second.take();
+  REQUIRE(taken.has_value());
+  CHECK(taken->run == "first-1");
+  CHECK(taken->metrics == end.metrics);
+  CHECK(read_file(second.files.outputs() / "sub/log") == "42");
+  CHECK(read_file(checkpoints_directory(second.spec) / "step-1/model") == "weights");
+  const fs::path here = second.spec.job_directory;
+  CHECK(taken->outputs.at("sub").at("value") == (here / "outputs/sub").string());
+  CHECK(taken->outputs.at("model").at("value") == (here / "checkpoints/step-1").string());
+  CHECK(taken->outputs.at("size") == end.outputs.at("size"));
+  CHECK(taken->outputs.at("model").at("sha256") == end.outputs.at("model").at("sha256"));
+}
+
+TEST_CASE("a cache that nobody else may write to holds no results", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 0700);
+  Job first(folder, "first-1");
+  CHECK(share_result(first.spec, first.trained()));
+  CHECK(fs::is_empty(first.spec.cache));
+}
+
+TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  const std::string changed =
+      GENERATE(as<std::string>{}, "outputs/sub/log", "checkpoints/step-1/model", "result.json");
+  fs::remove(entry(folder) / changed);
+  write_file_atomic(entry(folder) / changed, "something else");
+
+  Job second(folder, "second-2");
+  CHECK_FALSE(second.take().has_value());
+  CHECK(fs::is_empty(second.files.outputs()));
+  const fs::path checkpoints = checkpoints_directory(second.spec);
+  CHECK((!fs::exists(checkpoints) || fs::is_empty(checkpoints)));
+}
+
+TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  Job second(folder, "second-2");
+  SECTION("forced") { second.spec.reuse = false; }
+  SECTION("stage") { second.spec.uses = "stage"; }
+  SECTION("begun") {
+    make_directories(checkpoints_directory(second.spec));
+    write_file_atomic(checkpoints_directory(second.spec) / "own", "");
+  }
+  CHECK_FALSE(second.take().has_value());
+}
+
+TEST_CASE("an output that lies outside of the job is not shared", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  JobEvent end = first.trained();
+  end.outputs["elsewhere"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
+  CHECK(share_result(first.spec, end));
+  CHECK_FALSE(fs::exists(entry(folder)));
+}
+
+TEST_CASE("who is in the group of a cache takes its results, and nobody else", "[shared_results]") {
+  if (::geteuid() != 0) {
+    WARN("skipped here: only root can be two users");
+    return;
+  }
+  constexpr gid_t kGroup = 54321;
+  const bool member = GENERATE(true, false);
+  test::TempDir folder;
+  ::chmod(folder.path().c_str(), 0777);
+  make_cache(folder, 0700);
+  REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
+  ::chmod((folder.path() / "cache").c_str(), 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const gid_t groups[] = {kGroup};
+    if (::setgroups(member ? 1 : 0, groups) != 0 || ::setgid(54322) != 0 || ::setuid(54322) != 0) {
+      ::_exit(3);
+    }
+    Job second(folder, "second-2");
+    const bool taken = second.take().has_value();
+    ::_exit(taken && read_file(checkpoints_directory(second.spec) / "step-1/model") == "weights");
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  CHECK(WEXITSTATUS(status) == (member ? 1 : 0));
+}
