@@ -86,6 +86,13 @@ std::vector<std::string> launcher(const JobSpec& spec) {
   return argv;
 }
 
+/// Asked to save, the program that the shell waits for gets the signal too, and ends with 75. A
+/// shell without a trap would die at once, and its program with it. And SLURM signals one process
+/// after the other: what the shell waits for may have died of it, and `-e` end the shell, before
+/// the shell gets the signal that its trap is for.
+constexpr const char* kScriptThatSaves =
+    "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1 ;; esac' EXIT; . \"$0\"";
+
 /// The shell for the user's lines: bash where there is one, for `module load` and `source`.
 std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
 
@@ -140,9 +147,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
   if (!spec.uses.empty()) return {bin / "dlflow", "step", spec.uses};
   if (job.run_command.is_string()) {
     std::vector<std::string> script = shell_command(shell);
-    // Asked to save, the program that the shell waits for gets the signal too, and ends with 75. A
-    // shell without a trap would die at once, and its program with it.
-    if (spec.checkpoint) script.insert(script.end(), {"-c", "trap : USR1 TERM; . \"$0\""});
+    if (spec.checkpoint) script.insert(script.end(), {"-c", kScriptThatSaves});
     script.push_back(files.script());
     return script;
   }

@@ -344,6 +344,19 @@ TEST_CASE("the environment is what the documentation says, whatever the caller's
   }
 }
 
+TEST_CASE("a command that dies of the request to save before its shell has it costs no trap",
+          "[supervisor]") {
+  // As SLURM does, which signals the processes of a step one after the other.
+  Job job(
+      "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1\n"
+      "( sleep 0.3; kill -USR1 $$ ) &\n"
+      "sh -c 'kill -USR1 $$'; echo not reached");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Queued);
+  CHECK(end.exit == 75);
+}
+
 TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says", "[supervisor]") {
   Job job(
       "touch $DLFLOW_OUTPUTS/begun; trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; "
