@@ -14,19 +14,7 @@ struct Halves {
   Values kept, given;
 };
 
-}  // namespace
-
-Task rabenseifner_allreduce(Link link, Values values) {
-  const Folding folding(link);
-  const Values nothing = values.subrange(0, 0);
-  if (folding.hands_over()) {
-    co_await exchange_and_add(link, values, folding.partner(), nothing, folding.partner());
-    co_await link.receive(values.bytes(), folding.partner());
-    co_return;
-  }
-  if (folding.takes_over()) {
-    co_await exchange_and_add(link, nothing, folding.partner(), values, folding.partner());
-  }
+Task core(Link link, Values values, Folding folding) {
   std::vector<Halves> rounds;
   Values mine = values;
   for (int distance = 1; distance < folding.core_size(); distance *= 2) {
@@ -40,7 +28,10 @@ Task rabenseifner_allreduce(Link link, Values values) {
     const Halves& round = rounds.back();
     co_await link.exchange(round.kept.bytes(), round.peer, round.given.bytes(), round.peer);
   }
-  if (folding.takes_over()) co_await link.send(values.bytes(), folding.partner());
 }
+
+}  // namespace
+
+Task rabenseifner_allreduce(Link link, Values values) { return folded(link, values, core); }
 
 }  // namespace dlflow::runtime

@@ -44,6 +44,7 @@ struct Network::Impl {
     std::unique_ptr<Operation> operation;
     const Value* result;
     std::string forward_name, backward_name;
+    std::vector<size_t> parameters;  // operation->parameters()
   };
 
   Builder builder(int time) { return {arena, parameters, batch, training, joint, time}; }
@@ -59,7 +60,10 @@ struct Network::Impl {
 
   Value& add(auto make) {
     Value& result = values.emplace_back();
-    operations.push_back({make(result), &result, layer_under_way, layer_under_way + " backward"});
+    std::unique_ptr<Operation> operation = make(result);
+    std::vector<size_t> parameters_of = operation->parameters();
+    operations.push_back({std::move(operation), &result, layer_under_way,
+                          layer_under_way + " backward", std::move(parameters_of)});
     return result;
   }
 
@@ -179,7 +183,7 @@ struct Network::Impl {
       const Node& node = operations[pass.next];
       const Timed timed(*timeline, Timeline::Row::Computation, node.forward_name);
       Operation& operation = *node.operation;
-      for (const size_t i : operation.parameters()) parameters.refresh_weight(stream, i, await);
+      for (const size_t i : node.parameters) parameters.refresh_weight(stream, i, await);
       if (!std::exchange(pass.stopped, false)) {
         pass.stopped = operation.num_sums() > 0;
         if (pass.stopped) return operation.forward_sums();
@@ -200,10 +204,9 @@ struct Network::Impl {
         if (pass.stopped) return node.operation->backward_sums();
       }
       node.operation->backward(stream);
-      const std::vector<size_t> written = node.operation->parameters();
-      if (written.empty()) continue;
+      if (node.parameters.empty()) continue;
       stream.wait();
-      announce_from(written.front());
+      announce_from(node.parameters.front());
     }
     stream.wait();
     return {};
