@@ -11,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "engine/plan/retry.h"
@@ -27,7 +28,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-constexpr int kTryAgain = 75;  // EX_TEMPFAIL: the pass saved a checkpoint
 constexpr int kNotRecorded = 1;
 constexpr int kStopped = 128 + 15;
 
@@ -59,7 +59,7 @@ class Attempt {
   /// A note without a state came last: SIGTERM ended the pass.
   bool was_stopped() const { return stopped_; }
   /// The same, and it saved a checkpoint first.
-  bool has_saved() const { return stopped_ && stopped_exit_ == kTryAgain; }
+  bool has_saved() const { return stopped_ && stopped_exit_ == kExitAgain; }
 
   void read() {
     last_.reset();
@@ -105,7 +105,7 @@ bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
     JobEvent next;
     next.state = JobState::Queued;
     next.reason = "taken away, goes on from its checkpoint";
-    next.exit = kTryAgain;
+    next.exit = kExitAgain;
     next.failed_tries = attempt.failed_tries();
     attempt.record(std::move(next), allocation);
     return true;
@@ -166,7 +166,7 @@ int requeue(const Attempt& attempt, const Allocation& allocation, uint64_t memor
     attempt.record(std::move(end), allocation);
     return 1;
   }
-  return kTryAgain;
+  return kExitAgain;
 }
 
 /// Another SLURM job has this attempt: we come back when it may have ended.
@@ -175,7 +175,7 @@ int come_back(const Attempt& attempt, const Allocation& allocation) {
                allocation.id.c_str(), attempt.directory().c_str());
   try {
     allocation.requeue(allocation.id);
-    return kTryAgain;
+    return kExitAgain;
   } catch (const Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return kNotRecorded;
@@ -246,7 +246,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   const int pass = claim ? claim->pass + 1 : 1;
   const bool unended = claim && attempt.state() != JobState::Queued;
   const bool failed =
-      unended ? !attempt.has_saved() : attempt.exit().value_or(kTryAgain) != kTryAgain;
+      unended ? !attempt.has_saved() : attempt.exit().value_or(kExitAgain) != kExitAgain;
   if (unended) {
     // Ours first: a node that was given up may come back, and must not publish any more.
     if (!claim_pass(attempt.directory(), pass, allocation.id))

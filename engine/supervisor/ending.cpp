@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "engine/plan/retry.h"
@@ -15,8 +16,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
-
-constexpr int kTryAgain = 75;  // EX_TEMPFAIL of sysexits.h: "saved, run me again"
 
 /// How many processes the kernel has killed for want of memory, on this machine since it booted.
 uint64_t out_of_memory_kills() {
@@ -56,7 +55,7 @@ class Ending {
 
 JobEvent Ending::event() const {
   const int code = exit_code();
-  const bool saved = code == kTryAgain;
+  const bool saved = code == kExitAgain;
   const milliseconds walltime = spec_.resources.walltime;
   const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
                                                  : "time limit of the cluster";
@@ -92,7 +91,7 @@ int Ending::exit_code() const {
   JobEvent killed;
   killed.state = JobState::Failed;
   killed.exit = 128 + SIGKILL;
-  const bool counts = watched_.exit.code == kTryAgain && watched_.cause == StopCause::None &&
+  const bool counts = watched_.exit.code == kExitAgain && watched_.cause == StopCause::None &&
                       out_of_memory_ && wants_more_memory(spec_.retry, killed);
   return counts ? *killed.exit : watched_.exit.code;
 }

@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "steps/environment/step_environment.h"

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/watch/watch.h"

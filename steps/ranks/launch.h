@@ -7,8 +7,6 @@
 
 namespace dlflow::steps {
 
-constexpr int kExitAgain = 75;  ///< EX_TEMPFAIL: run me again
-
 /// Runs `work` as one rank and returns what it returned: under mpirun or srun as one of theirs,
 /// else alone and without MPI. One thread per rank computes, or as many as DLFLOW_CPUS_PER_RANK
 /// says.

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "runtime/train/trainer.h"
