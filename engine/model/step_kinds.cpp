@@ -41,6 +41,9 @@ StepKind train_kind() {
       {"leaves", integer(1),
        "Into how many parts a step is divided in exact mode; at most so many ranks have work. "
        "Up to 8 unless given, of at least 32 samples"},
+      {"compute", choice({"fp32", "bf16"}),
+       "What convolutions and linear layers multiply, on processors with AMX. All else is fp32",
+       Presence::Optional, "fp32"},
   });
   const Shape gradients = object({
       {"wire", choice({"fp32", "fp16", "bf16"}),

@@ -32,6 +32,8 @@ const char* name(dnnl::cpu_isa isa) {
 
 }  // namespace
 
+bool has_fast_bf16() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_amx; }
+
 std::string arithmetic() {
   const dnnl_version_t& version = *dnnl_version();
   const int threads = omp_get_max_threads();

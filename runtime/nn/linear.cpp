@@ -27,10 +27,10 @@ class Linear : public Operation {
 
     y_.data = builder.make(y_desc);
     y_.needs_gradient = true;
-    builder.read(x_.data);
+    factor_ = Factor(builder, x_.data, forward_descriptor_.src_desc());
     forward_ = dnnl::inner_product_forward(forward_descriptor_);
     forward_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_SRC, factor_.memory()},
         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_.weights_desc())},
         {DNNL_ARG_DST, y_.data}};
     if (layer.bias) {
@@ -40,15 +40,19 @@ class Linear : public Operation {
     }
   }
 
-  void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
+  void forward(dnnl::stream& stream) override {
+    factor_.refresh(stream);
+    forward_.execute(stream, forward_arguments_);
+  }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    builder.read(x_.data);
+    dy_factor_ = Factor(builder, dy_.sum(), weights_descriptor_.diff_dst_desc());
+    builder.read(factor_.memory());
     weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
     weights_arguments_ = {
-        {DNNL_ARG_SRC, x_.data},
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_SRC, factor_.memory()},
+        {DNNL_ARG_DIFF_DST, dy_factor_.memory()},
         {DNNL_ARG_DIFF_WEIGHTS,
          parameters_.gradient(weight_index_, weights_descriptor_.diff_weights_desc())}};
     if (layer_.bias) {
@@ -60,13 +64,14 @@ class Linear : public Operation {
     x_.gradients.push_back(dx);
     data_backward_ = dnnl::inner_product_backward_data(descriptor);
     data_arguments_ = {
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_DIFF_DST, dy_factor_.memory()},
         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, descriptor.weights_desc())},
         {DNNL_ARG_DIFF_SRC, dx}};
   }
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
+    dy_factor_.refresh(stream);
     weights_backward_.execute(stream, weights_arguments_);
     parameters_.finish_gradient(stream, weight_index_);
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
@@ -87,17 +92,20 @@ class Linear : public Operation {
       then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
       attributes.set_post_ops(then);
     }
-    const auto desc =
-        layer_.bias ? dnnl::inner_product_forward::desc(kind, x_.desc(), any_weight_, bias_, y)
-                    : dnnl::inner_product_forward::desc(kind, x_.desc(), any_weight_, y);
+    const memory::desc x = builder.factor(x_.desc());
+    const memory::desc weight = builder.factor(any_weight_);
+    const auto desc = layer_.bias ? dnnl::inner_product_forward::desc(kind, x, weight, bias_, y)
+                                  : dnnl::inner_product_forward::desc(kind, x, weight, y);
     forward_descriptor_ = {desc, attributes, builder.engine()};
     require_optimised(forward_descriptor_.impl_info_str(), layer_);
   }
 
   void build_weights_backward(const Builder& builder, const memory::desc& y) {
-    const auto desc =
-        layer_.bias ? dnnl::inner_product_backward_weights::desc(x_.desc(), any_weight_, bias_, y)
-                    : dnnl::inner_product_backward_weights::desc(x_.desc(), any_weight_, y);
+    const memory::desc x = forward_descriptor_.src_desc();
+    const memory::desc dy = builder.factor(y);
+    const auto desc = layer_.bias
+                          ? dnnl::inner_product_backward_weights::desc(x, any_weight_, bias_, dy)
+                          : dnnl::inner_product_backward_weights::desc(x, any_weight_, dy);
     weights_descriptor_ = {desc, builder.engine(), forward_descriptor_};
     require_optimised(weights_descriptor_.impl_info_str(), layer_);
     parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
@@ -107,12 +115,14 @@ class Linear : public Operation {
   dnnl::inner_product_backward_data::primitive_desc build_data_backward(
       const Builder& builder) const {
     const auto build = [&](const memory::desc& weight) {
-      const dnnl::inner_product_backward_data::desc desc(x_.desc(), weight, y_.desc());
+      const dnnl::inner_product_backward_data::desc desc(x_.desc(), weight,
+                                                         weights_descriptor_.diff_dst_desc());
       return dnnl::inner_product_backward_data::primitive_desc(desc, builder.engine(),
                                                                forward_descriptor_);
     };
-    auto preferred = build(any_weight_);
+    auto preferred = build(builder.factor(any_weight_));
     require_optimised(preferred.impl_info_str(), layer_);
+    if (builder.compute != Compute::Float32) return preferred;
     try {
       const auto same = build(parameters_.format(weight_index_));
       const bool equal = std::string(same.impl_info_str()) == preferred.impl_info_str();
@@ -136,6 +146,7 @@ class Linear : public Operation {
   dnnl::inner_product_backward_weights weights_backward_;
   dnnl::inner_product_backward_data data_backward_;
   std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
+  Factor factor_, dy_factor_;
   GradientSum dy_;
 };
 

@@ -22,12 +22,13 @@ bool convolution_wants_plain(const Shape& input) {
 
 struct Network::Impl {
   Impl(const Model& the_model, int64_t batch_size, Mode mode,
-       std::shared_ptr<const WeightLayout> given)
+       std::shared_ptr<const WeightLayout> given, Compute as)
       : model(the_model),
         fused(fuse(model)),
         batch(batch_size),
         training(mode != Mode::Inference),
         joint(mode == Mode::JointTraining),
+        compute(training ? as : Compute::Float32),
         parameters(model, fused, std::move(given)),
         arena(parameters.engine()),
         stream(parameters.engine()) {
@@ -47,7 +48,7 @@ struct Network::Impl {
     std::vector<size_t> parameters;  // operation->parameters()
   };
 
-  Builder builder(int time) { return {arena, parameters, batch, training, joint, time}; }
+  Builder builder(int time) { return {arena, parameters, batch, training, joint, compute, time}; }
   Builder next() { return builder(int(operations.size())); }
 
   Value& add_images(const dnnl::memory::desc& desc, const Shape& shape) {
@@ -231,6 +232,7 @@ struct Network::Impl {
   const std::vector<FusedLayer> fused;
   const int64_t batch;
   const bool training, joint;
+  const Compute compute;
   ParameterMemory parameters;
   Arena arena;
   dnnl::stream stream;
@@ -251,8 +253,8 @@ struct Network::Impl {
 };
 
 Network::Network(const Model& model, int64_t batch_size, Mode mode,
-                 std::shared_ptr<const WeightLayout> layout)
-    : impl_(std::make_unique<Impl>(model, batch_size, mode, std::move(layout))) {}
+                 std::shared_ptr<const WeightLayout> layout, Compute compute)
+    : impl_(std::make_unique<Impl>(model, batch_size, mode, std::move(layout), compute)) {}
 Network::Network(Network&&) noexcept = default;
 Network::~Network() = default;
 

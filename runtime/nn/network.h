@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "runtime/nn/arithmetic.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/weight_layout.h"
 #include "runtime/timeline/timeline.h"
@@ -33,9 +34,10 @@ class Network {
 
   /// Chooses kernels and allocates all memory. Makes a layout of its own unless it is given that of
   /// another network of the same model: then weights and gradients are converted where needed.
+  /// Training may compute in bf16; weights, gradients and values between layers are fp32 anyway.
   /// Throws Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it.
   Network(const Model& model, int64_t batch_size, Mode mode,
-          std::shared_ptr<const WeightLayout> layout = nullptr);
+          std::shared_ptr<const WeightLayout> layout = nullptr, Compute compute = Compute::Float32);
   Network(Network&&) noexcept;
   ~Network();
 

@@ -52,6 +52,23 @@ void require_optimised(const char* implementation, const Layer& layer) {
                                       "hundred times slower; choose other sizes");
 }
 
+memory::desc Builder::factor(const memory::desc& value) const {
+  if (compute == Compute::Float32) return value;
+  return {value.dims(), memory::data_type::bf16, memory::format_tag::any};
+}
+
+Factor::Factor(const Builder& builder, const dnnl::memory& value, const memory::desc& wanted)
+    : value_(value) {
+  builder.read(value);
+  if (wanted == value.get_desc()) return;
+  copy_ = builder.make(wanted);
+  convert_ = dnnl::reorder(value_, copy_);
+}
+
+void Factor::refresh(dnnl::stream& stream) {
+  if (copy_) convert_.execute(stream, value_, copy_);
+}
+
 GradientSum::GradientSum(const Builder& builder, const Value& result, bool relu)
     : sum_(result.gradients.at(0)),
       more_(result.gradients.begin() + 1, result.gradients.end()),

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/nn/arena.h"
+#include "runtime/nn/arithmetic.h"
 #include "runtime/nn/fusion.h"
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/parameter_memory.h"
@@ -33,12 +34,16 @@ struct Builder {
   int64_t batch = 0;
   bool training = false;
   bool joint = false;  ///< batch statistics are those of several networks
-  int time = 0;        ///< of the operation that is being built; its backward pass has another
+  Compute compute = Compute::Float32;
+  int time = 0;  ///< of the operation that is being built; its backward pass has another
 
   const dnnl::engine& engine() const { return parameters.engine(); }
 
   /// A new value of `desc`, written now.
   dnnl::memory make(const dnnl::memory::desc& desc) const { return arena.add(desc, time); }
+
+  /// What a product should read instead of `value`: that, or bf16 in the product's best format.
+  dnnl::memory::desc factor(const dnnl::memory::desc& value) const;
 
   /// `memory` is read now.
   void read(const dnnl::memory& memory) const { arena.keep(memory, time); }
@@ -74,6 +79,24 @@ class GradientSum {
   std::vector<dnnl::memory> more_;
   dnnl::memory mask_;
   size_t num_floats_ = 0;
+};
+
+/// A value as a product reads it: the value itself, or a copy in another type or format.
+class Factor {
+ public:
+  Factor() = default;
+
+  /// `value`, which is written before, as `wanted`.
+  Factor(const Builder& builder, const dnnl::memory& value, const dnnl::memory::desc& wanted);
+
+  const dnnl::memory& memory() const { return copy_ ? copy_ : value_; }
+
+  /// The value was written. Until the next time, memory() is what it was now.
+  void refresh(dnnl::stream& stream);
+
+ private:
+  dnnl::memory value_, copy_;
+  dnnl::reorder convert_;
 };
 
 /// A fused layer, ready to run. Building is in two parts: the constructor (of each class, in order)

@@ -67,7 +67,7 @@ void ParameterMemory::prefer(size_t index, const dnnl::memory::desc& format) {
 std::unique_ptr<ParameterMemory::Copy> ParameterMemory::make_copy(
     const dnnl::memory::desc& format) const {
   auto copy = std::make_unique<Copy>();
-  copy->storage = HugeBuffer(format.get_size() / sizeof(float));
+  copy->storage = HugeBuffer((format.get_size() + sizeof(float) - 1) / sizeof(float));
   copy->memory = dnnl::memory(format, engine_, copy->storage.data());
   return copy;
 }

@@ -16,7 +16,8 @@ class NetworkSet {
  public:
   /// Builds the network for `batch_size`, the usual one. With a layout, that is used instead.
   NetworkSet(const Model& model, int64_t batch_size, Network::Mode mode,
-             std::shared_ptr<const WeightLayout> layout = nullptr);
+             std::shared_ptr<const WeightLayout> layout = nullptr,
+             Compute compute = Compute::Float32);
 
   const std::shared_ptr<const WeightLayout>& layout() const { return layout_; }
 
@@ -43,6 +44,7 @@ class NetworkSet {
 
   Model model_;
   Network::Mode mode_;
+  Compute compute_;
   std::shared_ptr<const WeightLayout> layout_;
   std::map<std::pair<int64_t, size_t>, Entry> networks_;
   std::span<const float> weights_;

@@ -28,6 +28,7 @@ TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
                          {"batch", runtime::global_batch(s, comm.size())},
                          {"exact", s.precision.exact},
                          {"leaves", runtime::num_leaves(s, comm.size())},
+                         {"compute", int(s.precision.compute)},
                          {"batch_norm", s.joint_batch_norm},
                          {"wire", int(s.gradients.wire)},
                          {"priority", s.gradients.priority},

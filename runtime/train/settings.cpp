@@ -149,6 +149,12 @@ Precision read_precision(const Json* json) {
   if (!precision.exact && precision.leaves > 0) {
     WithReader::fail("precision.leaves", "left out with 'reduction: fast', which has one per rank");
   }
+  if (const Json* compute = reader.find("compute")) {
+    if (*compute != "fp32" && *compute != "bf16") {
+      WithReader::fail("precision.compute", "'fp32' or 'bf16'");
+    }
+    precision.compute = *compute == "bf16" ? Compute::BFloat16 : Compute::Float32;
+  }
   reader.finish();
   return precision;
 }

@@ -9,6 +9,7 @@
 #include "runtime/comm/values.h"
 #include "runtime/data/augment.h"
 #include "runtime/data/normalization.h"
+#include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
 
 /// What a training run is asked to do, as values.
@@ -21,14 +22,17 @@ struct PixelStatistics {
   bool operator==(const PixelStatistics&) const = default;
 };
 
-/// How gradients are added over the ranks.
+/// What decides the bits of the result.
 struct Precision {
-  /// The same weights, bit for bit, for any number of ranks, with one build of dlflow on one
-  /// instruction set; else only for the same number of ranks.
+  /// How gradients are added: the same weights, bit for bit, for any number of ranks, with one
+  /// build of dlflow on one instruction set; else only for the same number of ranks.
   bool exact = true;
 
   /// Into which a global batch is divided in exact mode; ranks beyond that have nothing to do.
   size_t leaves = 0;
+
+  /// What convolutions and linear layers are to multiply, if the processor is faster with it.
+  Compute compute = Compute::Float32;
 
   bool operator==(const Precision&) const = default;
 };

@@ -66,7 +66,8 @@ class Trainer {
                                             : normalization_of(data_.train)),
         networks_(
             job_.model, int64_t(largest_leaf()),
-            settings().joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training),
+            settings().joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training,
+            nullptr, compute()),
         reducer_(comm, flat_layout(layout()), reducer_options()),
         passes_(make_passes(comm, networks_, reducer_, num_leaves(), settings().joint_batch_norm)),
         state_(comm, layout(), kReportFloats,
@@ -115,6 +116,16 @@ class Trainer {
   size_t largest_leaf() const { return (global_batch() + num_leaves() - 1) / num_leaves(); }
   uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
 
+  /// fp32 where bf16 is not faster.
+  Compute compute() const {
+    const bool rough = settings().precision.compute == Compute::BFloat16;
+    if (rough && !has_fast_bf16() && comm_.rank() == 0) {
+      std::fprintf(stderr,
+                   "this processor has no AMX, and is not faster with bf16: computing in fp32\n");
+    }
+    return rough && has_fast_bf16() ? Compute::BFloat16 : Compute::Float32;
+  }
+
   /// The update of a step begins while the backward pass is still running.
   ReducerOptions reducer_options() {
     ReducerOptions options;
@@ -154,8 +165,9 @@ class Trainer {
     const std::string reduction = settings().precision.exact
                                       ? "exact, leaves: " + std::to_string(num_leaves())
                                       : "fast, ranks: " + std::to_string(comm_.size());
-    return {position_,      settings().seed, global_batch(), data_.train.size(),
-            normalization_, reduction,       arithmetic()};
+    const std::string products = settings().precision.compute == Compute::BFloat16 ? ", bf16" : "";
+    return {position_,      settings().seed,      global_batch(), data_.train.size(),
+            normalization_, reduction + products, arithmetic()};
   }
 
   /// Goes on from the newest checkpoint, if there is one. Rank 0 chooses it.

@@ -145,6 +145,17 @@ class Training(unittest.TestCase):
         self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
         self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # other batches
 
+    def test_bf16_is_for_processors_that_are_faster_with_it(self):
+        usual, rough = self.folder("fp32"), self.folder("bf16", precision={"compute": "bf16"})
+        self.train(usual, 2)
+        status, _, errors = self.run_to_end(rough, 2)
+        self.assertEqual(status, 0, errors)
+        has_amx = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
+        self.assertEqual("computing in fp32" in errors, not has_amx, errors)
+        self.assertEqual(self.bits(rough)[1] == self.bits(usual)[1], not has_amx)  # the optimizer's state
+        accuracy = [json.loads((folder / "metrics.json").read_text())["accuracy"] for folder in (usual, rough)]
+        self.assertAlmostEqual(*accuracy, delta=0.03)
+
     def test_a_loss_that_is_no_number_exits_3(self):
         for ranks in (1, 2):
             folder = self.folder("nan", lr=1e38, model="m.yaml")

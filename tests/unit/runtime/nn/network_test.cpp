@@ -1,6 +1,8 @@
 #include "runtime/nn/network.h"
 
+#include <algorithm>
 #include <cmath>
+#include <dnnl.hpp>
 #include <numeric>
 
 #include "runtime/nn/huge_buffer.h"
@@ -40,11 +42,16 @@ HugeBuffer load(const WeightLayout& layout, const reference::NamedTensors& weigh
 /// values a hundred times. A wrong index or sign is off by 1e-1.
 constexpr double kTolerance = 2e-5;
 
+/// bf16 has 4e-3 per factor, which sums of either sign keep.
+constexpr double kBFloat16Tolerance = 3e-2;
+
 /// One training step and one inference against the reference; `layout` may come from a network of
 /// another batch size.
-void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout = nullptr) {
+void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout = nullptr,
+             Compute compute = Compute::Float32) {
+  const double tolerance = compute == Compute::Float32 ? kTolerance : kBFloat16Tolerance;
   const int64_t batch = int64_t(p.labels.size());
-  Network network(p.model, batch, Network::Mode::Training, layout);
+  Network network(p.model, batch, Network::Mode::Training, layout, compute);
   const WeightLayout& slots = *network.layout();
   const HugeBuffer weights = load(slots, p.weights);
   HugeBuffer gradients(slots.size());
@@ -53,8 +60,8 @@ void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout 
   const reference::Step expected = reference::train_step(p.model, p.weights, p.images, p.labels);
   network.use_weights(weights.floats());
   const BatchResult result = network.forward(images, p.labels);
-  CHECK(distance(network.scores(), expected.scores.values) < kTolerance);
-  CHECK(result.loss_sum == Approx(expected.loss_sum).epsilon(1e-5));
+  CHECK(distance(network.scores(), expected.scores.values) < tolerance);
+  CHECK(result.loss_sum == Approx(expected.loss_sum).epsilon(tolerance / 2));
 
   std::vector<size_t> ready;
   network.backward(gradients.floats(), 1, [&](size_t i) { ready.push_back(i); });
@@ -71,7 +78,7 @@ void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout 
       for (double& v : wanted) v *= double(batch);
     }
     CAPTURE(parameter.name);
-    CHECK(distance(slots.to_plain(gradients.floats(), i), wanted) < kTolerance);
+    CHECK(distance(slots.to_plain(gradients.floats(), i), wanted) < tolerance);
   }
 
   Network inference(p.model, batch, Network::Mode::Inference, network.layout());
@@ -106,6 +113,33 @@ TEST_CASE("a convolution that is done by Winograd's algorithm agrees, too", "[ne
           "- conv2d: {channels: 32, kernel: 3, padding: 1}\n" +
               kEnd,
           3);
+}
+
+TEST_CASE("what is multiplied as bf16 agrees as far as bf16 goes", "[network]") {
+  if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
+    WARN("skipped here: this processor has no bf16");
+    return;
+  }
+  const int64_t batch = GENERATE(1, 17);
+  const std::string channels = GENERATE("1", "3", "16", "20", "32");
+  const std::string conv = "- conv2d: {channels: " + channels + ", kernel: ";
+  // Without ReLU, which makes much of a small difference around 0.
+  const std::string layers = conv + "3}\n" + conv + "3, padding: 1, bias: false}\n" + conv +
+                             "1, stride: 2, bias: false}\n- flatten\n" +
+                             "- linear: {features: 20}\n- linear: {features: 3}\n";
+  CAPTURE(batch, channels);
+  const test::Problem p = test::make_problem("[" + channels + ", 9, 7]", layers, batch);
+  compare(p, nullptr, Compute::BFloat16);
+
+  Network exact(p.model, batch, Network::Mode::Training);
+  Network rough(p.model, batch, Network::Mode::Training, exact.layout(), Compute::BFloat16);
+  const HugeBuffer weights = load(*exact.layout(), p.weights);
+  const std::vector<float> images = to_floats(p.images.values);
+  for (Network* network : {&exact, &rough}) {
+    network->use_weights(weights.floats());
+    network->forward(images, p.labels);
+  }
+  CHECK_FALSE(std::ranges::equal(exact.scores(), rough.scores()));
 }
 
 TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {
