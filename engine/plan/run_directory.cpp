@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <random>
@@ -17,6 +16,7 @@
 #include "engine/plan/changes.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/plan_json.h"
+#include "engine/plan/sources.h"
 
 namespace dlflow {
 namespace {
@@ -100,31 +100,8 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& bi
   }
 }
 
-/// How many folders above the workflow its files reach: "../data/x" reaches one.
-size_t levels_above(const ContentHashes& files) {
-  size_t most = 0;
-  for (const auto& [name, hash] : files) {
-    const fs::path path = fs::path(name).lexically_normal();
-    most = std::max(most, size_t(std::count(path.begin(), path.end(), "..")));
-  }
-  return most;
-}
-
-/// Stands for the workflow's folder below RUN/sources, as deep as its files reach above it.
-fs::path frozen_base(const fs::path& run_directory, const ContentHashes& files) {
-  fs::path base = run_directory / "sources";
-  for (size_t level = levels_above(files); level > 0; --level) base /= "_";
-  return base;
-}
-
-fs::path frozen_path(const fs::path& base, const std::string& name) {
-  const fs::path path = fs::path(name).lexically_normal();
-  return path.is_absolute() ? base / "_root" / path.relative_path()
-                            : (base / path).lexically_normal();
-}
-
 void copy_sources(const Plan& plan, const fs::path& directory) {
-  const fs::path base = frozen_base(directory, plan.files);
+  const fs::path base = frozen_base(directory / "sources", plan.files);
   make_directories(base);
   for (const auto& [name, hash] : plan.files) {
     const fs::path frozen = frozen_path(base, name);
@@ -238,7 +215,7 @@ fs::path frozen_program(const fs::path& run_directory, std::string_view name) {
 }
 
 fs::path frozen_file(const Plan& plan, const std::string& name) {
-  return frozen_path(frozen_base(plan.directory, plan.files), name);
+  return frozen_path(frozen_base(plan.directory / "sources", plan.files), name);
 }
 
 fs::path job_directory(const fs::path& run_directory, std::string_view job) {
