@@ -28,12 +28,16 @@ ImageLock read_image_lock(const fs::path& file) {
   }
 }
 
-void write_image_lock(const fs::path& file, const ImageLock& lock) {
+std::string to_text(const ImageLock& lock) {
   Json images = Json::object();
   for (const auto& [name, image] : lock) {
     images[name] = {{"from", image.from}, {"digest", image.digest}};
   }
-  write_file_atomic(file, Json{{"images", images}}.dump(2) + "\n");
+  return Json{{"images", images}}.dump(2) + "\n";
+}
+
+void write_image_lock(const fs::path& file, const ImageLock& lock) {
+  write_file_atomic(file, to_text(lock));
 }
 
 }  // namespace dlflow

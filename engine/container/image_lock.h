@@ -20,6 +20,8 @@ std::filesystem::path image_lock_file(const std::filesystem::path& workflow);
 
 /// Empty if there is no such file. Throws Error{Corrupt} if it is no lock file.
 ImageLock read_image_lock(const std::filesystem::path& file);
+/// What write_image_lock writes.
+std::string to_text(const ImageLock& lock);
 void write_image_lock(const std::filesystem::path& file, const ImageLock& lock);
 
 }  // namespace dlflow

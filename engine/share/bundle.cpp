@@ -1,0 +1,107 @@
+#include "engine/share/bundle.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+
+#include "base/archive/byte_source.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/share/crate.h"
+#include "engine/share/zip_reader.h"
+#include "engine/share/zip_writer.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+PackedFile describe(const BundleFile& file) {
+  if (file.source.empty()) return {sha256_hex(file.text), file.text.size(), false};
+  const fs::perms mode = fs::status(file.source).permissions();
+  return {sha256_file(file.source), fs::file_size(file.source),
+          (mode & fs::perms::owner_exec) != fs::perms::none};
+}
+
+/// The files by their names, each once.
+std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
+  std::stable_sort(files.begin(), files.end(),
+                   [](const BundleFile& a, const BundleFile& b) { return a.name < b.name; });
+  const auto twice =
+      std::unique(files.begin(), files.end(),
+                  [](const BundleFile& a, const BundleFile& b) { return a.name == b.name; });
+  files.erase(twice, files.end());
+  for (const BundleFile& file : files) {
+    if (path_is_safe(file.name)) continue;
+    throw Error(Errc::InvalidInput, "'" + file.name +
+                                        "' cannot be packed: its name is too long, no UTF-8, or "
+                                        "has a control character or a backslash");
+  }
+  return files;
+}
+
+void write_file(ZipWriter& zip, const BundleFile& file, const PackedFile& described) {
+  std::string written;
+  if (file.source.empty()) {
+    written = zip.add(file.name, file.text);
+  } else {
+    const auto content = open_file(file.source);
+    written = zip.add(file.name, described.executable, *content, described.bytes);
+  }
+  if (written != described.sha256) {
+    throw Error(Errc::InvalidInput, file.source.string() + " changed while it was packed");
+  }
+}
+
+/// The file that becomes the bundle once it is complete.
+class NewFile {
+ public:
+  explicit NewFile(const fs::path& target)
+      : target_(target), path_(target.string() + ".tmp." + std::to_string(::getpid())) {}
+  NewFile(const NewFile&) = delete;
+  NewFile& operator=(const NewFile&) = delete;
+  ~NewFile() {
+    if (!committed_) ::unlink(path_.c_str());
+  }
+
+  const fs::path& path() const { return path_; }
+
+  void commit() {
+    const FileDescriptor file(::open(path_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file || ::fsync(file.get()) != 0 || ::rename(path_.c_str(), target_.c_str()) != 0) {
+      throw_errno("cannot write " + target_.string(), errno);
+    }
+    committed_ = true;
+  }
+
+ private:
+  fs::path target_;
+  fs::path path_;
+  bool committed_ = false;
+};
+
+}  // namespace
+
+Manifest write_bundle(const Bundle& bundle, const fs::path& file) {
+  Manifest manifest = bundle.manifest;
+  std::vector<BundleFile> files = sorted(bundle.files);
+  for (const BundleFile& each : files) manifest.files[each.name] = describe(each);
+  BundleFile crate{
+      .name = kCrateName, .source = {}, .text = crate_metadata(bundle, manifest).dump(1) + "\n"};
+  manifest.files[kCrateName] = describe(crate);
+  files.insert(files.begin(), std::move(crate));
+
+  NewFile temporary(file);
+  ZipWriter zip(temporary.path());
+  zip.add(kManifestName, to_json(manifest).dump(1) + "\n");
+  for (const BundleFile& each : files) write_file(zip, each, manifest.files.at(each.name));
+  zip.close();
+  temporary.commit();
+  return manifest;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,41 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "base/json.h"
+#include "engine/model/workflow.h"
+#include "engine/share/manifest.h"
+
+/// What goes into a bundle, before it is written.
+namespace dlflow {
+
+struct BundleFile {
+  std::string name;              ///< in the bundle
+  std::filesystem::path source;  ///< where its content is; empty: `text`
+  std::string text = {};
+};
+
+/// What a run did; run/run.json has it with all jobs.
+struct PackedRun {
+  std::string state;  ///< "succeeded", …
+  Time started{};
+  Time ended{};
+};
+
+struct Bundle {
+  Manifest manifest;  ///< without its `files`: writing fills them in
+  Workflow workflow;
+  std::vector<BundleFile> files;
+  std::optional<PackedRun> run;
+};
+
+/// Writes `bundle` to `file`: the same bytes for the same content, whoever packs it, when and
+/// where. It is there completely or not at all. Returns the manifest as it was written. Throws
+/// Error, also if a file changes meanwhile.
+Manifest write_bundle(const Bundle& bundle, const std::filesystem::path& file);
+
+}  // namespace dlflow

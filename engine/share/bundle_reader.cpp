@@ -1,0 +1,210 @@
+#include "engine/share/bundle_reader.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/units.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
+
+// A few kilobytes can hold petabytes. The same bounds as for archives that `stage` unpacks.
+constexpr uint64_t kMaxRatio = 200;
+constexpr uint64_t kFreeBytes = uint64_t{1} << 30;
+
+Manifest parse_manifest(const std::string& text) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) {
+    throw Error(Errc::Corrupt, std::string(kManifestName) + " is damaged: it is no JSON");
+  }
+  return manifest_from_json(json);
+}
+
+Manifest first_entry(ZipReader& zip) {
+  const ZipEntry& entry = zip.entries().front();
+  if (entry.name != kManifestName) {
+    throw Error(Errc::InvalidInput, std::string("it is no bundle: it does not begin with ") +
+                                        kManifestName + "; `dlflow pack` makes bundles");
+  }
+  return parse_manifest(zip.read_text(entry, kMaxManifestBytes));
+}
+
+/// A new folder beside `target`, gone with this object unless it became the target.
+class NewFolder {
+ public:
+  explicit NewFolder(const fs::path& target) : target_(fs::absolute(target).lexically_normal()) {
+    if (!target_.has_filename()) target_ = target_.parent_path();
+    std::error_code ignored;
+    if (fs::exists(target_, ignored) && !fs::is_empty(target_, ignored)) throw taken();
+    make_directories(target_.parent_path());
+    path_ = (target_.parent_path() / ("." + target_.filename().string() + ".tmp.XXXXXX")).string();
+    if (::mkdtemp(path_.data()) == nullptr) throw_errno("cannot create " + path_, errno);
+  }
+  NewFolder(const NewFolder&) = delete;
+  NewFolder& operator=(const NewFolder&) = delete;
+  ~NewFolder() {
+    std::error_code ignored;
+    if (!path_.empty()) fs::remove_all(path_, ignored);
+  }
+
+  fs::path path() const { return path_; }
+
+  void commit() {
+    if (::rename(path_.c_str(), target_.c_str()) != 0) {
+      if (errno == ENOTEMPTY || errno == EEXIST || errno == ENOTDIR) throw taken();
+      throw_errno("cannot create " + target_.string(), errno);
+    }
+    path_.clear();
+    sync_directory(target_.parent_path());
+  }
+
+ private:
+  Error taken() const {
+    return Error(
+        Errc::InvalidInput,
+        target_.string() + " is there already; remove it, or choose another folder with -C");
+  }
+
+  fs::path target_;
+  std::string path_;  // empty once it became the target
+};
+
+void write_entry(ZipReader& zip, const ZipEntry& entry, const std::string& sha256,
+                 const fs::path& path) {
+  const mode_t mode = entry.executable ? 0755 : 0644;
+  const FileDescriptor file(
+      ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode));
+  // Also where a file system takes two names for one: letters of either case, forms of Unicode.
+  if (!file) throw_errno("cannot write " + path.string(), errno);
+  Sha256 hash;
+  zip.read(entry, [&](std::string_view bytes) {
+    hash.update(bytes);
+    write_all(file.get(), bytes, path);
+  });
+  if (hash.hex() != sha256) {
+    throw Error(Errc::Corrupt, "'" + entry.name + "' is not what was packed: another checksum");
+  }
+}
+
+}  // namespace
+
+bool is_bundle(const fs::path& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::string begin(4, '\0');
+  return stream.read(begin.data(), std::streamsize(begin.size())) && begin == "PK\3\4";
+}
+
+BundleReader::BundleReader(const fs::path& file) try
+    : path_(file), zip_(file), manifest_(first_entry(zip_)) {
+  check_entries();
+} catch (const Error& error) {
+  const std::string what = error.what();
+  const bool named = what.find(file.string()) != what.npos;
+  throw Error(error.code(), named ? what : file.string() + ": " + what);
+}
+
+void BundleReader::check_entries() const {
+  uint64_t total_bytes = 0;
+  for (const ZipEntry& entry : zip_.entries()) {
+    if (entry.bytes > UINT64_MAX / 2 - total_bytes) {
+      throw Error(Errc::Corrupt, "'" + entry.name + "' is impossibly large");
+    }
+    total_bytes += entry.bytes;
+    if (&entry == &zip_.entries().front()) continue;  // the manifest
+    const auto listed = manifest_.files.find(entry.name);
+    if (listed == manifest_.files.end()) {
+      throw Error(Errc::InvalidInput,
+                  "it holds '" + entry.name + "', which " + kManifestName + " does not list");
+    }
+    if (listed->second.bytes != entry.bytes || listed->second.executable != entry.executable) {
+      throw Error(Errc::Corrupt,
+                  "'" + entry.name + "' is not as " + std::string(kManifestName) + " says");
+    }
+  }
+  if (zip_.entries().size() != manifest_.files.size() + 1) {
+    throw Error(Errc::Corrupt, std::string("it lacks files that ") + kManifestName + " lists");
+  }
+  const uint64_t file_bytes = zip_.file_bytes();
+  if (total_bytes > kFreeBytes && total_bytes / kMaxRatio > file_bytes) {
+    throw Error(Errc::InvalidInput, "its " + format_size(file_bytes) + " unpack to " +
+                                        format_size(total_bytes) + ", which is suspicious");
+  }
+}
+
+std::string BundleReader::read_text(const std::string& name) {
+  const auto& entries = zip_.entries();
+  const auto found = std::find_if(entries.begin(), entries.end(),
+                                  [&](const ZipEntry& entry) { return entry.name == name; });
+  if (found == entries.end() || !manifest_.files.contains(name)) {
+    throw Error(Errc::NotFound, path_.string() + " holds no " + name);
+  }
+  std::string text = zip_.read_text(*found, kMaxManifestBytes);
+  if (sha256_hex(text) != manifest_.files.at(name).sha256) {
+    throw Error(Errc::Corrupt,
+                path_.string() + ": '" + name + "' is not what was packed: another checksum");
+  }
+  return text;
+}
+
+void BundleReader::check_size(const fs::path& folder) const {
+  uint64_t total_bytes = 0;
+  for (const auto& [name, file] : manifest_.files) total_bytes += file.bytes;
+  std::error_code unknown;
+  const fs::space_info space = fs::space(folder, unknown);
+  if (unknown || space.available >= total_bytes) return;
+  throw Error(Errc::InvalidInput, path_.string() + " unpacks to " + format_size(total_bytes) +
+                                      ", and " + folder.parent_path().string() + " has room for " +
+                                      format_size(space.available));
+}
+
+void BundleReader::write_files(const fs::path& folder) {
+  for (const ZipEntry& entry : zip_.entries()) {
+    const fs::path path = folder / entry.name;
+    make_directories(path.parent_path());
+    if (entry.name == kManifestName) {
+      write_file_atomic(path, to_json(manifest_).dump(1) + "\n");
+    } else {
+      write_entry(zip_, entry, manifest_.files.at(entry.name).sha256, path);
+    }
+  }
+}
+
+void BundleReader::unpack(const fs::path& folder) {
+  NewFolder temporary(folder);
+  try {
+    check_size(temporary.path());
+    write_files(temporary.path());
+  } catch (const Error& error) {
+    throw Error(error.code(), path_.string() + " was not unpacked: " + error.what());
+  }
+  temporary.commit();
+}
+
+std::optional<fs::path> unpacked_bundle(const fs::path& workflow) {
+  const fs::path file = fs::absolute(workflow).lexically_normal();
+  for (fs::path folder = file.parent_path(); folder.has_relative_path();
+       folder = folder.parent_path()) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(folder / kManifestName, ignored)) continue;
+    if (folder / read_manifest(folder).workflow == file) return folder;
+  }
+  return std::nullopt;
+}
+
+Manifest read_manifest(const fs::path& folder) {
+  return parse_manifest(read_file(folder / kManifestName, kMaxManifestBytes));
+}
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <string>
+
+#include "base/json.h"
+#include "engine/model/workflow.h"
+#include "engine/share/bundle_reader.h"
+
+/// What is in a bundle, for those who think about running it.
+namespace dlflow {
+
+struct BundleSummary {
+  uint64_t bytes = 0;  ///< of the bundle
+  Manifest manifest;
+  Workflow workflow;  ///< with the parameters that the bundle sets
+  Json run;           ///< run/run.json; null: it is of no run
+};
+
+/// Reads the workflow's text and the run's record, nothing else. Throws as BundleReader.
+BundleSummary summarize(const std::filesystem::path& bundle);
+
+/// What `inspect --json` prints, see docs/json.md.
+Json to_json(const BundleSummary& summary);
+
+/// The same for people, in lines of 80 columns where names are short enough.
+std::string to_text(const BundleSummary& summary);
+
+}  // namespace dlflow

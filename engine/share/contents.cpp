@@ -1,0 +1,202 @@
+#include "engine/share/contents.h"
+
+#include <algorithm>
+#include <cctype>
+#include <variant>
+
+#include "base/error.h"
+#include "engine/container/image_lock.h"
+#include "engine/container/image_source.h"
+#include "engine/model/mistakes.h"
+#include "engine/model/parse.h"
+#include "engine/plan/layout.h"
+#include "engine/plan/run_directory.h"
+#include "engine/plan/sources.h"
+#include "engine/share/stage_sources.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kFolder = "workflow";
+constexpr std::string_view kFileScheme = "file://";
+
+/// Where `word` stands in the workflow's text first.
+Location place_of(const Workflow& workflow, const std::string& word) {
+  const size_t offset = workflow.text.find(word);
+  if (word.empty() || offset == workflow.text.npos) return {};
+  return Mistakes(workflow.file, workflow.text).location_of(offset);
+}
+
+/// The part of `images.NAME.from` behind the transport.
+std::string path_of(const Image& image) { return image.from.substr(image.from.find(':') + 1); }
+
+/// The parameters whose values are not those of the text.
+Json settings_of(const Workflow& workflow) {
+  ParseLimits limits;
+  limits.check_files = false;
+  const auto parsed = parse_workflow_text(workflow.text, workflow.file, {}, limits);
+  const auto* plain = std::get_if<Workflow>(&parsed);
+  Json set = Json::object();
+  for (const auto& [name, value] : workflow.params.items()) {
+    if (plain == nullptr || plain->params.value(name, Json()) != value) set[name] = value;
+  }
+  return set;
+}
+
+class Collector {
+ public:
+  Collector(const Plan& plan, const PackOptions& options, FileHashes& hashes)
+      : plan_(plan), workflow_(plan.workflow), options_(options), hashes_(hashes) {}
+
+  Bundle collect() {
+    bundle_.workflow = workflow_;
+    Manifest& manifest = bundle_.manifest;
+    manifest.dlflow = DLFLOW_VERSION;
+    manifest.name = workflow_.name;
+    manifest.set = settings_of(workflow_);
+    base_ = frozen_base(kFolder, names());
+    manifest.workflow = (base_ / fs::path(workflow_.file).filename()).string();
+    bundle_.files.push_back({manifest.workflow, {}, workflow_.text});
+    for (const auto& [name, hash] : plan_.files) {
+      if (fs::path(name).is_absolute()) refuse_absolute(name, place_of(workflow_, name));
+      add(frozen_path(base_, name),
+          plan_.directory.empty() ? plan_.base / name : frozen_file(plan_, name));
+    }
+    add_images();
+    for (const StageSource& source : stage_sources(workflow_)) add_data(source);
+    return std::move(bundle_);
+  }
+
+ private:
+  /// Of all files that keep their place beside the workflow.
+  ContentHashes names() const {
+    ContentHashes all = plan_.files;
+    for (const Image& image : workflow_.images) {
+      if (is_packed(image)) all.emplace(path_of(image), "");
+    }
+    return all;
+  }
+
+  [[noreturn]] void refuse_absolute(const std::string& path, Location location) const {
+    throw_at(workflow_, location,
+             "'" + path +
+                 "' is an absolute path, which no other machine has; put it "
+                 "beside the workflow and name it from there");
+  }
+
+  void add(const fs::path& name, const fs::path& source) {
+    bundle_.files.push_back({name.string(), source});
+  }
+
+  bool is_used(const Image& image) const {
+    return std::any_of(workflow_.steps.begin(), workflow_.steps.end(),
+                       [&](const Step& step) { return step.image == image.name; });
+  }
+
+  bool is_packed(const Image& image) const {
+    return options_.with_images && is_used(image) && !image.from.starts_with("docker://");
+  }
+
+  /// What the image is now; what a run or the workflow says that it is need not be looked up.
+  std::string digest_of(const Image& image, const ImageLock& before) {
+    const auto locked = before.find(image.name);
+    if (!is_packed(image)) {
+      if (!image.digest.empty()) return image.digest;
+      if (locked != before.end() && locked->second.from == image.from) return locked->second.digest;
+    }
+    try {
+      return image_digest(image_source(image.from, plan_.base),
+                          [this](const fs::path& file) { return hashes_.sha256(file); });
+    } catch (const Error& error) {
+      throw_at(workflow_, image.location, "image '" + image.name + "': " + error.what());
+    }
+  }
+
+  void add_images() {
+    const ImageLock before =
+        plan_.directory.empty() ? read_image_lock(image_lock_file(workflow_.file)) : ImageLock{};
+    ImageLock lock;
+    for (const Image& image : workflow_.images) {
+      if (!is_used(image)) continue;
+      const std::string digest = digest_of(image, before);
+      if (!image.digest.empty() && digest != image.digest) {
+        throw_at(workflow_, image.location,
+                 "image '" + image.name + "' is " + digest + " now, and was " + image.digest);
+      }
+      lock[image.name] = {image.from, digest};
+      bundle_.manifest.images[image.name] = {image.from, digest, is_packed(image)};
+      if (is_packed(image)) add_image(image);
+    }
+    if (lock.empty()) return;
+    const fs::path name = image_lock_file(bundle_.manifest.workflow);
+    bundle_.files.push_back({name.string(), {}, to_text(lock)});
+  }
+
+  void add_image(const Image& image) {
+    const fs::path path = path_of(image);
+    if (path.is_absolute()) refuse_absolute(path.string(), image.location);
+    if (image.from.starts_with("dir:")) {
+      throw_at(workflow_, image.location,
+               "image '" + image.name +
+                   "' is a root file system in a folder, which is not packed; give it as "
+                   "docker-archive: or oci:");
+    }
+    const fs::path source = plan_.base / path;
+    if (!fs::is_directory(source)) return add(frozen_path(base_, path.string()), source);
+    for (const auto& entry : fs::recursive_directory_iterator(source)) {
+      if (!entry.is_regular_file()) continue;
+      const fs::path name = path / entry.path().lexically_relative(source);
+      add(frozen_path(base_, name.string()), entry.path());
+    }
+  }
+
+  void add_data(const StageSource& staged) {
+    const Json& source = staged.source;
+    const std::string url = source.value("url", "");
+    if (!url.starts_with(kFileScheme)) return;
+    PackedData data{.url = url, .sha256 = source.value("sha256", ""), .packed = options_.with_data};
+    std::transform(data.sha256.begin(), data.sha256.end(), data.sha256.begin(),
+                   [](unsigned char c) { return char(std::tolower(c)); });
+    if (data.packed) {
+      const Location found = place_of(workflow_, url);
+      const fs::path file = url.substr(kFileScheme.size());
+      check_source(found.line == 0 ? staged.step->location : found, file, data.sha256);
+      data.bytes = fs::file_size(file);
+      add(data_path(data.sha256), file);
+    }
+    bundle_.manifest.data.push_back(std::move(data));
+  }
+
+  void check_source(Location location, const fs::path& file, const std::string& declared) {
+    std::error_code ignored;
+    if (!fs::is_regular_file(file, ignored)) {
+      throw_at(workflow_, location, file.string() + " is no file, and so it cannot be packed");
+    }
+    const std::string hash = hashes_.sha256(file);
+    if (declared.empty()) {
+      throw_at(workflow_, location,
+               "packed data is found by its hash; declare it: sha256: " + hash);
+    }
+    if (hash != declared) {
+      throw_at(workflow_, location,
+               file.string() + " is not what the workflow declares: its " + "SHA-256 is " + hash);
+    }
+  }
+
+  const Plan& plan_;
+  const Workflow& workflow_;
+  PackOptions options_;
+  FileHashes& hashes_;
+  Bundle bundle_;
+  fs::path base_;  // what stands for the workflow's folder
+};
+
+}  // namespace
+
+Bundle collect(const Plan& plan, const PackOptions& options, FileHashes& hashes) {
+  return Collector(plan, options, hashes).collect();
+}
+
+}  // namespace dlflow

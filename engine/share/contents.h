@@ -1,0 +1,21 @@
+#pragma once
+
+#include "engine/plan/fingerprint.h"
+#include "engine/plan/plan.h"
+#include "engine/share/bundle.h"
+
+/// What of a workflow goes into its bundle.
+namespace dlflow {
+
+struct PackOptions {
+  bool with_data = false;    ///< the local files that its `stage` steps read
+  bool with_images = false;  ///< the archives of its images
+};
+
+/// The workflow's text, the files that a run would freeze (of a run: those that it froze), the
+/// digests of its images, and what `options` ask for. Throws Error{InvalidInput} naming the place
+/// in the workflow of what cannot travel: a path that only this machine has, data without a
+/// declared hash, a root file system as a folder.
+Bundle collect(const Plan& plan, const PackOptions& options, FileHashes& hashes);
+
+}  // namespace dlflow

@@ -1,0 +1,217 @@
+#include "engine/share/run_record.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/plan/run_directory.h"
+#include "engine/share/private_words.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+Json optional_time(const std::optional<Time>& time) {
+  return time ? Json(to_rfc3339(*time)) : Json();
+}
+
+/// Where a job's files lie in the bundle: run/steps/STEP[/ELEMENT].
+std::string folder_of(const JobRow& job) { return job_directory("run", job.job).string(); }
+
+/// The nodes in the order in which they appear.
+std::vector<std::string> nodes_of(const RecordedRun& run) {
+  std::vector<std::string> nodes;
+  for (const JobRow& job : run.status.jobs) {
+    const auto events = run.events.find(job.job);
+    if (events == run.events.end()) continue;
+    for (const JobEvent& event : events->second) {
+      if (event.node.empty()) continue;
+      if (std::find(nodes.begin(), nodes.end(), event.node) == nodes.end()) {
+        nodes.push_back(event.node);
+      }
+    }
+  }
+  return nodes;
+}
+
+/// The numbers of each line of metrics.jsonl; messages are the program's own, and stay behind.
+std::string numbers_of(const std::string& metrics) {
+  std::string lines;
+  for (const std::string& line : split(metrics, '\n')) {
+    const Json json = Json::parse(line, nullptr, false);
+    if (!json.is_object()) continue;
+    Json numbers = Json::object();
+    for (const auto& [key, value] : json.items()) {
+      if (value.is_number()) numbers[key] = value;
+    }
+    if (!numbers.empty()) lines += numbers.dump() + "\n";
+  }
+  return lines;
+}
+
+class Recorder {
+ public:
+  Recorder(Bundle& bundle, const RecordedRun& run)
+      : bundle_(bundle), run_(run), nodes_(nodes_of(run)), private_(run.plan, nodes_) {}
+
+  std::vector<std::string> record() {
+    const RunStatus& status = run_.status;
+    bundle_.manifest.run = status.run;
+    bundle_.run = {std::string(name(status.state)), status.started,
+                   status.ended.value_or(status.started)};
+    Json jobs = Json::array();
+    for (const JobRow& job : status.jobs) {
+      jobs.push_back(job_record(job));
+      const bool finished = satisfies_dependents(job.state);
+      if (finished && uses_of(job) != "stage") add_files(job);
+    }
+    bundle_.files.push_back({"run/run.json", {}, run_record(std::move(jobs)).dump(1) + "\n"});
+    return std::move(left_out_);
+  }
+
+ private:
+  std::string uses_of(const JobRow& job) const {
+    for (const Step& step : run_.plan.workflow.steps) {
+      if (step.name == job.step) return step.uses;
+    }
+    return "";
+  }
+
+  Json run_record(Json jobs) const {
+    const Plan& plan = run_.plan;
+    const Json frozen = Json::parse(read_file(plan.directory / "plan.json"));
+    std::map<std::string, std::string> images;
+    for (const Image& image : plan.workflow.images) {
+      if (!image.digest.empty()) images[image.name] = image.digest;
+    }
+    return {{"run", run_.status.run},
+            {"workflow", plan.workflow.name},
+            {"state", name(run_.status.state)},
+            {"started", to_rfc3339(run_.status.started)},
+            {"ended", optional_time(run_.status.ended)},
+            {"dlflow", frozen.value("dlflow", "")},
+            {"scheduler", plan.profile.scheduler},
+            {"container_runtime", plan.profile.container.runtime},
+            {"nodes", nodes_.size()},
+            {"params", plan.workflow.params},
+            {"images", images},
+            {"files", plan.files},
+            {"jobs", std::move(jobs)}};
+  }
+
+  Json node(const std::string& host) const {
+    const auto found = std::find(nodes_.begin(), nodes_.end(), host);
+    if (found == nodes_.end()) return {};
+    return "node-" + std::to_string(found - nodes_.begin() + 1);
+  }
+
+  Json job_record(const JobRow& job) const {
+    Json events = Json::array();
+    std::string fingerprint;
+    Json outputs = Json::object();
+    const auto recorded = run_.events.find(job.job);
+    for (const JobEvent& event :
+         recorded == run_.events.end() ? std::vector<JobEvent>{} : recorded->second) {
+      if (!event.state) continue;
+      events.push_back({{"at", to_rfc3339(event.at)},
+                        {"attempt", event.attempt},
+                        {"state", name(*event.state)},
+                        {"node", node(event.node)},
+                        {"exit", event.exit ? Json(*event.exit) : Json()}});
+      if (!event.fingerprint.empty()) fingerprint = event.fingerprint;
+      if (event.outputs.is_object()) outputs = event.outputs;
+    }
+    return {{"job", job.job},
+            {"state", name(job.state)},
+            {"attempt", job.attempt},
+            {"started", optional_time(job.started)},
+            {"ended", optional_time(job.ended)},
+            {"fingerprint", fingerprint},
+            {"metrics", job.metrics.is_object() ? job.metrics : Json::object()},
+            {"outputs", outputs_of(job, outputs)},
+            {"events", std::move(events)}};
+  }
+
+  /// Paths as they are in the bundle; what else names this machine has no value, but its hash.
+  Json outputs_of(const JobRow& job, const Json& recorded) const {
+    Json outputs = Json::object();
+    for (const auto& [name, output] : recorded.items()) {
+      Json value = output.value("value", Json());
+      if (value.is_string()) {
+        const fs::path path = value.get<std::string>();
+        const fs::path inner = path.lexically_relative(job.directory);
+        const bool packed =
+            !inner.empty() && (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
+        if (path.is_absolute() && packed) {
+          value = (fs::path(folder_of(job)) / inner).lexically_normal().string();
+        }
+      }
+      if (private_.find_in(value.dump())) value = nullptr;
+      outputs[name] = {{"value", std::move(value)}, {"sha256", output.value("sha256", "")}};
+    }
+    return outputs;
+  }
+
+  void add_files(const JobRow& job) {
+    std::error_code none;
+    const fs::path outputs = fs::canonical(fs::path(job.directory) / "outputs", none);
+    if (!none) {
+      add_tree(outputs, folder_of(job) + "/outputs");
+      const auto metrics = read_file_if_exists(outputs.parent_path() / "metrics.jsonl");
+      const std::string numbers = numbers_of(metrics.value_or(""));
+      if (!numbers.empty()) {
+        bundle_.files.push_back({folder_of(job) + "/metrics.jsonl", {}, numbers});
+      }
+    }
+    add_tree(fs::path(job.directory) / "checkpoints", folder_of(job) + "/checkpoints");
+  }
+
+  void add_tree(const fs::path& folder, const std::string& name) {
+    std::error_code none;
+    fs::recursive_directory_iterator entries(folder, none);
+    for (; entries != fs::recursive_directory_iterator(); entries.increment(none)) {
+      const fs::path& path = entries->path();
+      if (entries->is_directory() && path.filename().string().find(".tmp.") != std::string::npos) {
+        entries.disable_recursion_pending();  // a checkpoint that was never complete
+      }
+      const std::string inner = name + "/" + path.lexically_relative(folder).string();
+      if (!entries->is_regular_file()) continue;
+      if (entries->is_symlink() && !is_of_run(path)) {
+        left_out_.push_back(inner + " is left out: it is a link to what is not of this run");
+      } else {
+        add_file(path, inner);
+      }
+    }
+  }
+
+  bool is_of_run(const fs::path& link) const {
+    const fs::path target = fs::canonical(link);
+    return target.lexically_relative(fs::canonical(run_.plan.directory)).string().front() != '.';
+  }
+
+  void add_file(const fs::path& path, const std::string& name) {
+    std::optional<std::string> word = private_.find_in(name);
+    if (!word) word = private_.find_in_file(path);
+    if (word) {
+      left_out_.push_back(name + " is left out: it names " + *word);
+    } else {
+      bundle_.files.push_back({name, path});
+    }
+  }
+
+  Bundle& bundle_;
+  const RecordedRun& run_;
+  std::vector<std::string> nodes_;
+  PrivateWords private_;
+  std::vector<std::string> left_out_;
+};
+
+}  // namespace
+
+std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run) {
+  return Recorder(bundle, run).record();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,27 @@
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/share/bundle.h"
+#include "engine/store/run_status.h"
+
+/// What of a run goes into a bundle.
+namespace dlflow {
+
+/// A run as it is recorded.
+struct RecordedRun {
+  const Plan& plan;
+  const RunStatus& status;
+  const std::map<std::string, std::vector<JobEvent>>& events;  ///< by job
+};
+
+/// Adds run/run.json, and of each job that succeeded what it put out, its checkpoints and its
+/// metrics over time; of `stage` steps nothing, which --with-data packs. Nodes become node-1,
+/// node-2, …, paths relative; what programs printed, process and job ids stay behind. Returns, for
+/// people, a line for each file that is left out because it names a folder, a host or the user.
+std::vector<std::string> add_run(Bundle& bundle, const RecordedRun& run);
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#include "engine/share/stage_sources.h"
+
+#include <set>
+
+namespace dlflow {
+
+std::vector<StageSource> stage_sources(const Workflow& workflow) {
+  std::vector<StageSource> sources;
+  std::set<std::string> seen;
+  for (const Step& step : workflow.steps) {
+    if (step.uses != "stage") continue;
+    Context known;
+    known.params = &workflow.params;
+    for (const Json& element : matrix_elements(step.matrix)) {
+      known.matrix = &element;
+      const Json with = step.with.evaluate_known(known);
+      for (const Json& source : with.value("sources", Json::array())) {
+        if (source.is_object() && seen.insert(source.dump()).second) {
+          sources.push_back({&step, source});
+        }
+      }
+      if (!step.with.has_references()) break;
+    }
+  }
+  return sources;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,62 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/handle.h"
+
+/// ZIP archives as ZipWriter makes them, read without trust.
+namespace dlflow {
+
+struct ZipEntry {
+  std::string name;
+  uint64_t bytes = 0;  ///< unpacked, as the archive says
+  bool executable = false;
+  uint64_t directory_place = 0;  ///< minizip's position of it: place in the directory, and number
+  uint64_t number = 0;
+};
+
+class ZipReader {
+ public:
+  /// Opens `file` and looks at every entry. Throws Error{Corrupt} unless the archive is nothing but
+  /// entries one after the other, the directory that lists exactly these, and its end: no byte
+  /// before, between or behind, no header that says something else than the directory. Throws
+  /// Error{InvalidInput} for an entry that is no plain file of mode 0644 or 0755, is encrypted,
+  /// packed by another method than deflate, or whose name is not one of path_is_safe() or is there
+  /// twice.
+  explicit ZipReader(const std::filesystem::path& file);
+
+  const std::vector<ZipEntry>& entries() const { return entries_; }
+  uint64_t file_bytes() const { return file_bytes_; }
+
+  /// Hands the content of an entry to `use`, piece by piece. Throws Error{Corrupt} if it is not as
+  /// long as the entry says, or if its checksum does not fit.
+  void read(const ZipEntry& entry, const std::function<void(std::string_view)>& use);
+
+  /// The whole content. Throws as read(), and Error{InvalidInput} if it is larger than `max_bytes`.
+  std::string read_text(const ZipEntry& entry, uint64_t max_bytes);
+
+ private:
+  std::string bytes_at(uint64_t offset, size_t count) const;
+  uint64_t check_end() const;
+  void read_directory(uint64_t directory_end);
+  uint64_t check_local_header(const ZipEntry& entry, unsigned flags, uint64_t offset);
+
+  std::filesystem::path path_;
+  FileDescriptor file_;
+  uint64_t file_bytes_ = 0;
+  std::unique_ptr<void, int (*)(void*)> zip_;
+  std::vector<ZipEntry> entries_;
+};
+
+/// A relative path that means the same file on every machine and leads nowhere else: UTF-8 without
+/// control characters and backslashes, no empty part, no "." and "..", no longer than file systems
+/// allow.
+bool path_is_safe(std::string_view path);
+
+}  // namespace dlflow

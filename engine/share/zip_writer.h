@@ -1,0 +1,39 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+#include "base/archive/byte_source.h"
+#include "base/handle.h"
+
+/// ZIP archives whose bytes follow from what is in them.
+namespace dlflow {
+
+/// Writes entries in the order they are added: one fixed time, Unix modes 0644 and 0755, deflate,
+/// ZIP64 for what is large. The same entries give the same bytes.
+class ZipWriter {
+ public:
+  /// Creates `file`, or replaces it. Throws Error.
+  explicit ZipWriter(const std::filesystem::path& file);
+  ZipWriter(const ZipWriter&) = delete;
+  ZipWriter& operator=(const ZipWriter&) = delete;
+  ~ZipWriter();
+
+  /// Adds all of `content`, which has about `bytes` bytes; returns its SHA-256. Throws Error.
+  std::string add(const std::string& name, bool executable, ByteSource& content, uint64_t bytes);
+  std::string add(const std::string& name, std::string_view content);
+
+  /// Writes the directory at the archive's end; without it there is no archive. Throws Error.
+  void close();
+
+ private:
+  void begin(const std::string& name, bool executable, uint64_t bytes);
+  void write(std::string_view bytes);
+  void check(int status) const;
+
+  std::filesystem::path path_;
+  void* zip_;  // minizip's
+};
+
+}  // namespace dlflow

@@ -1,0 +1,221 @@
+#include "engine/share/bundle_reader.h"
+
+#include <functional>
+
+#include "base/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/engine/share/bundles.h"
+
+using namespace dlflow;
+using test::good_files;
+using test::manifest_of;
+using test::Packed;
+using test::TempDir;
+using test::with_manifest;
+using test::zip_of;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What BundleReader says of these bytes; empty: it unpacked them. Either nothing is left beside
+/// the bundle, or the folder with all of it.
+std::string refusal_of(const std::string& bytes) {
+  const TempDir folder;
+  const fs::path bundle = folder.write("inner/b.dlflow", bytes);
+  std::string said;
+  try {
+    BundleReader(bundle).unpack(folder.path() / "inner/out");
+  } catch (const Error& error) {
+    said = error.what();
+    CHECK(said.find(bundle.string()) != said.npos);
+  }
+  for (const auto& entry : fs::recursive_directory_iterator(folder.path())) {
+    const fs::path name = entry.path().lexically_relative(folder.path());
+    const bool expected = name == "inner" || name == "inner/b.dlflow" ||
+                          (said.empty() && *std::next(name.begin()) == "out");
+    CHECK(expected);
+  }
+  return said;
+}
+
+std::string refusal_of(const std::vector<Packed>& entries) {
+  const TempDir folder;
+  return refusal_of(zip_of(folder.path(), entries));
+}
+
+std::string good_bundle() {
+  const TempDir folder;
+  return zip_of(folder.path(), with_manifest(manifest_of(good_files()), good_files()));
+}
+
+/// A good bundle with one more file, which the manifest lists, too.
+std::string refusal_with(const Packed& file) {
+  std::vector<Packed> files = good_files();
+  files.push_back(file);
+  Manifest manifest = manifest_of(good_files());
+  if (path_is_safe(file.name)) manifest = manifest_of(files);
+  return refusal_of(with_manifest(manifest, files));
+}
+
+/// Every occurrence of `from` as `to`.
+std::string replaced(std::string text, const std::string& from, const std::string& to) {
+  for (size_t at = text.find(from); at != text.npos; at = text.find(from, at + to.size())) {
+    text.replace(at, from.size(), to);
+  }
+  return text;
+}
+
+}  // namespace
+
+TEST_CASE("a good bundle is unpacked with its modes, completely", "[bundle]") {
+  const TempDir folder;
+  const fs::path bundle = folder.write("b.dlflow", good_bundle());
+  BundleReader(bundle).unpack(folder.path() / "out");
+  CHECK(read_file(folder.path() / "out/workflow/w.yaml") == test::kSharedWorkflow);
+  struct stat info {};
+  REQUIRE(::stat((folder.path() / "out/workflow/a.sh").c_str(), &info) == 0);
+  CHECK((info.st_mode & 0111) != 0);
+  CHECK(unpacked_bundle(folder.path() / "out/workflow/w.yaml") == folder.path() / "out");
+  CHECK_FALSE(unpacked_bundle(folder.path() / "out/workflow/a.sh"));
+  CHECK(is_bundle(bundle));
+  CHECK_FALSE(is_bundle(folder.path() / "out/workflow/w.yaml"));
+}
+
+TEST_CASE("a folder that has something in it is not unpacked to", "[bundle]") {
+  const TempDir folder;
+  const fs::path bundle = folder.write("b.dlflow", good_bundle());
+  folder.write("out/mine", "kept");
+  CHECK_THROWS_WITH(BundleReader(bundle).unpack(folder.path() / "out"),
+                    Catch::Contains("is there already"));
+  CHECK(read_file(folder.path() / "out/mine") == "kept");
+  CHECK(std::distance(fs::directory_iterator(folder.path()), {}) == 2);
+}
+
+TEST_CASE("names that lead elsewhere are refused", "[bundle]") {
+  for (const std::string& name :
+       {std::string("../out"), std::string("/tmp/x"), std::string("a/../../b"),
+        std::string("workflow/./x"), std::string("workflow//x"), std::string("a\\b"),
+        std::string("workflow/x\ny"), std::string("workflow/\xff"), std::string(".."),
+        std::string("workflow/folder/"), std::string(300, 'x'), std::string("")}) {
+    INFO(name);
+    CHECK(refusal_with({name, "x"}).find("leads elsewhere") != std::string::npos);
+  }
+}
+
+TEST_CASE("links, devices, pipes, folders and set-user-id files are refused", "[bundle]") {
+  for (const unsigned mode :
+       {unsigned(S_IFLNK | 0777), unsigned(S_IFCHR | 0644), unsigned(S_IFBLK | 0644),
+        unsigned(S_IFIFO | 0644), unsigned(S_IFSOCK | 0644), unsigned(S_IFDIR | 0755),
+        unsigned(S_IFREG | 04755), unsigned(S_IFREG | 02755), unsigned(S_IFREG | 01644),
+        unsigned(S_IFREG | 0666), 0U}) {
+    INFO(mode);
+    CHECK(refusal_with({"workflow/x", "/etc/passwd", mode}).find("is no plain file") !=
+          std::string::npos);
+  }
+}
+
+TEST_CASE("what is encrypted, packed otherwise or there twice is refused", "[bundle]") {
+  CHECK_THAT(refusal_with({"workflow/x", "x", S_IFREG | 0644, Z_DEFLATED, 1}),
+             Catch::Contains("encrypted"));
+  CHECK_THAT(refusal_with({"workflow/x", "x", S_IFREG | 0644, 0}),
+             Catch::Contains("packed by method 0"));
+  CHECK_THAT(refusal_with({"workflow/w.yaml", "name: other"}), Catch::Contains("is there twice"));
+}
+
+TEST_CASE("files and manifest must agree", "[bundle]") {
+  const auto changed = [](const std::function<void(Manifest&)>& change) {
+    Manifest manifest = manifest_of(good_files());
+    change(manifest);
+    return refusal_of(with_manifest(manifest, good_files()));
+  };
+  PackedFile extra{std::string(64, '0'), 1, false};
+  CHECK(changed([](Manifest&) {}).empty());
+  CHECK_THAT(changed([](Manifest& m) { m.files.erase("workflow/a.sh"); }),
+             Catch::Contains("does not list"));
+  CHECK_THAT(changed([&](Manifest& m) { m.files["workflow/b"] = extra; }),
+             Catch::Contains("lacks files"));
+  CHECK_THAT(changed([](Manifest& m) { m.files["workflow/a.sh"].sha256 = std::string(64, '0'); }),
+             Catch::Contains("another checksum"));
+  CHECK_THAT(changed([](Manifest& m) { m.files["workflow/a.sh"].bytes += 1; }),
+             Catch::Contains("is not as"));
+  CHECK_THAT(changed([](Manifest& m) { m.files["workflow/a.sh"].executable = false; }),
+             Catch::Contains("is not as"));
+  CHECK_THAT(changed([](Manifest& m) { m.name = "../elsewhere"; }),
+             Catch::Contains("its name is no workflow's"));
+  CHECK_THAT(changed([](Manifest& m) { m.workflow = "../w.yaml"; }),
+             Catch::Contains("it has no workflow"));
+  CHECK_THAT(changed([](Manifest& m) {
+               m.data.push_back({"file:///x", std::string(64, '1'), 1, true});
+             }),
+             Catch::Contains("says that it holds file:///x"));
+}
+
+TEST_CASE("other files are no bundles", "[bundle]") {
+  CHECK_THAT(refusal_of(std::string()), Catch::Contains("too short"));
+  CHECK_THAT(refusal_of(std::string(test::kSharedWorkflow)), Catch::Contains("its end is missing"));
+  CHECK_THAT(refusal_of(good_files()), Catch::Contains("no bundle"));
+  CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{"}}), Catch::Contains("no JSON"));
+  CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{\"format\": 2}"}}),
+             Catch::Contains("newer dlflow"));
+  CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "[]"}}), Catch::Contains("damaged"));
+}
+
+TEST_CASE("nothing stands before, between or behind the entries", "[bundle]") {
+  const std::string good = good_bundle();
+  REQUIRE(refusal_of(good).empty());
+  CHECK_FALSE(refusal_of("junk" + good).empty());
+  CHECK_FALSE(refusal_of(good + "junk").empty());
+  CHECK_FALSE(refusal_of(good + good).empty());
+  const size_t second = good.find("PK\3\4", 1);
+  const size_t directory = good.find("PK\1\2");
+  for (const size_t place : {second, directory, good.size() - 22}) {
+    std::string wider = good;
+    wider.insert(place, "junk");
+    CHECK_FALSE(refusal_of(wider).empty());
+  }
+  std::string commented = good + "a comment";
+  commented[good.size() - 2] = 9;
+  CHECK_FALSE(refusal_of(commented).empty());
+}
+
+TEST_CASE("a directory that disagrees with the entries is refused", "[bundle]") {
+  const std::string good = good_bundle();
+  const size_t directory = good.find("PK\1\2");
+  const std::string entries = good.substr(0, directory);
+  const std::string list = good.substr(directory);
+  CHECK_FALSE(refusal_of(entries + replaced(list, "workflow/a.sh", "workflow/b.sh")).empty());
+  CHECK_FALSE(refusal_of(replaced(entries, "workflow/a.sh", "workflow/b.sh") + list).empty());
+  // The last entry is said to lie where the one before lies.
+  std::string overlapping = good;
+  const size_t last_line = good.rfind("PK\1\2");
+  const size_t line_before = good.rfind("PK\1\2", last_line - 1);
+  overlapping.replace(last_line + 42, 4, good.substr(line_before + 42, 4));
+  CHECK_FALSE(refusal_of(overlapping).empty());
+}
+
+TEST_CASE("a bundle that was cut anywhere is refused", "[bundle]") {
+  const std::string good = good_bundle();
+  for (size_t bytes = 0; bytes < good.size(); bytes += 7) {
+    CHECK_FALSE(refusal_of(good.substr(0, bytes)).empty());
+  }
+}
+
+TEST_CASE("a bundle that would fill the disk is refused before anything is written", "[bundle]") {
+  Manifest manifest = manifest_of(good_files());
+  manifest.files["workflow/a.sh"].bytes = 0xe0000000;
+  const TempDir folder;
+  std::string bytes = zip_of(folder.path(), with_manifest(manifest, good_files()));
+  const std::string size("\x15\0\0\0", 4);  // of a.sh, in both headers
+  REQUIRE(good_files().front().content.size() == 0x15);
+  const std::string name = "workflow/a.sh";
+  for (size_t at = bytes.find(name); at != bytes.npos; at = bytes.find(name, at + 1)) {
+    for (const size_t distance : {8U, 22U}) {  // from the name back to the unpacked size
+      if (bytes.substr(at - distance, 4) == size) {
+        bytes.replace(at - distance, 4, std::string("\0\0\0\xe0", 4));
+      }
+    }
+  }
+  CHECK_THAT(refusal_of(bytes), Catch::Contains("suspicious"));
+}

@@ -1,0 +1,163 @@
+#include "engine/share/bundle.h"
+
+#include "base/sha256.h"
+#include "engine/share/bundle_reader.h"
+#include "engine/share/contents.h"
+#include "engine/share/machine_paths.h"
+#include "engine/share/private_words.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using test::TempDir;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+Plan plan_of(const std::string& text, const fs::path& folder,
+             const std::vector<std::string>& set = {}) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  return make_plan(test::parsed(text, folder, set), Profile(), {}, nothing, hashes);
+}
+
+Bundle collected(const std::string& text, const TempDir& folder, const PackOptions& options = {},
+                 const std::vector<std::string>& set = {}) {
+  FreshFileHashes hashes;
+  return collect(plan_of(text, folder.path(), set), options, hashes);
+}
+
+std::vector<std::string> names(const Manifest& manifest) {
+  std::vector<std::string> list;
+  for (const auto& [name, file] : manifest.files) list.push_back(name);
+  return list;
+}
+
+constexpr const char* kText = R"(
+name: shared
+params: {n: 1}
+steps:
+  a: {run: ./a.sh, inputs: [a.sh, lib]}
+)";
+
+}  // namespace
+
+TEST_CASE("the same content is the same bundle, wherever and whenever", "[bundle]") {
+  std::vector<std::string> bytes;
+  for (const char* place : {"here", "there/and/deeper"}) {
+    const TempDir folder;
+    folder.write(std::string(place) + "/lib/b.py", "b");
+    folder.write(std::string(place) + "/a.sh", "a");
+    fs::last_write_time(folder.path() / place / "a.sh",
+                        fs::file_time_type::clock::now() - std::chrono::hours(bytes.size()));
+    FreshFileHashes hashes;
+    const fs::path output = folder.path() / "out";
+    write_bundle(collect(plan_of(kText, folder.path() / place), {}, hashes), output);
+    bytes.push_back(read_file(output));
+  }
+  CHECK(bytes[0] == bytes[1]);
+}
+
+TEST_CASE("a bundle has what a run would freeze, under the same names", "[bundle]") {
+  const TempDir folder;
+  folder.write("lib/b.py", "b");
+  folder.write("lib/c.py", "c");
+  folder.write("a.sh", "a");
+  folder.write("unused", "x");
+  const Bundle bundle = collected(kText, folder, {}, {"n=5"});
+  const Manifest manifest = write_bundle(bundle, folder.path() / "out");
+  CHECK(names(manifest) == std::vector<std::string>{"ro-crate-metadata.json", "workflow/a.sh",
+                                                    "workflow/lib/b.py", "workflow/lib/c.py",
+                                                    "workflow/workflow.yaml"});
+  CHECK(settings(manifest) == std::vector<std::string>{"n=5"});
+  BundleReader reader(folder.path() / "out");
+  CHECK(reader.manifest() == manifest);
+  CHECK(reader.read_text("workflow/lib/c.py") == "c");
+  CHECK(reader.read_text("workflow/workflow.yaml") == kText);
+}
+
+TEST_CASE("files above the workflow keep their distance", "[bundle]") {
+  const TempDir folder;
+  folder.write("models/m.yaml", "name: m\n");
+  folder.write("flows/x", "");
+  const std::string text = R"(
+name: up
+steps:
+  t: {uses: train, with: {model: ../models/m.yaml, data: d, epochs: 1, lr: 1}}
+)";
+  FreshFileHashes hashes;
+  const Bundle bundle = collect(plan_of(text, folder.path() / "flows"), {}, hashes);
+  const Manifest manifest = write_bundle(bundle, folder.path() / "out");
+  CHECK(manifest.workflow == "workflow/_/workflow.yaml");
+  CHECK(manifest.files.contains("workflow/models/m.yaml"));
+}
+
+TEST_CASE("data is packed by its hash, which the workflow must declare", "[bundle]") {
+  const TempDir folder;
+  const fs::path data = folder.write("data.bin", "some data");
+  const std::string hash = sha256_hex("some data");
+  const auto text = [&](const std::string& further) {
+    return "name: d\nsteps:\n  get:\n    uses: stage\n    with:\n      sources: [{url: \"file://" +
+           data.string() + "\"" + further + "}]\n";
+  };
+  const Bundle without = collected(text(", sha256: \"" + hash + "\""), folder);
+  REQUIRE(without.manifest.data.size() == 1);
+  CHECK_FALSE(without.manifest.data.front().packed);
+  const Diagnostics paths = machine_paths(without);
+  REQUIRE(paths.size() == 1);
+  CHECK(paths.front().location.line == 6);
+  CHECK_THAT(paths.front().message, Catch::Contains("--with-data"));
+
+  const Bundle with = collected(text(", sha256: \"" + hash + "\""), folder, {.with_data = true});
+  CHECK(write_bundle(with, folder.path() / "out").files.contains("data/" + hash));
+  CHECK(machine_paths(with).empty());
+
+  CHECK_THROWS_WITH(collected(text(""), folder, {.with_data = true}),
+                    Catch::Contains("workflow.yaml:6:") && Catch::Contains("sha256: " + hash));
+  CHECK_THROWS_WITH(
+      collected(text(", sha256: \"" + std::string(64, '0') + "\""), folder, {.with_data = true}),
+      Catch::Contains("is not what the workflow declares"));
+}
+
+TEST_CASE("a file at an absolute path cannot travel", "[bundle]") {
+  const TempDir folder;
+  const fs::path model = folder.write("m.yaml", "name: m\n");
+  const std::string text = "name: abs\nsteps:\n  t: {uses: train, with: {model: " + model.string() +
+                           ", data: d, epochs: 1, lr: 1}}\n";
+  CHECK_THROWS_WITH(collected(text, folder),
+                    Catch::Contains("workflow.yaml:3:") && Catch::Contains("absolute path"));
+}
+
+TEST_CASE("paths of this machine are found where they stand", "[machine_paths]") {
+  const TempDir folder;
+  const std::string here = folder.path().string();
+  folder.write("file", "");
+  const std::string text = "name: p\nparams: {where: \"" + here +
+                           "/file\"}\nsteps:\n  a:\n    run: |\n      cat " + here +
+                           "/file > /dev/null  # not /usr/bin/env, nor a/b, nor http://x/tmp\n" +
+                           "      ls /nowhere/at/all\n";
+  const Diagnostics found = machine_paths(collected(text, folder));
+  REQUIRE(found.size() == 2);
+  CHECK(found[0].location == Location{2, 18});
+  CHECK(found[1].location == Location{6, 11});
+}
+
+TEST_CASE("private words are found across pieces of a file, and short ones in text only",
+          "[private_words]") {
+  const TempDir folder;
+  Plan plan;
+  plan.directory = folder.path() / "runs/w-1234";
+  plan.base = "/work/flows";
+  const PrivateWords words(plan, {"n1", "cluster-n7"});
+  CHECK(words.find_in("see " + plan.directory.string() + "/x"));
+  CHECK(words.find_in("on n1: done"));
+  CHECK_FALSE(words.find_in("on n12, bn1 or n1-x"));
+  CHECK_FALSE(words.find_in(std::string("\0 n1 ", 5)));
+  CHECK(words.find_in(std::string("\0 cluster-n12 ", 14)));
+  CHECK_FALSE(words.find_in("cluster-n and cluster-n7x"));
+  const std::string far = std::string((size_t{1} << 20) - 4, 'x') + " cluster-n3 ";
+  CHECK(words.find_in_file(folder.write("far", far)));
+  CHECK_FALSE(words.find_in_file(folder.write("none", far.substr(0, far.size() - 4))));
+}
