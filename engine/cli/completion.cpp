@@ -85,7 +85,8 @@ std::string bash(const std::vector<Verb>& all) {
          "  case ${COMP_WORDS[1]} in\n" +
          bash_cases(all, 1) +
          "  esac\n"
-         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\") $(compgen -f -X '!*.@(yaml|yml)' -- "
+         "  COMPREPLY=($(compgen -W \"$words\" -- \"$word\") $(compgen -f -X "
+         "'!*.@(yaml|yml|dlflow)' -- "
          "\"$word\"))\n"
          "}\n"
          "complete -o filenames -o default -F _dlflow dlflow\n";
@@ -101,7 +102,7 @@ std::string zsh_cases(const std::vector<Verb>& all, int depth) {
       cases += "compadd -- " + join(verb.options, " ");
       if (verb.takes_run) cases += std::string("; compadd -- ") + kRuns;
       if (verb.takes_profile) cases += std::string("; compadd -- ") + kProfiles;
-      if (verb.takes_workflow) cases += "; _files -g '*.(yaml|yml)'";
+      if (verb.takes_workflow) cases += "; _files -g '*.(yaml|yml|dlflow)'";
     } else {
       cases += "if (( CURRENT == " + next + " )); then compadd -- " + names(verb.verbs) +
                "; else case $words[" + next + "] in\n" + zsh_cases(verb.verbs, depth + 1) +

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/backend/local.h"
+#include "engine/cli/bundled_workflow.h"
 #include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
@@ -73,6 +74,7 @@ void start(Session& session, const RunArguments& arguments) {
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   if (arguments.dry_run) return show_plan(session, plan);
   fetch_images(plan);
+  use_packed_data(plan.workflow, plan.profile);
   if (runs_on_slurm(profile)) return start_chain(session, std::move(plan));
   const auto display = make_run_display(session);
   LocalBackend backend(local_machine(plan.profile));
@@ -100,6 +102,7 @@ void add_run(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "run", "Run a workflow, or go on with a run.",
                                   "  dlflow run workflows/fashion-mnist.yaml --set epochs=5\n"
                                   "  dlflow run pipeline.yaml --until train --dry-run\n"
+                                  "  dlflow run fashion-mnist.dlflow --profile beta\n"
                                   "  dlflow run --resume fashion-mnist-7f3a");
   const auto arguments = std::make_shared<RunArguments>();
   arguments->workflow = add_workflow_argument(*command, Presence::Optional);

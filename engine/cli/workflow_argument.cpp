@@ -6,7 +6,9 @@
 #include <set>
 
 #include "base/file.h"
+#include "engine/cli/bundled_workflow.h"
 #include "engine/model/parse.h"
+#include "engine/share/bundle_reader.h"
 #include "runtime/nn/model.h"
 
 namespace dlflow {
@@ -30,7 +32,10 @@ std::optional<std::filesystem::path> model_file(const Workflow& workflow, const 
 }  // namespace
 
 Workflow WorkflowArgument::read() const {
-  auto result = parse_workflow(file, set);
+  BundledWorkflow opened{file, {}};
+  if (is_bundle(file)) opened = open_bundled_workflow(file);
+  opened.set.insert(opened.set.end(), set.begin(), set.end());
+  auto result = parse_workflow(opened.file, opened.set);
   if (auto* workflow = std::get_if<Workflow>(&result)) return std::move(*workflow);
   const auto& diagnostics = std::get<Diagnostics>(result);
   for (const Diagnostic& diagnostic : diagnostics) {
@@ -61,7 +66,9 @@ void check_models(const Workflow& workflow) {
 
 std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, Presence presence) {
   auto argument = std::make_shared<WorkflowArgument>();
-  command.add_option("workflow", argument->file, "the workflow file (YAML)")
+  command
+      .add_option("workflow", argument->file,
+                  "the workflow file (YAML), or a bundle of `dlflow pack`")
       ->type_name("WORKFLOW")
       ->required(presence == Presence::Required);
   command.add_option("--set", argument->set, "give a parameter another value; may be repeated")

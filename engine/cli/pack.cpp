@@ -1,0 +1,127 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/units.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/workflow_argument.h"
+#include "engine/plan/run_directory.h"
+#include "engine/share/contents.h"
+#include "engine/share/machine_paths.h"
+#include "engine/share/run_record.h"
+
+namespace dlflow {
+namespace {
+
+struct PackArguments {
+  std::shared_ptr<WorkflowArgument> workflow;
+  std::string run;
+  std::string output;
+  PackOptions options;
+};
+
+Plan plan_of_file(Session& session, const WorkflowArgument& argument) {
+  Workflow workflow = argument.read();
+  check_models(workflow);
+  NothingKnown nothing;
+  return make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
+}
+
+/// The run's plan, once it is sure that the run is meant and has ended.
+Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
+  if (status.state == RunState::Running) {
+    throw Error(Errc::InvalidInput,
+                status.run + " is still running; pack it when it has ended, or `dlflow cancel` it");
+  }
+  Plan plan = load_run(status.directory);
+  if (arguments.workflow->file.empty()) return plan;
+  if (arguments.workflow->read().text != plan.workflow.text) {
+    throw Error(Errc::InvalidInput,
+                arguments.workflow->file + " is not what " + status.run +
+                    " ran; leave it out, and the bundle has the text that was run");
+  }
+  return plan;
+}
+
+Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
+  const RunStatus status = refresh_run(session, find_run(session, arguments.run));
+  const Plan plan = plan_of_run(arguments, status);
+  Bundle bundle = collect(plan, arguments.options, session.store());
+  std::map<std::string, std::vector<JobEvent>> events;
+  for (const JobRow& job : status.jobs) {
+    events[job.job] = session.store().events(status.run, job.job);
+  }
+  for (const std::string& line : add_run(bundle, {plan, status, events})) {
+    std::fprintf(stderr, "warning: %s\n", line.c_str());
+  }
+  return bundle;
+}
+
+/// "2 local files (--with-data)" and the like: what the bundle could have besides.
+void print_what_is_missing(const Manifest& manifest) {
+  size_t data = 0;
+  size_t images = 0;
+  for (const PackedData& item : manifest.data) data += item.packed ? 0 : 1;
+  for (const auto& [name, image] : manifest.images) {
+    images += image.packed || image.from.starts_with("docker://") ? 0 : 1;
+  }
+  if (data > 0) {
+    std::printf("Not in it: %zu local file%s that stage steps read; --with-data packs them.\n",
+                data, data == 1 ? "" : "s");
+  }
+  if (images > 0) {
+    std::printf("Not in it: %zu image%s; --with-images packs them.\n", images,
+                images == 1 ? "" : "s");
+  }
+}
+
+void print_warning(const Diagnostic& diagnostic) {
+  const auto& [line, column] = diagnostic.location;
+  const std::string place =
+      line == 0 ? "" : std::to_string(line) + ":" + std::to_string(column) + ":";
+  std::fprintf(stderr, "%s:%s warning: %s\n", diagnostic.file.c_str(), place.c_str(),
+               diagnostic.message.c_str());
+}
+
+void pack(Session& session, const PackArguments& arguments) {
+  const Bundle bundle = arguments.run.empty() ? collect(plan_of_file(session, *arguments.workflow),
+                                                        arguments.options, session.store())
+                                              : bundle_of_run(session, arguments);
+  for (const Diagnostic& diagnostic : machine_paths(bundle)) {
+    print_warning(diagnostic);
+  }
+  const std::string output =
+      arguments.output.empty() ? bundle.manifest.name + ".dlflow" : arguments.output;
+  const Manifest manifest = write_bundle(bundle, output);
+  if (session.quiet) return;
+  std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
+              manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
+              output.c_str());
+  print_what_is_missing(manifest);
+}
+
+}  // namespace
+
+void add_pack(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "pack", "Put a workflow, or a run of it, into one file that runs elsewhere.",
+                  "  dlflow pack workflows/fashion-mnist.yaml --with-data\n"
+                  "  dlflow pack --from-run fashion-mnist-7f3a -o result.dlflow");
+  const auto arguments = std::make_shared<PackArguments>();
+  arguments->workflow = add_workflow_argument(*command, Presence::Optional);
+  command->add_option("-o,--output", arguments->output, "the bundle; NAME.dlflow unless given")
+      ->type_name("FILE");
+  command->add_option("--from-run", arguments->run, "what this run ran, and what it gave")
+      ->type_name("RUN");
+  command->add_flag("--with-data", arguments->options.with_data,
+                    "the local files that stage steps read, too");
+  command->add_flag("--with-images", arguments->options.with_images,
+                    "the archives of its images, too");
+  command->callback([arguments, &session] {
+    if (arguments->workflow->file.empty() && arguments->run.empty()) {
+      throw Error(Errc::InvalidInput, "give a workflow to pack, or `--from-run RUN`");
+    }
+    pack(session, *arguments);
+  });
+}
+
+}  // namespace dlflow

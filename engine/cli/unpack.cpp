@@ -1,0 +1,34 @@
+#include <cstdio>
+
+#include "base/text.h"
+#include "engine/cli/commands.h"
+#include "engine/share/bundle_reader.h"
+
+namespace dlflow {
+
+void add_unpack(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "unpack", "Unpack a bundle into a new folder, every file verified.",
+                  "  dlflow unpack fashion-mnist.dlflow\n"
+                  "  dlflow unpack fashion-mnist.dlflow -C ~/workflows");
+  const auto file = std::make_shared<std::string>();
+  const auto below = std::make_shared<std::string>(".");
+  command->add_option("bundle", *file, "what `dlflow pack` wrote")->type_name("BUNDLE")->required();
+  command->add_option("-C,--directory", *below, "where the new folder is made")
+      ->type_name("DIR")
+      ->capture_default_str();
+  command->callback([file, below, &session] {
+    BundleReader bundle(*file);
+    const Manifest& manifest = bundle.manifest();
+    const std::filesystem::path folder =
+        (std::filesystem::path(*below) / manifest.name).lexically_normal();
+    bundle.unpack(folder);
+    if (session.quiet) return;
+    std::string again = "dlflow run " + shell_quote((folder / manifest.workflow).string());
+    for (const std::string& setting : settings(manifest)) again += " --set " + shell_quote(setting);
+    std::printf("%s: %zu files, every checksum fits.\n  %s\n", folder.c_str(),
+                manifest.files.size(), again.c_str());
+  });
+}
+
+}  // namespace dlflow
