@@ -45,12 +45,14 @@ def wait_until(condition, timeout, what):
 
 
 class Cluster:
-    """A cluster by its name; `home` is its user's folder on the file system that all nodes share."""
+    """A cluster by its name, as its user `dlflow` or `guest`; `home` is that user's folder on the file system that all
+    nodes share."""
 
-    def __init__(self, name):
+    def __init__(self, name, user="dlflow"):
         self.name = name
+        self.user = user
         self.conf = ROOT / name / "slurm.conf"
-        self.home = ROOT / name / "home"
+        self.home = ROOT / name / ("home" if user == "dlflow" else user)
 
     def node(self, number):
         return f"{self.name}-n{number}"
@@ -60,7 +62,8 @@ class Cluster:
     def start(self, argv, cwd=None, env=None, **options):
         """A process of the cluster's user, with nothing but `env` and what a login sets in its environment."""
         variables = [f"{key}={value}" for key, value in (env or {}).items()]
-        return subprocess.Popen([SLURM_CLUSTER, "as-user", self.name, "--root", ROOT, "env", *variables, *map(str, argv)],
+        verb = "as-user" if self.user == "dlflow" else f"as-{self.user}"
+        return subprocess.Popen([SLURM_CLUSTER, verb, self.name, "--root", ROOT, "env", *variables, *map(str, argv)],
                                 cwd=cwd or self.home, text=True, stdin=subprocess.DEVNULL, start_new_session=True,
                                 **{"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **options})
 

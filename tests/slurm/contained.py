@@ -1,0 +1,83 @@
+"""What the tests of containers on two clusters share: the workflows with their image beside them, and udocker."""
+
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import cluster
+from cluster import BUILD, STAGED, wait_until
+
+SOURCE = pathlib.Path(__file__).resolve().parents[2]
+UDOCKER = BUILD / "tests/udocker"
+NEEDS = {"alpha": "proot", "beta": "ch-run"}
+RUNTIMES = {"alpha": "udocker", "beta": "charliecloud"}
+WORKFLOW = "fashion-mnist-container.yaml"
+
+
+class Case(cluster.Case):
+    """dlflow in a folder of the user of alpha, that both clusters see."""
+
+    @classmethod
+    def setUpClass(cls):
+        """The staged workflows with the image beside them, and udocker where both users find it."""
+        cls.flows = STAGED / "workflows"
+        subprocess.run([SOURCE / "workflows/image.py", BUILD / "bin/dlflow-train", BUILD / "bin/dlflow-evaluate", "-o",
+                        cls.flows / "images/dlflow.tar"], check=True)
+        packages = next(UDOCKER.glob("lib/python3*/site-packages"), None)
+        cls.tools = STAGED / "tools"
+        cls.tools.mkdir(exist_ok=True)
+        if packages:
+            shutil.copytree(packages / "udocker", cls.tools / "lib/udocker", dirs_exist_ok=True)
+        program = cls.tools / "udocker"
+        program.write_text(f"#!/bin/sh\nPYTHONPATH={cls.tools}/lib exec /usr/bin/python3 -m udocker.maincmd \"$@\"\n")
+        subprocess.run(["chmod", "-R", "a+rX", cls.flows, cls.tools], check=True)
+        program.chmod(0o755)
+
+    def setUp(self):
+        super().setUp()
+        (self.folder / "cluster-profiles").symlink_to(STAGED / "cluster-profiles")
+
+    def needs(self, on):
+        if not shutil.which(NEEDS[on.name]):
+            self.skipTest(f"{NEEDS[on.name]} is not installed")
+
+    def dlflow(self, on, *arguments, cwd=None):
+        """With a record of runs for each cluster, so that one takes no result from the other."""
+        folder = cwd or self.folder
+        env = {"DLFLOW_HOME": folder / f"state-{on.name}", "XDG_CACHE_HOME": folder / "cache",
+               "PATH": f"{self.tools}:{os.environ['PATH']}"}
+        return on.run([STAGED / "bin/dlflow", *arguments], cwd=folder, env=env).stdout
+
+    def submit(self, on, workflow, *arguments, cwd=None):
+        """The name of the run."""
+        out = self.dlflow(on, "run", workflow, "--profile", on.name, "--json", *arguments, cwd=cwd)
+        return json.loads(out.splitlines()[-1])["run"]
+
+    def status(self, on, run, cwd=None):
+        return json.loads(self.dlflow(on, "status", run, "--json", cwd=cwd))
+
+    def said(self, on, run, directory, cwd=None):
+        """What there is to say of a run that should have succeeded."""
+        return self.dlflow(on, "status", run, cwd=cwd) + "".join(
+            f"{path}:\n{path.read_text()}" for path in directory.glob("steps/*/attempt-1/std*"))
+
+    def wait_for_success(self, on, run, steps=("train", "evaluate"), cwd=None):
+        """Its status once it has succeeded, in containers of the cluster's runtime."""
+        ended = wait_until(lambda: (now := self.status(on, run, cwd))["state"] != "running" and now, 240,
+                           f"{run} on {on.name} to end")
+        directory = pathlib.Path(ended["directory"])
+        self.assertEqual(ended["state"], "succeeded", self.said(on, run, directory, cwd))
+        for step in steps:
+            job = json.loads((directory / f"steps/{step}/attempt-1/container.json").read_text())
+            self.assertEqual(job["runtime"], RUNTIMES[on.name])
+        return ended
+
+
+def main():
+    if not (UDOCKER / "bin/udocker").exists():
+        print(f"skipped here: udocker is not in {UDOCKER}; ./dev test puts it there from PyPI")
+        sys.exit(cluster.SKIPPED)
+    cluster.main()
