@@ -26,13 +26,31 @@ void check_unpacked(const fs::path& folder) {
   DLFLOW_CHECK(num_files == manifest.files.size() + 1);
 }
 
+/// As it would be with correct checksums: a reader of its own for what is behind them.
+std::string packed(char kind, const std::string& input, const fs::path& folder) {
+  std::vector<test::Packed> files = test::good_files();
+  if (kind == 'm') {
+    files.insert(files.begin(), {kManifestName, input});
+    return test::zip_of(folder, files);
+  }
+  files.push_back({kind == 'r' ? "run/run.json" : "workflow/w.yaml", input});
+  if (kind == 'w') files.erase(files.begin() + 1);
+  Manifest manifest = test::manifest_of(files);
+  if (kind == 'r') manifest.run = "shared-12ab";
+  return test::zip_of(folder, test::with_manifest(manifest, files));
+}
+
 }  // namespace
 
-/// A bundle. Whatever it is, it is unpacked completely or leaves nothing behind.
+/// The first byte says what the rest is: 'z' a bundle, 'm' the manifest of one, 'r' the record of a
+/// run in one, 'w' the workflow of one. Whatever it is, it is unpacked completely or leaves nothing
+/// behind.
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
   const test::TempDir folder;
-  const fs::path bundle =
-      folder.write("bundle", std::string(reinterpret_cast<const char*>(data), size));
+  const std::string input(data + 1, data + size);
+  const std::string bytes = data[0] == 'z' ? input : packed(char(data[0]), input, folder.path());
+  const fs::path bundle = folder.write("bundle", bytes);
   bool unpacked = false;
   try {
     BundleReader(bundle).unpack(folder.path() / "out");
@@ -51,12 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 
 std::vector<std::string> fuzz_seeds() {
   const test::TempDir folder;
-  Manifest manifest = test::manifest_of(test::good_files());
-  const std::string plain =
-      test::zip_of(folder.path(), test::with_manifest(manifest, test::good_files()));
-  std::vector<test::Packed> files = test::good_files();
-  files.push_back({"run/run.json", R"({"run": "shared-12ab", "jobs": [{"job": "a"}]})"});
-  manifest = test::manifest_of(files);
-  manifest.run = "shared-12ab";
-  return {plain, test::zip_of(folder.path(), test::with_manifest(manifest, files))};
+  const Manifest manifest = test::manifest_of(test::good_files());
+  const std::string run =
+      R"({"run": "shared-12ab", "state": "failed", "jobs": [{"job": "a", "metrics": {"x": 1}}]})";
+  return {"z" + test::zip_of(folder.path(), test::with_manifest(manifest, test::good_files())),
+          "m" + to_json(manifest).dump(), "r" + run, std::string("w") + test::kSharedWorkflow};
 }
