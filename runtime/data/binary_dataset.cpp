@@ -1,15 +1,20 @@
 #include "runtime/data/binary_dataset.h"
 
+#include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <bit>
+#include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/sha256.h"
+#include "runtime/data/file_writer.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -19,7 +24,6 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 // docs/data-format.md names every field.
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kVersion = 1;
-enum class PixelType : uint32_t { Byte = 0, Float = 1 };
 
 struct Header {
   char magic[8];
@@ -33,43 +37,22 @@ struct Header {
 };
 static_assert(sizeof(Header) == 128);
 constexpr size_t kHashOffset = offsetof(Header, sha256);
+constexpr size_t kHashSize = sizeof(Header::sha256);
 
 [[noreturn]] void throw_corrupt(const std::string& name, const std::string& reason) {
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
-/// Of everything but the hash itself.
-std::string hash_of(std::string_view content) {
-  return Sha256()
-      .update(content.substr(0, kHashOffset))
-      .update(content.substr(kHashOffset + sizeof(Header::sha256)))
-      .hex();
-}
-
-template <typename T>
-void append(std::string& content, const std::vector<T>& values) {
-  content.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-}
-
-/// `count` values from the front of `content`, which is long enough.
-template <typename T>
-std::vector<T> take(std::string_view& content, size_t count) {
-  std::vector<T> values(count);
-  if (count > 0) std::memcpy(values.data(), content.data(), count * sizeof(T));
-  content.remove_prefix(count * sizeof(T));
-  return values;
-}
-
 /// What header and labels and pixels take together, or nothing if that is beyond any file.
-std::optional<size_t> size_of(const Header& header) {
-  size_t values = header.num_samples, size = 0;
-  for (const uint32_t dimension : {header.channels, header.height, header.width}) {
+std::optional<size_t> size_of(PixelType type, size_t num_samples, const ImageShape& shape) {
+  size_t values = num_samples, size = 0;
+  for (const uint32_t dimension : {shape.channels, shape.height, shape.width}) {
     if (__builtin_mul_overflow(values, dimension, &values)) return std::nullopt;
   }
-  const size_t pixel_bytes = header.pixel_type == PixelType::Float ? sizeof(float) : 1;
+  const size_t pixel_bytes = type == PixelType::Float ? sizeof(float) : 1;
   size_t label_bytes = 0;
   if (__builtin_mul_overflow(values, pixel_bytes, &size) ||
-      __builtin_mul_overflow(header.num_samples, sizeof(uint32_t), &label_bytes) ||
+      __builtin_mul_overflow(num_samples, sizeof(uint32_t), &label_bytes) ||
       __builtin_add_overflow(size, label_bytes, &size) ||
       __builtin_add_overflow(size, sizeof(Header), &size)) {
     return std::nullopt;
@@ -77,7 +60,9 @@ std::optional<size_t> size_of(const Header& header) {
   return size;
 }
 
-Header parse_header(std::string_view content, const std::string& name) {
+/// \param content    at least the header
+/// \param file_size  of all of it
+BinaryHeader parse_header(std::string_view content, size_t file_size, const std::string& name) {
   Header header;
   if (content.size() < sizeof(header) || !content.starts_with(kMagic)) {
     throw_corrupt(name, "is not a dlflow dataset (.dlset)");
@@ -90,49 +75,86 @@ Header parse_header(std::string_view content, const std::string& name) {
   if (header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
   }
-  if (size_of(header) != content.size()) {
+  const ImageShape shape{header.channels, header.height, header.width};
+  if (size_of(header.pixel_type, header.num_samples, shape) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
-                                    content.size()));
+                                    file_size));
   }
-  if (hash_of(content) != std::string_view(header.sha256, sizeof(header.sha256))) {
-    throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
-  }
+  return {header.pixel_type, header.num_samples, shape, header.num_classes,
+          std::string(header.sha256, kHashSize)};
+}
+
+/// With zeros where the hash belongs.
+Header header_for(const SampleSource& source, size_t count) {
+  Header header{};
+  kMagic.copy(header.magic, sizeof(header.magic));
+  header.version = kVersion;
+  header.pixel_type = source.pixel_type;
+  header.num_samples = count;
+  header.channels = source.shape.channels;
+  header.height = source.shape.height;
+  header.width = source.shape.width;
+  header.num_classes = source.num_classes;
   return header;
+}
+
+template <typename T>
+std::string_view bytes_of(const T& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+/// `count` images of the front of `pixels`, which is long enough.
+template <typename T>
+Images<T> images_in(std::string_view pixels, size_t count, size_t image_size,
+                    const std::shared_ptr<const void>& owner) {
+  Images<T> images;
+  images.add(reinterpret_cast<const T*>(pixels.data()), count, image_size, owner);
+  return images;
 }
 
 }  // namespace
 
-std::string format_binary_dataset(const Dataset& dataset) {
-  Header header{};
-  kMagic.copy(header.magic, sizeof(header.magic));
-  header.version = kVersion;
-  header.pixel_type = std::holds_alternative<std::vector<float>>(dataset.pixels) ? PixelType::Float
-                                                                                 : PixelType::Byte;
-  header.num_samples = dataset.size();
-  header.channels = dataset.shape.channels;
-  header.height = dataset.shape.height;
-  header.width = dataset.shape.width;
-  header.num_classes = dataset.num_classes;
-
-  std::string content(reinterpret_cast<const char*>(&header), sizeof(header));
-  append(content, dataset.labels);
-  std::visit([&](const auto& pixels) { append(content, pixels); }, dataset.pixels);
-  hash_of(content).copy(content.data() + kHashOffset, sizeof(header.sha256));
-  return content;
+BinaryHash& BinaryHash::update(std::string_view bytes) {
+  /// What of `bytes` is at `first` to `end` - 1 of the file.
+  const auto part = [&](uint64_t first, uint64_t end) {
+    const uint64_t begin = std::clamp(first, size_, size_ + bytes.size()) - size_;
+    return bytes.substr(begin, std::clamp(end, size_, size_ + bytes.size()) - size_ - begin);
+  };
+  hash_.update(part(0, kHashOffset)).update(part(kHashOffset + kHashSize, UINT64_MAX));
+  size_ += bytes.size();
+  return *this;
 }
 
-Dataset parse_binary_dataset(std::string_view content, const std::string& name) {
-  const Header header = parse_header(content, name);
-  Dataset dataset;
-  dataset.shape = {header.channels, header.height, header.width};
-  dataset.num_classes = header.num_classes;
-  content.remove_prefix(sizeof(header));
-  dataset.labels = take<uint32_t>(content, header.num_samples);
-  const size_t num_values = header.num_samples * dataset.shape.num_values();
+BinaryHeader read_binary_header(const std::filesystem::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  struct stat info {};
+  std::string head(sizeof(Header), '\0');
+  const ssize_t got = ::read(file.get(), head.data(), head.size());
+  if (got < 0 || ::fstat(file.get(), &info) != 0) {
+    throw_errno("cannot read " + path.string(), errno);
+  }
+  head.resize(size_t(got));
+  return parse_header(head, size_t(info.st_size), path.string());
+}
+
+Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name, Proof proof) {
+  const BinaryHeader header = parse_header(content.view, content.view.size(), name);
+  if (proof == Proof::Hash && BinaryHash().update(content.view).hex() != header.sha256) {
+    throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
+  }
+  Dataset dataset{header.shape, header.num_classes, {}, {}};
+  dataset.labels.resize(header.num_samples);
+  const std::string_view data = content.view.substr(sizeof(Header));
+  const size_t label_bytes = header.num_samples * sizeof(uint32_t);
+  if (label_bytes > 0) std::memcpy(dataset.labels.data(), data.data(), label_bytes);
+  const std::string_view pixels = data.substr(label_bytes);
+  const size_t image_size = header.shape.num_values();
   if (header.pixel_type == PixelType::Float) {
-    dataset.pixels = take<float>(content, num_values);
+    dataset.pixels = images_in<float>(pixels, header.num_samples, image_size, content.owner);
   } else {
-    dataset.pixels = take<uint8_t>(content, num_values);
+    dataset.pixels = images_in<uint8_t>(pixels, header.num_samples, image_size, content.owner);
   }
   for (size_t i = 0; i < dataset.labels.size(); ++i) {
     if (dataset.labels[i] >= dataset.num_classes) {
@@ -143,12 +165,44 @@ Dataset parse_binary_dataset(std::string_view content, const std::string& name) 
   return dataset;
 }
 
-void write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset) {
-  write_file_atomic(file, format_binary_dataset(dataset));
+Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof) {
+  return parse_binary_dataset(map_file(file), file.string(), proof);
 }
 
-Dataset read_binary_dataset(const std::filesystem::path& file) {
-  return parse_binary_dataset(read_file(file), file.string());
+SampleSource source_of(Dataset dataset) {
+  const bool floats = std::holds_alternative<Images<float>>(dataset.pixels);
+  return {dataset.shape, dataset.num_classes, floats ? PixelType::Float : PixelType::Byte,
+          std::move(dataset.labels), [pixels = std::move(dataset.pixels)](size_t sample) {
+            return std::visit([&](const auto& images) { return bytes_of(images[sample]); }, pixels);
+          }};
+}
+
+BinaryHeader write_binary_dataset(const std::filesystem::path& path, const SampleSource& source,
+                                  size_t first, size_t count) {
+  FileWriter file(path);
+  BinaryHash hash;
+  const auto write = [&](std::string_view bytes) {
+    hash.update(bytes);
+    file.write(bytes);
+  };
+  const Header header = header_for(source, count);
+  write({reinterpret_cast<const char*>(&header), sizeof(header)});
+  write(bytes_of(std::span(source.labels).subspan(first, count)));
+  for (size_t i = 0; i < count; ++i) write(source.image(first + i));
+  const std::string sha256 = hash.hex();
+  file.replace(kHashOffset, sha256);
+  file.publish();
+  return {source.pixel_type, count, source.shape, source.num_classes, sha256};
+}
+
+BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset) {
+  return write_binary_dataset(file, source_of(dataset), 0, dataset.size());
+}
+
+uint64_t binary_dataset_bytes(const SampleSource& source, size_t count) {
+  const auto size = size_of(source.pixel_type, count, source.shape);
+  if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
+  return *size;
 }
 
 }  // namespace dlflow::runtime

@@ -81,28 +81,32 @@ IdxArray parse_idx(std::string_view content, const std::string& name) {
 }
 
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
-  IdxArray pixels = parse_idx(read_file(images), images.string());
-  const IdxArray classes = parse_idx(read_file(labels), labels.string());
-  const std::vector<uint32_t>& dimensions = pixels.dimensions;
+  return join_idx(parse_idx(read_file(images), images.string()), images.string(),
+                  parse_idx(read_file(labels), labels.string()), labels.string());
+}
+
+Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray& labels,
+                 const std::string& labels_name) {
+  const std::vector<uint32_t>& dimensions = images.dimensions;
   if (dimensions.size() < 3) {
-    throw_corrupt(images.string(), fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
-                                               "(N, C, H, W)",
-                                               dimensions.size()));
+    throw_corrupt(images_name, fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
+                                           "(N, C, H, W)",
+                                           dimensions.size()));
   }
-  if (classes.dimensions.size() != 1) {
-    throw_corrupt(labels.string(),
-                  fmt::format("has {} dimensions; labels have 1", classes.dimensions.size()));
+  if (labels.dimensions.size() != 1) {
+    throw_corrupt(labels_name,
+                  fmt::format("has {} dimensions; labels have 1", labels.dimensions.size()));
   }
-  if (dimensions[0] != classes.dimensions[0]) {
-    throw_corrupt(labels.string(),
-                  fmt::format("has {} labels for the {} images of {}", classes.dimensions[0],
-                              dimensions[0], images.filename().string()));
+  if (dimensions[0] != labels.dimensions[0]) {
+    throw_corrupt(labels_name, fmt::format("has {} labels for the {} images of {}",
+                                           labels.dimensions[0], dimensions[0],
+                                           std::filesystem::path(images_name).filename().string()));
   }
   Dataset dataset;
   dataset.shape = {dimensions.size() == 4 ? dimensions[1] : 1, dimensions[dimensions.size() - 2],
                    dimensions[dimensions.size() - 1]};
-  dataset.pixels = std::move(pixels.values);
-  dataset.labels.assign(classes.values.begin(), classes.values.end());
+  dataset.pixels = Images(std::move(images.values), dataset.shape.num_values());
+  dataset.labels.assign(labels.values.begin(), labels.values.end());
   for (const uint32_t label : dataset.labels) {
     dataset.num_classes = std::max(dataset.num_classes, label + 1);
   }

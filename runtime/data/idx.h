@@ -26,4 +26,8 @@ IdxArray parse_idx(std::string_view content, const std::string& name);
 /// is not there, Corrupt if their numbers differ.
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
 
+/// The same from what the two files hold.
+Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray& labels,
+                 const std::string& labels_name);
+
 }  // namespace dlflow::runtime

@@ -78,7 +78,7 @@ class BatchMaker {
     const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);
     label = dataset_.labels[sample];
     const auto write = [&](const auto& pixels) {
-      write_image(pixels.data() + sample * dataset_.shape.num_values(), epoch, sample, image);
+      write_image(pixels[sample].data(), epoch, sample, image);
     };
     std::visit(write, dataset_.pixels);
   }

@@ -33,16 +33,16 @@ void normalize_image(const Normalization& normalization, const ImageShape& shape
 
 /// Scale and shift of one channel.
 template <typename T>
-std::pair<float, float> channel_normalization(const std::vector<T>& pixels, const ImageShape& shape,
+std::pair<float, float> channel_normalization(const Images<T>& images, const ImageShape& shape,
                                               uint32_t channel) {
   using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
   const size_t plane = size_t(shape.height) * shape.width;
   Sum sum = 0, squares = 0;
   size_t count = 0;
-  for (size_t first = channel * plane; first < pixels.size(); first += shape.num_values()) {
-    for (size_t i = first; i < first + plane; ++i) {
-      sum += pixels[i];
-      squares += Sum(pixels[i]) * Sum(pixels[i]);
+  for (size_t i = 0; i < images.size(); ++i) {
+    for (const T value : images[i].subspan(channel * plane, plane)) {
+      sum += value;
+      squares += Sum(value) * Sum(value);
     }
     count += plane;
   }

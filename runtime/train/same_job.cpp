@@ -11,13 +11,18 @@ std::string content_of(const Dataset& dataset) {
   std::string bytes = std::to_string(dataset.num_classes) + "," +
                       std::to_string(dataset.shape.channels) + "," +
                       std::to_string(dataset.shape.height) + ",";
-  const auto append = [&](const auto& numbers) {
+  Sha256 hash;
+  const auto update = [&](const auto& numbers) {
     const auto raw = std::as_bytes(std::span(numbers));
-    bytes += sha256_hex({reinterpret_cast<const char*>(raw.data()), raw.size()});
+    hash.update({reinterpret_cast<const char*>(raw.data()), raw.size()});
   };
-  std::visit(append, dataset.pixels);
-  append(dataset.labels);
-  return bytes;
+  std::visit(
+      [&](const auto& images) {
+        for (size_t i = 0; i < images.size(); ++i) update(images[i]);
+      },
+      dataset.pixels);
+  update(dataset.labels);
+  return bytes + hash.hex();
 }
 
 }  // namespace

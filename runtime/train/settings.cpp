@@ -52,6 +52,13 @@ class WithReader {
     return value;
   }
 
+  bool flag(const std::string& key, bool otherwise) {
+    const Json* value = find(key);
+    if (value == nullptr) return otherwise;
+    if (!value->is_boolean()) fail(prefix_ + key, "true or false");
+    return *value;
+  }
+
   const Json* find(const std::string& key) {
     known_.insert(key);
     const auto found = with_.find(key);
@@ -173,10 +180,7 @@ GradientTravel read_gradients(const Json* json, const Precision& precision) {
   if (travel.wire != DataType::Float32 && precision.exact) {
     WithReader::fail("gradients.wire", "'fp32' unless 'precision' has 'reduction: fast'");
   }
-  if (const Json* priority = reader.find("priority")) {
-    if (!priority->is_boolean()) WithReader::fail("gradients.priority", "true or false");
-    travel.priority = *priority;
-  }
+  travel.priority = reader.flag("priority", travel.priority);
   reader.finish();
   return travel;
 }
@@ -256,7 +260,7 @@ Normalization normalization_from(const PixelStatistics& statistics, const Datase
     throw Error(Errc::InvalidInput, "with: 'normalize' has " + std::to_string(numbers->size()) +
                                         " numbers for " + std::to_string(channels) + " channels");
   }
-  const double full = std::holds_alternative<std::vector<uint8_t>>(dataset.pixels) ? 255 : 1;
+  const double full = std::holds_alternative<Images<uint8_t>>(dataset.pixels) ? 255 : 1;
   Normalization normalization;
   for (size_t c = 0; c < channels; ++c) {
     const double std = per_channel(statistics.std, c);

@@ -11,19 +11,13 @@ namespace {
 /// The samples whose `chosen` equals `wanted`.
 Dataset select(const Dataset& dataset, const std::vector<bool>& chosen, bool wanted) {
   Dataset part{dataset.shape, dataset.num_classes, {}, {}};
-  std::visit(
-      [&](const auto& pixels) {
-        std::decay_t<decltype(pixels)> kept;
-        const int64_t size = int64_t(dataset.shape.num_values());
-        for (size_t i = 0; i < dataset.size(); ++i) {
-          if (chosen[i] != wanted) continue;
-          const auto first = pixels.begin() + int64_t(i) * size;
-          kept.insert(kept.end(), first, first + size);
-          part.labels.push_back(dataset.labels[i]);
-        }
-        part.pixels = std::move(kept);
-      },
-      dataset.pixels);
+  std::vector<uint32_t> samples;
+  for (uint32_t i = 0; i < dataset.size(); ++i) {
+    if (chosen[i] != wanted) continue;
+    samples.push_back(i);
+    part.labels.push_back(dataset.labels[i]);
+  }
+  std::visit([&](const auto& images) { part.pixels = images.select(samples); }, dataset.pixels);
   return part;
 }
 

@@ -9,19 +9,18 @@ namespace dlflow::test {
 /// `count` pictures of 8x8 bytes in 3 classes that a small network tells apart: noise, with a
 /// bright stripe whose row depends on the class.
 inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
-  runtime::Dataset dataset{{1, 8, 8}, 3, {}, {}};
   std::mt19937 random(seed);
   std::vector<uint8_t> pixels;
+  std::vector<uint32_t> labels;
   for (size_t i = 0; i < count; ++i) {
     const uint32_t label = uint32_t(random() % 3);
-    dataset.labels.push_back(label);
+    labels.push_back(label);
     for (uint32_t pixel = 0; pixel < 64; ++pixel) {
       const bool stripe = pixel / 8 == 2 * label + 1;
       pixels.push_back(uint8_t(random() % 100 + (stripe ? 60 : 0)));
     }
   }
-  dataset.pixels = std::move(pixels);
-  return dataset;
+  return runtime::make_dataset({1, 8, 8}, 3, std::move(pixels), std::move(labels));
 }
 
 /// Convolution, batch normalisation, pool and linear layer: every kind of state there is.

@@ -53,7 +53,8 @@ TEST_CASE("a change depends on seed, epoch and sample", "[data]") {
 
 TEST_CASE("normalisation gives each channel mean 0 and variance 1", "[data]") {
   // Channel 0: 0, 2, 4, 6 (mean 3, variance 5); channel 1: always 9.
-  const Dataset dataset{{2, 1, 2}, 1, std::vector<uint8_t>{0, 2, 9, 9, 4, 6, 9, 9}, {0, 0}};
+  const std::vector<uint8_t> pixels = {0, 2, 9, 9, 4, 6, 9, 9};
+  const Dataset dataset = make_dataset({2, 1, 2}, 1, pixels, {0, 0});
   const Normalization normalization = normalization_of(dataset);
   CHECK(normalization.scale[0] == Approx(1 / std::sqrt(5.0)));
   CHECK(normalization.shift[0] == Approx(-3 / std::sqrt(5.0)));
@@ -61,8 +62,7 @@ TEST_CASE("normalisation gives each channel mean 0 and variance 1", "[data]") {
   CHECK(normalization.shift[1] == -9.0f);
 
   std::vector<float> output(4);
-  normalize(normalization, dataset.shape, std::get<std::vector<uint8_t>>(dataset.pixels).data(),
-            output.data());
+  normalize(normalization, dataset.shape, pixels.data(), output.data());
   CHECK(output[1] == Approx(-1 / std::sqrt(5.0)));
   CHECK(output[3] == 0.0f);
 }

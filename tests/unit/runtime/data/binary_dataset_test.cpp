@@ -1,6 +1,7 @@
 #include "runtime/data/binary_dataset.h"
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -11,8 +12,15 @@ using namespace std::string_literals;
 
 namespace {
 
-const Dataset kBytes{{1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 255}, {3, 0}};
-const Dataset kFloats{{2, 1, 1}, 1, std::vector<float>{0.5f, -1, 3e38f, 0, 1, 2}, {0, 0, 0}};
+const Dataset kBytes = make_dataset({1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 255}, {3, 0});
+const Dataset kFloats =
+    make_dataset({2, 1, 1}, 1, std::vector<float>{0.5f, -1, 3e38f, 0, 1, 2}, {0, 0, 0});
+
+std::string content_of(const Dataset& dataset) {
+  const test::TempDir folder;
+  write_binary_dataset(folder.path() / "train.dlset", dataset);
+  return read_file(folder.path() / "train.dlset");
+}
 
 /// `content` with `bytes` at `offset` and the hash that makes it whole again.
 std::string changed(std::string content, size_t offset, const std::string& bytes) {
@@ -22,7 +30,7 @@ std::string changed(std::string content, size_t offset, const std::string& bytes
 
 std::string error_of(const std::string& content) {
   try {
-    parse_binary_dataset(content, "file");
+    parse_binary_dataset(shared_bytes(content), "file");
   } catch (const Error& error) {
     CHECK(error.code() == Errc::Corrupt);
     return error.what();
@@ -37,6 +45,7 @@ TEST_CASE("a data set comes back from its file as it was", "[data]") {
   for (const Dataset& dataset : {kBytes, kFloats, Dataset{{1, 2, 3}, 0, {}, {}}}) {
     write_binary_dataset(folder.path() / "train.dlset", dataset);
     CHECK(read_binary_dataset(folder.path() / "train.dlset") == dataset);
+    CHECK(read_binary_dataset(folder.path() / "train.dlset", Proof::Structure) == dataset);
   }
 }
 
@@ -44,11 +53,11 @@ TEST_CASE("the file has the bytes that docs/data-format.md says", "[data]") {
   const std::string head =
       "DLFDATA\n\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string rest = std::string(24, '\0') + "\x03\0\0\0\0\0\0\0\x01\x02\x03\xff"s;
-  CHECK(format_binary_dataset(kBytes) == head + sha256_hex(head + rest) + rest);
+  CHECK(content_of(kBytes) == head + sha256_hex(head + rest) + rest);
 }
 
 TEST_CASE("every changed byte of a file is noticed", "[data]") {
-  const std::string content = format_binary_dataset(kBytes);
+  const std::string content = content_of(kBytes);
   for (size_t i = 0; i < content.size(); ++i) {
     std::string damaged = content;
     damaged[i] ^= 1;
@@ -57,15 +66,32 @@ TEST_CASE("every changed byte of a file is noticed", "[data]") {
 }
 
 TEST_CASE("a file cut off anywhere is refused", "[data]") {
-  const std::string content = format_binary_dataset(kBytes);
+  const std::string content = content_of(kBytes);
   for (size_t size = 0; size < content.size(); ++size) {
     CHECK(error_of(content.substr(0, size)) != "");
   }
   CHECK_THAT(error_of(content + "x"), Catch::Contains("its header says another number"));
 }
 
+TEST_CASE("a header is read without the rest, and what is not proven is not", "[data]") {
+  const test::TempDir folder;
+  const std::filesystem::path file = folder.path() / "train.dlset";
+  const BinaryHeader header = write_binary_dataset(file, kFloats);
+  CHECK(read_binary_header(file) == header);
+  CHECK(header.num_samples == 3);
+  CHECK(header.pixel_type == PixelType::Float);
+  std::string damaged = read_file(file);
+  damaged.back() ^= 1;
+  write_file_atomic(file, damaged);
+  CHECK(read_binary_header(file) == header);
+  CHECK(read_binary_dataset(file, Proof::Structure).labels == kFloats.labels);
+  CHECK_THROWS_WITH(read_binary_dataset(file), Catch::Contains("its SHA-256 does not hold"));
+  write_file_atomic(file, damaged.substr(0, 100));
+  CHECK_THROWS_WITH(read_binary_header(file), Catch::Contains("is not a dlflow dataset"));
+}
+
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
-  const std::string content = format_binary_dataset(kBytes);
+  const std::string content = content_of(kBytes);
   CHECK_THAT(error_of(changed(content, 8, "\x02")), Catch::Contains("has version 2"));
   CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(error_of(changed(content, 128, "\x04")) ==

@@ -34,8 +34,9 @@ TEST_CASE("a pair of IDX files becomes images and labels", "[data]") {
   CHECK(dataset.shape == ImageShape{1, 2, 3});
   CHECK(dataset.labels == std::vector<uint32_t>{7, 3});
   CHECK(dataset.num_classes == 8);
-  CHECK(std::get<std::vector<uint8_t>>(dataset.pixels) ==
-        std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 255, 0, 0, 0, 0, 9});
+  CHECK(dataset == make_dataset({1, 2, 3}, 8,
+                                std::vector<uint8_t>{1, 2, 3, 4, 5, 6, 255, 0, 0, 0, 0, 9},
+                                {7, 3}));
 }
 
 TEST_CASE("four dimensions are samples, channels, rows and columns", "[data]") {
@@ -79,7 +80,7 @@ TEST_CASE("a folder is opened by the names that MNIST's descendants use", "[data
   const test::TempDir folder;
   CHECK_THROWS_WITH(open_dataset(folder.path(), Split::Train),
                     Catch::Contains("no training data: neither train.dlset nor "
-                                    "train-images-idx3-ubyte"));
+                                    "train.shards.json nor train-images-idx3-ubyte"));
   folder.write("train-images-idx3-ubyte.gz", kImages);
   folder.write("train-labels-idx1-ubyte", kLabels);
   CHECK(open_dataset(folder.path(), Split::Train).size() == 2);

@@ -10,14 +10,15 @@ using namespace dlflow::runtime;
 namespace {
 
 /// Sample i of shape (2, 3, 4) has label i and pixels i, i+1, ...
-Dataset make_dataset(uint32_t num_samples) {
-  Dataset dataset{{2, 3, 4}, num_samples, {}, {}};
-  auto& pixels = dataset.pixels.emplace<std::vector<uint8_t>>();
+template <typename T = uint8_t>
+Dataset numbered(uint32_t num_samples) {
+  std::vector<T> pixels;
+  std::vector<uint32_t> labels;
   for (uint32_t i = 0; i < num_samples; ++i) {
-    dataset.labels.push_back(i);
-    for (uint32_t k = 0; k < 24; ++k) pixels.push_back(uint8_t(i + k));
+    labels.push_back(i);
+    for (uint32_t k = 0; k < 24; ++k) pixels.push_back(T(i + k));
   }
-  return dataset;
+  return make_dataset({2, 3, 4}, num_samples, std::move(pixels), std::move(labels));
 }
 
 LoaderOptions options_for(const Dataset& dataset) {
@@ -55,7 +56,7 @@ std::vector<Copy> take(Loader& loader, int num_batches) {
 }  // namespace
 
 TEST_CASE("batches follow the epoch's permutation, epoch after epoch", "[data]") {
-  const Dataset dataset = make_dataset(20);
+  const Dataset dataset = numbered(20);
   Loader loader(dataset, options_for(dataset));
   CHECK(loader.steps_per_epoch() == 3);
   for (uint64_t epoch = 0; epoch < 2; ++epoch) {
@@ -76,7 +77,7 @@ TEST_CASE("batches follow the epoch's permutation, epoch after epoch", "[data]")
 }
 
 TEST_CASE("without shuffling the samples come in the order of the data set", "[data]") {
-  const Dataset dataset = make_dataset(3);
+  const Dataset dataset = numbered(3);
   LoaderOptions options = options_for(dataset);
   options.shuffle = false;
   options.normalization = {{2, 1}, {0.5f, 0}};
@@ -91,7 +92,7 @@ TEST_CASE("without shuffling the samples come in the order of the data set", "[d
 TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", "[data]") {
   const size_t num_leaves = 8;
   const size_t leaves_per_rank = GENERATE(1, 2, 3, 8);
-  const Dataset dataset = make_dataset(21);  // the last batch: 5 samples, fewer than 8 leaves
+  const Dataset dataset = numbered(21);  // the last batch: 5 samples, fewer than 8 leaves
   LoaderOptions options = options_for(dataset);
   options.augmentation = {2, true};
   Loader whole(dataset, options);
@@ -120,7 +121,7 @@ TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", 
 }
 
 TEST_CASE("a thread that loads ahead delivers what loading on demand does", "[data]") {
-  const Dataset dataset = make_dataset(50);
+  const Dataset dataset = numbered(50);
   LoaderOptions options = options_for(dataset);
   options.augmentation = {1, true};
   Loader on_demand(dataset, options);
@@ -130,7 +131,7 @@ TEST_CASE("a thread that loads ahead delivers what loading on demand does", "[da
 }
 
 TEST_CASE("a loader goes on from any position with the same bits", "[data]") {
-  const Dataset dataset = make_dataset(20);
+  const Dataset dataset = numbered(20);
   LoaderOptions options = options_for(dataset);
   options.augmentation = {1, true};
   options.prefetch = GENERATE(0, 2);
@@ -146,7 +147,7 @@ TEST_CASE("a loader goes on from any position with the same bits", "[data]") {
 }
 
 TEST_CASE("a loader can be thrown away at any time", "[data]") {
-  const Dataset dataset = make_dataset(20);
+  const Dataset dataset = numbered(20);
   LoaderOptions options = options_for(dataset);
   options.prefetch = 3;
   const int num_batches = GENERATE(0, 1, 7);
@@ -155,10 +156,7 @@ TEST_CASE("a loader can be thrown away at any time", "[data]") {
 }
 
 TEST_CASE("floating-point pixels are loaded like bytes", "[data]") {
-  const Dataset bytes = make_dataset(10);
-  Dataset floats = bytes;
-  const auto& pixels = std::get<std::vector<uint8_t>>(bytes.pixels);
-  floats.pixels = std::vector<float>(pixels.begin(), pixels.end());
+  const Dataset bytes = numbered(10), floats = numbered<float>(10);
   LoaderOptions options = options_for(bytes);
   options.augmentation = {1, true};
   Loader from_bytes(bytes, options), from_floats(floats, options);

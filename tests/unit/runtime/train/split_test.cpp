@@ -10,9 +10,13 @@ using namespace dlflow;
 using namespace dlflow::runtime;
 
 TEST_CASE("validation samples are held out, and none is lost", "[split]") {
-  Dataset dataset = test::tiny_dataset(50);
-  auto& pixels = std::get<std::vector<uint8_t>>(dataset.pixels);
-  for (size_t i = 0; i < 50; ++i) pixels[i * 64] = uint8_t(i);  // names each picture
+  std::vector<uint8_t> pixels;
+  std::vector<uint32_t> labels;
+  for (uint8_t i = 0; i < 50; ++i) {
+    pixels.insert(pixels.end(), {i, 0});  // the first value names the picture
+    labels.push_back(i % 3);
+  }
+  const Dataset dataset = make_dataset({1, 1, 2}, 3, pixels, labels);
   const size_t held_out = GENERATE(0, 1, 20, 49);
   const TrainingData parts = split_off_validation(dataset, held_out, 3);
   CHECK(parts.validation.size() == held_out);
@@ -20,7 +24,7 @@ TEST_CASE("validation samples are held out, and none is lost", "[split]") {
   std::set<uint8_t> seen;
   for (const Dataset* part : {&parts.train, &parts.validation}) {
     for (size_t i = 0; i < part->size(); ++i) {
-      const uint8_t name = std::get<std::vector<uint8_t>>(part->pixels)[i * 64];
+      const uint8_t name = std::get<Images<uint8_t>>(part->pixels)[i][0];
       CHECK(part->labels[i] == dataset.labels[name]);
       seen.insert(name);
     }

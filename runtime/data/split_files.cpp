@@ -1,0 +1,66 @@
+#include "runtime/data/split_files.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "runtime/data/binary_dataset.h"
+#include "runtime/data/idx.h"
+#include "runtime/data/sharded_dataset.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// FOLDER/NAME, or FOLDER/NAME.gz, which may be unpacked all the same.
+std::optional<fs::path> find(const fs::path& folder, const std::string& name) {
+  for (const std::string& candidate : {name, name + ".gz"}) {
+    if (fs::exists(folder / candidate)) return folder / candidate;
+  }
+  return std::nullopt;
+}
+
+std::string idx_prefix(Split split) { return split == Split::Train ? "train" : "t10k"; }
+
+}  // namespace
+
+const char* split_name(Split split) { return split == Split::Train ? "train" : "test"; }
+
+std::optional<SplitFiles> find_split(const fs::path& folder, Split split) {
+  const std::string name = split_name(split);
+  using Format = SplitFiles::Format;
+  const fs::path binary = folder / (name + ".dlset"), index = folder / shard_index_name(name);
+  if (fs::exists(binary)) return SplitFiles{Format::Binary, {binary}};
+  if (fs::exists(index)) {
+    SplitFiles shards{Format::Shards, {index}};
+    for (const Shard& shard : read_shard_index(index)) shards.files.push_back(folder / shard.file);
+    return shards;
+  }
+  const auto images = find(folder, idx_prefix(split) + "-images-idx3-ubyte");
+  const auto labels = find(folder, idx_prefix(split) + "-labels-idx1-ubyte");
+  if (images && labels) return SplitFiles{Format::Idx, {*images, *labels}};
+  return std::nullopt;
+}
+
+Dataset read_split(const SplitFiles& split, Proof proof) {
+  switch (split.format) {
+    case SplitFiles::Format::Binary:
+      return read_binary_dataset(split.files[0], proof);
+    case SplitFiles::Format::Shards:
+      return read_sharded_dataset(split.files[0], proof);
+    case SplitFiles::Format::Idx:
+      break;
+  }
+  return read_idx_pair(split.files[0], split.files[1]);
+}
+
+SplitFiles split_files(const fs::path& folder, Split split) {
+  if (auto found = find_split(folder, split)) return std::move(*found);
+  const std::string name = split_name(split), idx = idx_prefix(split);
+  throw Error(Errc::NotFound,
+              folder.string() + ": no " + (split == Split::Train ? "training" : "test") +
+                  " data: neither " + name + ".dlset nor " + shard_index_name(name) + " nor " +
+                  idx + "-images-idx3-ubyte and " + idx + "-labels-idx1-ubyte are there");
+}
+
+}  // namespace dlflow::runtime
