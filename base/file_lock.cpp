@@ -42,6 +42,7 @@ std::optional<FileLock> FileLock::try_acquire(const fs::path& path, const std::s
       return FileLock(std::move(file), false);
     }
     if (!is_at(file.get(), path)) continue;
+    if (purpose.empty()) return FileLock(std::move(file), true);
     const std::string owner = process_name() + ", which " + purpose;
     if (::ftruncate(file.get(), 0) != 0) throw_errno("cannot write " + path.string(), errno);
     write_all(file.get(), owner, path);
@@ -54,6 +55,18 @@ FileLock FileLock::share(const fs::path& path) {
     FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
     if (!file) throw_errno("cannot write " + path.string(), errno);
     if (::flock(file.get(), LOCK_SH) != 0 && errno == EINTR) continue;
+    if (is_at(file.get(), path)) return FileLock(std::move(file), false);
+  }
+}
+
+std::optional<FileLock> FileLock::try_share(const fs::path& path) {
+  while (true) {
+    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
+    if (!file) throw_errno("cannot write " + path.string(), errno);
+    if (::flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
+      if (errno == EWOULDBLOCK) return std::nullopt;
+      if (errno == EINTR) continue;
+    }
     if (is_at(file.get(), path)) return FileLock(std::move(file), false);
   }
 }

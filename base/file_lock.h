@@ -20,7 +20,8 @@ namespace dlflow {
 class FileLock {
  public:
   /// Takes the lock unless another process has it. `purpose` is what others are told meanwhile:
-  /// "downloads http://…". Throws Error if the file cannot be made.
+  /// "downloads http://…"; without one nothing is written, and so a full disk does no harm. Throws
+  /// Error if the file cannot be made.
   static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                              const std::string& purpose);
 
@@ -31,6 +32,9 @@ class FileLock {
 
   /// Takes the lock together with others who share it; waits for one who has it alone.
   static FileLock share(const std::filesystem::path& path);
+
+  /// As share, or nothing if another process has it alone.
+  static std::optional<FileLock> try_share(const std::filesystem::path& path);
 
   /// No other process has this lock while the object lives.
   bool exclusive() const { return exclusive_; }

@@ -13,10 +13,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Folders through which ranks of a node talk to each other and to their launcher.
-std::vector<Bind> shared_folders() {
+/// Folders through which ranks of a node talk to each other and to their launcher, and the node's
+/// own disk. What a node does not have is not missed.
+std::vector<Bind> node_folders(const ContainerJob& job) {
   std::vector<Bind> binds;
   std::vector<fs::path> folders = {"/tmp", "/dev/shm", variable("TMPDIR")};
+  const auto scratch = job.environment.find("DLFLOW_SCRATCH");
+  if (scratch != job.environment.end()) folders.emplace_back(scratch->second);
   // Their names are new for each job; an image gets one folder to mount them on.
   for (const char* name : {"PMIX_SERVER_TMPDIR", "PMIX_SYSTEM_TMPDIR"}) {
     const fs::path folder = variable(name);
@@ -59,7 +62,7 @@ void check(const Bind& bind) {
 }  // namespace
 
 std::vector<Bind> container_binds(const ContainerJob& job) {
-  std::vector<Bind> wanted = shared_folders();
+  std::vector<Bind> wanted = node_folders(job);
   const fs::path self = fs::read_symlink("/proc/self/exe");
   wanted.push_back({self, self});
   wanted.insert(wanted.end(), job.binds.begin(), job.binds.end());

@@ -153,6 +153,7 @@ const Shape& profile_shape() {
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
       {"paths", paths, "Folders"},
       {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
+      {"scratch_budget", size_or_zero(), "Size of all copies of data on a node's own disk"},
   });
   return shape;
 }
@@ -204,6 +205,7 @@ Profile profile_from(const Json& json) {
   profile.cache = json.at("paths").at("cache").get<std::string>();
   profile.scratch = json.at("paths").at("scratch").get<std::string>();
   profile.cache_budget_bytes = size_from(json.at("cache_budget"));
+  profile.scratch_budget_bytes = size_from(json.at("scratch_budget"));
   return profile;
 }
 

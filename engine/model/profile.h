@@ -84,9 +84,10 @@ struct Profile {
   std::vector<std::string> setup;  ///< shell lines before each job
   std::map<std::string, std::string> environment;
   std::filesystem::path runs = "dlflow-runs";
-  std::filesystem::path cache;      ///< empty: $XDG_CACHE_HOME/dlflow
-  uint64_t cache_budget_bytes = 0;  ///< 0: no limit
-  std::filesystem::path scratch;    ///< on a node's own disk; empty: $TMPDIR of the job
+  std::filesystem::path cache;        ///< empty: $XDG_CACHE_HOME/dlflow
+  uint64_t cache_budget_bytes = 0;    ///< 0: no limit
+  std::filesystem::path scratch;      ///< on a node's own disk; empty: $TMPDIR of the job
+  uint64_t scratch_budget_bytes = 0;  ///< of copies of data there; 0: no limit
 
   bool operator==(const Profile&) const = default;
 };

@@ -103,6 +103,7 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  cache", yaml_text(profile.cache.string()));
   add("  scratch", yaml_text(profile.scratch.string()));
   add("cache_budget", yaml_size(profile.cache_budget_bytes));
+  add("scratch_budget", yaml_size(profile.scratch_budget_bytes));
   return text;
 }
 

@@ -27,6 +27,11 @@ StepKind stage_kind() {
   };
 }
 
+Field scratch_field() {
+  return {"scratch", boolean(), "Each node reads the data from a copy on its own disk",
+          Presence::Optional, false};
+}
+
 StepKind train_kind() {
   const Shape constants = either({number(), list_of(number(), 1)});
   const Shape positive = either({number_above(0), list_of(number_above(0), 1)});
@@ -60,6 +65,7 @@ StepKind train_kind() {
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
           {"data", formed(path_form()), "Folder of the training data", kRequired},
+          scratch_field(),
           {"epochs", integer(1), "How often the data is gone through", kRequired},
           {"batch", integer(1), "Samples per step, shared out among all ranks; 128 unless given"},
           {"batch_per_rank", integer(1),
@@ -92,6 +98,7 @@ StepKind train_kind() {
                   {"model", text(), "The last checkpoint"}},
       .writes_checkpoints = true,
       .alternatives = {{"batch", "batch_per_rank"}},
+      .neutral = {"scratch"},
   };
 }
 
@@ -122,9 +129,11 @@ StepKind evaluate_kind() {
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
+          scratch_field(),
           {"batch", integer(1), "Samples that are computed together; changes no result",
            Presence::Optional, 256},
       }),
+      .neutral = {"scratch"},
   };
 }
 

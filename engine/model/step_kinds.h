@@ -21,6 +21,7 @@ struct StepKind {
   std::vector<Field> outputs = {};  ///< what ${{ steps.NAME.outputs.KEY }} may name
   bool writes_checkpoints = false;  ///< `checkpoint:` has a meaning
   std::vector<std::pair<std::string, std::string>> alternatives = {};  ///< not both in `with`
+  std::vector<std::string> neutral = {};  ///< keys of `with` that no result depends on
 };
 
 /// All kinds, in the order the documentation lists them.

@@ -20,6 +20,14 @@ int kind_version(const std::string& uses) {
   return kind == nullptr ? 0 : kind->version;
 }
 
+/// `with` without what no result depends on.
+Json decisive(Json with, const std::string& uses) {
+  if (const StepKind* kind = find_step_kind(uses)) {
+    for (const std::string& key : kind->neutral) with.erase(key);
+  }
+  return with;
+}
+
 std::string image_identity(const Workflow& workflow, const std::string& name) {
   for (const Image& image : workflow.images) {
     if (image.name == name) return image.digest.empty() ? image.from : image.digest;
@@ -92,7 +100,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
     if (!value.empty()) base[key] = std::move(value);
   };
   add("command", step.run.evaluate_known(known));
-  add("with", step.with.evaluate_known(known));
+  add("with", decisive(step.with.evaluate_known(known), step.uses));
   add("environment", step.environment.evaluate_known(known));
   add("condition", step.condition.evaluate_known(known));
   add("params", visible);

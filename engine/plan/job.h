@@ -93,6 +93,8 @@ struct JobSpec {
   std::filesystem::path job_directory;  ///< RUN/steps/STEP[/ELEMENT]
   std::filesystem::path cache;
   uint64_t cache_budget_bytes = 0;
+  std::filesystem::path scratch;  ///< on a node's own disk; empty: $TMPDIR there
+  uint64_t scratch_budget_bytes = 0;
   std::vector<std::string>
       launcher;  ///< argv prefix for ranks > 1, "{ranks}" replaced: mpirun -np 2 …
   uint64_t node_memory_bytes = 0;  ///< what a job can have at most on a node; 0: not known

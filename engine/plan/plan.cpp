@@ -73,12 +73,8 @@ std::string absolute_source(const Plan& plan, const std::string& from) {
 std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
   for (const Image& image : plan.workflow.images) {
     if (image.name != step.image) continue;
-    ContainerSpec container{image.name, absolute_source(plan, image.from), image.digest,
-                            plan.profile.container};
-    if (!plan.profile.scratch.empty()) {
-      container.settings.binds.push_back(plan.profile.scratch.string());
-    }
-    return container;
+    return ContainerSpec{image.name, absolute_source(plan, image.from), image.digest,
+                         plan.profile.container};
   }
   return std::nullopt;
 }
@@ -196,6 +192,8 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.job_directory = job_directory(plan, number);
   spec.cache = cache_directory(plan.profile);
   spec.cache_budget_bytes = plan.profile.cache_budget_bytes;
+  spec.scratch = plan.profile.scratch;
+  spec.scratch_budget_bytes = plan.profile.scratch_budget_bytes;
   spec.node_memory_bytes = plan.profile.node.memory_bytes;
   spec.launcher = launcher_of(plan.profile, job.resources);
   spec.setup = plan.profile.setup;

@@ -57,6 +57,7 @@ void read_cluster(const Json& json, Profile& profile) {
   profile.node = {node.at("cores"), node.at("memory_bytes"), node.at("gpus")};
   profile.limits = limits_from_json(json.at("limits"));
   profile.scratch = json.at("scratch").get<std::string>();
+  profile.scratch_budget_bytes = json.value("scratch_budget_bytes", uint64_t{0});
 }
 
 }  // namespace
@@ -83,7 +84,8 @@ Json to_json(const Profile& profile) {
             {"memory_bytes", profile.node.memory_bytes},
             {"gpus", profile.node.gpus}}},
           {"limits", to_json(profile.limits)},
-          {"scratch", profile.scratch.string()}};
+          {"scratch", profile.scratch.string()},
+          {"scratch_budget_bytes", profile.scratch_budget_bytes}};
 }
 
 namespace {

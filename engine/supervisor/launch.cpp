@@ -123,6 +123,10 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   if (spec.cache_budget_bytes > 0) {
     values["DLFLOW_CACHE_BUDGET"] = std::to_string(spec.cache_budget_bytes);
   }
+  if (!spec.scratch.empty()) values["DLFLOW_SCRATCH"] = spec.scratch;
+  if (spec.scratch_budget_bytes > 0) {
+    values["DLFLOW_SCRATCH_BUDGET"] = std::to_string(spec.scratch_budget_bytes);
+  }
   if (spec.checkpoint) {
     values["DLFLOW_CHECKPOINT_EVERY"] =
         std::to_string(spec.checkpoint->every) + " " + unit_name(spec.checkpoint->unit);

@@ -6,7 +6,7 @@
 
 namespace dlflow::runtime {
 
-/// `text` of rank 0, on every rank. Collective.
-std::string broadcast_text(Communicator& comm, std::string text);
+/// `text` of rank `root`, on every rank. Collective.
+std::string broadcast_text(Communicator& comm, std::string text, int root = 0);
 
 }  // namespace dlflow::runtime

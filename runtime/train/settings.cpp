@@ -218,6 +218,7 @@ TrainSettings parse_train_settings(const Json& with) {
   TrainSettings s;
   s.model = reader.text("model");
   s.data = reader.text("data");
+  s.scratch = reader.flag("scratch", s.scratch);
   s.epochs = reader.count("epochs", 1, {});
   if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
     WithReader::fail("batch_per_rank", "left out where 'batch' is given");
@@ -248,6 +249,7 @@ EvaluateSettings parse_evaluate_settings(const Json& with) {
   EvaluateSettings s;
   s.checkpoint = reader.text("checkpoint");
   s.data = reader.text("data");
+  s.scratch = reader.flag("scratch", s.scratch);
   s.batch = reader.count("batch", 1, s.batch);
   reader.finish();
   return s;

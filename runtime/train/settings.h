@@ -46,8 +46,9 @@ struct GradientTravel {
 };
 
 struct TrainSettings {
-  std::string model;  ///< path of the model's YAML
-  std::string data;   ///< folder of the training data
+  std::string model;     ///< path of the model's YAML
+  std::string data;      ///< folder of the training data
+  bool scratch = false;  ///< each node reads it from a copy on its own disk
   uint64_t epochs = 1;
   size_t batch = 128;  ///< samples per step, over all ranks; unless:
   std::optional<size_t> batch_per_rank;
@@ -80,6 +81,7 @@ TrainSettings parse_train_settings(const Json& with);
 struct EvaluateSettings {
   std::string checkpoint;  ///< folder of one
   std::string data;        ///< folder of the test data
+  bool scratch = false;    ///< each node reads it from a copy on its own disk
   size_t batch = 256;
 };
 EvaluateSettings parse_evaluate_settings(const Json& with);

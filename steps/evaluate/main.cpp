@@ -13,6 +13,7 @@
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
+#include "steps/scratch/node_data.h"
 
 /// dlflow-evaluate: the step kind `evaluate`.
 namespace dlflow::steps {
@@ -32,6 +33,7 @@ DLFLOW_* variables say where everything is (docs/architecture.md); by hand:
   DLFLOW_METRICS        ./metrics.jsonl
   DLFLOW_SUMMARY        ./metrics.json
   DLFLOW_CPUS_PER_RANK  1
+  DLFLOW_SCRATCH        $TMPDIR, else /tmp: where "scratch": true copies the data to
 Prints accuracy and loss. Exit status: 0 done, 1 it could not be done.
 )";
 
@@ -70,7 +72,10 @@ int evaluate_rank(runtime::Communicator& comm) {
   const auto settings = runtime::parse_evaluate_settings(environment.with);
   const runtime::Checkpoint checkpoint = runtime::load_checkpoint(settings.checkpoint);
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
-  const runtime::Dataset data = runtime::open_dataset(settings.data, runtime::Split::Test);
+  const NodeData place =
+      settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
+                       : NodeData(settings.data);
+  const runtime::Dataset data = runtime::open_dataset(place.folder(), runtime::Split::Test);
   runtime::require_fitting(model, data, "the test data");
   runtime::NetworkSet networks(model, int64_t(settings.batch), runtime::Network::Mode::Inference);
   runtime::HugeBuffer weights(networks.layout()->size());

@@ -12,6 +12,7 @@
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
+#include "steps/scratch/node_data.h"
 #include "steps/train/cluster_rules.h"
 
 /// dlflow-train: the step kind `train`.
@@ -39,6 +40,8 @@ Under `dlflow run` the DLFLOW_* variables say where everything is (docs/architec
   DLFLOW_CPUS_PER_RANK     1
   DLFLOW_COLLECTIVES       what --tune writes and training goes by; else
                            $DLFLOW_CACHE/collectives.txt
+  DLFLOW_SCRATCH           $TMPDIR, else /tmp: where "scratch": true copies the data to
+  DLFLOW_SCRATCH_BUDGET    for all such copies together: 50GiB; no limit if not set
 
   DLFLOW_STALL_TIMEOUT     60; seconds for which a rank that others wait for may do nothing
 
@@ -99,9 +102,12 @@ int train_rank(runtime::Communicator& comm) {
   job.metrics = environment.metrics;
   job.timeline = environment.metrics.parent_path() / "timeline.json";
   job.model = runtime::parse_model(read_file(job.settings.model), job.settings.model);
+  const NodeData data = job.settings.scratch
+                            ? NodeData(comm, job.settings.data, runtime::Split::Train, job.metrics)
+                            : NodeData(job.settings.data);
   {
     const runtime::Activity activity(comm, "reads the training data");
-    job.data = runtime::open_dataset(job.settings.data, runtime::Split::Train);
+    job.data = runtime::open_dataset(data.folder(), runtime::Split::Train);
   }
   job.rules = cluster_rules(comm);
   job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt

@@ -66,6 +66,7 @@ setup: [module load openmpi]
 environment: {OMP_PROC_BIND: true, N: 3}
 paths: {runs: /scratch/runs, scratch: /local}
 cache_budget: 50GiB
+scratch_budget: 2GiB
 )");
   const Profile profile = load_profile("big");
   CHECK(profile.name == "big");
@@ -81,6 +82,7 @@ cache_budget: 50GiB
   CHECK(profile.cache.empty());
   CHECK(profile.scratch == "/local");
   CHECK(profile.cache_budget_bytes == uint64_t{50} << 30);
+  CHECK(profile.scratch_budget_bytes == uint64_t{2} << 30);
 }
 
 TEST_CASE("a profile beside the workflow comes before the user's, and that before the built-in one",
@@ -189,6 +191,7 @@ TEST_CASE("a profile that is printed is the same profile when it is read", "[pro
     profile.setup = {"module load \"x\": # y", "", "42"};
     profile.environment["QUOTED"] = "it's \\ {a: 1}";
     profile.cache_budget_bytes = 12345;
+    profile.scratch_budget_bytes = 54321;
     profile.limits.walltime = std::chrono::seconds(5401);
     const std::string file = elsewhere.write("again.yaml", profile_as_yaml(profile));
     profile.file = file;

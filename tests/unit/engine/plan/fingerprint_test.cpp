@@ -58,6 +58,14 @@ TEST_CASE("what does not change the result does not change the fingerprint", "[f
   CHECK(base_of(changed(from, to)) == base_of(kReference));
 }
 
+TEST_CASE("where a step reads its data does not change the fingerprint", "[fingerprint]") {
+  const std::string evaluate =
+      "name: w\nsteps:\n  a:\n    uses: evaluate\n    with: {checkpoint: c, data: d";
+  CHECK(base_of(evaluate + ", scratch: true}\n") == base_of(evaluate + "}\n"));
+  CHECK(base_of(evaluate + "}\n").at("with") ==
+        Json{{"batch", 256}, {"checkpoint", "c"}, {"data", "d"}});
+}
+
 TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]") {
   const auto& [from, to] = GENERATE(table<std::string, std::string>(
       {{"epochs: 3", "epochs: 4"},

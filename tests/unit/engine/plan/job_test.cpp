@@ -62,6 +62,8 @@ JobSpec example_spec() {
   spec.job_directory = "/runs/mnist-7f3a/steps/train/lr=0.1";
   spec.cache = "/cache";
   spec.cache_budget_bytes = 5;
+  spec.scratch = "/local";
+  spec.scratch_budget_bytes = 6;
   spec.launcher = {"mpirun", "-np", "2"};
   spec.setup = {"module load mpi"};
   spec.fingerprint_base = R"({"kind":"train"})";

@@ -107,6 +107,7 @@ TEST_CASE("a frozen plan has the whole profile, also one from before there was S
   plan.profile.node = {128, uint64_t{240} << 30, 8};
   plan.profile.limits = {std::chrono::hours(48), 20, 1500, 50, 400, 100};
   plan.profile.scratch = "/local";
+  plan.profile.scratch_budget_bytes = 7;
   create_run_directory(plan, place.runs, kNow, place.program);
   CHECK(load_run(plan.directory).profile == plan.profile);
 
