@@ -1,0 +1,274 @@
+#include <fmt/core.h>
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/cli/commands.h"
+#include "runtime/data/binary_dataset.h"
+#include "runtime/data/sharded_dataset.h"
+#include "runtime/data/split_files.h"
+#include "runtime/import/sources.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace runtime;
+
+constexpr const char* kClassNames = "classes.txt";
+
+struct PackArguments {
+  fs::path source, labels, output;
+  Split split = Split::Train;
+  uint64_t shards = 0;
+  std::string shard_size;
+};
+
+/// "60,000 samples of 1 x 28 x 28 bytes in 10 classes"
+std::string describe(uint64_t samples, const ImageShape& shape, bool floats, uint32_t classes) {
+  return fmt::format("{} samples of {} x {} x {} {} in {} classes", format_count(samples),
+                     shape.channels, shape.height, shape.width, floats ? "floats" : "bytes",
+                     classes);
+}
+
+std::vector<std::string> read_class_names(const fs::path& folder) {
+  const auto text = read_file_if_exists(folder / kClassNames);
+  return text ? split(trim(*text), '\n') : std::vector<std::string>();
+}
+
+/// Two splits whose labels mean different classes would give a bad accuracy and no error.
+void write_class_names(const fs::path& folder, const std::vector<std::string>& names) {
+  if (names.empty()) return;
+  const std::vector<std::string> before = read_class_names(folder);
+  if (!before.empty() && before != names) {
+    throw Error(Errc::InvalidInput, (folder / kClassNames).string() + " has the classes " +
+                                        join(before, ", ") + ", the source has " +
+                                        join(names, ", ") +
+                                        "; give both splits the same folders of classes");
+  }
+  write_file_atomic(folder / kClassNames, join(names, "\n") + "\n");
+}
+
+uint64_t num_shards(const PackArguments& arguments, const SampleSource& source) {
+  if (arguments.shard_size.empty()) return arguments.shards;
+  return shards_of_at_most(parse_size(arguments.shard_size), source);
+}
+
+void pack(Session& session, const PackArguments& arguments) {
+  if (const auto old = find_split(arguments.output, arguments.split)) {
+    throw Error(Errc::InvalidInput,
+                old->files[0].string() + " is there already; remove it, or choose another folder");
+  }
+  const ImportedSplit imported = open_source(arguments.source, arguments.labels, arguments.split);
+  const SampleSource& source = imported.source;
+  make_directories(arguments.output);
+  write_class_names(arguments.output, imported.classes);
+  const std::string name = split_name(arguments.split);
+  const uint64_t shards = num_shards(arguments, source);
+  fs::path written = arguments.output / (name + ".dlset");
+  if (shards == 0) {
+    write_binary_dataset(written, source, 0, source.labels.size());
+  } else {
+    write_sharded_dataset(arguments.output, name, source, shards);
+    written = arguments.output / shard_index_name(name);
+  }
+  if (session.quiet) return;
+  std::printf(
+      "%s: %s%s\n", written.c_str(),
+      describe(source.labels.size(), source.shape, source.pixel_type == PixelType::Float,
+               source.num_classes)
+          .c_str(),
+      shards == 0 ? "" : fmt::format(", {} shard{}", shards, shards == 1 ? "" : "s").c_str());
+}
+
+/// The splits that `path` names: a folder, a .dlset, or an index of shards.
+std::vector<SplitFiles> splits_at(const fs::path& path) {
+  using Format = SplitFiles::Format;
+  if (path.extension() == ".dlset") return {{Format::Binary, {path}}};
+  if (path.string().ends_with(shard_index_name(""))) return {{Format::Shards, {path}}};
+  std::vector<SplitFiles> splits;
+  for (const Split split : {Split::Train, Split::Test}) {
+    if (auto found = find_split(path, split)) splits.push_back(std::move(*found));
+  }
+  if (splits.empty()) split_files(path, Split::Train);  // throws what was looked for
+  return splits;
+}
+
+/// Reads all of it; what is wrong, one line for each file.
+std::vector<std::string> mistakes_in(const SplitFiles& split) {
+  std::vector<std::string> mistakes;
+  const auto note = [&](const auto& read) {
+    try {
+      read();
+    } catch (const Error& error) {
+      mistakes.emplace_back(error.what());
+    }
+  };
+  const fs::path& file = split.files[0];
+  if (split.format != SplitFiles::Format::Shards) {
+    note([&] { read_split(split, Proof::Hash); });
+    return mistakes;
+  }
+  for (const Shard& shard : read_shard_index(file)) {
+    note([&] { read_shard(file, shard, Proof::Hash); });
+  }
+  if (mistakes.empty()) note([&] { read_sharded_dataset(file, Proof::Structure); });
+  return mistakes;
+}
+
+void verify(Session& session, const std::vector<std::string>& paths) {
+  for (const std::string& path : paths) {
+    for (const SplitFiles& split : splits_at(path)) {
+      const std::vector<std::string> mistakes = mistakes_in(split);
+      for (const std::string& mistake : mistakes) std::printf("%s\n", mistake.c_str());
+      if (!mistakes.empty()) session.status = kStepFailed;
+      if (mistakes.empty() && !session.quiet) std::printf("%s: good\n", split.files[0].c_str());
+    }
+  }
+}
+
+/// What `show` tells of a split.
+struct Overview {
+  fs::path file;
+  Dataset dataset;
+  std::vector<uint64_t> histogram;  ///< samples of each class
+  std::vector<std::string> names;   ///< of classes, as far as they have any
+  uint64_t bytes = 0;
+  ShardIndex shards;
+
+  bool has_floats() const { return std::holds_alternative<Images<float>>(dataset.pixels); }
+};
+
+Overview overview(const SplitFiles& split) {
+  Overview result;
+  result.file = split.files[0];
+  result.dataset = read_split(split, Proof::Structure);
+  result.histogram.resize(result.dataset.num_classes);
+  for (const uint32_t label : result.dataset.labels) ++result.histogram[label];
+  result.names = read_class_names(result.file.parent_path());
+  result.names.resize(result.histogram.size());
+  if (split.format == SplitFiles::Format::Shards) {
+    result.shards = read_shard_index(result.file);
+    for (const Shard& shard : result.shards) {
+      result.bytes += fs::file_size(result.file.parent_path() / shard.file);
+    }
+  } else {
+    for (const fs::path& file : split.files) result.bytes += fs::file_size(file);
+  }
+  return result;
+}
+
+Json to_json(const Overview& split) {
+  Json classes = Json::array(), shards = Json::array();
+  for (size_t label = 0; label < split.histogram.size(); ++label) {
+    const std::string& name = split.names[label];
+    classes.push_back({{"label", label},
+                       {"name", name.empty() ? Json() : Json(name)},
+                       {"samples", split.histogram[label]}});
+  }
+  for (const Shard& shard : split.shards) {
+    shards.push_back(
+        {{"file", shard.file}, {"samples", shard.num_samples}, {"sha256", shard.sha256}});
+  }
+  const ImageShape& shape = split.dataset.shape;
+  return {{"file", split.file.string()},
+          {"samples", split.dataset.size()},
+          {"channels", shape.channels},
+          {"height", shape.height},
+          {"width", shape.width},
+          {"pixels", split.has_floats() ? "float" : "byte"},
+          {"bytes", split.bytes},
+          {"classes", classes},
+          {"shards", shards}};
+}
+
+void print(const Overview& split) {
+  std::printf("%s: %s, %s", split.file.c_str(),
+              describe(split.dataset.size(), split.dataset.shape, split.has_floats(),
+                       split.dataset.num_classes)
+                  .c_str(),
+              format_size(split.bytes).c_str());
+  if (!split.shards.empty()) {
+    std::printf(" in %zu shard%s", split.shards.size(), split.shards.size() == 1 ? "" : "s");
+  }
+  std::printf("\n\nCLASS  SAMPLES  NAME\n");
+  for (size_t label = 0; label < split.histogram.size(); ++label) {
+    const std::string& name = split.names[label];
+    std::printf("%5zu  %7s%s%s\n", label, format_count(split.histogram[label]).c_str(),
+                name.empty() ? "" : "  ", name.c_str());
+  }
+}
+
+void show(Session& session, const std::string& path) {
+  Json all = Json::array();
+  const std::vector<SplitFiles> splits = splits_at(path);
+  for (const SplitFiles& split : splits) {
+    const Overview one = overview(split);
+    if (session.json) {
+      all.push_back(to_json(one));
+    } else {
+      if (&split != &splits.front()) std::printf("\n");
+      print(one);
+    }
+  }
+  if (session.json) print_json(all);
+}
+
+void add_pack(CLI::App& data, Session& session) {
+  CLI::App* command = add_command(
+      data, "pack",
+      "Write a split as .dlset: from a folder of pictures by class, .npy arrays or IDX files.",
+      "  dlflow data pack pictures/train -o digits\n"
+      "  dlflow data pack images.npy labels.npy -o digits --split test\n"
+      "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
+  const auto arguments = std::make_shared<PackArguments>();
+  command->add_option("source", arguments->source, "a folder, or the file of images")->required();
+  command->add_option("labels", arguments->labels, "the file of labels");
+  command->add_option("-o,--output", arguments->output, "the folder of the data set")
+      ->type_name("FOLDER")
+      ->required();
+  const std::map<std::string, Split> splits = {{"train", Split::Train}, {"test", Split::Test}};
+  command->add_option("--split", arguments->split, "train (unless given) or test")
+      ->type_name("NAME")
+      ->transform(CLI::CheckedTransformer(splits).description(""));
+  CLI::Option* shards =
+      command->add_option("--shards", arguments->shards, "how many files")->type_name("N");
+  shards->check(CLI::PositiveNumber);
+  command->add_option("--shard-size", arguments->shard_size, "as many files as this size makes")
+      ->type_name("SIZE")
+      ->excludes(shards);
+  command->callback([&session, arguments] { pack(session, *arguments); });
+}
+
+}  // namespace
+
+void add_data(CLI::App& app, Session& session) {
+  CLI::App* data = add_command(app, "data", "Make data sets for training, and look at them.",
+                               "  dlflow data pack pictures/train -o digits\n"
+                               "  dlflow data show digits");
+  data->require_subcommand(1);
+  data->fallthrough();
+  add_pack(*data, session);
+
+  CLI::App* verify_command = add_command(
+      *data, "verify", "Read data sets and say which files are not as they were written.",
+      "  dlflow data verify digits\n"
+      "  dlflow data verify digits/train-00003-of-00008.dlset");
+  const auto paths = std::make_shared<std::vector<std::string>>();
+  verify_command->add_option("path", *paths, "folders, .dlset or .shards.json files")->required();
+  verify_command->callback([&session, paths] { verify(session, *paths); });
+
+  CLI::App* show_command =
+      add_command(*data, "show", "Print what a data set holds, without reading its images.",
+                  "  dlflow data show digits\n"
+                  "  dlflow data show digits/train.dlset --json");
+  add_json_option(*show_command, session);
+  const auto path = std::make_shared<std::string>();
+  show_command->add_option("path", *path, "a folder, a .dlset or a .shards.json file")->required();
+  show_command->callback([&session, path] { show(session, *path); });
+}
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/shared_bytes.h"
+#include "runtime/data/dataset.h"
+
+/// NumPy's .npy files. Source: numpy.lib.format, "Format Version 1.0" to "3.0".
+namespace dlflow::runtime {
+
+struct NpyArray {
+  std::string type;  ///< "|u1", "<f4", "<i8", …, as NumPy writes it
+  std::vector<uint64_t> shape;
+  SharedBytes values;  ///< in the order of C
+};
+
+/// Throws Error{Corrupt}, "`name`: reason", unless `content` is one array in the order of C that is
+/// as long as its header says.
+NpyArray parse_npy(const SharedBytes& content, const std::string& name);
+
+/// Images (N, H, W) or (N, C, H, W) of uint8 or float32, which stay in their file, and labels (N)
+/// of any integers. There are as many classes as the largest label plus one. Throws Error.
+Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
+
+}  // namespace dlflow::runtime

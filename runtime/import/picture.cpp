@@ -1,0 +1,116 @@
+#include "runtime/import/picture.h"
+
+#include <fmt/core.h>
+#include <png.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr uint32_t kMaxSide = 1 << 14;
+
+[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
+  throw Error(Errc::Corrupt, name + ": " + reason);
+}
+
+/// (H, W, C) -> (C, H, W)
+std::vector<uint8_t> channels_first(const ImageShape& shape, const uint8_t* values) {
+  const size_t plane = size_t(shape.height) * shape.width;
+  std::vector<uint8_t> result(shape.num_values());
+  for (uint32_t c = 0; c < shape.channels; ++c) {
+    for (size_t i = 0; i < plane; ++i) result[c * plane + i] = values[i * shape.channels + c];
+  }
+  return result;
+}
+
+void require_size(const ImageShape& shape, const std::string& name) {
+  if (shape.height >= 1 && shape.width >= 1 && std::max(shape.height, shape.width) <= kMaxSide) {
+    return;
+  }
+  refuse(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way", shape.width,
+                           shape.height, kMaxSide));
+}
+
+/// libpng's image, freed also when something is thrown.
+struct Png {
+  png_image image{};
+  Png() { image.version = PNG_IMAGE_VERSION; }
+  Png(const Png&) = delete;
+  Png& operator=(const Png&) = delete;
+  ~Png() { png_image_free(&image); }
+};
+
+Picture parse_png(std::string_view content, const std::string& name) {
+  Png png;
+  if (png_image_begin_read_from_memory(&png.image, content.data(), content.size()) == 0) {
+    refuse(name, std::string("is a damaged PNG file: ") + png.image.message);
+  }
+  const auto has = [&](png_uint_32 flag) { return (png.image.format & flag) != 0; };
+  if (has(PNG_FORMAT_FLAG_ALPHA)) refuse(name, "is transparent; flatten it first");
+  if (has(PNG_FORMAT_FLAG_LINEAR)) refuse(name, "has 16 bits per value; 8 can be read");
+  Picture picture;
+  picture.shape = {has(PNG_FORMAT_FLAG_COLOR) ? 3u : 1u, png.image.height, png.image.width};
+  require_size(picture.shape, name);
+  png.image.format = picture.shape.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
+  std::vector<uint8_t> values(picture.shape.num_values());
+  if (png_image_finish_read(&png.image, nullptr, values.data(), 0, nullptr) == 0) {
+    refuse(name, std::string("is a damaged PNG file: ") + png.image.message);
+  }
+  picture.values = channels_first(picture.shape, values.data());
+  return picture;
+}
+
+/// The next number of a PNM header, behind space and comments.
+uint32_t next_number(std::string_view& content, const std::string& name) {
+  while (!content.empty() && (std::isspace(uint8_t(content[0])) != 0 || content[0] == '#')) {
+    const size_t skipped = content[0] == '#' ? content.find('\n') : 0;
+    content.remove_prefix(
+        std::min(content.size(), skipped == content.npos ? skipped : skipped + 1));
+  }
+  uint32_t number = 0;
+  const auto [end, error] =
+      std::from_chars(content.data(), content.data() + content.size(), number);
+  if (error != std::errc()) refuse(name, "has no header of a PGM or PPM file");
+  content.remove_prefix(size_t(end - content.data()));
+  return number;
+}
+
+Picture parse_pnm(std::string_view content, const std::string& name) {
+  Picture picture;
+  picture.shape.channels = content[1] == '6' ? 3 : 1;
+  content.remove_prefix(2);
+  picture.shape.width = next_number(content, name);
+  picture.shape.height = next_number(content, name);
+  if (next_number(content, name) != 255) refuse(name, "has not 8 bits per value");
+  require_size(picture.shape, name);
+  if (content.size() != picture.shape.num_values() + 1) {  // one space ends the header
+    refuse(name, fmt::format("has {} bytes of pixels, its header says {}",
+                             content.empty() ? 0 : content.size() - 1, picture.shape.num_values()));
+  }
+  picture.values =
+      channels_first(picture.shape, reinterpret_cast<const uint8_t*>(content.data()) + 1);
+  return picture;
+}
+
+}  // namespace
+
+bool is_picture(const std::filesystem::path& file) {
+  std::string ending = file.extension().string();
+  for (char& c : ending) c = char(std::tolower(uint8_t(c)));
+  constexpr std::array<std::string_view, 4> kEndings = {".png", ".pgm", ".ppm", ".pnm"};
+  return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
+}
+
+Picture parse_picture(std::string_view content, const std::string& name) {
+  if (content.starts_with("\x89PNG")) return parse_png(content, name);
+  if (content.starts_with("P5") || content.starts_with("P6")) return parse_pnm(content, name);
+  refuse(name, "is neither a PNG nor a binary PGM or PPM file");
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,130 @@
+#include "runtime/import/sources.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "base/archive/byte_source.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/data/idx.h"
+#include "runtime/data/split_files.h"
+#include "runtime/import/npy.h"
+#include "runtime/import/picture.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The content of a file, unpacked if it is compressed.
+std::string read_unpacked(const fs::path& file) {
+  if (!is_gzip(file)) return read_file(file);
+  const std::unique_ptr<ByteSource> source = open_gzip(file);
+  std::string content, buffer(size_t{1} << 20, '\0');
+  while (const size_t got = source->read(buffer)) content.append(buffer, 0, got);
+  return content;
+}
+
+Dataset read_idx(const fs::path& images, const fs::path& labels) {
+  return join_idx(parse_idx(read_unpacked(images), images.string()), images.string(),
+                  parse_idx(read_unpacked(labels), labels.string()), labels.string());
+}
+
+/// What is in `folder`, hidden things left out, in the order of names.
+std::vector<fs::path> sorted_entries(const fs::path& folder) {
+  std::vector<fs::path> entries;
+  for (const auto& entry : fs::directory_iterator(folder)) {
+    if (!entry.path().filename().string().starts_with('.')) entries.push_back(entry.path());
+  }
+  std::sort(entries.begin(), entries.end());
+  return entries;
+}
+
+std::string describe(const ImageShape& shape) {
+  return fmt::format("{} x {} pixels {}", shape.width, shape.height,
+                     shape.channels == 1 ? "in grey" : "in colour");
+}
+
+/// Pictures by class.
+struct PictureFolder {
+  std::vector<fs::path> files;
+  std::vector<uint32_t> labels;
+  std::vector<std::string> classes;
+  ImageShape shape;  ///< of the first, and so of all
+  Picture current;
+
+  explicit PictureFolder(const fs::path& folder) {
+    for (const fs::path& entry : sorted_entries(folder)) {
+      if (!fs::is_directory(entry)) continue;
+      add_class(entry);
+    }
+    if (files.empty()) {
+      throw Error(Errc::NotFound,
+                  folder.string() +
+                      ": neither a data set nor folders of PNG, PGM or PPM pictures, "
+                      "one for each class, are there");
+    }
+    shape = parse_picture(read_file(files[0]), files[0].string()).shape;
+  }
+
+  void add_class(const fs::path& folder) {
+    for (const fs::path& file : sorted_entries(folder)) {
+      if (!is_picture(file)) {
+        throw Error(Errc::InvalidInput, file.string() + ": is no PNG, PGM or PPM picture; " +
+                                            "convert it, or take it out of the folder");
+      }
+      files.push_back(file);
+      labels.push_back(uint32_t(classes.size()));
+    }
+    classes.push_back(folder.filename().string());
+  }
+
+  std::string_view read(size_t sample) {
+    current = parse_picture(read_file(files[sample]), files[sample].string());
+    if (current.shape != shape) {
+      throw Error(Errc::InvalidInput, files[sample].string() + ": has " + describe(current.shape) +
+                                          ", " + files[0].string() + " has " + describe(shape) +
+                                          "; make them alike first");
+    }
+    return {reinterpret_cast<const char*>(current.values.data()), current.values.size()};
+  }
+};
+
+ImportedSplit open_pictures(const fs::path& folder) {
+  const auto pictures = std::make_shared<PictureFolder>(folder);
+  return {{pictures->shape, uint32_t(pictures->classes.size()), PixelType::Byte, pictures->labels,
+           [pictures](size_t sample) { return pictures->read(sample); }},
+          pictures->classes};
+}
+
+ImportedSplit open_folder(const fs::path& folder, Split split) {
+  const auto found = find_split(folder, split);
+  if (!found) return open_pictures(folder);
+  if (found->format != SplitFiles::Format::Idx) return {source_of(open_dataset(folder, split)), {}};
+  return {source_of(read_idx(found->files[0], found->files[1])), {}};
+}
+
+bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }
+
+}  // namespace
+
+ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split) {
+  if (!fs::exists(source)) {
+    throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
+  }
+  if (fs::is_directory(source)) {
+    if (labels.empty()) return open_folder(source, split);
+    throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
+  }
+  if (labels.empty()) {
+    throw Error(Errc::InvalidInput,
+                "where are the labels of " + source.string() + "? Name their file behind it");
+  }
+  if (is_npy(source)) return {source_of(read_npy_pair(source, labels)), {}};
+  return {source_of(read_idx(source, labels)), {}};
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,133 @@
+"""dlflow data pack, verify and show, as people use them; training on what they write."""
+
+import gzip
+import json
+import os
+import pathlib
+import struct
+import subprocess
+import sys
+import zlib
+
+from support import ROOT, Case, main
+
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pictures  # noqa: E402
+
+TRAIN = pathlib.Path(os.environ["DLFLOW_BIN"]) / "dlflow-train"
+
+
+def png(width, height, pixels):
+    """A grey PNG file."""
+    def chunk(name, content):
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
+    rows = b"".join(b"\0" + pixels[y * width:(y + 1) * width] for y in range(height))
+    return (b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
+            chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))
+
+
+class Data(Case):
+    def show(self, path):
+        return json.loads(self.dlflow("data", "show", path, "--json")[0])
+
+    def weights(self, data):
+        """What a training in exact mode ends with."""
+        folder = self.folder / f"trained-{data.name}"
+        folder.mkdir()
+        (folder / "with.json").write_text(json.dumps(
+            {"model": str(ROOT / "workflows/models/lenet.yaml"), "data": str(data), "epochs": 1, "lr": 0.05, "validation": 100}))
+        subprocess.run([TRAIN, "with.json"], cwd=folder, check=True, capture_output=True)
+        newest = folder / "checkpoints/latest"
+        return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
+
+    def test_a_data_set_in_shards_trains_to_the_bits_of_the_one_that_it_was(self):
+        if not TRAIN.exists():
+            self.skipTest("built without dlflow-train")
+        idx = self.folder / "idx"
+        idx.mkdir()
+        pictures.write(idx, 1000, 100, suffix="")
+        self.dlflow("data", "pack", idx, "-o", "whole")
+        out = self.dlflow("data", "pack", idx, "-o", "shards", "--shards", "7")[0]
+        self.assertEqual(out, "shards/train.shards.json: 1,000 samples of 1 x 28 x 28 bytes in 10 classes, 7 shards\n")
+        self.assertEqual(len(list((self.folder / "shards").glob("train-0000?-of-00007.dlset"))), 7)
+        self.dlflow("data", "pack", self.folder / "shards", "-o", "again")
+        self.assertEqual((self.folder / "again/train.dlset").read_bytes(), (self.folder / "whole/train.dlset").read_bytes())
+        expected = self.weights(idx)
+        self.assertEqual(self.weights(self.folder / "whole"), expected)
+        self.assertEqual(self.weights(self.folder / "shards"), expected)
+
+    def test_compressed_idx_files_are_packed_alike_every_time_and_in_shards_of_a_size(self):
+        pictures.write(self.folder, 300, 50)
+        for name in ("one", "two"):
+            self.dlflow("data", "pack", self.folder, "-o", name, "--split", "test", "--shard-size", "16KiB")
+        files = {file.name: file.read_bytes() for file in (self.folder / "one").iterdir()}
+        self.assertEqual(files, {file.name: file.read_bytes() for file in (self.folder / "two").iterdir()})
+        self.assertEqual(len(files), 4)  # 20 samples of 788 bytes fit
+        self.assertLessEqual(max(map(len, files.values())), 16 << 10)
+        self.assertEqual(self.show("one")[0]["samples"], 50)
+
+    def test_pictures_keep_the_names_of_their_classes(self):
+        for split, count in (("train", 3), ("test", 1)):
+            for label, name in enumerate(("cat", "dog")):
+                (self.folder / split / name).mkdir(parents=True)
+                for i in range(count):
+                    (self.folder / split / name / f"{i}.png").write_bytes(png(4, 2, bytes([label * 100 + i] * 8)))
+        self.dlflow("data", "pack", "train", "-o", "pets")
+        self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test")
+        train, test = self.show("pets")
+        self.assertEqual(train["classes"], [{"label": 0, "name": "cat", "samples": 3}, {"label": 1, "name": "dog", "samples": 3}])
+        self.assertEqual((train["channels"], train["height"], train["width"], train["pixels"]), (1, 2, 4, "byte"))
+        self.assertEqual(test["samples"], 2)
+        self.assertTrue((self.folder / "pets/train.dlset").read_bytes().endswith(bytes([102] * 8)))
+        (self.folder / "test/dog").rename(self.folder / "test/bird")
+        (self.folder / "pets/test.dlset").unlink()
+        _, err = self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test", status=2)
+        self.assertIn("has the classes cat, dog, the source has bird, cat", err)
+
+    def test_arrays_of_numpy(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("NumPy is not installed")
+        images = numpy.arange(2 * 3 * 4 * 5, dtype="float32").reshape(2, 3, 4, 5)
+        numpy.save(self.folder / "images.npy", images)
+        numpy.save(self.folder / "labels.npy", numpy.array([1, 0]))
+        self.dlflow("data", "pack", "images.npy", "labels.npy", "-o", "packed")
+        one = self.show("packed/train.dlset")[0]
+        self.assertEqual((one["samples"], one["channels"], one["pixels"]), (2, 3, "float"))
+        content = (self.folder / "packed/train.dlset").read_bytes()
+        self.assertEqual(content[128:], struct.pack("<2I", 1, 0) + images.tobytes())
+
+    def test_verify_names_every_shard_that_is_wrong(self):
+        pictures.write(self.folder, 100, 50)
+        self.dlflow("data", "pack", self.folder, "-o", "set", "--shards", "4")
+        self.dlflow("data", "pack", self.folder, "-o", "set", "--split", "test")
+        out = self.dlflow("data", "verify", "set")[0]
+        self.assertEqual(out, "set/train.shards.json: good\nset/test.dlset: good\n")
+        shards = sorted((self.folder / "set").glob("train-*.dlset"))
+        shards[1].write_bytes(shards[1].read_bytes()[:-1] + b"!")
+        shards[3].unlink()
+        out = self.dlflow("data", "verify", "set", status=1)[0]
+        self.assertIn("set/train-00001-of-00004.dlset: its SHA-256 does not hold", out)
+        self.assertIn("set/train-00003-of-00004.dlset: this shard is missing", out)
+        self.assertIn("set/test.dlset: good", out)
+        self.assertEqual(len(out.splitlines()), 3)
+
+    def test_mistakes_are_named_and_nothing_is_overwritten(self):
+        pictures.write(self.folder, 100, 50)
+        self.dlflow("data", "pack", self.folder, "-o", "set")
+        before = (self.folder / "set/train.dlset").read_bytes()
+        _, err = self.dlflow("data", "pack", self.folder, "-o", "set", "--shards", "2", status=2)
+        self.assertIn("set/train.dlset is there already", err)
+        self.assertEqual((self.folder / "set/train.dlset").read_bytes(), before)
+        _, err = self.dlflow("data", "pack", self.folder, "-o", "new", "--shards", "101", status=2)
+        self.assertIn("100 samples cannot be divided into 101 shards", err)
+        self.assertIn("no training data", self.dlflow("data", "show", "new", status=2)[1])
+        file = self.folder / "train-labels-idx1-ubyte.gz"
+        file.write_bytes(gzip.compress(gzip.decompress(file.read_bytes())[:-1]))
+        _, err = self.dlflow("data", "pack", self.folder, "-o", "new", status=2)
+        self.assertIn("its header says 100 bytes, but 99 follow", err)
+
+
+if __name__ == "__main__":
+    main()
