@@ -217,7 +217,7 @@ void show(Session& session, const std::string& path) {
   if (session.json) print_json(all);
 }
 
-void add_pack(CLI::App& data, Session& session) {
+void add_data_pack(CLI::App& data, Session& session) {
   CLI::App* command = add_command(
       data, "pack",
       "Write a split as .dlset: from a folder of pictures by class, .npy arrays or IDX files.",
@@ -251,7 +251,7 @@ void add_data(CLI::App& app, Session& session) {
                                "  dlflow data show digits");
   data->require_subcommand(1);
   data->fallthrough();
-  add_pack(*data, session);
+  add_data_pack(*data, session);
 
   CLI::App* verify_command = add_command(
       *data, "verify", "Read data sets and say which files are not as they were written.",
