@@ -142,8 +142,8 @@ class Recorder {
       if (value.is_string()) {
         const fs::path path = value.get<std::string>();
         const fs::path inner = path.lexically_relative(job.directory);
-        const bool packed =
-            !inner.empty() && (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
+        const bool packed = uses_of(job) != "stage" && !inner.empty() &&
+                            (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
         if (path.is_absolute() && packed) {
           value = (fs::path(folder_of(job)) / inner).lexically_normal().string();
         }
