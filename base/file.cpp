@@ -8,6 +8,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/text.h"
 
 namespace dlflow {
 namespace {
@@ -58,6 +59,23 @@ std::optional<std::string> read_file_if_exists(const fs::path& path) {
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
   if (!file) throw_errno("cannot open " + path.string(), errno);
+  return read_all(file.get(), path, UINT64_MAX);
+}
+
+std::optional<std::string> read_private_file(const fs::path& path) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  if (!file && (errno == ENOENT || errno == ENOTDIR)) return std::nullopt;
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  struct stat info {};
+  if (::fstat(file.get(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  if (info.st_uid != ::geteuid()) {
+    throw Error(Errc::InvalidInput,
+                path.string() + " belongs to another user; put a file of your own in its place");
+  }
+  if ((info.st_mode & 077) != 0) {
+    throw Error(Errc::InvalidInput, path.string() + " is open to other users; type `chmod 600 " +
+                                        shell_quote(path.string()) + "`");
+  }
   return read_all(file.get(), path, UINT64_MAX);
 }
 

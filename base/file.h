@@ -18,6 +18,10 @@ std::string read_file(const std::filesystem::path& path, uint64_t max_bytes = UI
 /// As read_file, or nothing if there is no such file.
 std::optional<std::string> read_file_if_exists(const std::filesystem::path& path);
 
+/// As read_file_if_exists, of a file that nobody but its owner, who is the caller, may read or
+/// write. Throws Error{InvalidInput} with what to type if others may.
+std::optional<std::string> read_private_file(const std::filesystem::path& path);
+
 enum class Durability { Fast, Synced };
 
 /// Replaces `path` by `content`: a reader sees the old file or the new one, never a part. With

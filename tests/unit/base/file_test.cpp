@@ -1,5 +1,8 @@
 #include "base/file.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "base/error.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
@@ -30,4 +33,26 @@ TEST_CASE("appending after a torn line starts a line of its own", "[file]") {
   const auto file = folder.write("events", "{\"whole\":1}\n{\"to");
   AppendFile(file).append("{}");
   CHECK(read_file(file) == "{\"whole\":1}\n{\"to\n{}\n");
+}
+
+TEST_CASE("a private file is one that nobody but its owner can open", "[file]") {
+  const test::TempDir folder;
+  const auto file = folder.write("secrets", "A=b");
+  CHECK(read_private_file(file) == "A=b");
+  CHECK_FALSE(read_private_file(folder.path() / "none").has_value());
+  for (const mode_t mode : {0640, 0604, 0620, 0610, 0666}) {
+    REQUIRE(::chmod(file.c_str(), mode) == 0);
+    CHECK_THROWS_WITH(read_private_file(file),
+                      Catch::EndsWith("type `chmod 600 " + file.string() + "`"));
+  }
+  REQUIRE(::chmod(file.c_str(), 0400) == 0);
+  CHECK(read_private_file(file) == "A=b");
+}
+
+TEST_CASE("a private file of another user is not taken for one's own", "[file]") {
+  const test::TempDir folder;
+  const auto file = folder.write("secrets", "A=b");
+  if (::geteuid() != 0) return;  // only root can give a file away
+  REQUIRE(::chown(file.c_str(), 12345, 12345) == 0);
+  CHECK_THROWS_WITH(read_private_file(file), Catch::Contains("belongs to another user"));
 }
