@@ -28,6 +28,12 @@ bool is_word(std::string_view text, std::string_view further) {
 bool is_name(std::string_view text) { return is_word(text, "-_"); }
 bool is_variable(std::string_view text) { return is_word(text, "_"); }
 
+/// What dlflow itself sets, and what decides which programs run, is no secret.
+bool is_secret(std::string_view text) {
+  return is_variable(text) && text != "PATH" && !text.starts_with("DLFLOW_") &&
+         !text.starts_with("LD_");
+}
+
 bool is_duration(std::string_view text) {
   try {
     return parse_duration(text).count() > 0;
@@ -121,6 +127,15 @@ const Form& variable_form() {
                             .examples = "letters, digits and _, with a letter or _ first",
                             .pattern = "^[A-Za-z_][A-Za-z0-9_]*$",
                             .accepts = is_variable};
+  return form;
+}
+
+const Form& secret_form() {
+  static const Form form = {
+      .what = "the name of a secret",
+      .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
+      .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
+      .accepts = is_secret};
   return form;
 }
 

@@ -12,6 +12,7 @@ namespace dlflow {
 const Form& name_form();      ///< of steps, parameters, axes, images, outputs, metrics
 const Form& key_form();       ///< of an object inside a parameter: any text
 const Form& variable_form();  ///< of environment variables
+const Form& secret_form();    ///< of environment variables that may hold a secret
 const Form& duration_form();
 const Form& size_form();
 const Form& path_form();        ///< any text but the empty one

@@ -214,6 +214,7 @@ class StepReader {
   void read_plain_keys() {
     read_needs();
     read_image();
+    read_secrets();
     Step& step = parsed_.step;
     if (const auto policy = value_of("checkpoint")) {
       step.checkpoint = parse_interval(policy->at("every").get_ref<const std::string&>());
@@ -256,6 +257,21 @@ class StepReader {
                   subject_.name() + ": unknown image '" + name + "'" +
                       (known.empty() ? "; the workflow has no images"
                                      : mistakes_.advice_or_list(name, known)));
+  }
+
+  void read_secrets() {
+    if (!value_of("secrets")) return;
+    const YamlEntry* env = find_entry(node_, "env");
+    for (const YamlEntry& entry : find_entry(node_, "secrets")->value->entries) {
+      const auto& name = entry.value->scalar.get_ref<const std::string&>();
+      const std::string what = subject_.at("secrets").name() + ": " + name;
+      if (!parsed_.step.secrets.insert(name).second) {
+        mistakes_.add(entry.location, what + " is there twice; remove one");
+      }
+      if (env != nullptr && find_entry(*env->value, name) != nullptr) {
+        mistakes_.add(entry.location, what + " is in env, too; remove it there");
+      }
+    }
   }
 
   const YamlNode& node_;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <utility>
 
 #include "base/error.h"
@@ -10,6 +9,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/check.h"
+#include "engine/model/config_folder.h"
 #include "engine/model/forms.h"
 #include "engine/model/local_profile.h"
 #include "engine/model/yaml.h"
@@ -231,13 +231,7 @@ Profile parse_profile(const std::string& text, const std::string& file, const st
 
 std::vector<fs::path> profile_folders() {
   std::vector<fs::path> folders = {"cluster-profiles"};
-  const char* const config = std::getenv("XDG_CONFIG_HOME");
-  const char* const home = std::getenv("HOME");
-  if (config != nullptr && *config != '\0') {
-    folders.push_back(fs::path(config) / "dlflow/profiles");
-  } else if (home != nullptr && *home != '\0') {
-    folders.push_back(fs::path(home) / ".config/dlflow/profiles");
-  }
+  if (const auto config = config_folder()) folders.push_back(*config / "profiles");
   return folders;
 }
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -103,9 +104,10 @@ struct Step {
   Template with;     ///< object, checked against the step kind's keys, defaults filled in
   std::vector<std::string> needs;  ///< given and implied by references, each once
   Matrix matrix;
-  std::string image;     ///< name in Workflow::images, or empty
-  Template environment;  ///< object
-  Template resources;    ///< object; see resources_from_json
+  std::string image;              ///< name in Workflow::images, or empty
+  Template environment;           ///< object
+  std::set<std::string> secrets;  ///< variables whose values come when the run is submitted
+  Template resources;             ///< object; see resources_from_json
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
   std::vector<Requirement> require;

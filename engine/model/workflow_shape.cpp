@@ -74,6 +74,9 @@ Shape make_step_shape() {
              {"matrix", matrix_shape(), "Values that the step runs once for each of"}),
       scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
       scoped(Scope::Steps, {"env", map_of(variable_form(), scalar()), "Environment variables"}),
+      scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
+                              "Environment variables whose values come when the run is "
+                              "submitted, and are nowhere to be seen"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "What the job asks for"}),
       scoped(Scope::Params, {"checkpoint", checkpoint_shape(), "When the program saves its state"}),
       scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),

@@ -376,3 +376,20 @@ TEST_CASE("if is true, false or an expression that gives one", "[mistakes]") {
   CHECK(condition("'${{ params.n > 3 && true }}'") == "");
   CHECK(condition("false") == "");
 }
+
+TEST_CASE("secrets are names of variables, each once, and not also in env", "[mistakes]") {
+  CHECK(mistakes_of("steps: {a: {run: x, secrets: [WANDB_API_KEY, _T2]}}") == "");
+  CHECK(mistakes_of("steps: {a: {run: x, secrets: WANDB_API_KEY}}") ==
+        "w.yaml:1:30: error: secrets of step 'a' must be a list, not the string 'WANDB_API_KEY'");
+  for (const char* name : {"PATH", "DLFLOW_RUN", "LD_PRELOAD", "2ND", "A=b", "'${{ params.x }}'"}) {
+    const std::string said =
+        mistakes_of(std::string("steps: {a: {run: x, secrets: [") + name + "]}}");
+    CHECK_THAT(said,
+               Catch::Contains("is not the name of a secret; write an environment variable as "
+                               "in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…"));
+  }
+  CHECK(mistakes_of("steps: {a: {run: x, secrets: [T, T]}}") ==
+        "w.yaml:1:34: error: secrets of step 'a': T is there twice; remove one");
+  CHECK(mistakes_of("steps: {a: {run: x, env: {T: 1}, secrets: [T]}}") ==
+        "w.yaml:1:44: error: secrets of step 'a': T is in env, too; remove it there");
+}
