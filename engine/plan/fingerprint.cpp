@@ -102,6 +102,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   add("command", step.run.evaluate_known(known));
   add("with", decisive(step.with.evaluate_known(known), step.uses));
   add("environment", step.environment.evaluate_known(known));
+  add("secrets", Json(step.secrets));  // which there are, not what they are
   add("condition", step.condition.evaluate_known(known));
   add("params", visible);
   if (is_command) add("matrix", element);

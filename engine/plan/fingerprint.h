@@ -33,10 +33,10 @@ class FreshFileHashes : public FileHashes {
 using ContentHashes = std::map<std::string, std::string>;
 
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,
-/// command, `with`, environment, condition, the values that reach its environment, image, files,
-/// what `require`, `checkpoint` and `outputs` ask for, the metrics of parents that it refers to.
-/// Not in it: the step's name, resources, retries, profile, run directory. Absent parts are left
-/// out. The text of it (dump()) is what fingerprint() takes.
+/// command, `with`, environment, names of secrets, condition, the values that reach its
+/// environment, image, files, what `require`, `checkpoint` and `outputs` ask for, the metrics of
+/// parents that it refers to. Not in it: the step's name, resources, retries, profile, run
+/// directory. Absent parts are left out. The text of it (dump()) is what fingerprint() takes.
 /// \param element  values of the matrix axes, {} without a matrix.
 /// \param visible  the parameters that reach its environment, see visible_params().
 /// \param files    what it reads: declared inputs, models, local sources.

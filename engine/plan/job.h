@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,7 +79,8 @@ struct JobSpec {
   Json run_command;                   ///< string, list or null; may hold steps.* expressions
   Json with = Json::object();         ///< the same
   Json environment = Json::object();  ///< the same
-  Json condition;                     ///< the same; null: always
+  std::set<std::string> secrets;      ///< names of variables; their values are in RUN/secrets
+  Json condition;                     ///< may hold steps.* expressions; null: always
   Json params = Json::object();
   Resources resources;
   std::optional<ContainerSpec> container;  ///< none: it runs as the host is

@@ -74,6 +74,7 @@ TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]")
        {"SEED: 7", "SEED: 7, MORE: 1"},
        {"{SEED: 7}", "{SEED: 7}\n    require: {accuracy: \">= 0.9\"}"},
        {"{SEED: 7}", "{SEED: 7}\n    outputs: {model: model.bin}"},
+       {"{SEED: 7}", "{SEED: 7}\n    secrets: [TOKEN]"},
        {"{SEED: 7}", "{SEED: 7}\n    matrix: {lr: [1]}"},
        {"{SEED: 7}", "{SEED: 7}\n    if: ${{ params.epochs > 2 }}"}}));
   INFO(from << " -> " << to);

@@ -45,6 +45,7 @@ JobSpec example_spec() {
   spec.uses = "train";
   spec.with = {{"epochs", 3}, {"data", "${{ steps.data.outputs.path }}"}};
   spec.environment = {{"A", "b"}};
+  spec.secrets = {"TOKEN", "WANDB_API_KEY"};
   spec.condition = "${{ steps.data.metrics.ok }}";
   spec.params = {{"epochs", 3}};
   spec.resources = {.ranks = 2,

@@ -1,0 +1,90 @@
+#include "engine/plan/secrets.h"
+
+#include <sys/stat.h>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using test::parsed;
+using test::TempDir;
+
+namespace {
+
+/// Of `train`, which has two secrets, `push` with one, and `plot` with none; a job each.
+Plan plan() {
+  Plan plan;
+  plan.workflow = parsed(R"(
+steps:
+  train: {run: ./train, secrets: [WANDB_API_KEY, TOKEN]}
+  push: {run: ./push, secrets: [TOKEN]}
+  plot: {run: ./plot}
+)");
+  for (uint32_t step = 0; step < plan.workflow.steps.size(); ++step) {
+    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .resources = {}});
+  }
+  return plan;
+}
+
+bool always(uint32_t) { return true; }
+
+std::string refusal(const SecretSources& sources) {
+  try {
+    find_secrets(plan(), always, sources);
+  } catch (const Error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("a secret comes from the environment, else from the user's file, else from the run",
+          "[secrets]") {
+  const TempDir folder;
+  const auto own = folder.write("secrets", "TOKEN=from file\nWANDB_API_KEY=from file\n");
+  const Secrets run = {{"TOKEN", "from run"}, {"WANDB_API_KEY", "from run"}};
+  CHECK(find_secrets(plan(), always, {{"TOKEN_2=no", "TOKEN=from environment"}, own, run}) ==
+        Secrets{{"TOKEN", "from environment"}, {"WANDB_API_KEY", "from file"}});
+  CHECK(find_secrets(plan(), always, {{"TOKEN=from environment"}, {}, run}) ==
+        Secrets{{"TOKEN", "from environment"}, {"WANDB_API_KEY", "from run"}});
+}
+
+TEST_CASE("only the secrets of steps that may run are asked for", "[secrets]") {
+  const auto push_alone = [](uint32_t job) { return job == 1; };
+  CHECK(find_secrets(plan(), push_alone, {{"TOKEN=value", "WANDB_API_KEY=other"}}) ==
+        Secrets{{"TOKEN", "value"}});
+  const auto plot_alone = [](uint32_t job) { return job == 2; };
+  CHECK(find_secrets(plan(), plot_alone, {{}}).empty());
+}
+
+TEST_CASE("a missing secret is told with its step and both ways to give it", "[secrets]") {
+  const TempDir folder;
+  const auto own = folder.path() / "secrets";
+  CHECK(refusal({{"TOKEN=value"}, own}) ==
+        "/tmp/workflow.yaml:3:34: error: step 'train' needs the secret WANDB_API_KEY, which has no "
+        "value: `export WANDB_API_KEY=…` first, or add a line WANDB_API_KEY=… to " +
+            own.string() + " (chmod 600)");
+  CHECK(refusal({{}}) ==
+        "/tmp/workflow.yaml:3:34: error: step 'train' needs the secrets TOKEN, WANDB_API_KEY, "
+        "which have no value: `export TOKEN=…` first");
+}
+
+TEST_CASE("the user's file counts only if nobody else can read it, and is not looked at in vain",
+          "[secrets]") {
+  const TempDir folder;
+  const auto own = folder.write("secrets", "TOKEN=value\nWANDB_API_KEY=value\n");
+  REQUIRE(::chmod(own.c_str(), 0644) == 0);
+  CHECK(refusal({{"TOKEN=value"}, own}).find("type `chmod 600 ") != std::string::npos);
+  CHECK(refusal({{"TOKEN=value", "WANDB_API_KEY=value"}, own}).empty());
+}
+
+TEST_CASE("a value that cannot be kept secret is refused, and not told", "[secrets]") {
+  CHECK(refusal({{"TOKEN=pin"}}) ==
+        "the secret TOKEN ($TOKEN) has fewer than 4 characters: logs could not be kept free of it");
+  const std::string key = refusal({{"TOKEN=-----BEGIN\nkey"}});
+  CHECK(key.find("put such a text into a file") != std::string::npos);
+  CHECK(key.find("BEGIN") == std::string::npos);
+}
