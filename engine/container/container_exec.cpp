@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/handle.h"
 #include "base/process.h"
+#include "base/secret_file.h"
 #include "engine/container/container_job.h"
 
 namespace dlflow {
@@ -45,7 +46,8 @@ const std::vector<std::string>& chosen(const ContainerRequest& request) {
 }
 
 Command command_of(const ContainerRequest& request) {
-  auto environment = request.environment;
+  auto environment = read_secrets(request.secrets_file, request.secrets);
+  environment.insert(request.environment.begin(), request.environment.end());
   if (request.adds_ranks) {
     for (const std::string& entry : current_environment()) {
       const size_t equals = entry.find('=');

@@ -52,7 +52,9 @@ Json to_json(const ContainerJob& job) {
           {"directory", job.directory.string()},
           {"gpus", job.gpus},
           {"commands", job.commands},
-          {"environment", job.environment}};
+          {"environment", job.environment},
+          {"secrets", job.secrets},
+          {"secrets_file", job.secrets_file.string()}};
 }
 
 ContainerJob container_job_from_json(const Json& json) {
@@ -73,6 +75,8 @@ ContainerJob container_job_from_json(const Json& json) {
     json.at("gpus").get_to(job.gpus);
     json.at("commands").get_to(job.commands);
     json.at("environment").get_to(job.environment);
+    json.at("secrets").get_to(job.secrets);
+    job.secrets_file = json.at("secrets_file").get<std::string>();
     return job;
   });
 }
@@ -82,7 +86,9 @@ Json to_json(const ContainerRequest& request) {
           {"commands", request.commands},
           {"directory", request.directory.string()},
           {"environment", request.environment},
-          {"adds_ranks", request.adds_ranks}};
+          {"adds_ranks", request.adds_ranks},
+          {"secrets", request.secrets},
+          {"secrets_file", request.secrets_file.string()}};
 }
 
 ContainerRequest container_request_from_json(const Json& json) {
@@ -93,6 +99,8 @@ ContainerRequest container_request_from_json(const Json& json) {
     request.directory = json.at("directory").get<std::string>();
     json.at("environment").get_to(request.environment);
     json.at("adds_ranks").get_to(request.adds_ranks);
+    json.at("secrets").get_to(request.secrets);
+    request.secrets_file = json.at("secrets_file").get<std::string>();
     return request;
   });
 }

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -32,6 +33,8 @@ struct ContainerJob {
   /// What may run: the first whose program is in the image does.
   std::vector<std::vector<std::string>> commands;
   std::map<std::string, std::string> environment;  ///< declared; goes before what is inherited
+  std::set<std::string> secrets;                   ///< names of more, and the file (secret_file.h)
+  std::filesystem::path secrets_file;              ///< with their values
 };
 
 Json to_json(const ContainerJob& job);
@@ -44,7 +47,9 @@ struct ContainerRequest {
   std::vector<std::vector<std::string>> commands;
   std::filesystem::path directory;
   std::map<std::string, std::string> environment;  ///< all of it, unless:
-  bool adds_ranks = false;  ///< what each rank inherits of its launcher comes on top
+  bool adds_ranks = false;        ///< what each rank inherits of its launcher comes on top
+  std::set<std::string> secrets;  ///< as in ContainerJob: read inside, so that no runtime is told
+  std::filesystem::path secrets_file;
 };
 
 Json to_json(const ContainerRequest& request);

@@ -121,6 +121,8 @@ void write_request(const ContainerJob& job, const std::string& user, const Runti
   request.commands = job.commands;
   request.directory = job.directory;
   request.adds_ranks = runtime.starts_ranks;
+  request.secrets = job.secrets;
+  request.secrets_file = job.secrets_file;
   request.environment = container_environment(job, image.environment, current_environment(), user);
   if (job.gpus && !runtime.gpu_libraries.empty()) {
     std::string& path = request.environment["LD_LIBRARY_PATH"];

@@ -4,6 +4,7 @@
 
 #include "engine/container/runtime.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
 
 namespace dlflow {
 namespace {
@@ -71,6 +72,8 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
     }
   }
   result.environment = declared_environment(spec, job, files);
+  result.secrets = spec.secrets;
+  result.secrets_file = secrets_file(spec.run_directory);
   return result;
 }
 

@@ -50,8 +50,11 @@ const char* unit_name(CheckpointPolicy::Unit unit) {
 
 std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job,
                                      const AttemptFiles& files,
-                                     const std::optional<std::string>& gpus) {
-  std::map<std::string, std::string> values = declared_environment(spec, job, files);
+                                     const std::optional<std::string>& gpus,
+                                     const Secrets& secrets) {
+  std::map<std::string, std::string> values;
+  if (!spec.container) values = secrets;
+  values.merge(declared_environment(spec, job, files));
   if (gpus) values.emplace("CUDA_VISIBLE_DEVICES", *gpus);
   for (const std::string& entry : current_environment()) {
     const size_t equals = entry.find('=');
@@ -181,7 +184,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
 }
 
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
-                     const std::optional<std::string>& gpus) {
+                     const std::optional<std::string>& gpus, const Secrets& secrets) {
   Command command;
   if (!spec.setup.empty()) {
     std::string lines;
@@ -196,7 +199,7 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   for (const auto& words : {starts_ranks ? std::vector<std::string>() : launcher(spec), program}) {
     command.argv.insert(command.argv.end(), words.begin(), words.end());
   }
-  command.environment = environment(spec, job, files, gpus);
+  command.environment = environment(spec, job, files, gpus, secrets);
   command.directory = files.work();
   command.standard_output = files.standard_output();
   command.standard_error = files.standard_error();

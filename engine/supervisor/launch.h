@@ -8,6 +8,7 @@
 
 #include "base/json.h"
 #include "base/process.h"
+#include "base/secret_file.h"
 #include "engine/plan/job.h"
 
 /// What is started for a job, and what it finds there.
@@ -25,6 +26,7 @@ struct AttemptFiles {
 
   std::filesystem::path work() const { return attempt / "work"; }
   std::filesystem::path outputs() const { return attempt / "outputs"; }
+  std::filesystem::path outputs_file() const { return outputs() / "outputs.json"; }
   std::filesystem::path with() const { return attempt / "with.json"; }
   std::filesystem::path script() const { return attempt / "run.sh"; }
   std::filesystem::path container() const { return attempt / "container.json"; }
@@ -58,9 +60,10 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
 /// docs/architecture.md, `env:` on top, nothing else of the caller's but what every program needs
 /// (PATH, HOME, locale, TMPDIR, proxies, library paths, devices).
-/// \param gpus  CUDA_VISIBLE_DEVICES; nothing: the caller's.
+/// \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's.
+/// \param secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
-                     const std::optional<std::string>& gpus);
+                     const std::optional<std::string>& gpus, const Secrets& secrets);
 
 /// The folder for checkpoints, which survives attempts.
 std::filesystem::path checkpoints_directory(const JobSpec& spec);

@@ -87,6 +87,28 @@ std::string print(double value) {
   return text.data();
 }
 
+/// JSON writes some characters in other ways, so that it is read first; what is no JSON is text.
+std::string redacted(const std::string& text, const Redactor& redactor) {
+  const Json json = Json::parse(text, nullptr, false);
+  if (json.is_discarded()) return redactor.text(text);
+  const Json clean = redactor.json(json);
+  return clean == json ? text : clean.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+std::string redacted_lines(const std::string& text, const Redactor& redactor) {
+  std::vector<std::string> lines = split(text, '\n');
+  for (std::string& line : lines) line = redacted(line, redactor);
+  return join(lines, "\n");
+}
+
+void replace_file(const fs::path& file, const Redactor& redactor,
+                  std::string (*redact)(const std::string&, const Redactor&)) {
+  const auto text = read_file_if_exists(file);
+  if (!text) return;
+  const std::string clean = redact(*text, redactor);
+  if (clean != *text) write_file_atomic(file, clean);
+}
+
 }  // namespace
 
 std::string content_hash(const fs::path& path) {
@@ -97,6 +119,12 @@ std::string content_hash(const fs::path& path) {
     hash.update(sha256_file(file));
   }
   return hash.hex();
+}
+
+void redact_reports(const AttemptFiles& files, const Redactor& redactor) {
+  replace_file(files.metrics(), redactor, redacted_lines);
+  replace_file(files.summary(), redactor, redacted);
+  replace_file(files.outputs_file(), redactor, redacted);
 }
 
 Json read_metrics(const AttemptFiles& files) {
@@ -117,7 +145,7 @@ Json collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
     }
     outputs[name] = output_entry(spec, files, path);
   }
-  const Json reported = read_object(files.outputs() / "outputs.json", "outputs.json");
+  const Json reported = read_object(files.outputs_file(), "outputs.json");
   for (const auto& [name, given] : reported.items()) {
     outputs[name] = output_entry(spec, files, given);
   }

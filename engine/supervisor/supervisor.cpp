@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <utility>
 
 #include "base/error.h"
@@ -19,10 +20,13 @@
 #include "engine/plan/job.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/parents.h"
+#include "engine/supervisor/redact.h"
+#include "engine/supervisor/redacted_output.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/shared_results.h"
 #include "engine/supervisor/watch.h"
@@ -84,6 +88,7 @@ class Pass {
   Watcher& watcher_;
   const SupervisorOptions& options_;
   int failed_tries_;
+  Redactor redactor_;
   AppendFile events_;
 };
 
@@ -96,6 +101,7 @@ JobEvent event(JobState state, std::string reason = "") {
 
 void Pass::record(JobEvent event) {
   event.at = SystemClock().now();
+  event.reason = redactor_.text(event.reason);
   event.backend_id = options_.backend_id.empty() ? std::to_string(::getpid()) : options_.backend_id;
   event.node = host_name();
   events_.append(to_line(event));
@@ -194,7 +200,9 @@ JobEvent Pass::execute() {
   const ResolvedJob job = resolve(parents);
   prepare_files(spec_, job, files_);
   if (can_save()) make_directories(checkpoints_directory(spec_));
-  const Command command = make_command(spec_, job, files_, options_.gpus);
+  const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
+  redactor_ = Redactor(secrets);
+  Command command = make_command(spec_, job, files_, options_.gpus, secrets);
   const BeforePass before = look_before_pass(spec_, files_);
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
@@ -207,6 +215,8 @@ JobEvent Pass::execute() {
   if (auto known = take_shared_result(spec_, files_, fingerprint_of(parents))) {
     return reused(std::move(*known), parents);
   }
+  std::optional<RedactedOutput> output;
+  if (!secrets.empty()) output.emplace(command, redactor_);
   const pid_t program = start(command);
   // While the program runs already: the claim keeps others away whatever is lost. One that ends at
   // once costs one sync, not two.
@@ -218,6 +228,10 @@ JobEvent Pass::execute() {
   if (options_.requeues) how.on_terminate = [this] { note_termination(); };
   const Watched watched = watcher_.watch(program, how);
   notify(Notice::ProgramEnded);
+  if (output) {
+    output->finish();
+    redact_reports(files_, redactor_);
+  }
   JobEvent end = watched.exit.code == 0 ? succeeded(parents)
                                         : ending_of(spec_, files_, options_, before, watched);
   end.used = watched.used;

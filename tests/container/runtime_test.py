@@ -11,6 +11,9 @@ import unittest
 
 import containers
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+from leaks import TOKEN, files_with, processes_with  # noqa: E402
+
 NEEDS = {"bubblewrap": ["bwrap"], "charliecloud": ["ch-run"], "podman": ["podman", "newuidmap"], "udocker": ["proot"],
          "udocker-P2": ["proot"], "udocker-R1": ["runc"]}
 RUNTIME = sys.argv.pop(1)
@@ -64,6 +67,28 @@ class Runtime(containers.Case):
         made = next(self.folder.glob("dlflow-runs/*/steps/look/outputs/made.txt"))
         self.assertEqual((made.read_text(), made.stat().st_uid), ("made\n", self.user))
         self.assertEqual(jobs["look"]["state"], "succeeded")
+
+    def test_a_secret_is_in_the_programs_environment_and_nowhere_else(self):
+        self.workflow("""
+            push:
+              image: box
+              secrets: [TOKEN]
+              run: |
+                echo held > $DLFLOW_OUTPUTS/held
+                until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.1; done
+                echo "it is $TOKEN"
+            other: {image: box, run: 'echo "${TOKEN-unset}"', needs: [push]}
+        """)
+        process = self.start("run", "w.yaml", "--profile", "here", env={"TOKEN": TOKEN})
+        held, = self.wait_for(lambda: self.made("push", "outputs/held"), what="the program to run")
+        kept, = self.folder.glob("dlflow-runs/*/secrets")
+        self.assertEqual(files_with(TOKEN, self.folder), [str(kept)])
+        self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search does find it
+        self.assertEqual(processes_with(TOKEN, "cmdline"), [])
+        (held.parent / "go").touch()
+        self.finish(process)
+        self.assertEqual((self.lines("push"), self.lines("other")), (["it is ***"], ["unset"]))
+        self.assertEqual(files_with(TOKEN, self.folder), [])
 
     def test_exit_statuses_and_signals_come_through(self):
         self.workflow("""

@@ -21,15 +21,17 @@ class Standins(containers.Case):
             (cls.site / name).symlink_to("standin.py")
 
     def look(self, runtime, extra=""):
+        """What a program sees under `runtime`, which is told nothing of its environment."""
         self.write("cluster-profiles/here.yaml", f"container: {{runtime: {runtime}}}\nlauncher: {{program: srun}}\n{extra}")
         self.workflow("""
             look:
               image: box
-              run: cat /etc/image-name; echo "secret ${SECRET-is not here}"; id -u
+              secrets: [TOKEN]
+              run: cat /etc/image-name; echo "secret ${SECRET-is not here}, token ${#TOKEN}"; id -u
             fails: {image: box, run: exit 7}
         """)
-        self.dlflow("run", "w.yaml", "--profile", "here", "--keep-going", status=1)
-        self.assertEqual(self.lines("look"), ["busybox", "secret is not here", str(self.user)])
+        self.dlflow("run", "w.yaml", "--profile", "here", "--keep-going", status=1, env={"TOKEN": "hunter2"})
+        self.assertEqual(self.lines("look"), ["busybox", "secret is not here, token 7", str(self.user)])
         self.assertEqual(self.jobs("w")["fails"]["exit"], 7)
 
     def test_apptainer(self):

@@ -16,61 +16,11 @@
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/watch.h"
 #include "tests/support/catch.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/engine/supervisor/job.h"
 
 using namespace dlflow;
+using test::Job;
 namespace fs = std::filesystem;
-
-namespace {
-
-/// One job of a run directory, supervised in a child process as the back ends do it.
-class Job {
- public:
-  explicit Job(const std::string& script) {
-    spec.run = "demo-1";
-    spec.job = spec.step = "step";
-    spec.run_command = script;
-    spec.run_directory = run.path();
-    spec.job_directory = run.path() / "steps" / "step";
-    spec.cache = run.path() / "cache";
-    spec.fingerprint_base = "{}";
-  }
-
-  fs::path attempt() const { return attempt_directory(spec.job_directory, 1); }
-
-  void write_spec() const {
-    run.write(fs::relative(attempt() / "job.json", run.path()), to_json(spec).dump());
-  }
-
-  pid_t begin(int pass = 1) const {
-    write_spec();
-    const pid_t child = ::fork();
-    if (child == 0) ::_exit(int(supervise(attempt(), pass, options)));
-    return child;
-  }
-
-  /// Runs it to its end and returns the last event.
-  JobEvent finish(pid_t child) const {
-    int status = 0;
-    ::waitpid(child, &status, 0);
-    REQUIRE(WEXITSTATUS(status) == int(Supervision::Recorded));
-    return attempt_events(spec.job_directory, spec.job, 1).back();
-  }
-  JobEvent execute(int pass = 1) const { return finish(begin(pass)); }
-
-  void wait_for(const fs::path& file) const {
-    for (int i = 0; i < 500 && !fs::exists(file); ++i) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(10));
-    }
-    REQUIRE(fs::exists(file));
-  }
-
-  test::TempDir run;
-  JobSpec spec;
-  SupervisorOptions options;
-};
-
-}  // namespace
 
 TEST_CASE("a job that succeeds publishes its outputs and records their hashes", "[supervisor]") {
   Job job(
