@@ -4,6 +4,7 @@
 
 #include "engine/cli/exit_status.h"
 #include "engine/cli/run_display.h"
+#include "engine/cli/secrets.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/chain_text.h"
 #include "engine/run/chain.h"
@@ -108,9 +109,11 @@ std::vector<RunStatus> refresh_chain_statuses(Session& session,
 
 bool runs_on_slurm(const Profile& profile) { return profile.scheduler == "slurm"; }
 
-void start_chain(Session& session, Plan plan) {
+void start_chain(Session& session, Plan plan, const Secrets& secrets) {
+  hide_secrets(plan.workflow);
   Tools tools(session);
   create_chain(plan, tools.services);
+  keep_secrets(plan, secrets);
   if (!session.quiet && !session.json) {
     const std::string& partition = plan.profile.slurm.partition;
     std::printf("%s  %s on %s%s\n", plan.run.c_str(), count(plan.jobs.size(), "job").c_str(),
@@ -121,10 +124,11 @@ void start_chain(Session& session, Plan plan) {
   submit(session, plan, {}, tools);
 }
 
-void go_on_with_chain(Session& session, const std::filesystem::path& directory,
-                      const PlanAgain& again) {
+void go_on_with_chain(Session& session, const Plan& plan, const PlanAgain& again) {
+  renew_secrets(session, plan);
+  hide_secrets(plan.workflow);
   Tools tools(session);
-  submit(session, load_run(directory), again, tools);
+  submit(session, plan, again, tools);
 }
 
 void stop_lost_chain(Session& session, const std::string& run) {

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "base/secret_file.h"
 #include "engine/cli/session.h"
 #include "engine/plan/plan.h"
 #include "engine/run/again.h"
@@ -14,11 +15,10 @@ namespace dlflow {
 bool runs_on_slurm(const Profile& profile);
 
 /// `dlflow run WORKFLOW`: submits the whole plan.
-void start_chain(Session& session, Plan plan);
+void start_chain(Session& session, Plan plan, const Secrets& secrets);
 
 /// `dlflow run --resume`, `dlflow resubmit`.
-void go_on_with_chain(Session& session, const std::filesystem::path& directory,
-                      const PlanAgain& again);
+void go_on_with_chain(Session& session, const Plan& plan, const PlanAgain& again);
 
 /// `dlflow cancel`.
 void stop_chain(Session& session, const std::filesystem::path& directory,

@@ -7,6 +7,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
 #include "engine/cli/run_display.h"
+#include "engine/cli/secrets.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
@@ -58,9 +59,9 @@ void detach(Session& session, const Plan& plan, const RunOptions& options) {
 
 /// What works on a run that has a directory already.
 template <typename Work>
-auto with_engine(Session& session, const std::filesystem::path& directory, Work work) {
+auto with_engine(Session& session, const Profile& profile, Work work) {
   const auto display = make_run_display(session);
-  LocalBackend backend(local_machine(load_run(directory).profile));
+  LocalBackend backend(local_machine(profile));
   const SystemClock clock;
   return work(Services{session.store(), backend, *display, clock});
 }
@@ -73,15 +74,18 @@ void start(Session& session, const RunArguments& arguments) {
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   if (arguments.dry_run) return show_plan(session, plan);
+  const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
-  if (runs_on_slurm(profile)) return start_chain(session, std::move(plan));
+  if (runs_on_slurm(profile)) return start_chain(session, std::move(plan), secrets);
   const auto display = make_run_display(session);
   LocalBackend backend(local_machine(plan.profile));
   const SystemClock clock;
   const Services services{session.store(), backend, *display, clock};
   create_run(plan, services);
+  keep_secrets(plan, secrets);
   if (arguments.detach) return detach(session, plan, arguments.options);
+  hide_secrets(plan.workflow);
   const std::string run = plan.run;
   finish(session, run, start_run(std::move(plan), services, arguments.options));
 }
@@ -89,9 +93,12 @@ void start(Session& session, const RunArguments& arguments) {
 void resume(Session& session, const RunArguments& arguments) {
   const std::string run = find_run(session, arguments.resume);
   const std::filesystem::path directory = session.store().directory(run);
-  if (runs_on_slurm(run_profile(directory))) return go_on_with_chain(session, directory, {});
-  if (arguments.detach) return detach(session, load_run(directory), arguments.options);
-  finish(session, run, with_engine(session, directory, [&](const Services& services) {
+  const Plan plan = load_run(directory);
+  if (runs_on_slurm(plan.profile)) return go_on_with_chain(session, plan, {});
+  renew_secrets(session, plan);
+  if (arguments.detach) return detach(session, plan, arguments.options);
+  hide_secrets(plan.workflow);
+  finish(session, run, with_engine(session, plan.profile, [&](const Services& services) {
            return resume_run(directory, services, arguments.options);
          }));
 }
@@ -157,11 +164,12 @@ void add_resubmit(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
-    if (!set->empty()) again->resources = resource_settings(*set, load_run(directory).workflow);
-    if (runs_on_slurm(run_profile(directory))) {
-      return go_on_with_chain(session, directory, *again);
-    }
-    finish(session, name, with_engine(session, directory, [&](const Services& services) {
+    const Plan plan = load_run(directory);
+    if (!set->empty()) again->resources = resource_settings(*set, plan.workflow);
+    if (runs_on_slurm(plan.profile)) return go_on_with_chain(session, plan, *again);
+    renew_secrets(session, plan);
+    hide_secrets(plan.workflow);
+    finish(session, name, with_engine(session, plan.profile, [&](const Services& services) {
              return resubmit_run(directory, *again, services, *options);
            }));
   });
@@ -187,7 +195,7 @@ void add_cancel(CLI::App& app, Session& session) {
     if (!steps->empty()) {
       throw Error(Errc::InvalidInput, "a run on this machine is cancelled as a whole");
     }
-    const bool ended = with_engine(session, directory, [&](const Services& services) {
+    const bool ended = with_engine(session, run_profile(directory), [&](const Services& services) {
       return cancel_run(directory, services);
     });
     if (session.quiet) return;

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "engine/cli/chain.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
 #include "engine/report/usage.h"
 
 namespace dlflow {
@@ -58,6 +59,9 @@ std::map<std::string, RunStatus> refresh_runs(Session& session,
   for (RunStatus& status : refresh_chain_statuses(session, chains, detail)) {
     std::string run = status.run;
     statuses.emplace(std::move(run), std::move(status));
+  }
+  for (const auto& [run, status] : statuses) {
+    if (status.state == RunState::Succeeded) remove_secrets(status.directory);
   }
   if (detail == Detail::Usage) {
     for (auto& [run, status] : statuses) add_recorded_usage(session, status);

@@ -46,7 +46,8 @@ enum class Detail {
   Usage,  ///< what its jobs used; a cluster's accounting is asked about all of them
 };
 
-/// The same, after asking the cluster if the run is on one.
+/// The same, after asking the cluster if the run is on one. Of a run that has succeeded the secrets
+/// are removed.
 RunStatus refresh_run(Session& session, const std::string& run, Detail detail = Detail::State);
 
 /// The same for several runs; a cluster is asked once, however many of them are on it.

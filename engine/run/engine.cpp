@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
 
 namespace dlflow {
 namespace {
@@ -117,6 +118,7 @@ RunResult Engine::end() {
   journal_.finish();
   crash_point("end");
   const RunState state = jobs_.run_state();
+  if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
   services_.store.set_run_state(plan_.run, state, now);
   services_.observer.ended(state, now);

@@ -1,0 +1,177 @@
+"""Secrets of steps: where they come from, who gets them, and that they are nowhere else."""
+
+import json
+import stat
+import sys
+
+import support
+from slurm_support import ChainCase
+
+sys.path.insert(0, str(support.ROOT / "tests/support"))
+from leaks import TOKEN, files_with, processes_with  # noqa: E402
+
+OTHER = "another-value-of-it"
+
+
+class Secrets(support.Case):
+    def workflow(self, script, extra=""):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              push:
+                secrets: [TOKEN]
+                run: {json.dumps(script)}
+              {extra}
+        """)
+
+    def holding(self, script=""):
+        """A step that tells its token everywhere it can, once the file `go` is there."""
+        self.workflow(f'touch {self.folder}/held; until [ -e {self.folder}/go ]; do sleep 0.05; done; '
+                      'echo "it is $TOKEN"; echo "error: not $TOKEN" >&2; '
+                      'echo "{\\"message\\": \\"with $TOKEN\\"}" >> $DLFLOW_METRICS; '
+                      'echo "{\\"$TOKEN\\": 1}" > $DLFLOW_SUMMARY; '
+                      'echo "{\\"url\\": \\"https://$TOKEN@x\\"}" > $DLFLOW_OUTPUTS/outputs.json; ' + script)
+
+    def run_directory(self):
+        run, = self.folder.glob("dlflow-runs/w-*")
+        return run
+
+    def until_held(self):
+        self.wait_for(lambda: (self.folder / "held").exists(), what="the step to run")
+
+    def seen(self):
+        """What the test wrote with the token."""
+        return set((self.folder / "seen").read_text().splitlines())
+
+    # Where they come from
+
+    def test_a_missing_secret_is_told_before_anything_is_made(self):
+        self.workflow("true", "first: {run: 'true'}")
+        _, err = self.dlflow("run", "w.yaml", status=2)
+        self.assertEqual(err, "error: w.yaml:5:14: error: step 'push' needs the secret TOKEN, which has no value: "
+                         f"`export TOKEN=…` first, or add a line TOKEN=… to {self.folder}/home/.config/dlflow/secrets "
+                         "(chmod 600)\n")
+        self.assertFalse((self.folder / "dlflow-runs").exists())
+        self.dlflow("run", "w.yaml", "--dry-run")
+        self.dlflow("run", "w.yaml", "--until", "first")
+
+    def test_the_environment_wins_over_the_users_file(self):
+        self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
+        self.write("home/.config/dlflow/secrets", f"# mine\nTOKEN={OTHER}\n").chmod(0o600)
+        self.dlflow("run", "w.yaml")
+        self.assertEqual(self.seen(), {OTHER})
+        self.dlflow("run", "w.yaml", "--force", "push", env={"TOKEN": TOKEN})
+        self.assertEqual(self.seen(), {OTHER, TOKEN})
+
+    def test_a_file_that_others_can_read_is_refused_with_what_to_type(self):
+        self.workflow("true")
+        file = self.write("config/dlflow/secrets", f"TOKEN={TOKEN}\n")
+        file.chmod(0o640)
+        _, err = self.dlflow("run", "w.yaml", status=2, env={"XDG_CONFIG_HOME": str(self.folder / "config")})
+        self.assertEqual(err, f"error: {file} is open to other users; type `chmod 600 {file}`\n")
+        file.chmod(0o600)
+        self.dlflow("run", "w.yaml", env={"XDG_CONFIG_HOME": str(self.folder / "config")})
+
+    def test_resubmit_takes_what_the_run_has_unless_it_is_given_another(self):
+        self.workflow(f'echo "$TOKEN" >> {self.folder}/seen; [ "$TOKEN" = {OTHER} ]')
+        run = self.run_json("w.yaml", status=1, env={"TOKEN": TOKEN})["run"]
+        kept = self.run_directory() / "secrets"
+        self.assertEqual(kept.read_text(), f"TOKEN={TOKEN}\n")
+        self.dlflow("resubmit", run, status=1)
+        self.assertEqual((self.folder / "seen").read_text(), f"{TOKEN}\n{TOKEN}\n")
+        self.dlflow("resubmit", run, env={"TOKEN": OTHER})
+        self.assertEqual(self.states(run), {"push": "succeeded"})
+        self.assertFalse(kept.exists())
+        self.dlflow("run", "--resume", run)  # which needs none any more
+
+    def test_resume_without_the_file_asks_for_the_value_again(self):
+        self.workflow(f'[ -e {self.folder}/go ]')
+        run = self.run_json("w.yaml", status=1, env={"TOKEN": TOKEN})["run"]
+        (self.run_directory() / "secrets").unlink()
+        (self.folder / "go").touch()
+        _, err = self.dlflow("resubmit", run, status=2)
+        self.assertIn("step 'push' needs the secret TOKEN", err)
+        self.dlflow("resubmit", run, env={"TOKEN": TOKEN})
+
+    def test_another_value_is_the_same_work(self):
+        self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
+        self.dlflow("run", "w.yaml", env={"TOKEN": TOKEN})
+        run = self.run_json("w.yaml")["run"]  # and what is reused needs no value
+        self.assertEqual(self.states(run), {"push": "cached"})
+
+    # Who gets them
+
+    def test_a_step_that_does_not_name_it_does_not_get_it_not_even_as_its_callers(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              push: {{secrets: [https_proxy], run: 'echo "$https_proxy" >> {self.folder}/seen'}}
+              other: {{run: 'echo "${{https_proxy-unset}}" >> {self.folder}/seen'}}
+        """)
+        self.dlflow("run", "w.yaml", env={"https_proxy": f"http://me:{TOKEN}@proxy"})
+        self.assertEqual(self.seen(), {f"http://me:{TOKEN}@proxy", "unset"})
+
+    def test_a_detached_run_has_the_callers_value_though_the_users_file_has_another(self):
+        self.workflow(f'echo "$TOKEN" >> {self.folder}/seen')
+        self.write("home/.config/dlflow/secrets", f"TOKEN={OTHER}\n").chmod(0o600)
+        run = self.run_json("w.yaml", "--detach", env={"TOKEN": TOKEN})["run"]
+        self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the run to end")
+        self.assertEqual(self.seen(), {TOKEN})
+        self.assertEqual(files_with(TOKEN, self.run_directory()), [])
+
+    # Where they are not
+
+    def test_a_secret_is_in_one_file_and_in_its_programs_environment_and_nowhere_else(self):
+        self.holding("exit 3")
+        process = self.start("run", "w.yaml", env={"TOKEN": TOKEN, "LANG": "C.UTF-8"})
+        self.until_held()
+        kept = self.run_directory() / "secrets"
+        self.assertEqual(stat.S_IMODE(kept.stat().st_mode), 0o600)
+        self.assertEqual(files_with(TOKEN, self.folder), [str(kept)])
+        self.assertEqual(processes_with(TOKEN, "cmdline"), [])
+        self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search does find it
+        (self.folder / "go").touch()
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 1)
+        run = self.run_directory().name
+        said = [out, err]
+        for verb in (["status", run], ["status", run, "--json"], ["logs", run], ["explain", run], ["list"]):
+            said.extend(self.dlflow(*verb))
+        for text in said:
+            self.assertNotIn(TOKEN, text)
+        self.assertIn("exit 3: error: not ***", said[2])
+        self.assertIn("it is ***", self.dlflow("logs", run)[0])
+        self.assertEqual(files_with(TOKEN, self.folder), [str(kept)])
+
+    def test_after_a_success_it_is_in_no_file_at_all(self):
+        self.holding()
+        (self.folder / "go").touch()
+        result = self.run_json("w.yaml", env={"TOKEN": TOKEN})
+        self.assertEqual(result["state"], "succeeded")
+        push, = self.status(result["run"])["steps"]
+        self.assertEqual(push["metrics"], {"***": 1})
+        self.assertEqual(files_with(TOKEN, self.folder), [])
+
+
+class SecretsOnSlurm(ChainCase):
+    """On the fake tools; tests/slurm/secrets_test.py has a real one."""
+
+    def test_sbatch_is_told_nothing_and_the_success_is_the_end_of_the_file(self):
+        self.workflow(push=f"secrets: [https_proxy], run: 'echo \"$https_proxy\" > {self.folder}/seen; "
+                           f"until [ -e {self.folder}/go ]; do sleep 0.05; done'",
+                      other="run: 'echo \"${https_proxy-unset}\"', needs: [push]")
+        run = self.submit(env={"https_proxy": TOKEN})  # a variable that sbatch gets otherwise
+        seen = self.folder / "seen"
+        self.wait_for(lambda: seen.exists() and seen.read_text(), what="the job to run")
+        self.assertEqual(seen.read_text(), f"{TOKEN}\n")
+        kept = self.folder / "runs" / run / "secrets"
+        self.assertEqual(set(files_with(TOKEN, self.folder)), {str(kept), str(seen)})
+        (self.folder / "go").touch()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"push": "succeeded", "other": "succeeded"})
+        self.assertEqual((self.folder / "runs" / run / "steps/other/attempt-1/stdout").read_text(), "unset\n")
+        self.assertFalse(kept.exists())
+
+
+if __name__ == "__main__":
+    support.main()
