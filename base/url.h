@@ -1,0 +1,39 @@
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+/// Addresses of files, as far as both the plan and the steps must understand them.
+namespace dlflow {
+
+/// "%20" -> " "; whatever is not an escape stays.
+std::string percent_decoded(std::string_view text);
+
+/// The inverse for a path: letters, digits, '/' and "-._~" stay.
+std::string percent_encoded(std::string_view path);
+
+/// `url` as messages show it: without user name, password and query, any of which may be a secret.
+std::string display_url(const std::string& url);
+
+/// What the path of an address names: a file; all files below a folder, if it ends with '/'; or
+/// those files of a folder whose names match a pattern.
+struct UrlPath {
+  std::string path;        ///< decoded, without a last '/'; of a pattern its folder
+  bool is_folder = false;  ///< it ends with '/'
+  std::string pattern;     ///< as matches() takes it; empty: none
+
+  bool is_file() const { return !is_folder && pattern.empty(); }
+};
+
+/// Reads the path of an address. '*', '?' and '[' in its last part make it a pattern, unless they
+/// are written %2A, %3F and %5B.
+UrlPath parse_url_path(std::string_view encoded);
+
+/// As a shell matches file names: a file that begins with a dot only if the pattern does.
+bool matches(const std::string& name, const std::string& pattern);
+
+/// What a file:// address names; nothing if `url` is another address or has no whole path.
+std::optional<UrlPath> parse_file_url(std::string_view url);
+
+}  // namespace dlflow
