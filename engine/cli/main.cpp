@@ -12,9 +12,10 @@
 #include "engine/slurm/job_exec.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
+#include "steps/stage_out/stage_out.h"
 
 /// dlflow: the command line, and the programs it starts from its own file: the launcher of the
-/// local back end, and the steps `stage` and `checkpoint`.
+/// local back end, and the steps `stage`, `stage-out` and `checkpoint`.
 namespace dlflow {
 namespace {
 
@@ -97,6 +98,7 @@ int run_internal(int argc, char** argv, bool& found) {
   if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
   if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
   if (is(1, "step") && is(2, "stage")) return steps::stage_main();
+  if (is(1, "step") && is(2, "stage-out")) return steps::stage_out_main();
   if (is(1, "step") && is(2, "checkpoint")) return steps::checkpoint_main();
   found = false;
   return 0;

@@ -70,7 +70,7 @@ void start(Session& session, const RunArguments& arguments) {
   Workflow workflow = arguments.workflow->read();
   const Profile profile = load_profile(arguments.plan->profile);
   pin_images(workflow, profile, session.store());
-  check_models(workflow);
+  check_steps(workflow);
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   if (arguments.dry_run) return show_plan(session, plan);

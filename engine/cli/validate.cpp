@@ -8,7 +8,7 @@ void add_validate(CLI::App& app, Session&) {
                                   "  dlflow validate pipeline.yaml\n"
                                   "  dlflow validate pipeline.yaml --set epochs=30");
   const auto workflow = add_workflow_argument(*command);
-  command->callback([workflow] { check_models(workflow->read()); });
+  command->callback([workflow] { check_steps(workflow->read()); });
 }
 
 }  // namespace dlflow

@@ -10,23 +10,51 @@
 #include "engine/model/parse.h"
 #include "engine/share/bundle_reader.h"
 #include "runtime/nn/model.h"
+#include "steps/stage/request.h"
 
 namespace dlflow {
 namespace {
 
-/// The file that `with.model` of one element names; nothing if only a run can tell.
-std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Step& step,
-                                                const Json& element) {
+Json known_with(const Workflow& workflow, const Step& step, const Json& element) {
   Context context;
   context.params = &workflow.params;
   context.matrix = &element;
-  const Json with = step.with.evaluate_known(context);
+  return step.with.evaluate_known(context);
+}
+
+/// The file that `with.model` names; nothing if only a run can tell.
+std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Json& with) {
   const auto model = with.find("model");
   if (model == with.end() || !model->is_string()) return std::nullopt;
   const std::filesystem::path folder = std::filesystem::path(workflow.file).parent_path();
   const std::filesystem::path file = folder / model->get<std::string>();
   if (!std::filesystem::is_regular_file(file)) return std::nullopt;  // the planner says so
   return file;
+}
+
+bool check_model(const std::filesystem::path& file) {
+  try {
+    runtime::parse_model(read_file(file), file.string());
+    return true;
+  } catch (const Error& error) {
+    std::fprintf(stderr, "%s\n", error.what());
+    return false;
+  }
+}
+
+/// What a stage step is given, unless only a run can tell.
+bool check_sources(const Workflow& workflow, const Step& step, const Json& with) {
+  if (with.dump().find("${{") != std::string::npos) return true;
+  try {
+    steps::parse_request(with);
+    return true;
+  } catch (const Error& error) {
+    const auto place = step.locations.find("with.sources");
+    const Diagnostic diagnostic{
+        workflow.file, place == step.locations.end() ? step.location : place->second, error.what()};
+    std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
+    return false;
+  }
 }
 
 }  // namespace
@@ -45,20 +73,19 @@ Workflow WorkflowArgument::read() const {
   throw AlreadyReported{};
 }
 
-void check_models(const Workflow& workflow) {
+void check_steps(const Workflow& workflow) {
   std::set<std::filesystem::path> seen;
   bool wrong = false;
   for (const Step& step : workflow.steps) {
-    if (step.uses != "train") continue;
     for (const Json& element : matrix_elements(step.matrix)) {
-      const auto file = model_file(workflow, step, element);
-      if (!file || !seen.insert(*file).second) continue;
-      try {
-        runtime::parse_model(read_file(*file), file->string());
-      } catch (const Error& error) {
-        std::fprintf(stderr, "%s\n", error.what());
+      const Json with = known_with(workflow, step, element);
+      if (step.uses == "stage" && !check_sources(workflow, step, with)) {
         wrong = true;
+        break;  // the other elements have the same mistake
       }
+      if (step.uses != "train") continue;
+      const auto file = model_file(workflow, with);
+      if (file && seen.insert(*file).second && !check_model(*file)) wrong = true;
     }
   }
   if (wrong) throw AlreadyReported{};

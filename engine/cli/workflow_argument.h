@@ -28,11 +28,11 @@ enum class Presence { Required, Optional };
 std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command,
                                                         Presence presence = Presence::Required);
 
-/// Checks the models that the train steps of `workflow` name, as far as their names are known
-/// before a run: prints what is wrong with each, with line and column, and throws AlreadyReported.
-/// The one place where the engine's command line looks into the runtime: a shape that does not fit
-/// must not cost a job.
-void check_models(const Workflow& workflow);
+/// Checks the models that the train steps of `workflow` name and the sources of its stage steps, as
+/// far as they are known before a run: prints what is wrong with each, with line and column, and
+/// throws AlreadyReported. The one place where the engine's command line looks into runtime and
+/// steps: a shape that does not fit, or a source without its commit, must not cost a job.
+void check_steps(const Workflow& workflow);
 
 /// The options of planning: --profile, --until, --force, --no-cache.
 struct PlanArguments {

@@ -62,12 +62,28 @@ bool is_file_name(std::string_view text) {
   return !text.empty() && text != "." && text != ".." && !contains(text, '/');
 }
 
-bool is_url(std::string_view text) {
-  constexpr std::array<std::string_view, 3> kSchemes = {"file:///", "http://", "https://"};
-  return std::any_of(kSchemes.begin(), kSchemes.end(), [text](std::string_view scheme) {
+template <size_t N>
+bool is_url_of(std::string_view text, const std::array<std::string_view, N>& schemes) {
+  return std::any_of(schemes.begin(), schemes.end(), [text](std::string_view scheme) {
     return text.starts_with(scheme) && text.size() > scheme.size() &&
            text.find_first_of(" \t\r\n") == text.npos;
   });
+}
+
+bool is_url(std::string_view text) {
+  constexpr std::array<std::string_view, 8> kSchemes = {"file:///",   "http://",     "https://",
+                                                        "ssh://",     "rclone://",   "git+https://",
+                                                        "git+ssh://", "git+file:///"};
+  return is_url_of(text, kSchemes);
+}
+
+bool is_destination(std::string_view text) {
+  constexpr std::array<std::string_view, 3> kSchemes = {"file:///", "ssh://", "rclone://"};
+  return is_url_of(text, kSchemes);
+}
+
+bool is_commit(std::string_view text) {
+  return text.size() == 40 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
 }
 
 bool is_sha256(std::string_view text) {
@@ -200,10 +216,27 @@ const Form& file_name_form() {
 }
 
 const Form& url_form() {
-  static const Form form = {.what = "a URL",
-                            .examples = "https://HOST/FILE or file:///FOLDER/FILE",
-                            .pattern = "^(file:///|https?://)[^ ]+$",
-                            .accepts = is_url};
+  static const Form form = {
+      .what = "a URL",
+      .examples = "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or git+https://…",
+      .pattern = "^(file:///|https?://|ssh://|rclone://|git[+](https|ssh)://|git[+]file:///)[^ ]+$",
+      .accepts = is_url};
+  return form;
+}
+
+const Form& destination_form() {
+  static const Form form = {.what = "a URL to send files to",
+                            .examples = "file:///FOLDER/, ssh://HOST/FOLDER/ or rclone://REMOTE/",
+                            .pattern = "^(file:///|ssh://|rclone://)[^ ]+$",
+                            .accepts = is_destination};
+  return form;
+}
+
+const Form& commit_form() {
+  static const Form form = {.what = "a commit",
+                            .examples = "the 40 digits that git ls-remote prints",
+                            .pattern = "^[0-9a-fA-F]{40}$",
+                            .accepts = is_commit};
   return form;
 }
 

@@ -20,7 +20,9 @@ const Form& inner_path_form();  ///< relative, and nowhere leading out of its fo
 const Form& model_file_form();  ///< a path to a file that is there
 const Form& input_form();       ///< an inner path to what is there
 const Form& file_name_form();
-const Form& url_form();
+const Form& url_form();          ///< where a source is
+const Form& destination_form();  ///< a URL that can be written to
+const Form& commit_form();       ///< of git
 const Form& sha256_form();
 const Form& selection_form();  ///< "max accuracy", "min loss", "latest"
 const Form& image_source_form();

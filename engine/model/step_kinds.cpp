@@ -9,12 +9,31 @@ namespace {
 
 constexpr Presence kRequired = Presence::Required;
 
+Field parallel_field() {
+  return {"parallel", integer(1), "Transfers at a time", Presence::Optional, 4};
+}
+
+Field bandwidth_field() {
+  return {"bandwidth", formed(size_form()),
+          "Bytes per second of all transfers together; else as "
+          "many as come"};
+}
+
 StepKind stage_kind() {
+  const Shape address = object({
+      {"url", formed(url_form()), "Where the manifest is", kRequired},
+      {"sha256", formed(sha256_form()), "What its bytes must hash to", kRequired},
+  });
   const Shape source = object({
-      {"url", formed(url_form()), "Where the file comes from", kRequired},
-      {"sha256", formed(sha256_form()), "What its bytes must hash to, before unpacking"},
-      {"unpack", choice({"none", "gzip", "zip", "tar"}), "How it is packed; tar may be compressed",
-       Presence::Optional, "none"},
+      {"url", formed(url_form()),
+       "Where it comes from: a file; a folder, with a / at the end; or a pattern: /data/*.gz",
+       kRequired},
+      {"sha256", formed(sha256_form()), "What a file's bytes must hash to, before unpacking"},
+      {"manifest", either({formed(model_file_form()), address}),
+       "Of a folder, pattern or archive: what is in it, as sha256sum prints it"},
+      {"commit", formed(commit_form()), "Of a git address: which commit"},
+      {"unpack", choice({"none", "gzip", "zip", "tar"}),
+       "How each file is packed; tar may be compressed", Presence::Optional, "none"},
       {"name", formed(file_name_form()),
        "What it is called in the step's folder; else the last part of the URL, without the "
        "ending that unpacking takes away"},
@@ -22,7 +41,9 @@ StepKind stage_kind() {
   return {
       .name = "stage",
       .description = "Brings files to the run, through a cache that runs share",
-      .with = object({{"sources", list_of(source, 1), "The files, in order", kRequired}}),
+      .with = object({{"sources", list_of(source, 1), "The files, in order", kRequired},
+                      parallel_field(),
+                      bandwidth_field()}),
       .outputs = {{"path", text(), "The folder of the staged files"}},
   };
 }
@@ -30,6 +51,20 @@ StepKind stage_kind() {
 Field scratch_field() {
   return {"scratch", boolean(), "Each node reads the data from a copy on its own disk",
           Presence::Optional, false};
+}
+
+StepKind stage_out_kind() {
+  return {
+      .name = "stage-out",
+      .description = "Copies results of the run to another place, unless they are there",
+      .with = object(
+          {{"from", either({formed(path_form()), list_of(formed(path_form()), 1)}),
+            "Files and folders", kRequired},
+           {"to", formed(destination_form()), "The folder that they are put into", kRequired},
+           parallel_field(),
+           bandwidth_field()}),
+      .outputs = {{"manifest", text(), "What was sent, as sha256sum prints it"}},
+  };
 }
 
 StepKind train_kind() {
@@ -140,8 +175,8 @@ StepKind evaluate_kind() {
 }  // namespace
 
 std::span<const StepKind> step_kinds() {
-  static const std::vector<StepKind> kinds = {stage_kind(), train_kind(), checkpoint_kind(),
-                                              evaluate_kind()};
+  static const std::vector<StepKind> kinds = {stage_kind(), stage_out_kind(), train_kind(),
+                                              checkpoint_kind(), evaluate_kind()};
   return kinds;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/sha256.h"
 #include "engine/model/forms.h"
 #include "engine/model/step_kinds.h"
@@ -16,7 +17,6 @@ namespace fs = std::filesystem;
 
 /// Scripts are searched for the parameters they read; data files are not.
 constexpr uint64_t kMaxScriptBytes = uint64_t{1} << 20;
-constexpr std::string_view kFileScheme = "file://";
 
 Location location_of(const Step& step, const std::string& key) {
   const auto found = step.locations.find(key);
@@ -64,31 +64,42 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
 }
 
+std::vector<LocalFile> files_at(const fs::path& path) {
+  if (!fs::is_directory(path)) return {{"", path}};
+  std::vector<LocalFile> files;
+  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+    if (!entry.is_regular_file()) continue;
+    files.push_back({entry.path().lexically_relative(path).string(), entry.path()});
+  }
+  std::sort(files.begin(), files.end(),
+            [](const LocalFile& a, const LocalFile& b) { return a.name < b.name; });
+  return files;
+}
+
 /// What a step reads from where it lies: too large to copy or to read through whenever a run is
 /// planned. It is taken for the same as long as names, sizes and times of change are.
-std::string identity_outside(const fs::path& path) {
-  std::vector<fs::path> files;
-  if (!fs::is_directory(path)) {
-    files.push_back(path);
-  } else {
-    for (const auto& entry : fs::recursive_directory_iterator(path)) {
-      if (entry.is_regular_file()) files.push_back(entry.path());
-    }
-    std::sort(files.begin(), files.end());
-  }
+std::string identity_outside(const std::vector<LocalFile>& files) {
   Sha256 hash;
-  for (const fs::path& file : files) {
-    hash.update(file.lexically_relative(path).string() + " " + std::to_string(fs::file_size(file)) +
-                " " + std::to_string(fs::last_write_time(file).time_since_epoch().count()) + "\n");
+  for (const LocalFile& file : files) {
+    hash.update(file.name + " " + std::to_string(fs::file_size(file.path)) + " " +
+                std::to_string(fs::last_write_time(file.path).time_since_epoch().count()) + "\n");
   }
   return hash.hex();
 }
 
 /// What is not there yet is for the step to miss: it may appear before the step runs.
-void add_outside(Plan& plan, const std::string& name, const fs::path& path) {
+void add_outside(Plan& plan, const std::string& name) {
+  if (plan.outside.contains(name)) return;
+  if (const auto place = parse_file_url(name)) {
+    try {
+      plan.outside.emplace(name, identity_outside(list_local_files(*place)));
+    } catch (const Error&) {
+    }
+    return;
+  }
   std::error_code ignored;
-  if (plan.outside.contains(name) || !fs::exists(path, ignored)) return;
-  plan.outside.emplace(name, identity_outside(path));
+  const fs::path path = plan.base / name;
+  if (fs::exists(path, ignored)) plan.outside.emplace(name, identity_outside(files_at(path)));
 }
 
 /// The local files that a step stages and whose content nothing in the workflow pins.
@@ -96,9 +107,9 @@ std::vector<std::string> unpinned_sources(const Step& step, const Json& with) {
   std::vector<std::string> urls;
   if (step.uses != "stage" || !with.contains("sources")) return urls;
   for (const Json& source : with.at("sources")) {
-    if (!source.is_object() || source.contains("sha256")) continue;
+    if (!source.is_object() || source.contains("sha256") || source.contains("manifest")) continue;
     std::string url = source.value("url", "");
-    if (url.starts_with(kFileScheme)) urls.push_back(std::move(url));
+    if (parse_file_url(url)) urls.push_back(std::move(url));
   }
   return urls;
 }
@@ -109,22 +120,35 @@ struct NamedFiles {
   std::vector<std::string> outside;                         ///< paths and URLs
 };
 
-bool is_known(const Json& value) {
-  return value.is_string() && value.get_ref<const std::string&>().find("${{") == std::string::npos;
+PathRole role_of(const Form& form) {
+  if (form.exists != Form::Exists::Unchecked) return PathRole::Frozen;
+  return &form == &path_form() ? PathRole::Outside : PathRole::None;
 }
 
-NamedFiles named_files(const Step& step, const Json& with) {
-  NamedFiles files;
-  if (!with.is_object()) return files;
-  for (const auto& [key, value] : with.items()) {
-    const PathRole role = path_role(step.uses, key);
-    if (role == PathRole::None) continue;
-    for (const Json& path : value.is_array() ? value : Json::array({value})) {
-      if (!is_known(path)) continue;  // a parent's output
-      if (role == PathRole::Frozen) files.frozen.emplace_back(key, path);
-      if (role == PathRole::Outside) files.outside.push_back(path);
+/// visit_paths() for one value of the shape `shape`, in the key `key`.
+void visit_value(const Shape& shape, const std::string& key, Json& value,
+                 const PathVisitor& visit) {
+  if (shape.type == Shape::Type::Formed && value.is_string()) {
+    const PathRole role = role_of(*shape.form);
+    const bool is_known = value.get_ref<const std::string&>().find("${{") == std::string::npos;
+    if (role != PathRole::None && is_known) visit(key, role, value);  // else a parent's output
+  } else if (shape.type == Shape::Type::List && value.is_array()) {
+    for (Json& part : value) visit_value(shape.parts.front(), key, part, visit);
+  } else if (shape.type == Shape::Type::Either) {
+    for (const Shape& part : shape.parts) visit_value(part, key, value, visit);
+  } else if (shape.type == Shape::Type::Object && value.is_object()) {
+    for (const Field& field : shape.fields) {
+      if (value.contains(field.name)) visit_value(field.shape, key, value[field.name], visit);
     }
   }
+}
+
+NamedFiles named_files(const Step& step, Json with) {
+  NamedFiles files;
+  visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
+    if (role == PathRole::Frozen) files.frozen.emplace_back(key, path);
+    if (role == PathRole::Outside) files.outside.push_back(path);
+  });
   for (std::string& url : unpinned_sources(step, with)) files.outside.push_back(std::move(url));
   return files;
 }
@@ -140,28 +164,19 @@ void read_with(Plan& plan, FileHashes& hashes, uint32_t number) {
     for (const auto& [key, name] : files.frozen) {
       add_file(plan, hashes, step, "with." + key, name);
     }
-    for (const std::string& name : files.outside) {
-      add_outside(plan, name,
-                  name.starts_with(kFileScheme) ? fs::path(name.substr(kFileScheme.size()))
-                                                : plan.base / name);
-    }
+    for (const std::string& name : files.outside) add_outside(plan, name);
     if (!step.with.has_references()) break;
   }
 }
 
-const Form* form_of(const Shape& shape) {
-  return shape.form != nullptr || shape.parts.empty() ? shape.form : form_of(shape.parts.front());
-}
-
 }  // namespace
 
-PathRole path_role(const std::string& uses, const std::string& key) {
+void visit_paths(const std::string& uses, Json& with, const PathVisitor& visit) {
   const StepKind* kind = find_step_kind(uses);
-  const Field* field = kind == nullptr ? nullptr : find_field(kind->with, key);
-  const Form* form = field == nullptr ? nullptr : form_of(field->shape);
-  if (form == nullptr) return PathRole::None;
-  if (form->exists != Form::Exists::Unchecked) return PathRole::Frozen;
-  return form == &path_form() ? PathRole::Outside : PathRole::None;
+  if (kind == nullptr || !with.is_object()) return;
+  for (const Field& field : kind->with.fields) {
+    if (with.contains(field.name)) visit_value(field.shape, field.name, with[field.name], visit);
+  }
 }
 
 void read_files(Plan& plan, FileHashes& hashes) {

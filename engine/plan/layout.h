@@ -26,12 +26,16 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
 /// `message` about a place in the workflow, as Error{InvalidInput} "file:line:column: error: …".
 [[noreturn]] void throw_at(const Workflow& workflow, Location location, const std::string& message);
 
-/// What the value of a key of `with:` leads to.
+/// What a path in `with:` leads to.
 enum class PathRole {
   None,     ///< it is no path
   Frozen,   ///< a file beside the workflow, copied into the run
   Outside,  ///< data that is read where it lies
 };
-PathRole path_role(const std::string& uses, const std::string& key);
+
+/// Calls `visit` for every path that is known in `with`, of the step kind `uses`, however deep;
+/// `key` is the one of `with` that holds it. URLs are no paths.
+using PathVisitor = std::function<void(const std::string& key, PathRole role, Json& path)>;
+void visit_paths(const std::string& uses, Json& with, const PathVisitor& visit);
 
 }  // namespace dlflow

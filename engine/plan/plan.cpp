@@ -48,19 +48,16 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
   return parents;
 }
 
-/// A path in `with:` as the program needs it, whatever folder it runs in.
-void make_absolute(const Plan& plan, PathRole role, Json& value) {
-  if (role == PathRole::None) return;
-  if (value.is_array()) {
-    for (Json& part : value) make_absolute(plan, role, part);
-  }
-  if (!value.is_string()) return;
-  const auto name = value.get<std::string>();
-  if (role == PathRole::Frozen && plan.files.contains(name)) {
-    value = frozen_file(plan, name).string();
-  } else if (role == PathRole::Outside && name.find("${{") == std::string::npos) {
-    value = (plan.base / name).lexically_normal().string();
-  }
+/// The paths in `with:` as the program needs them, whatever folder it runs in.
+void make_absolute(const Plan& plan, const std::string& uses, Json& with) {
+  visit_paths(uses, with, [&](const std::string&, PathRole role, Json& path) {
+    const auto name = path.get<std::string>();
+    if (role == PathRole::Outside) {
+      path = (plan.base / name).lexically_normal().string();
+    } else if (plan.files.contains(name)) {
+      path = frozen_file(plan, name).string();
+    }
+  });
 }
 
 /// "oci:images/x" with the path that any folder finds it at.
@@ -172,8 +169,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.uses = step.uses;
   spec.run_command = step.run.evaluate_known(known);
   spec.with = step.with.evaluate_known(known);
-  for (auto& [key, value] : spec.with.items())
-    make_absolute(plan, path_role(step.uses, key), value);
+  make_absolute(plan, step.uses, spec.with);
   spec.environment = plan.profile.environment;
   spec.environment.update(step.environment.evaluate_known(known));
   spec.secrets = step.secrets;

@@ -30,6 +30,8 @@ bool is_inherited(const std::string& entry) {
       // network
       "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
       "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=",
+      // keys and remotes of other machines
+      "SSH_AUTH_SOCK=", "RSYNC_RSH=", "GIT_SSH_COMMAND=", "RCLONE_CONFIG=", "KRB5CCNAME=",
       // devices, launchers, interconnects
       "CUDA_VISIBLE_DEVICES=", "SLURM_", "PMIX_", "OMPI_MCA_", "UCX_", "NCCL_"};
   return std::any_of(std::begin(kNames), std::end(kNames),

@@ -10,7 +10,7 @@
 #include "steps/environment/place_file.h"
 #include "steps/stage/eviction.h"
 #include "steps/stage/seal.h"
-#include "steps/stage/stop_signal.h"
+#include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
 namespace {
@@ -88,6 +88,7 @@ void Cache::add(std::span<const NewObject> objects) {
     seal(object.file, object.sha256);
     total_bytes += object.bytes;
   }
+  const std::scoped_lock alone(adding_);
   const FileLock adding = lock("budget", "makes room");
   if (budget_bytes_ > 0) evict(root_, total_bytes, budget_bytes_);
   for (const NewObject& object : objects) publish(object);
@@ -107,6 +108,7 @@ void Cache::publish(const NewObject& added) {
 
 void Cache::make_room(uint64_t bytes) {
   if (budget_bytes_ == 0) return;
+  const std::scoped_lock alone(adding_);
   const FileLock making_room = lock("budget", "makes room");
   evict(root_, bytes, budget_bytes_);
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -29,6 +30,7 @@
 /// it is hashed again before it is used again.
 namespace dlflow::steps {
 
+/// Threads may share one, but for its construction.
 class Cache {
  public:
   /// Opens the cache at `root`, made if need be. It holds at most `budget_bytes` (0: no limit).
@@ -79,6 +81,7 @@ class Cache {
   uint64_t budget_bytes_;
   std::unique_ptr<Workspace> workspace_;  // none if the cache cannot be written to
   std::string why_read_only_;
+  std::mutex adding_;  // threads of one process need not announce that they wait for each other
 };
 
 }  // namespace dlflow::steps

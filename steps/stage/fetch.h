@@ -2,13 +2,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
 #include <string>
 
 #include "steps/stage/cache.h"
-#include "steps/stage/download.h"
 #include "steps/stage/request.h"
+#include "steps/transfer/download.h"
 
 /// From an address to a verified file.
 namespace dlflow::steps {
@@ -16,26 +15,29 @@ namespace dlflow::steps {
 /// What an address holds.
 struct Fetched {
   std::filesystem::path file;  ///< in the cache's workspace; empty if `unchanged`
-  std::string sha256;
-  std::string etag;        ///< of a server's answer, if it gave one
-  bool unchanged = false;  ///< the server has what it had before: `known` of fetch()
+  std::string key;             ///< the content's SHA-256; of a git source the commit
+  std::string version;         ///< what tells whether a server's content has changed, if known
+  bool unchanged = false;      ///< the server has what it had before: `known` of fetch()
 };
 
 /// What is known of an address from an earlier fetch.
 struct KnownContent {
-  std::string etag;
-  std::string sha256;
+  std::string version;
+  std::string key;
 };
 
-/// Bytes so far, and all there will be if known.
-using FetchProgress = std::function<void(uint64_t bytes, std::optional<uint64_t> total_bytes)>;
+struct FetchOptions {
+  RetryPolicy retry = {};
+  uint64_t bytes_per_second = 0;  ///< 0: no limit
+  TransferProgress progress = [](uint64_t, std::optional<uint64_t>) {};
+};
 
-/// Brings what `source.url` holds now to a new file, the same declared hash or an error: then
-/// Error{Corrupt} names both hashes and nothing of the content stays. If `known` is given and the
-/// server still has that content, nothing is transferred.
-/// `lock` is the lock that stands for the address; a download cut short is continued.
+/// Brings what the one file (or commit) of `source` holds now to a new file, the same declared hash
+/// or an error: then Error{Corrupt} names both hashes and nothing of the content stays. If `known`
+/// is given and the server still has that content, nothing is transferred.
+/// `lock` is the lock that stands for the address; a transfer cut short is continued.
 Fetched fetch(const Source& source, const std::optional<KnownContent>& known, Cache& cache,
-              const FileLock& lock, const RetryPolicy& retry, const FetchProgress& progress);
+              const FileLock& lock, const FetchOptions& options);
 
 /// The name of the lock and the partial download of an address.
 std::string key_of(const Source& source);

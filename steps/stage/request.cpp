@@ -1,6 +1,7 @@
 #include "steps/stage/request.h"
 
 #include <array>
+#include <cctype>
 #include <set>
 #include <string_view>
 #include <utility>
@@ -33,60 +34,112 @@ Unpack unpack_named(const std::string& text, const std::string& who) {
   fail(who, "unpack: '" + text + "' is none of none, gzip, zip, tar" + did_you_mean(text, known));
 }
 
-int hex_digit(char digit) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto place = kDigits.find(char(digit | 0x20));
-  return place == std::string_view::npos ? -1 : int(place);
-}
-
-/// "%20" -> " "; whatever is not an escape stays.
-std::string percent_decoded(std::string_view text) {
-  std::string decoded;
-  for (size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '%' && i + 2 < text.size() && hex_digit(text[i + 1]) >= 0 &&
-        hex_digit(text[i + 2]) >= 0) {
-      decoded += char(hex_digit(text[i + 1]) * 16 + hex_digit(text[i + 2]));
-      i += 2;
-    } else {
-      decoded += text[i];
-    }
+Address address_of(const std::string& url) {
+  try {
+    return parse_address(url);
+  } catch (const Error& error) {
+    throw Error(error.code(), std::string("source ") + error.what());
   }
-  return decoded;
-}
-
-/// The part of an address between host and query, decoded.
-std::string path_of(const std::string& url) {
-  const size_t host = url.find("://") + 3;
-  const size_t begin = url.find('/', host);
-  if (begin == std::string::npos) return "";
-  return percent_decoded(url.substr(begin, url.find_first_of("?#", begin) - begin));
-}
-
-std::filesystem::path local_file(const std::string& url, const std::string& who) {
-  const std::string_view rest = std::string_view(url).substr(std::string_view("file://").size());
-  if (!rest.starts_with('/') && !rest.starts_with("localhost/")) {
-    fail(who, "an address of a local file has three slashes and its whole path: file:///data/x.gz");
-  }
-  const std::string path(rest.substr(rest.find('/')));
-  return percent_decoded(path);  // '?' and '#' are letters like others in a file's name
-}
-
-bool is_remote(const std::string& url) {
-  return url.starts_with("http://") || url.starts_with("https://");
 }
 
 /// What the source is called if the workflow does not say: the last part of its address, without
 /// the ending that unpacking takes away.
 std::string default_name(const Source& source) {
-  const std::filesystem::path path =
-      source.file.empty() ? std::filesystem::path(path_of(source.url)) : source.file;
-  std::string name = path.filename().string();
+  const std::string name = std::filesystem::path(source.address.place.path).filename().string();
+  if (source.commit.empty()) return unpacked_name(name, source.unpack);
+  return name.ends_with(".git") ? name.substr(0, name.size() - 4) : name;
+}
+
+/// `digits` in small letters. Throws unless they are `length` hexadecimal ones, or none at all.
+std::string hex_text(std::string digits, size_t length, const char* key, const std::string& who) {
+  bool valid = digits.empty() || digits.size() == length;
+  for (char& digit : digits) {
+    valid = valid && std::isxdigit(static_cast<unsigned char>(digit)) != 0;
+    digit = char(std::tolower(static_cast<unsigned char>(digit)));
+  }
+  if (valid) return digits;
+  fail(who, std::string(key) + ": is " + std::to_string(length) + " hexadecimal digits, not '" +
+                digits + "'");
+}
+
+ManifestSource parse_manifest(const Json& json, const std::string& who) {
+  if (json.is_null()) return {};
+  if (json.is_string()) return {.file = json.get<std::string>(), .url = {}, .sha256 = {}};
+  if (!json.is_object()) fail(who, "manifest: is a file, or {url: …, sha256: …}");
+  ManifestSource manifest{.file = {},
+                          .url = text_at(json, "url", who),
+                          .sha256 = hex_text(text_at(json, "sha256", who), 64, "sha256", who)};
+  if (manifest.url.empty() || manifest.sha256.empty()) {
+    fail(who, "manifest: needs a url: and the sha256: of what is there");
+  }
+  const Address address = address_of(manifest.url);
+  if (address.scheme == Scheme::Git || !address.place.is_file()) {
+    fail(who, "manifest: " + address.display() + " is not the address of a file");
+  }
+  return manifest;
+}
+
+/// Which keys a source may have together.
+void validate(const Source& source, const std::string& who) {
+  const bool is_git = source.address.scheme == Scheme::Git;
+  const bool has_manifest = source.manifest.is_given();
+  if (is_git && source.commit.empty()) {
+    fail(who,
+         "needs a commit: of 40 digits, so that every run gets the same files; `git ls-remote` "
+         "prints it");
+  }
+  if (!is_git && !source.commit.empty()) fail(who, "commit: is for git addresses");
+  if (is_git && (!source.sha256.empty() || has_manifest || source.unpack != Unpack::None)) {
+    fail(who, "the commit says what its files are; it takes no sha256:, manifest: or unpack:");
+  }
+  if (!source.sha256.empty() && !source.address.place.is_file()) {
+    fail(who, "sha256: is for one file; give the hashes of many in a manifest:");
+  }
+  const bool has_many = !source.address.place.is_file() || source.unpack == Unpack::Zip ||
+                        source.unpack == Unpack::Tar;
+  if (has_manifest && !has_many) {
+    fail(who, "manifest: is for a folder, a pattern or an archive; give one file its sha256:");
+  }
+}
+
+Source parse_source(const Json& json, size_t number) {
+  const std::string position = "number " + std::to_string(number);
+  if (!json.is_object()) fail(position, "needs a url:");
+  const std::string url = text_at(json, "url", position);
+  if (url.empty()) fail(position, "needs a url:");
+  Source source{.address = address_of(url), .sha256 = {}, .commit = {}, .name = {}};
+  const std::string who = source.display();
+  source.sha256 = hex_text(text_at(json, "sha256", who), 64, "sha256", who);
+  source.commit = hex_text(text_at(json, "commit", who), 40, "commit", who);
+  source.unpack = unpack_named(text_at(json, "unpack", who), who);
+  source.manifest = parse_manifest(json.value("manifest", Json()), who);
+  UrlPath& place = source.address.place;
+  // A web server lists no folders: there it is one if a manifest says what is in it.
+  if (source.address.scheme == Scheme::Http) place.is_folder &= source.manifest.is_given();
+  if (source.address.scheme == Scheme::Git) place.is_folder = false;
+  validate(source, who);
+  if (source.address.scheme == Scheme::Git) source.unpack = Unpack::Tar;  // as which git gives it
+  source.name = text_at(json, "name", who);
+  const bool is_pattern = !place.pattern.empty();
+  if (source.name.empty() && !is_pattern) source.name = default_name(source);
+  if ((source.name.empty() && !is_pattern) || source.name == "." || source.name == ".." ||
+      source.name.find('/') != std::string::npos) {
+    fail(who, "name: '" + source.name + "' is not a file name; give one");
+  }
+  return source;
+}
+
+}  // namespace
+
+std::string name(Unpack unpack) { return std::string(kUnpackNames[size_t(unpack)].first); }
+
+std::string unpacked_name(std::string file, Unpack unpack) {
   const auto without = [&](std::string_view ending) {
-    if (name.size() > ending.size() && name.ends_with(ending)) {
-      name.resize(name.size() - ending.size());
+    if (file.size() > ending.size() && file.ends_with(ending)) {
+      file.resize(file.size() - ending.size());
     }
   };
-  switch (source.unpack) {
+  switch (unpack) {
     case Unpack::None:
       break;
     case Unpack::Gzip:
@@ -101,74 +154,26 @@ std::string default_name(const Source& source) {
       without(".tar");
       break;
   }
-  return name;
+  return file;
 }
 
-void validate_sha256(std::string& sha256, const std::string& who) {
-  if (sha256.empty()) return;
-  bool valid = sha256.size() == 64;
-  for (char& digit : sha256) {
-    valid = valid && hex_digit(digit) >= 0;
-    if (digit >= 'A' && digit <= 'F') digit = char(digit | 0x20);
-  }
-  if (!valid) fail(who, "sha256: is 64 hexadecimal digits, not '" + sha256 + "'");
-}
-
-Source parse_source(const Json& json, size_t number) {
-  const std::string position = "number " + std::to_string(number);
-  if (!json.is_object()) fail(position, "needs a url:");
-  Source source;
-  source.url = text_at(json, "url", position);
-  if (source.url.empty()) fail(position, "needs a url:");
-  const std::string who = display_url(source.url);
-  if (source.url.starts_with("file://")) {
-    source.file = local_file(source.url, who);
-  } else if (!is_remote(source.url)) {
-    fail(who, "is not an address that can be staged; write file:///…, http://… or https://…");
-  }
-  if (source.url.find_first_of(std::string_view(" \t\r\n\0", 5)) != std::string::npos) {
-    fail(who, "an address has no white space; write %20 for a space");
-  }
-  source.sha256 = text_at(json, "sha256", who);
-  validate_sha256(source.sha256, who);
-  source.unpack = unpack_named(text_at(json, "unpack", who), who);
-  source.name = text_at(json, "name", who);
-  if (source.name.empty()) source.name = default_name(source);
-  if (source.name.empty() || source.name == "." || source.name == ".." ||
-      source.name.find('/') != std::string::npos) {
-    fail(who, "name: '" + source.name + "' is not a file name; give one");
-  }
-  return source;
-}
-
-}  // namespace
-
-std::string name(Unpack unpack) { return std::string(kUnpackNames[size_t(unpack)].first); }
-
-std::vector<Source> parse_sources(const Json& with) {
+Request parse_request(const Json& with) {
   const Json sources = with.value("sources", Json());
   if (!sources.is_array() || sources.empty()) {
     throw Error(Errc::InvalidInput, "sources: is a list of at least one {url: …}");
   }
-  std::vector<Source> parsed;
+  Request request;
   std::set<std::string> names;
   for (const Json& json : sources) {
-    parsed.push_back(parse_source(json, parsed.size() + 1));
-    if (!names.insert(parsed.back().name).second) {
-      fail(display_url(parsed.back().url),
-           "another source is called '" + parsed.back().name + "', too; give one of them a name:");
+    request.sources.push_back(parse_source(json, request.sources.size() + 1));
+    const Source& source = request.sources.back();
+    if (!source.name.empty() && !names.insert(source.name).second) {
+      fail(source.display(),
+           "another source is called '" + source.name + "', too; give one of them a name:");
     }
   }
-  return parsed;
-}
-
-std::string display_url(const std::string& url) {
-  const size_t host = url.find("://");
-  if (host == std::string::npos) return url;
-  const size_t end = url.find_first_of("/?#", host + 3);
-  const size_t at = url.rfind('@', end);
-  if (at == std::string::npos || at < host + 3) return url;
-  return url.substr(0, host + 3) + url.substr(at + 1);
+  request.limits = parse_limits(with);
+  return request;
 }
 
 }  // namespace dlflow::steps

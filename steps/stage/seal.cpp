@@ -7,7 +7,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
-#include "steps/stage/stop_signal.h"
+#include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
 namespace {

@@ -2,16 +2,24 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
+#include <iterator>
+#include <memory>
+#include <set>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "steps/environment/step_environment.h"
-#include "steps/stage/progress.h"
+#include "steps/stage/expand.h"
+#include "steps/stage/manifest.h"
 #include "steps/stage/staged_source.h"
-#include "steps/stage/stop_signal.h"
+#include "steps/transfer/http.h"
+#include "steps/transfer/parallel.h"
+#include "steps/transfer/progress.h"
+#include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
 namespace {
@@ -27,46 +35,90 @@ Cache open_cache() {
   return Cache(root, budget.empty() ? 0 : parse_size(budget));
 }
 
-/// The size of a source that is still to be fetched, if that is quickly known.
-std::optional<uint64_t> size_of(const Source& source, Cache& cache) {
-  if (source.file.empty()) return remote_size(source.url, cache.new_file());
-  std::error_code error;
-  const uint64_t bytes = fs::file_size(source.file, error);
-  return error ? std::nullopt : std::optional(bytes);
+/// A file of a source, or a commit, on its way to the outputs.
+struct Item {
+  Source source;
+  std::shared_ptr<const Manifest> contents = {};  ///< what an archive must unpack to, if declared
+  std::optional<StagedSource> staged = {};
+};
+
+/// All files of all sources: listed and compared with the manifests before the first is fetched.
+std::vector<Item> list_items(const Request& request, Cache& cache) {
+  std::vector<std::vector<Item>> lists(request.sources.size());
+  for_each_parallel(lists.size(), request.limits.threads(lists.size()), [&](size_t i) {
+    const Source& source = request.sources[i];
+    std::shared_ptr<const Manifest> manifest;
+    if (source.manifest.is_given()) {
+      manifest = std::make_shared<Manifest>(load_manifest(source.manifest, cache, {}));
+    }
+    const bool is_archive = source.address.place.is_file();
+    for (Source& file : expand(source, manifest.get(), cache, RetryPolicy{})) {
+      lists[i].push_back({.source = std::move(file), .contents = is_archive ? manifest : nullptr});
+    }
+  });
+  std::vector<Item> items;
+  for (std::vector<Item>& list : lists) std::move(list.begin(), list.end(), back_inserter(items));
+  return items;
 }
 
-/// Brings all sources into the cache; the sizes of all are asked for before the first is fetched,
-/// so that progress is a fraction of a known whole.
-std::vector<StagedSource> stage_all(const std::vector<Source>& sources, Cache& cache,
-                                    Progress& progress) {
-  std::vector<std::optional<StagedSource>> staged;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    staged.push_back(find_staged(sources[i], cache));
-    const auto bytes = staged[i] ? staged[i]->bytes() : size_of(sources[i], cache);
-    if (bytes) progress.set_total(i, *bytes);
+/// Throws unless every item can lie below `data`: no name twice, none a folder of another.
+void check_names(const std::vector<Item>& items) {
+  std::set<std::string> names;
+  for (const auto& [source, contents, staged] : items) {
+    if (names.insert(source.name).second) continue;
+    throw Error(Errc::InvalidInput, source.display() + ": another file is called '" + source.name +
+                                        "', too; give one of their sources a name:");
   }
-  std::vector<StagedSource> all;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    const bool was_cached = staged[i].has_value();
-    if (!was_cached) {
-      staged[i] = stage_source(sources[i], cache, RetryPolicy{},
-                               [&](uint64_t bytes, std::optional<uint64_t> total_bytes) {
-                                 if (total_bytes) progress.set_total(i, *total_bytes);
-                                 progress.set_done(i, bytes);
-                               });
+  for (const auto& [source, contents, staged] : items) {
+    for (fs::path folder = fs::path(source.name).parent_path(); !folder.empty();
+         folder = folder.parent_path()) {
+      if (!names.contains(folder.string())) continue;
+      throw Error(Errc::InvalidInput, source.display() + ": '" + folder.string() +
+                                          "' is a file of another source; give one a name:");
     }
-    progress.complete(i);
-    std::printf("%s: %s%s\n", sources[i].name.c_str(), format_size(staged[i]->bytes()).c_str(),
-                was_cached ? ", from the cache" : "");
-    std::fflush(stdout);
-    all.push_back(std::move(*staged[i]));
   }
-  return all;
+}
+
+/// Takes what the cache has, and tells `progress` the size of all: a fraction needs a whole.
+void measure(std::vector<Item>& items, size_t threads, Cache& cache, Progress& progress) {
+  for_each_parallel(items.size(), threads, [&](size_t i) {
+    Source& source = items[i].source;
+    items[i].staged = find_staged(source, cache);
+    std::optional<uint64_t>& bytes = source.listed.bytes;
+    if (items[i].staged) bytes = items[i].staged->bytes();
+    if (!bytes && source.address.scheme == Scheme::Http) {
+      bytes = http_size(source.address, cache.new_file());
+    }
+    if (bytes) progress.set_total(i, *bytes);
+  });
+}
+
+void stage_item(Item& item, Cache& cache, const FetchOptions& options) {
+  const bool was_cached = item.staged.has_value();
+  if (!was_cached) item.staged = stage_source(item.source, cache, options);
+  if (item.contents) compare(item.staged->listing, *item.contents, item.source.display());
+  std::printf("%s: %s%s\n", item.source.name.c_str(), format_size(item.staged->bytes()).c_str(),
+              was_cached ? ", from the cache" : "");
+  std::fflush(stdout);
+}
+
+/// Brings all items into the cache.
+void stage_all(std::vector<Item>& items, const Request& request, Cache& cache, Progress& progress) {
+  const TransferLimits& limits = request.limits;
+  measure(items, limits.threads(items.size()), cache, progress);
+  for_each_parallel(items.size(), limits.threads(items.size()), [&](size_t i) {
+    FetchOptions options{.bytes_per_second = limits.share(items.size())};
+    options.progress = [&, i](uint64_t bytes, std::optional<uint64_t> total_bytes) {
+      if (total_bytes) progress.set_total(i, *total_bytes);
+      progress.set_done(i, bytes);
+    };
+    stage_item(items[i], cache, options);
+    progress.complete(i);
+  });
 }
 
 /// Makes OUTPUTS/data, all of it or nothing.
-void place_all(const std::vector<Source>& sources, const std::vector<StagedSource>& staged,
-               const fs::path& outputs) {
+void place_all(const std::vector<Item>& items, const fs::path& outputs) {
   const fs::path temporary = outputs / "data.tmp";
   const fs::path data = outputs / "data";
   std::error_code ignored;
@@ -74,7 +126,7 @@ void place_all(const std::vector<Source>& sources, const std::vector<StagedSourc
   fs::remove_all(data, ignored);
   try {
     make_directories(temporary);
-    for (size_t i = 0; i < sources.size(); ++i) place(staged[i], temporary, sources[i].name);
+    for (const Item& item : items) place(*item.staged, temporary, item.source.name);
     if (::rename(temporary.c_str(), data.c_str()) != 0) {
       throw_errno("cannot write " + data.string(), errno);
     }
@@ -85,29 +137,35 @@ void place_all(const std::vector<Source>& sources, const std::vector<StagedSourc
 }
 
 /// All files as they lie below `data`.
-Listing combine(const std::vector<Source>& sources, const std::vector<StagedSource>& staged) {
+Listing combine(const std::vector<Item>& items) {
   Listing all;
-  for (size_t i = 0; i < sources.size(); ++i) {
-    for (const auto& [name, file] : staged[i].listing) {
-      all[sources[i].name + (name.empty() ? "" : "/" + name)] = file;
+  for (const Item& item : items) {
+    for (const auto& [name, file] : item.staged->listing) {
+      all[item.source.name + (name.empty() ? "" : "/" + name)] = file;
     }
   }
   return all;
 }
 
+bool is_verified(const Source& source) {
+  return !source.pin().empty() || source.manifest.is_given();
+}
+
 void stage() {
   const StepEnvironment environment = read_step_environment();
-  const std::vector<Source> sources = parse_sources(environment.with);
+  const Request request = parse_request(environment.with);
   Cache cache = open_cache();
-  Progress progress(environment.metrics, sources.size());
-  const std::vector<StagedSource> staged = stage_all(sources, cache, progress);
-  place_all(sources, staged, environment.outputs);
+  std::vector<Item> items = list_items(request, cache);
+  check_names(items);
+  Progress progress(environment.metrics, items.size());
+  stage_all(items, request, cache, progress);
+  place_all(items, environment.outputs);
 
-  const Listing all = combine(sources, staged);
+  const Listing all = combine(items);
   uint64_t bytes = 0;
-  bool all_verified = true;
   for (const auto& [name, file] : all) bytes += file.bytes;
-  for (const Source& source : sources) all_verified = all_verified && !source.sha256.empty();
+  const bool all_verified =
+      std::all_of(request.sources.begin(), request.sources.end(), is_verified);
   write_outputs(environment, {{"path", {{"value", "data"}, {"sha256", hash_of(all)}}}});
   write_summary(environment, {{"bytes", bytes}, {"files", all.size()}});
   progress.finish(format_size(bytes) + " staged, " + format_count(all.size()) +
@@ -123,7 +181,7 @@ int stage_main() {
       stage();
       return 0;
     } catch (const Stopped&) {
-      std::printf("stopped; what was downloaded so far is kept\n");
+      std::printf("stopped; what was transferred so far is kept\n");
       return kTryAgain;
     }
   });

@@ -9,19 +9,21 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "steps/environment/place_file.h"
-#include "steps/stage/stop_signal.h"
 #include "steps/stage/unpack.h"
+#include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
 namespace {
 
 namespace fs = std::filesystem;
 
-std::optional<StagedSource> find_staged(const std::string& sha256, Unpack unpack, Cache& cache) {
+/// Of the content that `key` stands for: its SHA-256, or a commit of git.
+std::optional<StagedSource> find_staged(const std::string& key, const Source& source,
+                                        Cache& cache) {
   StagedSource staged;
-  if (unpack == Unpack::None) {
-    staged.listing[""].sha256 = sha256;
-  } else if (auto listing = remembered_listing(sha256, unpack, cache)) {
+  if (source.unpack == Unpack::None) {
+    staged.listing[""] = {.sha256 = key, .executable = source.listed.executable, .link_target = {}};
+  } else if (auto listing = remembered_listing(key, source.unpack, cache)) {
     staged.listing = std::move(*listing);
   } else {
     return std::nullopt;
@@ -36,10 +38,10 @@ std::optional<StagedSource> find_staged(const std::string& sha256, Unpack unpack
   return staged;
 }
 
-/// The hash of what the source holds, as far as that is known without asking a server.
-std::string known_hash(const Source& source) {
-  if (!source.sha256.empty() || source.file.empty()) return source.sha256;
-  return sha256_file(source.file, [](uint64_t) { throw_if_stopped(); });
+/// What stands for the source's content, as far as that is known without asking a server.
+std::string known_key(const Source& source) {
+  if (!source.pin().empty() || source.address.scheme != Scheme::File) return source.pin();
+  return sha256_file(source.address.place.path, [](uint64_t) { throw_if_stopped(); });
 }
 
 std::string note_name(const Source& source) { return "urls/" + key_of(source) + ".json"; }
@@ -47,27 +49,27 @@ std::string note_name(const Source& source) { return "urls/" + key_of(source) + 
 /// What a server gave for this address before, if the cache still has what came of it.
 std::optional<KnownContent> known_content(const Source& source, Cache& cache) {
   const auto note = cache.note(note_name(source));
-  if (!note || !source.sha256.empty() || !source.file.empty()) return std::nullopt;
-  KnownContent known{note->value("etag", ""), note->value("sha256", "")};
-  if (known.etag.empty() || !find_staged(known.sha256, source.unpack, cache)) return std::nullopt;
+  if (!note || !source.pin().empty()) return std::nullopt;
+  KnownContent known{note->value("version", ""), note->value("sha256", "")};
+  if (known.version.empty() || !find_staged(known.key, source, cache)) return std::nullopt;
   return known;
 }
 
 /// Puts what was fetched into the cache, in the form that is asked for.
 void add_to_cache(const Source& source, const Fetched& fetched, Cache& cache) {
   if (source.unpack == Unpack::None) {
-    cache.add(fetched.file, fetched.sha256);
+    cache.add(fetched.file, fetched.key);
   } else {
     try {
-      unpack_to_cache(fetched.file, fetched.sha256, source.unpack, cache);
+      unpack_to_cache(fetched.file, fetched.key, source.unpack, cache);
     } catch (const Error& error) {
-      throw Error(error.code(), "cannot unpack " + display_url(source.url) + ": " + error.what());
+      throw Error(error.code(), "cannot unpack " + source.display() + ": " + error.what());
     }
   }
-  if (source.sha256.empty() && !fetched.etag.empty()) {
+  if (source.pin().empty() && !fetched.version.empty()) {
     cache.write_note(
         note_name(source),
-        {{"url", display_url(source.url)}, {"etag", fetched.etag}, {"sha256", fetched.sha256}});
+        {{"url", source.display()}, {"version", fetched.version}, {"sha256", fetched.key}});
   }
 }
 
@@ -80,25 +82,24 @@ uint64_t StagedSource::bytes() const {
 }
 
 std::optional<StagedSource> find_staged(const Source& source, Cache& cache) {
-  if (source.sha256.empty()) return std::nullopt;
-  return find_staged(source.sha256, source.unpack, cache);
+  if (source.pin().empty()) return std::nullopt;
+  return find_staged(source.pin(), source, cache);
 }
 
-StagedSource stage_source(const Source& source, Cache& cache, const RetryPolicy& retry,
-                          const FetchProgress& progress) {
-  const std::string hash = known_hash(source);
-  if (!hash.empty()) {
-    if (auto staged = find_staged(hash, source.unpack, cache)) return std::move(*staged);
+StagedSource stage_source(const Source& source, Cache& cache, const FetchOptions& options) {
+  const std::string key = known_key(source);
+  if (!key.empty()) {
+    if (auto staged = find_staged(key, source, cache)) return std::move(*staged);
   }
-  const FileLock lock = cache.lock(key_of(source), "stages " + display_url(source.url));
-  if (!hash.empty()) {
-    if (auto staged = find_staged(hash, source.unpack, cache)) return std::move(*staged);
+  const FileLock lock = cache.lock(key_of(source), "stages " + source.display());
+  if (!key.empty()) {
+    if (auto staged = find_staged(key, source, cache)) return std::move(*staged);
   }
-  const Fetched fetched = fetch(source, known_content(source, cache), cache, lock, retry, progress);
+  const Fetched fetched = fetch(source, known_content(source, cache), cache, lock, options);
   if (!fetched.unchanged) add_to_cache(source, fetched, cache);
-  if (auto staged = find_staged(fetched.sha256, source.unpack, cache)) return std::move(*staged);
+  if (auto staged = find_staged(fetched.key, source, cache)) return std::move(*staged);
   throw Error(Errc::Unavailable,
-              display_url(source.url) +
+              source.display() +
                   " was evicted from the cache before it could be used; other jobs "
                   "need its space just now, so try again");
 }

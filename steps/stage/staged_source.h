@@ -21,16 +21,16 @@ struct StagedSource {
   uint64_t bytes() const;
 };
 
-/// The source if its hash is declared and the cache has all of it.
+/// The source if its content is pinned and the cache has all of it.
 std::optional<StagedSource> find_staged(const Source& source, Cache& cache);
 
-/// Brings the source into the cache: of several jobs that want it one does, the others wait.
+/// Brings the source, which is of one file, into the cache: of several jobs that want it one does,
+/// the others wait.
 ///
 /// Without a declared hash, a local file is hashed each time, and a server is asked each time
-/// whether its content is still the one with the remembered ETag.
-/// Throws Error; then the cache is as before, but for a download cut short, which is kept.
-StagedSource stage_source(const Source& source, Cache& cache, const RetryPolicy& retry,
-                          const FetchProgress& progress);
+/// whether its content is still the remembered version.
+/// Throws Error; then the cache is as before, but for a transfer cut short, which is kept.
+StagedSource stage_source(const Source& source, Cache& cache, const FetchOptions& options);
 
 /// Puts the files of `staged` to FOLDER/NAME, or below it if the source is an archive. Nothing is
 /// copied if the file system can link.

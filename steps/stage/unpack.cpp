@@ -4,16 +4,16 @@
 #include <string>
 #include <vector>
 
-#include "base/error.h"
 #include "base/archive/byte_source.h"
 #include "base/archive/tar.h"
+#include "base/error.h"
 #include "steps/stage/zip.h"
 
 namespace dlflow::steps {
 namespace {
 
-std::string note_name(const std::string& sha256, Unpack unpack) {
-  return "unpacked/" + name(unpack) + "-" + sha256 + ".json";
+std::string note_name(const std::string& key, Unpack unpack) {
+  return "unpacked/" + name(unpack) + "-" + key + ".json";
 }
 
 void read_gzip(const std::filesystem::path& packed, Unpacking& unpacking) {
@@ -55,19 +55,19 @@ Listing read_archive(const std::filesystem::path& packed, Unpack unpack, Unpacki
 
 }  // namespace
 
-Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& sha256,
-                        Unpack unpack, Cache& cache, UnpackLimits limits) {
+Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& key, Unpack unpack,
+                        Cache& cache, UnpackLimits limits) {
   if (cache.budget_bytes() > 0) limits.max_bytes = std::min(limits.max_bytes, cache.budget_bytes());
   Unpacking unpacking([&] { return cache.new_file(); }, std::filesystem::file_size(packed), limits);
   Listing listing = read_archive(packed, unpack, unpacking);
   cache.add(unpacking.contents());
-  cache.write_note(note_name(sha256, unpack), to_json(listing));
+  cache.write_note(note_name(key, unpack), to_json(listing));
   return listing;
 }
 
-std::optional<Listing> remembered_listing(const std::string& sha256, Unpack unpack,
+std::optional<Listing> remembered_listing(const std::string& key, Unpack unpack,
                                           const Cache& cache) {
-  const auto note = cache.note(note_name(sha256, unpack));
+  const auto note = cache.note(note_name(key, unpack));
   return note ? listing_from_json(*note) : std::nullopt;
 }
 

@@ -10,14 +10,14 @@
 /// From a packed file to files in the cache.
 namespace dlflow::steps {
 
-/// Unpacks `packed`, whose hash is `sha256`, as `unpack` says (a tar may be packed by gzip), adds
-/// the contents to the cache and remembers what they are. Throws Error if the archive is damaged or
-/// holds what is refused; then the cache is as before.
-Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& sha256,
-                        Unpack unpack, Cache& cache, UnpackLimits limits = {});
+/// Unpacks `packed`, for whose content `key` (its SHA-256, or a commit) stands, as `unpack` says (a
+/// tar may be packed by gzip), adds the contents to the cache and remembers what they are. Throws
+/// Error if the archive is damaged or holds what is refused; then the cache is as before.
+Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& key, Unpack unpack,
+                        Cache& cache, UnpackLimits limits = {});
 
 /// What unpacking gave when it was done before, or nothing.
-std::optional<Listing> remembered_listing(const std::string& sha256, Unpack unpack,
+std::optional<Listing> remembered_listing(const std::string& key, Unpack unpack,
                                           const Cache& cache);
 
 }  // namespace dlflow::steps

@@ -10,7 +10,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
-#include "steps/stage/stop_signal.h"
+#include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
 namespace {

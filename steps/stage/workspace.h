@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <optional>
 
@@ -20,7 +21,7 @@ class Workspace {
 
   const std::filesystem::path& path() const { return path_; }
 
-  /// A path in the workspace that was not given out before.
+  /// A path in the workspace that was not given out before. Any thread may call.
   std::filesystem::path new_file();
 
   /// Removes the workspaces below `cache` whose owners are dead.
@@ -29,7 +30,7 @@ class Workspace {
  private:
   std::filesystem::path path_;
   std::optional<FileLock> lease_;
-  size_t num_files_ = 0;
+  std::atomic<size_t> num_files_ = 0;
 };
 
 }  // namespace dlflow::steps

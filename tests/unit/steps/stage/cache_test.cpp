@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
-#include "steps/stage/stop_signal.h"
+#include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 

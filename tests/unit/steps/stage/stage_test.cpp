@@ -8,8 +8,8 @@
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
 #include "tests/unit/steps/stage/archives.h"
-#include "tests/unit/steps/stage/servers.h"
 #include "tests/unit/steps/step_fixture.h"
+#include "tests/unit/steps/transfer/servers.h"
 
 using namespace dlflow;
 using namespace std::chrono_literals;
@@ -300,4 +300,100 @@ TEST_CASE("a read-only cache gives what it has and refuses the rest", "[stage]")
   const StepFixture miss(with({{{"url", file_url(other)}}}));
   StepFixture::set("DLFLOW_CACHE", disk.path() / "cache");
   CHECK(stage_main() == 1);
+}
+
+TEST_CASE("a folder and a pattern are staged file by file", "[stage]") {
+  const TempDir data;
+  data.write("set/a.gz", test::gzip("A"));
+  data.write("set/b.gz", test::gzip("B"));
+  data.write("set/sub/notes", "N");
+  fs::permissions(data.write("set/sub/run", "#!"), fs::perms::owner_all);
+  const std::string url = file_url(data.path() / "set");
+  const StepFixture step(
+      with({{{"url", url + "/"}}, {{"url", url + "/*.gz"}, {"unpack", "gzip"}}}));
+  REQUIRE(stage_main() == 0);
+  const fs::path staged = step.outputs() / "data";
+  CHECK(read_file(staged / "set/sub/notes") == "N");
+  CHECK(::access((staged / "set/sub/run").c_str(), X_OK) == 0);
+  CHECK(read_file(staged / "a") == "A");
+  CHECK(read_file(staged / "b") == "B");
+  CHECK(step.summary()["files"] == 6);
+}
+
+TEST_CASE("a manifest pins a folder, a pattern and an archive", "[stage]") {
+  const TempDir data;
+  const std::string tar = test::tar({{.name = "x", .content = "X"}});
+  data.write("a.txt", "A");
+  data.write("b.txt", "B");
+  data.write("t.tar", tar);
+  const auto line = [](const std::string& content, const std::string& name) {
+    return sha256_hex(content) + "  " + name + "\n";
+  };
+  const std::string texts = line("A", "a.txt") + line("B", "b.txt");
+  struct Case {
+    Json source;
+    std::string manifest;
+    int status;
+  };
+  const std::string url = file_url(data.path());
+  const Json pattern = {{"url", url + "/*.txt"}};
+  const Json archive = {{"url", url + "/t.tar"}, {"unpack", "tar"}};
+  const std::vector<Case> cases = {
+      {pattern, texts, 0},
+      {pattern, line("A", "a.txt"), 1},                       // surplus
+      {pattern, texts + line("C", "c.txt"), 1},               // missing
+      {pattern, line("A", "a.txt") + line("X", "b.txt"), 1},  // changed
+      {{{"url", url + "/"}}, texts + line(tar, "t.tar"), 0},
+      {archive, line("X", "x"), 0},
+      {archive, line("Y", "x"), 1},
+  };
+  const TempDir sums;
+  for (const Case& one : cases) {
+    CAPTURE(one.source.dump(), one.manifest);
+    const fs::path file = sums.write("SUMS", one.manifest);
+    for (const Json& manifest : {Json(file.string()), Json{{"url", file_url(file)},
+                                                           {"sha256", sha256_hex(one.manifest)}}}) {
+      Json source = one.source;
+      source["manifest"] = manifest;
+      const StepFixture step(with({source}));
+      CHECK(stage_main() == one.status);
+      CHECK(fs::exists(step.outputs() / "data") == (one.status == 0));
+    }
+  }
+  Json source = pattern;
+  source["manifest"] = {{"url", file_url(sums.write("SUMS", texts))},
+                        {"sha256", sha256_hex("other")}};
+  const StepFixture step(with({source}));
+  CHECK(stage_main() == 1);
+}
+
+TEST_CASE("names that would lie on each other are refused", "[stage]") {
+  const TempDir data;
+  data.write("a/x", "1");
+  data.write("b/x", "2");
+  data.write("b/y/z", "3");
+  const std::string url = file_url(data.path());
+  for (const Json& request :
+       {with({{{"url", url + "/a/*"}}, {{"url", url + "/b/*"}}}),
+        with({{{"url", url + "/b/"}, {"name", "x"}}, {{"url", url + "/a/*"}}})}) {
+    CAPTURE(request.dump());
+    const StepFixture step(request);
+    CHECK(stage_main() == 1);
+    CHECK(count_files(step.outputs()) == 0);
+  }
+}
+
+TEST_CASE("the folder of a web server is what its manifest lists", "[stage]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const TempDir sums;
+  nginx->serve("set_a", "A");
+  nginx->serve("set_b", "B");
+  const auto file =
+      sums.write("SUMS", sha256_hex("A") + "  set_a\n" + sha256_hex("B") + "  set_b\n");
+  const StepFixture step(
+      with({{{"url", nginx->url("")}, {"name", "set"}, {"manifest", file.string()}}}));
+  REQUIRE(stage_main() == 0);
+  CHECK(read_file(step.outputs() / "data/set/set_b") == "B");
+  CHECK(step.summary()["files"] == 2);
 }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/error.h"
-#include "steps/stage/http_response.h"
+#include "steps/transfer/http_response.h"
 
 /// One run of the program curl.
 namespace dlflow::steps {
@@ -17,10 +17,10 @@ struct CurlResult {
   std::string message;  ///< what curl wrote on standard error
 };
 
-/// Runs curl with what every request of ours has in common and with `arguments`. `temporary` begins
-/// the names of two files it may use. `watch` is called every 20 ms with what the
-/// server has said so far; if it throws, curl is ended first. Throws Error{NotFound} without curl.
-CurlResult run_curl(const std::vector<std::string>& arguments,
+/// Asks for `url` with what every request of ours has in common and with `arguments`. `temporary`
+/// begins the names of files that may be used. `watch` is called every 20 ms with what the server
+/// has said so far; it may throw. Throws as run_tool.
+CurlResult run_curl(const std::string& url, const std::vector<std::string>& arguments,
                     const std::filesystem::path& temporary,
                     const std::function<void(const HttpResponse&)>& watch);
 

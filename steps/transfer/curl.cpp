@@ -1,22 +1,15 @@
-#include "steps/stage/curl.h"
-
-#include <signal.h>
+#include "steps/transfer/curl.h"
 
 #include <algorithm>
-#include <chrono>
 #include <iterator>
-#include <thread>
 
 #include "base/file.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "steps/stage/stop_signal.h"
+#include "steps/transfer/tool.h"
 
 namespace dlflow::steps {
 namespace {
 
 namespace fs = std::filesystem;
-using namespace std::chrono_literals;
 
 constexpr int kHttpError = 22;
 
@@ -57,87 +50,64 @@ Error http_error(int status, const std::string& url) {
   return Error(transient ? Errc::Unavailable : Errc::InvalidInput, where + code);
 }
 
-/// A process that ends with this object at the latest, and with this process.
-class Running {
- public:
-  explicit Running(const Command& command) : pid_(start(command)) {}
-  Running(const Running&) = delete;
-  Running& operator=(const Running&) = delete;
-  ~Running() {
-    if (status_) return;
-    ::kill(pid_, SIGKILL);
-    try {
-      wait_for(pid_);
-    } catch (const Error&) {
-      // Nothing may leave a destructor; there is nobody to wait for then.
-    }
-  }
-
-  std::optional<ExitStatus> poll() {
-    if (!status_) status_ = poll_exit(pid_);
-    return status_;
-  }
-
- private:
-  pid_t pid_;
-  std::optional<ExitStatus> status_;
-};
-
 std::string content_of(const fs::path& file) { return read_file_if_exists(file).value_or(""); }
+
+/// A file that tells curl the address: in its arguments all users of the node could read it, and
+/// what is secret in it.
+void write_config(const fs::path& file, const std::string& url) {
+  std::string quoted;
+  for (const char letter : url) {
+    if (letter == '"' || letter == '\\') quoted += '\\';
+    quoted += letter;
+  }
+  write_file_atomic(file, "url = \"" + quoted + "\"\n");
+}
 
 }  // namespace
 
-CurlResult run_curl(const std::vector<std::string>& arguments, const fs::path& temporary,
+CurlResult run_curl(const std::string& url, const std::vector<std::string>& arguments,
+                    const fs::path& temporary,
                     const std::function<void(const HttpResponse&)>& watch) {
   const fs::path headers = temporary.string() + ".headers";
-  const fs::path messages = temporary.string() + ".messages";
+  const fs::path config = temporary.string() + ".config";
   std::error_code ignored;
-  for (const fs::path& file : {headers, messages}) fs::remove(file, ignored);
+  fs::remove(headers, ignored);
+  write_config(config, url);
   // --disable: a ~/.curlrc made for people would change what the arguments below mean. Proxies are
   // taken from http_proxy and its like.
-  std::vector<std::string> argv = {"curl",
-                                   "--disable",
-                                   "--silent",
-                                   "--show-error",
-                                   "--fail",
-                                   "--location",
-                                   "--max-redirs",
-                                   "10",
-                                   "--proto",
-                                   "=http,https",
-                                   "--proto-redir",
-                                   "=http,https",
-                                   "--globoff",
-                                   "--connect-timeout",
-                                   "30",
-                                   "--speed-limit",
-                                   "1",
-                                   "--speed-time",
-                                   "60",
-                                   "--dump-header",
-                                   headers};
-  argv.insert(argv.end(), arguments.begin(), arguments.end());
+  Tool tool{.argv = {"curl",
+                     "--disable",
+                     "--silent",
+                     "--show-error",
+                     "--fail",
+                     "--location",
+                     "--max-redirs",
+                     "10",
+                     "--proto",
+                     "=http,https",
+                     "--proto-redir",
+                     "=http,https",
+                     "--globoff",
+                     "--connect-timeout",
+                     "30",
+                     "--speed-limit",
+                     "1",
+                     "--speed-time",
+                     "60",
+                     "--dump-header",
+                     headers,
+                     "--config",
+                     config},
+            .temporary = temporary};
+  tool.argv.insert(tool.argv.end(), arguments.begin(), arguments.end());
 
   CurlResult result;
-  // A download that outlived a kill -9 of this process would write on after its lock was released.
-  Running curl({.argv = argv,
-                .environment = current_environment(),
-                .directory = {},
-                .standard_input = {},
-                .standard_output = "/dev/null",
-                .standard_error = messages,
-                .dies_with_parent = true});
-  for (auto status = curl.poll();; status = curl.poll()) {
-    throw_if_stopped();
+  const ToolResult run = run_tool(tool, [&](const ToolResult&) {
     result.response = parse_response(content_of(headers));
     watch(result.response);
-    if (status) {
-      result.exit_status = status->code;
-      break;
-    }
-    std::this_thread::sleep_for(20ms);
-  }
-  result.message = trim(content_of(messages));
+  });
+  result.exit_status = run.exit_status;
+  result.message = run.message;
   return result;
 }
 

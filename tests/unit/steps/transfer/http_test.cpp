@@ -1,4 +1,4 @@
-#include "steps/stage/download.h"
+#include "steps/transfer/http.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "tests/support/catch.h"
 #include "tests/support/skip.h"
-#include "tests/unit/steps/stage/servers.h"
+#include "tests/unit/steps/transfer/servers.h"
 
 using namespace dlflow;
 using namespace dlflow::steps;
@@ -32,8 +32,7 @@ std::string numbers(size_t bytes) {
 /// One address and the file it is downloaded to.
 class Target {
  public:
-  explicit Target(std::string url)
-      : request_{.url = std::move(url), .partial = {}, .known_etag = {}, .progress = {}} {
+  explicit Target(const std::string& url) : request_{.address = parse_address(url), .partial = {}} {
     request_.partial = folder_.path() / "partial";
     request_.progress = [this](uint64_t bytes, std::optional<uint64_t> total_bytes) {
       bytes_ = bytes;
@@ -60,17 +59,17 @@ TEST_CASE("a file is downloaded with its size and ETag", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
   const std::string text = numbers(100'000);
-  Target target(nginx->serve("a file", text));
-  target.request().url = nginx->url("a%20file");
+  nginx->serve("a file", text);
+  Target target(nginx->url("a%20file"));
   const Downloaded downloaded = target.download();
   CHECK(target.content() == text);
   CHECK_FALSE(downloaded.continued);
-  CHECK(downloaded.etag.starts_with('"'));
+  CHECK(downloaded.version.starts_with('"'));
   CHECK(target.bytes() == text.size());
   CHECK(target.total_bytes() == text.size());
-  CHECK(remote_size(target.request().url, target.request().partial) == text.size());
+  CHECK(http_size(target.request().address, target.request().partial) == text.size());
 
-  target.request().known_etag = downloaded.etag;
+  target.request().known_version = downloaded.version;
   fs::remove(target.request().partial);
   CHECK(target.download().unchanged);
   CHECK(nginx->count_requests("\"GET /a%20file HTTP/1.1\" 304") == 1);
@@ -89,24 +88,24 @@ TEST_CASE("a download goes on where the last one ended, if it is the same conten
   if (!nginx) return test::skip("nginx is not installed");
   const std::string text = numbers(100'000);
   Target target(nginx->serve("file", text));
-  const std::string etag = target.download().etag;
+  const std::string etag = target.download().version;
   const auto leave_part = [&](size_t bytes, const std::string& note) {
     write_file_atomic(target.request().partial, text.substr(0, bytes));
     write_file_atomic(target.request().partial.string() + ".json", note);
   };
 
-  leave_part(70'000, "{\"etag\": " + Json(etag).dump() + "}");
+  leave_part(70'000, "{\"version\": " + Json(etag).dump() + "}");
   CHECK(target.download().continued);
   CHECK(target.content() == text);
   CHECK(nginx->count_requests("\"GET /file HTTP/1.1\" 206 30000 ") == 1);
 
   SECTION("the part is the whole") {
-    leave_part(100'000, "{\"etag\": " + Json(etag).dump() + "}");
+    leave_part(100'000, "{\"version\": " + Json(etag).dump() + "}");
     target.download();
     CHECK(nginx->count_requests("\"GET /file HTTP/1.1\" 416") == 1);
   }
   SECTION("the part is of other content") {
-    leave_part(70'000, R"({"etag": "\"other\""})");
+    leave_part(70'000, R"({"version": "\"other\""})");
     CHECK_FALSE(target.download().continued);
   }
   SECTION("nobody knows of what content the part is") {
@@ -192,4 +191,17 @@ TEST_CASE("a failure says what it means and whether to try again", "[download]")
     CHECK_FALSE(fs::exists(target.request().partial));
   }
   CHECK(nginx->count_requests("\"GET /none HTTP/1.1\" 404") == 1);
+}
+
+TEST_CASE("an address with a password is used and never shown", "[download]") {
+  const auto nginx = Nginx::start();
+  if (!nginx) return test::skip("nginx is not installed");
+  const std::string url = nginx->serve("file", "content");
+  const std::string secret = "http://me:secret@" + url.substr(7);
+  Target target(secret);
+  target.download();
+  CHECK(target.content() == "content");
+  Target missing(secret + "x?signature=secret");
+  CHECK_THROWS_WITH(missing.download(),
+                    Contains("filex?…: the server answers 404") && !Contains("secret"));
 }

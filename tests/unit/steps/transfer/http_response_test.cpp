@@ -1,4 +1,4 @@
-#include "steps/stage/http_response.h"
+#include "steps/transfer/http_response.h"
 
 #include "tests/support/catch.h"
 

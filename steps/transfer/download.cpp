@@ -1,0 +1,50 @@
+#include "steps/transfer/download.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "base/error.h"
+#include "steps/transfer/http.h"
+#include "steps/transfer/limits.h"
+#include "steps/transfer/partial.h"
+#include "steps/transfer/rclone.h"
+#include "steps/transfer/rsync.h"
+
+namespace dlflow::steps {
+namespace {
+
+Downloaded download(const DownloadRequest& request, Partial& partial,
+                    const std::filesystem::path& temporary, const RetryPolicy& retry) {
+  if (request.address.scheme == Scheme::Http) {
+    return http_download(request, partial, temporary, retry);
+  }
+  const std::string& version = request.listed.version;
+  if (!version.empty() && version == request.known_version) {
+    return {.unchanged = true, .version = version};
+  }
+  DLFLOW_CHECK(request.address.scheme == Scheme::Ssh || request.address.scheme == Scheme::Rclone);
+  return request.address.scheme == Scheme::Ssh
+             ? rsync_download(request, partial, temporary, retry)
+             : rclone_download(request, partial, temporary, retry);
+}
+
+}  // namespace
+
+Downloaded download(const DownloadRequest& request, const std::filesystem::path& temporary,
+                    const RetryPolicy& retry) {
+  Partial partial(request.partial, request.hash_is_known);
+  const auto begin = std::chrono::steady_clock::now();
+  const uint64_t kept_bytes = partial.bytes();
+  try {
+    Downloaded downloaded = download(request, partial, temporary, retry);
+    const uint64_t bytes = partial.bytes();
+    keep_pace(begin, bytes - std::min(bytes, kept_bytes), request.bytes_per_second);
+    partial.forget_version();
+    return downloaded;
+  } catch (const Error& error) {
+    if (!error.retryable()) partial.discard();  // a full disk gets its space back
+    throw;
+  }
+}
+
+}  // namespace dlflow::steps

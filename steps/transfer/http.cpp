@@ -1,0 +1,96 @@
+#include "steps/transfer/http.h"
+
+#include "base/error.h"
+#include "steps/transfer/curl.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kRangeError = 33;  // the server sends the whole content instead of the rest
+
+CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::path& temporary) {
+  std::vector<std::string> arguments = {"--output", request.partial};
+  const uint64_t offset = partial.bytes();
+  if (offset > 0) {
+    arguments.insert(arguments.end(), {"--continue-at", std::to_string(offset)});
+    if (!partial.version().empty()) {
+      arguments.insert(arguments.end(), {"--header", "If-Range: " + partial.version()});
+    }
+  } else if (!request.known_version.empty()) {
+    arguments.insert(arguments.end(), {"--header", "If-None-Match: " + request.known_version});
+  }
+  if (request.bytes_per_second > 0) {
+    arguments.insert(arguments.end(), {"--limit-rate", std::to_string(request.bytes_per_second)});
+  }
+  return run_curl(request.address.url, arguments, temporary, [&](const HttpResponse& response) {
+    if (response.status == 206 || (response.status == 200 && offset == 0)) {
+      partial.belongs_to(response.has_strong_etag() ? response.etag : "");
+    }
+    request.progress(partial.bytes(), response.total_bytes);
+  });
+}
+
+/// The answer is about other content than the part that is here already.
+bool is_of_other_content(const CurlResult& result, uint64_t offset, const std::string& version,
+                         uint64_t bytes_now) {
+  if (offset == 0) return false;
+  if (result.exit_status == kRangeError) return true;
+  if (result.response.status == 416) return result.response.total_bytes != bytes_now;
+  return result.response.status == 206 && !version.empty() && result.response.etag != version;
+}
+
+bool is_complete(const CurlResult& result, uint64_t bytes) {
+  // 416: the part that is here already was all of it.
+  if (result.response.status == 416) return result.response.total_bytes == bytes;
+  return result.exit_status == 0 &&
+         (!result.response.total_bytes || *result.response.total_bytes == bytes);
+}
+
+Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t bytes) {
+  const std::string url = request.address.display();
+  if (result.exit_status != 0) return curl_error(result, url);
+  return Error(Errc::Unavailable,
+               "cannot download " + url + ": " + std::to_string(bytes) + " bytes came, " +
+                   std::to_string(result.response.total_bytes.value_or(0)) + " were announced");
+}
+
+/// One try. `continued` says whether an earlier one of them brought a part of the content.
+Downloaded download_once(const DownloadRequest& request, Partial& partial,
+                         const fs::path& temporary, bool& continued) {
+  const uint64_t offset = partial.bytes();
+  const std::string version = partial.version();
+  const CurlResult result = transfer(request, partial, temporary);
+  const std::string& etag = result.response.etag;
+  if (result.response.status == 304) return {.unchanged = true, .version = etag};
+  if (is_of_other_content(result, offset, version, partial.bytes())) {
+    partial.discard();
+    continued = false;  // again at most once: nothing is there to be continued now
+    return download_once(request, partial, temporary, continued);
+  }
+  continued = continued || offset > 0;
+  if (!is_complete(result, partial.bytes())) throw failure(result, request, partial.bytes());
+  return {.version = etag, .continued = continued};
+}
+
+}  // namespace
+
+Downloaded http_download(const DownloadRequest& request, Partial& partial,
+                         const fs::path& temporary, const RetryPolicy& retry) {
+  Downloaded downloaded;
+  bool continued = false;
+  with_retries(
+      retry, [&] { return partial.bytes(); },
+      [&] { downloaded = download_once(request, partial, temporary, continued); });
+  return downloaded;
+}
+
+std::optional<uint64_t> http_size(const Address& address, const fs::path& temporary) {
+  const CurlResult result =
+      run_curl(address.url, {"--head", "--max-time", "15"}, temporary, [](const HttpResponse&) {});
+  if (result.exit_status != 0) return std::nullopt;
+  return result.response.total_bytes;
+}
+
+}  // namespace dlflow::steps

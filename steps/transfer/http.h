@@ -1,0 +1,16 @@
+#pragma once
+
+#include "steps/transfer/download.h"
+#include "steps/transfer/partial.h"
+
+/// http and https, through the program curl.
+namespace dlflow::steps {
+
+/// As download(). A version is a strong ETag.
+Downloaded http_download(const DownloadRequest& request, Partial& partial,
+                         const std::filesystem::path& temporary, const RetryPolicy& retry);
+
+/// The size of what `address` holds, if the server tells.
+std::optional<uint64_t> http_size(const Address& address, const std::filesystem::path& temporary);
+
+}  // namespace dlflow::steps

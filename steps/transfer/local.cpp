@@ -1,0 +1,114 @@
+#include "steps/transfer/local.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/handle.h"
+#include "base/sha256.h"
+#include "steps/transfer/limits.h"
+#include "steps/transfer/stop_signal.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+
+FileDescriptor open_or_throw(const fs::path& path, int flags) {
+  // Whoever may read what is in the folder may read the file: results are for others, too.
+  FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
+  if (!file) throw_errno("cannot open " + path.string(), errno);
+  return file;
+}
+
+size_t read_some(const FileDescriptor& file, std::span<char> buffer, const fs::path& path) {
+  while (true) {
+    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    if (got >= 0) return size_t(got);
+    if (errno != EINTR) throw_errno("cannot read " + path.string(), errno);
+  }
+}
+
+bool has_content(const fs::path& path, uint64_t bytes, const std::string& sha256) {
+  std::error_code error;
+  if (fs::file_size(path, error) != bytes || error) return false;
+  return sha256_file(path, [](uint64_t) { throw_if_stopped(); }) == sha256;
+}
+
+void make_executable_as(const fs::path& from, const fs::path& to) {
+  struct stat info {};
+  struct stat own {};
+  if (::stat(from.c_str(), &info) != 0 || (info.st_mode & S_IXUSR) == 0) return;
+  if (::stat(to.c_str(), &own) != 0) return;
+  ::chmod(to.c_str(), own.st_mode | ((own.st_mode & 0444) >> 2));
+}
+
+}  // namespace
+
+std::string copy_file(const fs::path& from, const fs::path& to, uint64_t bytes_per_second,
+                      const std::function<void(uint64_t)>& progress) {
+  const FileDescriptor source = open_or_throw(from, O_RDONLY);
+  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT);
+  Sha256 hash;
+  std::vector<char> buffer(size_t{1} << 20);
+  std::vector<char> there(buffer.size());
+  const auto begin = std::chrono::steady_clock::now();
+  uint64_t bytes = 0;
+  uint64_t copied_bytes = 0;
+  bool agrees = true;
+  for (size_t got = read_some(source, buffer, from); got > 0;
+       got = read_some(source, buffer, from)) {
+    hash.update({buffer.data(), got});
+    agrees = agrees && ::pread(copy.get(), there.data(), got, off_t(bytes)) == ssize_t(got) &&
+             std::memcmp(there.data(), buffer.data(), got) == 0;
+    if (!agrees) {
+      if (::lseek(copy.get(), off_t(bytes), SEEK_SET) < 0) {
+        throw_errno("cannot write " + to.string(), errno);
+      }
+      write_all(copy.get(), {buffer.data(), got}, to);
+      copied_bytes += got;
+    }
+    bytes += got;
+    progress(bytes);
+    throw_if_stopped();
+    keep_pace(begin, copied_bytes, bytes_per_second);
+  }
+  if (::ftruncate(copy.get(), off_t(bytes)) != 0 || ::fsync(copy.get()) != 0) {
+    throw_errno("cannot write " + to.string(), errno);
+  }
+  return hash.hex();
+}
+
+Uploaded local_upload(const UploadRequest& request) {
+  const fs::path target = request.address.place.path;
+  if (has_content(target, request.bytes, request.sha256)) return Uploaded::AlreadyThere;
+  std::error_code error;
+  fs::create_directories(target.parent_path(), error);
+  if (error) throw_errno("cannot make " + target.parent_path().string(), error.value());
+  const fs::path part = target.parent_path() / ("." + target.filename().string() + ".dlflow-part");
+  try {
+    copy_file(request.file, part, request.bytes_per_second, request.progress);
+    if (!has_content(part, request.bytes, request.sha256)) {
+      throw Error(Errc::Corrupt, part.string() + " is not what was written to it");
+    }
+    make_executable_as(request.file, part);
+    if (::rename(part.c_str(), target.c_str()) != 0) {
+      throw_errno("cannot write " + target.string(), errno);
+    }
+  } catch (const Error& failure) {
+    if (!failure.retryable()) fs::remove(part, error);  // a full disk gets its space back
+    throw;
+  }
+  sync_directory(target.parent_path());
+  return Uploaded::Sent;
+}
+
+}  // namespace dlflow::steps

@@ -1,0 +1,207 @@
+#include "steps/transfer/rclone.h"
+
+#include <array>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/text.h"
+#include "steps/transfer/listed_names.h"
+#include "steps/transfer/tool.h"
+
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr int kNoSuchFolder = 3;
+constexpr int kNoSuchFile = 4;
+
+std::string remote_path(const Address& address) { return address.host + ":" + address.place.path; }
+
+/// One call; its retries are ours, since only we know whether it got on.
+ToolResult rclone(std::vector<std::string> arguments, const fs::path& temporary,
+                  const ToolWatch& watch = {}, const fs::path& output = {}) {
+  Tool tool{.argv = {"rclone", "--retries=1", "--contimeout=30s", "--timeout=60s",
+                     "--ask-password=false"},
+            .temporary = temporary,
+            .standard_output = output};
+  for (std::string& argument : arguments) tool.argv.push_back(std::move(argument));
+  return run_tool(tool, watch);
+}
+
+Error failure(const std::string& what, const Address& address, const ToolResult& result) {
+  const Error error = tool_error("cannot " + what + " " + address.display(), result);
+  const bool is_missing = result.exit_status == kNoSuchFolder || result.exit_status == kNoSuchFile;
+  return is_missing ? Error(Errc::NotFound, error.what()) : error;
+}
+
+std::string limit(uint64_t bytes_per_second) {
+  return "--bwlimit=" + (bytes_per_second == 0 ? "off" : std::to_string(bytes_per_second) + "B");
+}
+
+Json parse(const ToolResult& result, const Address& address) {
+  Json json = Json::parse(result.output, nullptr, /*allow_exceptions=*/false);
+  if (json.is_discarded()) {
+    throw Error(Errc::InvalidInput,
+                address.display() + ": this rclone does not print JSON; 1.58 or newer is needed");
+  }
+  return json;
+}
+
+RemoteFile file_from(const Json& entry) {
+  RemoteFile file{.name = entry.value("Path", "")};
+  const int64_t bytes = entry.value("Size", int64_t{-1});
+  if (bytes >= 0) file.bytes = uint64_t(bytes);
+  const std::string time = entry.value("ModTime", "");
+  if (file.bytes && !time.empty()) file.version = std::to_string(bytes) + " " + time;
+  return file;
+}
+
+/// What is at the address, with its hashes; nothing if there is no file.
+std::optional<Json> stat(const Address& address, const fs::path& temporary) {
+  const ToolResult result = rclone({"lsjson", "--stat", "--no-mimetype", "--hash-type=sha256",
+                                    "--hash-type=sha1", "--hash-type=md5", remote_path(address)},
+                                   temporary);
+  if (result.exit_status == kNoSuchFolder || result.exit_status == kNoSuchFile) return std::nullopt;
+  if (result.exit_status != 0) throw failure("ask for", address, result);
+  Json entry = parse(result, address);
+  if (!entry.is_object() || entry.value("IsDir", false)) return std::nullopt;
+  return entry;
+}
+
+enum class Comparison { Differs, SameSize, SameContent };
+
+/// Compares with the best hash that the remote knows. `SameSize` if it knows none.
+Comparison compare(const std::optional<Json>& there, const UploadRequest& request,
+                   const fs::path& temporary) {
+  if (!there || there->value("Size", int64_t{-1}) != int64_t(request.bytes)) {
+    return Comparison::Differs;
+  }
+  const Json hashes = there->value("Hashes", Json::object());
+  for (const char* kind : {"sha256", "sha1", "md5"}) {
+    const std::string hash = hashes.value(kind, "");
+    if (hash.empty()) continue;
+    std::string own = request.sha256;
+    if (std::string_view(kind) != "sha256") {
+      const ToolResult result = rclone({"hashsum", kind, request.file}, temporary);
+      if (result.exit_status != 0) throw tool_error("cannot hash " + request.file.string(), result);
+      own = result.output.substr(0, result.output.find(' '));
+    }
+    return own == hash ? Comparison::SameContent : Comparison::Differs;
+  }
+  return Comparison::SameSize;
+}
+
+/// How much of the file the log's last line says was sent.
+uint64_t sent_bytes(const std::string& log) {
+  const size_t last = log.rfind("{\"level\"");
+  if (last == std::string::npos) return 0;
+  const Json line = Json::parse(log.substr(last, log.find('\n', last) - last), nullptr, false);
+  if (!line.is_object() || !line.contains("stats")) return 0;
+  return line["stats"].value("bytes", uint64_t{0});
+}
+
+/// The errors in a log of JSON lines, as text.
+std::string errors_in(const std::string& log) {
+  std::string errors;
+  for (const std::string& text : split(log, '\n')) {
+    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    if (!line.is_object()) {
+      errors += text + "\n";
+    } else if (line.value("level", "") == "error") {
+      errors += line.value("msg", "") + "\n";
+    }
+  }
+  return errors;
+}
+
+void send(const UploadRequest& request, const Address& to, const fs::path& temporary) {
+  ToolResult sent = rclone(
+      {"copyto", "--ignore-times", "--use-json-log", "--stats=500ms", "--stats-log-level=NOTICE",
+       limit(request.bytes_per_second), request.file, remote_path(to)},
+      temporary, [&](const ToolResult& so_far) { request.progress(sent_bytes(so_far.message)); });
+  sent.message = errors_in(sent.message);
+  if (sent.exit_status != 0) throw failure("send to", request.address, sent);
+}
+
+}  // namespace
+
+std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temporary) {
+  std::vector<std::string> arguments = {"lsjson", "--no-mimetype"};
+  if (address.place.is_file()) {
+    arguments.emplace_back("--stat");
+  } else {
+    arguments.emplace_back("--files-only");
+    if (address.place.is_folder) arguments.emplace_back("--recursive");
+  }
+  arguments.push_back(remote_path(address));
+  const ToolResult result = rclone(arguments, temporary);
+  if (result.exit_status != 0) throw failure("list", address, result);
+  const Json json = parse(result, address);
+  if (json.is_object() && json.value("IsDir", false)) {
+    throw Error(Errc::InvalidInput,
+                address.display() + ": is a folder; write a / at the end for all files in it");
+  }
+  std::vector<RemoteFile> files;
+  for (const Json& entry : json.is_array() ? json : Json::array({json})) {
+    if (entry.is_object()) files.push_back(file_from(entry));
+  }
+  return named_files(address, std::move(files));
+}
+
+Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
+                           const fs::path& temporary, const RetryPolicy& retry) {
+  const std::optional<uint64_t> total_bytes = request.listed.bytes;
+  const std::string& version = request.listed.version;
+  if (!partial.version().empty() && partial.version() != version) partial.discard();
+  bool continued = false;
+  const auto attempt = [&] {
+    if (total_bytes && partial.bytes() > *total_bytes) partial.discard();
+    partial.belongs_to(version);
+    const uint64_t offset = partial.bytes();
+    continued = continued || offset > 0;
+    if (offset > 0 && offset == total_bytes) return;
+    const ToolResult result = rclone(
+        {"cat", "--offset=" + std::to_string(offset), limit(request.bytes_per_second),
+         remote_path(request.address)},
+        temporary, [&](const ToolResult&) { request.progress(partial.bytes(), total_bytes); },
+        request.partial);
+    if (result.exit_status != 0) throw failure("download", request.address, result);
+    if (total_bytes && partial.bytes() != *total_bytes) {
+      throw Error(Errc::Unavailable, "cannot download " + request.address.display() + ": " +
+                                         std::to_string(partial.bytes()) + " bytes came, " +
+                                         std::to_string(*total_bytes) + " were announced");
+    }
+  };
+  with_retries(
+      retry, [&] { return partial.bytes(); }, attempt);
+  return {.version = version, .continued = continued};
+}
+
+bool rclone_can_rename(const Address& address, const fs::path& temporary) {
+  const ToolResult result = rclone({"backend", "features", address.host + ":"}, temporary);
+  if (result.exit_status != 0) throw failure("ask for", address, result);
+  return parse(result, address).value("Features", Json::object()).value("Move", false);
+}
+
+Uploaded rclone_upload(const UploadRequest& request, const fs::path& temporary) {
+  if (compare(stat(request.address, temporary), request, temporary) == Comparison::SameContent) {
+    return Uploaded::AlreadyThere;
+  }
+  Address part = request.address;
+  if (request.can_rename) part.place.path += ".dlflow-part";
+  send(request, part, temporary);
+  if (compare(stat(part, temporary), request, temporary) == Comparison::Differs) {
+    throw Error(Errc::Unavailable, request.address.display() + " is not what was sent to it");
+  }
+  if (request.can_rename) {
+    const ToolResult moved =
+        rclone({"moveto", remote_path(part), remote_path(request.address)}, temporary);
+    if (moved.exit_status != 0) throw failure("rename to", request.address, moved);
+  }
+  return Uploaded::Sent;
+}
+
+}  // namespace dlflow::steps

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <vector>
+
+#include "steps/transfer/download.h"
+#include "steps/transfer/partial.h"
+#include "steps/transfer/upload.h"
+
+/// rclone:// addresses: the remotes of the user's rclone.conf.
+namespace dlflow::steps {
+
+/// The files that `address` names, in the order of names. Throws Error{NotFound} if there are none.
+std::vector<RemoteFile> rclone_list(const Address& address, const std::filesystem::path& temporary);
+
+/// As download().
+Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
+                           const std::filesystem::path& temporary, const RetryPolicy& retry);
+
+/// As can_rename().
+bool rclone_can_rename(const Address& address, const std::filesystem::path& temporary);
+
+/// As upload(). A file is sent whole each time; rclone knows no other way.
+Uploaded rclone_upload(const UploadRequest& request, const std::filesystem::path& temporary);
+
+}  // namespace dlflow::steps

@@ -1,0 +1,17 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace dlflow::steps {
+
+/// What a listing tells of one file.
+struct RemoteFile {
+  std::string name;  ///< relative to the folder; empty for a single file
+  std::optional<uint64_t> bytes = {};
+  std::string version = {};  ///< size and time of change, which change with the content; or empty
+  bool executable = false;
+};
+
+}  // namespace dlflow::steps

@@ -1,0 +1,42 @@
+#include "steps/transfer/stop_signal.h"
+
+#include <signal.h>
+
+#include <algorithm>
+#include <atomic>
+#include <initializer_list>
+#include <thread>
+
+namespace dlflow::steps {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::atomic<bool> stop_requested = false;  // a signal handler can reach nothing else
+static_assert(std::atomic<bool>::is_always_lock_free);
+
+void request_stop(int) { stop_requested = true; }
+
+}  // namespace
+
+void watch_stop_signals() {
+  stop_requested = false;
+  struct sigaction action {};
+  action.sa_handler = request_stop;
+  for (const int signal : {SIGTERM, SIGUSR1}) ::sigaction(signal, &action, nullptr);
+}
+
+void throw_if_stopped() {
+  if (stop_requested) throw Stopped{};
+}
+
+void pause(std::chrono::nanoseconds duration) {
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point end = Clock::now() + duration;
+  for (auto left = duration; left.count() > 0; left = end - Clock::now()) {
+    throw_if_stopped();
+    std::this_thread::sleep_for(std::min<std::chrono::nanoseconds>(left, 20ms));
+  }
+}
+
+}  // namespace dlflow::steps

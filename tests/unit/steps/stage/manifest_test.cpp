@@ -1,0 +1,46 @@
+#include "steps/stage/manifest.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::steps;
+using Catch::Contains;
+
+namespace {
+
+const std::string kA(64, 'a');
+const std::string kB(64, 'b');
+
+}  // namespace
+
+TEST_CASE("a manifest is what sha256sum prints", "[manifest]") {
+  const Manifest manifest = parse_manifest(
+      kA + "  x y\n" + std::string(64, 'B') + " *./d/z\r\n\\" + kA + "  back\\\\slash\n", "SUMS");
+  CHECK(manifest == Manifest{{"back\\slash", kA}, {"d/z", kB}, {"x y", kA}});
+}
+
+TEST_CASE("a wrong line of a manifest is named", "[manifest]") {
+  for (const std::string& line :
+       {std::string("text"), kA, kA + " x", kA + "  ", kA.substr(1) + "   x", kA + "  ../x",
+        kA + "  /x", kA + "  a/../x", kA + "  a//x"}) {
+    CAPTURE(line);
+    CHECK_THROWS_WITH(parse_manifest(kA + "  good\n" + line + "\n", "SUMS"), Contains("SUMS:2: "));
+  }
+  CHECK_THROWS_WITH(parse_manifest("\n", "SUMS"), Contains("lists no file"));
+  CHECK_THROWS_WITH(parse_manifest(kA + "  x\n" + kB + "  x\n", "SUMS"), Contains("there twice"));
+}
+
+TEST_CASE("all differences are told, but not all of thousands", "[manifest]") {
+  const Manifest manifest = {{"both", kA}, {"gone", kA}, {"other", kA}};
+  Listing found;
+  found["both"].sha256 = kA;
+  found["other"].sha256 = kB;
+  found["link"].link_target = "both";
+  for (int i = 0; i < 12; ++i) found["new" + std::to_string(i)].sha256 = kA;
+  CHECK_THROWS_WITH(
+      compare(found, manifest, "X"),
+      "X is not what its manifest lists; missing: gone; not in it: new0, new1, new10, new11, new2, "
+      "new3, new4, new5, new6, new7 and 2 more; changed: other");
+  CHECK_NOTHROW(compare({{"both", {}}, {"gone", {}}, {"other", {}}}, manifest, "X"));
+}

@@ -1,0 +1,55 @@
+#include "steps/stage_out/stage_out.h"
+
+#include "base/sha256.h"
+#include "tests/support/catch.h"
+#include "tests/unit/steps/step_fixture.h"
+
+using namespace dlflow;
+using dlflow::steps::stage_out_main;
+using test::StepFixture;
+using test::TempDir;
+namespace fs = std::filesystem;
+
+TEST_CASE("files and folders are sent as cp would, and told in a manifest", "[stage_out]") {
+  const TempDir results;
+  const auto file = results.write("model", "M");
+  results.write("set/a/b", "B");
+  const TempDir archive;
+  const StepFixture step({{"from", {file.string(), (results.path() / "set").string() + "/"}},
+                          {"to", "file://" + archive.path().string() + "/run%201"}});
+  REQUIRE(stage_out_main() == 0);
+  CHECK(read_file(archive.path() / "run 1/model") == "M");
+  CHECK(read_file(archive.path() / "run 1/set/a/b") == "B");
+  CHECK(read_file(step.outputs() / "SHA256SUMS") ==
+        sha256_hex("M") + "  model\n" + sha256_hex("B") + "  set/a/b\n");
+  CHECK(step.outputs_json() == Json({{"manifest", "SHA256SUMS"}}));
+  CHECK(step.summary() == Json({{"bytes", 2}, {"files", 2}, {"sent", 2}}));
+
+  REQUIRE(stage_out_main() == 0);
+  CHECK(step.summary()["sent"] == 0);
+  archive.write("run 1/model", "X");
+  REQUIRE(stage_out_main() == 0);
+  CHECK(step.summary()["sent"] == 1);
+  CHECK(read_file(archive.path() / "run 1/model") == "M");
+}
+
+TEST_CASE("what cannot be sent is refused, and nothing is left", "[stage_out]") {
+  const TempDir results;
+  const std::string file = results.write("x", "1");
+  const std::string same_name = results.write("d/x", "2");
+  const std::string to = "file://" + (results.path() / "to").string();
+  const std::vector<Json> bad = {
+      {{"from", (results.path() / "none").string()}, {"to", to}},
+      {{"from", {file, same_name}}, {"to", to}},
+      {{"from", file}, {"to", "http://h/x/"}},
+      {{"from", file}, {"to", "results"}},
+      {{"from", 7}, {"to", to}},
+  };
+  for (const Json& with : bad) {
+    CAPTURE(with.dump());
+    const StepFixture step(with);
+    CHECK(stage_out_main() == 1);
+    CHECK_FALSE(fs::exists(results.path() / "to"));
+    CHECK(fs::is_empty(step.outputs()));
+  }
+}
