@@ -1,0 +1,353 @@
+"""uses: stage and stage-out against real servers on loopback: nginx, sshd (rsync, git), rclone, git."""
+
+import hashlib
+import json
+import os
+import signal
+import subprocess
+import time
+
+import servers
+from support import Case, main
+
+
+def sha256(content):
+    return hashlib.sha256(content).hexdigest()
+
+
+class Staging(Case):
+    def needs(self, *programs):
+        if reason := servers.missing(*programs):
+            self.skipTest(reason)
+
+    def content(self, name, size):
+        """A file of random bytes, which nothing compresses."""
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(os.urandom(size))
+        return path.read_bytes()
+
+    def stage(self, *sources, status=0, env=None, **keys):
+        """Runs a workflow of one stage step; its folder. The last run's folder is in self.attempt."""
+        with_ = {"sources": list(sources), **keys}
+        return self.run_step({"data": {"uses": "stage", "with": with_}}, status, env) / "outputs" / "data"
+
+    def send(self, from_, to, status=0, env=None, **keys):
+        return self.run_step({"out": {"uses": "stage-out", "with": {"from": str(from_), "to": to, **keys}}}, status, env)
+
+    def run_step(self, steps, status, env):
+        (self.folder / "w.yaml").write_text(json.dumps({"name": "w", "steps": steps}))
+        name = next(iter(steps))
+        run = self.run_json("w.yaml", "--force", name, status=status, env=env, timeout=120)["run"]
+        self.attempt = self.folder / "dlflow-runs" / run / "steps" / name / "attempt-1"
+        return self.attempt
+
+    def reason(self):
+        return (self.attempt / "stderr").read_text()
+
+    def metrics(self):
+        return [json.loads(line) for line in (self.attempt / "metrics.jsonl").read_text().splitlines()]
+
+    def summary(self):
+        return json.loads((self.attempt / "metrics.json").read_text())
+
+    def start_step(self, steps, env=None):
+        (self.folder / "w.yaml").write_text(json.dumps({"name": "w", "steps": steps}))
+        return self.start("run", "w.yaml", "--json", env=env)
+
+    def finish(self, process):
+        out, err = process.communicate(timeout=120)
+        self.assertEqual(process.returncode, 0, out + err)
+        run = json.loads(out.strip().splitlines()[-1])["run"]
+        step = next((self.folder / "dlflow-runs" / run / "steps").iterdir())
+        self.attempt = step / "attempt-1"
+        return self.attempt
+
+    def partial_bytes(self):
+        files = (self.folder / "cache").glob("**/partial/*")
+        return sum(file.stat().st_size for file in files if not file.suffix)
+
+
+class Web(Staging):
+    def setUp(self):
+        super().setUp()
+        self.needs("nginx", "curl")
+        self.server = servers.Nginx(self.folder / "nginx")
+        self.addCleanup(lambda: self.server.kill())
+
+    def test_a_server_that_dies_and_comes_back_is_asked_for_the_rest_only(self):
+        data = self.content("nginx/www/x", 1_500_000)
+        process = self.start_step({"data": {"uses": "stage", "with": {"sources": [{"url": self.server.url("slow/x")}]}}})
+        self.wait_for(lambda: self.partial_bytes() > 300_000, what="a part of the download")
+        self.server.kill()
+        kept = self.partial_bytes()
+        self.server.start()
+        attempt = self.finish(process)
+        self.assertEqual((attempt / "outputs/data/x").read_bytes(), data)
+        self.assertIn("trying again", (attempt / "stdout").read_text())
+        [(status, size)] = self.server.answers("slow/x")
+        self.assertEqual(status, 206)
+        self.assertLessEqual(size, len(data) - kept)
+
+    def test_many_sources_in_parallel_and_all_that_fail_are_told(self):
+        for number in range(6):
+            self.content(f"nginx/www/{number}", 50_000)
+        sources = [{"url": self.server.url(f"slow/{number}")} for number in range(6)]
+        data = self.stage(*sources, parallel=3)
+        self.assertEqual(sorted(file.name for file in data.iterdir()), list("012345"))
+        lines = self.metrics()
+        self.assertEqual({line["total_bytes"] for line in lines}, {300_000})
+        done = [line["bytes"] for line in lines]
+        self.assertEqual(done, sorted(done))
+        self.assertEqual(done[-1], 300_000)
+
+        self.stage(*sources, {"url": self.server.url("a")}, {"url": self.server.url("b")}, status=1)
+        self.assertIn("/a: the server answers 404", self.reason())
+        self.assertIn("/b: the server answers 404", self.reason())
+        self.assertIn("2 of 8 failed", self.reason())
+
+    def test_a_bandwidth_holds_for_all_transfers_together(self):
+        for name in "abcd":
+            self.content(f"nginx/www/{name}", 500_000)
+        begin = time.monotonic()
+        self.stage(*({"url": self.server.url(name)} for name in "abcd"), bandwidth=1_000_000, parallel=2)
+        self.assertGreater(time.monotonic() - begin, 1.9)  # a lower bound: a busy machine only makes it later
+
+    def test_no_credential_is_in_what_people_and_other_processes_see(self):
+        self.content("nginx/www/x", 400_000)
+        url = self.server.url("slow/x").replace("//", "//me:pass-word@") + "?token=to-ken"
+        process = self.start_step({"data": {"uses": "stage", "with": {"sources": [{"url": url}]}}})
+        self.wait_for(lambda: self.partial_bytes() > 0, what="the download to begin")
+        seen = servers.command_lines()
+        self.assertIn("curl", seen)
+        attempt = self.finish(process)
+        seen += (attempt / "stdout").read_text() + (attempt / "metrics.jsonl").read_text()
+        self.stage({"url": url.replace("/x", "/none")}, status=1)
+        seen += self.reason() + self.dlflow("status", "--json")[0]
+        self.assertIn("answers 404", seen)
+        for secret in ("pass-word", "to-ken"):
+            self.assertNotIn(secret, seen)
+
+
+class Ssh(Staging):
+    def setUp(self):
+        super().setUp()
+        self.needs("sshd", "ssh", "rsync")
+        self.server = servers.Sshd(self.folder / "sshd")
+        self.addCleanup(self.server.kill)
+        self.env.update(self.server.environment)
+        self.remote = self.folder / "remote"
+        self.remote.mkdir()
+
+    def url(self, name):
+        return self.server.url(f"{self.remote}/{name}")
+
+    def test_files_folders_and_patterns(self):
+        x = self.content("remote/x", 10_000)
+        y = self.content("remote/set/in ner/y;$(id)", 10_000)
+        self.write("remote/set/run", "#!").chmod(0o755)
+        self.write("remote/a.txt", "A")
+        sums = f"{sha256(b'#!')}  run\n{sha256(y)}  in ner/y;$(id)\n"
+        self.write("sums", sums)
+        data = self.stage({"url": self.url("x"), "sha256": sha256(x)}, {"url": self.url("set/"), "manifest": "sums"},
+                          {"url": self.url("*.txt"), "name": "texts"})
+        self.assertEqual((data / "x").read_bytes(), x)
+        self.assertEqual((data / "set/in ner/y;$(id)").read_bytes(), y)
+        self.assertTrue(os.access(data / "set/run", os.X_OK))
+        self.assertEqual((data / "texts/a.txt").read_text(), "A")
+
+        connections = self.server.num_connections()
+        self.stage({"url": self.url("x"), "sha256": sha256(x)})
+        self.assertEqual(self.server.num_connections(), connections, "what is in the cache needs no connection")
+        self.stage({"url": self.url("a.txt")})
+        self.write("remote/a.txt", "changed")
+        self.assertEqual((self.stage({"url": self.url("a.txt")}) / "a.txt").read_text(), "changed")
+
+    def test_mistakes_say_what_to_do(self):
+        self.content("remote/set/x", 10)
+        for url, message in ((self.url("none"), "No such file"), (self.url("set"), "write a / at the end"),
+                             (self.url("*.none"), "no file has a name like this"),
+                             (self.url("x").replace("127.0.0.1", "localhost"), "log in once with ssh")):
+            self.stage({"url": url}, status=1)
+            self.assertIn(message, self.reason())
+        self.stage({"url": self.url("set/x")}, status=1, env={"PATH": str(self.folder)})
+        self.assertIn("the program 'rsync' is needed", self.reason())
+
+    def test_a_connection_that_breaks_is_continued(self):
+        data = self.content("remote/x", 3_000_000)
+        process = self.start_step({"data": {"uses": "stage", "with": {
+            "sources": [{"url": self.url("x")}], "bandwidth": 800_000}}}, env=self.server.counting())
+        self.wait_for(lambda: self.partial_bytes() > 1_000_000, what="a part of the download")
+        self.server.break_off()
+        attempt = self.finish(process)
+        self.assertEqual((attempt / "outputs/data/x").read_bytes(), data)
+        self.assertIn("trying again", (attempt / "stdout").read_text())
+        _listing, _broken, (_, received) = self.server.transferred()
+        self.assertTrue(500_000 < received < 2_200_000, received)
+
+    def test_results_are_sent_once_and_verified(self):
+        model = self.content("results/model", 100_000)
+        self.content("results/sub/log", 10)
+        to = self.url("archive/run 1/").replace(" ", "%20")
+        attempt = self.send(self.folder / "results", to)
+        there = self.remote / "archive/run 1/results"
+        self.assertEqual((there / "model").read_bytes(), model)
+        self.assertEqual(sorted(p.name for p in there.rglob("*")), ["log", "model", "sub"])
+        self.assertEqual(self.summary(), {"bytes": 100_010, "files": 2, "sent": 2})
+        self.assertIn(f"{sha256(model)}  results/model\n", (attempt / "outputs/SHA256SUMS").read_text())
+        self.send(self.folder / "results", to)
+        self.assertEqual(self.summary()["sent"], 0)
+        (there / "model").write_bytes(bytes(len(model)))
+        self.send(self.folder / "results", to)
+        self.assertEqual(self.summary()["sent"], 1)
+        self.assertEqual((there / "model").read_bytes(), model)
+
+    def test_a_transfer_out_that_breaks_is_continued(self):
+        model = self.content("model", 3_000_000)
+        process = self.start_step({"out": {"uses": "stage-out", "with": {
+            "from": str(self.folder / "model"), "to": self.url("archive"), "bandwidth": 800_000}}},
+            env=self.server.counting())
+        archive = self.remote / "archive"
+        self.wait_for(lambda: sum(f.stat().st_size for f in archive.rglob("*") if f.is_file()) > 1_000_000,
+                      what="a part of the file")
+        for pid in self.server.sessions():  # rsync over there sees the end and keeps what it has
+            os.kill(pid, signal.SIGKILL)
+        self.assertFalse((archive / "model").exists())
+        self.finish(process)
+        self.assertEqual((archive / "model").read_bytes(), model)
+        self.assertEqual([file.name for file in archive.rglob("*")], ["model"])
+        _broken, (sent, _), _verifying = self.server.transferred()
+        self.assertTrue(500_000 < sent < 2_200_000, sent)
+
+
+class Rclone(Staging):
+    def setUp(self):
+        super().setUp()
+        self.needs("rclone")
+        self.remote = self.folder / "remote"
+        self.remote.mkdir()
+        (self.folder / "rclone.conf").write_text(f"[disk]\ntype = alias\nremote = {self.remote}\n")
+        self.env["RCLONE_CONFIG"] = str(self.folder / "rclone.conf")
+
+    def test_files_folders_and_patterns(self):
+        x = self.content("remote/x", 10_000)
+        self.write("remote/set/inner/y", "Y")
+        self.write("remote/set/z.txt", "Z")
+        data = self.stage({"url": "rclone://disk/x", "sha256": sha256(x)}, {"url": "rclone://disk/set/"},
+                          {"url": "rclone://disk/set/*.txt"})
+        self.assertEqual((data / "x").read_bytes(), x)
+        self.assertEqual((data / "set/inner/y").read_text(), "Y")
+        self.assertEqual((data / "z.txt").read_text(), "Z")
+        for url, message in (("rclone://disk/none", "not found"), ("rclone://disk/set", "write a / at the end"),
+                             ("rclone://other/x", "rclone listremotes")):
+            self.stage({"url": url}, status=1)
+            self.assertIn(message, self.reason())
+
+    def test_a_download_that_was_killed_is_continued(self):
+        data = self.content("remote/x", 2_000_000)
+        step = {"data": {"uses": "stage", "with": {
+            "sources": [{"url": "rclone://disk/x"}], "bandwidth": 500_000}}}
+        process = self.start_step(step)
+        self.wait_for(lambda: self.partial_bytes() > 500_000, what="a part of the download")
+        process.send_signal(signal.SIGINT)
+        process.communicate(timeout=60)
+        kept = self.partial_bytes()
+        self.assertGreater(kept, 500_000)
+        run = self.dlflow("list", "--quiet")[0].split()[0]
+        folder = self.folder / "dlflow-runs" / run / "steps/data"
+        before = len(self.progress(folder))
+        self.dlflow("run", "--resume", run, timeout=120)
+        self.assertEqual((folder / "outputs/data/x").read_bytes(), data)
+        self.assertGreaterEqual(self.progress(folder)[before]["bytes"], kept)
+
+    def progress(self, folder):
+        """The lines of all attempts' metrics, in order."""
+        return [json.loads(line) for file in sorted(folder.glob("attempt-*/metrics.jsonl"))
+                for line in file.read_text().splitlines()]
+
+    def test_results_are_sent_once_and_verified(self):
+        model = self.content("model", 100_000)
+        for expected in (1, 0):
+            self.send(self.folder / "model", "rclone://disk/archive/")
+            self.assertEqual(self.summary()["sent"], expected)
+        self.assertEqual((self.remote / "archive/model").read_bytes(), model)
+        (self.remote / "archive/model").write_bytes(bytes(len(model)))
+        self.send(self.folder / "model", "rclone://disk/archive/")
+        self.assertEqual((self.remote / "archive/model").read_bytes(), model)
+        self.assertEqual([file.name for file in (self.remote / "archive").iterdir()], ["model"])
+
+
+class Git(Staging):
+    def setUp(self):
+        super().setUp()
+        self.needs("git")
+        self.repository = self.folder / "code"
+        self.env.update(GIT_CONFIG_GLOBAL="/dev/null", GIT_CONFIG_NOSYSTEM="1")
+
+    def git(self, *arguments):
+        command = ["git", "-C", self.repository, "-c", "user.name=a", "-c", "user.email=a@b", *arguments]
+        return subprocess.run(command, check=True, capture_output=True, text=True, env=self.env).stdout.strip()
+
+    def commit(self):
+        self.write("code/sub/a.txt", "$Id$\r\n")
+        self.write("code/.gitattributes", "*.txt ident text eol=lf export-ignore\n")
+        self.write("code/run", "#!").chmod(0o755)
+        self.git("init", "--quiet")
+        self.git("add", ".")
+        self.git("commit", "--quiet", "-m", "first")
+        first = self.git("rev-parse", "HEAD")
+        self.write("code/run", "later")
+        self.git("commit", "--quiet", "-a", "-m", "second")
+        return first
+
+    def test_the_files_of_one_commit_and_nothing_else(self):
+        first = self.commit()
+        data = self.stage({"url": f"git+file://{self.repository}", "commit": first})
+        self.assertEqual(sorted(p.name for p in (data / "code").rglob("*")), [".gitattributes", "a.txt", "run", "sub"])
+        self.assertEqual((data / "code/run").read_text(), "#!")
+        self.assertTrue(os.access(data / "code/run", os.X_OK))
+        blob = subprocess.run(["git", "-C", self.repository, "show", f"{first}:sub/a.txt"], capture_output=True).stdout
+        self.assertEqual((data / "code/sub/a.txt").read_bytes(), blob)
+        self.repository.rename(self.folder / "gone")
+        self.stage({"url": f"git+file://{self.repository}", "commit": first})  # from the cache
+
+    def test_mistakes_say_what_to_do(self):
+        first = self.commit()
+        url = f"git+file://{self.repository}"
+        for source, message in (({"url": url, "commit": "0" * 40}, "has no commit 000"),
+                                ({"url": url + "x", "commit": first}, "does not appear to be a git")):
+            self.stage(source, status=1)
+            self.assertIn(message, self.reason())
+        self.write("w.yaml", f"steps: {{d: {{uses: stage, with: {{sources: [{{url: '{url}'}}]}}}}}}\n")
+        self.assertIn("w.yaml:1:", self.dlflow("validate", "w.yaml", status=2)[1])
+        for file in (self.repository / ".git/objects").glob("??/*"):  # its hash no longer fits
+            file.chmod(0o600)
+            file.write_bytes(file.read_bytes()[::-1])
+        self.stage({"url": url, "commit": first}, status=1)
+        self.assertIn("corrupt", self.reason())
+
+    def test_over_ssh(self):
+        self.needs("sshd", "ssh")
+        server = servers.Sshd(self.folder / "sshd")
+        self.addCleanup(server.kill)
+        self.env.update(server.environment)
+        first = self.commit()
+        data = self.stage({"url": "git+" + server.url(str(self.repository)), "commit": first, "name": "x"})
+        self.assertEqual((data / "x/run").read_text(), "#!")
+
+
+class Local(Staging):
+    def test_a_run_follows_the_files_of_a_folder_and_not_those_that_a_manifest_pins(self):
+        self.write("set/a b", "A")
+        self.write("sums", f"{sha256(b'A')}  a b\n")
+        for time_, keys, again in ((1, {}, "succeeded"), (2, {"manifest": "sums"}, "cached")):
+            step = {"uses": "stage", "with": {"sources": [{"url": f"file://{self.folder}/set/", **keys}]}}
+            (self.folder / "w.yaml").write_text(json.dumps({"name": "w", "steps": {"data": step}}))
+            for state in ("succeeded", "cached"):
+                self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"data": state})
+            os.utime(self.folder / "set/a b", (time_, time_))
+            self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"data": again})
+
+
+if __name__ == "__main__":
+    main()
