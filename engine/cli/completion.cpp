@@ -36,7 +36,8 @@ std::vector<Verb> verbs(const CLI::App& app) {
       for (const std::string& name : option->get_lnames()) verb.options.push_back("--" + name);
     }
     verb.takes_run = has_positional(*command, "run");
-    verb.takes_workflow = has_positional(*command, "workflow");
+    verb.takes_workflow =
+        has_positional(*command, "workflow") || has_positional(*command, "bundle");
     verb.takes_profile = has_positional(*command, "name");
     verb.verbs = verbs(*command);
     all.push_back(std::move(verb));

@@ -32,6 +32,10 @@ Plan plan_of_run(const PackArguments& arguments, const RunStatus& status) {
     throw Error(Errc::InvalidInput,
                 status.run + " is still running; pack it when it has ended, or `dlflow cancel` it");
   }
+  if (status.state == RunState::Interrupted) {
+    throw Error(Errc::InvalidInput, status.run + " was interrupted; `dlflow run --resume " +
+                                        status.run + "` ends it, and then it can be packed");
+  }
   Plan plan = load_run(status.directory);
   if (arguments.workflow->file.empty()) return plan;
   if (arguments.workflow->read().text != plan.workflow.text) {
@@ -119,6 +123,9 @@ void add_pack(CLI::App& app, Session& session) {
   command->callback([arguments, &session] {
     if (arguments->workflow->file.empty() && arguments->run.empty()) {
       throw Error(Errc::InvalidInput, "give a workflow to pack, or `--from-run RUN`");
+    }
+    if (!arguments->run.empty() && !arguments->workflow->set.empty()) {
+      throw Error(Errc::InvalidInput, "a run has its parameters; --set is for packing a workflow");
     }
     pack(session, *arguments);
   });

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "base/units.h"
 #include "engine/share/crate.h"
 #include "engine/share/zip_reader.h"
 #include "engine/share/zip_writer.h"
@@ -35,6 +36,12 @@ std::vector<BundleFile> sorted(std::vector<BundleFile> files) {
       std::unique(files.begin(), files.end(),
                   [](const BundleFile& a, const BundleFile& b) { return a.name == b.name; });
   files.erase(twice, files.end());
+  constexpr size_t kOurs = 2;  // the manifest and the crate's metadata
+  if (files.size() + kOurs > kMaxZipEntries) {
+    throw Error(Errc::InvalidInput, format_count(files.size()) +
+                                        " files are too many for a bundle; put those that belong "
+                                        "together into archives");
+  }
   for (const BundleFile& file : files) {
     if (path_is_safe(file.name)) continue;
     throw Error(Errc::InvalidInput, "'" + file.name +

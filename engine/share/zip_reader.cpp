@@ -30,7 +30,6 @@ constexpr size_t kEnd64Bytes = 56;
 
 constexpr unsigned kMadeByUnix = 3;
 constexpr unsigned kEncrypted = 1 | 1 << 6 | 1 << 13;
-constexpr uint64_t kMaxEntries = 1'000'000;
 
 Error corrupt(const std::string& what) {
   return Error(Errc::Corrupt,
@@ -161,9 +160,7 @@ void ZipReader::read_directory(uint64_t directory_end) {
   unz_global_info64 global{};
   check(::unzGetGlobalInfo64(zip_.get(), &global), "its directory");
   if (global.number_entry == 0) throw corrupt("it is empty");
-  if (global.number_entry > kMaxEntries) {
-    throw Error(Errc::InvalidInput, "the bundle has more than 1,000,000 files");
-  }
+  if (global.number_entry > kMaxZipEntries) throw corrupt("it has too many files");
   std::unordered_set<std::string> names;
   uint64_t next = 0;       // where the next entry has to begin
   uint64_t directory = 0;  // where the next line of the directory has to begin

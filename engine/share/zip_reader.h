@@ -13,6 +13,9 @@
 /// ZIP archives as ZipWriter makes them, read without trust.
 namespace dlflow {
 
+/// minizip writes no ZIP64 directory for more; 65,535 stands for "more" in a plain one.
+inline constexpr uint64_t kMaxZipEntries = 65'534;
+
 struct ZipEntry {
   std::string name;
   uint64_t bytes = 0;  ///< unpacked, as the archive says

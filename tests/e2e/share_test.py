@@ -156,6 +156,8 @@ class Share(support.Case):
         _, err = self.dlflow("pack", status=2)
         self.assertIn("give a workflow to pack, or `--from-run RUN`", err)
         run = self.run_json(flow)["run"]
+        _, err = self.dlflow("pack", "--from-run", run, "--set", "times=2", status=2)
+        self.assertIn("a run has its parameters", err)
         flow.write_text(flow.read_text().replace("times: 1", "times: 2"))
         _, err = self.dlflow("pack", flow, "--from-run", run, status=2)
         self.assertIn(f"is not what {run} ran", err)
@@ -165,9 +167,10 @@ class Share(support.Case):
         self.assertFalse((self.folder / "sum.dlflow").exists())
 
     def test_a_run_that_is_not_over_is_not_packed(self):
-        self.write("w.yaml", "name: w\nsteps:\n  a: {run: 'touch started; sleep 60'}\n")
+        self.write("w.yaml", "name: w\nsteps:\n  a: {run: sleep 60}\n")
         run = self.run_json("w.yaml", "--detach")["run"]
         self.addCleanup(lambda: self.start("cancel", run).communicate())
+        self.wait_for(lambda: self.states(run)["a"] == "running", what="the step to run")
         _, err = self.dlflow("pack", "--from-run", run, status=2)
         self.assertIn("is still running", err)
 

@@ -2,7 +2,6 @@
 
 #include <functional>
 
-#include "base/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/share/bundles.h"

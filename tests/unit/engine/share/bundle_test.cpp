@@ -121,6 +121,22 @@ TEST_CASE("data is packed by its hash, which the workflow must declare", "[bundl
       Catch::Contains("is not what the workflow declares"));
 }
 
+TEST_CASE("as many files as a directory can list, and not one more", "[bundle]") {
+  const TempDir folder;
+  folder.write("a.sh", "a");
+  folder.write("lib/b", "b");
+  Bundle bundle = collected(kText, folder);
+  while (bundle.files.size() < 65'532) {
+    bundle.files.push_back({"f" + std::to_string(bundle.files.size()), {}, "x"});
+  }
+  write_bundle(bundle, folder.path() / "out");
+  CHECK(BundleReader(folder.path() / "out").manifest().files.size() == 65'533);
+  bundle.files.push_back({"one more", {}, "x"});
+  CHECK_THROWS_WITH(write_bundle(bundle, folder.path() / "out2"),
+                    Catch::Contains("65,533 files are too many"));
+  CHECK_FALSE(fs::exists(folder.path() / "out2"));
+}
+
 TEST_CASE("a file at an absolute path cannot travel", "[bundle]") {
   const TempDir folder;
   const fs::path model = folder.write("m.yaml", "name: m\n");
@@ -138,10 +154,11 @@ TEST_CASE("paths of this machine are found where they stand", "[machine_paths]")
                            "/file\"}\nsteps:\n  a:\n    run: |\n      cat " + here +
                            "/file > /dev/null  # not /usr/bin/env, nor a/b, nor http://x/tmp\n" +
                            "      ls /nowhere/at/all\n";
-  const Diagnostics found = machine_paths(collected(text, folder));
-  REQUIRE(found.size() == 2);
-  CHECK(found[0].location == Location{2, 18});
-  CHECK(found[1].location == Location{6, 11});
+  const Diagnostics found = machine_paths(collected(text, folder, {}, {"where=" + here}));
+  REQUIRE(found.size() == 3);
+  CHECK(found[0].file == "--set");
+  CHECK(found[1].location == Location{2, 18});
+  CHECK(found[2].location == Location{6, 11});
 }
 
 TEST_CASE("private words are found across pieces of a file, and short ones in text only",
