@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "base/url.h"
 #include "engine/plan/plan.h"
 #include "engine/share/bundle_reader.h"
 #include "engine/share/stage_sources.h"
@@ -19,8 +20,9 @@ namespace fs = std::filesystem;
 std::optional<steps::Source> packed_source(const Json& json, const fs::path& folder,
                                            const std::set<std::string>& packed) {
   if (!packed.contains(json.value("url", ""))) return std::nullopt;
-  steps::Source source = steps::parse_sources({{"sources", {json}}}).front();
-  source.file = folder / data_path(source.sha256);
+  steps::Source source = steps::parse_request({{"sources", {json}}}).sources.front();
+  const std::string copy = (folder / data_path(source.sha256)).string();
+  source.address = steps::parse_address("file://" + percent_encoded(copy));
   return source;
 }
 
@@ -54,7 +56,7 @@ void use_packed_data(const Workflow& workflow, const Profile& profile) {
   for (const StageSource& staged : stage_sources(workflow)) {
     const auto source = packed_source(staged.source, *folder, packed);
     if (!source || steps::find_staged(*source, cache)) continue;
-    steps::stage_source(*source, cache, {}, [](uint64_t, std::optional<uint64_t>) {});
+    steps::stage_source(*source, cache, {});
   }
 }
 

@@ -21,7 +21,7 @@ struct PackArguments {
 
 Plan plan_of_file(Session& session, const WorkflowArgument& argument) {
   Workflow workflow = argument.read();
-  check_models(workflow);
+  check_steps(workflow);
   NothingKnown nothing;
   return make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
 }
