@@ -10,6 +10,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "steps/environment/step_environment.h"
@@ -25,8 +26,6 @@ namespace dlflow::steps {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kTryAgain = 75;  // EX_TEMPFAIL
 
 Cache open_cache() {
   const std::string root = environment_variable("DLFLOW_CACHE");
@@ -182,7 +181,7 @@ int stage_main() {
       return 0;
     } catch (const Stopped&) {
       std::printf("stopped; what was transferred so far is kept\n");
-      return kTryAgain;
+      return kExitAgain;
     }
   });
 }

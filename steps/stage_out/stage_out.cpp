@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/sha256.h"
@@ -23,8 +24,6 @@ namespace dlflow::steps {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr int kTryAgain = 75;  // EX_TEMPFAIL
 
 /// The step's `with:`.
 struct Request {
@@ -165,7 +164,7 @@ int stage_out_main() {
       return 0;
     } catch (const Stopped&) {
       std::printf("stopped; what was sent so far is kept\n");
-      return kTryAgain;
+      return kExitAgain;
     }
   });
 }

@@ -44,8 +44,9 @@ std::string limit(uint64_t bytes_per_second) {
 Json parse(const ToolResult& result, const Address& address) {
   Json json = Json::parse(result.output, nullptr, /*allow_exceptions=*/false);
   if (json.is_discarded()) {
-    throw Error(Errc::InvalidInput,
-                address.display() + ": this rclone does not print JSON; 1.58 or newer is needed");
+    throw Error(
+        Errc::InvalidInput,
+        address.display() + ": this rclone is too old to print what it lists as JSON; 1.60 does");
   }
   return json;
 }
