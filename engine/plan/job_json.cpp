@@ -146,8 +146,8 @@ JobSpec read_job_spec(const Json& json) {
   spec.job_directory = json.at("job_directory").get<std::string>();
   spec.cache = json.at("cache").get<std::string>();
   spec.cache_budget_bytes = json.at("cache_budget_bytes").get<uint64_t>();
-  spec.scratch = json.value("scratch", "");  // an older dlflow had neither of them
-  spec.scratch_budget_bytes = json.value("scratch_budget_bytes", uint64_t{0});
+  spec.scratch = json.at("scratch").get<std::string>();
+  spec.scratch_budget_bytes = json.at("scratch_budget_bytes").get<uint64_t>();
   spec.node_memory_bytes = json.at("node_memory_bytes").get<uint64_t>();
   spec.launcher = json.at("launcher").get<std::vector<std::string>>();
   spec.setup = json.at("setup").get<std::vector<std::string>>();

@@ -105,7 +105,8 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
   CHECK(mistakes_of("steps: {a: {uses: evaluate, with: {checkpoint: c, data: d}, run: x}}") ==
         "w.yaml:1:61: error: step 'a' has both uses and run; remove one");
   CHECK(mistakes_of("steps: {a: {uses: trian}}") ==
-        "w.yaml:1:19: error: uses of step 'a': 'trian' is not one of stage, train, checkpoint, "
+        "w.yaml:1:19: error: uses of step 'a': 'trian' is not one of stage, stage-out, train, "
+        "checkpoint, "
         "evaluate; did you mean 'train'?");
   CHECK(mistakes_of("steps: {a: {run: x, with: {y: 1}}}") ==
         "w.yaml:1:21: error: with of step 'a' belongs to uses; a run step gets its values through "
@@ -154,7 +155,7 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "'..'; write scripts/prepare.py");
   CHECK(mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: ftp://x, sha256: 12ab}]}}}") ==
         "w.yaml:1:49: error: with.sources[0].url of step 'a': 'ftp://x' is not a URL; write "
-        "https://HOST/FILE or file:///FOLDER/FILE\n"
+        "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or git+https://…\n"
         "w.yaml:1:66: error: with.sources[0].sha256 of step 'a': '12ab' is not a SHA-256; write "
         "the 64 digits that sha256sum prints");
   CHECK(mistakes_of("steps: {a: {uses: checkpoint, with: {from: x, select: best}}}") ==
@@ -381,7 +382,9 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
   CHECK(mistakes_of("steps: {a: {run: x, secrets: [WANDB_API_KEY, _T2]}}") == "");
   CHECK(mistakes_of("steps: {a: {run: x, secrets: WANDB_API_KEY}}") ==
         "w.yaml:1:30: error: secrets of step 'a' must be a list, not the string 'WANDB_API_KEY'");
-  for (const char* name : {"PATH", "DLFLOW_RUN", "LD_PRELOAD", "2ND", "A=b", "'${{ params.x }}'"}) {
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, secrets: ['${{ params.x }}']}}"),
+             Catch::Contains("expressions cannot be used in secrets[0] of step 'a'"));
+  for (const char* name : {"PATH", "DLFLOW_RUN", "LD_PRELOAD", "2ND", "A=b"}) {
     const std::string said =
         mistakes_of(std::string("steps: {a: {run: x, secrets: [") + name + "]}}");
     CHECK_THAT(said,

@@ -70,14 +70,22 @@ class Nginx {
   }
 
   /// How many requests the access log has that contain `text`, such as "GET /x HTTP/1.1\" 206".
+  /// nginx writes one there after its answer has been read: waits for the first.
   size_t count_requests(const std::string& text) const {
+    for (int i = 0; i < 500 && count_in_log(text) == 0; ++i) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return count_in_log(text);
+  }
+
+ private:
+  size_t count_in_log(const std::string& text) const {
     const std::string log = read_file_if_exists(folder_.path() / "access.log").value_or("");
     size_t count = 0;
     for (size_t at = log.find(text); at != std::string::npos; at = log.find(text, at + 1)) ++count;
     return count;
   }
 
- private:
   Nginx() {
     port_ = bind_free_port().second;
     const std::string root = folder_.path().string();
