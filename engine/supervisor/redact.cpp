@@ -30,20 +30,24 @@ size_t Redactor::longest_at(std::string_view text) const {
 
 /// What is known of kept_, which the rest of it stays in.
 std::string Redactor::take(End end) {
+  const auto begins = [this](char c) { return begins_[static_cast<unsigned char>(c)]; };
   std::string known;
   size_t at = 0;
-  for (; at < kept_.size(); ++at) {
+  while (at < kept_.size()) {
     const auto text = std::string_view(kept_).substr(at);
-    if (begins_[static_cast<unsigned char>(text.front())]) {
+    if (begins(text.front())) {
       if (end == End::Open && is_cut(text)) break;
       hidden_ = std::max(hidden_, longest_at(text));
     }
-    if (hidden_ == 0) {
-      known += text.front();
-      hiding_ = false;
-    } else {
+    if (hidden_ > 0) {
       if (!std::exchange(hiding_, true)) known += "***";
       --hidden_;
+      ++at;
+    } else {  // up to where the next value may begin, at once: most of a stream is in none
+      const auto next = std::find_if(text.begin() + 1, text.end(), begins);
+      known.append(text.begin(), next);
+      at += size_t(next - text.begin());
+      hiding_ = false;
     }
   }
   kept_.erase(0, at);
