@@ -34,21 +34,22 @@ def missing(*programs):
 
 
 class Nginx:
-    """Serves FOLDER/www; below /slow/ at 400 kB/s."""
+    """Serves FOLDER/www; below /slow/ slowly."""
 
     def __init__(self, folder):
         self.folder, self.port = pathlib.Path(folder), free_port()
         (self.folder / "www").mkdir(parents=True)
+        self.start()
+
+    def start(self, rate="400k"):
+        """`rate`: what /slow/ sends in a second; 0: as fast as it can."""
         temporary = "".join(f"{kind}_temp_path {self.folder}/t;" for kind in
                             ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
         (self.folder / "nginx.conf").write_text(f"""
             daemon off; master_process off; pid {self.folder}/pid; events {{}}
             http {{ {temporary} access_log {self.folder}/access.log;
               server {{ listen 127.0.0.1:{self.port}; root {self.folder}/www;
-                location /slow/ {{ alias {self.folder}/www/; limit_rate 400k; }} }} }}""")
-        self.start()
-
-    def start(self):
+                location /slow/ {{ alias {self.folder}/www/; limit_rate {rate}; }} }} }}""")
         self.process = subprocess.Popen(
             [shutil.which("nginx", path="/usr/sbin:/usr/bin"), "-p", self.folder, "-e", self.folder / "error.log",
              "-c", self.folder / "nginx.conf"], stdin=subprocess.DEVNULL)
