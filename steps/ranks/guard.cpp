@@ -30,8 +30,8 @@ using Clock = std::chrono::steady_clock;
 /// last error is the one that people are shown.
 constexpr auto kTimeToBeMissed = 300ms;
 
-/// Then the other ranks end, too. Where KillOnBadExit is set, srun kills whoever ends later, and
-/// reports that signal instead of 75.
+/// Then the other ranks end, too. mpirun, and srun where KillOnBadExit is set, kill whoever ends
+/// later, and srun reports that signal instead of 75.
 constexpr auto kTimeToEndTogether = 250ms;
 
 /// The launcher ends it before that, if it ends the others.
@@ -94,9 +94,8 @@ class Guard {
     std::this_thread::sleep_for(kTimeToBeMissed);
     std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
                  host_name().c_str(), cause(signal).c_str());
-    if (!can_resume_()) ::_exit(128 + signal);
     std::this_thread::sleep_for(kTimeToEndTogether);
-    ::_exit(kExitAgain);
+    ::_exit(can_resume_() ? kExitAgain : 128 + signal);
   }
 
   std::string cause(int signal) const {

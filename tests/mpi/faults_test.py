@@ -58,9 +58,11 @@ class Faults(unittest.TestCase):
             for statuses, environment in (({75}, {"CHECKPOINT": "1"}), ({1, 128 + signal}, {})):
                 with self.subTest(how=how, statuses=statuses):
                     out, err, _ = self.run_ranks(how, *statuses, **environment)
-                    for rank in (0, 2):
-                        self.assertRegex(self.caught(out)[rank][1], r"^rank 1 \(node \S+\) died: ")
-                        self.assertLess(self.caught(out)[rank][0], 20)  # promised: 5
+                    caught = self.caught(out)
+                    self.assertTrue(caught, out + err)  # on a busy machine mpirun may be faster than one of them
+                    for seconds, text in caught.values():
+                        self.assertRegex(text, r"^rank 1 \(node \S+\) died: ")
+                        self.assertLess(seconds, 20)  # promised: 5
                     errors = self.errors(err)
                     self.assertRegex(errors[0], r"rank 1 \(node \S+\) died: killed, crashed, or its node went down")
                     self.assertRegex(errors[-1], rf"rank 1 \(node \S+\): killed by signal {signal} ")
