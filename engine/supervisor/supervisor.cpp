@@ -77,9 +77,9 @@ class Pass {
   bool is_ours() const;
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
-  JobEvent succeeded(const std::vector<ParentRecord>& parents) const;
+  JobEvent succeeded(const std::string& fingerprint) const;
   std::string fingerprint_of(const std::vector<ParentRecord>& parents) const;
-  JobEvent reused(SharedResult known, const std::vector<ParentRecord>& parents) const;
+  JobEvent reused(SharedResult known, const std::string& fingerprint) const;
   JobEvent end_or_next_try(JobEvent end) const;
   bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
 
@@ -203,6 +203,7 @@ JobEvent Pass::execute() {
   const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
   redactor_ = Redactor(secrets);
   Command command = make_command(spec_, job, files_, options_.gpus, secrets);
+  const std::string fingerprint = fingerprint_of(parents);
   const BeforePass before = look_before_pass(spec_, files_);
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
@@ -212,8 +213,8 @@ JobEvent Pass::execute() {
 
   record(event(JobState::Running));
   crash_point("running");
-  if (auto known = take_shared_result(spec_, files_, fingerprint_of(parents))) {
-    return reused(std::move(*known), parents);
+  if (auto known = take_shared_result(spec_, files_, fingerprint)) {
+    return reused(std::move(*known), fingerprint);
   }
   std::optional<RedactedOutput> output;
   if (!secrets.empty()) output.emplace(command, redactor_);
@@ -232,13 +233,13 @@ JobEvent Pass::execute() {
     output->finish();
     redact_reports(files_, redactor_);
   }
-  JobEvent end = watched.exit.code == 0 ? succeeded(parents)
+  JobEvent end = watched.exit.code == 0 ? succeeded(fingerprint)
                                         : ending_of(spec_, files_, options_, before, watched);
   end.used = watched.used;
   return end;
 }
 
-JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
+JobEvent Pass::succeeded(const std::string& fingerprint) const {
   JobEvent end;
   end.exit = 0;
   try {
@@ -251,7 +252,7 @@ JobEvent Pass::succeeded(const std::vector<ParentRecord>& parents) const {
     return end;
   }
   end.state = JobState::Succeeded;
-  end.fingerprint = fingerprint_of(parents);
+  end.fingerprint = fingerprint;
   return end;
 }
 
@@ -261,12 +262,12 @@ std::string Pass::fingerprint_of(const std::vector<ParentRecord>& parents) const
   return fingerprint(spec_.fingerprint_base, left);
 }
 
-JobEvent Pass::reused(SharedResult known, const std::vector<ParentRecord>& parents) const {
+JobEvent Pass::reused(SharedResult known, const std::string& fingerprint) const {
   JobEvent end = event(JobState::Succeeded, "reused from " + known.run + ", in the shared cache");
   end.exit = 0;
   end.outputs = std::move(known.outputs);
   end.metrics = std::move(known.metrics);
-  end.fingerprint = fingerprint_of(parents);
+  end.fingerprint = fingerprint;
   return end;
 }
 
