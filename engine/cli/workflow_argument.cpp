@@ -1,5 +1,6 @@
 #include "engine/cli/workflow_argument.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
 #include <optional>
@@ -42,8 +43,8 @@ bool check_model(const std::filesystem::path& file) {
   }
 }
 
-/// What a stage step is given, unless only a run can tell.
-bool check_sources(const Workflow& workflow, const Step& step, const Json& with) {
+/// What an element of a stage step is given, unless only a run can tell.
+bool check_request(const Workflow& workflow, const Step& step, const Json& with) {
   if (with.dump().find("${{") != std::string::npos) return true;
   try {
     steps::parse_request(with);
@@ -55,6 +56,25 @@ bool check_sources(const Workflow& workflow, const Step& step, const Json& with)
     std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
     return false;
   }
+}
+
+/// False if an element has a mistake; the others have the same.
+bool check_sources(const Workflow& workflow, const Step& step) {
+  const std::vector<Json> elements = matrix_elements(step.matrix);
+  return std::all_of(elements.begin(), elements.end(), [&](const Json& element) {
+    return check_request(workflow, step, known_with(workflow, step, element));
+  });
+}
+
+/// Looks at each model once; `seen` are those that were looked at.
+bool check_models(const Workflow& workflow, const Step& step,
+                  std::set<std::filesystem::path>& seen) {
+  bool right = true;
+  for (const Json& element : matrix_elements(step.matrix)) {
+    const auto file = model_file(workflow, known_with(workflow, step, element));
+    if (file && seen.insert(*file).second && !check_model(*file)) right = false;
+  }
+  return right;
 }
 
 }  // namespace
@@ -77,16 +97,8 @@ void check_steps(const Workflow& workflow) {
   std::set<std::filesystem::path> seen;
   bool wrong = false;
   for (const Step& step : workflow.steps) {
-    for (const Json& element : matrix_elements(step.matrix)) {
-      const Json with = known_with(workflow, step, element);
-      if (step.uses == "stage" && !check_sources(workflow, step, with)) {
-        wrong = true;
-        break;  // the other elements have the same mistake
-      }
-      if (step.uses != "train") continue;
-      const auto file = model_file(workflow, with);
-      if (file && seen.insert(*file).second && !check_model(*file)) wrong = true;
-    }
+    if (step.uses == "stage" && !check_sources(workflow, step)) wrong = true;
+    if (step.uses == "train" && !check_models(workflow, step, seen)) wrong = true;
   }
   if (wrong) throw AlreadyReported{};
 }
