@@ -4,11 +4,14 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/units.h"
 
 namespace dlflow {
 namespace {
@@ -108,7 +111,39 @@ class GzipSource : public ByteSource {
   bool at_end_ = false;
 };
 
+class LimitedSource : public ByteSource {
+ public:
+  LimitedSource(std::unique_ptr<ByteSource> source, uint64_t max_bytes, std::string name)
+      : source_(std::move(source)), max_bytes_(max_bytes), name_(std::move(name)) {}
+
+  size_t read(std::span<char> buffer) override {
+    const size_t got = source_->read(buffer);
+    bytes_ += got;
+    if (bytes_ <= max_bytes_) return got;
+    throw Error(Errc::InvalidInput,
+                name_ + " unpacks to more than " + format_size(max_bytes_) +
+                    ", far more than its size lets expect; it may be made to fill disks");
+  }
+
+ private:
+  std::unique_ptr<ByteSource> source_;
+  uint64_t max_bytes_;
+  uint64_t bytes_ = 0;
+  std::string name_;
+};
+
 }  // namespace
+
+uint64_t max_unpacked_bytes(uint64_t packed_bytes) {
+  uint64_t most = 0;
+  if (__builtin_mul_overflow(packed_bytes, kMaxExpansion, &most)) return UINT64_MAX;
+  return std::max(most, kFreeExpansion);
+}
+
+std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, uint64_t max_bytes,
+                                        std::string name) {
+  return std::make_unique<LimitedSource>(std::move(source), max_bytes, std::move(name));
+}
 
 std::unique_ptr<ByteSource> open_file(const fs::path& path) {
   return std::make_unique<FileSource>(path);

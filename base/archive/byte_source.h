@@ -29,4 +29,14 @@ std::unique_ptr<ByteSource> open_gzip(const std::filesystem::path& path);
 /// `path` begins as a gzip file does.
 bool is_gzip(const std::filesystem::path& path);
 
+/// A few kilobytes can hold petabytes: what is packed may become so many times its size, and more
+/// only as long as it is less than kFreeExpansion.
+constexpr uint64_t kMaxExpansion = 200;
+constexpr uint64_t kFreeExpansion = uint64_t{1} << 30;
+uint64_t max_unpacked_bytes(uint64_t packed_bytes);
+
+/// `source`, which throws Error{InvalidInput} from read() after `max_bytes`; `name` is for people.
+std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, uint64_t max_bytes,
+                                        std::string name);
+
 }  // namespace dlflow

@@ -101,7 +101,10 @@ void apply(const fs::path& layer, const fs::path& rootfs) {
                 "a layer of the image is packed by zstd, which dlflow does not "
                 "read; `skopeo copy --dest-compress-format gzip` repacks it");
   }
-  const auto source = is_gzip(layer) ? open_gzip(layer) : open_file(layer);
+  const auto source = is_gzip(layer)
+                          ? limit_bytes(open_gzip(layer), max_unpacked_bytes(fs::file_size(layer)),
+                                        "a layer of the image")
+                          : open_file(layer);
   apply_layer(*source, rootfs);
 }
 

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <fstream>
 
+#include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -19,10 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
-
-// A few kilobytes can hold petabytes. The same bounds as for archives that `stage` unpacks.
-constexpr uint64_t kMaxRatio = 200;
-constexpr uint64_t kFreeBytes = uint64_t{1} << 30;
 
 Manifest parse_manifest(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
@@ -137,7 +134,7 @@ void BundleReader::check_entries() const {
     throw Error(Errc::Corrupt, std::string("it lacks files that ") + kManifestName + " lists");
   }
   const uint64_t file_bytes = zip_.file_bytes();
-  if (total_bytes > kFreeBytes && total_bytes / kMaxRatio > file_bytes) {
+  if (total_bytes > max_unpacked_bytes(file_bytes)) {
     throw Error(Errc::InvalidInput, "its " + format_size(file_bytes) + " unpack to " +
                                         format_size(total_bytes) + ", which is suspicious");
   }

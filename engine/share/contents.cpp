@@ -5,6 +5,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/url.h"
 #include "engine/container/image_lock.h"
 #include "engine/container/image_source.h"
 #include "engine/model/mistakes.h"
@@ -161,12 +162,23 @@ class Collector {
                    [](unsigned char c) { return char(std::tolower(c)); });
     if (data.packed) {
       const Location found = place_of(workflow_, url);
-      const fs::path file = url.substr(kFileScheme.size());
-      check_source(found.line == 0 ? staged.step->location : found, file, data.sha256);
+      const Location location = found.line == 0 ? staged.step->location : found;
+      const fs::path file = local_file(url, location);
+      check_source(location, file, data.sha256);
       data.bytes = fs::file_size(file);
       add(data_path(data.sha256), file);
     }
     bundle_.manifest.data.push_back(std::move(data));
+  }
+
+  /// What `url` names, which must be one file.
+  fs::path local_file(const std::string& url, Location location) const {
+    const auto place = parse_file_url(url);
+    if (place && place->is_file()) return place->path;
+    throw_at(workflow_, location,
+             url +
+                 " is not one file, and cannot be packed; put its files into one (`dlflow data "
+                 "pack`, tar), or stage them from an address that both clusters reach");
   }
 
   void check_source(Location location, const fs::path& file, const std::string& declared) {

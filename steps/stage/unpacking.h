@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/archive/archive_entries.h"
+#include "base/archive/byte_source.h"
 #include "base/handle.h"
 #include "base/sha256.h"
 #include "steps/stage/cache.h"
@@ -19,14 +20,14 @@
 /// What is taken out of an archive, and what is refused.
 namespace dlflow::steps {
 
-/// What an archive may unpack to. A few kilobytes can hold petabytes.
+/// What an archive may unpack to.
 struct UnpackLimits {
   uint64_t max_bytes = uint64_t{1} << 40;
   uint64_t max_entries = 10'000'000;
 
   /// How many times its size an archive may become, once that is more than `free_bytes`.
-  uint64_t max_ratio = 200;
-  uint64_t free_bytes = uint64_t{1} << 30;
+  uint64_t max_ratio = kMaxExpansion;
+  uint64_t free_bytes = kFreeExpansion;
 };
 
 /// Collects the files of one archive. The readers of the formats call it entry by entry.

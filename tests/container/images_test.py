@@ -144,12 +144,12 @@ class Images(containers.Case):
         image, = self.images()
         self.assertEqual(image["from"], f"docker-archive:{self.image}")
         self.assertIn("1 of 1 images", self.dlflow("cache", "verify")[0])
-        self.assertIn("0 images", self.dlflow("cache", "gc")[0])
+        self.assertIn("0 images and 0 results", self.dlflow("cache", "gc")[0])
         name = self.folder / "cache/dlflow/images" / image["digest"][7:] / "rootfs/etc/image-name"
         name.chmod(0o644)
         name.write_text("changed")
         self.assertIn("is not what was unpacked", self.dlflow("cache", "verify", status=1)[0])
-        self.assertIn("1 image,", self.dlflow("cache", "gc", "--older-than", "0s")[0])
+        self.assertIn("1 image and 0 results, ", self.dlflow("cache", "gc", "--older-than", "0s")[0])
         self.assertEqual(self.images(), [])
         self.assertEqual(self.name_in(None), ["busybox"])
 

@@ -1,3 +1,4 @@
+#include "base/archive/byte_source.h"
 #include "base/sha256.h"
 #include "engine/container/image_contents.h"
 #include "engine/container/image_lock.h"
@@ -96,6 +97,30 @@ TEST_CASE("an archive that is no image is refused, and leaves nothing", "[contai
       {std::string(700, 'x'), "the tar archive is damaged"},
   }));
   CHECK_THROWS_WITH(store.provide(archive), Contains(message));
+  CHECK(store.store.list().empty());
+  CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
+}
+
+TEST_CASE("a layer that unpacks to far more than its size is refused, and leaves nothing",
+          "[container]") {
+  Store store;
+  // 1 GiB and a block of zeros in 1 MB: gzip files may be put one after the other.
+  constexpr size_t kPiece = size_t{64} << 20;
+  std::string header = test::tar_entry({"bomb"});
+  header.replace(124, 11, "10000000000");  // 1 GiB, octal
+  header.replace(148, 8, "        ");
+  unsigned sum = 0;
+  for (const char byte : header) sum += uint8_t(byte);
+  char text[9];
+  std::snprintf(text, sizeof text, "%06o%c ", sum, '\0');
+  header.replace(148, 8, text, 8);
+  const std::string zeros = test::gzip(std::string(kPiece, '\0'));
+  std::string layer = test::gzip(header);
+  for (size_t bytes = 0; bytes <= kFreeExpansion; bytes += kPiece) layer += zeros;
+  const std::string archive =
+      test::tar({{"0/layer.tar", layer}, {"config.json", "{}"}, {"manifest.json", kManifest}});
+
+  CHECK_THROWS_WITH(store.provide(archive), Contains("a layer of the image unpacks to more than"));
   CHECK(store.store.list().empty());
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }

@@ -121,6 +121,22 @@ TEST_CASE("data is packed by its hash, which the workflow must declare", "[bundl
       Catch::Contains("is not what the workflow declares"));
 }
 
+TEST_CASE("data with a space in its name is packed, a folder is not", "[bundle]") {
+  const TempDir folder;
+  folder.write("some data.bin", "some data");
+  const std::string hash = sha256_hex("some data");
+  const auto packed = [&](const std::string& name) {
+    return collected("name: d\nsteps:\n  get: {uses: stage, with: {sources: [{url: \"file://" +
+                         folder.path().string() + "/" + name + "\", sha256: \"" + hash + "\"}]}}\n",
+                     folder, {.with_data = true});
+  };
+  CHECK(write_bundle(packed("some%20data.bin"), folder.path() / "out")
+            .files.contains("data/" + hash));
+  CHECK_THROWS_WITH(packed(""), Catch::Contains("workflow.yaml:3:") &&
+                                    Catch::Contains("is not one file, and cannot be packed"));
+  CHECK_THROWS_WITH(packed("*.bin"), Catch::Contains("is not one file, and cannot be packed"));
+}
+
 TEST_CASE("as many files as a directory can list, and not one more", "[bundle]") {
   const TempDir folder;
   folder.write("a.sh", "a");
