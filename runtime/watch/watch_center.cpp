@@ -91,9 +91,9 @@ bool WatchCenter::join(FrameSocket& stranger, const Frame& hello, Time now) {
     return false;
   }
   FrameSocket& link = links_[size_t(head->rank)] = std::move(stranger);
-  link.send(FrameKind::Welcome);
   judge_.joined(head->rank, std::string(text.substr(endpoint_.token.size())), now);
-  ++num_joined_;
+  ++num_joined_;  // first: once that rank is welcome, the number is asked for
+  link.send(FrameKind::Welcome);
   return true;
 }
 

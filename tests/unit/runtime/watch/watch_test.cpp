@@ -60,6 +60,17 @@ TEST_CASE("ranks that agree do their work and leave", "[watch]") {
   CHECK(worked == num_ranks);
 }
 
+TEST_CASE("however slow rank 0's watch is, ranks that could connect are watched over", "[watch]") {
+  std::atomic<int> watched_over{0};
+  constexpr int kTries = 100;
+  for (int i = 0; i < kTries; ++i) {
+    watched(2, [&](Communicator& comm) {
+      if (comm.rank() == 0 && comm.lifeline()) ++watched_over;
+    });
+  }
+  CHECK(watched_over == kTries);
+}
+
 TEST_CASE("whatever differs in a call is told on every rank, with both versions", "[watch]") {
   struct Difference {
     Call call;
