@@ -1,4 +1,7 @@
+#include <algorithm>
 #include <cstdio>
+#include <functional>
+#include <map>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -8,6 +11,7 @@
 #include "engine/container/image_store.h"
 #include "engine/container/tree.h"
 #include "engine/plan/plan.h"
+#include "engine/supervisor/shared_results.h"
 
 namespace dlflow {
 namespace {
@@ -28,67 +32,108 @@ std::shared_ptr<CacheArguments> add_arguments(CLI::App& command) {
   return arguments;
 }
 
-ImageStore store_of(const CacheArguments& arguments) {
-  return ImageStore(cache_directory(load_profile(arguments.profile)));
+std::filesystem::path cache_of(const CacheArguments& arguments) {
+  return cache_directory(load_profile(arguments.profile));
 }
 
-milliseconds unused_for(const StoredImage& image) {
-  const auto age = std::filesystem::file_time_type::clock::now() - ImageStore::last_used(image);
+/// What the cache holds and may lose: jobs make it again.
+struct CacheItem {
+  std::string kind;    ///< "image" or "result"
+  std::string digest;  ///< in hexadecimal
+  std::string from;
+  uint64_t bytes;
+  milliseconds unused;
+  std::filesystem::path folder;
+  std::function<bool()> remove;  ///< false if it is in use, or another user's
+
+  /// As much of the digest as tells it apart by eye.
+  std::string name() const { return digest.substr(0, 12); }
+};
+
+milliseconds since(std::filesystem::file_time_type time) {
+  const auto age = std::filesystem::file_time_type::clock::now() - time;
   return std::max(milliseconds(0), std::chrono::duration_cast<milliseconds>(age));
 }
 
-/// "sha256:1f2e…" as far as it can be told apart by eye.
-std::string short_digest(const StoredImage& image) { return image.digest.substr(7, 12); }
+/// Images and shared results, the longest unused first.
+std::vector<CacheItem> items_of(const CacheArguments& arguments) {
+  const std::filesystem::path cache = cache_of(arguments);
+  std::vector<CacheItem> items;
+  for (const StoredImage& image : ImageStore(cache).list()) {
+    items.push_back({"image", image.digest.substr(image.digest.find(':') + 1), image.from,
+                     image.bytes, since(ImageStore::last_used(image)), image.folder,
+                     [cache, image] { return ImageStore(cache).remove(image); }});
+  }
+  for (const StoredResult& result : list_shared_results(cache)) {
+    items.push_back({"result", result.fingerprint, result.run + " " + result.job, result.bytes,
+                     since(result.last_used), result.folder,
+                     [result] { return remove_shared_result(result); }});
+  }
+  std::ranges::stable_sort(items, std::ranges::greater(), &CacheItem::unused);
+  return items;
+}
 
-void list_images(Session& session, const CacheArguments& arguments) {
+Json to_json(const CacheItem& item) {
+  return {{"kind", item.kind},
+          {"digest", (item.kind == "image" ? "sha256:" : "") + item.digest},
+          {"from", item.from},
+          {"bytes", item.bytes},
+          {"unused_s", item.unused.count() / 1000},
+          {"directory", item.folder.string()}};
+}
+
+void list_items(Session& session, const CacheArguments& arguments) {
   Json list = Json::array();
-  if (!session.json && !session.quiet) std::printf("IMAGE         SIZE       UNUSED   FROM\n");
-  for (const StoredImage& image : store_of(arguments).list()) {
-    const milliseconds unused = unused_for(image);
+  if (!session.json && !session.quiet) {
+    std::printf("KIND    DIGEST        SIZE       UNUSED   FROM\n");
+  }
+  for (const CacheItem& item : items_of(arguments)) {
     if (session.json) {
-      list.push_back({{"digest", image.digest},
-                      {"from", image.from},
-                      {"bytes", image.bytes},
-                      {"unused_s", unused.count() / 1000},
-                      {"directory", image.folder.string()}});
+      list.push_back(to_json(item));
     } else {
-      std::printf("%s  %-9s  %-7s  %s\n", short_digest(image).c_str(),
-                  format_size(image.bytes).c_str(), format_age(unused).c_str(), image.from.c_str());
+      std::printf("%-6s  %s  %-9s  %-7s  %s\n", item.kind.c_str(), item.name().c_str(),
+                  format_size(item.bytes).c_str(), format_age(item.unused).c_str(),
+                  item.from.c_str());
     }
   }
   if (session.json) print_json(list);
 }
 
+/// "1 image", "2 images"
+std::string counted(size_t number, const std::string& what) {
+  return std::to_string(number) + " " + what + (number == 1 ? "" : "s");
+}
+
 void collect_garbage(Session& session, const CacheArguments& arguments) {
   const std::chrono::seconds age = parse_duration(arguments.older_than);
-  ImageStore store = store_of(arguments);
   uint64_t bytes = 0;
-  size_t removed = 0;
-  for (const StoredImage& image : store.list()) {
-    if (unused_for(image) < age) continue;
-    const bool gone = arguments.dry_run || store.remove(image);
+  std::map<std::string, size_t> removed = {{"image", 0}, {"result", 0}};
+  for (const CacheItem& item : items_of(arguments)) {
+    if (item.unused < age) continue;
+    const bool gone = arguments.dry_run || item.remove();
     if (!session.quiet) {
-      std::printf("%s  %s  %s\n", short_digest(image).c_str(), image.from.c_str(),
-                  gone ? format_size(image.bytes).c_str() : "is in use, and stays");
+      std::printf("%-6s  %s  %s  %s\n", item.kind.c_str(), item.name().c_str(), item.from.c_str(),
+                  gone ? format_size(item.bytes).c_str() : "is in use, or not yours: it stays");
     }
     if (!gone) continue;
-    bytes += image.bytes;
-    ++removed;
+    bytes += item.bytes;
+    ++removed[item.kind];
   }
-  std::printf("%zu image%s, %s%s.\n", removed, removed == 1 ? "" : "s", format_size(bytes).c_str(),
+  std::printf("%s and %s, %s%s.\n", counted(removed["image"], "image").c_str(),
+              counted(removed["result"], "result").c_str(), format_size(bytes).c_str(),
               arguments.dry_run ? " would go" : " removed");
 }
 
 void verify_images(Session& session, const CacheArguments& arguments) {
   size_t damaged = 0;
-  const auto images = store_of(arguments).list();
+  const auto images = ImageStore(cache_of(arguments)).list();
   for (const StoredImage& image : images) {
     const TreeHash now = hash_tree(
         image.rootfs, [](const std::filesystem::path& file) { return sha256_file(file); });
     if (now.sha256 == image.tree_sha256) continue;
     ++damaged;
-    std::printf("%s  %s is not what was unpacked; `rm -rf %s`, and the next job unpacks it again\n",
-                short_digest(image).c_str(), image.from.c_str(), image.folder.c_str());
+    std::printf("%s is not what was unpacked; `rm -rf %s`, and the next job unpacks it again\n",
+                image.from.c_str(), image.folder.c_str());
   }
   if (damaged > 0) session.status = kStepFailed;
   if (!session.quiet || damaged > 0) {
@@ -100,20 +145,21 @@ void verify_images(Session& session, const CacheArguments& arguments) {
 }  // namespace
 
 void add_cache(CLI::App& app, Session& session) {
-  CLI::App* cache = add_command(app, "cache", "Look at the images that are unpacked in the cache.",
-                                "  dlflow cache list\n"
-                                "  dlflow cache gc --older-than 7d");
+  CLI::App* cache =
+      add_command(app, "cache", "Look at what the cache holds: unpacked images and shared results.",
+                  "  dlflow cache list\n"
+                  "  dlflow cache gc --older-than 7d");
   cache->require_subcommand(1);
   cache->fallthrough();
 
-  CLI::App* list = add_command(*cache, "list", "List the images, the longest unused first.",
+  CLI::App* list = add_command(*cache, "list", "List images and results, the longest unused first.",
                                "  dlflow cache list\n"
                                "  dlflow cache list --profile alpha --json");
   add_json_option(*list, session);
   const auto list_arguments = add_arguments(*list);
-  list->callback([&session, list_arguments] { list_images(session, *list_arguments); });
+  list->callback([&session, list_arguments] { list_items(session, *list_arguments); });
 
-  CLI::App* gc = add_command(*cache, "gc", "Remove images that no job has used for a while.",
+  CLI::App* gc = add_command(*cache, "gc", "Remove what no job has used for a while.",
                              "  dlflow cache gc --older-than 7d\n"
                              "  dlflow cache gc --dry-run");
   const auto gc_arguments = add_arguments(*gc);

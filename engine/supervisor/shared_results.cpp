@@ -1,8 +1,10 @@
 #include "engine/supervisor/shared_results.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 
@@ -205,8 +207,33 @@ SharedResult take_entry(const fs::path& entry, const Json& result, const JobSpec
   if (!is_as_shared(result.at("outputs"), spec, files)) {
     throw Error(Errc::Corrupt, entry.string() + " was changed after it was shared");
   }
+  ::utimensat(AT_FDCWD, entry.c_str(), nullptr, 0);  // used now; a cache may be read-only
   return {result.at("run").get<std::string>(), outputs_here(result.at("outputs"), spec),
           result.at("metrics")};
+}
+
+uint64_t bytes_below(const fs::path& folder) {
+  uint64_t bytes = 0;
+  for (const auto& item : fs::recursive_directory_iterator(folder)) {
+    if (item.is_regular_file()) bytes += item.file_size();
+  }
+  return bytes;
+}
+
+/// Nothing if it is no entry, or one that is not for this user.
+std::optional<StoredResult> read_entry(const fs::path& entry) {
+  if (entry.filename().string().starts_with(".")) return std::nullopt;  // being made or removed
+  try {
+    const Json result = Json::parse(read_file(entry / "result.json"));
+    return StoredResult{entry,
+                        entry.filename().string(),
+                        result.at("run").get<std::string>(),
+                        result.at("job").get<std::string>(),
+                        bytes_below(entry),
+                        fs::last_write_time(entry)};
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
 }
 
 bool has_checkpoints(const JobSpec& spec) {
@@ -243,6 +270,30 @@ std::optional<SharedResult> take_shared_result(const JobSpec& spec, const Attemp
     clear(spec, files);
     return std::nullopt;
   }
+}
+
+std::vector<StoredResult> list_shared_results(const fs::path& cache) {
+  std::vector<StoredResult> results;
+  std::error_code none;
+  for (const auto& first_digits : fs::directory_iterator(cache / "results", none)) {
+    for (const auto& entry : fs::directory_iterator(first_digits.path(), none)) {
+      if (auto result = read_entry(entry.path())) results.push_back(std::move(*result));
+    }
+  }
+  std::ranges::sort(results, {}, &StoredResult::last_used);
+  return results;
+}
+
+bool remove_shared_result(const StoredResult& result) {
+  // First its name goes: a kill leaves no result that is there in part.
+  const fs::path gone =
+      result.folder.parent_path() /
+      (".removed." + result.fingerprint + "." + host_name() + "." + std::to_string(::getpid()));
+  std::error_code error;
+  fs::rename(result.folder, gone, error);
+  if (error) return false;
+  fs::remove_all(gone, error);
+  return !error;
 }
 
 }  // namespace dlflow

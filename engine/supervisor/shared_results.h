@@ -1,7 +1,10 @@
 #pragma once
 
+#include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/json.h"
 #include "engine/plan/job.h"
@@ -33,5 +36,21 @@ bool share_result(const JobSpec& spec, const JobEvent& end);
 /// the job's folders are as before.
 std::optional<SharedResult> take_shared_result(const JobSpec& spec, const AttemptFiles& files,
                                                const std::string& fingerprint);
+
+/// A result in the cache, as who looks after the cache sees it.
+struct StoredResult {
+  std::filesystem::path folder;
+  std::string fingerprint;
+  std::string run, job;  ///< where it was computed
+  uint64_t bytes = 0;
+  std::filesystem::file_time_type last_used;  ///< or shared
+};
+
+/// All that are complete and may be read, the longest unused first.
+std::vector<StoredResult> list_shared_results(const std::filesystem::path& cache);
+
+/// A job that takes it meanwhile computes for itself. False if it may not be removed: it is another
+/// user's.
+bool remove_shared_result(const StoredResult& result);
 
 }  // namespace dlflow

@@ -131,7 +131,7 @@ class Deadlines {
 /// Signals of this kind carry a value, and none is lost because another one waits.
 bool request_stop(const ProcessIdentity& supervisor, uint64_t token) {
   sigval value{};
-  value.sival_ptr = reinterpret_cast<void*>(token);
+  value.sival_ptr = reinterpret_cast<void*>(token);  // NOLINT(performance-no-int-to-ptr): 64 bits
   return ::sigqueue(supervisor.pid, SIGRTMIN, value) == 0;
 }
 

@@ -111,6 +111,38 @@ TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "
   CHECK((!fs::exists(checkpoints) || fs::is_empty(checkpoints)));
 }
 
+TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1000);
+  fs::last_write_time(entry(folder), long_ago);
+  const fs::path other = folder.path() / "cache/results/ee" / std::string(64, 'e');
+  fs::create_directories(other.parent_path());
+  fs::copy(entry(folder), other, fs::copy_options::recursive);
+
+  auto listed = list_shared_results(first.spec.cache);
+  REQUIRE(listed.size() == 2);
+  CHECK(listed[0].fingerprint == kFingerprint);
+  CHECK(listed[0].run == "first-1");
+  CHECK(listed[0].job == "train");
+  CHECK(listed[0].last_used == long_ago);
+  CHECK(listed[0].bytes > 2 + 7);
+
+  Job second(folder, "second-2");
+  REQUIRE(second.take().has_value());
+  listed = list_shared_results(first.spec.cache);
+  REQUIRE(listed.size() == 2);
+  CHECK(listed[1].fingerprint == kFingerprint);
+
+  CHECK(remove_shared_result(listed[1]));
+  CHECK_FALSE(fs::exists(entry(folder)));
+  CHECK(fs::is_empty(entry(folder).parent_path()));
+  CHECK(list_shared_results(first.spec.cache).size() == 1);
+  CHECK(read_file(second.files.outputs() / "sub/log") == "42");
+}
+
 TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
