@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/text.h"
 #include "engine/backend/local_launcher.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/workflow_argument.h"
@@ -48,6 +49,21 @@ void add_common_options(CLI::App& app, Session& session) {
   app.fallthrough();  // common options may follow the verb
 }
 
+/// What is wrong with a command line; `app` has read it as far as it could.
+std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  const std::vector<std::string> words = app.remaining(true);
+  if (command->get_require_subcommand_min() == 0 || words.empty()) return error.what();
+  if (words.front().starts_with("-")) return "there is no option " + words.front();
+  std::vector<std::string> names;
+  for (const CLI::App* known : command->get_subcommands([](const CLI::App*) { return true; })) {
+    names.push_back(known->get_name());
+  }
+  return "there is no command '" + command->get_name() + " " + words.front() + "'" +
+         did_you_mean(words.front(), names);
+}
+
 int run_cli(int argc, char** argv) {
   CLI::App app(kAbout, "dlflow");
   app.footer(kFooter);
@@ -66,7 +82,7 @@ int run_cli(int argc, char** argv) {
     return session.status;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "error: %s\nTry `dlflow --help`.\n", error.what());
+    std::fprintf(stderr, "error: %s\nTry `dlflow --help`.\n", mistake_in(app, error).c_str());
     return kBadInput;
   } catch (const AlreadyReported&) {
     return kBadInput;

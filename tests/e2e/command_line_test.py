@@ -59,6 +59,13 @@ class CommandLine(Case):
         self.assertIn("error:", self.dlflow("run", status=2)[1])
         self.assertIn("--epoch", self.dlflow("run", "x.yaml", "--epoch", "3", status=2)[1])
 
+    def test_a_misspelt_verb_is_answered_with_a_suggestion(self):
+        for words, answer in {("rnu",): "no command 'dlflow rnu'; did you mean 'run'?\n",
+                              ("cache", "lst"): "no command 'cache lst'; did you mean 'list'?\n",
+                              ("frobnicate",): "no command 'dlflow frobnicate'\n",
+                              ("--nonsense",): "no option --nonsense\n"}.items():
+            self.assertIn(answer, self.dlflow(*words, status=2)[1])
+
     def test_workflows_of_this_repository_are_valid(self):
         for workflow in (ROOT / "workflows").glob("*.yaml"):
             self.assertEqual(self.dlflow("validate", workflow), ("", ""))
