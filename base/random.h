@@ -12,7 +12,12 @@ namespace dlflow {
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
 /// What a stream of numbers is for. The values are part of what a seed means: never renumbered.
-enum class RandomUse : uint32_t { Initialization = 1, Permutation = 2, Augmentation = 3 };
+enum class RandomUse : uint32_t {
+  Initialization = 1,
+  Permutation = 2,
+  Augmentation = 3,
+  Compression = 4,
+};
 
 /// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,
 /// sample); every stream is independent of the others and has 2^34 numbers.

@@ -14,3 +14,6 @@
 #else
 #define DLFLOW_VECTOR_CLONES
 #endif
+
+/// Before what such functions call: only what is inlined is compiled once per generation, too.
+#define DLFLOW_INLINE __attribute__((always_inline)) inline

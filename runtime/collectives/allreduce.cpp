@@ -67,8 +67,8 @@ Task Allreduce::consume_after(Task sum, Range range) {
   const Range mine = shares ? memory_.share(range, memory_.rank(), memory_.size()) : range;
   consume_(mine.first, values().subspan(mine.first, mine.count));
   if (!shares) co_return;
-  memory_.announce(NodeMemory::Stage::Reduced, range);
-  co_await memory_.all_reduced(range);
+  memory_.announce(NodeMemory::Stage::Consumed, range);
+  co_await memory_.all_consumed(range);
 }
 
 Task Allreduce::sum(const Range& range) {
@@ -102,6 +102,7 @@ Task Allreduce::reduce_in_two_levels(const Range& range) {
 Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrder& order,
                                    const Range& range) {
   const std::span<float> sum = values().subspan(range.first, range.count);
+  if (plan_.by_messages()) return plan_.by_messages()(std::move(link), range.first, sum);
   if (algorithm == Algorithm::Mpi) return mpi_allreduce(comm_, sum);
   if (algorithm != Algorithm::Direct) return message_allreduce(algorithm, std::move(link), sum);
   DirectSum direct{{}, sum, &order, plan_.wire()};

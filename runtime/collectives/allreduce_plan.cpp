@@ -48,6 +48,7 @@ AllreducePlan::AllreducePlan(const Communicator& comm, AllreduceOptions options)
       library_sums_(comm.can_sum(DataType::Float32)),
       otherwise_(rules_for(topology_)) {
   DLFLOW_CHECK(!exact() || options_.wire == DataType::Float32);
+  DLFLOW_CHECK(!options_.by_messages || (!exact() && options_.wire == DataType::Float32));
   const int nodes = int(topology_.nodes.size());
   if (nodes == 1) options_.wire = DataType::Float32;  // nothing leaves the node
   order_ = exact() ? *options_.order : sum_in_rank_order(comm.size());
@@ -58,6 +59,10 @@ AllreducePlan::AllreducePlan(const Communicator& comm, AllreduceOptions options)
 }
 
 Algorithm AllreducePlan::over_all(size_t bytes) const {
+  if (options_.by_messages) {
+    const bool in_two_levels = options_.nodes_first && topology_.largest_node() > 1;
+    return in_two_levels ? Algorithm::Hierarchical : Algorithm::Direct;
+  }
   for (const Rules* rules : {&options_.rules.allreduce, &otherwise_.allreduce}) {
     if (rules->empty()) continue;
     const Algorithm algorithm = choose(*rules, bytes);

@@ -1,9 +1,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <span>
 #include <utility>
 
+#include "runtime/collectives/link.h"
 #include "runtime/collectives/rules.h"
 #include "runtime/collectives/sum_order.h"
 #include "runtime/collectives/topology.h"
@@ -11,6 +14,10 @@
 #include "runtime/comm/values.h"
 
 namespace dlflow::runtime {
+
+/// Replaces `values`, elements from `first` on, by what passes for their sum over the ranks of
+/// `link`: the same bits on each. Collective.
+using SumByMessages = std::function<Task(Link link, size_t first, std::span<float> values)>;
 
 struct AllreduceOptions {
   /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one
@@ -23,6 +30,12 @@ struct AllreduceOptions {
 
   /// Which algorithm for how many bytes; what is empty or cannot be done is chosen by topology.
   RuleSet rules{};
+
+  /// Instead of every algorithm that sends messages; neither with `order` nor another wire type.
+  SumByMessages by_messages = {};
+
+  /// Of `by_messages`: ranks of a node add in shared memory first, and it sums over nodes alone.
+  bool nodes_first = false;
 };
 
 /// Which algorithms these ranks may take without changing the bits that were asked for, and which
@@ -41,6 +54,7 @@ class AllreducePlan {
 
   const Topology& topology() const { return topology_; }
   DataType wire() const { return options_.wire; }
+  const SumByMessages& by_messages() const { return options_.by_messages; }
 
   /// Over the parts of all ranks; of this node's; and of nodes, one part each. The latter two are
   /// what Hierarchical adds along.

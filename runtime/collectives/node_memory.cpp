@@ -12,7 +12,7 @@ namespace dlflow::runtime {
 /// [number % kRangesAtATime]: the last range of that remainder that this rank has announced.
 /// Written by their rank, read by the others.
 struct NodeMemory::Flags {
-  alignas(kCacheLineBytes) std::atomic<uint32_t> announced[2][kRangesAtATime];
+  alignas(kCacheLineBytes) std::atomic<uint32_t> announced[3][kRangesAtATime];
 
   std::atomic<uint32_t>& of(Stage stage, uint32_t number) {
     return announced[size_t(stage)][number % kRangesAtATime];

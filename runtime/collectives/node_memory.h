@@ -21,7 +21,7 @@ struct Range {
 class NodeMemory {
  public:
   /// Ranges whose flags are kept apart: of range n + kRangesAtATime nothing may be announced before
-  /// this rank has seen all_reduced(n).
+  /// this rank has seen the last stage of n.
   static constexpr uint32_t kRangesAtATime = 256;
 
   /// Collective over the node. `parts_of_ranks`: of each rank of the node; one is made if it is 0.
@@ -45,9 +45,9 @@ class NodeMemory {
   /// ranks write to one.
   Range share(const Range& range, int index, int shares) const;
 
-  enum class Stage { Started, Reduced };
+  enum class Stage { Started, Reduced, Consumed };
 
-  /// This rank's parts are final, or its share of the sum lies in all buffers.
+  /// This rank's parts are final, its share of the sum lies in all buffers, or it was consumed.
   void announce(Stage stage, const Range& range);
 
   /// Waits until all ranks of the node have announced it.
@@ -66,6 +66,7 @@ class NodeMemory {
   };
   Announced all_started(const Range& range) const { return {*this, Stage::Started, range}; }
   Announced all_reduced(const Range& range) const { return {*this, Stage::Reduced, range}; }
+  Announced all_consumed(const Range& range) const { return {*this, Stage::Consumed, range}; }
 
  private:
   struct Flags;

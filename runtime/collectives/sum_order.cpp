@@ -90,6 +90,14 @@ SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks) {
   return order;
 }
 
+LeafShare leaves_of_rank(size_t leaves_per_rank, int rank) {
+  LeafShare share = leaf_share(leaves_per_rank, 0, 1);
+  share.first = leaves_per_rank * size_t(rank);
+  share.additions.back() += uint8_t(share.num_parts - 1);
+  share.num_parts = 1;
+  return share;
+}
+
 LeafShare leaves_as_parts(size_t num_leaves, int rank, int num_ranks) {
   LeafShare share = leaf_share(num_leaves, rank, num_ranks);
   share.additions.assign(share.count, 0);

@@ -40,6 +40,9 @@ LeafShare leaf_share(size_t num_leaves, int rank, int num_ranks);
 /// How the parts that ranks are left with go on.
 SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks);
 
+/// The leaves of one rank, as many as each has, along a tree of their own: one part is left.
+LeafShare leaves_of_rank(size_t leaves_per_rank, int rank);
+
 /// The same sum, if every leaf is a part and a rank adds nothing by itself.
 LeafShare leaves_as_parts(size_t num_leaves, int rank, int num_ranks);
 SumOrder sum_of_leaves(size_t num_leaves, int num_ranks);

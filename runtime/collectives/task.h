@@ -47,7 +47,7 @@ class Wait {
 /// it.
 class [[nodiscard]] Task final : public Wait {
  public:
-  struct promise_type {
+  struct promise_type {  // NOLINT(readability-identifier-naming): the standard calls it so
     Task get_return_object() {
       return Task(std::coroutine_handle<promise_type>::from_promise(*this));
     }

@@ -44,7 +44,13 @@ bool leaves_stay_apart(const Communicator& comm, const FlatLayout& layout, size_
          leaves * layout.num_elements() * sizeof(float) <= kSmall;
 }
 
-LeafShare share_of(const Communicator& comm, const FlatLayout& layout, size_t num_leaves) {
+LeafShare share_of(const Communicator& comm, const FlatLayout& layout,
+                   const ReducerOptions& options) {
+  const size_t num_leaves = options.num_leaves;
+  if (options.mode == SumMode::Fast) {
+    DLFLOW_CHECK(num_leaves % size_t(comm.size()) == 0);
+    return leaves_of_rank(num_leaves / size_t(comm.size()), comm.rank());
+  }
   const auto share = leaves_stay_apart(comm, layout, num_leaves) ? leaves_as_parts : leaf_share;
   return share(num_leaves, comm.rank(), comm.size());
 }
@@ -59,9 +65,35 @@ size_t usual_bucket_bytes(const Communicator& comm) {
 AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
                         const ReducerOptions& options) {
   if (options.mode == SumMode::Fast) return {.wire = options.wire, .rules = options.rules};
+  DLFLOW_CHECK(!options.compressed);
   const auto order =
       leaves_stay_apart(comm, layout, options.num_leaves) ? sum_of_leaves : sum_in_leaf_order;
   return {.order = order(options.num_leaves, comm.size()), .rules = options.rules};
+}
+
+std::unique_ptr<CompressedSum> compressed_sum(const FlatLayout& layout,
+                                              const std::optional<CompressedGradients>& gradients) {
+  if (!gradients) return nullptr;
+  CompressedParts parts;
+  for (const size_t parameter : gradients->parameters) {
+    parts.pieces.push_back({layout.offset(parameter), layout.size(parameter)});
+  }
+  parts.matrices = gradients->matrices;
+  const size_t end = gradients->num_gradients;
+  parts.num_gradients = end == layout.num_parameters() ? layout.num_elements() : layout.offset(end);
+  return std::make_unique<CompressedSum>(gradients->how, std::move(parts), layout.num_elements(),
+                                         gradients->seed);
+}
+
+/// `options`, with `compressed` in the place of what sends messages.
+AllreduceOptions through(CompressedSum* compressed, const ReducerOptions& reducer,
+                         AllreduceOptions options) {
+  if (!compressed) return options;
+  options.by_messages = [compressed](Link link, size_t first, std::span<float> values) {
+    return compressed->sum(std::move(link), first, values);
+  };
+  options.nodes_first = reducer.compressed->how.aggregation == Aggregation::Hierarchical;
+  return options;
 }
 
 /// "gradients conv1.weight to fc2.bias"
@@ -79,11 +111,13 @@ std::string name_of(const Bucket& bucket, std::span<const std::string> names) {
 Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
     : comm_(comm),
       layout_(same_on_all(comm, std::move(layout))),
-      leaves_(share_of(comm, layout_, options.num_leaves)),
+      leaves_(share_of(comm, layout_, options)),
       buckets_(make_buckets(layout_, options.bucket_bytes.value_or(usual_bucket_bytes(comm)))),
       bucket_of_(layout_.num_parameters()),
       priority_(options.priority),
-      allreduce_(comm, layout_.num_elements(), sum_of(comm, layout_, options),
+      compressed_(compressed_sum(layout_, options.compressed)),
+      allreduce_(comm, layout_.num_elements(),
+                 through(compressed_.get(), options, sum_of(comm, layout_, options)),
                  std::move(options.consume)),
       timeline_(options.timeline ? options.timeline : &silent_) {
   for (size_t i = 0; i < buckets_.size(); ++i) {
@@ -109,8 +143,9 @@ std::span<float> Reducer::level(size_t height) {
   return {waiting_.get() + (height - leaves_.num_parts) * size, size};
 }
 
-void Reducer::begin() {
+void Reducer::begin(uint64_t step, uint64_t epoch) {
   finish();
+  if (compressed_) compressed_->begin(step, epoch);
   started_.clear();
   missing_.clear();
   for (const Bucket& bucket : buckets_) {

@@ -1,6 +1,8 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -9,6 +11,7 @@
 #include "base/aligned_floats.h"
 #include "runtime/collectives/allreduce.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/compress/compressed_sum.h"
 #include "runtime/reduce/bucket.h"
 #include "runtime/reduce/flat_layout.h"
 #include "runtime/timeline/timeline.h"
@@ -18,12 +21,21 @@ namespace dlflow::runtime {
 /// What decides the bits of the sum.
 enum class SumMode {
   Exact,  ///< leaves alone: the same bits for any number of ranks
-  Fast,   ///< one leaf per rank, added in whatever order is fastest for these ranks
+  Fast,   ///< the sums of each rank's leaves in whatever order is fastest for these ranks
+};
+
+/// Gradients that are compressed: how, and which parameters, by their numbers, ascending.
+struct CompressedGradients {
+  Compression how;
+  std::vector<size_t> parameters;
+  std::vector<Matrix> matrices;  ///< of PowerSgd: what each of them is, with places in the layout
+  size_t num_gradients = 0;  ///< parameters behind these have no momentum: they are no gradients
+  uint64_t seed = 0;
 };
 
 struct ReducerOptions {
   SumMode mode = SumMode::Exact;
-  size_t num_leaves = 1;  ///< over all ranks; at least 1, in fast mode one per rank
+  size_t num_leaves = 1;  ///< over all ranks; at least 1, in fast mode as many on each rank
 
   /// Takes the sums, in pieces, each element once: the update. If Reducer::consumes_shares(), each
   /// rank gets other elements.
@@ -33,6 +45,10 @@ struct ReducerOptions {
   DataType wire = DataType::Float32;
 
   RuleSet rules{};  ///< how they are summed; what is empty is chosen by topology
+
+  /// Only in fast mode, on a wire of Float32: sums are near, not exact. Parameters that are not
+  /// named are summed as they are.
+  std::optional<CompressedGradients> compressed = std::nullopt;
 
   /// The first layers, which the next forward pass needs first, overtake the others. Changes no
   /// bit.
@@ -85,7 +101,8 @@ class Reducer {
 
   /// The backward passes of a step begin: the gradients may be written. Waits for the last step's
   /// sums. Throws Error{Unavailable} naming the rank that did not answer, as the others do.
-  void begin();
+  /// `step` counts from 0 over the whole run, `epoch` says how much is sent if they are compressed.
+  void begin(uint64_t step = 0, uint64_t epoch = 0);
 
   /// The backward passes are over; also of a rank without leaves.
   void end();
@@ -103,6 +120,9 @@ class Reducer {
   /// Whether the ranks share the elements out among themselves, and so must share the memory of
   /// what they make of them; else every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }
+
+  /// What compression keeps from step to step, or null.
+  CompressedSum* compressed() { return compressed_.get(); }
 
  private:
   /// Of a bucket of this step.
@@ -124,6 +144,7 @@ class Reducer {
   std::vector<std::string> bucket_names_;
   std::vector<size_t> bucket_of_;  // each parameter's
   bool priority_;
+  std::unique_ptr<CompressedSum> compressed_;
   Allreduce allreduce_;
   AlignedFloats waiting_;           // what lies higher on the stack than the parts of this rank
   std::vector<size_t> missing_;     // parameters of each bucket that are not ready in this step

@@ -1,0 +1,106 @@
+#include "runtime/compress/message_sum.h"
+
+#include <algorithm>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+#include "runtime/collectives/all_gather.h"
+#include "runtime/collectives/all_to_all.h"
+#include "runtime/compress/dense_sum.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Shares end where blocks of numbers that have something in common may end (Int8).
+constexpr size_t kAlignment = 256;
+
+struct Share {
+  size_t first, count;
+  template <typename T>
+  std::span<T> of(std::span<T> values) const {
+    return values.subspan(first, count);
+  }
+};
+
+std::vector<Share> shares_of(size_t count, int parts) {
+  const size_t blocks = (count + kAlignment - 1) / kAlignment;
+  const auto begin = [&](int part) {
+    return std::min(count, blocks * size_t(part) / size_t(parts) * kAlignment);
+  };
+  std::vector<Share> shares;
+  for (int part = 0; part < parts; ++part) {
+    shares.push_back({begin(part), begin(part + 1) - begin(part)});
+  }
+  return shares;
+}
+
+/// Block `index` of those that lie in `bytes` one after the other.
+std::span<std::byte> block(std::span<std::byte> bytes, const std::vector<size_t>& sizes,
+                           size_t index) {
+  return bytes.subspan(std::accumulate(sizes.begin(), sizes.begin() + long(index), size_t(0)),
+                       sizes[index]);
+}
+
+size_t total(const std::vector<size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
+}
+
+}  // namespace
+
+Task sum_of_all_messages(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
+                         std::span<float> sum) {
+  const std::vector<size_t> sizes(size_t(link.size()),
+                                  compressor.message_bytes(sum.size(), occasion));
+  std::vector<std::byte> messages(total(sizes));
+  compress(compressor, occasion, unsent, block(messages, sizes, size_t(link.rank())));
+  co_await all_gather(link, messages, sizes);
+  std::ranges::fill(sum, 0.0f);
+  for (size_t rank = 0; rank < sizes.size(); ++rank) {
+    compressor.add(block(messages, sizes, rank), occasion, 1, sum);
+  }
+}
+
+Task sum_of_added_messages(Link link, const Compressor& compressor, Occasion occasion,
+                           Unsent unsent, std::span<float> sum) {
+  std::vector<float> message(compressor.message_bytes(sum.size(), occasion) / sizeof(float));
+  compress(compressor, occasion, unsent, std::as_writable_bytes(std::span(message)));
+  co_await dense_sum(link, message);
+  std::ranges::fill(sum, 0.0f);
+  compressor.add(std::as_bytes(std::span(message)), occasion, 1, sum);
+}
+
+Task sum_of_shares(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
+                   std::span<float> sum) {
+  const std::vector<Share> shares = shares_of(sum.size(), link.size());
+  const auto self = size_t(link.rank());
+  std::vector<size_t> sizes;
+  for (const Share& share : shares) {
+    sizes.push_back(compressor.message_bytes(share.count, occasion));
+  }
+  std::vector<std::byte> messages(total(sizes));
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    compress(compressor, occasion, {shares[rank].of(unsent.error), {}},
+             block(messages, sizes, rank));
+  }
+  const std::vector<size_t> own_sizes(sizes.size(), sizes[self]);
+  std::vector<std::byte> received(total(own_sizes));
+  co_await all_to_all(link, messages, sizes, received, own_sizes);
+
+  const std::span<float> own = shares[self].of(sum);
+  std::ranges::fill(own, 0.0f);
+  for (size_t rank = 0; rank < sizes.size(); ++rank) {
+    compressor.add(block(received, own_sizes, rank), occasion, 1, own);
+  }
+  compress(compressor, occasion, {own, {}}, block(messages, sizes, self));
+  const std::span<float> error = shares[self].of(unsent.error);
+  for (size_t i = 0; i < own.size(); ++i) error[i] += own[i];
+
+  co_await all_gather(link, messages, sizes);
+  std::ranges::fill(sum, 0.0f);
+  for (size_t rank = 0; rank < shares.size(); ++rank) {
+    compressor.add(block(messages, sizes, rank), occasion, 1, shares[rank].of(sum));
+  }
+}
+
+}  // namespace dlflow::runtime

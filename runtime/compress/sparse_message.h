@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace dlflow::runtime {
+
+/// Of a range of `count` numbers, how many are sent: at least 1 unless there are none.
+size_t num_sent(size_t count, double density);
+
+/// Some numbers of a range and where they are: all indices, ascending, then all values.
+template <typename Index, typename Number>
+struct SparseView {
+  std::span<Index> indices;
+  std::span<Number> values;
+};
+
+size_t sparse_bytes(size_t num_entries);
+
+/// What lies in `message`, of sparse_bytes() and aligned to 4 bytes.
+SparseView<uint32_t, float> sparse_view(std::span<std::byte> message);
+SparseView<const uint32_t, const float> sparse_view(std::span<const std::byte> message);
+
+/// Copies to `message` those of `values` whose indices it already has.
+void fill_in(std::span<const float> values, std::span<std::byte> message);
+
+/// into[index] += sign * value, for all entries of `message`.
+void add_sparse(std::span<const std::byte> message, float sign, std::span<float> into);
+
+}  // namespace dlflow::runtime
