@@ -1,0 +1,31 @@
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "runtime/collectives/allreduce.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/cooperation/cooperation.h"
+
+namespace dlflow::runtime {
+
+/// The mean of what all ranks have.
+class Averaging {
+ public:
+  /// `comm` must outlive this.
+  Averaging(Communicator& comm, RuleSet rules) : comm_(comm), rules_(std::move(rules)) {}
+
+  /// Replaces every number of `state` by its mean over the ranks, rounded once: the same bits on
+  /// all. Returns the sum of the reports. Collective; the same sizes on every rank in every call.
+  ///
+  /// Cost: an all-reduce of the state's bytes, by the rules.
+  Report average(std::span<const std::span<float>> state, const Report& mine);
+
+ private:
+  Communicator& comm_;
+  RuleSet rules_;
+  std::optional<Allreduce> sum_;  // of the state and a report behind it; from the first call on
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,42 @@
+#include "runtime/cooperation/cooperation.h"
+
+#include <cmath>
+#include <string>
+
+#include "base/error.h"
+#include "runtime/cooperation/gossip.h"
+#include "runtime/cooperation/local_sgd.h"
+#include "runtime/cooperation/parameter_servers.h"
+#include "runtime/cooperation/synchronous.h"
+
+namespace dlflow::runtime {
+
+bool Report::calls_for_meeting() const { return stops > 0 || saves > 0 || !std::isfinite(loss); }
+
+int num_workers(const CooperationOptions& options, int ranks) {
+  if (options.kind != CooperationOptions::Kind::ParameterServer) return ranks;
+  if (options.servers < ranks) return ranks - options.servers;
+  throw Error(Errc::InvalidInput,
+              "with: 'cooperation.servers' is " + std::to_string(options.servers) +
+                  ", and the step has " + std::to_string(ranks) + " rank" +
+                  (ranks == 1 ? "" : "s") +
+                  ": none is left to train; give it more ranks than servers (resources: ranks)");
+}
+
+std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options, Communicator& comm,
+                                              const RuleSet& rules, Timeline& timeline) {
+  using Kind = CooperationOptions::Kind;
+  switch (options.kind) {
+    case Kind::LocalSgd:
+      return std::make_unique<LocalSgd>(options, comm, rules, timeline);
+    case Kind::ParameterServer:
+      return std::make_unique<ParameterServers>(options, comm, timeline);
+    case Kind::Gossip:
+      return std::make_unique<Gossip>(options, comm, rules, timeline);
+    case Kind::Synchronous:
+      break;
+  }
+  return std::make_unique<Synchronous>(comm);
+}
+
+}  // namespace dlflow::runtime

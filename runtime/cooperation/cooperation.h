@@ -1,0 +1,110 @@
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "runtime/collectives/rules.h"
+#include "runtime/comm/communicator.h"
+#include "runtime/cooperation/options.h"
+#include "runtime/timeline/timeline.h"
+
+/// How ranks train one model together: whose gradients make an update, and when a rank sees what
+/// the others have learnt. P is the number of ranks.
+namespace dlflow::runtime {
+
+/// What a rank has to say after a step; ranks that meet add theirs.
+struct Report {
+  float loss = 0;   ///< not finite: this rank's part of the training has diverged
+  float stops = 0;  ///< above 0: somebody asked to stop
+  float saves = 0;  ///< above 0: a checkpoint is due by the clock
+
+  bool calls_for_meeting() const;
+};
+
+/// A step that a rank made.
+struct OwnStep {
+  Report report;
+
+  /// The learning rate with which its gradient counts among those of all ranks; 0: it had no
+  /// samples in this step.
+  double rate = 0;
+};
+
+/// One rank's part of the training, as a way to cooperate sees it.
+class Learner {
+ public:
+  virtual ~Learner() = default;
+
+  /// Makes the next step: a gradient from the weights in state() and, if Role::updates, the update.
+  virtual OwnStep step() = 0;
+
+  /// That of the last step, in the layout of the weights; only without Role::updates.
+  virtual std::span<const float> gradient() = 0;
+
+  /// What training changes: the weights, then each array of the optimizer's, whose i-th number
+  /// belongs to the i-th weight; there may be fewer than weights.
+  virtual std::vector<std::span<float>> state() = 0;
+
+  /// The weights from number `first` on make a step down `gradient`. For those who make updates
+  /// with the gradients of others.
+  virtual void update(size_t first, std::span<const float> gradient, double rate) = 0;
+
+  /// How many updates made what state() is; set where others made them.
+  virtual uint64_t updates() = 0;
+  virtual void set_updates(uint64_t updates) = 0;
+};
+
+/// What a rank does in a step.
+struct Role {
+  /// The ranks that take each step together, their gradients summed: all, or this one alone. Lives
+  /// as long as the cooperation.
+  Communicator* team = nullptr;
+  bool team_is_all = false;
+
+  /// The samples of a step are shared out among so many teams; this one's place among them.
+  size_t num_teams = 1;
+  size_t index = 0;
+
+  bool computes = true;  ///< false: a server, which never makes a step
+  bool updates = true;   ///< false: others make the update with this rank's gradient
+
+  /// The gradient is that of the mean loss over the team's samples; else over those of all teams,
+  /// so that the sum over teams is the gradient of the step.
+  bool own_mean = false;
+};
+
+/// Where training is: `done` steps of the run, in this epoch; the ranks are to be together again at
+/// `limit` steps, or before.
+struct Stretch {
+  uint64_t epoch = 0;
+  uint64_t done = 0;
+  uint64_t limit = 0;
+};
+
+/// All ranks are together, after `done` steps of the run: state() is the same on all.
+struct Meeting {
+  uint64_t done = 0;
+  Report report;  ///< summed over ranks
+};
+
+/// A way to cooperate. Implementations: Synchronous, LocalSgd, ParameterServers, Gossip.
+class Cooperation {
+ public:
+  virtual ~Cooperation() = default;
+
+  virtual Role role() = 0;
+
+  /// Makes steps of `learner` until all ranks are together. They come together at the limit; and
+  /// soon after the report of one calls for it. Collective, with the same `stretch`.
+  /// Throws Error{Unavailable}, or the WatchError of a watch, if a rank does not answer.
+  virtual Meeting advance(Learner& learner, const Stretch& stretch) = 0;
+};
+
+/// `comm` and `timeline` must outlive the result. `rules` are for sums over all ranks.
+/// Throws Error{InvalidInput} if these ranks cannot cooperate so. Collective.
+std::unique_ptr<Cooperation> make_cooperation(const CooperationOptions& options, Communicator& comm,
+                                              const RuleSet& rules, Timeline& timeline);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,34 @@
+#include "runtime/cooperation/local_sgd.h"
+
+#include "runtime/cooperation/own_steps.h"
+
+namespace dlflow::runtime {
+
+LocalSgd::LocalSgd(const CooperationOptions& options, Communicator& comm, const RuleSet& rules,
+                   Timeline& timeline)
+    : every_(options.every),
+      synchronous_epochs_(options.synchronous_epochs),
+      comm_(comm),
+      timeline_(timeline),
+      averaging_(comm, rules) {}
+
+Role LocalSgd::role() {
+  return {.team = &alone_.communicator(0),
+          .num_teams = size_t(comm_.size()),
+          .index = size_t(comm_.rank()),
+          .own_mean = true};
+}
+
+Meeting LocalSgd::advance(Learner& learner, const Stretch& stretch) {
+  const uint64_t every = stretch.epoch < synchronous_epochs_ ? 1 : every_;
+  OwnSteps steps(comm_, learner);
+  uint64_t done = stretch.done;
+  do {
+    steps.make();
+    ++done;
+  } while (done < stretch.limit && done % every != 0);
+  const Timed timed(timeline_, Timeline::Row::Waiting, "average");
+  return {done, averaging_.average(learner.state(), steps.report())};
+}
+
+}  // namespace dlflow::runtime

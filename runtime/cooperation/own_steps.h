@@ -1,0 +1,31 @@
+#pragma once
+
+#include "runtime/comm/communicator.h"
+#include "runtime/cooperation/cooperation.h"
+
+namespace dlflow::runtime {
+
+/// Steps that a rank makes by itself from one meeting to the next.
+class OwnSteps {
+ public:
+  /// Both must outlive this.
+  OwnSteps(const Communicator& comm, Learner& learner) : comm_(comm), learner_(learner) {}
+
+  /// One more. Throws the WatchError that ends all ranks: nobody is asked anything in a step.
+  OwnStep make() {
+    if (comm_.lifeline()) comm_.lifeline()->check();
+    const OwnStep own = learner_.step();
+    report_ = {report_.loss + own.report.loss, own.report.stops, own.report.saves};
+    return own;
+  }
+
+  /// The sum of their losses, which is not finite if one was not; else what the last one says.
+  const Report& report() const { return report_; }
+
+ private:
+  const Communicator& comm_;
+  Learner& learner_;
+  Report report_;
+};
+
+}  // namespace dlflow::runtime

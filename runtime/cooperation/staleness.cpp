@@ -1,0 +1,22 @@
+#include "runtime/cooperation/staleness.h"
+
+#include <algorithm>
+
+namespace dlflow::runtime {
+
+Staleness::Staleness(size_t num_workers, std::optional<uint64_t> bound)
+    : done_(num_workers), bound_(bound) {}
+
+void Staleness::begin(uint64_t done) { std::ranges::fill(done_, done); }
+
+void Staleness::step_of(size_t worker) { ++done_.at(worker); }
+
+uint64_t Staleness::slowest() const { return std::ranges::min(done_); }
+
+uint64_t Staleness::fastest() const { return std::ranges::max(done_); }
+
+bool Staleness::may_go_on(size_t worker) const {
+  return !bound_ || done_.at(worker) - slowest() <= *bound_;
+}
+
+}  // namespace dlflow::runtime
