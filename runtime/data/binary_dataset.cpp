@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstring>
 #include <optional>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -23,7 +24,7 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 
 // docs/data-format.md names every field.
 constexpr std::string_view kMagic = "DLFDATA\n";
-constexpr uint32_t kVersion = 1;
+constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1;
 
 struct Header {
   char magic[8];
@@ -33,7 +34,8 @@ struct Header {
   uint32_t channels, height, width;
   uint32_t num_classes;
   char sha256[64];
-  char reserved[24];
+  uint32_t chunk_samples;
+  char reserved[20];
 };
 static_assert(sizeof(Header) == 128);
 constexpr size_t kHashOffset = offsetof(Header, sha256);
@@ -43,8 +45,9 @@ constexpr size_t kHashSize = sizeof(Header::sha256);
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
-/// What header and labels and pixels take together, or nothing if that is beyond any file.
-std::optional<size_t> size_of(PixelType type, size_t num_samples, const ImageShape& shape) {
+/// What header, labels and pixels take together, or nothing if that is beyond any file.
+std::optional<size_t> size_without_hashes(PixelType type, size_t num_samples,
+                                          const ImageShape& shape) {
   size_t values = num_samples, size = 0;
   for (const uint32_t dimension : {shape.channels, shape.height, shape.width}) {
     if (__builtin_mul_overflow(values, dimension, &values)) return std::nullopt;
@@ -60,6 +63,27 @@ std::optional<size_t> size_of(PixelType type, size_t num_samples, const ImageSha
   return size;
 }
 
+/// What the hashes behind the pixels take: one for each chunk, and one of all but the pixels.
+std::optional<size_t> size_of_hashes(size_t num_samples, size_t chunk_samples) {
+  if (chunk_samples == 0) return 0;
+  const size_t chunks = num_samples / chunk_samples + (num_samples % chunk_samples > 0 ? 1 : 0);
+  size_t size = 0;
+  if (__builtin_mul_overflow(chunks, kHashSize, &size) ||
+      __builtin_add_overflow(size, kHashSize, &size)) {
+    return std::nullopt;
+  }
+  return size;
+}
+
+/// Of the whole file.
+std::optional<size_t> size_of(const BinaryHeader& header) {
+  const auto images = size_without_hashes(header.pixel_type, header.num_samples, header.shape);
+  const auto hashes = size_of_hashes(header.num_samples, header.chunk_samples);
+  size_t size = 0;
+  if (!images || !hashes || __builtin_add_overflow(*images, *hashes, &size)) return std::nullopt;
+  return size;
+}
+
 /// \param content    at least the header
 /// \param file_size  of all of it
 BinaryHeader parse_header(std::string_view content, size_t file_size, const std::string& name) {
@@ -68,24 +92,40 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
     throw_corrupt(name, "is not a dlflow dataset (.dlset)");
   }
   std::memcpy(&header, content.data(), sizeof(header));
-  if (header.version != kVersion) {
-    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads version {}",
-                                    header.version, kVersion));
+  const bool has_chunks = header.version == kVersion;
+  if (!has_chunks && header.version != kVersionWithoutChunks) {
+    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} and {}",
+                                    header.version, kVersionWithoutChunks, kVersion));
   }
+  if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
   if (header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
   }
-  const ImageShape shape{header.channels, header.height, header.width};
-  if (size_of(header.pixel_type, header.num_samples, shape) != file_size) {
+  BinaryHeader known = {header.pixel_type,
+                        header.num_samples,
+                        {header.channels, header.height, header.width},
+                        header.num_classes,
+                        std::string(header.sha256, kHashSize),
+                        has_chunks ? header.chunk_samples : 0};
+  if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
                                     file_size));
   }
-  return {header.pixel_type, header.num_samples, shape, header.num_classes,
-          std::string(header.sha256, kHashSize)};
+  return known;
+}
+
+size_t image_bytes(PixelType type, const ImageShape& shape) {
+  return shape.num_values() * (type == PixelType::Float ? sizeof(float) : 1);
+}
+
+/// As many images as fit into a chunk, but at least one.
+uint32_t chunk_samples(const SampleSource& source, size_t chunk_bytes) {
+  const size_t image = std::max<size_t>(1, image_bytes(source.pixel_type, source.shape));
+  return uint32_t(std::clamp<size_t>(chunk_bytes / image, 1, UINT32_MAX));
 }
 
 /// With zeros where the hash belongs.
-Header header_for(const SampleSource& source, size_t count) {
+Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) {
   Header header{};
   kMagic.copy(header.magic, sizeof(header.magic));
   header.version = kVersion;
@@ -95,7 +135,12 @@ Header header_for(const SampleSource& source, size_t count) {
   header.height = source.shape.height;
   header.width = source.shape.width;
   header.num_classes = source.num_classes;
+  header.chunk_samples = chunk_samples(source, chunk_bytes);
   return header;
+}
+
+std::string_view bytes_of(const Header& header) {
+  return {reinterpret_cast<const char*>(&header), sizeof(header)};
 }
 
 template <typename T>
@@ -177,30 +222,74 @@ SampleSource source_of(Dataset dataset) {
           }};
 }
 
-BinaryHeader write_binary_dataset(const std::filesystem::path& path, const SampleSource& source,
-                                  size_t first, size_t count) {
-  FileWriter file(path);
-  BinaryHash hash;
-  const auto write = [&](std::string_view bytes) {
-    hash.update(bytes);
-    file.write(bytes);
-  };
-  const Header header = header_for(source, count);
-  write({reinterpret_cast<const char*>(&header), sizeof(header)});
-  write(bytes_of(std::span(source.labels).subspan(first, count)));
-  for (size_t i = 0; i < count; ++i) write(source.image(first + i));
-  const std::string sha256 = hash.hex();
-  file.replace(kHashOffset, sha256);
-  file.publish();
-  return {source.pixel_type, count, source.shape, source.num_classes, sha256};
+ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name) {
+  const BinaryHeader header = parse_header(content, content.size(), name);
+  if (header.chunk_samples == 0) {
+    throw Error(Errc::InvalidInput, name +
+                                        ": of version 1, without hashes of its parts; pack it "
+                                        "again: dlflow data pack");
+  }
+  const size_t hash_bytes = *size_of_hashes(header.num_samples, header.chunk_samples);
+  const std::string_view hashes = content.substr(content.size() - hash_bytes);
+  const std::string_view of_chunks = hashes.substr(0, hash_bytes - kHashSize);
+  const std::string_view head =
+      content.substr(0, sizeof(Header) + header.num_samples * sizeof(uint32_t));
+  if (BinaryHash().update(head).update(of_chunks).hex() != hashes.substr(of_chunks.size())) {
+    throw_corrupt(name,
+                  "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
+                  "copy it again");
+  }
+  ChunkHashes found{{}, hashes.substr(of_chunks.size())};
+  for (size_t at = 0; at < of_chunks.size(); at += kHashSize) {
+    found.of_chunks.push_back(of_chunks.substr(at, kHashSize));
+  }
+  return found;
 }
 
-BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset) {
-  return write_binary_dataset(file, source_of(dataset), 0, dataset.size());
+BinaryHeader write_binary_dataset(const std::filesystem::path& path, const SampleSource& source,
+                                  size_t first, size_t count, size_t chunk_bytes) {
+  FileWriter file(path);
+  BinaryHash whole, head;
+  const auto write = [&](std::string_view bytes) {
+    whole.update(bytes);
+    file.write(bytes);
+  };
+  const Header header = header_for(source, count, chunk_bytes);
+  const std::string_view labels = bytes_of(std::span(source.labels).subspan(first, count));
+  for (const std::string_view part : {bytes_of(header), labels}) {
+    write(part);
+    head.update(part);
+  }
+  std::string hashes;
+  Sha256 chunk;
+  for (size_t i = 0; i < count; ++i) {
+    const std::string_view image = source.image(first + i);
+    write(image);
+    chunk.update(image);
+    if ((i + 1) % header.chunk_samples == 0 || i + 1 == count) {
+      hashes += std::exchange(chunk, Sha256()).hex();
+    }
+  }
+  write(hashes);
+  write(head.update(hashes).hex());
+  const std::string sha256 = whole.hex();
+  file.replace(kHashOffset, sha256);
+  file.publish();
+  return {source.pixel_type, count, source.shape, source.num_classes, sha256, header.chunk_samples};
+}
+
+BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
+                                  size_t chunk_bytes) {
+  return write_binary_dataset(file, source_of(dataset), 0, dataset.size(), chunk_bytes);
 }
 
 uint64_t binary_dataset_bytes(const SampleSource& source, size_t count) {
-  const auto size = size_of(source.pixel_type, count, source.shape);
+  const auto size = size_of({source.pixel_type,
+                             count,
+                             source.shape,
+                             source.num_classes,
+                             {},
+                             chunk_samples(source, kChunkBytes)});
   if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
   return *size;
 }

@@ -22,7 +22,8 @@ struct BinaryHeader {
   uint64_t num_samples = 0;
   ImageShape shape;
   uint32_t num_classes = 0;
-  std::string sha256;  ///< of the whole file but these digits themselves
+  std::string sha256;          ///< of the whole file but these digits themselves
+  uint32_t chunk_samples = 0;  ///< images that have a hash together; 0: version 1, without such
 
   bool operator==(const BinaryHeader&) const = default;
 };
@@ -47,6 +48,16 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
                              Proof proof = Proof::Hash);
 Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Proof::Hash);
 
+/// What a whole file says of its images, chunk_samples at a time.
+struct ChunkHashes {
+  std::vector<std::string_view> of_chunks;  ///< in the file
+  std::string_view of_all;                  ///< of these hashes, the header and the labels
+};
+
+/// The hashes in `content`; they, header and labels are proven, and no image is read. Throws
+/// Error{Corrupt}, "`name`: reason", if they are damaged, InvalidInput if it is of version 1.
+ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name);
+
 /// Samples on their way into files, read one after the other: they need not fit into memory.
 struct SampleSource {
   ImageShape shape;
@@ -59,11 +70,16 @@ struct SampleSource {
 
 SampleSource source_of(Dataset dataset);
 
+/// How many bytes of images have a hash together, if an image is not larger. Small, since all of it
+/// is read for one image; not so small that a shared file system is asked too often.
+constexpr size_t kChunkBytes = size_t{256} << 10;
+
 /// Writes samples first to first + count - 1 to `file`: a reader sees all of it or what was there
 /// before.
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const SampleSource& source,
-                                  size_t first, size_t count);
-BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset);
+                                  size_t first, size_t count, size_t chunk_bytes = kChunkBytes);
+BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
+                                  size_t chunk_bytes = kChunkBytes);
 
 /// How long a file of `count` samples of `source` is.
 uint64_t binary_dataset_bytes(const SampleSource& source, size_t count);

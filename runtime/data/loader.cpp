@@ -51,6 +51,7 @@ class BatchMaker {
 
   void fill(Position position, Slot& slot) {
     shuffle(position.epoch);
+    if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
     slot.batch = {slot.leaves, 0, position.epoch, position.step};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
       const Share share = share_of(dataset_.size(), options_.global_batch, position.step,
@@ -65,6 +66,12 @@ class BatchMaker {
     }
     slot.batch.global_samples =
         share_of(dataset_.size(), options_.global_batch, position.step, 0, 1).global_samples;
+    if (options_.images != nullptr) options_.images->end();
+  }
+
+  /// What fill() waits for is not waited for any more.
+  void stop() {
+    if (options_.images != nullptr) options_.images->stop();
   }
 
  private:
@@ -78,9 +85,14 @@ class BatchMaker {
     const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);
     label = dataset_.labels[sample];
     const auto write = [&](const auto& pixels) {
-      write_image(pixels[sample].data(), epoch, sample, image);
+      write_image(find(pixels[sample].data()), epoch, sample, image);
     };
     std::visit(write, dataset_.pixels);
+  }
+
+  template <typename T>
+  const T* find(const T* image) {
+    return options_.images == nullptr ? image : static_cast<const T*>(options_.images->find(image));
   }
 
   void shuffle(uint64_t epoch) {
@@ -117,6 +129,13 @@ class Loader::Worker {
   Worker(const Dataset& dataset, const LoaderOptions& options)
       : maker_(dataset, options), has_thread_(options.prefetch > 0) {
     for (size_t i = 0; i < options.prefetch + 1; ++i) slots_.push_back(maker_.make_slot());
+  }
+
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  ~Worker() {
+    if (has_thread_) maker_.stop();
   }
 
   size_t steps() const { return maker_.steps(); }

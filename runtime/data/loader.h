@@ -8,6 +8,7 @@
 #include "runtime/data/augment.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/normalization.h"
+#include "runtime/data/step_images.h"
 
 namespace dlflow::runtime {
 
@@ -19,6 +20,10 @@ struct LoaderOptions {
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation
   Augmentation augmentation;
   Normalization normalization;  ///< one scale and shift per channel
+
+  /// Where the images are while they are looked at, if not where the data set has them. Must
+  /// outlive the loader.
+  StepImages* images = nullptr;
 
   /// Batches that a thread prepares ahead; 0: next() prepares its own. With a rank on every core a
   /// thread only takes time from them: 64 Fashion-MNIST images cost 40 us, with a thread 60 us

@@ -45,20 +45,6 @@ ShardIndex read_entries(const Json& json, const fs::path& file) {
   return index;
 }
 
-/// Appends `part`, which must be of the same kind.
-void append(Dataset& whole, const Dataset& part, const fs::path& part_file) {
-  if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
-      part.pixels.index() != whole.pixels.index()) {
-    throw_corrupt(part_file, "has other images or classes than the shards before it");
-  }
-  std::visit(
-      [&](auto& images) {
-        images.add(std::get<std::remove_reference_t<decltype(images)>>(part.pixels));
-      },
-      whole.pixels);
-  whole.labels.insert(whole.labels.end(), part.labels.begin(), part.labels.end());
-}
-
 }  // namespace
 
 std::string shard_index_name(const std::string& name) { return name + std::string(kIndexEnding); }
@@ -92,7 +78,20 @@ ShardIndex read_shard_index(const fs::path& file) {
   return parse_shard_index(read_file(file), file);
 }
 
-Dataset read_shard(const fs::path& file, const Shard& shard, Proof proof) {
+void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
+  if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
+      part.pixels.index() != whole.pixels.index()) {
+    throw_corrupt(part_file, "has other images or classes than the shards before it");
+  }
+  std::visit(
+      [&](auto& images) {
+        images.add(std::get<std::remove_reference_t<decltype(images)>>(part.pixels));
+      },
+      whole.pixels);
+  whole.labels.insert(whole.labels.end(), part.labels.begin(), part.labels.end());
+}
+
+void require_shard(const fs::path& file, const Shard& shard) {
   const fs::path path = file.parent_path() / shard.file;
   if (!fs::exists(path)) {
     throw Error(Errc::NotFound, path.string() + ": this shard is missing; " +
@@ -103,14 +102,18 @@ Dataset read_shard(const fs::path& file, const Shard& shard, Proof proof) {
     throw_corrupt(path, "is not the shard that " + file.filename().string() +
                             " names: swapped with another, or damaged; copy it again");
   }
-  return read_binary_dataset(path, proof);
+}
+
+Dataset read_shard(const fs::path& file, const Shard& shard, Proof proof) {
+  require_shard(file, shard);
+  return read_binary_dataset(file.parent_path() / shard.file, proof);
 }
 
 Dataset read_sharded_dataset(const fs::path& file, Proof proof) {
   const ShardIndex index = read_shard_index(file);
   Dataset whole = read_shard(file, index[0], proof);
   for (size_t i = 1; i < index.size(); ++i) {
-    append(whole, read_shard(file, index[i], proof), file.parent_path() / index[i].file);
+    append_shard(whole, read_shard(file, index[i], proof), file.parent_path() / index[i].file);
   }
   return whole;
 }
@@ -127,15 +130,18 @@ std::vector<uint64_t> shard_sizes(uint64_t num_samples, uint64_t num_shards) {
 }
 
 uint64_t shards_of_at_most(uint64_t bytes, const SampleSource& source) {
-  const uint64_t empty = binary_dataset_bytes(source, 0);
-  const uint64_t sample = binary_dataset_bytes(source, 1) - empty;
-  if (bytes < empty + sample) {
+  const uint64_t num_samples = source.labels.size();
+  if (bytes < binary_dataset_bytes(source, 1)) {
     throw Error(Errc::InvalidInput, "a shard of " + format_size(bytes) +
                                         " is too small: one sample takes " +
-                                        format_size(empty + sample));
+                                        format_size(binary_dataset_bytes(source, 1)));
   }
-  const uint64_t most_samples = (bytes - empty) / sample;
-  return std::max<uint64_t>(1, (source.labels.size() + most_samples - 1) / most_samples);
+  uint64_t fits = 1, too_many = num_samples + 1;
+  while (fits + 1 < too_many) {
+    const uint64_t middle = fits + (too_many - fits) / 2;
+    (binary_dataset_bytes(source, middle) <= bytes ? fits : too_many) = middle;
+  }
+  return std::max<uint64_t>(1, (num_samples + fits - 1) / fits);
 }
 
 ShardIndex write_sharded_dataset(const fs::path& folder, const std::string& name,

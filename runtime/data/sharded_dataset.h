@@ -32,6 +32,13 @@ std::string format_shard_index(const ShardIndex& index);
 ShardIndex parse_shard_index(std::string_view content, const std::filesystem::path& file);
 ShardIndex read_shard_index(const std::filesystem::path& file);
 
+/// Throws Error as read_shard, unless the header of the shard is as the index `file` says.
+void require_shard(const std::filesystem::path& file, const Shard& shard);
+
+/// Adds the samples of the shard `part`. Throws Error{Corrupt} naming `part_file` unless it is of
+/// the same shape, pixels and classes.
+void append_shard(Dataset& whole, const Dataset& part, const std::filesystem::path& part_file);
+
 /// One shard of the index `file`. Throws Error naming the shard: NotFound if it is not there,
 /// Corrupt if it is another one than the index says, or (see Proof) damaged.
 Dataset read_shard(const std::filesystem::path& file, const Shard& shard, Proof proof);

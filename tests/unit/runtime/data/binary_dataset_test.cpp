@@ -16,9 +16,9 @@ const Dataset kBytes = make_dataset({1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 
 const Dataset kFloats =
     make_dataset({2, 1, 1}, 1, std::vector<float>{0.5f, -1, 3e38f, 0, 1, 2}, {0, 0, 0});
 
-std::string content_of(const Dataset& dataset) {
+std::string content_of(const Dataset& dataset, size_t chunk_bytes = kChunkBytes) {
   const test::TempDir folder;
-  write_binary_dataset(folder.path() / "train.dlset", dataset);
+  write_binary_dataset(folder.path() / "train.dlset", dataset, chunk_bytes);
   return read_file(folder.path() / "train.dlset");
 }
 
@@ -50,10 +50,44 @@ TEST_CASE("a data set comes back from its file as it was", "[data]") {
 }
 
 TEST_CASE("the file has the bytes that docs/data-format.md says", "[data]") {
+  const std::string front =
+      "DLFDATA\n\x02\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
+  const std::string labels = "\x01\0\0\0"s + std::string(20, '\0') + "\x03\0\0\0\0\0\0\0"s;
+  const std::string chunks = sha256_hex("\x01\x02"s) + sha256_hex("\x03\xff"s);
+  const std::string rest =
+      labels + "\x01\x02\x03\xff"s + chunks + sha256_hex(front + labels + chunks);
+  CHECK(content_of(kBytes, 2) == front + sha256_hex(front + rest) + rest);
+}
+
+TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[data]") {
   const std::string head =
       "DLFDATA\n\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x01\0\0\0\x01\0\0\0\x02\0\0\0\x04\0\0\0"s;
   const std::string rest = std::string(24, '\0') + "\x03\0\0\0\0\0\0\0\x01\x02\x03\xff"s;
-  CHECK(content_of(kBytes) == head + sha256_hex(head + rest) + rest);
+  const std::string content = head + sha256_hex(head + rest) + rest;
+  CHECK(parse_binary_dataset(shared_bytes(content), "file") == kBytes);
+  CHECK_THROWS_WITH(read_chunk_hashes(content, "file"),
+                    "file: of version 1, without hashes of its parts; pack it again: "
+                    "dlflow data pack");
+}
+
+TEST_CASE("the hashes of chunks are found without the images, and proven", "[data]") {
+  const std::string content = content_of(kFloats, 16);  // two images of two floats
+  const ChunkHashes hashes = read_chunk_hashes(content, "file");
+  const size_t images = 128 + 3 * 4;
+  CHECK(hashes.of_chunks ==
+        std::vector<std::string_view>{sha256_hex(content.substr(images, 16)),
+                                      sha256_hex(content.substr(images + 16, 8))});
+  for (size_t i = 0; i < content.size(); ++i) {
+    std::string damaged = content;
+    damaged[i] ^= 1;
+    const bool is_image = i >= images && i < images + 24;
+    const bool is_hash_of_file = i >= 40 && i < 104;
+    if (is_image || is_hash_of_file) {
+      CHECK(read_chunk_hashes(damaged, "file").of_all == hashes.of_all);
+    } else {
+      CHECK_THROWS_AS(read_chunk_hashes(damaged, "file"), Error);
+    }
+  }
 }
 
 TEST_CASE("every changed byte of a file is noticed", "[data]") {
@@ -92,7 +126,8 @@ TEST_CASE("a header is read without the rest, and what is not proven is not", "[
 
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
-  CHECK_THAT(error_of(changed(content, 8, "\x02")), Catch::Contains("has version 2"));
+  CHECK_THAT(error_of(changed(content, 8, "\x03")), Catch::Contains("has version 3"));
+  CHECK_THAT(error_of(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
   CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(error_of(changed(content, 128, "\x04")) ==
         "file: sample 0 has label 4, but there are 4 classes");

@@ -1,5 +1,7 @@
 #include "runtime/data/loader.h"
 
+#include <thread>
+
 #include "base/error.h"
 #include "runtime/data/shard.h"
 #include "tests/support/catch.h"
@@ -161,4 +163,39 @@ TEST_CASE("floating-point pixels are loaded like bytes", "[data]") {
   options.augmentation = {1, true};
   Loader from_bytes(bytes, options), from_floats(floats, options);
   CHECK(take(from_floats, 4) == take(from_bytes, 4));
+}
+
+TEST_CASE("however many threads share the samples out, their changes are the same",
+          "[data][threads]") {
+  const Dataset dataset = numbered(50);
+  LoaderOptions options = options_for(dataset);
+  options.augmentation = {2, true};
+  options.num_leaves = 4;
+  options.own_leaves = 4;
+  Loader alone(dataset, options);
+  const std::vector<Copy> expected = take(alone, 14);  // two epochs
+  const size_t num_threads = GENERATE(1, 2, 4);
+  options.own_leaves = 4 / num_threads;
+  std::vector<std::vector<Copy>> parts(num_threads);
+  {
+    std::vector<std::jthread> threads;
+    for (size_t i = 0; i < num_threads; ++i) {
+      threads.emplace_back([&, own = options, i]() mutable {
+        own.first_leaf = i * own.own_leaves;
+        own.prefetch = i % 2;
+        Loader loader(dataset, own);
+        parts[i] = take(loader, 14);
+      });
+    }
+  }
+  for (size_t step = 0; step < expected.size(); ++step) {
+    Copy joined = {
+        {}, {}, expected[step].global_samples, expected[step].epoch, expected[step].step};
+    for (const auto& part : parts) {
+      const Copy& own = part[step];
+      joined.images.insert(joined.images.end(), own.images.begin(), own.images.end());
+      joined.labels.insert(joined.labels.end(), own.labels.begin(), own.labels.end());
+    }
+    CHECK(joined == expected[step]);
+  }
 }

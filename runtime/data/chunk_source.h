@@ -1,0 +1,42 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <span>
+#include <vector>
+
+#include "base/handle.h"
+#include "runtime/data/chunked_dataset.h"
+
+namespace dlflow::runtime {
+
+/// Where chunks come from when no level of a cache has them.
+class ChunkSource {
+ public:
+  virtual ~ChunkSource() = default;
+
+  /// Fills `to`, of the chunk's size; nothing is proven. One thread at a time calls it. Throws
+  /// Error naming the file.
+  virtual void read(const Chunk& chunk, std::span<std::byte> to) = 0;
+
+  /// What was read of this chunk is not right: the next read is not to come from this machine's
+  /// memory of it.
+  virtual void forget(const Chunk& chunk) = 0;
+};
+
+/// The files of a data set, mostly on a file system that many nodes share.
+class FileSource final : public ChunkSource {
+ public:
+  explicit FileSource(std::vector<std::filesystem::path> files);
+
+  void read(const Chunk& chunk, std::span<std::byte> to) override;
+  void forget(const Chunk& chunk) override;
+
+ private:
+  FileDescriptor open(uint32_t file) const;
+
+  std::vector<std::filesystem::path> files_;
+  std::vector<FileDescriptor> opened_;  // stays empty if there are too many
+};
+
+}  // namespace dlflow::runtime

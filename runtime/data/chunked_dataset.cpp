@@ -1,0 +1,106 @@
+#include "runtime/data/chunked_dataset.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "base/shared_bytes.h"
+#include "runtime/data/binary_dataset.h"
+#include "runtime/data/sharded_dataset.h"
+#include "runtime/data/split_files.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// The .dlset files of a split, in order.
+std::vector<fs::path> binary_files(const fs::path& folder, Split split) {
+  const SplitFiles found = split_files(folder, split);
+  switch (found.format) {
+    case SplitFiles::Format::Binary:
+      return found.files;
+    case SplitFiles::Format::Shards:
+      for (const Shard& shard : read_shard_index(found.files[0])) {
+        require_shard(found.files[0], shard);
+      }
+      return {found.files.begin() + 1, found.files.end()};
+    case SplitFiles::Format::Idx:
+      break;
+  }
+  throw Error(Errc::InvalidInput, found.files[0].string() +
+                                      ": IDX files have no hashes of their parts, which 'cache' "
+                                      "needs; pack them: dlflow data pack " +
+                                      folder.string() + " -o FOLDER");
+}
+
+const std::byte* bytes_at(std::string_view text, size_t offset) {
+  return reinterpret_cast<const std::byte*>(text.data()) + offset;
+}
+
+}  // namespace
+
+ChunkedDataset::ChunkedDataset(const fs::path& folder, Split split) {
+  for (const fs::path& file : binary_files(folder, split)) add(file);
+  if (dataset_.size() == 0 || dataset_.shape.num_values() == 0) {
+    throw Error(Errc::InvalidInput, folder.string() + ": the data set holds no images");
+  }
+  std::sort(mapped_.begin(), mapped_.end(),
+            [](const Mapped& a, const Mapped& b) { return a.begin < b.begin; });
+}
+
+void ChunkedDataset::add(const fs::path& file) {
+  const BinaryHeader header = read_binary_header(file);
+  const SharedBytes content = map_file(file);
+  const ChunkHashes hashes = read_chunk_hashes(content.view, file.string());
+  const Dataset part = parse_binary_dataset(content, file.string(), Proof::Structure);
+  const size_t image =
+      header.shape.num_values() * (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
+  const size_t hash_bytes = (hashes.of_chunks.size() + 1) * hashes.of_all.size();
+  const size_t end = content.view.size() - hash_bytes, begin = end - header.num_samples * image;
+  const size_t chunk = image * header.chunk_samples;
+  mapped_.push_back({bytes_at(content.view, begin), bytes_at(content.view, end),
+                     uint32_t(chunks_.size()), chunk, hashes.of_all});
+  for (size_t i = 0; i < hashes.of_chunks.size(); ++i) {
+    const size_t offset = begin + i * chunk, bytes = std::min(chunk, end - offset);
+    chunks_.push_back({uint32_t(files_.size()), offset, uint32_t(bytes), hashes.of_chunks[i]});
+    chunk_bytes_ = std::max(chunk_bytes_, bytes);
+  }
+  files_.push_back(file);
+  if (files_.size() == 1) {
+    dataset_ = part;
+  } else {
+    append_shard(dataset_, part, file);
+  }
+}
+
+uint64_t ChunkedDataset::total_bytes() const {
+  uint64_t bytes = 0;
+  for (const Chunk& chunk : chunks_) bytes += chunk.bytes;
+  return bytes;
+}
+
+ImagePlace ChunkedDataset::place_of(const void* image) const {
+  const auto* const address = static_cast<const std::byte*>(image);
+  auto mapped = std::upper_bound(
+      mapped_.begin(), mapped_.end(), address,
+      [](const std::byte* wanted, const Mapped& file) { return wanted < file.begin; });
+  DLFLOW_CHECK(mapped != mapped_.begin());
+  --mapped;
+  DLFLOW_CHECK(address < mapped->end);
+  const size_t offset = size_t(address - mapped->begin);
+  return {mapped->first_chunk + uint32_t(offset / mapped->chunk_bytes),
+          uint32_t(offset % mapped->chunk_bytes)};
+}
+
+std::string ChunkedDataset::content_hash() const {
+  std::vector<const Mapped*> in_order;
+  for (const Mapped& file : mapped_) in_order.push_back(&file);
+  std::sort(in_order.begin(), in_order.end(),
+            [](const Mapped* a, const Mapped* b) { return a->first_chunk < b->first_chunk; });
+  Sha256 hash;
+  for (const Mapped* file : in_order) hash.update(file->hash);
+  return hash.hex();
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,69 @@
+#pragma once
+
+#include <cstddef>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+
+/// A split whose images are read chunk by chunk, each proven by its own hash.
+namespace dlflow::runtime {
+
+/// Images that lie one behind the other and have a hash together, which is the chunk's name: the
+/// same content is the same chunk wherever it lies.
+struct Chunk {
+  uint32_t file = 0;  ///< of ChunkedDataset::files
+  uint64_t offset = 0;
+  uint32_t bytes = 0;
+  std::string_view sha256;
+};
+
+/// Where an image lies in its chunk.
+struct ImagePlace {
+  uint32_t chunk = 0, offset = 0;
+};
+
+class ChunkedDataset {
+ public:
+  /// The files of `split` in `folder`: header, labels and hashes are read and proven, images are
+  /// not. Throws Error as open_dataset does, and InvalidInput naming a file that has no hashes of
+  /// chunks.
+  ChunkedDataset(const std::filesystem::path& folder, Split split);
+
+  /// Its images are addresses in mapped files, by which place_of() knows them: whoever looks at one
+  /// reads the file itself.
+  const Dataset& dataset() const { return dataset_; }
+
+  const std::vector<std::filesystem::path>& files() const { return files_; }
+  const std::vector<Chunk>& chunks() const { return chunks_; }
+
+  /// The largest chunk.
+  size_t chunk_bytes() const { return chunk_bytes_; }
+  uint64_t total_bytes() const;
+
+  ImagePlace place_of(const void* image) const;
+
+  /// A hash of all hashes: the same for the same content in the same files.
+  std::string content_hash() const;
+
+ private:
+  void add(const std::filesystem::path& file);
+
+  /// Of one file, where it is mapped.
+  struct Mapped {
+    const std::byte *begin, *end;  ///< its images
+    uint32_t first_chunk;
+    size_t chunk_bytes;
+    std::string_view hash;
+  };
+  Dataset dataset_;
+  std::vector<std::filesystem::path> files_;
+  std::vector<Mapped> mapped_;  // by address
+  std::vector<Chunk> chunks_;
+  size_t chunk_bytes_ = 0;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,105 @@
+#include "runtime/data/visit_order.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "runtime/data/shard.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Collects the chunks of one step, each once.
+class StepChunks {
+ public:
+  explicit StepChunks(const std::vector<uint32_t>& chunk_of_sample) : chunks_(chunk_of_sample) {}
+
+  void add(size_t sample) { step_.push_back(chunks_[sample]); }
+
+  std::vector<uint32_t> take() {
+    std::sort(step_.begin(), step_.end());
+    step_.erase(std::unique(step_.begin(), step_.end()), step_.end());
+    return std::exchange(step_, {});
+  }
+
+ private:
+  const std::vector<uint32_t>& chunks_;
+  std::vector<uint32_t> step_;
+};
+
+}  // namespace
+
+uint64_t VisitOrder::train_steps() const {
+  return runtime::steps_per_epoch(train_chunks.size(), global_batch);
+}
+
+uint64_t VisitOrder::validation_steps() const {
+  size_t most = 0;
+  for (const Run& run : batches) most = std::max(most, run.count);
+  return validation_chunks.empty() ? 0 : most;
+}
+
+std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
+  std::vector<std::vector<uint32_t>> steps;
+  steps.reserve(steps_per_epoch());
+  const std::vector<uint32_t> order = epoch_permutation(train_chunks.size(), seed, epoch);
+  StepChunks training(train_chunks);
+  for (uint64_t step = 0; step < train_steps(); ++step) {
+    for (const Run& run : leaves) {
+      for (size_t leaf = run.first; leaf < run.first + run.count; ++leaf) {
+        const Share share = share_of(train_chunks.size(), global_batch, step, leaf, num_leaves);
+        for (size_t i = 0; i < share.count; ++i) training.add(order[share.first + i]);
+      }
+    }
+    steps.push_back(training.take());
+  }
+  StepChunks validation(validation_chunks);
+  for (uint64_t step = 0; step < validation_steps(); ++step) {
+    for (const Run& run : batches) {
+      if (step >= run.count) continue;
+      const size_t first = (run.first + step) * validation_batch;
+      const size_t end = std::min(first + validation_batch, validation_chunks.size());
+      for (size_t sample = first; sample < end; ++sample) validation.add(sample);
+    }
+    steps.push_back(validation.take());
+  }
+  return steps;
+}
+
+size_t VisitOrder::most_chunks_per_step() const {
+  size_t chunks = 0, training = 0;
+  for (const auto* of_samples : {&train_chunks, &validation_chunks}) {
+    for (const uint32_t chunk : *of_samples) chunks = std::max<size_t>(chunks, chunk + 1);
+  }
+  for (const Run& run : leaves)
+    training += run.count * ((global_batch + num_leaves - 1) / num_leaves);
+  const size_t validation = std::min(validation_chunks.size(), batches.size() * validation_batch);
+  return std::min(chunks, std::max(training, validation));
+}
+
+uint64_t VisitOrder::next_training(uint64_t step) const {
+  if (train_steps() == 0) return std::numeric_limits<uint64_t>::max();
+  const uint64_t epoch = step / steps_per_epoch(), within = step % steps_per_epoch();
+  return within < train_steps() ? step : (epoch + 1) * steps_per_epoch();
+}
+
+uint64_t VisitOrder::next_validation(uint64_t step, int rank) const {
+  const size_t own = validation_steps() == 0 ? 0 : batches[size_t(rank)].count;
+  if (own == 0) return std::numeric_limits<uint64_t>::max();
+  const uint64_t epoch = step / steps_per_epoch(), within = step % steps_per_epoch();
+  if (within >= train_steps() + own) return (epoch + 1) * steps_per_epoch() + train_steps();
+  return epoch * steps_per_epoch() + std::max(within, train_steps());
+}
+
+std::vector<uint32_t> chunks_of_images(const ChunkedDataset& chunked, const Dataset& dataset) {
+  std::vector<uint32_t> chunks;
+  chunks.reserve(dataset.size());
+  const auto collect = [&](const auto& images) {
+    for (size_t i = 0; i < images.size(); ++i) {
+      chunks.push_back(chunked.place_of(images[i].data()).chunk);
+    }
+  };
+  std::visit(collect, dataset.pixels);
+  return chunks;
+}
+
+}  // namespace dlflow::runtime

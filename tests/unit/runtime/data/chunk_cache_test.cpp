@@ -1,0 +1,391 @@
+#include "runtime/data/chunk_cache.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <atomic>
+#include <csignal>
+#include <set>
+#include <thread>
+
+#include "base/aligned_floats.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "runtime/data/binary_dataset.h"
+#include "runtime/data/loader.h"
+#include "runtime/data/scratch_slots.h"
+#include "runtime/data/sharded_dataset.h"
+#include "tests/support/catch.h"
+#include "tests/support/damage.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_data.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr size_t kSamples = 200, kBatch = 16;
+constexpr size_t kImage = 64, kChunk = 4 * kImage;  // 50 chunks of 4 images
+
+/// Counts what is asked of it, and may do harm.
+class CountingSource final : public ChunkSource {
+ public:
+  explicit CountingSource(const ChunkedDataset& data) : files_(data.files()) {}
+
+  void read(const Chunk& chunk, std::span<std::byte> to) override {
+    ++reads_;
+    files_.read(chunk, to);
+    if (harms_-- > 0) to[0] ^= std::byte(1);
+  }
+  void forget(const Chunk& chunk) override { files_.forget(chunk); }
+
+  int reads() const { return reads_; }
+  void harm(int reads) { harms_ = reads; }
+
+ private:
+  FileSource files_;
+  int reads_ = 0, harms_ = 0;
+};
+
+/// A set of 50 chunks in a folder.
+struct Stored {
+  test::TempDir folder, disk;
+  Dataset original = test::tiny_dataset(kSamples);
+
+  Stored() { write_binary_dataset(file(), original, kChunk); }
+  fs::path file() const { return folder.path() / "train.dlset"; }
+  ChunkedDataset open() const { return {folder.path(), Split::Train}; }
+  uint64_t offset_of(size_t sample) const { return 128 + 4 * kSamples + sample * kImage; }
+};
+
+LoaderOptions loader_options(const Dataset& dataset) {
+  LoaderOptions options;
+  options.global_batch = kBatch;
+  options.num_leaves = 4;
+  options.own_leaves = 4;
+  options.seed = 7;
+  options.augmentation = {2, true};
+  options.normalization = normalization_of(dataset);
+  return options;
+}
+
+VisitOrder training_order(const ChunkedDataset& data, uint64_t epochs, int ranks = 1) {
+  VisitOrder order;
+  order.seed = 7;
+  order.num_epochs = epochs;
+  order.train_chunks = chunks_of_images(data, data.dataset());
+  order.global_batch = kBatch;
+  order.num_leaves = 4;
+  for (int rank = 0; rank < ranks; ++rank) {
+    const size_t first = 4 * size_t(rank) / size_t(ranks),
+                 end = 4 * size_t(rank + 1) / size_t(ranks);
+    order.leaves.push_back({first, end - first});
+    order.batches.push_back({});
+  }
+  return order;
+}
+
+/// What the ranks of a node share.
+struct Node {
+  ChunkMemory::Shape shape;
+  AlignedFloats memory;
+  std::vector<std::string> warnings;
+  std::unique_ptr<ScratchRoom> room;
+
+  Node(size_t slots, int ranks = 1)
+      : shape{slots, kChunk, ranks},
+        memory(make_aligned_floats(ChunkMemory::bytes_for(shape) / sizeof(float) + 1)) {}
+
+  CacheOptions options(int rank = 0) {
+    CacheOptions options;
+    options.memory = reinterpret_cast<std::byte*>(memory.get());
+    options.shape = shape;
+    options.rank = rank;
+    options.warn = [this](const std::string& text) { warnings.push_back(text); };
+    if (room) {
+      options.scratch_file = room->file();
+      options.scratch_slots = room->num_slots();
+    }
+    return options;
+  }
+};
+
+/// The images and labels of so many batches.
+std::vector<float> take(Loader& loader, size_t batches) {
+  std::vector<float> all;
+  for (size_t i = 0; i < batches; ++i) {
+    for (const Leaf& leaf : loader.next().leaves) {
+      all.insert(all.end(), leaf.images.begin(), leaf.images.end());
+      all.insert(all.end(), leaf.labels.begin(), leaf.labels.end());
+    }
+  }
+  return all;
+}
+
+constexpr size_t kSteps = (kSamples + kBatch - 1) / kBatch;
+
+/// What training looks at in all epochs, through a cache; and what it looks like without one.
+std::vector<float> through_cache(const Stored& stored, const ChunkedDataset& data,
+                                 ChunkSource& source, Node& node, uint64_t epochs,
+                                 size_t prefetch = 0) {
+  ChunkCache cache(data, source, training_order(data, epochs), node.options());
+  cache.start(0, 0);
+  LoaderOptions options = loader_options(stored.original);
+  options.images = &cache.training();
+  options.prefetch = prefetch;
+  Loader loader(data.dataset(), options);
+  return take(loader, epochs * kSteps);
+}
+
+std::vector<float> without_cache(const Stored& stored, uint64_t epochs) {
+  Loader loader(stored.original, loader_options(stored.original));
+  return take(loader, epochs * kSteps);
+}
+
+}  // namespace
+
+TEST_CASE("a split knows the chunk of each image, in one file and in shards", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CHECK(data.dataset() == stored.original);
+  CHECK(data.chunks().size() == 50);
+  CHECK(data.total_bytes() == kSamples * kImage);
+  const auto& images = std::get<Images<uint8_t>>(data.dataset().pixels);
+  const ImagePlace place = data.place_of(images[13].data());
+  CHECK(place.chunk == 3);
+  CHECK(place.offset == kImage);
+  CHECK(data.chunks()[3].offset + place.offset == stored.offset_of(13));
+
+  const test::TempDir folder;
+  write_sharded_dataset(folder.path(), "train", source_of(stored.original), 3);
+  const ChunkedDataset shards(folder.path(), Split::Train);
+  CHECK(shards.dataset() == stored.original);
+  CHECK(shards.chunks().size() == 3);
+  CHECK(shards.content_hash() != data.content_hash());
+}
+
+TEST_CASE("data without hashes of its parts is refused with what to do", "[cache]") {
+  const test::TempDir folder;
+  folder.write("train-images-idx3-ubyte", "");
+  folder.write("train-labels-idx1-ubyte", "");
+  CHECK_THROWS_WITH(
+      ChunkedDataset(folder.path(), Split::Train),
+      Catch::Contains("IDX files have no hashes") && Catch::Contains("dlflow data pack"));
+}
+
+TEST_CASE("what comes through a cache has the bits of what does not, and is read once",
+          "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(50);
+  const size_t prefetch = GENERATE(0, 2);
+  CHECK(through_cache(stored, data, source, node, 3, prefetch) == without_cache(stored, 3));
+  CHECK(source.reads() == 50);
+  CHECK(node.warnings.empty());
+}
+
+TEST_CASE("a set that is larger than its memory is trained with the same bits",
+          "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  const size_t slots = GENERATE(16, 25, 40);
+  Node node(slots);
+  CHECK(through_cache(stored, data, source, node, 3) == without_cache(stored, 3));
+  CHECK(source.reads() > 50);
+
+  SECTION("what goes to the node's disk is not read from the source again") {
+    CountingSource again(data);
+    Node with_disk(slots);
+    with_disk.room = std::make_unique<ScratchRoom>(NodeDisk{stored.disk.path(), 0}, 50, kChunk);
+    CHECK(through_cache(stored, data, again, with_disk, 3) == without_cache(stored, 3));
+    CHECK(again.reads() == 50);
+    CHECK(with_disk.warnings.empty());
+  }
+}
+
+TEST_CASE("ranks of a node share one copy, and each reads its share", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  const int ranks = GENERATE(1, 2, 3);
+  const size_t slots = GENERATE(20, 50), loader_threads = GENERATE(0, 2);
+  Node node(slots, ranks);
+  std::atomic<int> reads = 0, through = 0;
+  std::vector<std::vector<float>> parts(static_cast<size_t>(ranks));
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < ranks; ++rank) {
+      threads.emplace_back([&, rank] {
+        CountingSource source(data);
+        const VisitOrder order = training_order(data, 2, ranks);
+        const Run leaves = order.leaves[size_t(rank)];
+        ChunkCache cache(data, source, order, node.options(rank));
+        cache.start(0, 0);
+        LoaderOptions options = loader_options(stored.original);
+        options.first_leaf = leaves.first;
+        options.own_leaves = leaves.count;
+        options.images = &cache.training();
+        options.prefetch = loader_threads;
+        Loader loader(data.dataset(), options);
+        parts[size_t(rank)] = take(loader, 2 * kSteps);
+        for (++through; through < ranks;) std::this_thread::yield();
+        reads += source.reads();
+      });
+    }
+  }
+  LoaderOptions options = loader_options(stored.original);
+  for (int rank = 0; rank < ranks; ++rank) {
+    const Run leaves = training_order(data, 2, ranks).leaves[size_t(rank)];
+    options.first_leaf = leaves.first;
+    options.own_leaves = leaves.count;
+    Loader loader(stored.original, options);
+    CHECK(parts[size_t(rank)] == take(loader, 2 * kSteps));
+  }
+  if (slots == 50) CHECK(reads == 50);
+}
+
+TEST_CASE("a cache begins in the middle of an epoch, and ends at any time", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(30);
+  ChunkCache cache(data, source, training_order(data, 3), node.options());
+  cache.start(1, 5);
+  LoaderOptions options = loader_options(stored.original);
+  Loader expected(stored.original, options);
+  options.images = &cache.training();
+  options.prefetch = GENERATE(0, 2);
+  Loader loader(data.dataset(), options);
+  loader.seek(1, 5);
+  expected.seek(1, 5);
+  CHECK(take(loader, 10) == take(expected, 10));
+}
+
+TEST_CASE("training and validation share the memory", "[cache][threads]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  VisitOrder order = training_order(data, 3);
+  order.validation_chunks = {order.train_chunks.begin(), order.train_chunks.begin() + 50};
+  order.validation_batch = 9;
+  order.batches = {{0, 6}};
+  Node node(20);
+  ChunkCache cache(data, source, order, node.options());
+  cache.start(0, 0);
+  LoaderOptions options = loader_options(stored.original);
+  LoaderOptions in_order = options;
+  in_order.shuffle = false;
+  in_order.augmentation = {};
+  in_order.global_batch = 9;
+  Loader expected(stored.original, options);
+  options.images = &cache.training();
+  options.prefetch = 2;  // prepares the next epoch while this one is validated
+  Loader loader(data.dataset(), options);
+  for (int epoch = 0; epoch < 3; ++epoch) {
+    CHECK(take(loader, kSteps) == take(expected, kSteps));
+    Loader expected_validation(stored.original, in_order);
+    LoaderOptions validation = in_order;
+    validation.images = &cache.validation();
+    Loader validates(data.dataset(), validation);
+    CHECK(take(validates, 5) == take(expected_validation, 5));  // the last one is of 5 samples
+    CHECK_NOTHROW(cache.validation().begin(0, 5));
+    cache.validation().end();
+  }
+}
+
+TEST_CASE("a part that comes damaged is read again, and told", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  source.harm(1);
+  Node node(50);
+  CHECK(through_cache(stored, data, source, node, 1) == without_cache(stored, 1));
+  CHECK(source.reads() == 51);
+  CHECK(node.warnings == std::vector<std::string>{stored.file().string() +
+                                                  ": a part came damaged, and is read once more"});
+}
+
+TEST_CASE("a part that is damaged where it lies ends the run and names the file", "[cache]") {
+  const Stored stored;
+  test::damage(stored.file(), stored.offset_of(21));
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(50);
+  const uint64_t begin = stored.offset_of(20);
+  CHECK_THROWS_WITH(through_cache(stored, data, source, node, 1),
+                    stored.file().string() + ": bytes " + std::to_string(begin) + " to " +
+                        std::to_string(begin + kChunk - 1) +
+                        " are damaged: their SHA-256 does not hold, twice; copy it again");
+}
+
+TEST_CASE("what the node's disk has damaged is read from the source, and told once", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  CountingSource source(data);
+  Node node(16);
+  node.room = std::make_unique<ScratchRoom>(NodeDisk{stored.disk.path(), 0}, 50, kChunk);
+  {
+    ChunkCache cache(data, source, training_order(data, 3), node.options());
+    cache.start(0, 0);
+    LoaderOptions options = loader_options(stored.original);
+    options.images = &cache.training();
+    Loader loader(data.dataset(), options);
+    std::vector<float> seen = take(loader, kSteps);
+    for (size_t slot = 0; slot < 50; ++slot) test::damage(node.room->file(), slot * kChunk);
+    const std::vector<float> rest = take(loader, 2 * kSteps);
+    seen.insert(seen.end(), rest.begin(), rest.end());
+    CHECK(seen == without_cache(stored, 3));
+    CHECK(cache.traffic().damaged > 0);
+  }
+  CHECK(node.warnings == std::vector<std::string>{node.room->file().string() +
+                                                  ": a part was damaged, and is read from where "
+                                                  "it came from"});
+}
+
+TEST_CASE("a memory that is too small for a step is refused with what would do", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  const VisitOrder order = training_order(data, 1);
+  CHECK(memory_slots_within({kBatch * kChunk, 0}, data, order) == kBatch);
+  CHECK(memory_slots_within({uint64_t{1} << 40, 0}, data, order) == 50);
+  CHECK_THROWS_WITH(memory_slots_within({kBatch * kChunk - 1, 0}, data, order),
+                    Catch::Contains("'cache.memory' of 4.0 KiB is too small") &&
+                        Catch::Contains("give it at least 4.0 KiB"));
+}
+
+TEST_CASE("room on the node's disk keeps to the budget, and is gone with its job", "[cache]") {
+  const test::TempDir disk;
+  const fs::path own = disk.path() / ("dlflow-" + std::to_string(::geteuid()));
+  {
+    const ScratchRoom first({disk.path(), 10 * kChunk}, 6, kChunk);
+    CHECK(first.num_slots() == 6);
+    CHECK(fs::file_size(first.file()) == 6 * kChunk);
+    const ScratchRoom second({disk.path(), 10 * kChunk}, 6, kChunk);
+    CHECK(second.num_slots() == 4);
+    CHECK_THROWS_WITH(ScratchRoom({disk.path(), 10 * kChunk}, 6, kChunk),
+                      Catch::Contains("do not fit into the scratch_budget"));
+  }
+  CHECK(std::distance(fs::directory_iterator(own), {}) == 1);  // the registry
+  CHECK_THROWS_WITH(ScratchRoom({disk.path() / "nvme", 0}, 6, kChunk),
+                    Catch::Contains("No such file or directory"));
+}
+
+TEST_CASE("what a killed job left on the node's disk is removed and never read", "[cache]") {
+  const test::TempDir disk;
+  const fs::path own = disk.path() / ("dlflow-" + std::to_string(::geteuid()));
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const ScratchRoom room({disk.path(), 0}, 6, kChunk);
+    ::kill(::getpid(), SIGKILL);
+  }
+  ::waitpid(child, nullptr, 0);
+  REQUIRE(std::distance(fs::directory_iterator(own), {}) == 3);  // its folder and its lock
+  const ScratchRoom room({disk.path(), 6 * kChunk}, 6, kChunk);
+  CHECK(room.num_slots() == 6);
+  CHECK(std::distance(fs::directory_iterator(own), {}) == 3);  // ours
+}
