@@ -1,0 +1,155 @@
+#include <array>
+#include <span>
+
+#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/operation.h"
+
+namespace dlflow::cuda {
+namespace {
+
+constexpr size_t kMostWorkspace = size_t(256) << 20;
+constexpr float kOne = 1, kZero = 0;
+
+/// The fastest, as cuDNN guesses, of those that always compute the same bits. Guessed, not
+/// measured: the same every time. Whether it uses TF32 is the convolution descriptor's business.
+template <typename Found>
+Found choose(std::span<const Found> fastest_first, const char* pass) {
+  for (const Found& found : fastest_first) {
+    const bool tensor_cores = found.mathType == CUDNN_TENSOR_OP_MATH ||
+                              found.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
+    if (found.status == CUDNN_STATUS_SUCCESS && found.determinism == CUDNN_DETERMINISTIC &&
+        !tensor_cores && found.memory <= kMostWorkspace) {
+      return found;
+    }
+  }
+  throw std::runtime_error(std::string("cuDNN has no algorithm that repeats its bits for the ") +
+                           pass + " of a convolution");
+}
+
+class Convolution : public Operation {
+ public:
+  explicit Convolution(const Parts& parts)
+      : p_(parts),
+        x_(parts.input.descriptor(parts.batch)),
+        y_(parts.output.descriptor(parts.batch)) {
+    const DlflowGpuOperation& d = p_.description;
+    check(cudnnSetFilter4dDescriptor(w_.get(), CUDNN_DATA_FLOAT, CUDNN_TENSOR_NCHW,
+                                     int(p_.output.channels), int(p_.input.channels),
+                                     d.kernel_height, d.kernel_width),
+          "cudnnSetFilter4dDescriptor");
+    check(
+        cudnnSetConvolution2dDescriptor(convolution_.get(), d.padding, d.padding, d.stride,
+                                        d.stride, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
+        "cudnnSetConvolution2dDescriptor");
+    check(cudnnSetConvolutionMathType(convolution_.get(), CUDNN_FMA_MATH),
+          "cudnnSetConvolutionMathType");
+    choose_forward();
+    choose_backward_filter();
+    if (p_.has_input_gradient()) choose_backward_data();
+  }
+
+  void forward(bool /*training*/) override {
+    const Workspace& workspace = *p_.tools.workspace;
+    check(cudnnConvolutionForward(p_.tools.cudnn, &kOne, x_.get(), p_.input.data.data(), w_.get(),
+                                  p_.parameters.weight, convolution_.get(), forward_,
+                                  workspace.data(), workspace.bytes(), &kZero, y_.get(),
+                                  p_.output.data.data()),
+          "cudnnConvolutionForward");
+    const bool relu = p_.description.relu != 0;
+    if (p_.parameters.bias == nullptr && !relu) return;
+    add_bias(p_.output.data.data(), p_.parameters.bias, p_.batch, p_.output.channels,
+             p_.output.pixels(), relu, p_.tools.stream);
+  }
+
+  void backward() override {
+    const Workspace& workspace = *p_.tools.workspace;
+    const float* dy = p_.output.gradient.data();
+    if (p_.gradients.bias != nullptr) {
+      channel_sums(dy, p_.gradients.bias, p_.batch, p_.output.channels, p_.output.pixels(),
+                   p_.tools.stream);
+    }
+    check(cudnnConvolutionBackwardFilter(p_.tools.cudnn, &kOne, x_.get(), p_.input.data.data(),
+                                         y_.get(), dy, convolution_.get(), backward_filter_,
+                                         workspace.data(), workspace.bytes(), &kZero, w_.get(),
+                                         p_.gradients.weight),
+          "cudnnConvolutionBackwardFilter");
+    if (!p_.has_input_gradient()) return;
+    check(cudnnConvolutionBackwardData(
+              p_.tools.cudnn, &kOne, w_.get(), p_.parameters.weight, y_.get(), dy,
+              convolution_.get(), backward_data_, workspace.data(), workspace.bytes(),
+              p_.adds_input_gradient() ? &kOne : &kZero, x_.get(), p_.input.gradient.data()),
+          "cudnnConvolutionBackwardData");
+  }
+
+ private:
+  void choose_forward() {
+    std::array<cudnnConvolutionFwdAlgoPerf_t, CUDNN_CONVOLUTION_FWD_ALGO_COUNT> found;
+    int count = 0;
+    check(cudnnGetConvolutionForwardAlgorithm_v7(p_.tools.cudnn, x_.get(), w_.get(),
+                                                 convolution_.get(), y_.get(), int(found.size()),
+                                                 &count, found.data()),
+          "cudnnGetConvolutionForwardAlgorithm_v7");
+    forward_ = choose(std::span<const cudnnConvolutionFwdAlgoPerf_t>(found.data(), size_t(count)),
+                      "forward pass")
+                   .algo;
+    size_t bytes = 0;
+    check(cudnnGetConvolutionForwardWorkspaceSize(p_.tools.cudnn, x_.get(), w_.get(),
+                                                  convolution_.get(), y_.get(), forward_, &bytes),
+          "cudnnGetConvolutionForwardWorkspaceSize");
+    p_.tools.workspace->reserve(bytes);
+  }
+
+  void choose_backward_filter() {
+    std::array<cudnnConvolutionBwdFilterAlgoPerf_t, CUDNN_CONVOLUTION_BWD_FILTER_ALGO_COUNT> found;
+    int count = 0;
+    check(cudnnGetConvolutionBackwardFilterAlgorithm_v7(p_.tools.cudnn, x_.get(), y_.get(),
+                                                        convolution_.get(), w_.get(),
+                                                        int(found.size()), &count, found.data()),
+          "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
+    backward_filter_ =
+        choose(std::span<const cudnnConvolutionBwdFilterAlgoPerf_t>(found.data(), size_t(count)),
+               "gradient of the weights")
+            .algo;
+    size_t bytes = 0;
+    check(cudnnGetConvolutionBackwardFilterWorkspaceSize(p_.tools.cudnn, x_.get(), y_.get(),
+                                                         convolution_.get(), w_.get(),
+                                                         backward_filter_, &bytes),
+          "cudnnGetConvolutionBackwardFilterWorkspaceSize");
+    p_.tools.workspace->reserve(bytes);
+  }
+
+  void choose_backward_data() {
+    std::array<cudnnConvolutionBwdDataAlgoPerf_t, CUDNN_CONVOLUTION_BWD_DATA_ALGO_COUNT> found;
+    int count = 0;
+    check(cudnnGetConvolutionBackwardDataAlgorithm_v7(p_.tools.cudnn, w_.get(), y_.get(),
+                                                      convolution_.get(), x_.get(),
+                                                      int(found.size()), &count, found.data()),
+          "cudnnGetConvolutionBackwardDataAlgorithm_v7");
+    backward_data_ =
+        choose(std::span<const cudnnConvolutionBwdDataAlgoPerf_t>(found.data(), size_t(count)),
+               "gradient of the input")
+            .algo;
+    size_t bytes = 0;
+    check(cudnnGetConvolutionBackwardDataWorkspaceSize(p_.tools.cudnn, w_.get(), y_.get(),
+                                                       convolution_.get(), x_.get(), backward_data_,
+                                                       &bytes),
+          "cudnnGetConvolutionBackwardDataWorkspaceSize");
+    p_.tools.workspace->reserve(bytes);
+  }
+
+  const Parts p_;
+  TensorDescriptor x_, y_;
+  FilterDescriptor w_;
+  ConvolutionDescriptor convolution_;
+  cudnnConvolutionFwdAlgo_t forward_{};
+  cudnnConvolutionBwdFilterAlgo_t backward_filter_{};
+  cudnnConvolutionBwdDataAlgo_t backward_data_{};
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_convolution(const Parts& parts) {
+  return std::make_unique<Convolution>(parts);
+}
+
+}  // namespace dlflow::cuda

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cublasLt.h>
+#include <cudnn.h>
+
+#include <memory>
+#include <type_traits>
+
+#include "runtime/cuda/check.h"
+
+/// What cuDNN and cuBLASLt hand out, freed by whoever drops it.
+namespace dlflow::cuda {
+
+template <typename Pointer, auto Create, auto Destroy>
+class Descriptor {
+ public:
+  Descriptor() {
+    Pointer created = nullptr;
+    check(Create(&created), "creating a descriptor");
+    pointer_.reset(created);
+  }
+  Pointer get() const { return pointer_.get(); }
+
+ private:
+  struct Free {
+    void operator()(std::remove_pointer_t<Pointer>* pointer) const noexcept { Destroy(pointer); }
+  };
+  std::unique_ptr<std::remove_pointer_t<Pointer>, Free> pointer_;
+};
+
+using CudnnHandle = Descriptor<cudnnHandle_t, cudnnCreate, cudnnDestroy>;
+using BlasHandle = Descriptor<cublasLtHandle_t, cublasLtCreate, cublasLtDestroy>;
+using FilterDescriptor =
+    Descriptor<cudnnFilterDescriptor_t, cudnnCreateFilterDescriptor, cudnnDestroyFilterDescriptor>;
+using ConvolutionDescriptor =
+    Descriptor<cudnnConvolutionDescriptor_t, cudnnCreateConvolutionDescriptor,
+               cudnnDestroyConvolutionDescriptor>;
+using PoolingDescriptor = Descriptor<cudnnPoolingDescriptor_t, cudnnCreatePoolingDescriptor,
+                                     cudnnDestroyPoolingDescriptor>;
+
+/// (batch, channels, height, width) floats in plain order.
+class TensorDescriptor : public Descriptor<cudnnTensorDescriptor_t, cudnnCreateTensorDescriptor,
+                                           cudnnDestroyTensorDescriptor> {
+ public:
+  TensorDescriptor(int64_t batch, int64_t channels, int64_t height, int64_t width) {
+    check(cudnnSetTensor4dDescriptor(get(), CUDNN_TENSOR_NCHW, CUDNN_DATA_FLOAT, int(batch),
+                                     int(channels), int(height), int(width)),
+          "cudnnSetTensor4dDescriptor");
+  }
+};
+
+}  // namespace dlflow::cuda

@@ -1,0 +1,164 @@
+#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/operation.h"
+
+namespace dlflow::cuda {
+namespace {
+
+constexpr size_t kWorkspace = size_t(32) << 20;  // what cuBLAS recommends for Hopper
+constexpr uint32_t kAlignment = 16;              // of every slot and row block that is passed
+
+using MatrixLayout = Descriptor<cublasLtMatrixLayout_t,
+                                +[](cublasLtMatrixLayout_t* layout) {
+                                  return cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, 1, 1, 1);
+                                },
+                                cublasLtMatrixLayoutDestroy>;
+using ProductDescriptor =
+    Descriptor<cublasLtMatmulDesc_t,
+               +[](cublasLtMatmulDesc_t* product) {
+                 return cublasLtMatmulDescCreate(product, CUBLAS_COMPUTE_32F,
+                                                 CUDA_R_32F);  // fp32, no TF32
+               },
+               cublasLtMatmulDescDestroy>;
+using Preference = Descriptor<cublasLtMatmulPreference_t, cublasLtMatmulPreferenceCreate,
+                              cublasLtMatmulPreferenceDestroy>;
+
+/// A matrix of floats, column after column, as cuBLAS has them: a plain (rows, columns) one is its
+/// transpose.
+struct Matrix {
+  int64_t rows = 0, columns = 0;
+};
+
+template <typename T>
+void set(cublasLtMatrixLayout_t layout, cublasLtMatrixLayoutAttribute_t attribute, T value) {
+  check(cublasLtMatrixLayoutSetAttribute(layout, attribute, &value, sizeof(value)),
+        "cublasLtMatrixLayoutSetAttribute");
+}
+template <typename T>
+void set(cublasLtMatmulDesc_t product, cublasLtMatmulDescAttributes_t attribute, T value) {
+  check(cublasLtMatmulDescSetAttribute(product, attribute, &value, sizeof(value)),
+        "cublasLtMatmulDescSetAttribute");
+}
+template <typename T>
+void set(cublasLtMatmulPreference_t preference, cublasLtMatmulPreferenceAttributes_t attribute,
+         T value) {
+  check(cublasLtMatmulPreferenceSetAttribute(preference, attribute, &value, sizeof(value)),
+        "cublasLtMatmulPreferenceSetAttribute");
+}
+
+/// D = op(A) op(B) + beta D, where op transposes what is marked so; then bias and ReLU.
+class Product {
+ public:
+  struct Options {
+    bool transpose_a = false, transpose_b = false;
+    const float* bias = nullptr;  ///< one number per row of D
+    bool relu = false;
+  };
+
+  Product(const Tools& tools, Matrix a, Matrix b, Matrix d, const Options& options)
+      : tools_(tools) {
+    tools_.workspace->reserve(kWorkspace);
+    shape(a_, a);
+    shape(b_, b);
+    shape(d_, d);
+    set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSA, operation(options.transpose_a));
+    set(product_.get(), CUBLASLT_MATMUL_DESC_TRANSB, operation(options.transpose_b));
+    set(product_.get(), CUBLASLT_MATMUL_DESC_EPILOGUE, epilogue(options));
+    if (options.bias) set(product_.get(), CUBLASLT_MATMUL_DESC_BIAS_POINTER, options.bias);
+    choose();
+  }
+
+  void run(const float* a, const float* b, float beta, float* d) const {
+    const float one = 1;
+    check(cublasLtMatmul(tools_.blas, product_.get(), &one, a, a_.get(), b, b_.get(), &beta, d,
+                         d_.get(), d, d_.get(), &algorithm_, tools_.workspace->data(), kWorkspace,
+                         tools_.stream),
+          "cublasLtMatmul");
+  }
+
+ private:
+  static cublasOperation_t operation(bool transpose) {
+    return transpose ? CUBLAS_OP_T : CUBLAS_OP_N;
+  }
+
+  static cublasLtEpilogue_t epilogue(const Options& options) {
+    if (options.bias) return options.relu ? CUBLASLT_EPILOGUE_RELU_BIAS : CUBLASLT_EPILOGUE_BIAS;
+    return options.relu ? CUBLASLT_EPILOGUE_RELU : CUBLASLT_EPILOGUE_DEFAULT;
+  }
+
+  static void shape(const MatrixLayout& layout, Matrix matrix) {
+    set(layout.get(), CUBLASLT_MATRIX_LAYOUT_ROWS, uint64_t(matrix.rows));
+    set(layout.get(), CUBLASLT_MATRIX_LAYOUT_COLS, uint64_t(matrix.columns));
+    set(layout.get(), CUBLASLT_MATRIX_LAYOUT_LD, matrix.rows);
+  }
+
+  /// The first that cuBLAS proposes. Sums that are split are put together in a pass of their own,
+  /// in a fixed order.
+  void choose() {
+    Preference preference;
+    set(preference.get(), CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, uint64_t(kWorkspace));
+    set(preference.get(), CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+        uint32_t(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
+    for (const auto attribute :
+         {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+          CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES}) {
+      set(preference.get(), attribute, kAlignment);
+    }
+    cublasLtMatmulHeuristicResult_t found = {};
+    int count = 0;
+    check(cublasLtMatmulAlgoGetHeuristic(tools_.blas, product_.get(), a_.get(), b_.get(), d_.get(),
+                                         d_.get(), preference.get(), 1, &found, &count),
+          "cublasLtMatmulAlgoGetHeuristic");
+    if (count == 0) throw std::runtime_error("cuBLASLt has no algorithm for a linear layer");
+    algorithm_ = found.algo;
+  }
+
+  Tools tools_;
+  MatrixLayout a_, b_, d_;
+  ProductDescriptor product_;
+  cublasLtMatmulAlgo_t algorithm_ = {};
+};
+
+/// y (batch, outputs) = x (batch, inputs) times the transpose of weight (outputs, inputs), + bias.
+/// In the order of cuBLAS each of them is its transpose.
+class Linear : public Operation {
+ public:
+  explicit Linear(const Parts& parts)
+      : p_(parts),
+        x_{parts.input.features(), parts.batch},
+        w_{parts.input.features(), parts.output.features()},
+        y_{parts.output.features(), parts.batch},
+        forward_(parts.tools, w_, x_, y_,
+                 {.transpose_a = true,
+                  .bias = parts.parameters.bias,
+                  .relu = parts.description.relu != 0}),
+        weight_gradient_(parts.tools, x_, y_, w_, {.transpose_b = true}),
+        input_gradient_(parts.tools, w_, y_, x_, {}) {}
+
+  void forward(bool /*training*/) override {
+    forward_.run(p_.parameters.weight, p_.input.data.data(), 0, p_.output.data.data());
+  }
+
+  void backward() override {
+    const float* dy = p_.output.gradient.data();
+    if (p_.gradients.bias != nullptr) {
+      channel_sums(dy, p_.gradients.bias, p_.batch, p_.output.features(), 1, p_.tools.stream);
+    }
+    weight_gradient_.run(p_.input.data.data(), dy, 0, p_.gradients.weight);
+    if (!p_.has_input_gradient()) return;
+    input_gradient_.run(p_.parameters.weight, dy, p_.adds_input_gradient() ? 1 : 0,
+                        p_.input.gradient.data());
+  }
+
+ private:
+  const Parts p_;
+  Matrix x_, w_, y_;
+  Product forward_, weight_gradient_, input_gradient_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_linear(const Parts& parts) {
+  return std::make_unique<Linear>(parts);
+}
+
+}  // namespace dlflow::cuda

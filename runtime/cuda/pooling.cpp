@@ -1,0 +1,54 @@
+#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/operation.h"
+
+namespace dlflow::cuda {
+namespace {
+
+constexpr float kOne = 1, kZero = 0;
+
+class Pooling : public Operation {
+ public:
+  explicit Pooling(const Parts& parts)
+      : p_(parts),
+        x_(parts.input.descriptor(parts.batch)),
+        y_(parts.output.descriptor(parts.batch)) {
+    const DlflowGpuOperation& d = p_.description;
+    const cudnnPoolingMode_t mode = d.kind == DLFLOW_GPU_MAX_POOL
+                                        ? CUDNN_POOLING_MAX_DETERMINISTIC
+                                        : CUDNN_POOLING_AVERAGE_COUNT_INCLUDE_PADDING;
+    check(cudnnSetPooling2dDescriptor(window_.get(), mode, CUDNN_PROPAGATE_NAN, d.kernel_height,
+                                      d.kernel_width, d.padding, d.padding, d.stride, d.stride),
+          "cudnnSetPooling2dDescriptor");
+  }
+
+  void forward(bool /*training*/) override {
+    float* y = p_.output.data.data();
+    check(cudnnPoolingForward(p_.tools.cudnn, window_.get(), &kOne, x_.get(), p_.input.data.data(),
+                              &kZero, y_.get(), y),
+          "cudnnPoolingForward");
+    if (p_.description.relu) add(y, nullptr, y, p_.num_outputs(), true, p_.tools.stream);
+  }
+
+  /// ReLU may have changed y since, but only where dy is 0 now.
+  void backward() override {
+    if (!p_.has_input_gradient()) return;
+    check(cudnnPoolingBackward(p_.tools.cudnn, window_.get(), &kOne, y_.get(),
+                               p_.output.data.data(), y_.get(), p_.output.gradient.data(), x_.get(),
+                               p_.input.data.data(), p_.adds_input_gradient() ? &kOne : &kZero,
+                               x_.get(), p_.input.gradient.data()),
+          "cudnnPoolingBackward");
+  }
+
+ private:
+  const Parts p_;
+  TensorDescriptor x_, y_;
+  PoolingDescriptor window_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operation> make_pooling(const Parts& parts) {
+  return std::make_unique<Pooling>(parts);
+}
+
+}  // namespace dlflow::cuda

@@ -1,0 +1,83 @@
+#pragma once
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "runtime/cuda/device_memory.h"
+#include "runtime/cuda/handles.h"
+#include "runtime/cuda/kernels.h"
+#include "runtime/cuda/operation.h"
+#include "runtime/gpu/plugin_abi.h"
+
+namespace dlflow::cuda {
+
+/// A stream that does not wait for CUDA's default stream.
+class Stream {
+ public:
+  Stream() {
+    check(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+  }
+  Stream(const Stream&) = delete;
+  Stream& operator=(const Stream&) = delete;
+  ~Stream() { cudaStreamDestroy(stream_); }
+  cudaStream_t get() const { return stream_; }
+
+ private:
+  cudaStream_t stream_ = nullptr;
+};
+
+/// What stands behind a DlflowGpuSession: a network's memory on one device, and its passes. The
+/// contracts are those of runtime/gpu/plugin_abi.h; what fails throws std::runtime_error.
+class Session {
+ public:
+  /// On the current device.
+  explicit Session(const DlflowGpuNetwork& network);
+  ~Session();
+
+  void write(int32_t buffer, int64_t first, int64_t count, const float* values);
+  void read(int32_t buffer, int64_t first, int64_t count, float* values);
+  void train(const float* images, const uint32_t* labels, int64_t batch, float scale,
+             const float* report, DlflowGpuReady ready, void* context);
+  void update(int64_t first, int64_t count, const DlflowGpuSgd& sgd);
+  const float* end_step();
+  void infer(const float* images, const uint32_t* labels, int64_t batch, Totals& totals);
+
+  float* gradients() const { return gradients_.data(); }
+  cudaStream_t stream() const { return stream_.get(); }
+
+ private:
+  using Operations = std::vector<std::unique_ptr<Operation>>;
+
+  Operations& operations_for(int64_t batch);
+  std::unique_ptr<Operation> build(const DlflowGpuOperation& description, int64_t batch);
+  Parameters parameters_in(float* buffer, const DlflowGpuOperation& description) const;
+  float* find(int32_t buffer, int64_t first, int64_t count) const;
+  void load(const float* images, const uint32_t* labels, int64_t batch);
+  void forward(Operations& operations, bool training);
+  void find_loss(int64_t batch, float scale, float* gradient, float* share);
+  void backward(Operations& operations, int64_t batch, DlflowGpuReady ready, void* context);
+  void train_nothing(const float* report, DlflowGpuReady ready, void* context);
+  const Value& scores() const { return values_[size_t(descriptions_.back().output)]; }
+  float* report() const { return gradients_.data() + network_.size; }
+  float* broken() const { return report() + network_.report_size; }
+
+  DlflowGpuNetwork network_;  // its arrays are not looked at again
+  std::vector<DlflowGpuOperation> descriptions_;
+  Stream stream_;
+  CudnnHandle cudnn_;
+  BlasHandle blas_;
+  Workspace workspace_;
+  std::vector<Value> values_;
+  DeviceArray<float> weights_, velocity_;
+  DeviceArray<float> gradients_;  // then the report, then what broken() points to
+  DeviceArray<uint32_t> labels_;
+  DeviceArray<double> losses_;
+  DeviceArray<int> correct_;
+  DeviceArray<Totals> totals_;
+  PinnedArray<float> report_here_;
+  PinnedArray<Totals> totals_here_;
+  std::map<int64_t, Operations> operations_;  // by the size of a batch
+};
+
+}  // namespace dlflow::cuda

@@ -1,0 +1,21 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/gpu/plugin_abi.h"
+
+namespace dlflow::runtime {
+
+/// Which of `visible` GPUs this rank uses: the only one if the launcher shows each rank its own,
+/// else by its place on the node. Collective.
+/// Throws Error{InvalidInput} on every rank, naming them, if two would use the same one (NCCL takes
+/// one rank per GPU), or if a node shows fewer GPUs than it has ranks.
+int choose_device(Communicator& comm, const std::vector<DlflowGpuDevice>& visible);
+
+/// The rules behind it. `ids[r]` is the device that rank r chose, "" where there was none left;
+/// `nodes[r]` its node.
+void require_own_devices(const std::vector<std::string>& ids, std::span<const int> nodes);
+
+}  // namespace dlflow::runtime

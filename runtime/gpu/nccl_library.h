@@ -1,0 +1,43 @@
+#pragma once
+
+#include <string>
+
+#include "runtime/gpu/nccl_abi.h"
+#include "runtime/gpu/shared_library.h"
+
+namespace dlflow::runtime {
+
+/// libnccl, opened: its functions under their own names.
+class NcclLibrary {
+ public:
+  /// Throws Error{NotFound} if the library is missing, Error{InvalidInput} if it is older
+  /// than 2.14, which is the first that never blocks.
+  explicit NcclLibrary(const std::string& name);
+
+  /// "NCCL 2.28.9"
+  const std::string& version() const { return version_; }
+
+  nccl::Result (*get_unique_id)(nccl::UniqueId*);
+  nccl::Result (*init)(nccl::Comm**, int num_ranks, nccl::UniqueId, int rank, nccl::Config*);
+  nccl::Result (*finalize)(nccl::Comm*);
+  nccl::Result (*destroy)(nccl::Comm*);
+  nccl::Result (*abort)(nccl::Comm*);
+  nccl::Result (*get_async_error)(nccl::Comm*, nccl::Result*);
+  const char* (*error_text)(nccl::Result);
+  const char* (*last_error)(nccl::Comm*);  ///< "" if there is nothing to add
+
+  nccl::Result (*all_reduce)(const void* from, void* to, size_t count, nccl::DataType,
+                             nccl::Operation, nccl::Comm*, nccl::Stream);
+  nccl::Result (*reduce_scatter)(const void* from, void* to, size_t received, nccl::DataType,
+                                 nccl::Operation, nccl::Comm*, nccl::Stream);
+  nccl::Result (*all_gather)(const void* from, void* to, size_t sent, nccl::DataType, nccl::Comm*,
+                             nccl::Stream);
+  nccl::Result (*broadcast)(const void* from, void* to, size_t count, nccl::DataType, int root,
+                            nccl::Comm*, nccl::Stream);
+
+ private:
+  SharedLibrary library_;
+  std::string version_;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,66 @@
+#include "runtime/gpu/plugin.h"
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+SharedLibrary open(const std::filesystem::path& file) {
+  try {
+    return SharedLibrary(file);
+  } catch (const Error& e) {
+    throw Error(e.code(),
+                std::string("'device: cuda' needs libdlflow_cuda, which cannot be "
+                            "opened (") +
+                    e.what() +
+                    "); build dlflow where CMake finds CUDA, cuDNN and cuBLASLt, or leave "
+                    "'device' out");
+  }
+}
+
+const DlflowGpuPlugin* functions_of(const SharedLibrary& library,
+                                    const std::filesystem::path& file) {
+  std::remove_pointer_t<DlflowGpuPluginFunction>* plugin = nullptr;
+  library.find(DLFLOW_GPU_PLUGIN_SYMBOL, plugin);
+  const DlflowGpuPlugin* functions = plugin();
+  if (functions->abi == DLFLOW_GPU_ABI) return functions;
+  throw Error(Errc::InvalidInput, file.string() + " has interface " +
+                                      std::to_string(functions->abi) + ", this program knows " +
+                                      std::to_string(DLFLOW_GPU_ABI) +
+                                      "; install both from one build of dlflow");
+}
+
+}  // namespace
+
+GpuPlugin::GpuPlugin(const std::filesystem::path& file)
+    : library_(open(file)), functions_(functions_of(library_, file)) {}
+
+std::filesystem::path GpuPlugin::usual_file() {
+  std::error_code no_proc;
+  return std::filesystem::read_symlink("/proc/self/exe", no_proc).parent_path() /
+         "libdlflow_cuda.so";
+}
+
+std::vector<DlflowGpuDevice> GpuPlugin::devices() const {
+  const char* advice = "; run it where there is an NVIDIA GPU, or leave 'device: cuda' out";
+  int32_t count = 0;
+  if (const DlflowGpuError error = functions_->count_devices(&count)) {
+    throw Error(Errc::NotFound, std::string("no GPU can be used: ") + error + advice);
+  }
+  if (count == 0) {
+    throw Error(Errc::NotFound, std::string("this process sees no GPU: ask for some with "
+                                            "`resources: {gpus_per_rank: 1}`") +
+                                    advice);
+  }
+  std::vector<DlflowGpuDevice> devices(static_cast<size_t>(count));
+  for (int32_t i = 0; i < count; ++i) {
+    check_gpu(functions_->describe_device(i, &devices[size_t(i)]), "looking at the GPU");
+  }
+  return devices;
+}
+
+void check_gpu(DlflowGpuError error, const char* what) {
+  if (error) throw Error(Errc::Unavailable, std::string(what) + ": " + error);
+}
+
+}  // namespace dlflow::runtime

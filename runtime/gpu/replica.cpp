@@ -1,0 +1,103 @@
+#include "runtime/gpu/replica.h"
+
+#include "base/error.h"
+#include "runtime/comm/patience.h"
+#include "runtime/gpu/device_choice.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Sums of this size keep NVLink busy; smaller ones begin earlier. Not measured: no machine with
+/// two GPUs was at hand.
+constexpr size_t kBucketBytes = 4 << 20;
+
+/// The report travels behind the last parameter.
+std::vector<Bucket> buckets_of(const WeightLayout& layout, size_t report_size) {
+  std::vector<size_t> sizes;
+  for (const Parameter& parameter : layout.parameters()) sizes.push_back(parameter.size);
+  sizes.push_back(report_size);
+  return make_buckets(FlatLayout(sizes), kBucketBytes);
+}
+
+}  // namespace
+
+GpuReplica::GpuReplica(Communicator& comm, const GpuLibraries& libraries, const Model& model,
+                       size_t max_batch, size_t report_size)
+    : comm_(comm),
+      plugin_(libraries.plugin),
+      layout_(plain_layout(model)),
+      program_(make_program(model, *layout_)),
+      report_size_(report_size),
+      session_(make_session(max_batch)),
+      end_(plugin_),
+      buckets_(buckets_of(*layout_, report_size)) {
+  if (comm.size() == 1) return;
+  nccl_library_.emplace(libraries.nccl);
+  nccl_.emplace(comm, *nccl_library_, plugin_);
+  arithmetic_ += ", " + nccl_library_->version();
+}
+
+GpuSession GpuReplica::make_session(size_t max_batch) {
+  const std::vector<DlflowGpuDevice> devices = plugin_.devices();
+  const int device = choose_device(comm_, devices);
+  arithmetic_ = std::string(devices[size_t(device)].name) + ", " + plugin_.arithmetic();
+  return GpuSession(plugin_, device, program_, int64_t(max_batch), report_size_);
+}
+
+void GpuReplica::set_state(std::span<const float> weights, std::span<const float> velocity) {
+  session_.write(DLFLOW_GPU_WEIGHTS, weights);
+  session_.write(DLFLOW_GPU_VELOCITY, velocity);
+}
+
+void GpuReplica::get_state(std::span<float> weights, std::span<float> velocity) const {
+  session_.read(DLFLOW_GPU_WEIGHTS, weights);
+  session_.read(DLFLOW_GPU_VELOCITY, velocity);
+}
+
+GpuReplica::StepEnd GpuReplica::step(std::span<const float> images,
+                                     std::span<const uint32_t> labels, float scale,
+                                     std::span<const float> report, const DlflowGpuSgd& sgd) {
+  sums_.clear();
+  session_.train(images, labels, scale, report,
+                 [this](size_t operation) { start_sums(program_.first_parameter[operation]); });
+  start_sums(0);
+  update(sgd);
+  const std::span<const float> sums = session_.end_step();
+  wait_for_step();
+  return {sums.first(report_size_), sums[report_size_] == 0};
+}
+
+/// Parameters from `first_ready` on have their gradients. Buckets start in order, so that all ranks
+/// start the same ones one after the other.
+void GpuReplica::start_sums(size_t first_ready) {
+  if (!nccl_) return;
+  while (sums_.size() < buckets_.size() && buckets_[sums_.size()].first_parameter >= first_ready) {
+    const Bucket& bucket = buckets_[sums_.size()];
+    comm_.submit({"all-reduce", "gradients on the GPUs", bucket.num_elements, "fp32"});
+    const DeviceFloats gradients = session_.gradients();
+    sums_.push_back(nccl_->start_sum({gradients.data + bucket.first_element, bucket.num_elements},
+                                     session_.computing_stream()));
+  }
+}
+
+void GpuReplica::update(const DlflowGpuSgd& sgd) {
+  for (size_t i = 0; i < buckets_.size(); ++i) {
+    if (nccl_) nccl_->hold_back(session_.computing_stream(), sums_[i]);
+    session_.update(buckets_[i].first_element, buckets_[i].num_elements, sgd);
+  }
+}
+
+void GpuReplica::wait_for_step() {
+  end_.record(session_.computing_stream());
+  for (Patience patience(comm_); !end_.done();) {
+    if (nccl_) nccl_->check("a step");
+    if (patience.wait()) continue;
+    throw Error(Errc::Unavailable, "rank " + std::to_string(comm_.rank()) +
+                                       ": the GPU did not end a step within " +
+                                       std::to_string(comm_.timeout().count() / 1000) +
+                                       " s; see the other ranks' messages");
+  }
+  for (DeviceTransfer& sum : sums_) nccl_->wait(sum);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,26 @@
+#include "runtime/gpu/shared_library.h"
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+std::string last_error() {
+  const char* text = ::dlerror();
+  return text ? text : "unknown error of the loader";
+}
+
+}  // namespace
+
+SharedLibrary::SharedLibrary(const std::string& name)
+    : name_(name), handle_(::dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+  if (!handle_) throw Error(Errc::NotFound, last_error());
+}
+
+void* SharedLibrary::address(const char* symbol) const {
+  void* found = ::dlsym(handle_.get(), symbol);
+  if (found == nullptr) throw Error(Errc::NotFound, name_ + " has no " + symbol);
+  return found;
+}
+
+}  // namespace dlflow::runtime

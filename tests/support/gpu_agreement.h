@@ -1,0 +1,106 @@
+#pragma once
+
+#include <cmath>
+#include <map>
+#include <random>
+
+#include "base/file.h"
+#include "runtime/comm/thread_communicator.h"
+#include "runtime/gpu/replica.h"
+#include "runtime/nn/reference/reference_network.h"
+
+/// One training step of a plug-in beside the reference layers, for one that computes on a GPU and
+/// for one that does not.
+namespace dlflow::test {
+
+/// A model with weights and a batch; the same on every run.
+struct GpuProblem {
+  runtime::Model model;
+  std::shared_ptr<const runtime::WeightLayout> layout;
+  std::vector<float> weights, images;
+  std::vector<uint32_t> labels;
+};
+
+inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch) {
+  GpuProblem p{model, runtime::plain_layout(model), {}, {}, {}};
+  p.weights.resize(p.layout->size());
+  runtime::initialise(*p.layout, 7, p.weights);
+  std::mt19937 random(11);
+  std::uniform_real_distribution<float> uniform(-1.5f, 1.5f);
+  size_t pixels = 1;
+  for (const int64_t n : model.input) pixels *= size_t(n);
+  for (size_t i = 0; i < batch * pixels; ++i) p.images.push_back(uniform(random));
+  for (size_t i = 0; i < batch; ++i) {
+    p.labels.push_back(uint32_t(random() % uint64_t(model.num_classes())));
+  }
+  return p;
+}
+
+/// Of models that the project ships: "mlp", "lenet", "resnet20".
+inline GpuProblem make_gpu_problem(const std::string& models, const std::string& name,
+                                   size_t batch) {
+  const std::string file = models + "/" + name + ".yaml";
+  return make_gpu_problem(runtime::parse_model(read_file(file), file), batch);
+}
+
+inline runtime::reference::Step reference_step(const GpuProblem& p) {
+  runtime::reference::NamedTensors weights;
+  for (size_t i = 0; i < p.layout->parameters().size(); ++i) {
+    const runtime::Parameter& parameter = p.layout->parameters()[i];
+    runtime::reference::Tensor tensor(parameter.shape);
+    const std::vector<float> values = p.layout->to_plain(p.weights, i);
+    tensor.values.assign(values.begin(), values.end());
+    weights[parameter.name] = std::move(tensor);
+  }
+  std::vector<int64_t> shape = {int64_t(p.labels.size())};
+  shape.insert(shape.end(), p.model.input.begin(), p.model.input.end());
+  runtime::reference::Tensor images(shape);
+  images.values.assign(p.images.begin(), p.images.end());
+  return runtime::reference::train_step(p.model, weights, images, p.labels);
+}
+
+/// |computed - expected| / |expected|, of whole tensors; NaN if a number is missing.
+inline double distance(std::span<const float> computed, std::span<const double> expected,
+                       double scale) {
+  double difference = 0, size = 0;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    difference += std::pow(double(computed[i]) - scale * expected[i], 2);
+    size += std::pow(scale * expected[i], 2);
+  }
+  return computed.size() == expected.size() ? std::sqrt(difference / size) : NAN;
+}
+
+/// By name: "scores", "loss", and each parameter's gradient or statistic.
+using Distances = std::map<std::string, double>;
+
+/// One step from the problem's weights that changes none of them, against the
+/// reference.
+inline Distances distances_of_step(const runtime::GpuLibraries& libraries, const GpuProblem& p) {
+  constexpr size_t kReport = 16;
+  const runtime::reference::Step expected = reference_step(p);
+  runtime::ThreadGroup group(1);
+  runtime::GpuReplica replica(group.communicator(0), libraries, p.model, p.labels.size(), kReport);
+  replica.set_state(p.weights, std::vector<float>(p.layout->trainable_size()));
+  const float scale = 1 / float(p.labels.size());
+  const std::vector<float> report(kReport);
+  const auto end = replica.step(p.images, p.labels, scale, report, {});
+  Distances distances;
+  distances["loss"] =
+      std::abs(end.report[0] - expected.loss_sum * scale) / (expected.loss_sum * scale);
+  std::vector<float> scores(expected.scores.values.size());
+  replica.get_scores(scores);
+  distances["scores"] = distance(scores, expected.scores.values, 1);
+  std::vector<float> gradients(p.layout->size());
+  replica.get_gradients(gradients);
+  for (size_t i = 0; i < p.layout->parameters().size(); ++i) {
+    const runtime::Parameter& parameter = p.layout->parameters()[i];
+    const std::vector<float> mine = p.layout->to_plain(gradients, i);
+    const bool trains = parameter.trainable;
+    const auto& theirs = trains ? expected.gradients : expected.moments;
+    distances[parameter.name] =
+        distance(mine, theirs.at(parameter.name).values, trains ? scale : 1);
+  }
+  return distances;
+}
+
+}  // namespace dlflow::test

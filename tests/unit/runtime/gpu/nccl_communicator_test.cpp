@@ -1,0 +1,198 @@
+#include "runtime/gpu/nccl_communicator.h"
+
+#include <numeric>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/on_ranks.h"
+
+#if __has_include(<nccl.h>)
+#include <nccl.h>
+#endif
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Catch::Matchers::Contains;
+using test::fake_gpu;
+using test::NcclFault;
+
+namespace {
+
+DeviceFloats device(std::vector<float>& values) { return {values.data(), values.size()}; }
+
+/// What one rank has, from its plug-in to its communicator.
+struct Rank {
+  explicit Rank(Communicator& host)
+      : plugin(DLFLOW_FAKE_GPU), library(DLFLOW_FAKE_GPU), comm(host, library, plugin) {
+    check_gpu(plugin->create_stream(&stream), "stream");
+  }
+  ~Rank() { plugin->destroy_stream(stream); }
+
+  GpuPlugin plugin;
+  NcclLibrary library;
+  DlflowGpuStream stream = nullptr;
+  NcclCommunicator comm;
+};
+
+/// What a rank alone is told when `fault` befalls its all-reduce, and what was called.
+std::pair<std::string, std::vector<std::string>> message_of(NcclFault fault,
+                                                            std::chrono::milliseconds timeout) {
+  ThreadGroup group(1, timeout);
+  std::pair<std::string, std::vector<std::string>> result;
+  fake_gpu() = {};
+  try {
+    Rank rank(group.communicator(0));
+    std::vector<float> values(16);
+    fake_gpu().fault = fault;
+    DeviceTransfer sum = rank.comm.start_sum(device(values), rank.stream);
+    rank.comm.wait(sum);
+  } catch (const Error& e) {
+    if (e.code() == Errc::Unavailable) result.first = e.what();
+  }
+  result.second = fake_gpu().log;
+  fake_gpu() = {};
+  return result;
+}
+
+}  // namespace
+
+TEST_CASE("ranks sum, scatter, gather and broadcast what lies on their devices") {
+  const auto work = [](Communicator& host) {
+    Rank rank(host);
+    const float own = float(host.rank() + 1);
+    std::vector<float> sum(5, own), parts(6), part(2), all(6), word(3, own);
+    std::iota(parts.begin(), parts.end(), 10 * own);
+    part.assign(2, own);
+    DeviceTransfer a = rank.comm.start_sum(device(sum), rank.stream);
+    DeviceTransfer b = rank.comm.start_reduce_scatter(device(parts), device(part), rank.stream);
+    rank.comm.wait(b);
+    DeviceTransfer c = rank.comm.start_all_gather(device(part), device(all), rank.stream);
+    DeviceTransfer d = rank.comm.start_broadcast(device(word), 1, rank.stream);
+    rank.comm.wait(a);
+    rank.comm.wait(c);
+    rank.comm.wait(d);
+    std::vector<float> results = sum;
+    results.insert(results.end(), all.begin(), all.end());
+    results.insert(results.end(), word.begin(), word.end());
+    return results;
+  };
+  const auto results = test::on_ranks(3, work);
+  // 60 is 10 + 20 + 30; place i of it adds 3 i.
+  const std::vector<float> expected = {6, 6, 6, 6, 6, 60, 63, 66, 69, 72, 75, 2, 2, 2};
+  for (const auto& result : results) CHECK(result == expected);
+}
+
+TEST_CASE("communication begins behind what computes, and computing goes on behind its end") {
+  ThreadGroup group(1);
+  fake_gpu() = {};
+  Rank rank(group.communicator(0));
+  std::vector<float> values(16);
+  fake_gpu().log.clear();
+  DeviceTransfer sum = rank.comm.start_sum(device(values), rank.stream);
+  rank.comm.hold_back(rank.stream, sum);
+  const std::vector<std::string> log = fake_gpu().log;
+  REQUIRE(log.size() == 5);
+  const std::string computes = log[0].substr(log[0].rfind(' ') + 1);
+  const std::string sums = log[2].substr(log[2].rfind(' ') + 1);
+  const std::string before = log[0].substr(7, log[0].rfind(' ') - 7);
+  const std::string after = log[3].substr(7, log[3].rfind(' ') - 7);
+  CHECK(computes != sums);
+  CHECK(before != after);
+  CHECK(log == std::vector<std::string>{"record " + before + " " + computes,
+                                        "wait " + sums + " " + before, "all-reduce 16 " + sums,
+                                        "record " + after + " " + sums,
+                                        "wait " + computes + " " + after});
+  rank.comm.wait(sum);
+}
+
+TEST_CASE("two sums under way have ends of their own, and an end is used again once it is over") {
+  ThreadGroup group(1);
+  fake_gpu() = {};
+  Rank rank(group.communicator(0));
+  std::vector<float> values(1);
+  DeviceTransfer a = rank.comm.start_sum(device(values), rank.stream);
+  DeviceTransfer b = rank.comm.start_sum(device(values), rank.stream);
+  CHECK(a.number != b.number);
+  const size_t number = a.number;
+  CHECK(rank.comm.done(a));
+  DeviceTransfer c = rank.comm.start_sum(device(values), rank.stream);
+  CHECK(c.number == number);
+}
+
+TEST_CASE("what NCCL refuses is told in its words, and aborted") {
+  const auto [message, log] = message_of(NcclFault::Refused, std::chrono::seconds(5));
+  CHECK(message == "rank 0: NCCL: all-reduce: unhandled system error (the cable is out)");
+  CHECK(log.back() == "abort");
+}
+
+TEST_CASE("an error that comes later ends the wait") {
+  const auto [message, log] = message_of(NcclFault::LostPeer, std::chrono::seconds(5));
+  CHECK(message == "rank 0: NCCL: all-reduce: remote process exited (the cable is out)");
+  CHECK(log.back() == "abort");
+}
+
+TEST_CASE("a device that never comes to its end is given up after the timeout") {
+  const auto [message, log] = message_of(NcclFault::Silence, std::chrono::milliseconds(50));
+  CHECK_THAT(message, Contains("rank 0: NCCL: all-reduce of 16 floats did not end within 0.05 s"));
+  CHECK(log.back() == "abort");
+}
+
+TEST_CASE("a call that stays in progress is given up after the timeout") {
+  const auto [message, log] = message_of(NcclFault::NeverReady, std::chrono::milliseconds(50));
+  CHECK_THAT(message, Contains("all-reduce did not get through within 0.05 s"));
+  CHECK(log.back() == "abort");
+}
+
+TEST_CASE("ranks that never come to the first call are given up after the timeout") {
+  ThreadGroup group(2, std::chrono::milliseconds(100));
+  const auto work = [](Communicator& host) -> std::string {
+    if (host.rank() == 1) {  // has the id, and goes no further
+      nccl::UniqueId id = {};
+      host.broadcast(std::as_writable_bytes(std::span(&id, 1)), 0);
+      return "";
+    }
+    fake_gpu() = {};
+    try {
+      Rank rank(host);
+      return "came through";
+    } catch (const Error& e) {
+      return std::string(e.what()) + " " + fake_gpu().log.back();
+    }
+  };
+  const auto results = test::on_ranks(group, 2, work);
+  CHECK_THAT(results[0], Contains("ncclCommInitRankConfig did not get through within 0.1 s") &&
+                             Contains("abort"));
+}
+
+TEST_CASE("an orderly end finalizes, one in an exception aborts") {
+  ThreadGroup group(1);
+  fake_gpu() = {};
+  { Rank rank(group.communicator(0)); }
+  CHECK(fake_gpu().log == std::vector<std::string>{"finalize", "destroy"});
+  fake_gpu() = {};
+  try {
+    Rank rank(group.communicator(0));
+    throw Error(Errc::Unavailable, "something else");
+  } catch (const Error&) {
+  }
+  CHECK(fake_gpu().log == std::vector<std::string>{"abort"});
+}
+
+#ifdef NCCL_VERSION_CODE
+TEST_CASE("NCCL's own header agrees with what is declared here") {
+  CHECK(sizeof(nccl::UniqueId) == sizeof(ncclUniqueId));
+  CHECK(int(nccl::kSuccess) == int(ncclSuccess));
+  CHECK(int(nccl::kInProgress) == int(ncclInProgress));
+  CHECK(int(nccl::kFloat32) == int(ncclFloat32));
+  CHECK(int(nccl::kSum) == int(ncclSum));
+  const ncclConfig_t theirs = NCCL_CONFIG_INITIALIZER;
+  const nccl::Config ours;
+  CHECK(ours.magic == theirs.magic);
+  CHECK(ours.version == NCCL_VERSION(2, 14, 0));
+  CHECK(ours.version <= theirs.version);
+  CHECK(offsetof(nccl::Config, magic) == offsetof(ncclConfig_t, magic));
+  CHECK(offsetof(nccl::Config, version) == offsetof(ncclConfig_t, version));
+  CHECK(offsetof(nccl::Config, blocking) == offsetof(ncclConfig_t, blocking));
+}
+#endif

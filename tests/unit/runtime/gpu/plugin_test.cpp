@@ -1,0 +1,94 @@
+#include "runtime/gpu/plugin.h"
+
+#include "base/error.h"
+#include "runtime/comm/thread_communicator.h"
+#include "runtime/gpu/device_choice.h"
+#include "runtime/gpu/nccl_library.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/on_ranks.h"
+#include "tests/support/skip.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Catch::Matchers::Contains;
+using test::fake_gpu;
+
+TEST_CASE("a plug-in that is not there is named, with what to do") {
+  CHECK_THROWS_WITH(GpuPlugin("/nowhere/libdlflow_cuda.so"),
+                    Contains("'device: cuda' needs libdlflow_cuda") &&
+                        Contains("/nowhere/libdlflow_cuda.so") && Contains("cannot open") &&
+                        Contains("leave 'device' out"));
+}
+
+TEST_CASE("a plug-in of another interface is refused before it is used") {
+  CHECK_THROWS_WITH(GpuPlugin(DLFLOW_OLD_PLUGIN),
+                    Contains("has interface 0, this program knows 1") && Contains("one build"));
+}
+
+TEST_CASE("a library that is no plug-in is refused") {
+  CHECK_THROWS_WITH(GpuPlugin("libdl.so.2"), Contains("libdl.so.2 has no dlflow_gpu_plugin"));
+}
+
+TEST_CASE("no driver and no device are told apart") {
+  const GpuPlugin plugin(DLFLOW_FAKE_GPU);
+  fake_gpu() = {};
+  CHECK(plugin.devices().size() == 4);
+  CHECK(std::string(plugin.devices()[2].id) == "GPU-2");
+  fake_gpu().num_devices = 0;
+  CHECK_THROWS_WITH(plugin.devices(),
+                    Contains("this process sees no GPU") && Contains("gpus_per_rank: 1"));
+  fake_gpu().no_driver = true;
+  CHECK_THROWS_WITH(plugin.devices(), Contains("there is no driver") && Contains("NVIDIA GPU"));
+  fake_gpu() = {};
+}
+
+TEST_CASE("libdlflow_cuda opens, and says why it finds no GPU") {
+#ifdef DLFLOW_CUDA_PLUGIN
+  const GpuPlugin plugin(DLFLOW_CUDA_PLUGIN);
+  CHECK_THAT(plugin.arithmetic(), Contains("CUDA ") && Contains("cuDNN ") && Contains("cuBLASLt "));
+  try {
+    const std::vector<DlflowGpuDevice> devices = plugin.devices();
+    CHECK_THAT(devices.at(0).id, Contains("GPU-"));
+  } catch (const Error& e) {
+    CHECK(e.code() == Errc::NotFound);
+    CHECK_THAT(e.what(), Contains("no GPU can be used") && Contains("leave 'device: cuda' out"));
+  }
+#else
+  test::skip("libdlflow_cuda was not built: CMake found no nvcc, cuDNN or cuBLASLt");
+#endif
+}
+
+TEST_CASE("ranks of a node take its GPUs by their place, or the only one they see") {
+  const auto choose = [](int ranks, int visible) {
+    return test::on_ranks(ranks, [visible](Communicator& comm) {
+      std::vector<DlflowGpuDevice> devices(static_cast<size_t>(visible));
+      for (size_t i = 0; i < devices.size(); ++i) devices[i].id[0] = char('a' + i);
+      return choose_device(comm, devices);
+    });
+  };
+  CHECK(choose(1, 1) == std::vector<int>{0});
+  CHECK(choose(3, 4) == std::vector<int>{0, 1, 2});
+  CHECK_THROWS_WITH(choose(2, 1),
+                    Contains("ranks 0 and 1 share the GPU a") && Contains("gpus_per_rank: 1"));
+  CHECK_THROWS_WITH(choose(3, 2), Contains("rank 2 finds no GPU of its own"));
+}
+
+TEST_CASE("the same GPU number on two nodes is no shared GPU") {
+  const std::vector<int> two_nodes = {0, 1}, one_node = {0, 0};
+  CHECK_NOTHROW(require_own_devices({"GPU-1", "GPU-1"}, two_nodes));
+  CHECK_THROWS_WITH(require_own_devices({"GPU-1", "GPU-1"}, one_node), Contains("share"));
+}
+
+TEST_CASE("a missing or old NCCL is named, with what to do") {
+  fake_gpu() = {};
+  CHECK_THROWS_WITH(NcclLibrary("libnccl-of-nowhere.so.2"),
+                    Contains("several GPUs need NCCL") && Contains("libnccl-of-nowhere.so.2") &&
+                        Contains("LD_LIBRARY_PATH"));
+  CHECK(NcclLibrary(DLFLOW_FAKE_GPU).version() == "NCCL 2.28.9");
+  fake_gpu().nccl_version = 21304;
+  CHECK_THROWS_WITH(NcclLibrary(DLFLOW_FAKE_GPU), Contains("NCCL 2.13.4") && Contains("2.14"));
+  fake_gpu().nccl_version = 2708;
+  CHECK_THROWS_WITH(NcclLibrary(DLFLOW_FAKE_GPU), Contains("NCCL 2.7.8"));
+  fake_gpu() = {};
+}

@@ -1,0 +1,190 @@
+#include "runtime/gpu/replica.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_gpu.h"
+#include "tests/support/gpu_agreement.h"
+#include "tests/support/on_ranks.h"
+#include "tests/support/tiny_data.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Catch::Matchers::Contains;
+using test::fake_gpu;
+
+namespace {
+
+constexpr size_t kReport = 16;
+const GpuLibraries kFake = {DLFLOW_FAKE_GPU, DLFLOW_FAKE_GPU};
+constexpr DlflowGpuSgd kGentle = {0.1f, 0, 0}, kBroken = {INFINITY, 0, 0};
+
+/// Every kind of layer, a sum of which one term has another reader, and batch normalisation behind
+/// a linear layer. (A bias before batch normalisation has no gradient to compare.)
+constexpr const char* kOddModel = R"(name: odd
+input: [2, 9, 9]
+layers:
+  - conv2d: {name: a, channels: 3, kernel: 3, padding: 1, bias: false}
+  - batch_norm: {name: b}
+  - relu: {name: r}
+  - conv2d: {name: c, channels: 3, kernel: 1}
+  - add: {from: r}
+  - relu
+  - max_pool: {kernel: 3, stride: 2}
+  - avg_pool: {kernel: 2, stride: 1, padding: 1}
+  - flatten
+  - linear: {name: d, features: 5, bias: false}
+  - batch_norm: {name: e}
+  - relu
+  - linear: {name: f, features: 4}
+)";
+
+/// What a run of a few steps leaves: weights, velocity, and every step's report.
+struct Trained {
+  std::vector<float> weights, velocity, reports;
+};
+
+/// `steps` steps over all of `p`'s samples; this rank has its share of them.
+Trained train_share(Communicator& comm, const test::GpuProblem& p, int steps) {
+  const size_t count = p.labels.size(), pixels = p.images.size() / count;
+  const size_t begin = count * size_t(comm.rank()) / size_t(comm.size());
+  const size_t end = count * size_t(comm.rank() + 1) / size_t(comm.size());
+  GpuReplica replica(comm, kFake, p.model, count, kReport);
+  Trained result{p.weights, std::vector<float>(p.layout->trainable_size()), {}};
+  replica.set_state(result.weights, result.velocity);
+  for (int step = 0; step < steps; ++step) {
+    std::vector<float> report(kReport);
+    report[1] = float(comm.rank() + 1);
+    const auto sums =
+        replica.step(std::span(p.images).subspan(begin * pixels, (end - begin) * pixels),
+                     std::span(p.labels).subspan(begin, end - begin), 1 / float(count), report,
+                     {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f});
+    result.reports.insert(result.reports.end(), sums.report.begin(), sums.report.end());
+  }
+  replica.get_state(result.weights, result.velocity);
+  return result;
+}
+
+double largest_difference(const std::vector<float>& a, const std::vector<float>& b) {
+  double largest = a.size() == b.size() ? 0 : NAN;
+  for (size_t i = 0; i < a.size(); ++i) largest = std::max(largest, std::abs(double(a[i]) - b[i]));
+  return largest;
+}
+
+}  // namespace
+
+TEST_CASE("a program computes what its model says: every gradient beside the reference") {
+  fake_gpu() = {};
+  std::vector<test::GpuProblem> problems;
+  problems.push_back(test::make_gpu_problem(parse_model(kOddModel, "odd.yaml"), 5));
+  for (const auto& [name, batch] :
+       {std::pair("mlp", 5), std::pair("lenet", 2), std::pair("resnet20", 2)}) {
+    problems.push_back(test::make_gpu_problem(DLFLOW_MODELS, name, size_t(batch)));
+  }
+  for (const test::GpuProblem& problem : problems) {
+    for (const auto& [what, distance] : test::distances_of_step(kFake, problem)) {
+      INFO(problem.model.name << ": " << what << " differs by " << distance);
+      CHECK(distance < 1e-6);
+    }
+  }
+}
+
+TEST_CASE("three ranks train as one rank does, and end with the same bits") {
+  // Without batch normalisation, whose statistics are those of a rank's samples.
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "mlp", 7);
+  const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 3); });
+  const auto three = test::on_ranks(3, [&](Communicator& c) { return train_share(c, problem, 3); });
+  CHECK(three[0].weights == three[1].weights);
+  CHECK(three[0].weights == three[2].weights);
+  CHECK(three[0].velocity == three[2].velocity);
+  CHECK(largest_difference(alone[0].weights, three[0].weights) < 1e-6);
+  CHECK(largest_difference(alone[0].weights, problem.weights) > 1e-3);  // it did train
+  CHECK(std::abs(alone[0].reports[0] - three[1].reports[0]) < 1e-5);    // the loss
+  CHECK(alone[0].reports[1] == 1);
+  CHECK(three[1].reports[1] == 6);  // 1 + 2 + 3
+}
+
+TEST_CASE("a rank without samples adds nothing") {
+  const auto problem = test::make_gpu_problem(parse_model(test::kTinyModel, "tiny.yaml"), 2);
+  const auto alone = test::on_ranks(1, [&](Communicator& c) { return train_share(c, problem, 1); });
+  REQUIRE(alone[0].weights != problem.weights);
+  const auto three = test::on_ranks(3, [&](Communicator& c) { return train_share(c, problem, 1); });
+  CHECK(three[0].weights == three[1].weights);  // of three ranks one has none
+  CHECK(three[0].reports[1] == 6);
+  for (const float w : three[0].weights) REQUIRE(std::isfinite(w));
+}
+
+TEST_CASE("buckets are summed while the backward pass goes on, and updated behind their sums") {
+  const auto problem = test::make_gpu_problem(DLFLOW_MODELS, "lenet", 2);
+  const auto logs = test::on_ranks(2, [&](Communicator& comm) {
+    fake_gpu() = {};
+    GpuReplica replica(comm, kFake, problem.model, 1, kReport);
+    fake_gpu().log.clear();
+    const size_t pixels = problem.images.size() / 2;
+    replica.step(std::span(problem.images).first(pixels), std::span(problem.labels).first(1), 0.5f,
+                 std::vector<float>(kReport), kGentle);
+    return fake_gpu().log;
+  });
+  std::vector<std::string> calls;
+  size_t summed = 0, updated = 0;
+  for (const std::string& line : logs[0]) {
+    const std::string call = line.substr(0, line.find(' '));
+    if (call == "all-reduce") summed += std::stoul(line.substr(call.size()));
+    if (call == "update") updated += std::stoul(line.substr(line.find(' ', call.size() + 1)));
+    calls.push_back(call);
+  }
+  CHECK(summed == problem.layout->size() + kReport);
+  CHECK(updated == summed);
+  // The first bucket ends before fc1.weight, which is larger than a bucket may be.
+  const std::vector<std::string> bucket = {"record", "wait", "all-reduce", "record"};
+  const size_t num_buckets = size_t(std::ranges::count(calls, "all-reduce"));
+  CHECK(num_buckets == 3);
+  std::vector<std::string> expected;
+  for (size_t i = 0; i < num_buckets; ++i) {
+    expected.insert(expected.end(), bucket.begin(), bucket.end());
+  }
+  for (size_t i = 0; i < num_buckets; ++i) expected.insert(expected.end(), {"wait", "update"});
+  expected.emplace_back("record");  // the end of the step
+  CHECK(calls == expected);
+  CHECK(logs[0] == logs[1]);
+}
+
+TEST_CASE("a step that NCCL cannot end becomes an error that names it") {
+  const auto problem = test::make_gpu_problem(parse_model(test::kTinyModel, "tiny.yaml"), 2);
+  const auto work = [&](Communicator& comm) -> std::string {
+    fake_gpu() = {};
+    GpuReplica replica(comm, kFake, problem.model, 2, kReport);
+    comm.barrier();  // both have NCCL
+    fake_gpu().fault = test::NcclFault::LostPeer;
+    std::string message;
+    try {
+      replica.step(problem.images, problem.labels, 1, std::vector<float>(kReport), {});
+    } catch (const Error& e) {
+      message = e.what();
+    }
+    message += " | " + fake_gpu().log.back();
+    fake_gpu() = {};
+    return message;
+  };
+  for (const std::string& message : test::on_ranks(2, work)) {
+    CHECK_THAT(message, Contains("NCCL: all-reduce: remote process exited") && Contains("| abort"));
+  }
+}
+
+TEST_CASE("a weight that is no number is told with the step's report") {
+  const auto problem = test::make_gpu_problem(parse_model(test::kTinyModel, "tiny.yaml"), 2);
+  ThreadGroup group(1);
+  GpuReplica replica(group.communicator(0), kFake, problem.model, 2, kReport);
+  replica.set_state(problem.weights, std::vector<float>(problem.layout->trainable_size()));
+  const std::vector<float> report(kReport);
+  CHECK(replica.step(problem.images, problem.labels, 1, report, kGentle).finite);
+  CHECK(!replica.step(problem.images, problem.labels, 1, report, kBroken).finite);
+}
+
+TEST_CASE("what decides the bits is told") {
+  const auto words = test::on_ranks(2, [&](Communicator& comm) {
+    fake_gpu() = {};
+    const Model model = parse_model(test::kTinyModel, "tiny.yaml");
+    return GpuReplica(comm, kFake, model, 2, kReport).arithmetic();
+  });
+  CHECK(words[0] == "Fake GPU, fake 1.0, NCCL 2.28.9");
+}
