@@ -37,6 +37,18 @@ function(dlflow_test name)
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 
+# dlflow_pytorch_test(NAME PROGRAM SCRIPT VARIABLE CASE): runs a case of PROGRAM again, with what SCRIPT has this machine's
+# PyTorch compute now in the file that VARIABLE names. Skipped without PyTorch.
+function(dlflow_pytorch_test name program script variable case)
+  find_program(DLFLOW_PYTHON python3 PATHS /usr/bin NO_DEFAULT_PATH)
+  if(NOT DLFLOW_PYTHON)
+    return()
+  endif()
+  add_test(NAME ${name} COMMAND ${CMAKE_SOURCE_DIR}/tests/support/against_pytorch
+           ${DLFLOW_PYTHON} ${CMAKE_CURRENT_SOURCE_DIR}/${script} ${variable} $<TARGET_FILE:${program}> ${case})
+  set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 120 LABELS unit)
+endfunction()
+
 # dlflow_same_bits(a.cpp ...): every version that DLFLOW_VECTOR_CLONES makes of these sources computes the same bits.
 function(dlflow_same_bits)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS -ffp-contract=off)

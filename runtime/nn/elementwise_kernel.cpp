@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/lanes.h"
@@ -30,7 +31,7 @@ void finish_gradient(float* gradient, const float* more, const float* y, size_t 
 }
 
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                               std::span<float> probabilities) {
+                               double smoothing, std::span<float> probabilities) {
   const size_t classes = scores.size() / std::max<size_t>(labels.size(), 1);
   LossSums sums;
   for (size_t b = 0; b < labels.size(); ++b) {
@@ -40,19 +41,25 @@ LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const ui
     float sum = 0;
     for (size_t c = 0; c < classes; ++c) sum += p[c] = std::exp(row[c] - *highest);
     for (float& v : p) v /= sum;
-    sums.loss += double(std::log(sum)) + double(*highest) - double(row[labels[b]]);
+    double target = double(row[labels[b]]);  // the targets' mean of the scores
+    if (smoothing > 0) {
+      const double mean = std::accumulate(row.begin(), row.end(), 0.0) / double(classes);
+      target += smoothing * (mean - target);
+    }
+    sums.loss += double(std::log(sum)) + double(*highest) - target;
     sums.num_correct += highest - row.begin() == int64_t(labels[b]) ? 1 : 0;
   }
   return sums;
 }
 
 void softmax_cross_entropy_backward(std::span<const float> probabilities,
-                                    std::span<const uint32_t> labels, float scale,
+                                    std::span<const uint32_t> labels, double smoothing, float scale,
                                     std::span<float> gradient) {
   const size_t classes = gradient.size() / std::max<size_t>(labels.size(), 1);
+  const auto miss = float(smoothing / double(classes)), hit = float(1 - smoothing) + miss;
   for (size_t i = 0; i < gradient.size(); ++i) {
-    const float hit = i % classes == labels[i / classes] ? 1.0f : 0.0f;
-    gradient[i] = scale * (probabilities[i] - hit);
+    const float target = i % classes == labels[i / classes] ? hit : miss;
+    gradient[i] = scale * (probabilities[i] - target);
   }
 }
 

@@ -92,17 +92,19 @@ void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, boo
 void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, const float* dy,
                        const uint16_t* chosen, float* dx);
 
-/// Loss and hits of (B, classes) scores against labels; `probabilities` is softmax(scores).
+/// Loss and hits of (B, classes) scores against labels; `probabilities` is softmax(scores). With
+/// smoothing s, the target of K classes is 1 - s + s/K for the label and s/K for the others.
+/// Source: Szegedy et al., CVPR 2016, section 7; torch.nn.CrossEntropyLoss.
 struct LossSums {
   double loss = 0;
   int64_t num_correct = 0;
 };
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                               std::span<float> probabilities);
+                               double smoothing, std::span<float> probabilities);
 
-/// gradient = scale * (probabilities - one_hot(label)).
+/// gradient = scale * (probabilities - target).
 void softmax_cross_entropy_backward(std::span<const float> probabilities,
-                                    std::span<const uint32_t> labels, float scale,
+                                    std::span<const uint32_t> labels, double smoothing, float scale,
                                     std::span<float> gradient);
 
 }  // namespace dlflow::runtime

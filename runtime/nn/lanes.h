@@ -16,8 +16,6 @@ using IntLanes [[gnu::vector_size(64)]] = int32_t;
 using ShortLanes [[gnu::vector_size(32)]] = uint16_t;
 constexpr int64_t kLanes = 16;
 
-#define DLFLOW_INLINE __attribute__((always_inline)) inline
-
 /// A group of 16 channels is whole, or the last `width` of them.
 template <bool Whole>
 DLFLOW_INLINE Lanes load(const float* from, int64_t width) {

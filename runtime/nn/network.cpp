@@ -245,6 +245,7 @@ struct Network::Impl {
   std::string layer_under_way;            // that operations are made for
   HugeBuffer probabilities;
   std::span<const uint32_t> labels;
+  double smoothing = 0;               // of labels
   std::function<void(size_t)> await;  // a weight
   Pass pass;
   Timeline silent;
@@ -263,6 +264,8 @@ int64_t Network::batch_size() const { return impl_->batch; }
 size_t Network::memory_bytes() const { return impl_->arena.bytes(); }
 
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
+
+void Network::use_label_smoothing(double smoothing) { impl_->smoothing = smoothing; }
 
 void Network::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {
   impl_->parameters.bind_weights(weights);
@@ -307,7 +310,7 @@ void Network::begin_backward(std::span<float> gradients, float scale,
 
   const dnnl::memory& top = n.scores().gradients[0];
   softmax_cross_entropy_backward(
-      n.probabilities.floats(), n.labels, scale,
+      n.probabilities.floats(), n.labels, n.smoothing, scale,
       {static_cast<float*>(top.get_data_handle()), n.probabilities.size()});
 }
 
@@ -325,7 +328,8 @@ std::vector<size_t> Network::joint_sums() const {
 
 BatchResult Network::result() {
   Impl& n = *impl_;
-  const LossSums sums = softmax_cross_entropy(n.score_floats(), n.labels, n.probabilities.floats());
+  const LossSums sums =
+      softmax_cross_entropy(n.score_floats(), n.labels, n.smoothing, n.probabilities.floats());
   return {sums.loss, sums.num_correct};
 }
 

@@ -50,6 +50,9 @@ class Network {
   /// Forward and backward pass of each layer go there from now on; it must outlive this.
   void use_timeline(Timeline& timeline);
 
+  /// Of the loss from now on, from 0 (none) to less than 1 (runtime/nn/kernels.h).
+  void use_label_smoothing(double smoothing);
+
   /// Takes `weights` (layout()->size() floats, 64-byte aligned) as the weights, which must outlive
   /// the calls below. To be called again whenever a number in it has changed. Those of parameter i
   /// may change until `await(i)`, if given, has returned, which the next forward() calls before it

@@ -37,6 +37,14 @@ std::vector<Parameter> parameters_of(const Model& model, const std::vector<Fused
   return trainable;
 }
 
+dnnl::memory::desc plain_format(const Parameter& parameter) {
+  dnnl::memory::dims strides(parameter.shape.size(), 1);
+  for (size_t i = strides.size() - 1; i-- > 0;) {
+    strides[i] = strides[i + 1] * parameter.shape[i + 1];
+  }
+  return {parameter.shape, dnnl::memory::data_type::f32, strides};
+}
+
 }  // namespace
 
 ParameterMemory::ParameterMemory(const Model& model, const std::vector<FusedLayer>& layers,
@@ -90,6 +98,10 @@ dnnl::memory ParameterMemory::gradient(size_t index, const dnnl::memory::desc& f
   slot.gradient_copy = make_copy(format);
   slot.gradient_copy->convert = dnnl::reorder(slot.gradient_copy->memory, slot.gradient);
   return slot.gradient_copy->memory;
+}
+
+void ParameterMemory::prefer_plain() {
+  for (size_t i = 0; i < slots_.size(); ++i) prefer(i, plain_format(slots_[i].parameter));
 }
 
 std::shared_ptr<const WeightLayout> ParameterMemory::finish() {
@@ -155,6 +167,12 @@ void ParameterMemory::finish_gradient(dnnl::stream& stream, size_t index) {
   Slot& slot = slots_[index];
   if (!slot.gradient_copy) return;
   slot.gradient_copy->convert.execute(stream, slot.gradient_copy->memory, slot.gradient);
+}
+
+std::shared_ptr<const WeightLayout> plain_layout(const Model& model) {
+  ParameterMemory parameters(model, fuse(model), nullptr);
+  parameters.prefer_plain();
+  return parameters.finish();
 }
 
 }  // namespace dlflow::runtime

@@ -26,6 +26,9 @@ class ParameterMemory {
   /// Without a layout, the flat buffers hold parameter `index` as `format`.
   void prefer(size_t index, const dnnl::memory::desc& format);
 
+  /// prefer() for all of them: the plain order of each.
+  void prefer_plain();
+
   /// How the flat buffers hold parameter `index`. After prefer().
   const dnnl::memory::desc& format(size_t index) const { return slots_[index].format; }
 

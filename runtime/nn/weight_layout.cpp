@@ -8,8 +8,6 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr float kStatisticsMomentum = 0.1f;
-
 dnnl::memory::desc plain_format(const dnnl::memory::desc& format) {
   const dnnl::memory::dims shape = format.dims();
   dnnl::memory::dims strides(shape.size(), 1);

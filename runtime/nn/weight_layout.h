@@ -1,6 +1,7 @@
 #pragma once
 
 #include <dnnl.hpp>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -54,14 +55,21 @@ class WeightLayout {
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
 };
 
+/// The layout of `model` with every tensor in the plain order of its shape, whatever oneDNN
+/// prefers: for a device, and for what knows no other order.
+std::shared_ptr<const WeightLayout> plain_layout(const Model& model);
+
 /// What the buffers of `model` start from on every rank, as PyTorch initialises them: weights and
 /// biases uniform in +-1/sqrt(fan_in), batch normalisation at 1 and 0. Each number is a function of
 /// (`seed`, the parameter's name, its index in plain order) and nothing else.
 /// \param weights  (layout.size()) floats, overwritten.
 void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weights);
 
-/// Moves running statistics (or any part of them) 10% (PyTorch's momentum) towards those of the
-/// batch, as Network::backward left them among the gradients, summed over the ranks.
+/// PyTorch's: how far running statistics move towards those of the batch.
+constexpr float kStatisticsMomentum = 0.1f;
+
+/// Moves running statistics (or any part of them) towards those of the batch, as Network::backward
+/// left them among the gradients, summed over the ranks.
 void update_statistics(std::span<const float> of_batch, std::span<float> running);
 
 }  // namespace dlflow::runtime

@@ -3,7 +3,21 @@
 #include <cmath>
 #include <numbers>
 
+#include "base/error.h"
+
 namespace dlflow::runtime {
+
+double scaled_rate(double rate, RateScaling scaling, double times) {
+  switch (scaling) {
+    case RateScaling::None:
+      return rate;
+    case RateScaling::Linear:
+      return rate * times;
+    case RateScaling::Sqrt:
+      return rate * std::sqrt(times);
+  }
+  DLFLOW_CHECK(false);
+}
 
 double learning_rate(const Schedule& schedule, uint64_t step) {
   if (step < schedule.warmup_steps) {

@@ -16,6 +16,16 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
+/// How a rate for one size of batch becomes that for another.
+enum class RateScaling {
+  None,
+  Linear,  ///< Goyal et al., arXiv 1706.02677, section 2.1
+  Sqrt,    ///< Krizhevsky, arXiv 1404.5997, section 5; You et al., arXiv 1904.00962, with LAMB
+};
+
+/// `rate`, for a batch that is `times` as large.
+double scaled_rate(double rate, RateScaling scaling, double times);
+
 /// The rate of step `step` (the first is 0); a pure function, so that a resumed run goes on with
 /// it. Warm-up rises linearly and reaches the peak with its last step: peak * (step + 1) / warmup.
 /// The cosine falls from the peak in the first step after it to 0 at total_steps, and stays there.

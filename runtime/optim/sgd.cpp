@@ -1,42 +1,71 @@
 #include "runtime/optim/sgd.h"
 
-#include <algorithm>
-#include <bit>
-#include <cstdint>
-#include <limits>
-
-#include "base/error.h"
 #include "base/vector_clones.h"
+#include "runtime/optim/finite.h"
 
 namespace dlflow::runtime {
 namespace {
 
-/// Returns the greatest of the weights' bits without the sign.
+struct Factors {
+  float momentum, weight_decay, rate;
+};
+
 DLFLOW_VECTOR_CLONES
-uint32_t update(float* __restrict weights, float* __restrict velocity,
-                const float* __restrict gradients, size_t count, float momentum, float weight_decay,
-                float learning_rate) {
+uint32_t descend(float* __restrict weights, float* __restrict velocity,
+                 const float* __restrict gradients, size_t count, Factors f) {
   uint32_t greatest = 0;
   for (size_t i = 0; i < count; ++i) {
-    const float d = gradients[i] + weight_decay * weights[i];
-    const float v = momentum * velocity[i] + d;
+    const float d = gradients[i] + f.weight_decay * weights[i];
+    const float v = f.momentum * velocity[i] + d;
     velocity[i] = v;
-    const float w = weights[i] - learning_rate * v;
-    weights[i] = w;
-    greatest = std::max(greatest, std::bit_cast<uint32_t>(w) & 0x7FFFFFFF);
+    weights[i] = weights[i] - f.rate * v;
+    greatest = greatest_bits(greatest, weights[i]);
   }
   return greatest;
 }
 
+DLFLOW_VECTOR_CLONES
+uint32_t descend_nesterov(float* __restrict weights, float* __restrict velocity,
+                          const float* __restrict gradients, size_t count, Factors f) {
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const float d = gradients[i] + f.weight_decay * weights[i];
+    const float v = f.momentum * velocity[i] + d;
+    velocity[i] = v;
+    weights[i] = weights[i] - f.rate * (d + f.momentum * v);
+    greatest = greatest_bits(greatest, weights[i]);
+  }
+  return greatest;
+}
+
+class Sgd : public Optimizer {
+ public:
+  explicit Sgd(const OptimizerOptions& options) : options_(options) {}
+
+  /// As checkpoints had it before there were other optimizers: nothing but the weight's name.
+  std::vector<std::string> state_names() const override { return {""}; }
+
+  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
+
+  bool update(std::span<const float> gradients, const Elements& e,
+              const LayerTerms& layer) override {
+    const Factors factors{float(options_.momentum),
+                          layer.decays ? float(options_.weight_decay) : 0.0f,
+                          float(rate_ * layer.trust)};
+    const auto kernel = options_.nesterov ? descend_nesterov : descend;
+    return all_finite(
+        kernel(e.weights.data(), e.state[0].data(), gradients.data(), e.weights.size(), factors));
+  }
+
+ private:
+  OptimizerOptions options_;
+  double rate_ = 0;
+};
+
 }  // namespace
 
-bool sgd_step(const SgdOptions& options, float learning_rate, std::span<const float> gradients,
-              std::span<float> velocity, std::span<float> weights) {
-  DLFLOW_CHECK(weights.size() == velocity.size() && gradients.size() == velocity.size());
-  const uint32_t greatest =
-      update(weights.data(), velocity.data(), gradients.data(), weights.size(), options.momentum,
-             options.weight_decay, learning_rate);
-  return greatest < std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options) {
+  return std::make_unique<Sgd>(options);
 }
 
 }  // namespace dlflow::runtime

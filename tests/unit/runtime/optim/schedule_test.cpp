@@ -34,3 +34,10 @@ TEST_CASE("a run that is all warm-up never divides by zero", "[optim]") {
   CHECK(learning_rate(schedule, 2) == Approx(1.0));
   CHECK(learning_rate(schedule, 3) == 0);
 }
+
+TEST_CASE("a rate follows the batch as it is told", "[optim]") {
+  CHECK(scaled_rate(0.1, RateScaling::None, 16) == 0.1);
+  CHECK(scaled_rate(0.1, RateScaling::Linear, 16) == Approx(1.6));
+  CHECK(scaled_rate(0.1, RateScaling::Sqrt, 16) == Approx(0.4));
+  CHECK(scaled_rate(0.1, RateScaling::Sqrt, 0.25) == Approx(0.05));
+}

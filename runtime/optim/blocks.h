@@ -1,0 +1,36 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+/// What work on whole layers is divided into, so that ranks can share it and nobody sees in the
+/// bits how: blocks whose sums are added in one order.
+namespace dlflow::runtime {
+
+/// A layer's elements in a flat buffer.
+struct LayerSlot {
+  size_t first = 0, count = 0;
+  bool is_vector = false;  ///< one dimension: biases, and the parameters of batch normalisation
+};
+
+/// Neighbouring elements of one layer.
+struct Block {
+  size_t layer = 0;
+  size_t first = 0, count = 0;
+
+  bool operator==(const Block&) const = default;
+};
+
+/// Divides each layer into blocks of 16384 elements (64 KiB, half of a second-level cache together
+/// with as many weights) and a rest. Layers without elements have none.
+std::vector<Block> make_blocks(std::span<const LayerSlot> layers);
+
+/// Divides neighbouring blocks among `shares`, so that each has about as many elements: share i has
+/// blocks [result[i], result[i + 1]).
+std::vector<size_t> share_out(std::span<const Block> blocks, size_t shares);
+
+/// The sum of the squares of `values` in double precision, with the same bits on every CPU.
+double sum_of_squares(std::span<const float> values);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,57 @@
+#include "runtime/optim/lamb.h"
+
+#include "runtime/optim/finite.h"
+#include "runtime/optim/moments.h"
+
+namespace dlflow::runtime {
+namespace {
+
+DLFLOW_VECTOR_CLONES
+void replace_by_directions(float* __restrict gradients, float* __restrict m, float* __restrict v,
+                           const float* __restrict weights, size_t count, Moments moments,
+                           float weight_decay) {
+  for (size_t i = 0; i < count; ++i) {
+    gradients[i] = moments.direction(gradients[i], m[i], v[i]) + weight_decay * weights[i];
+  }
+}
+
+DLFLOW_VECTOR_CLONES
+uint32_t descend(float* __restrict weights, const float* __restrict directions, size_t count,
+                 float rate) {
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    weights[i] = weights[i] - rate * directions[i];
+    greatest = greatest_bits(greatest, weights[i]);
+  }
+  return greatest;
+}
+
+class Lamb final : public MomentsOptimizer {
+ public:
+  using MomentsOptimizer::MomentsOptimizer;
+
+  bool layer_wise() const override { return true; }
+
+  void direct(std::span<float> gradients, const Elements& e, const LayerTerms& layer) override {
+    replace_by_directions(gradients.data(), e.state[0].data(), e.state[1].data(), e.weights.data(),
+                          e.weights.size(), moments(), float(decay(layer)));
+  }
+
+  double trust_ratio(double of_weights, double of_directions) const override {
+    return of_weights == 0 || of_directions == 0 ? 1 : of_weights / of_directions;
+  }
+
+  bool update(std::span<const float> gradients, const Elements& e,
+              const LayerTerms& layer) override {
+    return all_finite(
+        descend(e.weights.data(), gradients.data(), e.weights.size(), float(rate(layer))));
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_lamb(const OptimizerOptions& options) {
+  return std::make_unique<Lamb>(options);
+}
+
+}  // namespace dlflow::runtime

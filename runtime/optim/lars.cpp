@@ -1,0 +1,57 @@
+#include "runtime/optim/lars.h"
+
+#include "base/vector_clones.h"
+#include "runtime/optim/finite.h"
+
+namespace dlflow::runtime {
+namespace {
+
+DLFLOW_VECTOR_CLONES
+uint32_t descend(float* __restrict weights, float* __restrict velocity,
+                 const float* __restrict gradients, size_t count, float momentum,
+                 float weight_decay, float rate) {
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const float d = gradients[i] + weight_decay * weights[i];
+    velocity[i] = momentum * velocity[i] + rate * d;
+    weights[i] = weights[i] - velocity[i];
+    greatest = greatest_bits(greatest, weights[i]);
+  }
+  return greatest;
+}
+
+class Lars : public Optimizer {
+ public:
+  explicit Lars(const OptimizerOptions& options) : options_(options) {}
+
+  std::vector<std::string> state_names() const override { return {".momentum"}; }
+
+  void begin_step(double learning_rate, uint64_t /*number*/) override { rate_ = learning_rate; }
+
+  bool update(std::span<const float> gradients, const Elements& e,
+              const LayerTerms& layer) override {
+    const double decay = layer.decays ? options_.weight_decay : 0;
+    return all_finite(descend(e.weights.data(), e.state[0].data(), gradients.data(),
+                              e.weights.size(), float(options_.momentum), float(decay),
+                              float(rate_ * layer.trust)));
+  }
+
+  bool layer_wise() const override { return true; }
+
+  double trust_ratio(double of_weights, double of_gradients) const override {
+    if (of_weights == 0 || of_gradients == 0) return 1;
+    return options_.trust * of_weights / (of_gradients + options_.weight_decay * of_weights);
+  }
+
+ private:
+  OptimizerOptions options_;
+  double rate_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Optimizer> make_lars(const OptimizerOptions& options) {
+  return std::make_unique<Lars>(options);
+}
+
+}  // namespace dlflow::runtime

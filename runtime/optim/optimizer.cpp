@@ -1,0 +1,44 @@
+#include "runtime/optim/optimizer.h"
+
+#include "base/error.h"
+#include "runtime/optim/adam.h"
+#include "runtime/optim/adamw.h"
+#include "runtime/optim/lamb.h"
+#include "runtime/optim/lars.h"
+#include "runtime/optim/sgd.h"
+
+namespace dlflow::runtime {
+
+std::string name(OptimizerOptions::Kind kind) {
+  switch (kind) {
+    case OptimizerOptions::Kind::Sgd:
+      return "sgd";
+    case OptimizerOptions::Kind::Adam:
+      return "adam";
+    case OptimizerOptions::Kind::AdamW:
+      return "adamw";
+    case OptimizerOptions::Kind::Lars:
+      return "lars";
+    case OptimizerOptions::Kind::Lamb:
+      return "lamb";
+  }
+  DLFLOW_CHECK(false);
+}
+
+std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
+  switch (options.kind) {
+    case OptimizerOptions::Kind::Sgd:
+      return make_sgd(options);
+    case OptimizerOptions::Kind::Adam:
+      return make_adam(options);
+    case OptimizerOptions::Kind::AdamW:
+      return make_adamw(options);
+    case OptimizerOptions::Kind::Lars:
+      return make_lars(options);
+    case OptimizerOptions::Kind::Lamb:
+      return make_lamb(options);
+  }
+  DLFLOW_CHECK(false);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,28 @@
+"""Writes .dlset files, as docs/data-format.md describes them."""
+
+import hashlib
+import struct
+
+
+def write(path, images, labels, shape, classes, chunk_samples):
+    """`images`: bytes of one image after the other, each of `shape` (C, H, W)."""
+    size = shape[0] * shape[1] * shape[2]
+    count = len(labels)
+
+    def sha256(content):
+        return hashlib.sha256(content).hexdigest().encode()
+
+    head = b"DLFDATA\n" + struct.pack("<IIQIIII", 2, 0, count, *shape, classes)
+    front = struct.pack("<I20x", chunk_samples) + struct.pack(f"<{count}I", *labels)
+    step = chunk_samples * size
+    chunks = b"".join(sha256(images[i:i + step]) for i in range(0, len(images), step))
+    rest = front + images + chunks + sha256(head + front + chunks)
+    path.write_bytes(head + sha256(head + rest) + rest)
+
+
+def offset_of_image(path, image):
+    """Where an image begins in a file of `write`."""
+    with open(path, "rb") as file:
+        header = file.read(128)
+    count, channels, height, width = struct.unpack_from("<QIII", header, 16)
+    return 128 + 4 * count + image * channels * height * width
