@@ -1,6 +1,6 @@
 """Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
 
-    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod]
+    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod] [--fp16]
 
 DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32. Prints one JSON
 line. Needs Debian's python3-torch; for --horovod the Python of bench/horovod_venv.sh.
@@ -16,6 +16,7 @@ import time
 import numpy
 import torch
 from torch import distributed, nn
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn import functional
 
 
@@ -65,21 +66,25 @@ def load(folder):
     return torch.tensor((images.astype("f4") / 255 - 0.2860) / 0.3530), torch.tensor(labels.astype("i8"))
 
 
-def with_ddp(model, parameters):
+def with_ddp(model, parameters, fp16):
     os.environ.setdefault("MASTER_ADDR", "127.0.0.1")
     os.environ.setdefault("MASTER_PORT", "29511")
-    rank, ranks = int(os.environ["OMPI_COMM_WORLD_RANK"]), int(os.environ["OMPI_COMM_WORLD_SIZE"])
+    rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{mpi}") or os.environ[f"SLURM_{slurm}"])  # by mpirun or srun
+                   for mpi, slurm in (("RANK", "PROCID"), ("SIZE", "NTASKS")))
     distributed.init_process_group("gloo", rank=rank, world_size=ranks)
     model = nn.parallel.DistributedDataParallel(model)
+    if fp16:
+        model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     return model, torch.optim.SGD(model.parameters(), **parameters), rank, ranks
 
 
-def with_horovod(model, parameters):
+def with_horovod(model, parameters, fp16):
     import horovod.torch as horovod
     horovod.init()
     optimizer = torch.optim.SGD(model.parameters(), **parameters)
     horovod.broadcast_parameters(model.state_dict(), root_rank=0)
-    optimizer = horovod.DistributedOptimizer(optimizer, named_parameters=model.named_parameters())
+    compression = horovod.Compression.fp16 if fp16 else horovod.Compression.none
+    optimizer = horovod.DistributedOptimizer(optimizer, named_parameters=model.named_parameters(), compression=compression)
     return model, optimizer, horovod.rank(), horovod.size()
 
 
@@ -92,13 +97,14 @@ def main():
     parser.add_argument("--warmup", type=int, default=5)
     parser.add_argument("--channels-last", action="store_true", help="faster on the convolutional networks")
     parser.add_argument("--horovod", action="store_true", help="instead of DistributedDataParallel")
+    parser.add_argument("--fp16", action="store_true", help="gradients travel in half precision")
     args = parser.parse_args()
 
     torch.manual_seed(0)
     torch.set_num_threads(1)
     layout = torch.channels_last if args.channels_last else torch.contiguous_format
     distribute = with_horovod if args.horovod else with_ddp
-    model, optimizer, rank, ranks = distribute(MODELS[args.model]().to(memory_format=layout), {"lr": 0.01, "momentum": 0.9})
+    model, optimizer, rank, ranks = distribute(MODELS[args.model]().to(memory_format=layout), {"lr": 0.01, "momentum": 0.9}, args.fp16)
     images, labels = load(args.data)
     images = images.contiguous(memory_format=layout)
     order = torch.randperm(len(images), generator=torch.Generator().manual_seed(1 + rank))

@@ -53,6 +53,16 @@ Field scratch_field() {
           Presence::Optional, false};
 }
 
+Field cache_field() {
+  return {"cache",
+          object({{"memory", formed(size_form()),
+                   "How much of the data a node keeps in memory, for all ranks there", kRequired},
+                  {"scratch", formed(size_form()),
+                   "And on its own disk, of what does not fit into memory"}}),
+          "Each part of the data is read once and kept, as far as it fits; for data with hashes of "
+          "its parts (dlflow data pack)"};
+}
+
 StepKind stage_out_kind() {
   return {
       .name = "stage-out",
@@ -65,6 +75,24 @@ StepKind stage_out_kind() {
            bandwidth_field()}),
       .outputs = {{"manifest", text(), "What was sent, as sha256sum prints it"}},
   };
+}
+
+/// Which of its keys goes with which kind is for the training to say.
+Shape cooperation_shape() {
+  return object({
+      {"kind", choice({"synchronous", "local_sgd", "parameter_server", "gossip"}),
+       "Which way (docs/taxonomy.md)", kRequired},
+      {"every", integer(1),
+       "local_sgd: steps from one averaging to the next, 8 unless given; gossip: from one exchange "
+       "to the next, 1 unless given"},
+      {"synchronous_epochs", integer(0),
+       "local_sgd: the first epochs, in which weights are averaged after every step"},
+      {"servers", integer(1),
+       "parameter_server: how many of the ranks, the last, are servers; 1 unless given"},
+      {"staleness", either({integer(0), choice({"unbounded"})}),
+       "parameter_server: how many steps a worker may be ahead of the slowest; 0: synchronous, "
+       "'unbounded': asynchronous, 4 unless given"},
+  });
 }
 
 StepKind train_kind() {
@@ -91,6 +119,31 @@ StepKind train_kind() {
        Presence::Optional, "fp32"},
       {"priority", boolean(), "Those of the first layers overtake the others", Presence::Optional,
        true},
+      {"compression",
+       choice({"fp16", "bf16", "int8", "topk", "mstopk", "randomk", "dgc", "powersgd"}),
+       "Less is sent, and what is left out is sent later. Needs precision: {reduction: fast}"},
+      {"density", number_between(0, 1),
+       "Of topk, mstopk, randomk, dgc: the share that is sent; "
+       "0.01 unless given"},
+      {"warmup_epochs", integer(0), "Of the same: epochs in which more is sent; 0 unless given"},
+      {"aggregation", choice({"all-gather", "gtopk", "hierarchical"}),
+       "How what ranks send is added up: hierarchical, by powersgd all-gather, unless given"},
+      {"rank", integer(1),
+       "Of powersgd: how many rows and columns stand for a matrix; 2 unless "
+       "given"},
+      {"clip", number(0),
+       "Of dgc: norm beyond which gradients are scaled down; 0, no such norm, "
+       "unless given"},
+  });
+  const Shape optimizer = object({
+      {"kind", choice({"sgd", "adam", "adamw", "lars", "lamb"}), "Which one", kRequired},
+      {"nesterov", boolean(), "Of sgd: Nesterov's momentum; false unless given"},
+      {"betas", list_of(number_between(0, 1), 2),
+       "Of adam, adamw and lamb: how long they remember; [0.9, 0.999] unless given"},
+      {"eps", number(0),
+       "Of adam, adamw and lamb: what a root is kept away from zero by; 1e-8 unless given, of lamb "
+       "1e-6"},
+      {"trust", number(0), "Of lars: its coefficient; 0.001 unless given"},
   });
   return {
       .name = "train",
@@ -101,14 +154,31 @@ StepKind train_kind() {
            "File that describes the network, relative to the workflow", kRequired},
           {"data", formed(path_form()), "Folder of the training data", kRequired},
           scratch_field(),
+          cache_field(),
+          {"device", choice({"cpu", "cuda"}),
+           "What computes. cuda: a GPU for each rank; needs precision: {reduction: fast}",
+           Presence::Optional, "cpu"},
           {"epochs", integer(1), "How often the data is gone through", kRequired},
           {"batch", integer(1), "Samples per step, shared out among all ranks; 128 unless given"},
           {"batch_per_rank", integer(1),
            "Instead of batch: samples per step and rank, so that more ranks take larger steps"},
           {"lr", number_above(0), "Learning rate, once warmed up", kRequired},
-          {"momentum", number_between(0, 1), "Momentum of the gradient descent", Presence::Optional,
-           0.9},
-          {"weight_decay", number(0), "L2 penalty on the weights", Presence::Optional, 0.0},
+          {"optimizer", optimizer, "How weights follow their gradients; sgd unless given"},
+          {"momentum", number_between(0, 1), "Of sgd and lars", Presence::Optional, 0.9},
+          {"weight_decay", number(0), "How fast weights shrink by themselves", Presence::Optional,
+           0.0},
+          {"clip_norm", number_above(0), "What the norm of the whole gradient is limited to"},
+          {"shard_optimizer", boolean(),
+           "Between nodes, each rank keeps the optimizer's state of its share of the weights alone",
+           Presence::Optional, false},
+          {"accumulate", integer(1),
+           "Batches whose gradients make one step, in the memory of one batch", Presence::Optional,
+           1},
+          {"lr_scaling", choice({"linear", "sqrt"}),
+           "How lr, which is for base_batch, follows the samples of a step"},
+          {"base_batch", integer(1), "Samples per step that lr is for; with lr_scaling"},
+          {"label_smoothing", number_between(0, 1),
+           "What share of a target goes to all classes alike", Presence::Optional, 0.0},
           {"warmup_epochs", number(0), "Epochs in which the learning rate rises from zero",
            Presence::Optional, 0},
           {"schedule", choice({"cosine", "constant"}), "The learning rate after warming up",
@@ -122,6 +192,7 @@ StepKind train_kind() {
            Presence::Optional, Json::array()},
           {"precision", precision, "What decides the bits of the result"},
           {"gradients", gradients, "How gradients travel between ranks"},
+          {"cooperation", cooperation_shape(), "How ranks train one model together"},
           {"batch_norm", choice({"leaf", "global"}),
            "Batch normalisation over the samples of a leaf or of the whole step",
            Presence::Optional, "leaf"},
@@ -133,7 +204,7 @@ StepKind train_kind() {
                   {"model", text(), "The last checkpoint"}},
       .writes_checkpoints = true,
       .alternatives = {{"batch", "batch_per_rank"}},
-      .neutral = {"scratch"},
+      .neutral = {"scratch", "cache"},
   };
 }
 
@@ -165,10 +236,11 @@ StepKind evaluate_kind() {
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
           scratch_field(),
+          cache_field(),
           {"batch", integer(1), "Samples that are computed together; changes no result",
            Presence::Optional, 256},
       }),
-      .neutral = {"scratch"},
+      .neutral = {"scratch", "cache"},
   };
 }
 

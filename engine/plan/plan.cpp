@@ -89,15 +89,18 @@ std::string fingerprint_from_reused(const Plan& plan, uint32_t job) {
   return fingerprint(fingerprint_base(plan, job), parents);
 }
 
-/// Training in exact mode gives the same bits for any number of ranks, unless that makes the batch.
-/// No other resource changes a result.
+/// Training in exact mode gives the same bits for any number of ranks, unless that makes the batch
+/// or the ranks are not synchronous. No other resource changes a result.
 bool depends_on_ranks(const Step& step) {
   if (step.uses != "train") return false;
   const Json& with = step.with.source();
   const Json precision = with.value("precision", Json::object());
   const bool exact =
       precision.is_object() && precision.value("reduction", Json("exact")) == "exact";
-  return !exact || with.contains("batch_per_rank");
+  const Json cooperation = with.value("cooperation", Json::object());
+  const bool synchronous =
+      cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
+  return !exact || !synchronous || with.contains("batch_per_rank");
 }
 
 }  // namespace

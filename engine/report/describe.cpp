@@ -81,6 +81,9 @@ std::string how_fast(const Json& progress) {
   if (const auto eta = number(progress, "eta_s")) {
     add(text, format_duration(std::chrono::seconds(int64_t(*eta))) + " left");
   }
+  if (const auto noise = number(progress, "noise_scale")) {
+    add(text, "noise scale " + format_count(uint64_t(*noise)));
+  }
   const auto message = progress.find("message");
   if (message != progress.end() && message->is_string()) add(text, message->get<std::string>());
   return text;

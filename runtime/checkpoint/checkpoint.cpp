@@ -20,6 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "step-";
 constexpr const char* kLatest = "latest";
+constexpr const char* kTensors = ".safetensors";
 
 /// Whatever carries this in its name is not a checkpoint yet, or no longer.
 constexpr std::string_view kTemporary = ".tmp.";
@@ -126,6 +127,9 @@ void write_files(const fs::path& target, const CheckpointContent& content) {
   Manifest manifest{.info = content.info, .files = {}};
   manifest.files[kModelFile] = write_safetensors(target / kModelFile, content.model, metadata);
   manifest.files[kOptimizerFile] = write_safetensors(target / kOptimizerFile, content.optimizer);
+  for (const auto& [name, tensors] : content.further) {
+    manifest.files[name + kTensors] = write_safetensors(target / (name + kTensors), tensors);
+  }
   manifest.files[kStateFile] = write_text(target / kStateFile, content.state.dump(2) + "\n");
   write_text(target / kManifestFile, format_manifest(manifest));  // syncs the folder, too
 }
@@ -186,13 +190,22 @@ CheckpointInfo read_checkpoint_info(const fs::path& step_folder) {
 }
 
 Checkpoint load_checkpoint(const fs::path& step_folder) {
-  CheckpointInfo info = verify(step_folder).info;
+  Manifest manifest = verify(step_folder);
   Json state = Json::parse(read_file(step_folder / kStateFile), nullptr, false);
   if (state.is_discarded()) {
     throw Error(Errc::Corrupt, (step_folder / kStateFile).string() + " is not JSON");
   }
-  return {std::move(info), Safetensors::open(step_folder / kModelFile),
-          Safetensors::open(step_folder / kOptimizerFile), std::move(state)};
+  Checkpoint checkpoint{std::move(manifest.info),
+                        Safetensors::open(step_folder / kModelFile),
+                        Safetensors::open(step_folder / kOptimizerFile),
+                        std::move(state),
+                        {}};
+  for (const auto& [name, written] : manifest.files) {
+    const fs::path path = step_folder / name;
+    if (path.extension() != kTensors || name == kModelFile || name == kOptimizerFile) continue;
+    checkpoint.further.emplace(path.stem().string(), Safetensors::open(path));
+  }
+  return checkpoint;
 }
 
 std::vector<fs::path> list_checkpoints(const fs::path& folder) {

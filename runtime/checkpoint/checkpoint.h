@@ -32,6 +32,9 @@ struct CheckpointContent {
   std::vector<TensorView> model;      ///< weights and running statistics
   std::vector<TensorView> optimizer;  ///< momenta and the like; may be empty
   Json state;                         ///< the rest: seeds, position in the data
+
+  /// Further files of tensors, by name without `.safetensors`; each as it may be needed.
+  std::map<std::string, std::vector<TensorView>> further = {};
 };
 
 /// What was saved. The tensors are mapped, not copied.
@@ -40,6 +43,7 @@ struct Checkpoint {
   Safetensors model;
   Safetensors optimizer;
   Json state;
+  std::map<std::string, Safetensors> further;
 };
 
 /// Writes FOLDER/step-NNNNNN and returns its path; it survives a power cut once the call returns.

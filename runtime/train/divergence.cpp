@@ -30,11 +30,14 @@ int last_not_finite(const WeightLayout& layout, std::span<const float> buffer, s
 
 }  // namespace
 
-void fail_loss(Communicator& comm, float loss, float my_share, uint64_t step) {
+void fail_loss(Communicator& comm, float loss, std::optional<uint64_t> mine, uint64_t step) {
+  constexpr uint64_t kNever = UINT64_MAX;
   std::vector<std::string> ranks;
-  const std::vector<float> shares = gather(comm, my_share);
-  for (size_t rank = 0; rank < shares.size(); ++rank) {
-    if (!std::isfinite(shares[rank])) ranks.push_back(std::to_string(rank));
+  const std::vector<uint64_t> first = gather(comm, mine.value_or(kNever));
+  for (size_t rank = 0; rank < first.size(); ++rank) {
+    if (first[rank] == kNever) continue;
+    ranks.push_back(std::to_string(rank));
+    step = std::min(step, first[rank]);
   }
   throw Diverged(Errc::InvalidInput,
                  "loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " at step " +

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "base/error.h"
@@ -16,8 +17,11 @@ class Diverged : public Error {
   using Error::Error;
 };
 
-/// Throws Diverged, naming the ranks whose share of the loss it is. Collective. `step` from 1.
-[[noreturn]] void fail_loss(Communicator& comm, float loss, float my_share, uint64_t step);
+/// Throws Diverged, naming the ranks whose share of the loss it is, and the step in which it began.
+/// Collective, after `step` steps; `mine`: the first, from 1, whose loss was no number on this
+/// rank.
+[[noreturn]] void fail_loss(Communicator& comm, float loss, std::optional<uint64_t> mine,
+                            uint64_t step);
 
 /// Throws Diverged after an update that left a weight that is not finite: names the last parameter
 /// with such a number in one of `gradients` of any rank, which is where the backward pass met it

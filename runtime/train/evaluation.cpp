@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "runtime/data/loader.h"
+#include "runtime/data/shard.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -30,31 +31,37 @@ void require_fitting(const Model& model, const Dataset& dataset, const std::stri
   }
 }
 
-Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const float> weights,
-                    const Dataset& dataset, const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress) {
+Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks) {
+  const size_t batches = steps_per_epoch(num_samples, batch);
+  const size_t first = batches * size_t(rank) / size_t(num_ranks);
+  return {first, batches * size_t(rank + 1) / size_t(num_ranks) - first};
+}
+
+Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& dataset,
+                    const Normalization& normalization, size_t batch,
+                    const std::function<void(size_t, size_t)>& progress, StepImages* images) {
   LoaderOptions options;
   options.global_batch = batch;
   options.shuffle = false;
   options.normalization = normalization;
+  options.images = images;
   Loader loader(dataset, options);
-  const size_t num_batches = loader.steps_per_epoch();
-  std::vector<Sums> batches(num_batches);
-  networks.use_weights(weights);
-  const auto first_of = [&](int rank) { return num_batches * size_t(rank) / size_t(comm.size()); };
-  const size_t first = first_of(comm.rank()), end = first_of(comm.rank() + 1);
+  std::vector<Sums> batches(loader.steps_per_epoch());
+  const auto run_of = [&](int rank) {
+    return batches_of(dataset.size(), batch, rank, comm.size());
+  };
+  const size_t first = run_of(comm.rank()).first, end = first + run_of(comm.rank()).count;
   loader.seek(0, first);
   for (size_t i = first; i < end; ++i) {
     const Leaf part = loader.next().leaves[0];
-    const BatchResult result =
-        networks.get(int64_t(part.count())).forward(part.images, part.labels);
+    const BatchResult result = infer(part);
     batches[i] = {result.loss_sum, result.num_correct};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
   }
   Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const std::span<Sums> theirs =
-        std::span(batches).subspan(first_of(rank)).first(first_of(rank + 1) - first_of(rank));
+    const Run run = run_of(rank);
+    const std::span<Sums> theirs = std::span(batches).subspan(run.first, run.count);
     comm.broadcast(std::as_writable_bytes(theirs), rank);
     for (const Sums& sums : theirs) {
       all.loss += sums.loss;
@@ -63,6 +70,16 @@ Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const fl
   }
   const double samples = double(dataset.size());
   return {all.loss / samples, double(all.num_correct) / samples};
+}
+
+Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const float> weights,
+                    const Dataset& dataset, const Normalization& normalization, size_t batch,
+                    const std::function<void(size_t, size_t)>& progress, StepImages* images) {
+  networks.use_weights(weights);
+  const auto infer = [&](const Leaf& part) {
+    return networks.get(int64_t(part.count())).forward(part.images, part.labels);
+  };
+  return evaluate(comm, infer, dataset, normalization, batch, progress, images);
 }
 
 }  // namespace dlflow::runtime

@@ -4,10 +4,16 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
+#include "runtime/data/loader.h"
 #include "runtime/data/normalization.h"
+#include "runtime/data/step_images.h"
+#include "runtime/data/visit_order.h"
 #include "runtime/train/network_set.h"
 
 namespace dlflow::runtime {
+
+/// The samples at a time with which a training run measures itself.
+constexpr size_t kEvaluationBatch = 250;
 
 /// Over all samples of a dataset.
 struct Evaluation {
@@ -19,10 +25,24 @@ struct Evaluation {
 /// among the model's classes; `name` is the dataset's, for the message.
 void require_fitting(const Model& model, const Dataset& dataset, const std::string& name);
 
-/// Measures `weights` on `dataset`, whose samples the ranks share out, `batch` at a time. Every
-/// rank gets the result. Collective. `progress(done, total)` is called after each batch.
+/// The batches of `batch` samples that a rank measures.
+Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
+
+/// What a model makes of some samples, whatever it is computed on.
+using Inference = std::function<BatchResult(const Leaf&)>;
+
+/// Measures a model on `dataset`, whose samples the ranks share out, `batch` at a time. Every rank
+/// gets the result. Collective. `progress(done, total)` is called after each batch. `images`: where
+/// they are, if not where the data set has them.
+Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& dataset,
+                    const Normalization& normalization, size_t batch,
+                    const std::function<void(size_t, size_t)>& progress = {},
+                    StepImages* images = nullptr);
+
+/// The same for `weights` in `networks`.
 Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const float> weights,
                     const Dataset& dataset, const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress = {});
+                    const std::function<void(size_t, size_t)>& progress = {},
+                    StepImages* images = nullptr);
 
 }  // namespace dlflow::runtime

@@ -7,12 +7,17 @@ namespace dlflow::runtime {
 namespace {
 
 constexpr std::chrono::milliseconds kInterval(500);
+constexpr double kMuchWaiting = 0.1;  // of the time of an epoch
+
+/// Seconds, to the millisecond.
+double to_milliseconds(double seconds) { return std::round(seconds * 1000) / 1000; }
 
 }  // namespace
 
 MetricsLog::MetricsLog(const std::filesystem::path& file, Run run) : file_(file), run_(run) {}
 
-void MetricsLog::step(uint64_t step, size_t samples, double loss) {
+void MetricsLog::step(uint64_t step, size_t samples, double loss, double data_wait_s) {
+  wait_s_ += data_wait_s;
   samples_ += samples;
   recent_loss_ += loss;
   epoch_loss_ += loss;
@@ -27,6 +32,7 @@ void MetricsLog::step(uint64_t step, size_t samples, double loss) {
   if (recent_time > 0) {
     line["images_per_s"] = std::round(double(samples_ - samples_at_line_) / recent_time);
   }
+  add_data_wait(line);
   write(step + 1, std::move(line));
   last_line_ = now;
   time_at_line_ = time;
@@ -42,7 +48,10 @@ void MetricsLog::resume() {
   paused_.reset();
 }
 
-void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation) {
+void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation,
+                       std::optional<double> noise_scale) {
+  noise_scale_ = noise_scale;
+  if (noise_scale_) noise_scale_ = std::round(*noise_scale_);
   Json line = {{"epoch", epoch + 1}, {"images_per_s", std::round(images_per_second())}};
   if (evaluation) {
     line["loss"] = evaluation->loss;
@@ -50,7 +59,11 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
   } else {
     line["loss"] = train_loss();
   }
+  line["epoch_s"] = to_milliseconds((training_time() - time_before_epoch_).count());
+  add_data_wait(line);
   write((epoch + 1) * run_.steps_per_epoch, std::move(line));
+  wait_before_epoch_s_ = wait_s_;
+  time_before_epoch_ = training_time();
   epoch_loss_ = 0;
   epoch_steps_ = 0;
 }
@@ -68,12 +81,22 @@ std::chrono::duration<double> MetricsLog::training_time() const {
   return paused_.value_or(Clock::now()) - started_;
 }
 
+void MetricsLog::add_data_wait(Json& line) const {
+  const double waited = wait_s_ - wait_before_epoch_s_;
+  const double time = (training_time() - time_before_epoch_).count();
+  line["data_wait_s"] = to_milliseconds(waited);
+  if (time <= 0 || waited < kMuchWaiting * time) return;
+  const int percent = int(std::min(100.0, std::round(100 * waited / time)));
+  line["message"] = "waited " + std::to_string(percent) + " % for data";
+}
+
 void MetricsLog::write(uint64_t steps_done, Json line) {
   const uint64_t steps = run_.epochs * run_.steps_per_epoch;
   line["epochs"] = run_.epochs;
   line["step"] = steps_done;
   line["steps"] = steps;
   line["progress"] = double(steps_done) / double(steps);
+  if (noise_scale_) line["noise_scale"] = *noise_scale_;
   if (steps_done > run_.first_step) {
     const double per_step = training_time().count() / double(steps_done - run_.first_step);
     line["eta_s"] = std::round(per_step * double(steps - steps_done));

@@ -21,18 +21,27 @@ class MetricsLog {
 
   MetricsLog(const std::filesystem::path& file, Run run);
 
-  /// Step `step` (of the whole run, from 0) is done: `samples` with this mean loss.
-  void step(uint64_t step, size_t samples, double loss);
+  /// Step `step` (of the whole run, from 0) is done: `samples` with this mean loss, for which ranks
+  /// waited so long, in the mean.
+  void step(uint64_t step, size_t samples, double loss, double data_wait_s);
 
   /// Time from now to resume() is not training.
   void pause();
   void resume();
 
-  /// Epoch `epoch` (from 0) is done. Without a validation set, there is no evaluation.
-  void epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation);
+  /// Epoch `epoch` (from 0) is done. Without a validation set, there is no evaluation. The gradient
+  /// noise scale, if it was measured, is in every line until the next.
+  void epoch(uint64_t epoch, const std::optional<Evaluation>& evaluation,
+             std::optional<double> noise_scale);
+
+  /// As the last epoch() was told.
+  std::optional<double> noise_scale() const { return noise_scale_; }
 
   /// Mean loss of the steps since the last epoch().
   double train_loss() const;
+
+  /// How long ranks waited for data, in the mean, over all steps.
+  double data_wait() const { return wait_s_; }
 
   /// Over all steps, without what lay between pause() and resume().
   double images_per_second() const;
@@ -41,6 +50,8 @@ class MetricsLog {
   using Clock = std::chrono::steady_clock;
 
   std::chrono::duration<double> training_time() const;
+  /// What steps of this epoch waited; a message, too, if that is much of their time.
+  void add_data_wait(Json& line) const;
   void write(uint64_t steps_done, Json line);
 
   AppendFile file_;
@@ -53,6 +64,9 @@ class MetricsLog {
   std::chrono::duration<double> time_at_line_{0};
   double recent_loss_ = 0, epoch_loss_ = 0;  // sums over steps
   uint64_t recent_steps_ = 0, epoch_steps_ = 0;
+  std::optional<double> noise_scale_;
+  double wait_s_ = 0, wait_before_epoch_s_ = 0;
+  std::chrono::duration<double> time_before_epoch_{0};
 };
 
 }  // namespace dlflow::runtime

@@ -5,37 +5,140 @@
 #include "base/aligned_floats.h"
 
 namespace dlflow::runtime {
+namespace {
+
+/// The trainable parameters, padding included.
+std::vector<LayerSlot> layer_slots(const WeightLayout& layout) {
+  std::vector<LayerSlot> slots;
+  for (size_t i = 0; i < layout.num_trainable(); ++i) {
+    const Parameter& parameter = layout.parameters()[i];
+    slots.push_back({parameter.offset, whole_lines(parameter.size), parameter.shape.size() == 1});
+  }
+  return slots;
+}
+
+StateSharing sharing_of(const UpdateSettings& settings, bool shared) {
+  if (shared) return StateSharing::OneCopy;
+  return settings.shard_optimizer ? StateSharing::Shards : StateSharing::Replicas;
+}
+
+}  // namespace
 
 ModelState::ModelState(Communicator& comm, const WeightLayout& layout, size_t report_floats,
-                       const SgdOptions& options, bool shared)
-    : options_(options),
-      trainable_size_(layout.trainable_size()),
-      weights_size_(layout.size()),
-      is_filled_here_(!shared || comm.node_rank() == 0) {
+                       const UpdateSettings& settings, bool shared)
+    : comm_(comm),
+      layout_(layout),
+      optimizer_(make_optimizer(settings.optimizer)),
+      buffer_names_(optimizer_->state_names()),
+      is_filled_here_(!shared || comm.node_rank() == 0),
+      sharing_(sharing_of(settings, shared)) {
+  if (settings.clip_norm || optimizer_->layer_wise() || sharing_ == StateSharing::Shards) {
+    whole_ = std::make_unique<WholeUpdate>(comm, *optimizer_, layer_slots(layout),
+                                           settings.clip_norm, sharing_);
+  }
+  const auto extent =
+      whole_ ? whole_->extent_of(comm.rank()) : WholeUpdate::Extent{0, layout.trainable_size()};
   const size_t sharers = shared ? size_t(comm.node_size()) : 1;
   const size_t place = shared ? size_t(comm.node_rank()) : 0;
-  const size_t values = whole_lines(weights_size_ + report_floats);
-  const size_t velocity = whole_lines(trainable_size_);
-  const size_t all = values + velocity + sharers * kLineElements;
-  std::span<float> memory;
-  if (sharers > 1) {
-    const auto parts = comm.allocate_shared(is_filled_here_ ? all * sizeof(float) : 0);
-    memory = {reinterpret_cast<float*>(parts[0]), all};
-  } else {
-    own_ = HugeBuffer(all);  // huge pages, which shared memory has not
-    memory = own_.floats();
+  const size_t values = whole_lines(layout.size() + report_floats);
+  const size_t gradients = whole_ ? whole_lines(layout.trainable_size()) : 0;
+  const size_t buffer = whole_lines(extent.count);
+  const size_t flags = sharers * kLineElements;
+  std::span<float> memory =
+      allocate(values + gradients + buffer_names_.size() * buffer + flags, sharers > 1);
+  const auto take_from_memory = [&](size_t floats) {
+    const std::span<float> first = memory.first(floats);
+    memory = memory.subspan(floats);
+    return first;
+  };
+  values_ = take_from_memory(values).first(layout.size() + report_floats);
+  gradients_ = take_from_memory(gradients);
+  trained_.weights = values_;
+  trained_.state_begin = extent.first;
+  for (size_t i = 0; i < buffer_names_.size(); ++i) {
+    trained_.state.push_back(take_from_memory(buffer).first(extent.count));
   }
-  values_ = memory.first(weights_size_ + report_floats);
-  velocity_ = memory.subspan(values, trainable_size_);
-  broken_ = memory.last(sharers * kLineElements);
+  broken_ = take_from_memory(flags);
   broken_here_ = &broken_[place * kLineElements];
+}
+
+std::span<float> ModelState::allocate(size_t floats, bool shared) {
+  if (!shared) {
+    own_ = HugeBuffer(floats);  // huge pages, which shared memory has not
+    return own_.floats();
+  }
+  const auto parts = comm_.allocate_shared(is_filled_here_ ? floats * sizeof(float) : 0);
+  return {reinterpret_cast<float*>(parts[0]), floats};
 }
 
 bool ModelState::finite() const {
   return std::ranges::all_of(broken_, [](float broken) { return broken == 0; });
 }
 
-void ModelState::update(size_t first, std::span<const float> sums, float learning_rate) {
+ModelState::OptimizerContent ModelState::optimizer_content() {
+  OptimizerContent content;
+  for (size_t i = 0; i < buffer_names_.size(); ++i) {
+    std::span<const float> whole = trained_.state[i];
+    if (sharing_ == StateSharing::Shards) {
+      content.gathered.push_back(gather_on_rank_0(trained_.state[i]));
+      whole = content.gathered.back().floats();
+    }
+    content.buffers.push_back({buffer_names_[i], whole});
+  }
+  return content;
+}
+
+HugeBuffer ModelState::gather_on_rank_0(std::span<const float> shard) {
+  if (comm_.rank() != 0) {
+    comm_.send(std::as_bytes(shard), 0);
+    return HugeBuffer();
+  }
+  HugeBuffer whole(layout_.trainable_size());
+  std::ranges::copy(shard, whole.floats().begin());
+  for (int rank = 1; rank < comm_.size(); ++rank) {
+    const WholeUpdate::Extent theirs = whole_->extent_of(rank);
+    comm_.receive(std::as_writable_bytes(whole.floats().subspan(theirs.first, theirs.count)), rank);
+  }
+  return whole;
+}
+
+size_t ModelState::optimizer_bytes() const {
+  size_t floats = 0;
+  for (const std::span<float> buffer : trained_.state) floats += buffer.size();
+  const bool one_copy = sharing_ == StateSharing::OneCopy;
+  return floats * sizeof(float) / (one_copy ? size_t(comm_.node_size()) : 1);
+}
+
+void ModelState::restore(const Checkpoint& checkpoint, uint64_t updates) {
+  updates_ = updates;
+  if (!is_filled_here_) return;
+  load_weights(checkpoint, layout_, weights());
+  HugeBuffer whole(layout_.trainable_size());
+  for (size_t i = 0; i < buffer_names_.size(); ++i) {
+    load_optimizer_buffer(checkpoint, layout_, buffer_names_[i], whole.floats());
+    const std::span<float> own = trained_.state[i];
+    std::ranges::copy(whole.floats().subspan(trained_.state_begin, own.size()), own.begin());
+  }
+}
+
+void ModelState::begin_update(double learning_rate) {
+  optimizer_->begin_step(learning_rate, ++updates_);
+}
+
+void ModelState::finish_update() {
+  DLFLOW_CHECK(whole_);
+  if (!whole_->apply(gradients_, trained_)) *broken_here_ = 1;
+}
+
+void ModelState::take_gradients(size_t first, std::span<const float> sums) {
+  if (whole_) {
+    std::ranges::copy(sums, gradients_.begin() + long(first));
+  } else if (!optimizer_->update(sums, trained_.part(first, sums.size()))) {
+    *broken_here_ = 1;
+  }
+}
+
+void ModelState::take(size_t first, std::span<const float> sums) {
   struct Piece {
     size_t offset;
     std::span<const float> sums;
@@ -47,16 +150,11 @@ void ModelState::update(size_t first, std::span<const float> sums, float learnin
   };
   const auto values = [&](const Piece& p) { return values_.subspan(p.offset, p.sums.size()); };
 
-  const Piece trainable = piece(0, trainable_size_);
-  if (!trainable.sums.empty()) {
-    const auto velocity = velocity_.subspan(trainable.offset, trainable.sums.size());
-    if (!sgd_step(options_, learning_rate, trainable.sums, velocity, values(trainable))) {
-      *broken_here_ = 1;
-    }
-  }
-  const Piece statistics = piece(trainable_size_, weights_size_);
+  const Piece trainable = piece(0, layout_.trainable_size());
+  if (!trainable.sums.empty()) take_gradients(trainable.offset, trainable.sums);
+  const Piece statistics = piece(layout_.trainable_size(), layout_.size());
   if (!statistics.sums.empty()) update_statistics(statistics.sums, values(statistics));
-  const Piece report = piece(weights_size_, values_.size());
+  const Piece report = piece(layout_.size(), values_.size());
   std::ranges::copy(report.sums, values(report).begin());
 }
 

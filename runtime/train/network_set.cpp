@@ -13,12 +13,18 @@ NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size, size_t instance
   if (found != networks_.end()) return found->second;
   Entry entry{Network(model_, batch_size, mode_, layout_, compute_)};
   if (timeline_) entry.network.use_timeline(*timeline_);
+  entry.network.use_label_smoothing(smoothing_);
   return networks_.emplace(std::pair(batch_size, instance), std::move(entry)).first->second;
 }
 
 void NetworkSet::use_timeline(Timeline& timeline) {
   timeline_ = &timeline;
   for (auto& [size, entry] : networks_) entry.network.use_timeline(timeline);
+}
+
+void NetworkSet::use_label_smoothing(double smoothing) {
+  smoothing_ = smoothing;
+  for (auto& [size, entry] : networks_) entry.network.use_label_smoothing(smoothing);
 }
 
 void NetworkSet::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {

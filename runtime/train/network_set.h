@@ -27,6 +27,9 @@ class NetworkSet {
   /// Network::use_timeline() of each.
   void use_timeline(Timeline& timeline);
 
+  /// Network::use_label_smoothing() of each.
+  void use_label_smoothing(double smoothing);
+
   /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
   /// a number in it has changed.
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
@@ -51,6 +54,7 @@ class NetworkSet {
   std::function<void(size_t)> await_;
   uint64_t version_ = 0;
   Timeline* timeline_ = nullptr;
+  double smoothing_ = 0;
 };
 
 }  // namespace dlflow::runtime

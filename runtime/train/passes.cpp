@@ -26,7 +26,8 @@ void add_nothing(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
 
 class LeafAfterLeaf : public Passes {
  public:
-  LeafAfterLeaf(NetworkSet& networks, Reducer& reducer) : networks_(networks), reducer_(reducer) {}
+  LeafAfterLeaf(NetworkSet& networks, Reducer& reducer, NoiseMeter& noise)
+      : networks_(networks), reducer_(reducer), noise_(noise) {}
 
   float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
     const float scale = 1 / float(batch.global_samples);
@@ -41,8 +42,12 @@ class LeafAfterLeaf : public Passes {
       Network& network = networks_.get(int64_t(samples.count()));
       const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
       report(leaf, loss);
-      network.backward(gradients_of(reducer_, leaf, networks_), scale,
-                       [&](size_t i) { reducer_.ready(leaf, i); });
+      network.backward(gradients_of(reducer_, leaf, networks_), scale, [&](size_t i) {
+        if (i < networks_.layout()->num_trainable()) {
+          noise_.add_gradient(leaf, reducer_.gradient(leaf, i));
+        }
+        reducer_.ready(leaf, i);
+      });
       sum += loss;
     }
     return sum;
@@ -51,13 +56,16 @@ class LeafAfterLeaf : public Passes {
  private:
   NetworkSet& networks_;
   Reducer& reducer_;
+  NoiseMeter& noise_;
 };
 
 class LeavesSideBySide : public Passes {
  public:
-  LeavesSideBySide(Communicator& comm, NetworkSet& networks, Reducer& reducer, size_t num_leaves)
+  LeavesSideBySide(Communicator& comm, NetworkSet& networks, Reducer& reducer, NoiseMeter& noise,
+                   size_t num_leaves)
       : networks_(networks),
         reducer_(reducer),
+        noise_(noise),
         sums_(comm, num_leaves),
         sizes_(networks.joint_sums()) {}
 
@@ -112,6 +120,9 @@ class LeavesSideBySide : public Passes {
 
   /// Leaves come to the reducer in their order: the empty ones with the one before them.
   void announce(size_t leaf, size_t parameter) {
+    if (parameter < networks_.layout()->num_trainable()) {
+      noise_.add_gradient(leaf, reducer_.gradient(leaf, parameter));
+    }
     reducer_.ready(leaf, parameter);
     while (++leaf < members_.size() && members_[leaf].network == nullptr) {
       add_nothing(reducer_, leaf, parameter);
@@ -147,6 +158,7 @@ class LeavesSideBySide : public Passes {
 
   NetworkSet& networks_;
   Reducer& reducer_;
+  NoiseMeter& noise_;
   LeafSums sums_;
   std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
   std::vector<Member> members_;
@@ -155,9 +167,9 @@ class LeavesSideBySide : public Passes {
 }  // namespace
 
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
-                                    size_t num_leaves, bool joint) {
-  if (!joint) return std::make_unique<LeafAfterLeaf>(networks, reducer);
-  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, num_leaves);
+                                    NoiseMeter& noise, size_t num_leaves, bool joint) {
+  if (!joint) return std::make_unique<LeafAfterLeaf>(networks, reducer, noise);
+  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, num_leaves);
 }
 
 }  // namespace dlflow::runtime

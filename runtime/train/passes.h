@@ -6,6 +6,7 @@
 #include "runtime/data/loader.h"
 #include "runtime/reduce/reducer.h"
 #include "runtime/train/network_set.h"
+#include "runtime/train/noise_meter.h"
 
 namespace dlflow::runtime {
 
@@ -23,8 +24,9 @@ class Passes {
 
 /// One leaf after the other in one network's memory; or, for batch normalisation over the global
 /// batch of `num_leaves`, all side by side, each in memory of its own, from one batch normalisation
-/// to the next: then run() is collective. All that is given must outlive the result.
+/// to the next: then run() is collective. `noise` is shown the gradients of each leaf. All that is
+/// given must outlive the result.
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
-                                    size_t num_leaves, bool joint);
+                                    NoiseMeter& noise, size_t num_leaves, bool joint);
 
 }  // namespace dlflow::runtime

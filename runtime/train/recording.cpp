@@ -79,7 +79,11 @@ void Recording::begin_step() {
 }
 
 void Recording::end_step() {
-  if (steps_ == kStepsBefore + num_steps_) finish();
+  if (steps_ == kStepsBefore + num_steps_) timeline_.stop();
+}
+
+void Recording::meet(uint64_t steps) {
+  if (steps >= kStepsBefore + num_steps_) finish();
 }
 
 void Recording::finish() {

@@ -7,8 +7,8 @@
 
 namespace dlflow::runtime {
 
-/// The timeline of some steps of a training run, from recording to the file. Every rank makes the
-/// same calls; those that write are collective.
+/// The timeline of some steps of a training run, from recording to the file. meet() and
+/// finish() are collective.
 class Recording {
  public:
   /// `num_steps` are recorded after the first ten, in which memory is touched for the first time.
@@ -18,7 +18,10 @@ class Recording {
   Timeline& timeline() { return timeline_; }
 
   void begin_step();
-  void end_step();  ///< writes after the last step
+  void end_step();
+
+  /// All ranks are together, `steps` after training began here: writes if that were enough.
+  void meet(uint64_t steps);
 
   /// Training ends: writes what there is, unless that was done.
   void finish();

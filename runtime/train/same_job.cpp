@@ -2,6 +2,7 @@
 
 #include "base/sha256.h"
 #include "runtime/train/agreement.h"
+#include "runtime/train/compression_settings.h"
 #include "runtime/train/evaluation.h"
 
 namespace dlflow::runtime {
@@ -29,17 +30,22 @@ std::string content_of(const Dataset& dataset) {
 
 TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
   const TrainSettings& s = job.settings;
-  const Json settings = {{"epochs", s.epochs},
-                         {"batch", runtime::global_batch(s, comm.size())},
+  const auto& compression = s.gradients.compression;
+  const int workers = num_workers(s.cooperation, comm.size());
+  const Json settings = {{"device", int(s.device)},
+                         {"epochs", s.epochs},
+                         {"batch", runtime::global_batch(s, workers)},
+                         {"cooperation", how_gradients_are_added(s, comm.size())},
                          {"exact", s.precision.exact},
                          {"leaves", runtime::num_leaves(s, comm.size())},
                          {"compute", int(s.precision.compute)},
                          {"batch_norm", s.joint_batch_norm},
                          {"wire", int(s.gradients.wire)},
                          {"priority", s.gradients.priority},
+                         {"compression", compression ? to_text(*compression) : ""},
                          {"lr", s.lr},
-                         {"momentum", s.momentum},
-                         {"weight_decay", s.weight_decay},
+                         {"update", to_json(s.update)},
+                         {"label_smoothing", s.label_smoothing},
                          {"warmup_epochs", s.warmup_epochs},
                          {"schedule", int(s.schedule)},
                          {"validation", s.validation},
@@ -49,7 +55,8 @@ TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
                          {"std", s.normalize.value_or(PixelStatistics{}).std},
                          {"checkpoint", {int(job.policy.unit), job.policy.every}}};
   require_agreement(comm, {{"the model", job.model.text},
-                           {"the training data", content_of(job.data)},
+                           {"the training data",
+                            job.cache ? job.cache->data->content_hash() : content_of(job.data)},
                            {"the seed", std::to_string(s.seed)},
                            {"the settings", settings.dump()}});
   require_fitting(job.model, job.data, "the training data");

@@ -5,92 +5,16 @@
 #include <charconv>
 #include <cmath>
 #include <map>
-#include <set>
+#include <utility>
 
 #include "base/error.h"
-#include "base/text.h"
+#include "runtime/train/cache_settings.h"
+#include "runtime/train/compression_settings.h"
+#include "runtime/train/cooperation_settings.h"
+#include "runtime/train/with_reader.h"
 
 namespace dlflow::runtime {
 namespace {
-
-/// Reads keys of an object one by one and then knows which were not asked for.
-class WithReader {
- public:
-  /// `key`: where `with` is not the step's `with:` but one of its values.
-  explicit WithReader(const Json& with, const std::string& key = "")
-      : with_(with), prefix_(key.empty() ? "" : key + ".") {
-    if (with.is_object()) return;
-    throw Error(Errc::InvalidInput,
-                "with: " + (key.empty() ? "" : "'" + key + "' is ") + "not a JSON object");
-  }
-
-  std::string text(const std::string& key) {
-    const Json& value = required(key);
-    if (!value.is_string() || value.get<std::string>().empty()) fail(prefix_ + key, "a path");
-    return value;
-  }
-
-  uint64_t count(const std::string& key, uint64_t at_least, std::optional<uint64_t> otherwise) {
-    if (otherwise && !find(key)) return *otherwise;
-    const Json& value = required(key);
-    // ${{ }} arithmetic may give 3.0 where 3 is meant.
-    const bool whole =
-        value.is_number_integer() ||
-        (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
-    if (!whole || value.get<double>() < double(at_least)) {
-      fail(prefix_ + key, "a whole number of at least " + std::to_string(at_least));
-    }
-    return value.get<uint64_t>();
-  }
-
-  double number(const std::string& key, double at_least, std::optional<double> otherwise) {
-    if (otherwise && !find(key)) return *otherwise;
-    const Json& value = required(key);
-    if (!value.is_number() || !(value.get<double>() >= at_least)) {
-      fail(prefix_ + key, "a number, not negative");
-    }
-    return value;
-  }
-
-  bool flag(const std::string& key, bool otherwise) {
-    const Json* value = find(key);
-    if (value == nullptr) return otherwise;
-    if (!value->is_boolean()) fail(prefix_ + key, "true or false");
-    return *value;
-  }
-
-  const Json* find(const std::string& key) {
-    known_.insert(key);
-    const auto found = with_.find(key);
-    return found == with_.end() ? nullptr : &*found;
-  }
-
-  [[noreturn]] static void fail(const std::string& key, const std::string& what) {
-    throw Error(Errc::InvalidInput, "with: '" + key + "' must be " + what);
-  }
-
-  /// Refuses what nobody asked for: most likely a misspelt key.
-  void finish() const {
-    const std::vector<std::string> known(known_.begin(), known_.end());
-    for (const auto& [key, value] : with_.items()) {
-      if (known_.contains(key)) continue;
-      throw Error(Errc::InvalidInput,
-                  "with: unknown key '" + prefix_ + key + "'" + did_you_mean(key, known));
-    }
-  }
-
- private:
-  const Json& required(const std::string& key) {
-    const Json* value = find(key);
-    if (value == nullptr)
-      throw Error(Errc::InvalidInput, "with: '" + prefix_ + key + "' is missing");
-    return *value;
-  }
-
-  const Json& with_;
-  std::string prefix_;
-  std::set<std::string> known_;
-};
 
 Augmentation read_augmentation(const Json* names) {
   constexpr uint32_t kCropPadding = 4;  // as on CIFAR in He et al., CVPR 2016
@@ -143,15 +67,16 @@ bool read_joint_batch_norm(const Json* name) {
   WithReader::fail("batch_norm", "'leaf' or 'global'");
 }
 
-Precision read_precision(const Json* json) {
+Precision read_precision(const Json* json, bool synchronous) {
   Precision precision;
+  precision.exact = synchronous;
   if (json == nullptr) return precision;
   WithReader reader(*json, "precision");
   const Json* reduction = reader.find("reduction");
   if (reduction != nullptr && *reduction != "exact" && *reduction != "fast") {
     WithReader::fail("precision.reduction", "'exact' or 'fast'");
   }
-  precision.exact = reduction == nullptr || *reduction == "exact";
+  if (reduction != nullptr) precision.exact = *reduction == "exact";
   precision.leaves = reader.count("leaves", 1, precision.leaves);
   if (!precision.exact && precision.leaves > 0) {
     WithReader::fail("precision.leaves", "left out with 'reduction: fast', which has one per rank");
@@ -181,8 +106,30 @@ GradientTravel read_gradients(const Json* json, const Precision& precision) {
     WithReader::fail("gradients.wire", "'fp32' unless 'precision' has 'reduction: fast'");
   }
   travel.priority = reader.flag("priority", travel.priority);
+  travel.compression = read_compression(reader);
+  if (travel.compression && precision.exact) {
+    WithReader::fail("gradients.compression",
+                     "left out unless 'precision' has 'reduction: fast': sums are no longer exact");
+  }
+  if (travel.compression && travel.wire != DataType::Float32) {
+    WithReader::fail("gradients.wire", "left out where 'compression' is given");
+  }
   reader.finish();
   return travel;
+}
+
+/// With DGC it is not the optimizer that has the momentum. Then the weights' decay has none either,
+/// and must be stronger to be as strong as it would be.
+void take_over_momentum(TrainSettings& settings) {
+  auto& compression = settings.gradients.compression;
+  if (!compression || compression->method != CompressionMethod::Dgc) return;
+  OptimizerOptions& optimizer = settings.update.optimizer;
+  if (optimizer.kind != OptimizerOptions::Kind::Sgd || optimizer.nesterov) {
+    WithReader::fail("optimizer", "'sgd', without nesterov, with 'compression: dgc'");
+  }
+  if (optimizer.momentum >= 1) WithReader::fail("momentum", "below 1 with 'compression: dgc'");
+  compression->momentum = std::exchange(optimizer.momentum, 0);
+  optimizer.weight_decay /= 1 - compression->momentum;
 }
 
 double per_channel(const std::vector<double>& numbers, size_t channel) {
@@ -199,18 +146,32 @@ uint64_t parse_count(const std::string& text, const char* variable) {
   return value;
 }
 
+size_t batch_at_a_time(const TrainSettings& settings, int num_ranks) {
+  return settings.batch_per_rank ? *settings.batch_per_rank * size_t(num_ranks) : settings.batch;
+}
+
 }  // namespace
 
 size_t global_batch(const TrainSettings& settings, int num_ranks) {
-  return settings.batch_per_rank ? *settings.batch_per_rank * size_t(num_ranks) : settings.batch;
+  return batch_at_a_time(settings, num_ranks) * settings.update.accumulate;
 }
 
 size_t num_leaves(const TrainSettings& settings, int num_ranks) {
   constexpr size_t kMostLeaves = 8, kSmallestLeaf = 32;
-  if (!settings.precision.exact) return size_t(num_ranks);
-  if (settings.precision.leaves > 0) return settings.precision.leaves;
-  const size_t leaves = global_batch(settings, num_ranks) / kSmallestLeaf;
-  return std::clamp<size_t>(std::bit_floor(leaves), 1, kMostLeaves);
+  const size_t batches = settings.update.accumulate;
+  if (!settings.precision.exact) return size_t(num_ranks) * batches;
+  if (settings.precision.leaves > 0) return settings.precision.leaves * batches;
+  const size_t leaves = batch_at_a_time(settings, num_ranks) / kSmallestLeaf;
+  return std::clamp<size_t>(std::bit_floor(leaves), 1, kMostLeaves) * batches;
+}
+
+std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks) {
+  if (settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
+    return describe(settings.cooperation, num_ranks);
+  }
+  return settings.precision.exact
+             ? "exact, leaves: " + std::to_string(num_leaves(settings, num_ranks))
+             : "fast, ranks: " + std::to_string(num_ranks);
 }
 
 TrainSettings parse_train_settings(const Json& with) {
@@ -219,6 +180,8 @@ TrainSettings parse_train_settings(const Json& with) {
   s.model = reader.text("model");
   s.data = reader.text("data");
   s.scratch = reader.flag("scratch", s.scratch);
+  s.cache = read_cache(reader.find("cache"), s.scratch);
+  s.device = read_device(reader.find("device"));
   s.epochs = reader.count("epochs", 1, {});
   if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
     WithReader::fail("batch_per_rank", "left out where 'batch' is given");
@@ -227,12 +190,20 @@ TrainSettings parse_train_settings(const Json& with) {
   if (reader.find("batch_per_rank") != nullptr) {
     s.batch_per_rank = reader.count("batch_per_rank", 1, {});
   }
-  s.precision = read_precision(reader.find("precision"));
+  reader.find("cooperation");
+  s.cooperation = read_cooperation(with);
+  const bool synchronous = s.cooperation.kind == CooperationOptions::Kind::Synchronous;
+  s.precision = read_precision(reader.find("precision"), synchronous);
   s.gradients = read_gradients(reader.find("gradients"), s.precision);
   s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
   s.lr = reader.number("lr", 0, {});
-  s.momentum = reader.number("momentum", 0, s.momentum);
-  s.weight_decay = reader.number("weight_decay", 0, s.weight_decay);
+  s.update = read_update(reader);
+  take_over_momentum(s);
+  if (s.update.accumulate > 1 && s.joint_batch_norm) {
+    WithReader::fail("accumulate", "1 with 'batch_norm: global', which needs all batches at once");
+  }
+  s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
+  if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
   s.schedule = read_schedule(reader.find("schedule"));
   s.seed = reader.count("seed", 0, s.seed);
@@ -241,6 +212,10 @@ TrainSettings parse_train_settings(const Json& with) {
   s.normalize = read_normalize(reader.find("normalize"));
   s.timeline = reader.count("timeline", 0, s.timeline);
   reader.finish();
+  if (s.cache && !s.normalize) {
+    WithReader::fail("normalize", "given with 'cache': to measure it would read all of the data");
+  }
+  if (s.device == Device::Cuda) require_possible_on_gpu(s);
   return s;
 }
 
@@ -250,6 +225,7 @@ EvaluateSettings parse_evaluate_settings(const Json& with) {
   s.checkpoint = reader.text("checkpoint");
   s.data = reader.text("data");
   s.scratch = reader.flag("scratch", s.scratch);
+  s.cache = read_cache(reader.find("cache"), s.scratch);
   s.batch = reader.count("batch", 1, s.batch);
   reader.finish();
   return s;

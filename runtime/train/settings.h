@@ -7,10 +7,15 @@
 
 #include "base/json.h"
 #include "runtime/comm/values.h"
+#include "runtime/compress/compression.h"
+#include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
+#include "runtime/data/chunk_cache.h"
 #include "runtime/data/normalization.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
+#include "runtime/train/device_settings.h"
+#include "runtime/train/update_settings.h"
 
 /// What a training run is asked to do, as values.
 namespace dlflow::runtime {
@@ -41,23 +46,27 @@ struct Precision {
 struct GradientTravel {
   DataType wire = DataType::Float32;  ///< between nodes
   bool priority = true;               ///< the first layers overtake the others
+  std::optional<Compression> compression = std::nullopt;
 
   bool operator==(const GradientTravel&) const = default;
 };
 
 struct TrainSettings {
-  std::string model;     ///< path of the model's YAML
-  std::string data;      ///< folder of the training data
-  bool scratch = false;  ///< each node reads it from a copy on its own disk
+  std::string model;                 ///< path of the model's YAML
+  std::string data;                  ///< folder of the training data
+  bool scratch = false;              ///< each node reads it from a copy on its own disk
+  std::optional<CacheBudget> cache;  ///< or through a cache
+  Device device = Device::Cpu;
   uint64_t epochs = 1;
   size_t batch = 128;  ///< samples per step, over all ranks; unless:
   std::optional<size_t> batch_per_rank;
   Precision precision;
   bool joint_batch_norm = false;  ///< over the samples of a step; else over those of a leaf
   GradientTravel gradients;
+  CooperationOptions cooperation;
   double lr = 0.1;
-  double momentum = 0.9;
-  double weight_decay = 0;
+  UpdateSettings update;
+  double label_smoothing = 0;
   double warmup_epochs = 0;
   Schedule::Shape schedule = Schedule::Shape::Cosine;
   uint64_t seed = 0;
@@ -67,21 +76,26 @@ struct TrainSettings {
   uint64_t timeline = 0;                     ///< steps whose timeline is written
 };
 
-/// Samples per step, over all ranks.
+/// Samples per step, over all ranks that compute and all batches that are accumulated.
 size_t global_batch(const TrainSettings& settings, int num_ranks);
 
 /// Into how many leaves a step of this run is divided; in fast mode one per rank. Without a number
 /// of leaves in the settings: up to 8, but of at least 32 samples, so that no kernel gets slow.
 size_t num_leaves(const TrainSettings& settings, int num_ranks);
 
+/// In a few words, for people and for who compares: "exact, leaves: 8", "fast, ranks: 2",
+/// "local_sgd every 8, ranks: 4".
+std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks);
+
 /// Reads the `with:` of a train step (docs/workflow-format.md has the keys).
 /// Throws Error{InvalidInput} naming the key.
 TrainSettings parse_train_settings(const Json& with);
 
 struct EvaluateSettings {
-  std::string checkpoint;  ///< folder of one
-  std::string data;        ///< folder of the test data
-  bool scratch = false;    ///< each node reads it from a copy on its own disk
+  std::string checkpoint;            ///< folder of one
+  std::string data;                  ///< folder of the test data
+  bool scratch = false;              ///< each node reads it from a copy on its own disk
+  std::optional<CacheBudget> cache;  ///< or through a cache
   size_t batch = 256;
 };
 EvaluateSettings parse_evaluate_settings(const Json& with);

@@ -3,12 +3,15 @@
 #include <atomic>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "base/json.h"
 #include "runtime/collectives/rules.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/gpu/replica.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/divergence.h"
+#include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
 
 /// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
@@ -18,13 +21,15 @@ namespace dlflow::runtime {
 struct TrainingJob {
   TrainSettings settings;
   Model model;
-  Dataset data;  ///< the training split; validation samples are held out of it
+  Dataset data;                     ///< the training split; validation samples are held out of it
+  std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes
   std::filesystem::path timeline;     ///< file to write, if the settings ask for one; rank 0 writes
   RuleSet rules;                      ///< how ranks add their gradients; may be empty
   size_t prefetch = 0;                ///< batches that a thread prepares ahead
+  GpuLibraries gpu = {};              ///< for `device: cuda`
 };
 
 /// How a run ended.

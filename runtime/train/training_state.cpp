@@ -17,32 +17,32 @@ Json to_json(const TrainingState& state) {
           {"train_samples", state.train_samples},
           {"reduction", state.reduction},
           {"arithmetic", state.arithmetic},
+          {"optimizer", state.optimizer},
+          {"updates", state.updates},
           {"normalization",
            {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
 }
 
-/// The first `count` parameters of `buffer` in plain order; `storage` holds their numbers.
-std::vector<TensorView> plain_tensors(const WeightLayout& layout, std::span<const float> buffer,
-                                      size_t count, std::deque<std::vector<float>>& storage) {
-  std::vector<TensorView> tensors;
+/// Adds the first `count` parameters of `buffer` in plain order; `storage` holds their numbers.
+void add_plain_tensors(const WeightLayout& layout, const NamedBuffer& buffer, size_t count,
+                       std::deque<std::vector<float>>& storage, std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < count; ++i) {
     const Parameter& parameter = layout.parameters()[i];
-    storage.push_back(layout.to_plain(buffer, i));
-    tensors.push_back(tensor_view<float>(parameter.name, unsigned_shape(parameter),
+    storage.push_back(layout.to_plain(buffer.values, i));
+    tensors.push_back(tensor_view<float>(parameter.name + buffer.name, unsigned_shape(parameter),
                                          std::span<const float>(storage.back())));
   }
-  return tensors;
 }
 
 void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t index,
-                 std::span<float> buffer) {
+                 const std::string& name, std::span<float> buffer) {
   const Parameter& parameter = layout.parameters()[index];
-  const TensorView& tensor = tensors.at(parameter.name);
+  const TensorView& tensor = tensors.at(parameter.name + name);
   std::vector<float> values(tensor.bytes.size() / sizeof(float));
   copy_elements<float>(tensor, values);
   if (tensor.shape != unsigned_shape(parameter)) {
     throw Error(Errc::InvalidInput,
-                "tensor '" + parameter.name + "' has another shape than the model says");
+                "tensor '" + tensor.name + "' has another shape than the model says");
   }
   layout.from_plain(values, buffer, index);
 }
@@ -52,13 +52,17 @@ void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t 
 std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
                                     const WeightLayout& layout, const TrainingState& state,
                                     const CheckpointInfo& info, std::span<const float> weights,
-                                    std::span<const float> velocity) {
+                                    std::span<const NamedBuffer> optimizer,
+                                    const FurtherTensors& further) {
   std::deque<std::vector<float>> storage;
   CheckpointContent content;
   content.info = info;
-  content.model = plain_tensors(layout, weights, layout.parameters().size(), storage);
-  content.optimizer = plain_tensors(layout, velocity, layout.num_trainable(), storage);
+  add_plain_tensors(layout, {"", weights}, layout.parameters().size(), storage, content.model);
+  for (const NamedBuffer& buffer : optimizer) {
+    add_plain_tensors(layout, buffer, layout.num_trainable(), storage, content.optimizer);
+  }
   content.state = to_json(state);
+  content.further = further;
   return save_checkpoint(folder, content, keep);
 }
 
@@ -71,7 +75,9 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.at("train_samples"),
             {json.at("normalization").at("scale"), json.at("normalization").at("shift")},
             json.value("reduction", ""),
-            json.value("arithmetic", "")};
+            json.value("arithmetic", ""),
+            json.value("optimizer", "sgd"),  // there was no other
+            json.value("updates", uint64_t(0))};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +
@@ -94,14 +100,17 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
   return changes;
 }
 
-void load_tensors(const Checkpoint& checkpoint, const WeightLayout& layout,
-                  std::span<float> weights, std::span<float> velocity) {
+void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                  std::span<float> weights) {
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    load_tensor(checkpoint.model, layout, i, weights);
+    load_tensor(checkpoint.model, layout, i, "", weights);
   }
-  if (velocity.empty()) return;
+}
+
+void load_optimizer_buffer(const Checkpoint& checkpoint, const WeightLayout& layout,
+                           const std::string& name, std::span<float> buffer) {
   for (size_t i = 0; i < layout.num_trainable(); ++i) {
-    load_tensor(checkpoint.optimizer, layout, i, velocity);
+    load_tensor(checkpoint.optimizer, layout, i, name, buffer);
   }
 }
 

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -30,15 +31,27 @@ struct TrainingState {
   Normalization normalization;
   std::string reduction;   ///< "exact, 8 leaves": how gradients are added
   std::string arithmetic;  ///< of the process that computed it (runtime/nn/arithmetic.h)
+  std::string optimizer;   ///< "adamw"
+  uint64_t updates = 0;    ///< that the optimizer has made
   bool operator==(const TrainingState&) const = default;
 };
 
-/// The checkpoint of `weights` and `velocity` (both in `layout`; the latter has its trainable
-/// floats only). Tensors are named as the layout names them.
+/// Further files of tensors of a checkpoint, by name.
+using FurtherTensors = std::map<std::string, std::vector<TensorView>>;
+
+/// One of the buffers that an optimizer keeps: the trainable floats of a layout.
+struct NamedBuffer {
+  std::string name;  ///< what follows the parameter's name: ".m"
+  std::span<const float> values;
+};
+
+/// The checkpoint of `weights` (in `layout`) and of what the optimizer keeps for them. Tensors are
+/// named as the layout names them, the optimizer's with the buffer's name behind.
 std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
                                     const WeightLayout& layout, const TrainingState& state,
                                     const CheckpointInfo& info, std::span<const float> weights,
-                                    std::span<const float> velocity);
+                                    std::span<const NamedBuffer> optimizer,
+                                    const FurtherTensors& further = {});
 
 /// The state in a checkpoint. Throws Error{Corrupt} if it was not written by save_training.
 TrainingState training_state_of(const Checkpoint& checkpoint);
@@ -47,10 +60,12 @@ TrainingState training_state_of(const Checkpoint& checkpoint);
 /// never interrupted; empty if nothing does. Their positions do not matter.
 std::vector<std::string> changes_of_bits(const TrainingState& saved, const TrainingState& now);
 
-/// Copies the tensors of a checkpoint to `weights` and, if given, `velocity`.
-/// Throws Error{NotFound} or Error{InvalidInput} naming the tensor that is not there or does not
-/// fit.
-void load_tensors(const Checkpoint& checkpoint, const WeightLayout& layout,
-                  std::span<float> weights, std::span<float> velocity = {});
+/// Copies the tensors of a checkpoint to `weights`, and those that the optimizer keeps as `name` to
+/// `buffer`. Throws Error{NotFound} or Error{InvalidInput} naming the tensor that is not there or
+/// does not fit.
+void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                  std::span<float> weights);
+void load_optimizer_buffer(const Checkpoint& checkpoint, const WeightLayout& layout,
+                           const std::string& name, std::span<float> buffer);
 
 }  // namespace dlflow::runtime

@@ -3,11 +3,14 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <memory>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
 #include "runtime/train/training_state.h"
 #include "steps/environment/step_environment.h"
@@ -33,7 +36,7 @@ DLFLOW_* variables say where everything is (docs/architecture.md); by hand:
   DLFLOW_METRICS        ./metrics.jsonl
   DLFLOW_SUMMARY        ./metrics.json
   DLFLOW_CPUS_PER_RANK  1
-  DLFLOW_SCRATCH        $TMPDIR, else /tmp: where "scratch": true copies the data to
+  DLFLOW_SCRATCH        $TMPDIR, else /tmp: where "scratch" and "cache" have data
 Prints accuracy and loss. Exit status: 0 done, 1 it could not be done.
 )";
 
@@ -67,6 +70,20 @@ class ProgressLog {
   Clock::time_point last_ = started_;
 };
 
+/// A cache for one pass over all of `cached`; null if there is nothing to cache.
+std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
+                                               const std::optional<runtime::CachedData>& cached,
+                                               size_t batch) {
+  if (!cached) return nullptr;
+  runtime::VisitOrder order;
+  order.validation_chunks = chunks_of_images(*cached->data, cached->data->dataset());
+  order.validation_batch = batch;
+  auto cache =
+      std::make_unique<runtime::NodeCache>(comm, *cached, std::move(order), runtime::Run{});
+  cache->start(0, 0);
+  return cache;
+}
+
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
@@ -75,28 +92,39 @@ int evaluate_rank(runtime::Communicator& comm) {
   const NodeData place =
       settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
                        : NodeData(settings.data);
-  const runtime::Dataset data = runtime::open_dataset(place.folder(), runtime::Split::Test);
+  std::optional<runtime::CachedData> cached;
+  if (settings.cache) {
+    cached = cached_data(settings.data, runtime::Split::Test, *settings.cache);
+  }
+  const runtime::Dataset data = cached
+                                    ? cached->data->dataset()
+                                    : runtime::open_dataset(place.folder(), runtime::Split::Test);
   runtime::require_fitting(model, data, "the test data");
   runtime::NetworkSet networks(model, int64_t(settings.batch), runtime::Network::Mode::Inference);
   runtime::HugeBuffer weights(networks.layout()->size());
-  runtime::load_tensors(checkpoint, *networks.layout(), weights.floats());
+  runtime::load_weights(checkpoint, *networks.layout(), weights.floats());
 
+  const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
   if (comm.rank() == 0) log.emplace(environment.metrics);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
       comm, networks, weights.floats(), data, training_state_of(checkpoint).normalization,
-      settings.batch, [&](size_t done, size_t total) {
+      settings.batch,
+      [&](size_t done, size_t total) {
         if (log) log->report(done, total);
-      });
+      },
+      cache ? &cache->validation() : nullptr);
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
   std::printf("accuracy %.4f, loss %.4f, %zu samples\n", result.accuracy, result.loss, data.size());
   write_outputs(environment, Json::object());
-  write_summary(environment, {{"accuracy", result.accuracy},
-                              {"loss", result.loss},
-                              {"samples", data.size()},
-                              {"images_per_s", std::round(double(data.size()) / seconds)}});
+  Json summary = {{"accuracy", result.accuracy},
+                  {"loss", result.loss},
+                  {"samples", data.size()},
+                  {"images_per_s", std::round(double(data.size()) / seconds)}};
+  if (cache) cache->describe(summary);
+  write_summary(environment, summary);
   return 0;
 }
 

@@ -40,7 +40,7 @@ Under `dlflow run` the DLFLOW_* variables say where everything is (docs/architec
   DLFLOW_CPUS_PER_RANK     1
   DLFLOW_COLLECTIVES       what --tune writes and training goes by; else
                            $DLFLOW_CACHE/collectives.txt
-  DLFLOW_SCRATCH           $TMPDIR, else /tmp: where "scratch": true copies the data to
+  DLFLOW_SCRATCH           $TMPDIR, else /tmp: where "scratch" and "cache" have data
   DLFLOW_SCRATCH_BUDGET    for all such copies together: 50GiB; no limit if not set
 
   DLFLOW_STALL_TIMEOUT     60; seconds for which a rank that others wait for may do nothing
@@ -107,10 +107,17 @@ int train_rank(runtime::Communicator& comm) {
                             : NodeData(job.settings.data);
   {
     const runtime::Activity activity(comm, "reads the training data");
-    job.data = runtime::open_dataset(data.folder(), runtime::Split::Train);
+    if (job.settings.cache) {
+      job.cache = cached_data(data.folder(), runtime::Split::Train, *job.settings.cache);
+      job.data = job.cache->data->dataset();
+    } else {
+      job.data = runtime::open_dataset(data.folder(), runtime::Split::Train);
+    }
   }
   job.rules = cluster_rules(comm);
-  job.prefetch = threads_per_rank() > 1 ? 2 : 0;  // with one core, a thread would only interrupt
+  // With one core, a thread would only interrupt, unless it is the GPU that computes.
+  const bool core_is_free = job.settings.device == runtime::Device::Cuda;
+  job.prefetch = core_is_free || threads_per_rank() > 1 ? 2 : 0;
   try {
     const runtime::TrainingEnd end = runtime::train(comm, std::move(job), stop_requested);
     if (!end.finished) return kExitAgain;

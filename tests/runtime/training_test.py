@@ -94,6 +94,29 @@ class Training(unittest.TestCase):
                     self.assertEqual(self.bits(folder), self.bits(alone))
                     self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))
 
+    def test_any_number_of_ranks_trains_the_same_weights_with_other_optimizers(self):
+        for optimizer, more in (("adamw", {}), ("lamb", {"clip_norm": 1, "accumulate": 2})):
+            settings = more | {"optimizer": {"kind": optimizer}, "lr": 0.005, "weight_decay": 0.01, "epochs": 1, "batch": 64,
+                               "precision": {"leaves": 8}}
+            alone = self.folder("alone", **settings)
+            self.train(alone, 1)
+            for ranks in (2, 3, 4, 8):
+                with self.subTest(optimizer=optimizer, ranks=ranks):
+                    folder = self.folder("shared", **settings)
+                    self.train(folder, ranks)
+                    self.assertEqual(self.bits(folder), self.bits(alone))
+
+    def test_every_optimizer_trains(self):
+        data = pathlib.Path(self.temporary.name) / "more"
+        data.mkdir()
+        pictures.write(data, 3200, 500, suffix="")
+        rates = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002, "lars": 2, "lamb": 0.01}
+        for optimizer, rate in rates.items():
+            with self.subTest(optimizer=optimizer):
+                folder = self.folder(optimizer, data=str(data), optimizer={"kind": optimizer}, lr=rate, validation=200,
+                                     weight_decay=1e-4, label_smoothing=0.1, clip_norm=5, warmup_epochs=0.5)
+                self.assertGreaterEqual(self.train(folder, 2)["accuracy"], 0.95)
+
     def test_a_killed_run_goes_on_with_other_ranks_and_the_same_weights(self):
         settings = {"precision": {"leaves": 8}}
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
@@ -106,6 +129,22 @@ class Training(unittest.TestCase):
             process.communicate()
         self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertEqual(self.bits(killed), self.bits(whole))
+
+    def test_compressed_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
+        settings = {"precision": {"reduction": "fast"},
+                    "gradients": {"compression": "mstopk", "density": 0.05, "warmup_epochs": 1, "aggregation": "all-gather"}}
+        whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
+        summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertGreater(summary["accuracy"], 0.9)
+        process = self.start(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.wait_for_step(killed, process, 9)
+        os.killpg(process.pid, signal.SIGKILL)
+        self.kill_ranks(killed)
+        process.communicate()
+        self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(self.bits(killed), self.bits(whole))
+        unsent = [(folder / "checkpoints/latest/compression.safetensors").read_bytes() for folder in (killed, whole)]
+        self.assertEqual(*unsent)
 
     def kill_ranks(self, folder):
         """mpirun gives each rank a process group of its own; ours are those that work in `folder`."""
@@ -191,6 +230,8 @@ class Training(unittest.TestCase):
         status, _, errors = self.run_to_end(self.folder("typo", momentun=0.9), 1)
         self.assertEqual((status, errors),
                          (1, "error: with: unknown key 'momentun'; did you mean 'momentum'?\n"))
+        status, _, errors = self.run_to_end(self.folder("trust", optimizer={"kind": "adam", "trust": 1}), 1)
+        self.assertEqual((status, errors), (1, "error: with: 'optimizer.trust' must be left out of adam\n"))
         status, _, errors = self.run_to_end(self.folder("nodata", data="nowhere"), 2)
         self.assertEqual(status, 1)
         self.assertRegex(errors, r"error: rank \d \(node .*nowhere")

@@ -65,6 +65,12 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
         "not the string 'x'\n"
         "w.yaml:2:27: error: with.normalize.std of step 't' must be a positive number or a "
         "non-empty list, not 0");
+  CHECK(train("cooperation: {kind: gosip, every: 0, staleness: some}") ==
+        "w.yaml:2:21: error: with.cooperation.kind of step 't': 'gosip' is not one of synchronous, "
+        "local_sgd, parameter_server, gossip; did you mean 'gossip'?\n"
+        "w.yaml:2:35: error: with.cooperation.every of step 't' must be a positive integer, not 0\n"
+        "w.yaml:2:49: error: with.cooperation.staleness of step 't' must be an integer of at least "
+        "0 or unbounded, not the string 'some'");
   CHECK(train("seed: 1.5") ==
         "w.yaml:2:7: error: with.seed of step 't' must be an integer of at least 0, not 1.5");
   CHECK(

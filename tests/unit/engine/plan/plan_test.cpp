@@ -89,6 +89,8 @@ TEST_CASE("more ranks are other work only where they change the result", "[plan]
   CHECK_FALSE(depends_on_ranks(train(", batch: 256, precision: {leaves: 4}")));
   CHECK(depends_on_ranks(train(", batch_per_rank: 64")));
   CHECK(depends_on_ranks(train(", precision: {reduction: fast}")));
+  CHECK_FALSE(depends_on_ranks(train(", cooperation: {kind: synchronous}")));
+  CHECK(depends_on_ranks(train(", cooperation: {kind: gossip}")));
 }
 
 TEST_CASE("resources may depend on the element", "[plan]") {

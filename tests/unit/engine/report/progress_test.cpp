@@ -30,6 +30,11 @@ TEST_CASE("training progress is told in two lines", "[describe]") {
   REQUIRE(lines.size() == 2);
   CHECK(lines[0] == "epoch 2/3 ==========>----- 64%  loss 0.312");
   CHECK(lines[1] == "3,980 img/s on 2 ranks, 0:17 left");
+
+  Json later = progress;
+  later["noise_scale"] = 1250.0;
+  CHECK(describe_progress(later, {.utf8 = false})[1] ==
+        "3,980 img/s on 2 ranks, 0:17 left, noise scale 1,250");
 }
 
 TEST_CASE("progress with values of the wrong type is shown as far as it goes", "[describe]") {

@@ -50,6 +50,21 @@ TEST_CASE("a checkpoint comes back as it was saved", "[checkpoint]") {
   CHECK(fs::read_symlink(saved.parent_path() / "latest") == "step-000123");
 }
 
+TEST_CASE("further files of tensors are part of a checkpoint", "[checkpoint]") {
+  const test::TempDir folder;
+  const SampleCheckpoint sample(7);
+  CheckpointContent content = sample.content();
+  content.further["residuals"] = {tensor_view<float>("r", sample.shape, sample.momenta)};
+  const fs::path saved = save_checkpoint(folder.path(), content, 2);
+  const Checkpoint loaded = load_checkpoint(saved);
+  REQUIRE(loaded.further.size() == 1);
+  std::vector<float> residuals(6);
+  copy_elements<float>(loaded.further.at("residuals").at("r"), residuals);
+  CHECK(residuals == sample.momenta);
+  fs::resize_file(saved / "residuals.safetensors", 1);
+  CHECK_THROWS_WITH(load_checkpoint(saved), Contains("residuals.safetensors has 1 bytes"));
+}
+
 TEST_CASE("a metric that is not a number stays one that is not", "[checkpoint]") {
   const test::TempDir folder;
   SampleCheckpoint sample(1);

@@ -33,7 +33,7 @@ TEST_CASE("what a train step does not say has a default", "[settings]") {
   CHECK_FALSE(s.joint_batch_norm);
   CHECK(s.gradients == GradientTravel{DataType::Float32, true});
   CHECK(num_leaves(s, 3) == 4);
-  CHECK(s.momentum == 0.9);
+  CHECK(s.update.optimizer.momentum == 0.9);
   CHECK(s.validation == 5000);
   CHECK(s.schedule == Schedule::Shape::Cosine);
   CHECK_FALSE(s.normalize);
@@ -59,8 +59,8 @@ TEST_CASE("every key of a train step is read", "[settings]") {
   CHECK(s.joint_batch_norm);
   CHECK(s.gradients == GradientTravel{DataType::BFloat16, false});
   CHECK(num_leaves(s, 3) == 3);
-  CHECK(s.momentum == 0);
-  CHECK(s.weight_decay == 1e-4);
+  CHECK(s.update.optimizer.momentum == 0);
+  CHECK(s.update.optimizer.weight_decay == 1e-4);
   CHECK(s.warmup_epochs == 0.5);
   CHECK(s.schedule == Schedule::Shape::Constant);
   CHECK(s.seed == 7);
@@ -109,6 +109,7 @@ TEST_CASE("leaves have at least 32 samples unless their number is given", "[sett
   CHECK(leaves({{"batch", 256}}) == 8);
   CHECK(leaves({{"batch", 4096}}) == 8);
   CHECK(leaves({{"batch", 64}, {"precision", {{"leaves", 7}}}}) == 7);
+  CHECK(leaves({{"batch", 100}, {"accumulate", 3}}) == 6);
 }
 
 TEST_CASE("gradients travel in a type that keeps what precision promises", "[settings]") {
@@ -130,4 +131,183 @@ TEST_CASE("precision is refused where it contradicts itself", "[settings]") {
         "with: 'precision.leaves' must be left out with 'reduction: fast', which has one per rank");
   CHECK(mistake(with({{"batch", 2}, {"batch_per_rank", 2}})) ==
         "with: 'batch_per_rank' must be left out where 'batch' is given");
+}
+
+TEST_CASE("batches that are accumulated are one step", "[settings]") {
+  const TrainSettings s = parse_train_settings(with({{"batch_per_rank", 32},
+                                                     {"accumulate", 4},
+                                                     {"label_smoothing", 0.1},
+                                                     {"precision", {{"reduction", "fast"}}}}));
+  CHECK(global_batch(s, 3) == 32 * 3 * 4);
+  CHECK(num_leaves(s, 3) == 3 * 4);
+  CHECK(s.label_smoothing == 0.1);
+  CHECK(mistake(with({{"accumulate", 2}, {"batch_norm", "global"}})) ==
+        "with: 'accumulate' must be 1 with 'batch_norm: global', which needs all batches at once");
+  CHECK(mistake(with({{"label_smoothing", 1}})) == "with: 'label_smoothing' must be less than 1");
+}
+
+TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[settings]") {
+  const Json normalize = {{"mean", 0.5}, {"std", 0.25}};
+  const auto cached = [&](const Json& cache) {
+    return with({{"cache", cache}, {"normalize", normalize}});
+  };
+  CHECK(parse_train_settings(cached({{"memory", "4GiB"}, {"scratch", 1000}})).cache ==
+        CacheBudget{uint64_t{4} << 30, 1000});
+  CHECK(parse_train_settings(cached({{"memory", "512MiB"}})).cache ==
+        CacheBudget{uint64_t{512} << 20, 0});
+  CHECK(mistake(cached({{"scratch", "1GiB"}})) ==
+        "with: 'cache.memory' must be given: a size, such as 4GiB");
+  CHECK(mistake(cached({{"memory", "much"}})) ==
+        "with: 'cache.memory' must be a size, such as 4GiB");
+  CHECK(mistake(cached({{"memory", "1GiB"}, {"disk", 1}})) == "with: unknown key 'cache.disk'");
+  Json both = cached({{"memory", "1GiB"}});
+  both["scratch"] = true;
+  CHECK_THAT(mistake(both), Catch::Contains("'scratch' must be left out where 'cache' is given"));
+  CHECK_THAT(mistake(with({{"cache", {{"memory", "1GiB"}}}})),
+             Catch::Contains("'normalize' must be given with 'cache'"));
+}
+
+TEST_CASE("gradients are compressed only in ways that go together", "[settings]") {
+  const auto compressed = [](const Json& gradients, const char* reduction = "fast") {
+    return with({{"precision", {{"reduction", reduction}}}, {"gradients", gradients}});
+  };
+  CHECK(mistake(compressed({{"compression", "mstopk"}}, "exact")) ==
+        "with: 'gradients.compression' must be left out unless 'precision' has 'reduction: fast': "
+        "sums are no longer exact");
+  CHECK(mistake(compressed({{"compression", "zip"}})) ==
+        "with: 'gradients.compression' must be one of 'bf16', 'dgc', 'fp16', 'int8', 'mstopk', "
+        "'powersgd', 'randomk', 'topk'");
+  CHECK(mistake(compressed({{"compression", "int8"}, {"wire", "bf16"}})) ==
+        "with: 'gradients.wire' must be left out where 'compression' is given");
+  CHECK(mistake(compressed({{"density", 0.1}})) ==
+        "with: 'gradients.density' must be left out without 'compression'");
+  CHECK(mistake(compressed({{"compression", "int8"}, {"density", 0.1}})) ==
+        "with: 'gradients.density' must be left out without 'compression' topk, mstopk, randomk "
+        "or dgc");
+  CHECK(mistake(compressed({{"compression", "topk"}, {"density", 0}})) ==
+        "with: 'gradients.density' must be above 0 and at most 1");
+  CHECK(mistake(compressed({{"compression", "topk"}, {"rank", 4}})) ==
+        "with: 'gradients.rank' must be left out without 'compression: powersgd'");
+  CHECK(mistake(compressed({{"compression", "topk"}, {"clip", 1}})) ==
+        "with: 'gradients.clip' must be left out without 'compression: dgc'");
+  CHECK(mistake(compressed({{"compression", "randomk"}, {"aggregation", "gtopk"}})) ==
+        "with: 'gradients.aggregation' must be 'all-gather' or 'hierarchical': 'gtopk' is for "
+        "'topk', 'mstopk' and 'dgc'");
+  CHECK(mistake(compressed({{"compression", "powersgd"}, {"aggregation", "hierarchical"}})) ==
+        "with: 'gradients.aggregation' must be left out with 'powersgd', which needs whole "
+        "matrices on every rank");
+}
+
+TEST_CASE("every key about compression is read", "[settings]") {
+  const auto read = [](Json gradients) {
+    const Json precision = {{"reduction", "fast"}};
+    const TrainSettings settings =
+        parse_train_settings(with({{"precision", precision}, {"gradients", gradients}}));
+    return settings.gradients.compression.value();
+  };
+  CHECK(read({{"compression", "mstopk"},
+              {"density", 0.05},
+              {"warmup_epochs", 2},
+              {"aggregation", "gtopk"}}) == Compression{.method = CompressionMethod::MsTopK,
+                                                        .aggregation = Aggregation::GlobalTopK,
+                                                        .density = 0.05,
+                                                        .warmup_epochs = 2});
+  CHECK(read({{"compression", "powersgd"}, {"rank", 4}}) ==
+        Compression{.method = CompressionMethod::PowerSgd,
+                    .aggregation = Aggregation::AllGather,
+                    .rank = 4});
+  const Compression dgc = read({{"compression", "dgc"}, {"clip", 2.5}});
+  CHECK(dgc.clip == 2.5);
+  CHECK(dgc.momentum == 0.9);
+  CHECK(read({{"compression", "topk"}}).aggregation == Aggregation::Hierarchical);
+}
+
+TEST_CASE("ways to cooperate have their own keys and defaults", "[settings]") {
+  using Kind = CooperationOptions::Kind;
+  const auto read = [](const Json& json) {
+    return parse_train_settings(with({{"cooperation", json}}));
+  };
+  CHECK(parse_train_settings(with(Json::object())).cooperation.kind == Kind::Synchronous);
+  CHECK(read({{"kind", "synchronous"}}).precision.exact);
+
+  const TrainSettings local = read({{"kind", "local_sgd"}, {"synchronous_epochs", 2}});
+  CHECK(local.cooperation.kind == Kind::LocalSgd);
+  CHECK(local.cooperation.every == 8);
+  CHECK(local.cooperation.synchronous_epochs == 2);
+  CHECK_FALSE(local.precision.exact);
+  CHECK(read({{"kind", "local_sgd"}, {"every", 3}}).cooperation.every == 3);
+
+  const CooperationOptions servers = read({{"kind", "parameter_server"}}).cooperation;
+  CHECK(servers.kind == Kind::ParameterServer);
+  CHECK(servers.servers == 1);
+  CHECK(servers.staleness == 4u);
+  CHECK(read({{"kind", "parameter_server"}, {"staleness", 0}}).cooperation.staleness == 0u);
+  CHECK_FALSE(
+      read({{"kind", "parameter_server"}, {"staleness", "unbounded"}}).cooperation.staleness);
+
+  CHECK(read({{"kind", "gossip"}}).cooperation.every == 1);
+}
+
+TEST_CASE("what decides the bits of a result is said in a few words", "[settings]") {
+  const auto words = [](const Json& cooperation) {
+    return how_gradients_are_added(
+        parse_train_settings(with({{"cooperation", cooperation}, {"epochs", 1}})), 4);
+  };
+  CHECK(words({{"kind", "synchronous"}}) == "exact, leaves: 4");
+  CHECK(words({{"kind", "local_sgd"}}) == "local_sgd every 8, ranks: 4");
+  CHECK(words({{"kind", "local_sgd"}, {"synchronous_epochs", 2}}) ==
+        "local_sgd every 8 from epoch 3 on, ranks: 4");
+  CHECK(words({{"kind", "parameter_server"}, {"servers", 2}}) ==
+        "parameter_server, servers: 2, staleness: 4, ranks: 4");
+  CHECK(words({{"kind", "parameter_server"}, {"staleness", "unbounded"}}) ==
+        "parameter_server, servers: 1, staleness: unbounded, ranks: 4");
+  CHECK(words({{"kind", "gossip"}, {"every", 2}}) == "gossip every 2, ranks: 4");
+}
+
+TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]") {
+  const auto refusal = [](const Json& cooperation, const Json& more = Json::object()) {
+    Json json = with(more);
+    json["cooperation"] = cooperation;
+    return mistake(json);
+  };
+  CHECK(refusal("gossip") == "with: 'cooperation' is not a JSON object");
+  CHECK(refusal({{"kind", "gosip"}}) ==
+        "with: 'cooperation.kind' must be one of synchronous, local_sgd, parameter_server, gossip");
+  CHECK(refusal({{"kind", "gossip"}, {"evry", 1}}) ==
+        "with: unknown key 'cooperation.evry'; did you mean 'every'?");
+  CHECK(refusal({{"kind", "gossip"}, {"staleness", 1}}) ==
+        "with: 'cooperation.staleness' must be left out with 'kind: gossip'; it is for "
+        "'parameter_server'");
+  CHECK(refusal({{"kind", "synchronous"}, {"every", 2}}) ==
+        "with: 'cooperation.every' must be left out with 'kind: synchronous'; it is for "
+        "'local_sgd'");
+  CHECK(refusal({{"kind", "local_sgd"}, {"every", 0}}) ==
+        "with: 'cooperation.every' must be a whole number of at least 1");
+  CHECK(refusal({{"kind", "parameter_server"}, {"staleness", "none"}}) ==
+        "with: 'cooperation.staleness' must be a whole number of at least 0, or 'unbounded'");
+  CHECK(refusal({{"kind", "local_sgd"}}, {{"precision", {{"reduction", "exact"}}}}) ==
+        "with: 'precision.reduction' must be 'fast', or left out, with 'cooperation: {kind: "
+        "local_sgd}': its bits depend on the number of ranks");
+  CHECK(refusal({{"kind", "gossip"}}, {{"precision", {{"leaves", 4}}}}) ==
+        "with: 'precision.leaves' must be left out with 'cooperation: {kind: gossip}', which has "
+        "one per rank");
+  CHECK(refusal({{"kind", "gossip"}}, {{"gradients", {{"wire", "bf16"}}}}) ==
+        "with: 'gradients' must be left out with 'cooperation: {kind: gossip}'; it is for "
+        "'synchronous'");
+  CHECK(refusal({{"kind", "gossip"}}, {{"cache", {{"memory", "1GiB"}}}}) ==
+        "with: 'cache' must be left out with 'cooperation: {kind: gossip}'; it is for "
+        "'synchronous'");
+  CHECK(refusal({{"kind", "gossip"}}, {{"shard_optimizer", true}}) ==
+        "with: 'shard_optimizer' must be left out with 'cooperation: {kind: gossip}'; it is for "
+        "'synchronous'");
+  CHECK(refusal({{"kind", "local_sgd"}}, {{"clip_norm", 1}}).empty());
+  CHECK(refusal({{"kind", "parameter_server"}}, {{"clip_norm", 1}}) ==
+        "with: 'clip_norm' must be left out with 'cooperation: {kind: parameter_server}': no "
+        "server has a whole layer's norm");
+  CHECK(refusal({{"kind", "parameter_server"}}, {{"optimizer", {{"kind", "lamb"}}}}) ==
+        "with: 'optimizer.kind' must be 'sgd', 'adam' or 'adamw' with 'cooperation: {kind: "
+        "parameter_server}': no server has a whole layer's norm");
+  CHECK(refusal({{"kind", "gossip"}}, {{"batch_norm", "global"}}) ==
+        "with: 'batch_norm' must be 'leaf' with 'cooperation: {kind: gossip}': each rank makes "
+        "steps of its own");
 }

@@ -1,64 +1,20 @@
 #include "runtime/train/trainer.h"
 
-#include "base/file.h"
-#include "base/sha256.h"
-#include "base/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 #include "tests/support/catch.h"
-#include "tests/support/on_ranks.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_data.h"
+#include "tests/unit/runtime/train/tiny_job.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
-
-namespace {
-
-/// 205 training samples in batches of 32: the last of an epoch has 13, 8 leaves of 1 or 2.
-TrainingJob tiny_job(const std::filesystem::path& folder, uint64_t epochs) {
-  TrainingJob job;
-  job.settings.epochs = epochs;
-  job.settings.batch = 32;
-  job.settings.precision.leaves = 8;
-  job.settings.lr = 0.05;
-  job.settings.validation = 50;
-  job.settings.warmup_epochs = 0.5;
-  job.settings.augmentation.flip = true;
-  job.model = parse_model(test::kTinyModel, "tiny.yaml");
-  job.data = test::tiny_dataset(255);
-  job.checkpoints = folder / "checkpoints";
-  job.metrics = folder / "metrics.jsonl";
-  return job;
-}
-
-const std::atomic<bool> kGoOn = false;
-
-/// What each rank's run ended with.
-std::vector<TrainingEnd> train_on(int ranks, const TrainingJob& job,
-                                  const std::atomic<bool>& stop = kGoOn) {
-  return test::on_ranks(ranks, [&](Communicator& comm) { return train(comm, job, stop); });
-}
-
-/// The hash of all tensors of the newest checkpoint.
-std::string newest_bits(const std::filesystem::path& folder) {
-  const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
-  return sha256_hex(read_file(newest / "model.safetensors") +
-                    read_file(newest / "optimizer.safetensors"));
-}
-
-std::vector<Json> lines_of(const std::filesystem::path& file) {
-  std::vector<Json> lines;
-  for (const std::string& line : split(read_file(file), '\n')) {
-    if (!line.empty()) lines.push_back(Json::parse(line));
-  }
-  return lines;
-}
-
-}  // namespace
+using test::kGoOn;
+using test::lines_of;
+using test::newest_bits;
+using test::tiny_job;
+using test::train_on;
 
 TEST_CASE("training learns, and reports what it reached", "[trainer]") {
   const int ranks = GENERATE(1, 2);
@@ -93,7 +49,7 @@ TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[tra
   const auto results = test::on_ranks(3, [&](Communicator& comm) {
     NetworkSet networks(job.model, 7, Network::Mode::Inference);
     HugeBuffer weights(networks.layout()->size());
-    load_tensors(checkpoint, *networks.layout(), weights.floats());
+    load_weights(checkpoint, *networks.layout(), weights.floats());
     return evaluate(comm, networks, weights.floats(), held_out,
                     training_state_of(checkpoint).normalization, 7);
   });
@@ -281,7 +237,7 @@ TEST_CASE("a loss that is no number stops every rank and names where it began", 
 TEST_CASE("a weight that overflows is named with its step", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 3);
-  job.settings.weight_decay = 1e38;
+  job.settings.update.optimizer.weight_decay = 1e38;
   job.settings.lr = 1e6;
   CHECK_THROWS_MATCHES(
       train_on(2, job), Diverged,
@@ -292,29 +248,7 @@ TEST_CASE("a weight that overflows is named with its step", "[trainer]") {
 TEST_CASE("a gradient that overflows is named where the backward pass met it first", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 3);
-  job.model = parse_model(
-      "name: deep\ninput: [64]\nlayers:\n  - linear: {name: a, features: 4}\n"
-      "  - linear: {name: b, features: 4}\n  - linear: {name: c, features: 3}\n",
-      "deep.yaml");
-  const std::atomic<bool> stop = true;
-  const auto first = train_on(1, job, stop)[0].checkpoint;
-
-  // b's result, and so the loss, is small, but its gradient is not.
-  const Checkpoint checkpoint = load_checkpoint(first);
-  const NetworkSet networks(job.model, 4, Network::Mode::Training);
-  const WeightLayout& layout = *networks.layout();
-  HugeBuffer weights(layout.size()), velocity(layout.trainable_size());
-  for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    const bool c = layout.parameters()[i].name == "c.weight";
-    const bool a = layout.parameters()[i].name == "a.bias";
-    std::vector<float> values = layout.to_plain(weights.floats(), i);
-    for (size_t k = 0; k < values.size(); ++k) values[k] = c ? float(k) * 1e30f : a ? 1e10f : 0;
-    layout.from_plain(values, weights.floats(), i);
-  }
-  CheckpointInfo info = checkpoint.info;
-  info.step = 2;
-  save_training(job.checkpoints, 5, layout, training_state_of(checkpoint), info, weights.floats(),
-                velocity.floats());
+  test::overflow_gradient_of_b(job);
 
   CHECK_THROWS_MATCHES(train_on(2, job), Diverged,
                        Catch::Message("the gradient of b.weight is NaN or infinite at step 2; a "

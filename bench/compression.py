@@ -1,0 +1,203 @@
+"""Time per step, bytes sent and final loss of each way to send gradients, on links of a given rate, beside DDP and Horovod.
+
+A node is a network name space of a SLURM on this machine, with one rank, so that all nodes share its cores. For each link and
+number of nodes the batch is chosen so that a step computes about as long as the link takes for the dense sum of its gradients.
+Losses are those of longer runs on links that are not shaped: no bit depends on the link.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import shutil
+import statistics
+import subprocess
+import tempfile
+
+from training import HOROVOD, ROOT, take_samples
+
+CLUSTER = ROOT / "tests/cluster/slurm-cluster"
+MODEL = "lenet"  # its largest gradient is ready first and needed last
+BYTES = 4 * 1_199_882
+RATES = {"10gbit": 1e10, "4gbit": 4e9, "2gbit": 2e9, "1gbit": 1e9, "100mbit": 1e8}
+DENSITY = 0.01
+SPARSE = {"density": DENSITY, "warmup_epochs": 0}
+OURS = {
+    "dense": {},
+    "dense, no priority": {"priority": False},
+    "wire: fp16": {"wire": "fp16"},
+    "fp16": {"compression": "fp16"},
+    "bf16": {"compression": "bf16"},
+    "int8": {"compression": "int8"},
+    "topk": {"compression": "topk"} | SPARSE,
+    "mstopk": {"compression": "mstopk"} | SPARSE,
+    "mstopk, gtopk": {"compression": "mstopk", "aggregation": "gtopk"} | SPARSE,
+    "randomk": {"compression": "randomk"} | SPARSE,
+    "dgc": {"compression": "dgc"} | SPARSE,
+    "powersgd, rank 2": {"compression": "powersgd", "rank": 2},
+}
+TWO_LEVELS = {"dense": {}, "mstopk": OURS["mstopk"]}  # two ranks per node: hierarchical top-k
+PEERS = {"DDP": [], "DDP, fp16 hook": ["--fp16"], "Horovod": ["--horovod"], "Horovod, fp16": ["--horovod", "--fp16"]}
+
+
+class Cluster:
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-compression.", dir="/var/tmp"))
+        self.root.chmod(0o755)
+        self.verb("up", "--nodes", str(nodes), "--cpus", "2", "--no-accounting")
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.verb("down")
+        shutil.rmtree(self.root, ignore_errors=True)
+
+    def verb(self, verb, *arguments):
+        subprocess.run([CLUSTER, verb, "bench", "--root", self.root, *arguments], check=True, stdout=subprocess.DEVNULL)
+
+    def sent_bytes(self):
+        """By the first node, since it is up."""
+        pid = (self.root / "bench/run/node-1.pid").read_text().strip()
+        table = subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", "cat", "/proc/net/dev"], check=True,
+                               stdout=subprocess.PIPE, text=True).stdout
+        return next(int(line.split()[9]) for line in table.splitlines() if "eth0" in line)
+
+    def launch(self, command, folder, ranks_per_node=1):
+        """Standard output of a job of that many ranks on each node, and the bytes that the first node sent."""
+        environment = os.environ | {"SLURM_CONF": str(self.root / "bench/slurm.conf"), "OMP_NUM_THREADS": "1",
+                                    "MASTER_ADDR": "bench-n1", "GLOO_SOCKET_IFNAME": "eth0"}
+        before = self.sent_bytes()
+        result = subprocess.run(["srun", f"-N{self.nodes}", f"-n{self.nodes * ranks_per_node}", f"--chdir={folder}", "--mpi=pmix",
+                                 "--overcommit", *(str(word) for word in command)], env=environment, text=True,
+                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if result.returncode != 0:
+            raise RuntimeError(f"{command}: {result.stderr}")
+        return result.stdout, self.sent_bytes() - before
+
+
+def ours(cluster, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
+    """Seconds and bytes per step, and the loss at the end."""
+    ranks = cluster.nodes * ranks_per_node
+    with tempfile.TemporaryDirectory(dir=cluster.root) as name:
+        folder = pathlib.Path(name)
+        take_samples(folder, steps * batch * ranks + validation)
+        settings = {"model": str(ROOT / f"workflows/models/{MODEL}.yaml"), "data": ".", "epochs": epochs, "lr": 0.02,
+                    "batch_per_rank": batch, "precision": {"reduction": "fast"}, "validation": validation,
+                    "schedule": "constant", "gradients": gradients}
+        (folder / "with.json").write_text(json.dumps(settings))
+        _, sent = cluster.launch([ROOT / "build/bin/dlflow-train", "with.json"], folder, ranks_per_node)
+        metrics = json.loads((folder / "metrics.json").read_text())
+        return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent / (steps * epochs), "loss": metrics["loss"]}
+
+
+def peer(cluster, flags, batch, steps):
+    python = HOROVOD if "--horovod" in flags else "/usr/bin/python3"
+    warmup = 3
+    output, sent = cluster.launch([python, ROOT / "bench/torch_peer.py", MODEL, "--batch", batch, "--steps", steps,
+                                   "--warmup", warmup, *flags], cluster.root)
+    line = json.loads(output.splitlines()[-1])
+    return {"s": batch * cluster.nodes / line["images_per_s"], "bytes": sent / (steps + warmup), "loss": line["loss"]}
+
+
+def dense_seconds(ranks, rate):
+    """What the link takes for the sum of all gradients (facts C2, without latency)."""
+    return 2 * (ranks - 1) / ranks * BYTES * 8 / rate
+
+
+def matching_batch(cluster, rate):
+    """With which a step computes as long as its gradients travel, and how long it does."""
+    cluster.verb("rate", "off")
+    batch = 64
+    for _ in range(2):
+        seconds = ours(cluster, {}, batch, 12)["s"]
+        batch = max(4, min(1500, round(batch * dense_seconds(cluster.nodes, rate) / seconds)))
+    return batch, ours(cluster, {}, batch, 8)["s"]
+
+
+def measure(cluster, link, rounds, steps):
+    rate = RATES[link]
+    batch, computing = matching_batch(cluster, rate)
+    ratio = dense_seconds(cluster.nodes, rate) / computing
+    print(f"\n{cluster.nodes} nodes of one rank, {link}, {MODEL}, {batch} images per rank: communication {ratio:.2f} times computation"
+          f" (dense sum {1e3 * dense_seconds(cluster.nodes, rate):.0f} ms by C2, step without shaping {1e3 * computing:.0f} ms);"
+          f" load {os.getloadavg()[0]:.1f}", flush=True)
+    cluster.verb("rate", link)
+    ways = {name: lambda g=gradients: ours(cluster, g, batch, steps) for name, gradients in OURS.items()}
+    if not HOROVOD.exists():
+        print("Horovod is not there: left out")
+    ways |= {name: lambda f=flags: peer(cluster, f, batch, steps) for name, flags in PEERS.items()
+             if HOROVOD.exists() or "--horovod" not in flags}
+    results = [{name: run() for name, run in ways.items()} for _ in range(rounds)]
+    dense = statistics.median(r["dense"]["s"] for r in results)
+    print(f"{'':22}{'ms/step':>9}{'MB/step':>9}{'x dense':>9}  (range over {rounds} rounds)")
+    for name in ways:
+        seconds = statistics.median(r[name]["s"] for r in results)
+        ratios = [r["dense"]["s"] / r[name]["s"] for r in results]
+        megabytes = statistics.median(r[name]["bytes"] for r in results) / 1e6
+        print(f"{name:22}{1e3 * seconds:9.0f}{megabytes:9.2f}{statistics.median(ratios):9.2f}  ({min(ratios):.2f}-{max(ratios):.2f})",
+              flush=True)
+    priority = [r["dense, no priority"]["s"] / r["dense"]["s"] for r in results]
+    print(f"priority on against off: {statistics.median(priority):.2f} ({min(priority):.2f}-{max(priority):.2f}); dense {1e3 * dense:.0f} ms")
+
+
+def two_levels(cluster, link, rounds, steps):
+    batch, _ = matching_batch(cluster, RATES[link])
+    cluster.verb("rate", link)
+    results = [{name: ours(cluster, g, max(4, batch // 2), steps, 2)["s"] for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
+    ratios = [r["dense"] / r["mstopk"] for r in results]
+    print(f"{cluster.nodes} nodes of two ranks, {link}: hierarchical mstopk {statistics.median(ratios):.2f} times dense"
+          f" ({min(ratios):.2f}-{max(ratios):.2f})", flush=True)
+
+
+def crossover(cluster, steps):
+    """Where mstopk and dense take equally long: predicted from what selection costs, and measured."""
+    batch, _ = matching_batch(cluster, RATES["1gbit"])
+    ranks = cluster.nodes
+    times = {}
+    for link in ("off", *RATES):
+        cluster.verb("rate", link)
+        times[link] = [statistics.median(ours(cluster, OURS[name], batch, steps)["s"] for _ in range(3)) for name in ("dense", "mstopk")]
+    selecting = max(times["off"][1] - times["off"][0], 1e-4)
+    saved = 2 * (ranks - 1) / ranks * BYTES - 2 * (ranks - 1) * DENSITY * BYTES
+    print(f"\ncrossover on {ranks} nodes: selection takes {1e3 * selecting:.1f} ms, {saved / 1e6:.1f} MB are saved, so by C3 mstopk wins below"
+          f" {saved * 8 / selecting / 1e9:.1f} Gbit/s")
+    print("measured, dense to mstopk: " + ", ".join(f"{link} {dense / sparse:.2f}" for link, (dense, sparse) in times.items()), flush=True)
+
+
+def losses(cluster, steps, epochs):
+    cluster.verb("rate", "off")
+    print(f"\nloss on 5,000 pictures held out, {cluster.nodes} ranks of 64 images, {steps * epochs} steps; load {os.getloadavg()[0]:.1f}")
+    dense = None
+    for name, gradients in OURS.items():
+        if name == "dense, no priority":
+            continue  # the same bits
+        loss = ours(cluster, gradients, 64, steps, epochs=epochs, validation=5000)["loss"]
+        dense = dense or loss
+        print(f"{name:22}{loss:9.4f}{100 * (loss / dense - 1):+8.1f} %", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--nodes", type=int, nargs="*", default=[2, 4])
+    parser.add_argument("--links", nargs="*", default=["1gbit", "100mbit"])
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=20, help="of each measurement")
+    parser.add_argument("--loss-steps", type=int, default=300, help="an epoch, of which there are three")
+    parser.add_argument("--only", choices=["time", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
+    args = parser.parse_args()
+    for nodes in args.nodes:
+        with Cluster(nodes) as cluster:
+            if "time" in args.only:
+                for link in args.links:
+                    measure(cluster, link, args.rounds, args.steps)
+                    two_levels(cluster, link, args.rounds, args.steps)
+            if "loss" in args.only:
+                losses(cluster, args.loss_steps, 3)
+            if "crossover" in args.only:
+                crossover(cluster, args.steps)
+
+
+if __name__ == "__main__":
+    main()

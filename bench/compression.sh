@@ -1,0 +1,8 @@
+#!/bin/sh
+# Compressed gradients on links shaped to 1 Gbit/s and 100 Mbit/s: time per step, bytes, loss, of ours, PyTorch DDP and Horovod.
+# Nodes are those of a SLURM that this script starts (root; network name spaces). `bench/compression.sh --nodes 2 --links 1gbit`.
+set -eu
+cd "$(dirname "$0")/.."
+echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+bench/horovod_venv.sh build/horovod-venv || echo "Horovod cannot be built here: left out" >&2
+exec /usr/bin/python3 -B bench/compression.py "$@"

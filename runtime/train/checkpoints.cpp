@@ -1,0 +1,95 @@
+#include "runtime/train/checkpoints.h"
+
+#include <cstdio>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/comm/broadcast_text.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+/// Throws unless `checkpoint`, in which `saved` is, is of the run that would now save `now`.
+void require_same_run(const std::filesystem::path& path, const Checkpoint& checkpoint,
+                      const TrainingState& saved, const TrainingState& now,
+                      const std::string& model) {
+  const auto refuse = [&](const std::string& what) {
+    throw Error(Errc::InvalidInput, path.string() + " is of a run with " + what +
+                                        "; train into another folder of checkpoints");
+  };
+  if (checkpoint.info.model != model) refuse("another model");
+  if (saved.seed != now.seed) refuse("seed " + std::to_string(saved.seed));
+  if (saved.train_samples != now.train_samples) {
+    refuse(std::to_string(saved.train_samples) + " training samples");
+  }
+  if (saved.normalization != now.normalization) refuse("another normalisation");
+  if (saved.optimizer != now.optimizer) refuse("the optimizer " + saved.optimizer);
+}
+
+}  // namespace
+
+Checkpoints::Checkpoints(Communicator& comm, std::filesystem::path folder, CheckpointPolicy policy,
+                         const WeightLayout& layout)
+    : comm_(comm), folder_(std::move(folder)), policy_(policy), layout_(layout) {}
+
+std::optional<Checkpoint> Checkpoints::newest() {
+  LatestCheckpoint latest;
+  if (comm_.rank() == 0) {
+    latest = latest_valid(folder_);
+    for (const std::string& reason : latest.rejected) {
+      std::fprintf(stderr, "checkpoint passed over: %s\n", reason.c_str());
+    }
+  }
+  last_ = broadcast_text(comm_, latest.path.value_or("").string());
+  if (last_.empty()) return {};
+  return load_checkpoint(last_);
+}
+
+TrainingState Checkpoints::state_in(const Checkpoint& checkpoint, const TrainingState& now,
+                                    const std::string& model) const {
+  const TrainingState saved = training_state_of(checkpoint);
+  require_same_run(last_, checkpoint, saved, now, model);
+  if (comm_.rank() == 0) {
+    for (const std::string& change : changes_of_bits(saved, now)) {
+      std::fprintf(stderr, "not the bits of an uninterrupted run from here on: %s\n",
+                   change.c_str());
+    }
+  }
+  return saved;
+}
+
+bool Checkpoints::due_by_clock() const {
+  return policy_.unit == CheckpointPolicy::Unit::Seconds &&
+         Clock::now() - last_save_ >= std::chrono::seconds(policy_.every);
+}
+
+bool Checkpoints::due(Position position, uint64_t steps_done, bool epoch_ends,
+                      bool due_somewhere) const {
+  switch (policy_.unit) {
+    case CheckpointPolicy::Unit::Epochs:
+      return epoch_ends && position.epoch % policy_.every == 0;
+    case CheckpointPolicy::Unit::Steps:
+      return steps_done % policy_.every == 0;
+    case CheckpointPolicy::Unit::Seconds:
+      return due_somewhere;
+  }
+  return false;
+}
+
+uint64_t Checkpoints::next_due(uint64_t steps_done) const {
+  if (policy_.unit != CheckpointPolicy::Unit::Steps) return UINT64_MAX;
+  return (steps_done / policy_.every + 1) * policy_.every;
+}
+
+void Checkpoints::save(const TrainingState& state, const CheckpointInfo& info,
+                       std::span<const float> weights, std::span<const NamedBuffer> optimizer,
+                       const FurtherTensors& further) {
+  last_save_ = Clock::now();
+  if (comm_.rank() != 0) return;
+  const Activity activity(comm_, "saves a checkpoint");
+  last_ = save_training(folder_, policy_.keep, layout_, state, info, weights, optimizer, further);
+}
+
+}  // namespace dlflow::runtime

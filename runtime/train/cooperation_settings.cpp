@@ -1,0 +1,147 @@
+#include "runtime/train/cooperation_settings.h"
+
+#include <algorithm>
+#include <array>
+#include <limits>
+#include <vector>
+
+#include "base/text.h"
+#include "runtime/train/with_reader.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using Kind = CooperationOptions::Kind;
+
+struct KindKeys {
+  Kind kind;
+  const char* name;
+  std::vector<std::string> keys;  // beside `kind`
+};
+
+const std::array<KindKeys, 4>& kinds() {
+  static const std::array<KindKeys, 4> all = {{
+      {Kind::Synchronous, "synchronous", {}},
+      {Kind::LocalSgd, "local_sgd", {"every", "synchronous_epochs"}},
+      {Kind::ParameterServer, "parameter_server", {"servers", "staleness"}},
+      {Kind::Gossip, "gossip", {"every"}},
+  }};
+  return all;
+}
+
+const KindKeys& keys_of(Kind kind) { return kinds().at(size_t(kind)); }
+
+Kind read_kind(WithReader& reader) {
+  std::vector<std::string> names;
+  const Json* const given = reader.find("kind");
+  for (const KindKeys& known : kinds()) {
+    if (given != nullptr && *given == known.name) return known.kind;
+    names.push_back(known.name);
+  }
+  WithReader::fail("cooperation.kind", "one of " + join(names, ", "));
+}
+
+/// Refuses what is a key of other kinds.
+void require_keys_of(Kind kind, const Json& json) {
+  for (const KindKeys& other : kinds()) {
+    for (const std::string& key : other.keys) {
+      if (!json.contains(key) || std::ranges::count(keys_of(kind).keys, key) > 0) continue;
+      WithReader::fail("cooperation." + key, std::string("left out with 'kind: ") +
+                                                 keys_of(kind).name + "'; it is for '" +
+                                                 other.name + "'");
+    }
+  }
+}
+
+std::optional<uint64_t> read_staleness(WithReader& reader) {
+  constexpr uint64_t kUsual = 4;
+  const Json* const given = reader.find("staleness");
+  if (given != nullptr && *given == "unbounded") return {};
+  if (given != nullptr && !given->is_number()) {
+    WithReader::fail("cooperation.staleness", "a whole number of at least 0, or 'unbounded'");
+  }
+  return reader.count("staleness", 0, kUsual);
+}
+
+void require_not_synchronous(const Json& with, Kind kind) {
+  const std::string beside = std::string("with 'cooperation: {kind: ") + keys_of(kind).name + "}'";
+  const Json precision = with.value("precision", Json::object());
+  if (precision.is_object() && precision.value("reduction", Json("fast")) == "exact") {
+    WithReader::fail("precision.reduction",
+                     "'fast', or left out, " + beside + ": its bits depend on the number of ranks");
+  }
+  if (precision.is_object() && precision.contains("leaves")) {
+    WithReader::fail("precision.leaves", "left out " + beside + ", which has one per rank");
+  }
+  if (with.contains("gradients")) {
+    WithReader::fail("gradients", "left out " + beside + "; it is for 'synchronous'");
+  }
+  if (with.contains("cache")) {
+    WithReader::fail("cache", "left out " + beside + "; it is for 'synchronous'");
+  }
+  if (with.value("shard_optimizer", Json(false)) == true) {
+    WithReader::fail("shard_optimizer", "left out " + beside + "; it is for 'synchronous'");
+  }
+  if (with.value("batch_norm", Json("leaf")) == "global") {
+    WithReader::fail("batch_norm", "'leaf' " + beside + ": each rank makes steps of its own");
+  }
+}
+
+/// Servers have parts of layers.
+void require_updates_in_parts(const Json& with) {
+  const char* const why =
+      " with 'cooperation: {kind: parameter_server}': no server has a whole "
+      "layer's norm";
+  if (with.contains("clip_norm")) WithReader::fail("clip_norm", std::string("left out") + why);
+  const Json optimizer = with.value("optimizer", Json::object());
+  const Json kind = optimizer.is_object() ? optimizer.value("kind", Json("sgd")) : Json("sgd");
+  if (kind == "lars" || kind == "lamb") {
+    WithReader::fail("optimizer.kind", std::string("'sgd', 'adam' or 'adamw'") + why);
+  }
+}
+
+}  // namespace
+
+CooperationOptions read_cooperation(const Json& with) {
+  constexpr uint64_t kUsualLocalSteps = 8;
+  constexpr auto kMostServers = uint64_t(std::numeric_limits<int>::max());
+  CooperationOptions options;
+  if (!with.is_object() || !with.contains("cooperation")) return options;
+  const Json& json = with.at("cooperation");
+  WithReader reader(json, "cooperation");
+  options.kind = read_kind(reader);
+  require_keys_of(options.kind, json);
+  options.every = reader.count("every", 1, options.kind == Kind::LocalSgd ? kUsualLocalSteps : 1);
+  options.synchronous_epochs = reader.count("synchronous_epochs", 0, options.synchronous_epochs);
+  options.servers = int(std::min(reader.count("servers", 1, 1), kMostServers));
+  options.staleness = read_staleness(reader);
+  reader.finish();
+  if (options.kind != Kind::Synchronous) require_not_synchronous(with, options.kind);
+  if (options.kind == Kind::ParameterServer) require_updates_in_parts(with);
+  return options;
+}
+
+std::string describe(const CooperationOptions& options, int num_ranks) {
+  const auto number = [](uint64_t n) { return std::to_string(n); };
+  std::string text = keys_of(options.kind).name;
+  switch (options.kind) {
+    case Kind::Synchronous:
+      break;
+    case Kind::LocalSgd:
+      text += " every " + number(options.every);
+      if (options.synchronous_epochs > 0) {
+        text += " from epoch " + number(options.synchronous_epochs + 1) + " on";
+      }
+      break;
+    case Kind::ParameterServer:
+      text += ", servers: " + std::to_string(options.servers) +
+              ", staleness: " + (options.staleness ? number(*options.staleness) : "unbounded");
+      break;
+    case Kind::Gossip:
+      text += " every " + number(options.every);
+      break;
+  }
+  return text + ", ranks: " + std::to_string(num_ranks);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,45 @@
+#include "runtime/train/device_settings.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "runtime/train/settings.h"
+#include "runtime/train/with_reader.h"
+
+namespace dlflow::runtime {
+
+Device read_device(const Json* name) {
+  if (name == nullptr || *name == "cpu") return Device::Cpu;
+  if (*name == "cuda") return Device::Cuda;
+  WithReader::fail("device", "'cpu' or 'cuda'");
+}
+
+void require_possible_on_gpu(const TrainSettings& settings) {
+  const auto require = [](bool possible, const std::string& why) {
+    if (!possible) throw Error(Errc::InvalidInput, "with: 'device: cuda' " + why);
+  };
+  require(!settings.precision.exact,
+          "adds gradients in NCCL's order, which depends on the number of ranks: write 'precision: "
+          "{reduction: fast}' with it");
+  require(settings.precision.compute == Compute::Float32,
+          "computes in fp32: leave 'precision.compute' out");
+  require(!settings.joint_batch_norm,
+          "normalises over the samples of each GPU: leave 'batch_norm: global' out");
+  require(settings.gradients.wire == DataType::Float32,
+          "sends gradients as fp32: leave 'gradients.wire' out");
+  require(!settings.gradients.compression,
+          "sends gradients as they are: leave 'gradients.compression' out");
+  require(settings.cooperation.kind == CooperationOptions::Kind::Synchronous,
+          "has all ranks step together: leave 'cooperation' out");
+  require(!settings.cache, "reads the data without a cache: leave 'cache' out");
+  const UpdateSettings& update = settings.update;
+  require(update.optimizer.kind == OptimizerOptions::Kind::Sgd && !update.optimizer.nesterov,
+          "knows 'optimizer: {kind: sgd}' alone, without 'nesterov'");
+  require(!update.clip_norm, "clips no gradients: leave 'clip_norm' out");
+  require(update.accumulate == 1, "accumulates no gradients: leave 'accumulate' out");
+  require(!update.shard_optimizer,
+          "keeps the optimizer's state whole: leave 'shard_optimizer' out");
+  require(settings.label_smoothing == 0, "smooths no labels: leave 'label_smoothing' out");
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,96 @@
+#include "runtime/train/update_settings.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace dlflow::runtime {
+namespace {
+
+using Kind = OptimizerOptions::Kind;
+
+Kind read_kind(const Json* json) {
+  for (const Kind kind : {Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb}) {
+    if (json != nullptr && *json == name(kind)) return kind;
+  }
+  WithReader::fail("optimizer.kind", "'sgd', 'adam', 'adamw', 'lars' or 'lamb'");
+}
+
+void read_betas(const Json& json, OptimizerOptions& options) {
+  const auto is_beta = [](const Json& beta) {
+    return beta.is_number() && beta.get<double>() >= 0 && beta.get<double>() < 1;
+  };
+  if (!json.is_array() || json.size() != 2 || !std::ranges::all_of(json, is_beta)) {
+    WithReader::fail("optimizer.betas", "two numbers from 0 to less than 1");
+  }
+  options.beta1 = json[0];
+  options.beta2 = json[1];
+}
+
+/// Reads what belongs to options.kind, and refuses what belongs to another.
+void read_own_keys(WithReader& reader, OptimizerOptions& options) {
+  const Kind kind = options.kind;
+  const bool has_moments = kind == Kind::Adam || kind == Kind::AdamW || kind == Kind::Lamb;
+  const auto has = [&](const std::string& key, bool belongs) {
+    const bool there = reader.find(key) != nullptr;
+    if (there && !belongs) WithReader::fail("optimizer." + key, "left out of " + name(kind));
+    return there;
+  };
+  options.epsilon = kind == Kind::Lamb ? 1e-6 : options.epsilon;  // as in its authors' code
+  if (has("nesterov", kind == Kind::Sgd)) options.nesterov = reader.flag("nesterov", false);
+  if (has("betas", has_moments)) read_betas(*reader.find("betas"), options);
+  if (has("eps", has_moments)) options.epsilon = reader.number("eps", 0, {});
+  if (has("trust", kind == Kind::Lars)) options.trust = reader.number("trust", 0, {});
+}
+
+RateScaling read_scaling(const Json* name) {
+  if (name == nullptr) return RateScaling::None;
+  if (*name == "linear") return RateScaling::Linear;
+  if (*name == "sqrt") return RateScaling::Sqrt;
+  WithReader::fail("lr_scaling", "'linear' or 'sqrt'");
+}
+
+}  // namespace
+
+UpdateSettings read_update(WithReader& with) {
+  UpdateSettings settings;
+  OptimizerOptions& options = settings.optimizer;
+  if (const Json* json = with.find("optimizer")) {
+    WithReader reader(*json, "optimizer");
+    options.kind = read_kind(reader.find("kind"));
+    read_own_keys(reader, options);
+    reader.finish();
+  }
+  options.momentum = with.number("momentum", 0, options.momentum);
+  options.weight_decay = with.number("weight_decay", 0, options.weight_decay);
+  if (with.find("clip_norm") != nullptr) {
+    settings.clip_norm = with.number("clip_norm", 0, {});
+    if (*settings.clip_norm == 0) WithReader::fail("clip_norm", "above 0");
+  }
+  settings.shard_optimizer = with.flag("shard_optimizer", false);
+  settings.accumulate = with.count("accumulate", 1, settings.accumulate);
+  settings.lr_scaling = read_scaling(with.find("lr_scaling"));
+  if (settings.lr_scaling != RateScaling::None) {
+    settings.base_batch = with.count("base_batch", 1, {});
+  } else if (with.find("base_batch") != nullptr) {
+    WithReader::fail("base_batch", "left out without 'lr_scaling'");
+  }
+  return settings;
+}
+
+Json to_json(const UpdateSettings& settings) {
+  const OptimizerOptions& o = settings.optimizer;
+  return {{"optimizer", name(o.kind)},
+          {"momentum", o.momentum},
+          {"nesterov", o.nesterov},
+          {"betas", {o.beta1, o.beta2}},
+          {"eps", o.epsilon},
+          {"trust", o.trust},
+          {"weight_decay", o.weight_decay},
+          {"clip_norm", settings.clip_norm.value_or(0)},
+          {"shard_optimizer", settings.shard_optimizer},
+          {"accumulate", settings.accumulate},
+          {"lr_scaling", int(settings.lr_scaling)},
+          {"base_batch", settings.base_batch}};
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,29 @@
+#pragma once
+
+#include <optional>
+
+#include "runtime/optim/optimizer.h"
+#include "runtime/optim/schedule.h"
+#include "runtime/train/with_reader.h"
+
+namespace dlflow::runtime {
+
+/// What a step makes of the gradients.
+struct UpdateSettings {
+  OptimizerOptions optimizer;
+  std::optional<double> clip_norm;  ///< what the gradient's norm is limited to
+  bool shard_optimizer = false;     ///< each rank keeps the optimizer's state of its share alone
+  size_t accumulate = 1;            ///< batches whose gradients make one update
+  RateScaling lr_scaling = RateScaling::None;
+  size_t base_batch = 1;  ///< that the learning rate is for, if it is scaled
+
+  bool operator==(const UpdateSettings&) const = default;
+};
+
+/// Reads the keys of a train step from `optimizer` to `base_batch` (docs/workflow-format.md).
+UpdateSettings read_update(WithReader& with);
+
+/// For ranks to compare.
+Json to_json(const UpdateSettings& settings);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,96 @@
+#include "runtime/train/whole_update.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "runtime/collectives/all_gather.h"
+
+namespace dlflow::runtime {
+
+Elements TrainedBuffers::part(size_t first, size_t count) const {
+  Elements elements;
+  for (size_t i = 0; i < state.size(); ++i) {
+    elements.state[i] = state[i].subspan(first - state_begin, count);
+  }
+  elements.weights = weights.subspan(first, count);
+  return elements;
+}
+
+WholeUpdate::WholeUpdate(Communicator& comm, Optimizer& optimizer, std::vector<LayerSlot> layers,
+                         std::optional<double> clip_norm, StateSharing sharing)
+    : comm_(comm),
+      optimizer_(optimizer),
+      layers_(std::move(layers)),
+      clip_norm_(clip_norm),
+      sharing_(sharing),
+      norms_(comm, layers_),
+      trust_(layers_.size(), 1.0) {}
+
+std::span<const Block> WholeUpdate::updated() const {
+  if (sharing_ == StateSharing::Replicas) return norms_.blocks();
+  return norms_.blocks_of(comm_.rank());
+}
+
+WholeUpdate::Extent WholeUpdate::extent_of(int rank) const {
+  const std::span<const Block> blocks =
+      sharing_ == StateSharing::Shards ? norms_.blocks_of(rank) : norms_.blocks();
+  if (blocks.empty()) return {};
+  return {blocks.front().first, blocks.back().first + blocks.back().count - blocks.front().first};
+}
+
+LayerTerms WholeUpdate::terms_of(const Block& block) const {
+  const bool decays = !optimizer_.layer_wise() || !layers_[block.layer].is_vector;
+  return {trust_[block.layer], decays};
+}
+
+bool WholeUpdate::apply(std::span<float> gradients, const TrainedBuffers& trained) {
+  if (clip_norm_) clip(gradients);
+  if (optimizer_.layer_wise()) find_trust(gradients, trained);
+  bool finite = true;
+  for (const Block& block : updated()) {
+    const std::span<float> part = gradients.subspan(block.first, block.count);
+    const Elements elements = trained.part(block.first, block.count);
+    finite = optimizer_.update(part, elements, terms_of(block)) && finite;
+  }
+  if (sharing_ == StateSharing::OneCopy) comm_.barrier();  // before anybody reads the weights
+  return sharing_ == StateSharing::Shards ? gather_weights(trained.weights, finite) : finite;
+}
+
+void WholeUpdate::clip(std::span<float> gradients) {
+  double squares = 0;
+  const auto norms = norms_.of({gradients});
+  for (const double norm : norms[0]) squares += norm * norm;
+  const double factor = *clip_norm_ / (std::sqrt(squares) + 1e-6);
+  if (factor >= 1) return;  // not so if it is no number: then all weights become none
+  for (const Block& block : updated()) {
+    for (float& g : gradients.subspan(block.first, block.count)) g *= float(factor);
+  }
+}
+
+void WholeUpdate::find_trust(std::span<float> gradients, const TrainedBuffers& trained) {
+  for (const Block& block : updated()) {
+    optimizer_.direct(gradients.subspan(block.first, block.count),
+                      trained.part(block.first, block.count), terms_of(block));
+  }
+  const auto norms = norms_.of({trained.weights, gradients});
+  for (size_t i = 0; i < layers_.size(); ++i) {
+    trust_[i] = layers_[i].is_vector ? 1 : optimizer_.trust_ratio(norms[0][i], norms[1][i]);
+  }
+}
+
+bool WholeUpdate::gather_weights(std::span<float> weights, bool finite) {
+  std::vector<size_t> shares, bytes(size_t(comm_.size()), 1);
+  size_t elements = 0;
+  for (int rank = 0; rank < comm_.size(); ++rank) {
+    shares.push_back(extent_of(rank).count * sizeof(float));
+    elements += extent_of(rank).count;
+  }
+  comm_.submit({"all-gather", "weights", elements, "fp32"});
+  run(comm_, all_gather(Link(comm_), std::as_writable_bytes(weights.first(elements)), shares));
+  std::vector<std::byte> all_finite(size_t(comm_.size()));
+  all_finite[size_t(comm_.rank())] = std::byte(finite);
+  run(comm_, all_gather(Link(comm_), all_finite, bytes));
+  return std::ranges::all_of(all_finite, [](std::byte f) { return f != std::byte(0); });
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,80 @@
+#include "runtime/train/with_reader.h"
+
+#include <cmath>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace dlflow::runtime {
+
+WithReader::WithReader(const Json& with, const std::string& key)
+    : with_(with), prefix_(key.empty() ? "" : key + ".") {
+  if (with.is_object()) return;
+  throw Error(Errc::InvalidInput,
+              "with: " + (key.empty() ? "" : "'" + key + "' is ") + "not a JSON object");
+}
+
+std::string WithReader::text(const std::string& key) {
+  const Json& value = required(key);
+  if (!value.is_string() || value.get<std::string>().empty()) fail(prefix_ + key, "a path");
+  return value;
+}
+
+uint64_t WithReader::count(const std::string& key, uint64_t at_least,
+                           std::optional<uint64_t> otherwise) {
+  if (otherwise && !find(key)) return *otherwise;
+  const Json& value = required(key);
+  // ${{ }} arithmetic may give 3.0 where 3 is meant.
+  const bool whole =
+      value.is_number_integer() ||
+      (value.is_number_float() && value.get<double>() == std::floor(value.get<double>()));
+  if (!whole || value.get<double>() < double(at_least)) {
+    fail(prefix_ + key, "a whole number of at least " + std::to_string(at_least));
+  }
+  return value.get<uint64_t>();
+}
+
+double WithReader::number(const std::string& key, double at_least,
+                          std::optional<double> otherwise) {
+  if (otherwise && !find(key)) return *otherwise;
+  const Json& value = required(key);
+  if (!value.is_number() || !(value.get<double>() >= at_least)) {
+    fail(prefix_ + key, "a number, not negative");
+  }
+  return value;
+}
+
+bool WithReader::flag(const std::string& key, bool otherwise) {
+  const Json* value = find(key);
+  if (value == nullptr) return otherwise;
+  if (!value->is_boolean()) fail(prefix_ + key, "true or false");
+  return *value;
+}
+
+const Json* WithReader::find(const std::string& key) {
+  known_.insert(key);
+  const auto found = with_.find(key);
+  return found == with_.end() ? nullptr : &*found;
+}
+
+void WithReader::fail(const std::string& key, const std::string& what) {
+  throw Error(Errc::InvalidInput, "with: '" + key + "' must be " + what);
+}
+
+void WithReader::finish() const {
+  const std::vector<std::string> known(known_.begin(), known_.end());
+  for (const auto& [key, value] : with_.items()) {
+    if (known_.contains(key)) continue;
+    throw Error(Errc::InvalidInput,
+                "with: unknown key '" + prefix_ + key + "'" + did_you_mean(key, known));
+  }
+}
+
+const Json& WithReader::required(const std::string& key) {
+  const Json* value = find(key);
+  if (value == nullptr) throw Error(Errc::InvalidInput, "with: '" + prefix_ + key + "' is missing");
+  return *value;
+}
+
+}  // namespace dlflow::runtime

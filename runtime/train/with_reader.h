@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+
+#include "base/json.h"
+
+namespace dlflow::runtime {
+
+/// Reads the keys of a step's `with:` one by one and then knows which nobody asked for. Every call
+/// throws Error{InvalidInput} naming the key where its value is not what it must be.
+class WithReader {
+ public:
+  /// `key`: where `with` is not the step's `with:` but the value of one of its keys.
+  explicit WithReader(const Json& with, const std::string& key = "");
+
+  /// A path; must be there.
+  std::string text(const std::string& key);
+
+  /// A whole number, and any number; must be there if there is no `otherwise`.
+  uint64_t count(const std::string& key, uint64_t at_least, std::optional<uint64_t> otherwise);
+  double number(const std::string& key, double at_least, std::optional<double> otherwise);
+
+  bool flag(const std::string& key, bool otherwise);
+
+  /// Whatever is there, or null.
+  const Json* find(const std::string& key);
+
+  /// "with: 'KEY' must be WHAT"; `key` with the names of what it is in.
+  [[noreturn]] static void fail(const std::string& key, const std::string& what);
+
+  /// Refuses what nobody asked for: most likely a misspelt key.
+  void finish() const;
+
+ private:
+  const Json& required(const std::string& key);
+
+  const Json& with_;
+  std::string prefix_;
+  std::set<std::string> known_;
+};
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,275 @@
+#include "runtime/train/worker.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+
+#include "base/error.h"
+#include "runtime/nn/arithmetic.h"
+#include "runtime/train/divergence.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/gradient_compression.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// A Report and the noise meter's numbers in a slot after the last parameter, summed with the
+/// gradients, so that agreeing costs no message.
+constexpr size_t kSlotFloats = 16;
+constexpr size_t kReportFloats = 4;  // the last: seconds that ranks waited for data
+
+FlatLayout flat_layout(const WeightLayout& layout) {
+  std::vector<size_t> sizes;
+  for (const Parameter& parameter : layout.parameters()) sizes.push_back(parameter.size);
+  sizes.push_back(kSlotFloats);
+  FlatLayout flat(sizes);
+  DLFLOW_CHECK(flat.num_elements() == layout.size() + kSlotFloats);
+  return flat;
+}
+
+/// As in flat_layout().
+std::vector<std::string> parameter_names(const WeightLayout& layout) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : layout.parameters()) names.push_back(parameter.name);
+  names.emplace_back("report");
+  return names;
+}
+
+size_t own_samples(const Batch& batch) {
+  size_t samples = 0;
+  for (const Leaf& leaf : batch.leaves) samples += leaf.count();
+  return samples;
+}
+
+}  // namespace
+
+Worker::Worker(const TrainingJob& job, const Role& role, const TrainingData& data,
+               const Normalization& normalization, Recording& recording, WorkerHooks hooks)
+    : job_(job),
+      role_(role),
+      recording_(recording),
+      hooks_(std::move(hooks)),
+      global_batch_(runtime::global_batch(job.settings, int(role.num_teams) * role.team->size())),
+      networks_(
+          job.model, int64_t(largest_leaf()),
+          job.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training,
+          nullptr, compute()),
+      reducer_(*role.team, flat_layout(*layout()), reducer_options()),
+      noise_(noise_setup()),
+      passes_(make_passes(*role.team, networks_, reducer_, noise_, leaves_of_team(),
+                          job.settings.joint_batch_norm)),
+      state_(*role.team, *layout(), kSlotFloats, job.settings.update, reducer_.consumes_shares()),
+      cache_(make_cache(data)),
+      loader_(data.train, loader_options(normalization)),
+      steps_per_epoch_(loader_.steps_per_epoch()) {
+  networks_.use_timeline(recording_.timeline());
+  networks_.use_label_smoothing(job.settings.label_smoothing);
+  if (!role_.updates) pushed_ = HugeBuffer(layout()->size());
+  if (state_.is_filled_here()) initialise(*layout(), job.settings.seed, state_.weights());
+}
+
+size_t Worker::leaves_of_team() const {
+  return runtime::num_leaves(job_.settings, role_.team->size());
+}
+
+/// fp32 where bf16 is not faster.
+Compute Worker::compute() const {
+  const bool rough = job_.settings.precision.compute == Compute::BFloat16;
+  if (rough && !has_fast_bf16() && role_.team->rank() == 0 && role_.index == 0) {
+    std::fprintf(stderr,
+                 "this processor has no AMX, and is not faster with bf16: computing in fp32\n");
+  }
+  return rough && has_fast_bf16() ? Compute::BFloat16 : Compute::Float32;
+}
+
+/// The update of a step begins while the backward pass is still running.
+ReducerOptions Worker::reducer_options() {
+  ReducerOptions options;
+  options.mode = job_.settings.precision.exact ? SumMode::Exact : SumMode::Fast;
+  options.num_leaves = leaves_of_team();
+  options.rules = job_.rules;
+  options.wire = job_.settings.gradients.wire;
+  options.priority = job_.settings.gradients.priority;
+  options.timeline = &recording_.timeline();
+  options.names = parameter_names(*layout());
+  if (const auto& compression = job_.settings.gradients.compression) {
+    tell_if_nothing_travels(*role_.team, *compression);
+    options.compressed = compressed_gradients(*layout(), *compression, job_.settings.seed);
+  }
+  options.consume = [this](size_t first, std::span<const float> sums) { consume(first, sums); };
+  return options;
+}
+
+/// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too
+/// little of what is subtracted; and what one team sums is not the gradient of the step.
+NoiseMeter::Setup Worker::noise_setup() const {
+  const bool possible = role_.team_is_all && num_leaves() >= size_t(role_.team->size()) &&
+                        job_.settings.gradients.wire == DataType::Float32 &&
+                        !job_.settings.gradients.compression;
+  return {global_batch_, possible ? num_leaves() : 1, reducer_.num_leaves(),
+          layout()->trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
+}
+
+LoaderOptions Worker::loader_options(const Normalization& normalization) const {
+  LoaderOptions options;
+  options.global_batch = global_batch_;
+  options.num_leaves = num_leaves();
+  options.first_leaf = role_.index * leaves_of_team() + reducer_.first_leaf();
+  options.own_leaves = reducer_.num_leaves();
+  options.seed = job_.settings.seed;
+  options.augmentation = job_.settings.augmentation;
+  options.normalization = normalization;
+  options.prefetch = role_.computes ? job_.prefetch : 0;
+  options.images = cache_ ? &cache_->training() : nullptr;
+  return options;
+}
+
+std::unique_ptr<NodeCache> Worker::make_cache(const TrainingData& data) const {
+  if (!job_.cache) return nullptr;
+  VisitOrder order;
+  order.num_epochs = job_.settings.epochs;
+  order.seed = job_.settings.seed;
+  order.train_chunks = chunks_of_images(*job_.cache->data, data.train);
+  order.global_batch = global_batch_;
+  order.num_leaves = num_leaves();
+  order.validation_chunks = chunks_of_images(*job_.cache->data, data.validation);
+  order.validation_batch = kEvaluationBatch;
+  const Run own = {reducer_.first_leaf(), reducer_.num_leaves()};
+  return std::make_unique<NodeCache>(*role_.team, *job_.cache, std::move(order), own);
+}
+
+Schedule Worker::schedule() const {
+  const double warmup = job_.settings.warmup_epochs * double(steps_per_epoch_);
+  const UpdateSettings& update = job_.settings.update;
+  const double peak = scaled_rate(job_.settings.lr, update.lr_scaling,
+                                  double(global_batch_) / double(update.base_batch));
+  return {job_.settings.schedule, peak, uint64_t(std::llround(warmup)),
+          job_.settings.epochs * steps_per_epoch_};
+}
+
+OwnStep Worker::step() {
+  recording_.begin_step();
+  OwnStep own;
+  {
+    const Timed timed = span(Timeline::Row::Step, "step");
+    Batch batch = load();
+    step_ = batch.epoch * steps_per_epoch_ + batch.step;
+    const size_t all = batch.global_samples, mine = own_samples(batch);
+    if (role_.own_mean) batch.global_samples = mine;
+    samples_ = batch.global_samples;
+    own.report = batch.global_samples > 0 ? compute_step(batch) : hooks_.wishes();
+    own.rate = role_.own_mean ? learning_rate_ * (double(mine) / double(all)) : learning_rate_;
+    const double waited = state_.report()[kReportFloats - 1] / double(role_.team->size());
+    if (std::isfinite(own.report.loss)) hooks_.stepped(step_, all, own.report.loss, waited);
+  }
+  recording_.end_step();
+  return own;
+}
+
+/// All of its time is time that the step waits for data: what is done ahead is not in it.
+Batch Worker::load() {
+  using Row = Timeline::Row;
+  const Timed timed = span(cache_ ? Row::Waiting : Row::Computation, "load");
+  std::optional<Activity> activity;
+  if (cache_) activity.emplace(*role_.team, "waits for data");
+  const auto begin = Timeline::Clock::now();
+  const Batch batch = loader_.next();
+  data_wait_ = Timeline::Clock::now() - begin;
+  return batch;
+}
+
+/// Returns the team's sum of the reports. The update of all ranks goes on into the next step; one
+/// team's is over, and what is wrong with it is for all ranks to say, when they meet.
+Report Worker::compute_step(const Batch& batch) {
+  networks_.use_weights(state_.weights(), [this](size_t i) { reducer_.wait(i); });
+  const float my_loss =
+      passes_->run(batch, [this](size_t leaf, float loss) { report(leaf, loss); });
+  if (reducer_.num_leaves() == 0) begin_update();
+  reducer_.end();
+  if (state_.waits_for_all()) {
+    reducer_.finish();
+    const Timed update = span(Timeline::Row::Computation, "update");
+    state_.finish_update();
+  }
+  reducer_.wait(report_index());
+  const std::span<const float> sums = state_.report();
+  Report report{sums[0], sums[1], sums[2]};
+  noise_.read(sums.subspan<kReportFloats, NoiseMeter::kReportFloats>());
+  if (!role_.team_is_all) reducer_.finish();
+  if (!role_.team_is_all && !state_.finite()) report.loss = std::numeric_limits<float>::quiet_NaN();
+  if (!std::isfinite(my_loss) && !diverged_at_) diverged_at_ = step_ + 1;
+  return report;
+}
+
+/// Before the backward passes: the last step's update is over.
+void Worker::begin_update() {
+  reducer_.begin(step_, step_ / steps_per_epoch_);
+  if (role_.team_is_all) require_finite_update();
+  learning_rate_ = learning_rate(schedule(), step_);
+  if (role_.updates) state_.begin_update(learning_rate_);
+  noise_.begin_step(step_, samples_);
+}
+
+void Worker::consume(size_t first, std::span<const float> sums) {
+  noise_.add_sums(first, sums);
+  if (role_.updates) return state_.take(first, sums);
+  const size_t kept = std::clamp(layout()->size(), first, first + sums.size()) - first;
+  std::ranges::copy(sums.first(kept), pushed_.floats().begin() + long(first));
+  state_.take(first + kept, sums.subspan(kept));  // the report
+}
+
+void Worker::finish_update(uint64_t steps) {
+  step_ = steps;
+  reducer_.finish();
+  require_finite_update();
+  require_finite(*layout(), state_.weights(), steps);
+}
+
+void Worker::require_finite_update() {
+  if (state_.finite()) return;
+  fail_update(*role_.team, *layout(), gradients(), state_.weights(), step_);
+}
+
+/// What is not of one leaf goes with the first.
+void Worker::report(size_t leaf, float loss) {
+  const bool first = leaf == 0;
+  if (first) begin_update();
+  const Report wishes = first ? hooks_.wishes() : Report{};
+  const std::span<float> slot = reducer_.gradient(leaf, report_index());
+  slot[0] = loss;
+  slot[1] = wishes.stops;
+  slot[2] = wishes.saves;
+  slot[3] = first ? data_wait_.count() : 0;
+  noise_.write(leaf, slot.subspan<kReportFloats, NoiseMeter::kReportFloats>());
+  reducer_.ready(leaf, report_index());
+}
+
+std::span<const float> Worker::gradient() { return pushed_.floats(); }
+
+std::vector<std::span<float>> Worker::state() {
+  std::vector<std::span<float>> all = {state_.weights()};
+  for (const std::span<float> buffer : state_.optimizer_buffers()) all.push_back(buffer);
+  return all;
+}
+
+void Worker::update(size_t first, std::span<const float> gradient, double rate) {
+  recording_.begin_step();
+  {
+    const Timed timed = span(Timeline::Row::Computation, "update");
+    state_.begin_update(rate);
+    state_.take(first, gradient);
+  }
+  recording_.end_step();
+}
+
+/// Of this rank's leaves.
+std::vector<std::span<const float>> Worker::gradients() {
+  std::vector<std::span<const float>> all;
+  for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
+    all.push_back(reducer_.gradients(leaf).first(layout()->size()));
+  }
+  return all;
+}
+
+}  // namespace dlflow::runtime

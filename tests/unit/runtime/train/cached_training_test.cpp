@@ -1,0 +1,95 @@
+#include "runtime/data/binary_dataset.h"
+#include "tests/support/catch.h"
+#include "tests/support/damage.h"
+#include "tests/unit/runtime/train/tiny_job.h"
+
+/// Training on data in a file, through a cache and without.
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// As `tiny_job`, with data from a file in `folder`, through a cache if there is a budget for one.
+TrainingJob stored_job(const std::filesystem::path& folder, const CacheBudget& budget) {
+  constexpr size_t kChunkBytes = 4 * 64;  // 64 chunks of 4 images
+  TrainingJob job = test::tiny_job(folder, 3);
+  job.settings.augmentation = {2, true};
+  job.settings.normalize = PixelStatistics{{0.25}, {0.2}};
+  write_binary_dataset(folder / "train.dlset", job.data, kChunkBytes);
+  if (budget.memory_bytes == 0) return job;
+  auto chunks = std::make_shared<const ChunkedDataset>(folder, Split::Train);
+  auto source = std::make_shared<FileSource>(chunks->files());
+  job.data = chunks->dataset();
+  job.cache = CachedData{chunks, source, budget, {folder, 0}};
+  return job;
+}
+
+struct Outcome {
+  std::string bits;
+  Json summary;
+};
+
+Outcome train_stored(int ranks, int ranks_per_node, const CacheBudget& budget, size_t prefetch) {
+  const test::TempDir dir;
+  TrainingJob job = stored_job(dir.path(), budget);
+  job.prefetch = prefetch;
+  ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+  const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
+    TrainingJob own = job;
+    // A source is of one thread.
+    if (own.cache) own.cache->source = std::make_shared<FileSource>(own.cache->data->files());
+    return train(comm, own, test::kGoOn).summary;
+  });
+  return {test::newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump(),
+          ends[0]};
+}
+
+}  // namespace
+
+TEST_CASE("neither ranks nor threads that load change a bit of augmented training",
+          "[trainer][exact]") {
+  const std::string alone = train_stored(1, 0, {}, 0).bits;
+  const int ranks = GENERATE(1, 2, 3);
+  const size_t prefetch = GENERATE(1, 2, 4);
+  CHECK(train_stored(ranks, 0, {}, prefetch).bits == alone);
+}
+
+TEST_CASE("a cache changes no bit of training, however small, on however many nodes",
+          "[trainer][exact][cache]") {
+  const std::string without = train_stored(1, 0, {}, 0).bits;
+  struct Case {
+    int ranks, ranks_per_node;
+    uint64_t chunks, on_disk;
+    size_t prefetch;
+  };
+  const Case c = GENERATE(Case{1, 0, 64, 0, 0}, Case{1, 0, 50, 64, 2}, Case{2, 0, 50, 0, 0},
+                          Case{2, 1, 64, 0, 2}, Case{3, 0, 50, 64, 0}, Case{3, 2, 50, 20, 2});
+  const Outcome cached =
+      train_stored(c.ranks, c.ranks_per_node, {c.chunks * 256, c.on_disk * 256}, c.prefetch);
+  CHECK(cached.bits == without);
+  if (c.chunks == 64 || c.on_disk == 64) {
+    CHECK(cached.summary.at("data_source_bytes") <= 255 * 64);  // nothing is read twice
+  }
+}
+
+TEST_CASE("a cached run that stops and goes on ends with the bits of one that did not",
+          "[trainer][cache]") {
+  const test::TempDir whole, parts;
+  test::train_on(2, stored_job(whole.path(), {}));
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  for (int i = 0; i < 9; ++i) {
+    CHECK_FALSE(
+        test::train_on(1, stored_job(parts.path(), {50 * 256, 20 * 256}), stop)[0].finished);
+  }
+  CHECK(test::train_on(1, stored_job(parts.path(), {50 * 256, 20 * 256}))[0].finished);
+  CHECK(test::newest_bits(parts.path()) == test::newest_bits(whole.path()));
+}
+
+TEST_CASE("part of the data that is damaged ends training on every rank", "[trainer][cache]") {
+  const test::TempDir dir;
+  TrainingJob job = stored_job(dir.path(), {64 * 256, 0});
+  test::damage(dir.path() / "train.dlset", 128 + 4 * 255 + 64 * 100);
+  CHECK_THROWS_WITH(
+      test::train_on(1, job),
+      Catch::StartsWith((dir.path() / "train.dlset").string()) && Catch::Contains("are damaged"));
+}

@@ -1,0 +1,215 @@
+// Training with compressed gradients: what it learns, and what a checkpoint must hold.
+#include <algorithm>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "runtime/train/compression_settings.h"
+#include "runtime/train/compression_state.h"
+#include "runtime/train/gradient_compression.h"
+#include "runtime/train/network_set.h"
+#include "runtime/train/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_data.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+// Weights of 4096 and 2304 numbers, large enough to be compressed; one of 216, which is not.
+constexpr const char* kModel = R"(name: small
+input: [1, 8, 8]
+layers:
+  - conv2d: {name: conv, channels: 16, kernel: 3, padding: 1}
+  - batch_norm: {name: bn}
+  - relu
+  - conv2d: {name: conv2, channels: 16, kernel: 3, padding: 1}
+  - relu
+  - flatten
+  - linear: {name: fc, features: 4}
+  - relu
+  - linear: {name: out, features: 3}
+)";
+
+const std::atomic<bool> kGoOn = false;
+
+TrainingJob job_in(const std::filesystem::path& folder, const std::optional<Compression>& how,
+                   uint64_t epochs = 6) {
+  TrainingJob job;
+  job.settings.epochs = epochs;
+  job.settings.batch = 32;
+  job.settings.precision.exact = false;
+  job.settings.lr = 0.02;
+  job.settings.validation = 50;
+  job.settings.gradients.compression = how;
+  if (how && how->momentum > 0) job.settings.update.optimizer.momentum = 0;
+  job.model = parse_model(kModel, "small.yaml");
+  job.data = test::tiny_dataset(455);
+  job.checkpoints = folder / "checkpoints";
+  job.metrics = folder / "metrics.jsonl";
+  return job;
+}
+
+TrainingEnd train_on(int ranks, int ranks_per_node, const TrainingJob& job,
+                     const std::atomic<bool>& stop = kGoOn) {
+  ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+  return test::on_ranks(group, ranks,
+                        [&](Communicator& comm) { return train(comm, job, stop); })[0];
+}
+
+/// The hash of all tensors of the newest checkpoint.
+std::string newest_bits(const std::filesystem::path& folder) {
+  const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
+  std::string bits;
+  for (const char* name : {"model", "optimizer", "compression"}) {
+    bits += read_file(newest / (std::string(name) + ".safetensors"));
+  }
+  return sha256_hex(bits);
+}
+
+Compression named(CompressionMethod method) {
+  Compression how{.method = method, .aggregation = Aggregation::AllGather, .density = 0.1};
+  if (method == CompressionMethod::Dgc) how.momentum = 0.9;
+  return how;
+}
+
+const std::vector<CompressionMethod> kAll = {
+    CompressionMethod::Float16, CompressionMethod::BFloat16, CompressionMethod::Int8,
+    CompressionMethod::TopK,    CompressionMethod::MsTopK,   CompressionMethod::RandomK,
+    CompressionMethod::Dgc,     CompressionMethod::PowerSgd};
+
+}  // namespace
+
+TEST_CASE("every method learns as much as dense gradients do", "[compression]") {
+  const test::TempDir dense_folder, folder;
+  const Json dense = train_on(2, 1, job_in(dense_folder.path(), {})).summary;
+  CHECK(dense.at("accuracy") > 0.9);
+  const CompressionMethod method = GENERATE(from_range(kAll));
+  INFO(to_text(named(method)));
+  const Json summary = train_on(2, 1, job_in(folder.path(), named(method))).summary;
+  CHECK(summary.at("accuracy") >= dense.at("accuracy").get<double>() - 0.04);  // 2 of 50 samples
+  CHECK(summary.at("loss") != dense.at("loss"));
+}
+
+TEST_CASE("on one node nothing is left out unless every rank compresses", "[compression]") {
+  const test::TempDir dense, nodes_only, ranks_too;
+  Compression how = named(CompressionMethod::TopK);
+  const auto loss = [](const test::TempDir& dir, const std::optional<Compression>& compression) {
+    return train_on(2, 2, job_in(dir.path(), compression)).summary.at("loss").get<double>();
+  };
+  how.aggregation = Aggregation::Hierarchical;
+  CHECK(loss(nodes_only, how) == loss(dense, {}));
+  how.aggregation = Aggregation::AllGather;
+  const test::TempDir again;
+  CHECK(loss(ranks_too, how) != loss(again, {}));
+}
+
+TEST_CASE("compressed, a run that stops and goes on ends with the bits of one that did not",
+          "[compression]") {
+  Compression how = named(GENERATE(CompressionMethod::MsTopK, CompressionMethod::Int8,
+                                   CompressionMethod::Dgc, CompressionMethod::PowerSgd));
+  const bool by_node = how.method == CompressionMethod::MsTopK;
+  const int ranks = by_node ? 4 : 2, ranks_per_node = by_node ? 2 : 1;
+  if (by_node) how.aggregation = Aggregation::Hierarchical;
+  how.warmup_epochs = is_sparse(how.method) ? 1 : 0;
+  const test::TempDir whole, parts;
+  train_on(ranks, ranks_per_node, job_in(whole.path(), how, 2));
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const TrainingJob job = job_in(parts.path(), how, 2);
+  for (int i = 0; i < 2; ++i) CHECK_FALSE(train_on(ranks, ranks_per_node, job, stop).finished);
+  CHECK(train_on(ranks, ranks_per_node, job).finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("what ranks have not sent adds up to the same on another number of them",
+          "[compression]") {
+  const NetworkSet networks(parse_model(kModel, "small.yaml"), 8, Network::Mode::Training);
+  const WeightLayout& layout = *networks.layout();
+  Compression how = named(CompressionMethod::Dgc);
+  how.aggregation = GENERATE(Aggregation::AllGather, Aggregation::Hierarchical);
+  const auto empty = [&] {
+    return std::make_unique<CompressedSum>(how, CompressedParts{}, layout.size(), 1);
+  };
+  const test::TempDir folder;
+  const std::filesystem::path file = folder.path() / "compression.safetensors";
+
+  ThreadGroup before(3, std::chrono::seconds(60), 1);
+  test::on_ranks(before, 3, [&](Communicator& comm) {
+    const auto compressed = empty();
+    for (size_t i = 0; i < layout.num_trainable(); ++i) {
+      const Parameter& parameter = layout.parameters()[i];
+      const std::vector<float> ones(layout.to_plain(compressed->residual(), i).size(), 1);
+      layout.from_plain(ones, compressed->residual(), i);
+      for (size_t at = parameter.offset; at < parameter.offset + parameter.size; ++at) {
+        compressed->residual()[at] *= float(comm.rank() + 1);
+        compressed->velocity()[at] = -compressed->residual()[at];
+      }
+    }
+    const CompressionState state(comm, layout, compressed.get());
+    if (comm.rank() == 0) write_safetensors(file, state.tensors().at("compression"));
+    return 0;
+  });
+
+  const int ranks = GENERATE(1, 2, 3, 4, 7);
+  const int ranks_per_node = GENERATE(1, 2);
+  Checkpoint checkpoint;
+  checkpoint.further.emplace("compression", Safetensors::open(file));
+  ThreadGroup after(ranks, std::chrono::seconds(60), ranks_per_node);
+  const auto loaded = test::on_ranks(after, ranks, [&](Communicator& comm) {
+    const auto compressed = empty();
+    load_compression(comm, layout, checkpoint, compressed.get());
+    const auto values = compressed->residual(), velocity = compressed->velocity();
+    const bool agree =
+        std::ranges::equal(values, velocity, [](float r, float v) { return r == -v; });
+    const bool speaks = how.aggregation == Aggregation::AllGather || comm.node_rank() == 0;
+    return speaks && agree ? std::vector<float>(values.begin(), values.end())
+                           : std::vector<float>{};
+  });
+  std::vector<float> sum(layout.size());
+  for (const auto& of_place : loaded) {
+    for (size_t i = 0; i < of_place.size(); ++i) sum[i] += of_place[i];
+  }
+  for (size_t i = 0; i < layout.num_trainable(); ++i) {
+    const std::vector<float> plain = layout.to_plain(sum, i);
+    CHECK(std::ranges::count(plain, 6.0f) == std::ptrdiff_t(plain.size()));  // 1 + 2 + 3
+  }
+}
+
+TEST_CASE("a compressed run goes on with another number of ranks", "[compression]") {
+  const test::TempDir folder;
+  const Compression how = named(CompressionMethod::TopK);
+  const std::atomic<bool> stop = true;
+  for (const int ranks : {4, 2, 3}) {
+    CHECK_FALSE(train_on(ranks, 1, job_in(folder.path(), how), stop).finished);
+  }
+  CHECK(train_on(2, 1, job_in(folder.path(), how)).summary.at("accuracy") > 0.85);
+}
+
+TEST_CASE("a gradient that is no number stops a compressed run in its step", "[compression]") {
+  const CompressionMethod method = GENERATE(from_range(kAll));
+  const test::TempDir folder;
+  TrainingJob job = job_in(folder.path(), named(method));
+  job.settings.lr = 1e30;
+  CHECK_THROWS_AS(train_on(2, 1, job), Diverged);
+}
+
+TEST_CASE("weights with rows and columns are compressed, short ones are not", "[compression]") {
+  const NetworkSet networks(parse_model(kModel, "small.yaml"), 8, Network::Mode::Training);
+  const auto& parameters = networks.layout()->parameters();
+  Compression how = named(CompressionMethod::PowerSgd);
+  const CompressedGradients compressed = compressed_gradients(*networks.layout(), how, 0);
+  std::vector<std::string> names;
+  for (const size_t i : compressed.parameters) names.push_back(parameters[i].name);
+  CHECK(names == std::vector<std::string>{"conv2.weight", "fc.weight"});
+  REQUIRE(compressed.matrices.size() == 2);
+  CHECK(compressed.matrices[0].rows.size() == 16);
+  CHECK(compressed.matrices[0].columns.size() == 16 * 9);
+  // Row 3, column 5 as PyTorch has them.
+  std::vector<float> plain(16 * 16 * 9), buffer(networks.layout()->size());
+  plain[3 * 16 * 9 + 5] = 1;
+  networks.layout()->from_plain(plain, buffer, compressed.parameters[0]);
+  const Matrix& matrix = compressed.matrices[0];
+  CHECK(buffer[matrix.first + matrix.rows[3] + matrix.columns[5]] == 1);
+}

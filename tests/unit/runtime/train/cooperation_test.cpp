@@ -1,0 +1,222 @@
+#include <set>
+#include <thread>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/trainer.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+#include "tests/support/temp_dir.h"
+#include "tests/support/tiny_data.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+using Kind = CooperationOptions::Kind;
+
+const CooperationOptions kLocal{.kind = Kind::LocalSgd, .every = 3};
+const CooperationOptions kGossip{.kind = Kind::Gossip, .every = 1};
+const CooperationOptions kServer{.kind = Kind::ParameterServer, .servers = 1, .staleness = 2};
+const CooperationOptions kSynchronousServers{
+    .kind = Kind::ParameterServer, .servers = 2, .staleness = 0};
+const CooperationOptions kFreeServer{.kind = Kind::ParameterServer, .servers = 1, .staleness = {}};
+
+/// 206 training samples in batches of 32: 7 steps an epoch, the last of 14 samples.
+TrainingJob tiny_job(const std::filesystem::path& folder, const CooperationOptions& cooperation,
+                     uint64_t epochs) {
+  TrainingJob job;
+  job.settings.epochs = epochs;
+  job.settings.batch = 32;
+  job.settings.cooperation = cooperation;
+  job.settings.precision = {cooperation.kind == Kind::Synchronous, 0};
+  job.settings.lr = 0.05;
+  job.settings.validation = 49;
+  job.settings.warmup_epochs = 0.5;
+  job.model = parse_model(test::kTinyModel, "tiny.yaml");
+  job.data = test::tiny_dataset(255);
+  job.checkpoints = folder / "checkpoints";
+  job.metrics = folder / "metrics.jsonl";
+  return job;
+}
+
+const std::atomic<bool> kGoOn = false, kStop = true;
+
+std::vector<TrainingEnd> train_on(int ranks, const TrainingJob& job,
+                                  const std::atomic<bool>& stop = kGoOn) {
+  ThreadGroup group(ranks, std::chrono::seconds(60));
+  return test::on_ranks(group, ranks, [&](Communicator& comm) { return train(comm, job, stop); });
+}
+
+std::string newest_bits(const std::filesystem::path& folder) {
+  const std::filesystem::path newest = list_checkpoints(folder / "checkpoints").back();
+  return sha256_hex(read_file(newest / "model.safetensors") +
+                    read_file(newest / "optimizer.safetensors"));
+}
+
+bool fits(const CooperationOptions& cooperation, int ranks) {
+  return cooperation.kind != Kind::ParameterServer || cooperation.servers < ranks;
+}
+
+}  // namespace
+
+TEST_CASE("every way to cooperate learns, and reports what it reached", "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const int ranks = GENERATE(1, 2, 3, 4, 5);
+  if (!fits(cooperation, ranks)) return;
+  const test::TempDir dir;
+  const auto ends = train_on(ranks, tiny_job(dir.path(), cooperation, 8));
+  CHECK(ends[0].finished);
+  CHECK(ends[0].summary.at("accuracy") > 0.9);
+  CHECK(ends[0].summary.at("ranks") == ranks);
+  CHECK(ends[0].summary.at("steps") == 8 * 7);
+  for (const TrainingEnd& end : ends) {  // all have evaluated the same weights
+    CHECK(end.summary.at("accuracy") == ends[0].summary.at("accuracy"));
+    CHECK(end.summary.at("loss") == ends[0].summary.at("loss"));
+  }
+  const CheckpointInfo info = read_checkpoint_info(ends[0].checkpoint);
+  CHECK(info.metrics.at("accuracy") == ends[0].summary.at("accuracy"));
+  CHECK(info.samples == 8 * 206);
+}
+
+TEST_CASE("ranks without samples in the last step of an epoch keep pace", "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), cooperation, 3);
+  job.settings.validation = 255 - 6 * 32 - 1;  // the seventh step has one sample
+  CHECK(train_on(5, job)[0].finished);
+}
+
+TEST_CASE("without staleness or between averages of one step, training is synchronous",
+          "[cooperation]") {
+  const int workers = GENERATE(1, 2, 3);
+  const auto loss_of = [](const CooperationOptions& cooperation, int ranks) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), cooperation, 4);
+    job.settings.precision = {false, 0};
+    return train_on(ranks, job)[0].summary.at("loss").get<double>();
+  };
+  const double expected = loss_of({}, workers);
+  CHECK(loss_of(kSynchronousServers, workers + 2) == Approx(expected).epsilon(1e-3));
+  if (206 % 32 % workers == 0) {  // else the last step's mean is over shares of other sizes
+    CHECK(loss_of({.kind = Kind::LocalSgd, .every = 1}, workers) == Approx(expected).epsilon(1e-3));
+  }
+}
+
+TEST_CASE("with one worker, every way to cooperate is what it would do alone", "[cooperation]") {
+  const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::AdamW);
+  const size_t accumulate = GENERATE(size_t(1), size_t(2));
+  const auto bits_of = [&](const CooperationOptions& cooperation, int ranks) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), cooperation, 2);
+    job.settings.precision = {false, 0};
+    job.settings.update.optimizer.kind = kind;
+    job.settings.update.accumulate = accumulate;
+    train_on(ranks, job, kStop);  // and goes on
+    train_on(ranks, job);
+    return newest_bits(dir.path());
+  };
+  const std::string plain = bits_of({}, 1);
+  CHECK(bits_of(kLocal, 1) == plain);
+  CHECK(bits_of(kGossip, 1) == plain);
+  CHECK(bits_of(kServer, 2) == plain);
+  CHECK(bits_of(kSynchronousServers, 3) == plain);
+  CHECK(bits_of(kFreeServer, 2) == plain);
+}
+
+TEST_CASE("a run that stops and goes on ends with the same bits, where the way has such",
+          "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kSynchronousServers);
+  const test::TempDir whole, parts;
+  train_on(3, tiny_job(whole.path(), cooperation, 3));
+  const TrainingJob job = tiny_job(parts.path(), cooperation, 3);
+  std::set<std::filesystem::path> stops;
+  for (int i = 0; i < 3; ++i) {
+    const TrainingEnd end = train_on(3, job, kStop)[0];
+    CHECK_FALSE(end.finished);
+    stops.insert(end.checkpoint);
+  }
+  CHECK(stops.size() == 3);  // each went on
+  CHECK(train_on(3, job)[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("every way to cooperate goes on, also on other ranks and in another way",
+          "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kFreeServer);
+  const test::TempDir dir;
+  for (const int ranks : {2, 5, 3}) {
+    CHECK_FALSE(train_on(ranks, tiny_job(dir.path(), cooperation, 8), kStop)[0].finished);
+  }
+  CHECK_FALSE(train_on(2, tiny_job(dir.path(), kGossip, 8), kStop)[0].finished);
+  const TrainingEnd end = train_on(4, tiny_job(dir.path(), cooperation, 8))[0];
+  CHECK(end.finished);
+  CHECK(end.summary.at("accuracy") > 0.9);
+}
+
+TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const test::TempDir dir;
+  const TrainingJob job = tiny_job(dir.path(), cooperation, 1000);
+  const int asked = GENERATE(0, 1);
+  ThreadGroup group(4, std::chrono::seconds(60));
+  const auto ends = test::on_ranks(group, 4, [&](Communicator& comm) {
+    return train(comm, job, comm.rank() == asked ? kStop : kGoOn);
+  });
+  for (const TrainingEnd& end : ends) CHECK_FALSE(end.finished);
+  CHECK(list_checkpoints(job.checkpoints).size() == 1);
+}
+
+TEST_CASE("checkpoints are saved after as many steps as the policy says", "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kGossip, kServer);
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), cooperation, 2);
+  job.policy = {CheckpointPolicy::Unit::Steps, 5, 100};
+  train_on(3, job);
+  std::vector<std::string> names;
+  for (const auto& path : list_checkpoints(job.checkpoints)) names.push_back(path.filename());
+  CHECK(names == std::vector<std::string>{"step-000005", "step-000010", "step-000014"});
+}
+
+TEST_CASE("a loss that is no number stops every rank, whichever way they cooperate",
+          "[cooperation]") {
+  const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), cooperation, 3);
+  job.settings.lr = 1e30;
+  job.settings.warmup_epochs = 0;
+  ThreadGroup group(4, std::chrono::seconds(60));
+  const auto messages = test::on_ranks(group, 4, [&](Communicator& comm) -> std::string {
+    try {
+      train(comm, job, kGoOn);
+    } catch (const Diverged& e) {
+      return e.what();
+    }
+    return "finished";
+  });
+  for (const std::string& message : messages) CHECK(message == messages[0]);
+  CHECK_THAT(messages[0], Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? .*"));
+}
+
+TEST_CASE("ranks that cooperate in different ways do not begin", "[cooperation]") {
+  const test::TempDir dir;
+  const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
+    try {
+      train(comm, tiny_job(dir.path(), comm.rank() == 0 ? kLocal : kGossip, 1), kGoOn);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "finished";
+  });
+  CHECK_THAT(messages[1], Catch::StartsWith("the settings of rank 1 differs"));
+}
+
+TEST_CASE("a checkpoint says in which way it was trained", "[cooperation]") {
+  const test::TempDir dir;
+  const TrainingEnd end = train_on(3, tiny_job(dir.path(), kServer, 1))[0];
+  CHECK(load_checkpoint(end.checkpoint).state.at("reduction") ==
+        "parameter_server, servers: 1, staleness: 2, ranks: 3");
+}

@@ -1,0 +1,247 @@
+// What training promises, with every optimizer.
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/network_set.h"
+#include "runtime/train/trainer.h"
+#include "runtime/train/training_state.h"
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/train/tiny_job.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Kind = OptimizerOptions::Kind;
+using test::kGoOn;
+using test::newest_bits;
+using test::tiny_job;
+using test::train_on;
+
+namespace {
+
+TrainingJob job_with(Kind kind, const std::filesystem::path& folder, uint64_t epochs) {
+  TrainingJob job = tiny_job(folder, epochs);
+  OptimizerOptions& options = job.settings.update.optimizer;
+  options.kind = kind;
+  options.weight_decay = 0.01;
+  options.trust = 0.02;
+  if (kind != Kind::Sgd) job.settings.lr = kind == Kind::Lars ? 1 : 0.02;
+  return job;
+}
+
+std::string bits_on(int ranks, int ranks_per_node, const TrainingJob& job,
+                    const std::filesystem::path& folder) {
+  ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+  test::on_ranks(group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+  return newest_bits(folder);
+}
+
+}  // namespace
+
+TEST_CASE("each optimizer trains", "[trainer][optim]") {
+  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const test::TempDir dir;
+  CHECK(train_on(2, job_with(kind, dir.path(), 6))[0].summary.at("accuracy") >= 0.9);
+}
+
+TEST_CASE("each optimizer's weights have the same bits on any number of ranks",
+          "[trainer][optim][exact]") {
+  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const auto bits = [&](int ranks, int ranks_per_node) {
+    const test::TempDir dir;
+    return bits_on(ranks, ranks_per_node, job_with(kind, dir.path(), 1), dir.path());
+  };
+  const std::string alone = bits(1, 0);
+  for (const int ranks : {2, 3, 4, 8}) {
+    CHECK(bits(ranks, 0) == alone);  // shared memory
+    CHECK(bits(ranks, 2) == alone);  // messages
+  }
+}
+
+TEST_CASE("each optimizer goes on with the same bits, also on other ranks",
+          "[trainer][optim][exact]") {
+  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const test::TempDir whole, parts;
+  train_on(2, job_with(kind, whole.path(), 2));
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  const TrainingJob job = job_with(kind, parts.path(), 2);
+  for (const int ranks : {1, 3, 8, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
+  CHECK(train_on(3, job)[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("a checkpoint names what the optimizer keeps for each weight", "[trainer][optim]") {
+  const test::TempDir dir;
+  const TrainingEnd end = train_on(2, job_with(Kind::AdamW, dir.path(), 1))[0];
+  const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
+  CHECK(checkpoint.optimizer.at("conv.weight.m").shape == std::vector<uint64_t>{8, 1, 3, 3});
+  CHECK(checkpoint.optimizer.at("fc.bias.v").shape == std::vector<uint64_t>{3});
+  CHECK(training_state_of(checkpoint).optimizer == "adamw");
+  CHECK(training_state_of(checkpoint).updates == 7);
+}
+
+TEST_CASE("a checkpoint of another optimizer is refused", "[trainer][optim]") {
+  const test::TempDir dir;
+  train_on(1, job_with(Kind::Adam, dir.path(), 1));
+  CHECK_THROWS_WITH(train_on(1, job_with(Kind::Sgd, dir.path(), 2)),
+                    Catch::Contains("is of a run with the optimizer adam; train into another "
+                                    "folder of checkpoints"));
+}
+
+TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trainer][optim]") {
+  const test::TempDir dir;
+  const TrainingJob job = job_with(Kind::Sgd, dir.path(), 2);
+  const std::atomic<bool> stop = true;
+  const Checkpoint first = load_checkpoint(train_on(1, job, stop)[0].checkpoint);
+  CheckpointContent content{first.info, first.model.tensors(), first.optimizer.tensors(),
+                            first.state};
+  content.info.step = 2;
+  content.state.erase("optimizer");
+  content.state.erase("updates");
+  save_checkpoint(job.checkpoints, content, 5);
+  CHECK(train_on(1, job)[0].finished);
+}
+
+TEST_CASE("clipping and shards of the state keep the bits on any number of ranks",
+          "[trainer][optim][exact]") {
+  const Kind kind = GENERATE(Kind::Sgd, Kind::AdamW, Kind::Lamb);
+  const auto bits = [&](int ranks, int ranks_per_node, double clip_norm, bool shard) {
+    const test::TempDir dir;
+    TrainingJob job = job_with(kind, dir.path(), 1);
+    if (clip_norm > 0) job.settings.update.clip_norm = clip_norm;
+    job.settings.update.shard_optimizer = shard;
+    return bits_on(ranks, ranks_per_node, job, dir.path());
+  };
+  const std::string plain = bits(1, 0, 0, false), clipped = bits(1, 0, 0.5, false);
+  CHECK(plain != clipped);
+  CHECK(bits(1, 0, 1e9, false) == plain);  // clips nothing
+  for (const int ranks : {2, 3, 8}) {
+    CHECK(bits(ranks, 0, 0.5, false) == clipped);  // one copy
+    CHECK(bits(ranks, 2, 0.5, false) == clipped);  // replicas
+    CHECK(bits(ranks, 2, 0.5, true) == clipped);   // shards
+    CHECK(bits(ranks, 2, 0, true) == plain);
+  }
+}
+
+TEST_CASE("shards of the state go to a checkpoint and back, also to other ranks",
+          "[trainer][optim][exact]") {
+  const test::TempDir whole, parts;
+  train_on(1, job_with(Kind::Adam, whole.path(), 2));
+  TrainingJob job = job_with(Kind::Adam, parts.path(), 2);
+  job.settings.update.shard_optimizer = true;
+  const auto go_on = [&](int ranks, const std::atomic<bool>& stop) {
+    ThreadGroup group(ranks, std::chrono::seconds(60), 1);  // each rank on a node of its own
+    return test::on_ranks(group, ranks, [&](Communicator& comm) { return train(comm, job, stop); });
+  };
+  const std::atomic<bool> stop = true;
+  for (const int ranks : {3, 1, 8, 2}) CHECK_FALSE(go_on(ranks, stop)[0].finished);
+  CHECK(go_on(4, kGoOn)[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("what the optimizer's state takes of each rank's memory is told", "[trainer][optim]") {
+  const auto bytes = [](int ranks, int ranks_per_node, bool shard) {
+    const test::TempDir dir;
+    TrainingJob job = job_with(Kind::Adam, dir.path(), 1);
+    job.settings.update.shard_optimizer = shard;
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return ends[0].at("optimizer_bytes_per_rank").get<size_t>();
+  };
+  const size_t alone = bytes(1, 0, false);
+  const NetworkSet networks(parse_model(test::kTinyModel, "tiny.yaml"), 4, Network::Mode::Training);
+  CHECK(alone == 2 * sizeof(float) * networks.layout()->trainable_size());
+  CHECK(bytes(2, 0, false) == alone / 2);  // one copy in the memory of the node
+  CHECK(bytes(2, 1, false) == alone);      // replicas
+  CHECK(bytes(2, 1, true) < alone);        // shards
+}
+
+TEST_CASE("a gradient that is no number is named, whatever waits for it", "[trainer][optim]") {
+  const Kind kind = GENERATE(Kind::Sgd, Kind::Lamb);
+  const bool shard = GENERATE(false, true);
+  const test::TempDir dir;
+  TrainingJob job = job_with(kind, dir.path(), 3);
+  job.settings.update.clip_norm = 1;
+  job.settings.update.shard_optimizer = shard;
+  test::overflow_gradient_of_b(job);
+  ThreadGroup group(2, std::chrono::seconds(60), 1);
+  CHECK_THROWS_MATCHES(
+      test::on_ranks(group, 2, [&](Communicator& comm) { return train(comm, job, kGoOn); }),
+      Diverged,
+      Catch::Message("the gradient of b.weight is NaN or infinite at step 2; a "
+                     "lower lr or a longer warm-up may help"));
+}
+
+TEST_CASE("accumulated batches give the bits of one large batch", "[trainer][optim][exact]") {
+  const auto bits = [](size_t batch, size_t leaves, size_t accumulate, int ranks) {
+    const test::TempDir dir;
+    TrainingJob job = job_with(Kind::Lamb, dir.path(), 2);  // 205 samples: the last step is uneven
+    job.settings.batch = batch;
+    job.settings.precision.leaves = leaves;
+    job.settings.update.accumulate = accumulate;
+    return bits_on(ranks, 2, job, dir.path());
+  };
+  const std::string large = bits(48, 6, 1, 1);
+  for (const int ranks : {1, 2, 3}) {
+    CHECK(bits(16, 2, 3, ranks) == large);
+    CHECK(bits(8, 1, 6, ranks) == large);
+  }
+  CHECK(bits(16, 2, 1, 1) != large);
+}
+
+TEST_CASE("accumulation in fast mode takes the steps of a large batch", "[trainer][optim]") {
+  const auto summary = [](size_t batch, size_t accumulate) {
+    const test::TempDir dir;
+    TrainingJob job = job_with(Kind::Sgd, dir.path(), 4);
+    job.model = parse_model("name: m\ninput: [64]\nlayers:\n  - linear: {features: 3}\n", "m.yaml");
+    job.settings.batch = batch;
+    job.settings.precision = {false, 0};
+    job.settings.update.accumulate = accumulate;
+    return train_on(2, job)[0].summary;
+  };
+  const Json large = summary(48, 1), small = summary(16, 3);
+  CHECK(small.at("steps") == large.at("steps"));
+  CHECK(small.at("loss").get<double>() == Approx(large.at("loss").get<double>()).epsilon(1e-4));
+}
+
+TEST_CASE("the learning rate follows the batch, and labels may be smooth", "[trainer][optim]") {
+  const auto bits = [](double lr, RateScaling scaling, size_t base_batch, double smoothing = 0) {
+    const test::TempDir dir;
+    TrainingJob job = job_with(Kind::Sgd, dir.path(), 1);  // batches of 32
+    job.settings.lr = lr;
+    job.settings.update.lr_scaling = scaling;
+    job.settings.update.base_batch = base_batch;
+    job.settings.label_smoothing = smoothing;
+    return bits_on(2, 0, job, dir.path());
+  };
+  const std::string plain = bits(0.0625, RateScaling::None, 1);
+  CHECK(bits(0.015625, RateScaling::Linear, 8) == plain);
+  CHECK(bits(0.03125, RateScaling::Sqrt, 8) == plain);
+  CHECK(bits(0.0625, RateScaling::None, 1, 0.1) != plain);
+}
+
+TEST_CASE("the gradient noise scale is told with each epoch, the same on any ranks",
+          "[trainer][optim]") {
+  const auto scales = [](int ranks, int ranks_per_node) {
+    const test::TempDir dir;
+    TrainingJob job = job_with(Kind::Sgd, dir.path(), 3);
+    job.settings.precision.leaves = 4;
+    bits_on(ranks, ranks_per_node, job, dir.path());
+    std::vector<double> told;
+    for (const Json& line : test::lines_of(job.metrics)) {
+      if (line.contains("accuracy") && line.contains("noise_scale")) {
+        told.push_back(line.at("noise_scale"));
+      }
+    }
+    return told;
+  };
+  const std::vector<double> alone = scales(1, 0);
+  REQUIRE(alone.size() == 3);
+  CHECK(alone[0] > 0);
+  for (const int ranks : {2, 3, 4}) {
+    for (const int per_node : {0, 2}) {
+      const std::vector<double> shared = scales(ranks, per_node);
+      REQUIRE(shared.size() == 3);
+      for (size_t i = 0; i < 3; ++i) CHECK(shared[i] == Approx(alone[i]).epsilon(0.01).margin(1));
+    }
+  }
+  CHECK(scales(5, 0).empty());  // ranks without leaves
+}

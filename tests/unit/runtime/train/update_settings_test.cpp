@@ -1,0 +1,79 @@
+#include "runtime/train/update_settings.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Kind = OptimizerOptions::Kind;
+
+namespace {
+
+UpdateSettings read(const Json& with) {
+  WithReader reader(with);
+  const UpdateSettings settings = read_update(reader);
+  reader.finish();
+  return settings;
+}
+
+std::string mistake(const Json& with) {
+  try {
+    read(with);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("without a word, the optimizer is SGD with momentum", "[settings]") {
+  CHECK(read(Json::object()) == UpdateSettings{});
+  CHECK(read(Json::object()).optimizer.kind == Kind::Sgd);
+}
+
+TEST_CASE("an optimizer is read with its own keys", "[settings]") {
+  const OptimizerOptions adamw =
+      read({{"optimizer", {{"kind", "adamw"}, {"betas", {0.8, 0.99}}, {"eps", 1e-3}}},
+            {"weight_decay", 0.1}})
+          .optimizer;
+  CHECK(
+      adamw ==
+      OptimizerOptions{
+          .kind = Kind::AdamW, .weight_decay = 0.1, .beta1 = 0.8, .beta2 = 0.99, .epsilon = 1e-3});
+  CHECK(read({{"optimizer", {{"kind", "adam"}}}}).optimizer.epsilon == 1e-8);
+  CHECK(read({{"optimizer", {{"kind", "lamb"}}}}).optimizer.epsilon == 1e-6);
+  CHECK(read({{"optimizer", {{"kind", "lars"}, {"trust", 0.02}}}}).optimizer.trust == 0.02);
+  CHECK(read({{"optimizer", {{"kind", "sgd"}, {"nesterov", true}}}}).optimizer.nesterov);
+}
+
+TEST_CASE("what an optimizer does not know is named", "[settings]") {
+  CHECK(mistake({{"optimizer", "adam"}}) == "with: 'optimizer' is not a JSON object");
+  CHECK(mistake({{"optimizer", Json::object()}}) ==
+        "with: 'optimizer.kind' must be 'sgd', 'adam', 'adamw', 'lars' or 'lamb'");
+  CHECK(mistake({{"optimizer", {{"kind", "sgd"}, {"betas", {0.9, 0.999}}}}}) ==
+        "with: 'optimizer.betas' must be left out of sgd");
+  CHECK(mistake({{"optimizer", {{"kind", "adam"}, {"betas", {0.9, 1}}}}}) ==
+        "with: 'optimizer.betas' must be two numbers from 0 to less than 1");
+  CHECK(mistake({{"optimizer", {{"kind", "adam"}, {"beta", 1}}}}) ==
+        "with: unknown key 'optimizer.beta'; did you mean 'betas'?");
+}
+
+TEST_CASE("what a step makes of the gradients is read", "[settings]") {
+  const UpdateSettings settings = read({{"clip_norm", 2},
+                                        {"shard_optimizer", true},
+                                        {"accumulate", 4},
+                                        {"lr_scaling", "sqrt"},
+                                        {"base_batch", 128}});
+  CHECK(settings.clip_norm == 2.0);
+  CHECK(settings.shard_optimizer);
+  CHECK(settings.accumulate == 4);
+  CHECK(settings.lr_scaling == RateScaling::Sqrt);
+  CHECK(settings.base_batch == 128);
+  CHECK(mistake({{"clip_norm", 0}}) == "with: 'clip_norm' must be above 0");
+  CHECK(mistake({{"accumulate", 0}}) == "with: 'accumulate' must be a whole number of at least 1");
+  CHECK(mistake({{"lr_scaling", "cubic"}}) == "with: 'lr_scaling' must be 'linear' or 'sqrt'");
+  CHECK(mistake({{"lr_scaling", "sqrt"}}) == "with: 'base_batch' is missing");
+  CHECK(mistake({{"base_batch", 64}}) ==
+        "with: 'base_batch' must be left out without 'lr_scaling'");
+}

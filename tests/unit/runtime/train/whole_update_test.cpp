@@ -1,0 +1,93 @@
+#include "runtime/train/whole_update.h"
+
+#include <cmath>
+
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Kind = OptimizerOptions::Kind;
+
+namespace {
+
+/// A layer of several blocks, a bias, and a layer of one.
+const std::vector<LayerSlot> kLayers = {{0, 50000, false}, {50000, 16, true}, {50016, 32, false}};
+constexpr size_t kElements = 50048;
+
+std::vector<float> waves(float scale) {
+  std::vector<float> values(kElements);
+  for (size_t i = 0; i < kElements; ++i) values[i] = scale * std::sin(float(i));
+  return values;
+}
+
+/// The weights of each rank after a step from ones with SGD of rate 1.
+std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float gradient) {
+  ThreadGroup group(ranks, std::chrono::seconds(60), 1);
+  return test::on_ranks(group, ranks, [&](Communicator& comm) {
+    const auto sgd = make_optimizer({.momentum = 0});
+    WholeUpdate update(comm, *sgd, kLayers, clip_norm, StateSharing::Replicas);
+    std::vector<float> weights(kElements, 1), velocity(kElements), gradients(kElements, gradient);
+    sgd->begin_step(1, 1);
+    if (!update.apply(gradients, {weights, {velocity}, 0})) weights.clear();
+    return weights;
+  });
+}
+
+}  // namespace
+
+TEST_CASE("norms are those of whole layers, with the same bits on every rank and any number",
+          "[optim][exact]") {
+  const std::vector<float> ones(kElements, 1), mixed = waves(3);
+  const auto norms_on = [&](int ranks) {
+    ThreadGroup group(ranks, std::chrono::seconds(60), 2);
+    return test::on_ranks(group, ranks, [&](Communicator& comm) {
+      return LayerNorms(comm, kLayers).of({ones, mixed});
+    });
+  };
+  const auto alone = norms_on(1)[0];
+  CHECK(alone[0] == std::vector<double>{std::sqrt(50000.0), 4, std::sqrt(32.0)});
+  CHECK(alone[1][0] == Approx(3 * std::sqrt(25000.0)).epsilon(1e-3));
+  for (const int ranks : {2, 3, 4, 8}) {
+    for (const auto& norms : norms_on(ranks)) CHECK(norms == alone);
+  }
+}
+
+TEST_CASE("a rank reads its own blocks alone", "[optim]") {
+  const auto norms = test::on_ranks(2, [&](Communicator& comm) {
+    LayerNorms layers(comm, kLayers);
+    std::vector<float> values(kElements, NAN);
+    for (const Block& block : layers.blocks_of(comm.rank())) {
+      std::fill_n(values.begin() + long(block.first), block.count, 2.0f);
+    }
+    return layers.of({values})[0];
+  });
+  CHECK(norms[0] == std::vector<double>{2 * std::sqrt(50000.0), 8, 2 * std::sqrt(32.0)});
+  CHECK(norms[1] == norms[0]);
+}
+
+TEST_CASE("clipping limits the norm of the whole gradient, as PyTorch does", "[optim]") {
+  const int ranks = GENERATE(1, 3);
+  const double norm = 0.5 * std::sqrt(double(kElements));
+  for (const auto& weights : clipped_step(ranks, 2, 0.5f)) {
+    REQUIRE(weights.size() == kElements);
+    CHECK(weights[0] == Approx(1 - 0.5 * 2 / (norm + 1e-6)));
+    CHECK(weights[kElements - 1] == weights[0]);
+  }
+  CHECK(clipped_step(ranks, norm + 1, 0.5f)[0] == std::vector<float>(kElements, 0.5f));
+  CHECK(clipped_step(ranks, 2, NAN)[0].empty());  // is noticed
+}
+
+TEST_CASE("with shards, a weight that is no number is noticed on every rank", "[optim]") {
+  ThreadGroup group(3, std::chrono::seconds(60), 1);
+  const auto finite = test::on_ranks(group, 3, [&](Communicator& comm) {
+    const auto adam = make_optimizer({.kind = Kind::Adam});
+    WholeUpdate update(comm, *adam, kLayers, {}, StateSharing::Shards);
+    const WholeUpdate::Extent own = update.extent_of(comm.rank());
+    std::vector<float> weights(kElements, 1), m(own.count), v(own.count), gradients(kElements, 1);
+    gradients[kElements - 1] = INFINITY;
+    adam->begin_step(1, 1);
+    return int(update.apply(gradients, {weights, {m, v}, own.first}));
+  });
+  CHECK(finite == std::vector<int>{0, 0, 0});
+}
