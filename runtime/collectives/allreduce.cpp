@@ -36,10 +36,14 @@ class Allreduce::UntilDone final : public Wait {
   UntilDone(Allreduce& all, Ticket ticket) : all_(all), ticket_(ticket) {}
 
   Progress poll() override {
-    const Progress progress = all_.advance();
-    return all_.done(ticket_) ? Progress::Done : progress;
+    const std::lock_guard lock(all_.mutex_);
+    const Progress progress = all_.advance(Caller::Owner);
+    return all_.is_done(ticket_) ? Progress::Done : progress;
   }
-  int peer() const override { return all_.ranges_[ticket_.number - all_.first_].task.peer(); }
+  int peer() const override {
+    const std::lock_guard lock(all_.mutex_);
+    return all_.is_done(ticket_) ? -1 : all_.ranges_[ticket_.number - all_.first_].task.peer();
+  }
 
  private:
   Allreduce& all_;
@@ -51,7 +55,9 @@ Allreduce::Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions o
     : comm_(comm),
       plan_(comm, std::move(options)),
       consume_(std::move(consume)),
-      memory_(comm, num_elements, parts_on_node(comm, plan_.order())) {}
+      memory_(comm, num_elements, parts_on_node(comm, plan_.order())) {
+  if (comm.node_size() < comm.size()) mover_.emplace([this] { return move(); });
+}
 
 Task Allreduce::reduce(const Range& range) {
   if (!consume_) return sum(range);
@@ -63,6 +69,8 @@ Task Allreduce::reduce(const Range& range) {
 
 Task Allreduce::consume_after(Task sum, Range range) {
   co_await sum;
+  ranges_[range.number - 1 - first_].summed = true;
+  co_await Until(comm_.rank(), [this] { return caller_ == Caller::Owner; });
   const bool shares = consumes_shares();
   const Range mine = shares ? memory_.share(range, memory_.rank(), memory_.size()) : range;
   consume_(mine.first, values().subspan(mine.first, mine.count));
@@ -113,6 +121,7 @@ Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrde
 }
 
 Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) {
+  const std::lock_guard lock(mutex_);
   const Ticket ticket{first_ + ranges_.size()};
   ranges_.push_back({reduce({first, count, uint32_t(ticket.number + 1)}), urgency});
   // The library's sums must begin in one order on all ranks, whatever is urgent.
@@ -122,33 +131,62 @@ Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) 
     return ranges_[number - first_].urgency < urgency;
   };
   waiting_.insert(std::ranges::find_if(waiting_, less_urgent), ticket.number);
-  advance();
+  advance(Caller::Owner);
   return ticket;
 }
 
-Progress Allreduce::advance() {
+void Allreduce::poll() {
+  const std::lock_guard lock(mutex_);
+  advance(Caller::Owner);
+}
+
+/// What the mover does. Whoever has the mutex moves all there is.
+bool Allreduce::move() {
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock) return true;
+  if (ranges_.empty() || error_) return false;
+  advance(Caller::Mover);
+  return true;
+}
+
+/// An error of a task is thrown by the next call of the owner.
+Progress Allreduce::advance(Caller caller) {
+  caller_ = caller;
   bool moved = false;
   size_t under_way = 0;
   std::erase_if(waiting_, [&](uint64_t number) {
     // The flags of a later range are those of one that is not done (NodeMemory).
     const bool has_flags = number < first_ + NodeMemory::kRangesAtATime;
-    if (!has_flags || under_way == kUnderWay) return false;
+    if (error_ || !has_flags || under_way == kUnderWay) return false;
     UnderWay& range = ranges_[number - first_];
-    const Progress progress = range.task.poll();
-    range.done = progress == Progress::Done;
-    under_way += range.done ? 0 : 1;
-    moved = moved || progress != Progress::None;
+    moved = poll(range) != Progress::None || moved;
+    under_way += range.summed || range.done ? 0 : 1;
     return range.done;
   });
   while (!ranges_.empty() && ranges_.front().done) {
     ranges_.pop_front();
     ++first_;
   }
+  if (error_ && caller == Caller::Owner) std::rethrow_exception(error_);
   return moved ? Progress::Some : Progress::None;
 }
 
-bool Allreduce::done(Ticket ticket) const {
+Progress Allreduce::poll(UnderWay& range) try {
+  const Progress progress = range.task.poll();
+  range.done = progress == Progress::Done;
+  return progress;
+} catch (...) {
+  error_ = std::current_exception();
+  return Progress::None;
+}
+
+bool Allreduce::is_done(Ticket ticket) const {
   return ticket.number < first_ || ranges_[ticket.number - first_].done;
+}
+
+bool Allreduce::done(Ticket ticket) const {
+  const std::lock_guard lock(mutex_);
+  return is_done(ticket);
 }
 
 void Allreduce::wait(Ticket ticket) {
@@ -158,7 +196,11 @@ void Allreduce::wait(Ticket ticket) {
 }
 
 void Allreduce::finish() {
-  while (!ranges_.empty()) wait({first_});
+  const auto first_under_way = [this]() -> std::optional<Ticket> {
+    const std::lock_guard lock(mutex_);
+    return ranges_.empty() ? std::nullopt : std::optional(Ticket{first_});
+  };
+  while (const auto ticket = first_under_way()) wait(*ticket);
 }
 
 void Allreduce::follow(RuleSet rules) {

@@ -3,11 +3,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <exception>
+#include <mutex>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "runtime/collectives/allreduce_plan.h"
 #include "runtime/collectives/link.h"
+#include "runtime/collectives/mover.h"
 #include "runtime/collectives/node_memory.h"
 #include "runtime/collectives/sum_order.h"
 #include "runtime/collectives/task.h"
@@ -19,6 +23,9 @@ namespace dlflow::runtime {
 /// fp32 buffers on every rank, its parts, and the sum of the parts of all ranks, taken range by
 /// range while the rest is still being computed. It owns the memory, so that ranks of a node can
 /// share it; AllreducePlan says how each range is summed.
+///
+/// One thread calls it. Where there are several nodes, a Mover's thread sums meanwhile; what takes
+/// the sums is called by the first one alone.
 class Allreduce {
  public:
   /// A range that was started.
@@ -52,7 +59,7 @@ class Allreduce {
   Ticket start(size_t first, size_t count, int64_t urgency = 0);
 
   /// Makes what progress is possible without waiting, on all ranges that are started.
-  void poll() { advance(); }
+  void poll();
 
   /// Whether the range of values() holds the sum, on this rank, and the caller may write to all
   /// parts of it again. All ranks get the same bits. Makes no progress.
@@ -73,10 +80,16 @@ class Allreduce {
   struct UnderWay {
     Task task;
     int64_t urgency;
+    bool summed = false;  // and has still to be consumed
     bool done = false;
   };
+  enum class Caller { Owner, Mover };
 
-  Progress advance();
+  // Under the mutex, as all that follows.
+  bool is_done(Ticket ticket) const;
+  Progress advance(Caller caller);
+  Progress poll(UnderWay& range);
+  bool move();
   Task reduce(const Range& range);
   Task sum(const Range& range);
   Task reduce_by_messages(Algorithm algorithm, Link link, const SumOrder& order,
@@ -88,9 +101,13 @@ class Allreduce {
   AllreducePlan plan_;
   Consume consume_;
   NodeMemory memory_;
+  mutable std::mutex mutex_;  // guards what follows, and all tasks
+  Caller caller_ = Caller::Owner;
+  std::exception_ptr error_;       // of a task; nothing moves any more
   std::deque<UnderWay> ranges_;    // the first is not done, others may be
   uint64_t first_ = 0;             // the number of the first, or of the next to be started
   std::vector<uint64_t> waiting_;  // the numbers of those that are not done, the most urgent first
+  std::optional<Mover> mover_;     // last: it ends before what it moves
 };
 
 }  // namespace dlflow::runtime

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <exception>
+#include <mutex>
 #include <string>
 
 #include "base/error.h"
@@ -16,6 +17,9 @@ namespace {
 
 constexpr size_t kMaxMessageBytes = size_t(1) << 30;  // MPI 3 counts with int
 constexpr size_t kAlignment = 64;
+
+/// Held wherever messages are started or looked after: MPI_THREAD_SERIALIZED.
+std::mutex mpi_calls;
 
 void check(int status, const char* call) {
   if (status == MPI_SUCCESS) return;
@@ -126,6 +130,7 @@ uint64_t MpiCommunicator::new_number() {
 }
 
 Transfer MpiCommunicator::start_send(std::span<const std::byte> bytes, int to, int channel) {
+  const std::lock_guard lock(mpi_calls);
   const Transfer transfer{to, channel, false, {}, new_number()};
   for_each_piece(bytes, [&](std::span<const std::byte> piece) {
     MPI_Request& request = under_way_[transfer.number].emplace_back(Piece{}).request;
@@ -136,6 +141,7 @@ Transfer MpiCommunicator::start_send(std::span<const std::byte> bytes, int to, i
 }
 
 Transfer MpiCommunicator::start_receive(std::span<std::byte> bytes, int from, int channel) {
+  const std::lock_guard lock(mpi_calls);
   const Transfer transfer{from, channel, true, bytes, new_number()};
   for_each_piece(bytes, [&](std::span<std::byte> piece) {
     MPI_Request& request =
@@ -150,6 +156,7 @@ bool MpiCommunicator::can_sum(DataType type) const { return mpi_type(type) != MP
 
 Transfer MpiCommunicator::start_sum(const Values& values) {
   DLFLOW_CHECK(can_sum(values.type));
+  const std::lock_guard lock(mpi_calls);
   const Transfer transfer{-1, 0, false, {}, new_number()};
   for_each_piece(values.bytes(), [&](std::span<std::byte> piece) {
     MPI_Request& request = under_way_[transfer.number].emplace_back(Piece{}).request;
@@ -162,6 +169,7 @@ Transfer MpiCommunicator::start_sum(const Values& values) {
 
 bool MpiCommunicator::done(Transfer& transfer) {
   if (transfer.number == Transfer::kDone) return true;
+  const std::lock_guard lock(mpi_calls);
   std::vector<Piece>& pieces = under_way_[transfer.number];
   while (!pieces.empty() && done(pieces.back(), transfer)) pieces.pop_back();
   if (!pieces.empty()) return false;

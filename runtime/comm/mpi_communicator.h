@@ -28,7 +28,8 @@ class MpiEnvironment {
   [[noreturn]] void abort(int exit_status) const;
 };
 
-/// A communicator of all ranks that mpirun or srun started.
+/// A communicator of all ranks that mpirun or srun started. Several threads may have messages under
+/// way.
 class MpiCommunicator : public Communicator {
  public:
   /// Collective over all ranks. Throws Error if MPI reports one.

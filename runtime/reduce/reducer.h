@@ -125,14 +125,15 @@ class Reducer {
   CompressedSum* compressed() { return compressed_.get(); }
 
  private:
-  /// Of a bucket of this step.
+  /// Of a bucket of this step: it travels in pieces.
   struct Departure {
-    Allreduce::Ticket ticket;
+    std::vector<Allreduce::Ticket> pieces;
     Timeline::Clock::time_point begin;
     bool seen_done = false;
   };
 
   void start_next_bucket();
+  bool done(const Departure& departure) const;
   void record_done();
   std::span<float> level(size_t height);
 
@@ -141,6 +142,7 @@ class Reducer {
   LeafShare leaves_;
   std::vector<size_t> height_of_;  // of the stack below each leaf
   std::vector<Bucket> buckets_;
+  size_t piece_elements_;
   std::vector<std::string> bucket_names_;
   std::vector<size_t> bucket_of_;  // each parameter's
   bool priority_;

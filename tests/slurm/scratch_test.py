@@ -68,8 +68,8 @@ class Scratch(Chain):
         first = self.submit_training(epochs=100000)
         wait_until(lambda: len(self.said(first)) == 2, 90, "both nodes to have the data")
         os.kill(ranks.worker_of_rank(self.attempt(first).parent, 1), signal.SIGKILL)
-        self.wait_for(first, {"train": "failed"})
-        self.assertEqual([len(self.copies(node)) for node in (1, 2)], [0, 2])
+        self.wait_for(first, {"train": "failed"}, timeout=120)
+        self.assertEqual(len(self.copies(2)), 2)  # rank 0 takes its own away, unless srun is faster and kills it, too
         pictures.write(self.folder / "data", train=1500, suffix="")
         second = self.submit_training(epochs=1)
         self.wait_for(second, {"train": "succeeded"}, timeout=120)
