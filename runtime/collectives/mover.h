@@ -7,7 +7,7 @@ namespace dlflow::runtime {
 
 /// Has messages moved while their rank computes. They move inside the rank's calls alone, and a
 /// layer may compute for longer than what a socket holds takes to travel. A thread that sleeps
-/// nearly always: it looks every 0.5 ms while there is something to move, which takes about a
+/// nearly always: it looks every millisecond while there is something to move, which takes about a
 /// hundredth of the rank's core.
 class Mover {
  public:

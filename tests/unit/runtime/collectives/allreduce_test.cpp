@@ -262,6 +262,54 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
   CHECK(done_early == std::vector{0, 0});
 }
 
+TEST_CASE("between nodes, messages move while their ranks do something else", "[collectives]") {
+  ThreadGroup group(3, 10s, 1);
+  const auto results = on_ranks(group, 3, [](Communicator& comm) {
+    Allreduce allreduce(comm, 100);
+    std::ranges::fill(allreduce.values(), 1.0f);
+    const auto ticket = allreduce.start(0, 100);
+    while (!allreduce.done(ticket)) std::this_thread::yield();
+    return std::vector(allreduce.values().begin(), allreduce.values().end());
+  });
+  for (const auto& result : results) CHECK(result == std::vector(100, 3.0f));
+}
+
+TEST_CASE("sums are consumed by the thread that asks for them, whoever moves them",
+          "[collectives]") {
+  constexpr size_t kRanges = 50;
+  ThreadGroup group(2, 10s, 1);
+  const auto results = on_ranks(group, 2, [](Communicator& comm) {
+    const auto owner = std::this_thread::get_id();
+    size_t consumed = 0;
+    const auto consume = [&](size_t, std::span<const float> sums) {
+      if (std::this_thread::get_id() == owner) consumed += sums.size();
+    };
+    Allreduce allreduce(comm, kRanges, {}, consume);
+    for (size_t i = 0; i < kRanges; ++i) allreduce.start(i, 1);
+    std::this_thread::sleep_for(20ms);  // so that there is something that was moved
+    allreduce.finish();
+    return consumed;
+  });
+  CHECK(results == std::vector(2, kRanges));
+}
+
+TEST_CASE("what goes wrong while messages are moved is told to who asks next", "[collectives]") {
+  ThreadGroup group(2, 10s, 1);
+  const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {
+    Allreduce allreduce(comm, 100);
+    const size_t count = comm.rank() == 0 ? 100 : 90;
+    try {
+      const auto ticket = allreduce.start(0, count);
+      std::this_thread::sleep_for(20ms);
+      allreduce.wait(ticket);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  });
+  for (const std::string& error : errors) CHECK_THAT(error, Catch::Contains("bytes"));
+}
+
 TEST_CASE("a rank that does not take part is named", "[collectives]") {
   const int ranks_per_node = GENERATE(1, 2);
   ThreadGroup group(2, 20ms, ranks_per_node);

@@ -126,6 +126,40 @@ TEST_CASE("gradients are summed over ranks, whatever the buckets and the order",
   }
 }
 
+TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
+  const std::vector<size_t> sizes = {10, 200000};
+  ThreadGroup group(2, 10s, 1);
+  const auto ranks = on_ranks(group, 2, [&](Communicator& comm) {
+    Consumed consumed{std::vector<float>(FlatLayout(sizes).num_elements()),
+                      std::vector<int>(FlatLayout(sizes).num_elements())};
+    ReducerOptions options{.mode = SumMode::Fast, .num_leaves = 2};
+    options.consume = [&](size_t first, auto sums) { consumed.take(first, sums); };
+    Reducer reducer(comm, FlatLayout(sizes), options);
+    reducer.begin();
+    for (const size_t parameter : {1, 0}) {
+      std::span<float> gradient = reducer.gradient(0, parameter);
+      for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = float(i % 1000 + comm.rank());
+      reducer.ready(0, parameter);
+    }
+    reducer.end();
+    reducer.wait(1);
+    const int times_of_last = consumed.times.back();
+    reducer.finish();
+    return std::pair(consumed, times_of_last);
+  });
+  for (const auto& [consumed, times_of_last] : ranks) {
+    CHECK(times_of_last == 1);
+    CHECK(consumed.times == std::vector(consumed.times.size(), 1));
+    CHECK(consumed.sums == ranks[0].first.sums);
+  }
+  const std::vector<float>& sums = ranks[0].first.sums;
+  const FlatLayout layout(sizes);
+  const std::span<const float> large = layout.slot(std::span(sums), 1);
+  for (size_t i = 0; i < large.size(); ++i) {
+    if (large[i] != float(2 * (i % 1000) + 1)) FAIL("element " << i << " is " << large[i]);
+  }
+}
+
 TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of ranks",
           "[reduce]") {
   constexpr size_t kLeaves = 8;
