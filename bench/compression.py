@@ -17,8 +17,9 @@ import tempfile
 from training import HOROVOD, ROOT, take_samples
 
 CLUSTER = ROOT / "tests/cluster/slurm-cluster"
-MODEL = "lenet"  # its largest gradient is ready first and needed last
-BYTES = 4 * 1_199_882
+# The largest gradient of lenet is ready first and needed last, so that dense sums hide behind computing; that of mlp is ready
+# last and needed first, so that nothing hides it.
+BYTES = {"lenet": 4 * 1_199_882, "mlp": 4 * 669_706}
 RATES = {"10gbit": 1e10, "4gbit": 4e9, "2gbit": 2e9, "1gbit": 1e9, "100mbit": 1e8}
 DENSITY = 0.01
 SPARSE = {"density": DENSITY, "warmup_epochs": 0}
@@ -77,13 +78,13 @@ class Cluster:
         return result.stdout, self.sent_bytes() - before
 
 
-def ours(cluster, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
+def ours(cluster, model, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
     """Seconds and bytes per step, and the loss at the end."""
     ranks = cluster.nodes * ranks_per_node
     with tempfile.TemporaryDirectory(dir=cluster.root) as name:
         folder = pathlib.Path(name)
         take_samples(folder, steps * batch * ranks + validation)
-        settings = {"model": str(ROOT / f"workflows/models/{MODEL}.yaml"), "data": ".", "epochs": epochs, "lr": 0.02,
+        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "epochs": epochs, "lr": 0.02,
                     "batch_per_rank": batch, "precision": {"reduction": "fast"}, "validation": validation,
                     "schedule": "constant", "gradients": gradients}
         (folder / "with.json").write_text(json.dumps(settings))
@@ -92,42 +93,42 @@ def ours(cluster, gradients, batch, steps, ranks_per_node=1, epochs=1, validatio
         return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent / (steps * epochs), "loss": metrics["loss"]}
 
 
-def peer(cluster, flags, batch, steps):
+def peer(cluster, model, flags, batch, steps):
     python = HOROVOD if "--horovod" in flags else "/usr/bin/python3"
     warmup = 3
-    output, sent = cluster.launch([python, ROOT / "bench/torch_peer.py", MODEL, "--batch", batch, "--steps", steps,
+    output, sent = cluster.launch([python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
                                    "--warmup", warmup, *flags], cluster.root)
     line = json.loads(output.splitlines()[-1])
     return {"s": batch * cluster.nodes / line["images_per_s"], "bytes": sent / (steps + warmup), "loss": line["loss"]}
 
 
-def dense_seconds(ranks, rate):
+def dense_seconds(model, ranks, rate):
     """What the link takes for the sum of all gradients (facts C2, without latency)."""
-    return 2 * (ranks - 1) / ranks * BYTES * 8 / rate
+    return 2 * (ranks - 1) / ranks * BYTES[model] * 8 / rate
 
 
-def matching_batch(cluster, rate):
+def matching_batch(cluster, model, rate):
     """With which a step computes as long as its gradients travel, and how long it does."""
     cluster.verb("rate", "off")
     batch = 64
     for _ in range(2):
-        seconds = ours(cluster, {}, batch, 12)["s"]
-        batch = max(4, min(1500, round(batch * dense_seconds(cluster.nodes, rate) / seconds)))
-    return batch, ours(cluster, {}, batch, 8)["s"]
+        seconds = ours(cluster, model, {}, batch, 12)["s"]
+        batch = max(4, min(3000 // cluster.nodes, round(batch * dense_seconds(model, cluster.nodes, rate) / seconds)))
+    return batch, ours(cluster, model, {}, batch, 8)["s"]
 
 
-def measure(cluster, link, rounds, steps):
+def measure(cluster, model, link, rounds, steps):
     rate = RATES[link]
-    batch, computing = matching_batch(cluster, rate)
-    ratio = dense_seconds(cluster.nodes, rate) / computing
-    print(f"\n{cluster.nodes} nodes of one rank, {link}, {MODEL}, {batch} images per rank: communication {ratio:.2f} times computation"
-          f" (dense sum {1e3 * dense_seconds(cluster.nodes, rate):.0f} ms by C2, step without shaping {1e3 * computing:.0f} ms);"
+    batch, computing = matching_batch(cluster, model, rate)
+    ratio = dense_seconds(model, cluster.nodes, rate) / computing
+    print(f"\n{cluster.nodes} nodes of one rank, {link}, {model}, {batch} images per rank: communication {ratio:.2f} times computation"
+          f" (dense sum {1e3 * dense_seconds(model, cluster.nodes, rate):.0f} ms by C2, step without shaping {1e3 * computing:.0f} ms);"
           f" load {os.getloadavg()[0]:.1f}", flush=True)
     cluster.verb("rate", link)
-    ways = {name: lambda g=gradients: ours(cluster, g, batch, steps) for name, gradients in OURS.items()}
+    ways = {name: lambda g=gradients: ours(cluster, model, g, batch, steps) for name, gradients in OURS.items()}
     if not HOROVOD.exists():
         print("Horovod is not there: left out")
-    ways |= {name: lambda f=flags: peer(cluster, f, batch, steps) for name, flags in PEERS.items()
+    ways |= {name: lambda f=flags: peer(cluster, model, f, batch, steps) for name, flags in PEERS.items()
              if HOROVOD.exists() or "--horovod" not in flags}
     results = [{name: run() for name, run in ways.items()} for _ in range(rounds)]
     dense = statistics.median(r["dense"]["s"] for r in results)
@@ -142,61 +143,67 @@ def measure(cluster, link, rounds, steps):
     print(f"priority on against off: {statistics.median(priority):.2f} ({min(priority):.2f}-{max(priority):.2f}); dense {1e3 * dense:.0f} ms")
 
 
-def two_levels(cluster, link, rounds, steps):
-    batch, _ = matching_batch(cluster, RATES[link])
+def two_levels(cluster, model, link, rounds, steps):
+    batch, _ = matching_batch(cluster, model, RATES[link])
     cluster.verb("rate", link)
-    results = [{name: ours(cluster, g, max(4, batch // 2), steps, 2)["s"] for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
+    results = [{name: ours(cluster, model, g, max(4, batch // 2), steps, 2)["s"] for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
     ratios = [r["dense"] / r["mstopk"] for r in results]
-    print(f"{cluster.nodes} nodes of two ranks, {link}: hierarchical mstopk {statistics.median(ratios):.2f} times dense"
+    print(f"{cluster.nodes} nodes of two ranks, {link}, {model}: hierarchical mstopk {statistics.median(ratios):.2f} times dense"
           f" ({min(ratios):.2f}-{max(ratios):.2f})", flush=True)
 
 
-def crossover(cluster, steps):
+def crossover(cluster, model, steps):
     """Where mstopk and dense take equally long: predicted from what selection costs, and measured."""
-    batch, _ = matching_batch(cluster, RATES["1gbit"])
+    batch, _ = matching_batch(cluster, model, RATES["1gbit"])
     ranks = cluster.nodes
     times = {}
     for link in ("off", *RATES):
         cluster.verb("rate", link)
-        times[link] = [statistics.median(ours(cluster, OURS[name], batch, steps)["s"] for _ in range(3)) for name in ("dense", "mstopk")]
+        times[link] = [statistics.median(ours(cluster, model, OURS[name], batch, steps)["s"] for _ in range(3)) for name in ("dense", "mstopk")]
     selecting = max(times["off"][1] - times["off"][0], 1e-4)
-    saved = 2 * (ranks - 1) / ranks * BYTES - 2 * (ranks - 1) * DENSITY * BYTES
-    print(f"\ncrossover on {ranks} nodes: selection takes {1e3 * selecting:.1f} ms, {saved / 1e6:.1f} MB are saved, so by C3 mstopk wins below"
+    saved = (2 * (ranks - 1) / ranks - 2 * (ranks - 1) * DENSITY) * BYTES[model]
+    print(f"\ncrossover of {model} on {ranks} nodes: selection takes {1e3 * selecting:.1f} ms, {saved / 1e6:.1f} MB are saved, so by C3 mstopk wins below"
           f" {saved * 8 / selecting / 1e9:.1f} Gbit/s")
     print("measured, dense to mstopk: " + ", ".join(f"{link} {dense / sparse:.2f}" for link, (dense, sparse) in times.items()), flush=True)
 
 
-def losses(cluster, steps, epochs):
+def losses(cluster, epochs):
+    """Of mlp, trained to where it learns no more: a few epochs say only that sparse gradients start more slowly."""
     cluster.verb("rate", "off")
-    print(f"\nloss on 5,000 pictures held out, {cluster.nodes} ranks of 64 images, {steps * epochs} steps; load {os.getloadavg()[0]:.1f}")
+    held_out, batch = 5000, 64
+    steps = (60000 - held_out) // (batch * cluster.nodes)
+    print(f"\nloss of mlp on {held_out} pictures held out, {cluster.nodes} ranks of {batch} images, {epochs} epochs of {steps} steps")
     dense = None
     for name, gradients in OURS.items():
         if name == "dense, no priority":
             continue  # the same bits
-        loss = ours(cluster, gradients, 64, steps, epochs=epochs, validation=5000)["loss"]
+        warm = gradients | ({"warmup_epochs": 2} if "density" in gradients else {})
+        loss = ours(cluster, "mlp", warm, batch, steps, epochs=epochs, validation=held_out)["loss"]
         dense = dense or loss
         print(f"{name:22}{loss:9.4f}{100 * (loss / dense - 1):+8.1f} %", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser()
+    parser.add_argument("models", nargs="*", default=list(BYTES))
     parser.add_argument("--nodes", type=int, nargs="*", default=[2, 4])
     parser.add_argument("--links", nargs="*", default=["1gbit", "100mbit"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="of each measurement")
-    parser.add_argument("--loss-steps", type=int, default=300, help="an epoch, of which there are three")
+    parser.add_argument("--loss-epochs", type=int, default=16)
     parser.add_argument("--only", choices=["time", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
     args = parser.parse_args()
     for nodes in args.nodes:
         with Cluster(nodes) as cluster:
-            if "time" in args.only:
-                for link in args.links:
-                    measure(cluster, link, args.rounds, args.steps)
-                    two_levels(cluster, link, args.rounds, args.steps)
+            for model in args.models:
+                if "time" in args.only:
+                    for link in args.links:
+                        measure(cluster, model, link, args.rounds, args.steps)
+                        two_levels(cluster, model, link, args.rounds, args.steps)
+                if "crossover" in args.only:
+                    crossover(cluster, model, args.steps)
             if "loss" in args.only:
-                losses(cluster, args.loss_steps, 3)
-            if "crossover" in args.only:
-                crossover(cluster, args.steps)
+                losses(cluster, args.loss_epochs)
 
 
 if __name__ == "__main__":
