@@ -84,9 +84,10 @@ def ours(cluster, model, gradients, batch, steps, ranks_per_node=1, epochs=1, va
     with tempfile.TemporaryDirectory(dir=cluster.root) as name:
         folder = pathlib.Path(name)
         take_samples(folder, steps * batch * ranks + validation)
-        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "epochs": epochs, "lr": 0.02,
+        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "epochs": epochs,
                     "batch_per_rank": batch, "precision": {"reduction": "fast"}, "validation": validation,
-                    "schedule": "constant", "gradients": gradients}
+                    "gradients": gradients}
+        settings |= {"lr": 0.02, "schedule": "constant"} if epochs == 1 else {"lr": 0.05, "warmup_epochs": 0.5}
         (folder / "with.json").write_text(json.dumps(settings))
         _, sent = cluster.launch([ROOT / "build/bin/dlflow-train", "with.json"], folder, ranks_per_node)
         metrics = json.loads((folder / "metrics.json").read_text())

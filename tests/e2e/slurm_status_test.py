@@ -1,0 +1,147 @@
+"""What `status` tells of jobs on a cluster that misbehaves on request: squeue, sacct, and what either does not know."""
+
+import json
+
+import support
+from slurm_support import INVALID, ChainCase
+
+
+class StatusTest(ChainCase):
+    def test_without_squeue_status_tells_what_was_known(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        before = self.states(run)
+        self.slurm.end(self.ids(run)["a"], "CANCELLED")
+        self.slurm.fault("squeue", "before", "connect", "always")
+        out, _ = self.dlflow("status", run)
+        self.assertIn("SLURM could not be asked now", out)
+        self.assertEqual(self.states(run), before)
+        self.slurm.clear_faults()
+        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
+
+    def test_without_accounting_a_run_is_told_all_the_same(self):
+        self.slurm.set(accounting="off")
+        self.chain_of("a", "b")
+        self.check_all_ran_once(self.submit(), "a", "b")
+
+    def test_without_accounting_what_slurm_has_forgotten_is_lost(self):
+        self.slurm.set(accounting="off")
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.end(self.ids(run)["a"], "CANCELLED")
+        self.slurm.purge()
+        self.assertEqual(self.states(run), {"a": "lost", "b": "blocked"})
+
+    def test_an_accounting_that_is_away_loses_nothing(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.end(self.ids(run)["a"], "CANCELLED")
+        self.slurm.purge()
+        self.slurm.fault("sacct", "before", "connect")
+        self.assertEqual(self.states(run)["a"], "queued")
+        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
+
+    def test_what_the_controller_has_forgotten_is_still_told(self):
+        self.workflow(a="run: 'true'", b="run: exit 3, needs: [a]", c="run: 'true', needs: [b]")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        self.slurm.purge()
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "failed", "c": "blocked"})
+        self.assertEqual(self.status(run)["state"], "failed")
+
+    def test_a_status_asks_squeue_once_and_sacct_at_most_once(self):
+        self.nothing_runs()
+        self.workflow(train=f"run: 'true', matrix: {{n: {list(range(100))}}}",
+                      eval=f"run: 'true', matrix: {{n: {list(range(100))}}}, needs: [train]",
+                      best="run: 'true', needs: [eval]")
+        run = self.submit()
+        array = self.ids(run)["train"].split("_")[0]
+        for task in (3, 50, 99):
+            self.slurm.end(f"{array}_{task}", "CANCELLED")
+        for _ in range(2):
+            before = len(self.slurm.calls())
+            states = self.states(run)
+            asked = [call["command"] for call in self.slurm.calls()[before:]]
+            self.assertEqual(asked.count("squeue"), 1)
+            self.assertLessEqual(asked.count("sacct"), 1)
+            self.assertLessEqual(asked.count("scontrol"), 1)  # what the cluster is called
+            self.assertLessEqual(len(asked), 3)
+            self.assertEqual(states["train[n=50]"], "cancelled")
+            self.assertEqual(states["eval[n=50]"], "blocked")
+            self.assertEqual(states["eval[n=51]"], "queued")
+
+    def asked_by(self, *arguments):
+        """What `dlflow` prints, and the tools that it runs meanwhile, once it knows which cluster this is."""
+        before = len(self.slurm.calls())
+        out, _ = self.dlflow(*arguments)
+        calls = self.slurm.calls()[before:]
+        self.assertLessEqual(sum(call["argv"] == ["show", "config"] for call in calls), 1)
+        return out, sorted(call["command"] for call in calls if call["argv"] != ["show", "config"])
+
+    def test_a_status_of_all_runs_asks_the_cluster_once(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        runs = [self.submit() for _ in range(3)]
+        self.assertEqual(self.asked_by("status")[1], ["squeue"])
+        self.slurm.end(self.ids(runs[0])["a"], "CANCELLED")
+        self.slurm.end(self.ids(runs[2])["a"], "TIMEOUT")
+        self.slurm.purge()
+        out, asked = self.asked_by("status")
+        self.assertEqual(asked, ["sacct", "squeue"])
+        self.assertIn("a cancelled", out)
+        self.assertIn("a timed-out", out)
+        self.assertEqual([self.states(run)["a"] for run in runs], ["cancelled", "queued", "timed-out"])
+        self.assertEqual(self.asked_by("status", "--json")[1], ["squeue"])
+
+    def test_usage_comes_from_accounting_or_else_from_the_job_itself(self):
+        self.workflow(a="run: 'true', resources: {memory: 4MiB}", b="run: 'true', needs: [a]")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        out, asked = self.asked_by("status", run, "--long")
+        self.assertEqual(asked, ["sacct"])
+        self.assertRegex(out, r"a +succeeded +\S+ +\S+ +\S+ +2.0 MiB +4.0 MiB +50%")
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        used = json.loads(self.dlflow("status", run, "--long", "--json")[0])["steps"][0]["used"]
+        self.assertEqual((used["memory_bytes"], used["memory_efficiency"]), (2 << 20, 0.5))
+        self.slurm.set(accounting="off")
+        out, _ = self.dlflow("status", run, "--long")
+        self.assertEqual(out.count("No SLURM accounting"), 1)
+        status = json.loads(self.dlflow("status", run, "--long", "--json")[0])
+        self.assertIn("disabled", status["unaccounted"])
+        self.assertGreater(status["steps"][0]["used"]["memory_bytes"], 0)
+
+    def test_a_large_matrix_is_one_line_until_its_elements_are_asked_for(self):
+        self.nothing_runs()
+        self.workflow(many=f"run: 'true', matrix: {{n: {list(range(30))}}}", last="run: 'true', needs: [many]")
+        run = self.submit()
+        array = self.ids(run)["many"].split("_")[0]
+        for task in range(7):
+            self.slurm.end(f"{array}_{task}", "TIMEOUT")
+        out, _ = self.dlflow("status", run)
+        self.assertRegex(out, rf"many x30 +{array} +failed .*0/30 done, 7 failed\n")
+        self.assertIn(f"Each:   dlflow status {run} --step many\n", out)
+        self.assertEqual((out.count("\nmany[n="), out.count("timed-out")), (5, 5))
+        out, _ = self.dlflow("status", run, "--step", "many")
+        self.assertEqual((out.count("many[n="), out.count("last ")), (30, 0))
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+        self.assertEqual(self.dlflow("status", run, "--long")[0].count("many[n="), 30)
+        _, err = self.dlflow("status", run, "--step", "manny", status=INVALID)
+        self.assertIn("did you mean 'many'?", err)
+
+    def test_a_job_that_waits_says_for_what(self):
+        self.slurm.set(nodes=1)
+        self.nothing_runs()
+        self.workflow(a="run: 'true', resources: {cpus_per_rank: 8}", b="run: 'true', resources: {cpus_per_rank: 8}",
+                      c="run: 'true', needs: [b]")
+        run = self.submit()
+        self.slurm.advance(1)
+        out, _ = self.dlflow("status", run)
+        self.assertRegex(" ".join(out.split()), r"[ab] \d+ queued 1 - - waits (for free nodes|in the queue)")
+        self.assertIn("waits for b", out)
+
+
+if __name__ == "__main__":
+    support.main()
