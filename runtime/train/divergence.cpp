@@ -39,10 +39,12 @@ void fail_loss(Communicator& comm, float loss, std::optional<uint64_t> mine, uin
     ranks.push_back(std::to_string(rank));
     step = std::min(step, first[rank]);
   }
+  std::string where = " at step " + std::to_string(step);
+  if (!ranks.empty()) {
+    where += (ranks.size() == 1 ? " (rank " : " (ranks ") + join(ranks, ", ") + ")";
+  }
   throw Diverged(Errc::InvalidInput,
-                 "loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") + " at step " +
-                     std::to_string(step) + (ranks.size() == 1 ? " (rank " : " (ranks ") +
-                     join(ranks, ", ") + ")" + kAdvice);
+                 "loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") + where + kAdvice);
 }
 
 void fail_update(Communicator& comm, const WeightLayout& layout,

@@ -17,9 +17,9 @@ class Diverged : public Error {
   using Error::Error;
 };
 
-/// Throws Diverged, naming the ranks whose share of the loss it is, and the step in which it began.
-/// Collective, after `step` steps; `mine`: the first, from 1, whose loss was no number on this
-/// rank.
+/// Throws Diverged, naming the ranks whose share of the loss it is, if they know, and the step in
+/// which it began. Collective, after `step` steps; `mine`: the first, from 1, whose loss was no
+/// number on this rank.
 [[noreturn]] void fail_loss(Communicator& comm, float loss, std::optional<uint64_t> mine,
                             uint64_t step);
 

@@ -31,6 +31,13 @@ void require_fitting(const Model& model, const Dataset& dataset, const std::stri
   }
 }
 
+Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
+  networks.use_weights(weights);
+  return [&networks](const Leaf& part) {
+    return networks.get(int64_t(part.count())).forward(part.images, part.labels);
+  };
+}
+
 Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks) {
   const size_t batches = steps_per_epoch(num_samples, batch);
   const size_t first = batches * size_t(rank) / size_t(num_ranks);
@@ -70,16 +77,6 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
   }
   const double samples = double(dataset.size());
   return {all.loss / samples, double(all.num_correct) / samples};
-}
-
-Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const float> weights,
-                    const Dataset& dataset, const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress, StepImages* images) {
-  networks.use_weights(weights);
-  const auto infer = [&](const Leaf& part) {
-    return networks.get(int64_t(part.count())).forward(part.images, part.labels);
-  };
-  return evaluate(comm, infer, dataset, normalization, batch, progress, images);
 }
 
 }  // namespace dlflow::runtime

@@ -31,17 +31,14 @@ Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
 /// What a model makes of some samples, whatever it is computed on.
 using Inference = std::function<BatchResult(const Leaf&)>;
 
+/// What `networks` make of them with `weights`, which both outlive it and stay as they are.
+Inference inference_with(NetworkSet& networks, std::span<const float> weights);
+
 /// Measures a model on `dataset`, whose samples the ranks share out, `batch` at a time. Every rank
 /// gets the result. Collective. `progress(done, total)` is called after each batch. `images`: where
 /// they are, if not where the data set has them.
 Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& dataset,
                     const Normalization& normalization, size_t batch,
-                    const std::function<void(size_t, size_t)>& progress = {},
-                    StepImages* images = nullptr);
-
-/// The same for `weights` in `networks`.
-Evaluation evaluate(Communicator& comm, NetworkSet& networks, std::span<const float> weights,
-                    const Dataset& dataset, const Normalization& normalization, size_t batch,
                     const std::function<void(size_t, size_t)>& progress = {},
                     StepImages* images = nullptr);
 

@@ -165,6 +165,14 @@ size_t num_leaves(const TrainSettings& settings, int num_ranks) {
   return std::clamp<size_t>(std::bit_floor(leaves), 1, kMostLeaves) * batches;
 }
 
+Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_t steps_per_epoch) {
+  const double warmup = settings.warmup_epochs * double(steps_per_epoch);
+  const double peak = scaled_rate(settings.lr, settings.update.lr_scaling,
+                                  double(global_batch) / double(settings.update.base_batch));
+  return {settings.schedule, peak, uint64_t(std::llround(warmup)),
+          settings.epochs * steps_per_epoch};
+}
+
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks) {
   if (settings.cooperation.kind != CooperationOptions::Kind::Synchronous) {
     return describe(settings.cooperation, num_ranks);

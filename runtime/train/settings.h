@@ -83,6 +83,9 @@ size_t global_batch(const TrainSettings& settings, int num_ranks);
 /// of leaves in the settings: up to 8, but of at least 32 samples, so that no kernel gets slow.
 size_t num_leaves(const TrainSettings& settings, int num_ranks);
 
+/// How the learning rate goes, for steps of `global_batch` samples.
+Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_t steps_per_epoch);
+
 /// In a few words, for people and for who compares: "exact, leaves: 8", "fast, ranks: 2",
 /// "local_sgd every 8, ranks: 4".
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks);

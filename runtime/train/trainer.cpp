@@ -4,20 +4,18 @@
 #include <cmath>
 #include <cstdio>
 
-#include "runtime/data/shard.h"
-#include "runtime/nn/arithmetic.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_settings.h"
 #include "runtime/train/compression_state.h"
+#include "runtime/train/cpu_worker.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
-#include "runtime/train/gpu_trainer.h"
+#include "runtime/train/gpu_worker.h"
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
-#include "runtime/train/worker.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -34,12 +32,12 @@ class Trainer {
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
             make_cooperation(settings().cooperation, comm, job_.rules, recording_.timeline())),
-        worker_(job_, cooperation_->role(), data_, normalization_, recording_, hooks()),
+        worker_(make_worker()),
         checkpoints_(comm, job_.checkpoints, job_.policy, layout()),
-        steps_per_epoch_(worker_.steps_per_epoch()) {
+        steps_per_epoch_(worker_->steps_per_epoch()) {
     resume();
     comm.barrier();  // the state is filled
-    worker_.seek(position_.epoch, position_.step);
+    worker_->seek(position_.epoch, position_.step);
     first_step_ = steps_done();
     if (comm_.rank() == 0) {
       log_.emplace(job_.metrics, MetricsLog::Run{settings().epochs, steps_per_epoch_, first_step_});
@@ -68,8 +66,16 @@ class Trainer {
 
  private:
   const TrainSettings& settings() const { return job_.settings; }
-  const WeightLayout& layout() const { return *worker_.layout(); }
+  const WeightLayout& layout() const { return worker_->layout(); }
   uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
+
+  std::unique_ptr<Worker> make_worker() {
+    if (settings().device == Device::Cuda) {
+      return std::make_unique<GpuWorker>(comm_, job_, data_, normalization_, recording_, hooks());
+    }
+    return std::make_unique<CpuWorker>(comm_, cooperation_->role(), job_, data_, normalization_,
+                                       recording_, hooks());
+  }
 
   WorkerHooks hooks() {
     return {
@@ -91,13 +97,13 @@ class Trainer {
     const std::string products = settings().precision.compute == Compute::BFloat16 ? ", bf16" : "";
     return {position_,
             settings().seed,
-            worker_.global_batch(),
+            worker_->global_batch(),
             data_.train.size(),
             normalization_,
             how_gradients_are_added(settings(), comm_.size()) + sent + products,
-            arithmetic(),
+            worker_->arithmetic(),
             name(settings().update.optimizer.kind),
-            worker_.updates()};
+            worker_->updates()};
   }
 
   /// Goes on from the newest checkpoint, if there is one.
@@ -105,11 +111,11 @@ class Trainer {
     const std::optional<Checkpoint> checkpoint = checkpoints_.newest();
     if (!checkpoint) return;
     const TrainingState saved = checkpoints_.state_in(*checkpoint, state(), job_.model.text);
-    worker_.model_state().restore(*checkpoint, saved.updates);
-    load_compression(comm_, layout(), *checkpoint, worker_.compressed());
+    worker_->restore(*checkpoint, saved.updates);
+    load_compression(comm_, layout(), *checkpoint, worker_->compressed());
     // With another number of ranks a step is another number of samples; none is left out.
     position_ = {saved.position.epoch,
-                 saved.position.step * saved.global_batch / worker_.global_batch()};
+                 saved.position.step * saved.global_batch / worker_->global_batch()};
     last_metrics_ = checkpoint->info.metrics;
     if (comm_.rank() == 0) {
       std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", checkpoints_.last().c_str(),
@@ -122,11 +128,11 @@ class Trainer {
     const uint64_t epoch_begins = position_.epoch * steps_per_epoch_;
     const uint64_t limit =
         std::min(epoch_begins + steps_per_epoch_, checkpoints_.next_due(steps_done()));
-    const Meeting meeting = cooperation_->advance(worker_, {position_.epoch, steps_done(), limit});
+    const Meeting meeting = cooperation_->advance(*worker_, {position_.epoch, steps_done(), limit});
     position_.step = meeting.done - epoch_begins;
     report_ = meeting.report;
     if (!std::isfinite(report_.loss)) {
-      fail_loss(comm_, report_.loss, worker_.diverged_at(), steps_done());
+      fail_loss(comm_, report_.loss, worker_->diverged_at(), steps_done());
     }
     recording_.meet(steps_done() - first_step_);
   }
@@ -137,58 +143,48 @@ class Trainer {
 
   void finish_epoch() {
     const Timed timed = span(Timeline::Row::Computation, "end of epoch");
-    worker_.finish_update(steps_done());
+    worker_->finish_update(steps_done());
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
-    if (data_.validation.size() > 0) evaluation = validate();
+    if (data_.validation.size() > 0) {
+      evaluation = evaluate(comm_, worker_->inference(), data_.validation, normalization_,
+                            kEvaluationBatch, {}, worker_->validation_images());
+    }
     last_metrics_.clear();
     if (evaluation)
       last_metrics_ = {{"accuracy", evaluation->accuracy}, {"loss", evaluation->loss}};
     if (log_) {
       if (!evaluation) last_metrics_ = {{"loss", log_->train_loss()}};
       log_->resume();
-      log_->epoch(position_.epoch, evaluation, worker_.noise().take());
+      log_->epoch(position_.epoch, evaluation, worker_->take_noise_scale());
     }
     position_ = {position_.epoch + 1, 0};
   }
 
-  Evaluation validate() {
-    if (!inference_) {
-      inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
-                         worker_.layout());
-    }
-    return evaluate(comm_, *inference_, worker_.model_state().weights(), data_.validation,
-                    normalization_, kEvaluationBatch, {},
-                    worker_.cache() ? &worker_.cache()->validation() : nullptr);
-  }
-
   void save() {
     const Timed timed = span(Timeline::Row::Computation, "checkpoint");
-    worker_.finish_update(steps_done());
+    worker_->finish_update(steps_done());
     CheckpointInfo info;
     info.step = steps_done();
     info.epoch = position_.epoch;
     info.samples = position_.epoch * data_.train.size() +
-                   std::min<uint64_t>(position_.step * worker_.global_batch(), data_.train.size());
+                   std::min<uint64_t>(position_.step * worker_->global_batch(), data_.train.size());
     if (position_.step == 0) info.metrics = last_metrics_;
     info.model = job_.model.text;
-    ModelState& model = worker_.model_state();
-    CompressionState unsent(comm_, layout(), worker_.compressed());
-    checkpoints_.save(state(), info, model.weights(), model.optimizer_content().buffers,
+    CompressionState unsent(comm_, layout(), worker_->compressed());
+    checkpoints_.save(state(), info, worker_->weights(), worker_->optimizer_content().buffers,
                       unsent.tensors());
   }
 
   Json summary() {
-    Json numbers = {{"epochs", settings().epochs},
-                    {"steps", steps_done()},
-                    {"ranks", comm_.size()},
-                    {"optimizer_bytes_per_rank", worker_.model_state().optimizer_bytes()}};
+    Json numbers = {
+        {"epochs", settings().epochs}, {"steps", steps_done()}, {"ranks", comm_.size()}};
+    worker_->describe(numbers);
     if (log_) {
       numbers["images_per_s"] = std::round(log_->images_per_second());
       numbers["data_wait_s"] = std::round(log_->data_wait() * 1000) / 1000;
     }
     if (log_ && log_->noise_scale()) numbers["noise_scale"] = *log_->noise_scale();
-    if (worker_.cache()) worker_.cache()->describe(numbers);
     for (const auto& [name, value] : last_metrics_) numbers[name] = value;
     return numbers;
   }
@@ -200,9 +196,8 @@ class Trainer {
   Normalization normalization_;
   Recording recording_;
   std::unique_ptr<Cooperation> cooperation_;
-  Worker worker_;
+  std::unique_ptr<Worker> worker_;
   Checkpoints checkpoints_;
-  std::optional<NetworkSet> inference_;
   uint64_t steps_per_epoch_;
   uint64_t first_step_ = 0;  // where this process began
   Position position_;
@@ -214,7 +209,6 @@ class Trainer {
 }  // namespace
 
 TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop) {
-  if (job.settings.device == Device::Cuda) return train_on_gpu(comm, std::move(job), stop);
   return Trainer(comm, std::move(job), stop).run();
 }
 

@@ -1,24 +1,14 @@
 #pragma once
 
-#include <chrono>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <vector>
+#include <string>
 
+#include "base/json.h"
+#include "runtime/compress/compressed_sum.h"
 #include "runtime/cooperation/cooperation.h"
-#include "runtime/data/loader.h"
-#include "runtime/nn/huge_buffer.h"
-#include "runtime/optim/schedule.h"
-#include "runtime/reduce/reducer.h"
+#include "runtime/train/evaluation.h"
 #include "runtime/train/model_state.h"
-#include "runtime/train/network_set.h"
-#include "runtime/train/node_cache.h"
-#include "runtime/train/noise_meter.h"
-#include "runtime/train/passes.h"
-#include "runtime/train/recording.h"
-#include "runtime/train/split.h"
-#include "runtime/train/trainer.h"
 
 namespace dlflow::runtime {
 
@@ -29,87 +19,48 @@ struct WorkerHooks {
   std::function<void(uint64_t step, size_t samples, float loss, double data_wait_s)> stepped;
 };
 
-/// One rank's part of the training: its samples, networks, gradients, and its state of the model,
-/// which ranks of a team may have in common.
-class Worker final : public Learner {
+/// One rank's part of the training: its samples, its network, and its state of the model, which is
+/// filled for the job's seed at first. Implementations: CpuWorker, GpuWorker.
+class Worker : public Learner {
  public:
-  /// Collective over the team; what is given must outlive this. The state is filled for `job`'s
-  /// seed.
-  Worker(const TrainingJob& job, const Role& role, const TrainingData& data,
-         const Normalization& normalization, Recording& recording, WorkerHooks hooks);
+  virtual const WeightLayout& layout() const = 0;
+  virtual size_t global_batch() const = 0;
+  virtual uint64_t steps_per_epoch() const = 0;
 
-  const std::shared_ptr<const WeightLayout>& layout() const { return networks_.layout(); }
-  size_t global_batch() const { return global_batch_; }
-  uint64_t steps_per_epoch() const { return steps_per_epoch_; }
-  ModelState& model_state() { return state_; }
-  NoiseMeter& noise() { return noise_; }
-  NodeCache* cache() { return cache_.get(); }  ///< null: images are read from where they lie
+  /// What computes, and so decides the bits.
+  virtual std::string arithmetic() const = 0;
 
-  /// What gradients are compressed by, or null.
-  CompressedSum* compressed() { return reducer_.compressed(); }
+  /// Goes on from `checkpoint`, where `updates` had been made. Every rank calls it.
+  virtual void restore(const Checkpoint& checkpoint, uint64_t updates) = 0;
 
   /// The next step is step `step` of epoch `epoch`.
-  void seek(uint64_t epoch, uint64_t step) {
-    if (cache_) cache_->start(epoch, step);
-    loader_.seek(epoch, step);
-  }
+  virtual void seek(uint64_t epoch, uint64_t step) = 0;
 
-  OwnStep step() override;
-  std::span<const float> gradient() override;
-  std::vector<std::span<float>> state() override;
-  void update(size_t first, std::span<const float> gradient, double rate) override;
-  uint64_t updates() override { return state_.updates(); }
-  void set_updates(uint64_t updates) override { state_.set_updates(updates); }
+  /// The number, from 1, of the first step whose loss was no number on this rank, if that is known.
+  virtual std::optional<uint64_t> diverged_at() const = 0;
 
-  /// Before the weights are looked at as a whole, after `steps` of the run. Throws Diverged if one
-  /// of them is no number.
-  void finish_update(uint64_t steps);
+  /// Before the state is looked at as a whole, after `steps` of the run. Throws Diverged if a
+  /// weight is no number.
+  virtual void finish_update(uint64_t steps) = 0;
 
-  /// The number, from 1, of the first step whose loss was no number on this rank.
-  std::optional<uint64_t> diverged_at() const { return diverged_at_; }
+  /// In the layout, after finish_update().
+  virtual std::span<const float> weights() = 0;
+  virtual ModelState::OptimizerContent optimizer_content() = 0;
 
- private:
-  size_t leaves_of_team() const;
-  size_t num_leaves() const { return role_.num_teams * leaves_of_team(); }
-  size_t largest_leaf() const { return (global_batch_ + num_leaves() - 1) / num_leaves(); }
-  size_t report_index() const { return layout()->parameters().size(); }
-  Compute compute() const;
-  ReducerOptions reducer_options();
-  NoiseMeter::Setup noise_setup() const;
-  std::unique_ptr<NodeCache> make_cache(const TrainingData& data) const;
-  LoaderOptions loader_options(const Normalization& normalization) const;
-  Schedule schedule() const;
+  /// By the running statistics, with the weights of now; of use until the next step.
+  virtual Inference inference() = 0;
 
-  Batch load();
-  Report compute_step(const Batch& batch);
-  void begin_update();
-  void consume(size_t first, std::span<const float> sums);
-  void require_finite_update();
-  void report(size_t leaf, float loss);
-  std::vector<std::span<const float>> gradients();
-  Timed span(Timeline::Row row, std::string_view name) {
-    return {recording_.timeline(), row, name};
-  }
+  /// Of the samples that are held out, if not where the data set has them.
+  virtual StepImages* validation_images() { return nullptr; }
 
-  const TrainingJob& job_;
-  Role role_;
-  Recording& recording_;
-  WorkerHooks hooks_;
-  size_t global_batch_;
-  NetworkSet networks_;
-  Reducer reducer_;
-  NoiseMeter noise_;
-  std::unique_ptr<Passes> passes_;
-  ModelState state_;
-  std::unique_ptr<NodeCache> cache_;
-  Loader loader_;
-  std::chrono::duration<float> data_wait_{0};  // of this step
-  uint64_t steps_per_epoch_;
-  HugeBuffer pushed_;         // the gradient of a step whose update others make
-  uint64_t step_ = 0;         // of the run, from 0; the one that is under way or was last
-  size_t samples_ = 0;        // in it, over all ranks
-  double learning_rate_ = 0;  // of it
-  std::optional<uint64_t> diverged_at_;
+  /// What gradients are compressed by, or null.
+  virtual CompressedSum* compressed() { return nullptr; }
+
+  /// NoiseMeter::take(), if there is one.
+  virtual std::optional<double> take_noise_scale() { return {}; }
+
+  /// Adds what it took to a summary.
+  virtual void describe(Json& summary) const = 0;
 };
 
 }  // namespace dlflow::runtime

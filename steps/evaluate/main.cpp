@@ -109,8 +109,8 @@ int evaluate_rank(runtime::Communicator& comm) {
   if (comm.rank() == 0) log.emplace(environment.metrics);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
-      comm, networks, weights.floats(), data, training_state_of(checkpoint).normalization,
-      settings.batch,
+      comm, runtime::inference_with(networks, weights.floats()), data,
+      training_state_of(checkpoint).normalization, settings.batch,
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
       },

@@ -1,4 +1,4 @@
-#include "runtime/train/worker.h"
+#include "runtime/train/cpu_worker.h"
 
 #include <algorithm>
 #include <cmath>
@@ -44,10 +44,12 @@ size_t own_samples(const Batch& batch) {
 
 }  // namespace
 
-Worker::Worker(const TrainingJob& job, const Role& role, const TrainingData& data,
-               const Normalization& normalization, Recording& recording, WorkerHooks hooks)
-    : job_(job),
+CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& job,
+                     const TrainingData& data, const Normalization& normalization,
+                     Recording& recording, WorkerHooks hooks)
+    : comm_(comm),
       role_(role),
+      job_(job),
       recording_(recording),
       hooks_(std::move(hooks)),
       global_batch_(runtime::global_batch(job.settings, int(role.num_teams) * role.team->size())),
@@ -55,26 +57,27 @@ Worker::Worker(const TrainingJob& job, const Role& role, const TrainingData& dat
           job.model, int64_t(largest_leaf()),
           job.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training,
           nullptr, compute()),
-      reducer_(*role.team, flat_layout(*layout()), reducer_options()),
+      reducer_(*role.team, flat_layout(layout()), reducer_options()),
       noise_(noise_setup()),
       passes_(make_passes(*role.team, networks_, reducer_, noise_, leaves_of_team(),
                           job.settings.joint_batch_norm)),
-      state_(*role.team, *layout(), kSlotFloats, job.settings.update, reducer_.consumes_shares()),
+      state_(*role.team, layout(), kSlotFloats, job.settings.update, reducer_.consumes_shares()),
       cache_(make_cache(data)),
       loader_(data.train, loader_options(normalization)),
-      steps_per_epoch_(loader_.steps_per_epoch()) {
+      steps_per_epoch_(loader_.steps_per_epoch()),
+      schedule_(schedule_of(job.settings, global_batch_, steps_per_epoch_)) {
   networks_.use_timeline(recording_.timeline());
   networks_.use_label_smoothing(job.settings.label_smoothing);
-  if (!role_.updates) pushed_ = HugeBuffer(layout()->size());
-  if (state_.is_filled_here()) initialise(*layout(), job.settings.seed, state_.weights());
+  if (!role_.updates) pushed_ = HugeBuffer(layout().size());
+  if (state_.is_filled_here()) initialise(layout(), job.settings.seed, state_.weights());
 }
 
-size_t Worker::leaves_of_team() const {
+size_t CpuWorker::leaves_of_team() const {
   return runtime::num_leaves(job_.settings, role_.team->size());
 }
 
 /// fp32 where bf16 is not faster.
-Compute Worker::compute() const {
+Compute CpuWorker::compute() const {
   const bool rough = job_.settings.precision.compute == Compute::BFloat16;
   if (rough && !has_fast_bf16() && role_.team->rank() == 0 && role_.index == 0) {
     std::fprintf(stderr,
@@ -84,7 +87,7 @@ Compute Worker::compute() const {
 }
 
 /// The update of a step begins while the backward pass is still running.
-ReducerOptions Worker::reducer_options() {
+ReducerOptions CpuWorker::reducer_options() {
   ReducerOptions options;
   options.mode = job_.settings.precision.exact ? SumMode::Exact : SumMode::Fast;
   options.num_leaves = leaves_of_team();
@@ -92,10 +95,10 @@ ReducerOptions Worker::reducer_options() {
   options.wire = job_.settings.gradients.wire;
   options.priority = job_.settings.gradients.priority;
   options.timeline = &recording_.timeline();
-  options.names = parameter_names(*layout());
+  options.names = parameter_names(layout());
   if (const auto& compression = job_.settings.gradients.compression) {
     tell_if_nothing_travels(*role_.team, *compression);
-    options.compressed = compressed_gradients(*layout(), *compression, job_.settings.seed);
+    options.compressed = compressed_gradients(layout(), *compression, job_.settings.seed);
   }
   options.consume = [this](size_t first, std::span<const float> sums) { consume(first, sums); };
   return options;
@@ -103,19 +106,19 @@ ReducerOptions Worker::reducer_options() {
 
 /// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too
 /// little of what is subtracted; and what one team sums is not the gradient of the step.
-NoiseMeter::Setup Worker::noise_setup() const {
+NoiseMeter::Setup CpuWorker::noise_setup() const {
   const bool possible = role_.team_is_all && num_leaves() >= size_t(role_.team->size()) &&
                         job_.settings.gradients.wire == DataType::Float32 &&
                         !job_.settings.gradients.compression;
   return {global_batch_, possible ? num_leaves() : 1, reducer_.num_leaves(),
-          layout()->trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
+          layout().trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
 }
 
-LoaderOptions Worker::loader_options(const Normalization& normalization) const {
+LoaderOptions CpuWorker::loader_options(const Normalization& normalization) const {
   LoaderOptions options;
   options.global_batch = global_batch_;
   options.num_leaves = num_leaves();
-  options.first_leaf = role_.index * leaves_of_team() + reducer_.first_leaf();
+  options.first_leaf = first_leaf();
   options.own_leaves = reducer_.num_leaves();
   options.seed = job_.settings.seed;
   options.augmentation = job_.settings.augmentation;
@@ -125,7 +128,7 @@ LoaderOptions Worker::loader_options(const Normalization& normalization) const {
   return options;
 }
 
-std::unique_ptr<NodeCache> Worker::make_cache(const TrainingData& data) const {
+std::unique_ptr<NodeCache> CpuWorker::make_cache(const TrainingData& data) const {
   if (!job_.cache) return nullptr;
   VisitOrder order;
   order.num_epochs = job_.settings.epochs;
@@ -135,20 +138,16 @@ std::unique_ptr<NodeCache> Worker::make_cache(const TrainingData& data) const {
   order.num_leaves = num_leaves();
   order.validation_chunks = chunks_of_images(*job_.cache->data, data.validation);
   order.validation_batch = kEvaluationBatch;
-  const Run own = {reducer_.first_leaf(), reducer_.num_leaves()};
-  return std::make_unique<NodeCache>(*role_.team, *job_.cache, std::move(order), own);
+  const Run own = {first_leaf(), reducer_.num_leaves()};
+  return std::make_unique<NodeCache>(comm_, *job_.cache, std::move(order), own);
 }
 
-Schedule Worker::schedule() const {
-  const double warmup = job_.settings.warmup_epochs * double(steps_per_epoch_);
-  const UpdateSettings& update = job_.settings.update;
-  const double peak = scaled_rate(job_.settings.lr, update.lr_scaling,
-                                  double(global_batch_) / double(update.base_batch));
-  return {job_.settings.schedule, peak, uint64_t(std::llround(warmup)),
-          job_.settings.epochs * steps_per_epoch_};
+void CpuWorker::seek(uint64_t epoch, uint64_t step) {
+  if (cache_) cache_->start(epoch, step);
+  loader_.seek(epoch, step);
 }
 
-OwnStep Worker::step() {
+OwnStep CpuWorker::step() {
   recording_.begin_step();
   OwnStep own;
   {
@@ -168,11 +167,11 @@ OwnStep Worker::step() {
 }
 
 /// All of its time is time that the step waits for data: what is done ahead is not in it.
-Batch Worker::load() {
+Batch CpuWorker::load() {
   using Row = Timeline::Row;
   const Timed timed = span(cache_ ? Row::Waiting : Row::Computation, "load");
   std::optional<Activity> activity;
-  if (cache_) activity.emplace(*role_.team, "waits for data");
+  if (cache_) activity.emplace(comm_, "waits for data");
   const auto begin = Timeline::Clock::now();
   const Batch batch = loader_.next();
   data_wait_ = Timeline::Clock::now() - begin;
@@ -181,7 +180,7 @@ Batch Worker::load() {
 
 /// Returns the team's sum of the reports. The update of all ranks goes on into the next step; one
 /// team's is over, and what is wrong with it is for all ranks to say, when they meet.
-Report Worker::compute_step(const Batch& batch) {
+Report CpuWorker::compute_step(const Batch& batch) {
   networks_.use_weights(state_.weights(), [this](size_t i) { reducer_.wait(i); });
   const float my_loss =
       passes_->run(batch, [this](size_t leaf, float loss) { report(leaf, loss); });
@@ -203,36 +202,36 @@ Report Worker::compute_step(const Batch& batch) {
 }
 
 /// Before the backward passes: the last step's update is over.
-void Worker::begin_update() {
+void CpuWorker::begin_update() {
   reducer_.begin(step_, step_ / steps_per_epoch_);
   if (role_.team_is_all) require_finite_update();
-  learning_rate_ = learning_rate(schedule(), step_);
+  learning_rate_ = learning_rate(schedule_, step_);
   if (role_.updates) state_.begin_update(learning_rate_);
   noise_.begin_step(step_, samples_);
 }
 
-void Worker::consume(size_t first, std::span<const float> sums) {
+void CpuWorker::consume(size_t first, std::span<const float> sums) {
   noise_.add_sums(first, sums);
   if (role_.updates) return state_.take(first, sums);
-  const size_t kept = std::clamp(layout()->size(), first, first + sums.size()) - first;
+  const size_t kept = std::clamp(layout().size(), first, first + sums.size()) - first;
   std::ranges::copy(sums.first(kept), pushed_.floats().begin() + long(first));
   state_.take(first + kept, sums.subspan(kept));  // the report
 }
 
-void Worker::finish_update(uint64_t steps) {
+void CpuWorker::finish_update(uint64_t steps) {
   step_ = steps;
   reducer_.finish();
   require_finite_update();
-  require_finite(*layout(), state_.weights(), steps);
+  require_finite(layout(), state_.weights(), steps);
 }
 
-void Worker::require_finite_update() {
+void CpuWorker::require_finite_update() {
   if (state_.finite()) return;
-  fail_update(*role_.team, *layout(), gradients(), state_.weights(), step_);
+  fail_update(*role_.team, layout(), gradients(), state_.weights(), step_);
 }
 
 /// What is not of one leaf goes with the first.
-void Worker::report(size_t leaf, float loss) {
+void CpuWorker::report(size_t leaf, float loss) {
   const bool first = leaf == 0;
   if (first) begin_update();
   const Report wishes = first ? hooks_.wishes() : Report{};
@@ -245,15 +244,28 @@ void Worker::report(size_t leaf, float loss) {
   reducer_.ready(leaf, report_index());
 }
 
-std::span<const float> Worker::gradient() { return pushed_.floats(); }
+Inference CpuWorker::inference() {
+  if (!inference_) {
+    inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
+                       networks_.layout());
+  }
+  return inference_with(*inference_, state_.weights());
+}
 
-std::vector<std::span<float>> Worker::state() {
+void CpuWorker::describe(Json& summary) const {
+  summary["optimizer_bytes_per_rank"] = state_.optimizer_bytes();
+  if (cache_) cache_->describe(summary);
+}
+
+std::span<const float> CpuWorker::gradient() { return pushed_.floats(); }
+
+std::vector<std::span<float>> CpuWorker::state() {
   std::vector<std::span<float>> all = {state_.weights()};
   for (const std::span<float> buffer : state_.optimizer_buffers()) all.push_back(buffer);
   return all;
 }
 
-void Worker::update(size_t first, std::span<const float> gradient, double rate) {
+void CpuWorker::update(size_t first, std::span<const float> gradient, double rate) {
   recording_.begin_step();
   {
     const Timed timed = span(Timeline::Row::Computation, "update");
@@ -264,10 +276,10 @@ void Worker::update(size_t first, std::span<const float> gradient, double rate) 
 }
 
 /// Of this rank's leaves.
-std::vector<std::span<const float>> Worker::gradients() {
+std::vector<std::span<const float>> CpuWorker::gradients() {
   std::vector<std::span<const float>> all;
   for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
-    all.push_back(reducer_.gradients(leaf).first(layout()->size()));
+    all.push_back(reducer_.gradients(leaf).first(layout().size()));
   }
   return all;
 }

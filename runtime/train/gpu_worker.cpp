@@ -1,0 +1,137 @@
+#include "runtime/train/gpu_worker.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "runtime/train/divergence.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// What ranks tell each other in every step, behind the gradients; a cache line. The first number
+/// is the device's.
+constexpr size_t kReportFloats = 16;
+
+}  // namespace
+
+GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingData& data,
+                     const Normalization& normalization, Recording& recording, WorkerHooks hooks)
+    : comm_(comm),
+      job_(job),
+      recording_(recording),
+      hooks_(std::move(hooks)),
+      global_batch_(runtime::global_batch(job.settings, comm_.size())),
+      replica_(comm_, job.gpu, job.model, std::max(largest_share(), kEvaluationBatch),
+               kReportFloats),
+      weights_(layout().size()),
+      velocity_(layout().trainable_size()),
+      loader_(data.train, loader_options(normalization)),
+      steps_per_epoch_(loader_.steps_per_epoch()),
+      schedule_(schedule_of(job.settings, global_batch_, steps_per_epoch_)) {
+  initialise(layout(), job.settings.seed, weights_);
+  replica_.set_state(weights_, velocity_);
+  if (comm_.rank() == 0) {
+    std::fprintf(stderr, "training on %s\n", replica_.arithmetic().c_str());
+  }
+}
+
+/// One share of a batch for each rank.
+LoaderOptions GpuWorker::loader_options(const Normalization& normalization) const {
+  LoaderOptions options;
+  options.global_batch = global_batch_;
+  options.num_leaves = num_ranks();
+  options.first_leaf = size_t(comm_.rank());
+  options.own_leaves = 1;
+  options.seed = job_.settings.seed;
+  options.augmentation = job_.settings.augmentation;
+  options.normalization = normalization;
+  options.prefetch = job_.prefetch;
+  return options;
+}
+
+std::string GpuWorker::arithmetic() const {
+  return std::string("dlflow ") + DLFLOW_VERSION + ", " + replica_.arithmetic();
+}
+
+/// What the velocities are called in a checkpoint.
+std::string GpuWorker::velocity_name() const {
+  return make_optimizer(job_.settings.update.optimizer)->state_names().front();
+}
+
+void GpuWorker::restore(const Checkpoint& checkpoint, uint64_t updates) {
+  load_weights(checkpoint, layout(), weights_);
+  load_optimizer_buffer(checkpoint, layout(), velocity_name(), velocity_);
+  updates_ = updates;
+  replica_.set_state(weights_, velocity_);
+}
+
+DlflowGpuSgd GpuWorker::sgd(uint64_t step) const {
+  const OptimizerOptions& optimizer = job_.settings.update.optimizer;
+  return {float(learning_rate(schedule_, step)), float(optimizer.momentum),
+          float(optimizer.weight_decay)};
+}
+
+OwnStep GpuWorker::step() {
+  recording_.begin_step();
+  OwnStep own;
+  {
+    const Timed timed(recording_.timeline(), Timeline::Row::Step, "step");
+    const Batch batch = load();
+    const uint64_t step = batch.epoch * steps_per_epoch_ + batch.step;
+    const Leaf& mine = batch.leaves[0];
+    const Report wishes = hooks_.wishes();
+    const std::array<float, kReportFloats> report = {0, wishes.stops, wishes.saves,
+                                                     data_wait_.count()};
+    const DlflowGpuSgd how = sgd(step);
+    const GpuReplica::StepEnd end =
+        replica_.step(mine.images, mine.labels, 1 / float(batch.global_samples), report, how);
+    own = {{end.report[0], end.report[1], end.report[2]}, how.learning_rate};
+    ++updates_;
+    if (std::isfinite(own.report.loss)) {
+      if (!end.finite) fail_update(step + 1);
+      const double waited = double(end.report[3]) / comm_.size();
+      hooks_.stepped(step, batch.global_samples, own.report.loss, waited);
+    }
+  }
+  recording_.end_step();
+  return own;
+}
+
+Batch GpuWorker::load() {
+  const Timed timed(recording_.timeline(), Timeline::Row::Computation, "load");
+  const auto begin = Timeline::Clock::now();
+  const Batch batch = loader_.next();
+  data_wait_ = Timeline::Clock::now() - begin;
+  return batch;
+}
+
+void GpuWorker::fail_update(uint64_t steps) {
+  replica_.get_state(weights_, velocity_);
+  std::vector<float> gradients(layout().size());
+  replica_.get_gradients(gradients);
+  const std::span<const float> sums = gradients;
+  runtime::fail_update(comm_, layout(), std::span(&sums, 1), weights_, steps);
+}
+
+void GpuWorker::finish_update(uint64_t steps) {
+  replica_.get_state(weights_, velocity_);
+  require_finite(layout(), weights_, steps);
+}
+
+ModelState::OptimizerContent GpuWorker::optimizer_content() {
+  ModelState::OptimizerContent content;
+  content.buffers.push_back({velocity_name(), velocity_});
+  return content;
+}
+
+Inference GpuWorker::inference() {
+  return [this](const Leaf& part) { return replica_.infer(part.images, part.labels); };
+}
+
+void GpuWorker::describe(Json& summary) const {
+  summary["optimizer_bytes_per_rank"] = velocity_.size() * sizeof(float);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/data/loader.h"
+#include "runtime/gpu/replica.h"
+#include "runtime/train/recording.h"
+#include "runtime/train/split.h"
+#include "runtime/train/trainer.h"
+#include "runtime/train/worker.h"
+
+namespace dlflow::runtime {
+
+/// On this rank's GPU, where weights, gradients and velocities stay (runtime/gpu/replica.h). What
+/// goes to checkpoints is what a CPU puts there.
+class GpuWorker final : public Worker {
+ public:
+  /// Collective over all ranks, `comm`; what is given must outlive this. Throws what GpuReplica
+  /// throws.
+  GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingData& data,
+            const Normalization& normalization, Recording& recording, WorkerHooks hooks);
+
+  const WeightLayout& layout() const override { return replica_.layout(); }
+  size_t global_batch() const override { return global_batch_; }
+  uint64_t steps_per_epoch() const override { return steps_per_epoch_; }
+  std::string arithmetic() const override;
+  void restore(const Checkpoint& checkpoint, uint64_t updates) override;
+  void seek(uint64_t epoch, uint64_t step) override { loader_.seek(epoch, step); }
+  std::optional<uint64_t> diverged_at() const override { return {}; }
+  void finish_update(uint64_t steps) override;
+  std::span<const float> weights() override { return weights_; }
+  ModelState::OptimizerContent optimizer_content() override;
+  Inference inference() override;
+  void describe(Json& summary) const override;
+
+  /// Sums over all ranks. Waits for the end of the update, and throws Diverged if it left a weight
+  /// that is no number.
+  OwnStep step() override;
+  uint64_t updates() override { return updates_; }
+  void set_updates(uint64_t updates) override { updates_ = updates; }
+
+  // What only ranks that step alone are asked for: a GPU's do not (require_possible_on_gpu).
+  std::span<const float> gradient() override { DLFLOW_CHECK(false); }
+  std::vector<std::span<float>> state() override { DLFLOW_CHECK(false); }
+  void update(size_t, std::span<const float>, double) override { DLFLOW_CHECK(false); }
+
+ private:
+  size_t num_ranks() const { return size_t(comm_.size()); }
+  size_t largest_share() const { return (global_batch_ + num_ranks() - 1) / num_ranks(); }
+  LoaderOptions loader_options(const Normalization& normalization) const;
+  std::string velocity_name() const;
+  DlflowGpuSgd sgd(uint64_t step) const;
+  Batch load();
+  [[noreturn]] void fail_update(uint64_t steps);
+
+  Communicator& comm_;
+  const TrainingJob& job_;
+  Recording& recording_;
+  WorkerHooks hooks_;
+  size_t global_batch_;
+  GpuReplica replica_;
+  std::vector<float> weights_, velocity_;  // as they were when they were last fetched
+  Loader loader_;
+  uint64_t steps_per_epoch_;
+  Schedule schedule_;
+  uint64_t updates_ = 0;                       // since the training began, whatever runs it was in
+  std::chrono::duration<float> data_wait_{0};  // of this step
+};
+
+}  // namespace dlflow::runtime
