@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "runtime/collectives/all_gather.h"
 
@@ -78,19 +79,21 @@ void WholeUpdate::find_trust(std::span<float> gradients, const TrainedBuffers& t
   }
 }
 
+/// A rank with a weight that is no number makes its first one none, too: so that costs no message,
+/// and the last one, which people are told, is the same.
 bool WholeUpdate::gather_weights(std::span<float> weights, bool finite) {
-  std::vector<size_t> shares, bytes(size_t(comm_.size()), 1);
+  std::vector<size_t> bytes, firsts;
   size_t elements = 0;
   for (int rank = 0; rank < comm_.size(); ++rank) {
-    shares.push_back(extent_of(rank).count * sizeof(float));
-    elements += extent_of(rank).count;
+    const Extent extent = extent_of(rank);
+    bytes.push_back(extent.count * sizeof(float));
+    if (extent.count > 0) firsts.push_back(extent.first);
+    elements += extent.count;
   }
+  if (!finite) weights[extent_of(comm_.rank()).first] = std::numeric_limits<float>::quiet_NaN();
   comm_.submit({"all-gather", "weights", elements, "fp32"});
-  run(comm_, all_gather(Link(comm_), std::as_writable_bytes(weights.first(elements)), shares));
-  std::vector<std::byte> all_finite(size_t(comm_.size()));
-  all_finite[size_t(comm_.rank())] = std::byte(finite);
-  run(comm_, all_gather(Link(comm_), all_finite, bytes));
-  return std::ranges::all_of(all_finite, [](std::byte f) { return f != std::byte(0); });
+  run(comm_, all_gather(Link(comm_), std::as_writable_bytes(weights.first(elements)), bytes));
+  return std::ranges::all_of(firsts, [&](size_t first) { return std::isfinite(weights[first]); });
 }
 
 }  // namespace dlflow::runtime
