@@ -59,6 +59,7 @@ class StepReader {
     read_expressions("env", parsed_.step.environment);
     read_expressions("resources", parsed_.step.resources);
     read_expressions("if", parsed_.step.condition);
+    check_demands();
     return std::move(parsed_);
   }
 
@@ -149,6 +150,24 @@ class StepReader {
       if (find_entry(node, key) == nullptr || second == nullptr) continue;
       mistakes_.add(second->location, subject_.at("with").at(other).name() +
                                           " cannot stand beside " + key + "; remove one");
+    }
+  }
+
+  /// Where all elements of a matrix have the same values; else the step says it.
+  void check_demands() {
+    const StepKind* kind = find_step_kind(parsed_.step.uses);
+    if (kind == nullptr || find_entry(node_, "with") == nullptr) return;
+    Context known;
+    known.params = names_.params;
+    const Json with = parsed_.step.with.evaluate_known(known);
+    const Json resources = parsed_.step.resources.evaluate_known(known);
+    const bool resources_are_wrong = resources.empty() && find_entry(node_, "resources") != nullptr;
+    for (const Demand& demand : kind->demands) {
+      if (resources_are_wrong || with.value(demand.key, Json()) != demand.value) continue;
+      if (resources.value(demand.resource, Json(0)) != 0) continue;
+      mistakes_.add(parsed_.step.locations.at("with." + demand.key),
+                    subject_.at("with").at(demand.key).name() + " is " + demand.value +
+                        ", which needs resources: {" + demand.resource + ": 1}");
     }
   }
 

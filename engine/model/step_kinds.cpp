@@ -205,6 +205,7 @@ StepKind train_kind() {
       .writes_checkpoints = true,
       .alternatives = {{"batch", "batch_per_rank"}},
       .neutral = {"scratch", "cache"},
+      .demands = {{"device", "cuda", "gpus_per_rank"}},
   };
 }
 

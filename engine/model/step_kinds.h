@@ -13,6 +13,12 @@
 /// describes from with.json.
 namespace dlflow {
 
+/// A value of a key of `with` that cannot do without one of the step's resources.
+struct Demand {
+  std::string key, value;
+  std::string resource;  ///< "gpus_per_rank", above 0
+};
+
 struct StepKind {
   std::string name;
   std::string description;
@@ -22,6 +28,7 @@ struct StepKind {
   bool writes_checkpoints = false;  ///< `checkpoint:` has a meaning
   std::vector<std::pair<std::string, std::string>> alternatives = {};  ///< not both in `with`
   std::vector<std::string> neutral = {};  ///< keys of `with` that no result depends on
+  std::vector<Demand> demands = {};
 };
 
 /// All kinds, in the order the documentation lists them.
