@@ -8,6 +8,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <limits>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -75,7 +76,7 @@ class ChunkCache::Worker {
     plan_.emplace(data_.chunks().size(),
                   ChunkCapacity{options_.shape.num_slots, options_.scratch_slots, lookahead},
                   first);
-    next_ = {order_.next_training(first), order_.next_validation(first, options_.rank)};
+    next_ = {next_training(first), order_.next_validation(first, options_.rank)};
     memory_.set_done(options_.rank, next_.first());
     thread_ = std::jthread([this, first](const std::stop_token& stop) { run(stop, first); });
   }
@@ -182,6 +183,10 @@ class ChunkCache::Worker {
     return true;
   }
 
+  uint64_t next_training(uint64_t step) const {
+    return options_.trains ? order_.next_training(step) : std::numeric_limits<uint64_t>::max();
+  }
+
   uint64_t next_validation() {
     const std::lock_guard lock(mutex_);
     return next_.validation;
@@ -213,7 +218,7 @@ class ChunkCache::Worker {
   void set_done(uint64_t step, bool trained) {
     const std::lock_guard lock(mutex_);
     if (trained) {
-      next_.training = order_.next_training(step + 1);
+      next_.training = next_training(step + 1);
     } else {
       next_.validation = order_.next_validation(step + 1, options_.rank);
     }

@@ -43,6 +43,7 @@ struct CacheOptions {
   std::byte* memory = nullptr;  ///< ChunkMemory::bytes_for(shape) zeroed bytes
   ChunkMemory::Shape shape;
   int rank = 0;                        ///< of the node
+  bool trains = true;                  ///< false: it takes no training steps
   std::filesystem::path scratch_file;  ///< of a ScratchRoom; empty: none
   size_t scratch_slots = 0;
   std::function<void(const std::string&)> warn;  ///< what went wrong and was mended; any thread

@@ -76,9 +76,6 @@ void require_not_synchronous(const Json& with, Kind kind) {
   if (with.contains("gradients")) {
     WithReader::fail("gradients", "left out " + beside + "; it is for 'synchronous'");
   }
-  if (with.contains("cache")) {
-    WithReader::fail("cache", "left out " + beside + "; it is for 'synchronous'");
-  }
   if (with.value("shard_optimizer", Json(false)) == true) {
     WithReader::fail("shard_optimizer", "left out " + beside + "; it is for 'synchronous'");
   }

@@ -138,7 +138,8 @@ std::unique_ptr<NodeCache> CpuWorker::make_cache(const TrainingData& data) const
   order.num_leaves = num_leaves();
   order.validation_chunks = chunks_of_images(*job_.cache->data, data.validation);
   order.validation_batch = kEvaluationBatch;
-  const Run own = {first_leaf(), reducer_.num_leaves()};
+  std::optional<Run> own;
+  if (role_.computes) own = {first_leaf(), reducer_.num_leaves()};
   return std::make_unique<NodeCache>(comm_, *job_.cache, std::move(order), own);
 }
 

@@ -64,13 +64,14 @@ void share_room(Communicator& comm, const ScratchRoom* room, CacheOptions& optio
 }  // namespace
 
 NodeCache::NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order,
-                     const Run& own_leaves)
+                     const std::optional<Run>& own_leaves)
     : cached_(cached) {
   const ChunkedDataset& data = *cached_.data;
   const bool first = comm.node_rank() == 0;
-  add_ranks(order, comm, own_leaves);
+  add_ranks(order, comm, own_leaves.value_or(Run{}));
   CacheOptions options;
   options.rank = comm.node_rank();
+  options.trains = own_leaves.has_value();
   options.shape = {memory_slots_within(cached_.budget, data, order), data.chunk_bytes(),
                    comm.node_size()};
   // What fits into memory needs no disk.

@@ -15,10 +15,11 @@ namespace dlflow::runtime {
 class NodeCache {
  public:
   /// Of `order`, leaves and batches of the node's ranks are filled in here; `own_leaves` are this
-  /// rank's. On a node whose disk
-  /// cannot be used there is a warning on standard error, and no scratch. Collective. Throws
+  /// rank's, nothing if it takes no training steps. On a node whose disk cannot be used there is a
+  /// warning on standard error, and no scratch. Collective over all ranks of the step. Throws
   /// Error{InvalidInput} if the budget is too small for a step.
-  NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order, const Run& own_leaves);
+  NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order,
+            const std::optional<Run>& own_leaves);
 
   void start(uint64_t epoch, uint64_t step) { cache_->start(epoch, step); }
   StepImages& training() { return cache_->training(); }

@@ -29,10 +29,13 @@ struct Outcome {
   Json summary;
 };
 
-Outcome train_stored(int ranks, int ranks_per_node, const CacheBudget& budget, size_t prefetch) {
+Outcome train_stored(int ranks, int ranks_per_node, const CacheBudget& budget, size_t prefetch,
+                     const CooperationOptions& cooperation = {}) {
   const test::TempDir dir;
   TrainingJob job = stored_job(dir.path(), budget);
   job.prefetch = prefetch;
+  job.settings.cooperation = cooperation;
+  if (cooperation != CooperationOptions{}) job.settings.precision = {.exact = false, .leaves = 0};
   ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
   const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
     TrainingJob own = job;
@@ -70,6 +73,27 @@ TEST_CASE("a cache changes no bit of training, however small, on however many no
   if (c.chunks == 64 || c.on_disk == 64) {
     CHECK(cached.summary.at("data_source_bytes") <= 255 * 64);  // nothing is read twice
   }
+}
+
+TEST_CASE("a cache changes no bit where ranks make steps of their own, and servers none",
+          "[trainer][cooperation][cache]") {
+  using Kind = CooperationOptions::Kind;
+  const auto cooperation =
+      GENERATE(CooperationOptions{.kind = Kind::LocalSgd, .every = 3},
+               CooperationOptions{.kind = Kind::Gossip},
+               CooperationOptions{.kind = Kind::ParameterServer, .servers = 2, .staleness = 0});
+  const int ranks_per_node = GENERATE(0, 2, 1);  // who adds what to averages depends on it
+  const std::string without = train_stored(4, ranks_per_node, {}, 0, cooperation).bits;
+  const uint64_t chunks = GENERATE(50, 64);
+  const Outcome cached = train_stored(4, ranks_per_node, {chunks * 256, 20 * 256}, 2, cooperation);
+  CHECK(cached.bits == without);
+}
+
+TEST_CASE("through a cache, too, workers need not wait for each other",
+          "[trainer][cooperation][cache]") {
+  const CooperationOptions free{.kind = CooperationOptions::Kind::ParameterServer,
+                                .staleness = std::nullopt};
+  CHECK(train_stored(4, 0, {50 * 256, 0}, 0, free).summary.at("steps") == 3 * 7);
 }
 
 TEST_CASE("a cached run that stops and goes on ends with the bits of one that did not",

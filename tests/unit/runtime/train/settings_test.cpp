@@ -294,9 +294,6 @@ TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]
   CHECK(refusal({{"kind", "gossip"}}, {{"gradients", {{"wire", "bf16"}}}}) ==
         "with: 'gradients' must be left out with 'cooperation: {kind: gossip}'; it is for "
         "'synchronous'");
-  CHECK(refusal({{"kind", "gossip"}}, {{"cache", {{"memory", "1GiB"}}}}) ==
-        "with: 'cache' must be left out with 'cooperation: {kind: gossip}'; it is for "
-        "'synchronous'");
   CHECK(refusal({{"kind", "gossip"}}, {{"shard_optimizer", true}}) ==
         "with: 'shard_optimizer' must be left out with 'cooperation: {kind: gossip}'; it is for "
         "'synchronous'");
