@@ -105,6 +105,16 @@ TEST_CASE("on GPUs, too, a weight that is no number stops the run in its step", 
   CHECK_THROWS_AS(train_on(1, job), Diverged);
 }
 
+TEST_CASE("on GPUs, too, a loss that is no number stops the run in its step", "[gpu_trainer]") {
+  const int ranks = GENERATE(1, 2);
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
+  job.settings.lr = 1e20;
+  job.settings.warmup_epochs = 0;
+  CHECK_THROWS_WITH(train_on(ranks, job),
+                    Contains("loss is ") && Contains(" at step 2; a lower lr"));
+}
+
 TEST_CASE("without the plug-in, a run says what it needs", "[gpu_trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 1);
