@@ -1,6 +1,6 @@
 """Time per step, bytes sent and final loss of each way to send gradients, on links of a given rate, beside DDP and Horovod.
 
-A node is a network name space of a SLURM on this machine, with one rank, so that all nodes share its cores. For each link and
+A node is a network name space of this machine, with one rank, so that all nodes share its cores. For each link and
 number of nodes the batch is chosen so that a step computes about as long as the link takes for the dense sum of its gradients.
 Losses are those of longer runs on links that are not shaped: no bit depends on the link.
 """
@@ -9,14 +9,12 @@ import argparse
 import json
 import os
 import pathlib
-import shutil
 import statistics
-import subprocess
 import tempfile
 
+from nodes import Nodes
 from training import HOROVOD, ROOT, take_samples
 
-CLUSTER = ROOT / "tests/cluster/slurm-cluster"
 # The largest gradient of lenet is ready first and needed last, so that dense sums hide behind computing; that of mlp is ready
 # last and needed first, so that nothing hides it.
 BYTES = {"lenet": 4 * 1_199_882, "mlp": 4 * 669_706}
@@ -41,47 +39,10 @@ TWO_LEVELS = {"dense": {}, "mstopk": OURS["mstopk"]}  # two ranks per node: hier
 PEERS = {"DDP": [], "DDP, fp16 hook": ["--fp16"], "Horovod": ["--horovod"], "Horovod, fp16": ["--horovod", "--fp16"]}
 
 
-class Cluster:
-    def __init__(self, nodes):
-        self.nodes = nodes
-        self.root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-compression.", dir="/var/tmp"))
-        self.root.chmod(0o755)
-        self.verb("up", "--nodes", str(nodes), "--cpus", "2", "--no-accounting")
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.verb("down")
-        shutil.rmtree(self.root, ignore_errors=True)
-
-    def verb(self, verb, *arguments):
-        subprocess.run([CLUSTER, verb, "bench", "--root", self.root, *arguments], check=True, stdout=subprocess.DEVNULL)
-
-    def sent_bytes(self):
-        """By the first node, since it is up."""
-        pid = (self.root / "bench/run/node-1.pid").read_text().strip()
-        table = subprocess.run(["nsenter", f"--net=/proc/{pid}/ns/net", "cat", "/proc/net/dev"], check=True,
-                               stdout=subprocess.PIPE, text=True).stdout
-        return next(int(line.split()[9]) for line in table.splitlines() if "eth0" in line)
-
-    def launch(self, command, folder, ranks_per_node=1):
-        """Standard output of a job of that many ranks on each node, and the bytes that the first node sent."""
-        environment = os.environ | {"SLURM_CONF": str(self.root / "bench/slurm.conf"), "OMP_NUM_THREADS": "1",
-                                    "MASTER_ADDR": "bench-n1", "GLOO_SOCKET_IFNAME": "eth0"}
-        before = self.sent_bytes()
-        result = subprocess.run(["srun", f"-N{self.nodes}", f"-n{self.nodes * ranks_per_node}", f"--chdir={folder}", "--mpi=pmix",
-                                 "--overcommit", *(str(word) for word in command)], env=environment, text=True,
-                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        if result.returncode != 0:
-            raise RuntimeError(f"{command}: {result.stderr}")
-        return result.stdout, self.sent_bytes() - before
-
-
-def ours(cluster, model, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
+def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
     """Seconds and bytes per step, and the loss at the end."""
-    ranks = cluster.nodes * ranks_per_node
-    with tempfile.TemporaryDirectory(dir=cluster.root) as name:
+    ranks = nodes.count * ranks_per_node
+    with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         take_samples(folder, steps * batch * ranks + validation)
         settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "epochs": epochs,
@@ -89,18 +50,18 @@ def ours(cluster, model, gradients, batch, steps, ranks_per_node=1, epochs=1, va
                     "gradients": gradients}
         settings |= {"lr": 0.02, "schedule": "constant"} if epochs == 1 else {"lr": 0.05, "warmup_epochs": 0.5}
         (folder / "with.json").write_text(json.dumps(settings))
-        _, sent = cluster.launch([ROOT / "build/bin/dlflow-train", "with.json"], folder, ranks_per_node)
+        _, sent = nodes.launch([ROOT / "build/bin/dlflow-train", "with.json"], folder, ranks_per_node)
         metrics = json.loads((folder / "metrics.json").read_text())
-        return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent / (steps * epochs), "loss": metrics["loss"]}
+        return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent[0] / (steps * epochs), "loss": metrics["loss"]}
 
 
-def peer(cluster, model, flags, batch, steps):
+def peer(nodes, model, flags, batch, steps):
     python = HOROVOD if "--horovod" in flags else "/usr/bin/python3"
     warmup = 3
-    output, sent = cluster.launch([python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
-                                   "--warmup", warmup, *flags], cluster.root)
+    output, sent = nodes.launch([python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
+                                   "--warmup", warmup, *flags], ROOT)
     line = json.loads(output.splitlines()[-1])
-    return {"s": batch * cluster.nodes / line["images_per_s"], "bytes": sent / (steps + warmup), "loss": line["loss"]}
+    return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"]}
 
 
 def dense_seconds(model, ranks, rate):
@@ -108,28 +69,28 @@ def dense_seconds(model, ranks, rate):
     return 2 * (ranks - 1) / ranks * BYTES[model] * 8 / rate
 
 
-def matching_batch(cluster, model, rate):
+def matching_batch(nodes, model, rate):
     """With which a step computes as long as its gradients travel, and how long it does."""
-    cluster.verb("rate", "off")
+    nodes.rate("off")
     batch = 64
     for _ in range(2):
-        seconds = ours(cluster, model, {}, batch, 12)["s"]
-        batch = max(4, min(3000 // cluster.nodes, round(batch * dense_seconds(model, cluster.nodes, rate) / seconds)))
-    return batch, ours(cluster, model, {}, batch, 8)["s"]
+        seconds = ours(nodes, model, {}, batch, 12)["s"]
+        batch = max(4, min(3000 // nodes.count, round(batch * dense_seconds(model, nodes.count, rate) / seconds)))
+    return batch, ours(nodes, model, {}, batch, 8)["s"]
 
 
-def measure(cluster, model, link, rounds, steps):
+def measure(nodes, model, link, rounds, steps):
     rate = RATES[link]
-    batch, computing = matching_batch(cluster, model, rate)
-    ratio = dense_seconds(model, cluster.nodes, rate) / computing
-    print(f"\n{cluster.nodes} nodes of one rank, {link}, {model}, {batch} images per rank: communication {ratio:.2f} times computation"
-          f" (dense sum {1e3 * dense_seconds(model, cluster.nodes, rate):.0f} ms by C2, step without shaping {1e3 * computing:.0f} ms);"
+    batch, computing = matching_batch(nodes, model, rate)
+    ratio = dense_seconds(model, nodes.count, rate) / computing
+    print(f"\n{nodes.count} nodes of one rank, {link}, {model}, {batch} images per rank: communication {ratio:.2f} times computation"
+          f" (dense sum {1e3 * dense_seconds(model, nodes.count, rate):.0f} ms by C2, step without shaping {1e3 * computing:.0f} ms);"
           f" load {os.getloadavg()[0]:.1f}", flush=True)
-    cluster.verb("rate", link)
-    ways = {name: lambda g=gradients: ours(cluster, model, g, batch, steps) for name, gradients in OURS.items()}
+    nodes.rate(link)
+    ways = {name: lambda g=gradients: ours(nodes, model, g, batch, steps) for name, gradients in OURS.items()}
     if not HOROVOD.exists():
         print("Horovod is not there: left out")
-    ways |= {name: lambda f=flags: peer(cluster, model, f, batch, steps) for name, flags in PEERS.items()
+    ways |= {name: lambda f=flags: peer(nodes, model, f, batch, steps) for name, flags in PEERS.items()
              if HOROVOD.exists() or "--horovod" not in flags}
     results = [{name: run() for name, run in ways.items()} for _ in range(rounds)]
     dense = statistics.median(r["dense"]["s"] for r in results)
@@ -144,23 +105,23 @@ def measure(cluster, model, link, rounds, steps):
     print(f"priority on against off: {statistics.median(priority):.2f} ({min(priority):.2f}-{max(priority):.2f}); dense {1e3 * dense:.0f} ms")
 
 
-def two_levels(cluster, model, link, rounds, steps):
-    batch, _ = matching_batch(cluster, model, RATES[link])
-    cluster.verb("rate", link)
-    results = [{name: ours(cluster, model, g, max(4, batch // 2), steps, 2)["s"] for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
+def two_levels(nodes, model, link, rounds, steps):
+    batch, _ = matching_batch(nodes, model, RATES[link])
+    nodes.rate(link)
+    results = [{name: ours(nodes, model, g, max(4, batch // 2), steps, 2)["s"] for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
     ratios = [r["dense"] / r["mstopk"] for r in results]
-    print(f"{cluster.nodes} nodes of two ranks, {link}, {model}: hierarchical mstopk {statistics.median(ratios):.2f} times dense"
+    print(f"{nodes.count} nodes of two ranks, {link}, {model}: hierarchical mstopk {statistics.median(ratios):.2f} times dense"
           f" ({min(ratios):.2f}-{max(ratios):.2f})", flush=True)
 
 
-def crossover(cluster, model, steps):
+def crossover(nodes, model, steps):
     """Where mstopk and dense take equally long: predicted from what selection costs, and measured."""
-    batch, _ = matching_batch(cluster, model, RATES["1gbit"])
-    ranks = cluster.nodes
+    batch, _ = matching_batch(nodes, model, RATES["1gbit"])
+    ranks = nodes.count
     times = {}
     for link in ("off", *RATES):
-        cluster.verb("rate", link)
-        times[link] = [statistics.median(ours(cluster, model, OURS[name], batch, steps)["s"] for _ in range(3)) for name in ("dense", "mstopk")]
+        nodes.rate(link)
+        times[link] = [statistics.median(ours(nodes, model, OURS[name], batch, steps)["s"] for _ in range(3)) for name in ("dense", "mstopk")]
     selecting = max(times["off"][1] - times["off"][0], 1e-4)
     saved = (2 * (ranks - 1) / ranks - 2 * (ranks - 1) * DENSITY) * BYTES[model]
     print(f"\ncrossover of {model} on {ranks} nodes: selection takes {1e3 * selecting:.1f} ms, {saved / 1e6:.1f} MB are saved, so by C3 mstopk wins below"
@@ -168,18 +129,18 @@ def crossover(cluster, model, steps):
     print("measured, dense to mstopk: " + ", ".join(f"{link} {dense / sparse:.2f}" for link, (dense, sparse) in times.items()), flush=True)
 
 
-def losses(cluster, epochs):
+def losses(nodes, epochs):
     """Of mlp, trained to where it learns no more: a few epochs say only that sparse gradients start more slowly."""
-    cluster.verb("rate", "off")
+    nodes.rate("off")
     held_out, batch = 5000, 64
-    steps = (60000 - held_out) // (batch * cluster.nodes)
-    print(f"\nloss of mlp on {held_out} pictures held out, {cluster.nodes} ranks of {batch} images, {epochs} epochs of {steps} steps")
+    steps = (60000 - held_out) // (batch * nodes.count)
+    print(f"\nloss of mlp on {held_out} pictures held out, {nodes.count} ranks of {batch} images, {epochs} epochs of {steps} steps")
     dense = None
     for name, gradients in OURS.items():
         if name == "dense, no priority":
             continue  # the same bits
         warm = gradients | ({"warmup_epochs": 2} if "density" in gradients else {})
-        loss = ours(cluster, "mlp", warm, batch, steps, epochs=epochs, validation=held_out)["loss"]
+        loss = ours(nodes, "mlp", warm, batch, steps, epochs=epochs, validation=held_out)["loss"]
         dense = dense or loss
         print(f"{name:22}{loss:9.4f}{100 * (loss / dense - 1):+8.1f} %", flush=True)
 
@@ -194,17 +155,17 @@ def main():
     parser.add_argument("--loss-epochs", type=int, default=16)
     parser.add_argument("--only", choices=["time", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
     args = parser.parse_args()
-    for nodes in args.nodes:
-        with Cluster(nodes) as cluster:
+    for count in args.nodes:
+        with Nodes(count) as nodes:
             for model in args.models:
                 if "time" in args.only:
                     for link in args.links:
-                        measure(cluster, model, link, args.rounds, args.steps)
-                        two_levels(cluster, model, link, args.rounds, args.steps)
+                        measure(nodes, model, link, args.rounds, args.steps)
+                        two_levels(nodes, model, link, args.rounds, args.steps)
                 if "crossover" in args.only:
-                    crossover(cluster, model, args.steps)
+                    crossover(nodes, model, args.steps)
             if "loss" in args.only:
-                losses(cluster, args.loss_epochs)
+                losses(nodes, args.loss_epochs)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Compressed gradients on links shaped to 1 Gbit/s and 100 Mbit/s: time per step, bytes, loss, of ours, PyTorch DDP and Horovod.
-# Nodes are those of a SLURM that this script starts (root; network name spaces). `bench/compression.sh --nodes 2 --links 1gbit`.
+# Nodes are network name spaces (root). `bench/compression.sh --nodes 2 --links 1gbit`.
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
