@@ -1,33 +1,15 @@
 #include "runtime/watch/watch_center.h"
 
-#include <sys/random.h>
-
 #include <algorithm>
-#include <array>
 #include <iterator>
 #include <utility>
 
-#include "base/process.h"
 #include "runtime/watch/frames.h"
 
 namespace dlflow::runtime {
 namespace {
 
 constexpr size_t kMaxHello = 512;
-
-/// 128 random bits in hexadecimal.
-std::string random_token() {
-  std::array<unsigned char, 16> bytes{};
-  if (::getrandom(bytes.data(), bytes.size(), 0) != ssize_t(bytes.size())) {
-    throw_errno("random numbers for the ranks' side channel", errno);
-  }
-  std::string text;
-  for (const unsigned char byte : bytes) {
-    text += "0123456789abcdef"[byte >> 4];
-    text += "0123456789abcdef"[byte & 15];
-  }
-  return text;
-}
 
 pollfd waiting_for(const FrameSocket& link) {
   return {link.descriptor(), short(POLLIN | (link.has_to_send() ? POLLOUT : 0)), 0};
@@ -37,7 +19,7 @@ pollfd waiting_for(const FrameSocket& link) {
 
 WatchCenter::WatchCenter(int num_ranks, const CallLog& own, WatchLimits limits)
     : listener_(listen_anywhere()),
-      endpoint_{random_token(), host_name(), listener_.port, own_addresses()},
+      endpoint_(endpoint_of(listener_)),
       links_(size_t(num_ranks)),
       judge_(num_ranks, own, limits) {
   judge_.joined(0, endpoint_.node, std::chrono::steady_clock::now());

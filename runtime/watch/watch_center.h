@@ -4,9 +4,9 @@
 #include <list>
 #include <vector>
 
+#include "base/endpoint.h"
 #include "runtime/watch/frame_socket.h"
 #include "runtime/watch/judge.h"
-#include "runtime/watch/socket.h"
 #include "runtime/watch/watch_end.h"
 
 namespace dlflow::runtime {

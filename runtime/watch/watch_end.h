@@ -39,14 +39,4 @@ class WatchEnd {
   virtual bool leave() = 0;
 };
 
-/// Where rank 0 listens, as text that it sends to the others.
-struct Endpoint {
-  std::string token;  ///< who does not know it is none of us
-  std::string node;
-  uint16_t port = 0;
-  std::vector<std::string> addresses;
-};
-std::string to_string(const Endpoint& endpoint);
-Endpoint endpoint_from(const std::string& text);
-
 }  // namespace dlflow::runtime

@@ -4,7 +4,6 @@
 
 #include "base/process.h"
 #include "runtime/watch/frames.h"
-#include "runtime/watch/socket.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -26,14 +25,11 @@ std::optional<Frame> wait_for_frame(FrameSocket& link) {
   return std::nullopt;
 }
 
-/// The first address where somebody answers who knows the token, too: other machines may have the
-/// addresses of bridges and containers.
+/// The first address where somebody answers who knows the token, too.
 FrameSocket connect(int rank, const Endpoint& center) {
-  std::vector<std::string> addresses = center.addresses;
-  if (center.node == host_name()) addresses.insert(addresses.begin(), {"127.0.0.1", "::1"});
   const std::string hello =
       to_body(HelloHead{rank, uint32_t(center.token.size())}) + center.token + host_name();
-  for (const std::string& address : addresses) {
+  for (const std::string& address : addresses_to_try(center)) {
     FileDescriptor socket = connect_to(address, center.port, kTimeToConnect);
     if (!socket) continue;
     FrameSocket link(std::move(socket));

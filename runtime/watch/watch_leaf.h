@@ -1,5 +1,6 @@
 #pragma once
 
+#include "base/endpoint.h"
 #include "runtime/watch/frame_socket.h"
 #include "runtime/watch/judge.h"
 #include "runtime/watch/watch_end.h"

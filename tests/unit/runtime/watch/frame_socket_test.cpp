@@ -4,7 +4,6 @@
 
 #include <array>
 
-#include "runtime/watch/socket.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -58,18 +57,4 @@ TEST_CASE("a frame that is too long closes the link", "[watch]") {
   pair.a.send(FrameKind::Hello, std::string(1000, 'x'));
   CHECK_FALSE(pair.b.receive(999));
   CHECK_FALSE(pair.b.is_open());
-}
-
-TEST_CASE("sockets meet on this machine, and nobody answers at a closed port", "[watch]") {
-  Listener listener = listen_anywhere();
-  FrameSocket client(connect_to("127.0.0.1", listener.port, 2s));
-  REQUIRE(client.is_open());
-  FrameSocket server(accept_from(listener));
-  REQUIRE(server.is_open());
-  client.send(FrameKind::Welcome, "hello");
-  std::optional<Frame> frame;
-  while (!frame) frame = server.receive();
-  CHECK(frame->body == "hello");
-  listener.socket.reset();
-  CHECK_FALSE(connect_to("127.0.0.1", listener.port, 2s));
 }

@@ -1,14 +1,16 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "base/handle.h"
 
-/// TCP as the side channel needs it. All sockets are non-blocking and close on exec.
-namespace dlflow::runtime {
+/// TCP between the processes of a job. All sockets are non-blocking and close on exec.
+namespace dlflow {
 
 struct Listener {
   FileDescriptor socket;
@@ -29,4 +31,20 @@ std::vector<std::string> own_addresses();
 FileDescriptor connect_to(const std::string& address, uint16_t port,
                           std::chrono::milliseconds limit);
 
-}  // namespace dlflow::runtime
+/// How far a transfer came until its time was over.
+enum class Transferred {
+  All,
+  Closed,  ///< the other side has ended the connection
+  Late,
+};
+
+using Deadline = std::chrono::steady_clock::time_point;
+
+/// Sends all of `bytes`; `more`: other bytes follow at once.
+Transferred send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until,
+                     bool more = false);
+
+/// Fills `bytes`.
+Transferred receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until);
+
+}  // namespace dlflow

@@ -1,4 +1,4 @@
-#include "runtime/watch/socket.h"
+#include "base/socket.h"
 
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -14,7 +14,7 @@
 
 #include "base/error.h"
 
-namespace dlflow::runtime {
+namespace dlflow {
 namespace {
 
 constexpr int kKind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -22,7 +22,7 @@ constexpr int kKind = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
 using Addresses = Handle<addrinfo, freeaddrinfo>;
 using Interfaces = Handle<ifaddrs, freeifaddrs>;
 
-/// A pulse is a few bytes and should not wait for more.
+/// What is sent is short or waited for, and should not wait for more.
 void send_at_once(const FileDescriptor& socket) {
   const int on = 1;
   ::setsockopt(socket.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
@@ -35,6 +35,18 @@ Addresses resolve(const std::string& address, uint16_t port) {
   addrinfo* found = nullptr;
   ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
   return Addresses(found);
+}
+
+bool is_for_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }
+
+/// Whether anything may have changed before the deadline.
+bool wait_until(const FileDescriptor& socket, short events, Deadline until) {
+  const auto left =
+      std::chrono::ceil<std::chrono::milliseconds>(until - std::chrono::steady_clock::now());
+  if (left.count() <= 0) return false;
+  pollfd waiting{socket.get(), events, 0};
+  ::poll(&waiting, 1, int(left.count()));
+  return true;
 }
 
 bool is_connected(const FileDescriptor& socket, std::chrono::milliseconds limit) {
@@ -122,4 +134,34 @@ FileDescriptor connect_to(const std::string& address, uint16_t port,
   return socket;
 }
 
-}  // namespace dlflow::runtime
+Transferred send_all(const FileDescriptor& socket, std::span<const std::byte> bytes, Deadline until,
+                     bool more) {
+  const int flags = MSG_NOSIGNAL | (more ? MSG_MORE : 0);
+  while (!bytes.empty()) {
+    const ssize_t sent = ::send(socket.get(), bytes.data(), bytes.size(), flags);
+    if (sent > 0) {
+      bytes = bytes.subspan(size_t(sent));
+    } else if (sent < 0 && !is_for_now(errno)) {
+      return Transferred::Closed;
+    } else if (!wait_until(socket, POLLOUT, until)) {
+      return Transferred::Late;
+    }
+  }
+  return Transferred::All;
+}
+
+Transferred receive_all(const FileDescriptor& socket, std::span<std::byte> bytes, Deadline until) {
+  while (!bytes.empty()) {
+    const ssize_t got = ::recv(socket.get(), bytes.data(), bytes.size(), 0);
+    if (got > 0) {
+      bytes = bytes.subspan(size_t(got));
+    } else if (got == 0 || !is_for_now(errno)) {
+      return Transferred::Closed;
+    } else if (!wait_until(socket, POLLIN, until)) {
+      return Transferred::Late;
+    }
+  }
+  return Transferred::All;
+}
+
+}  // namespace dlflow

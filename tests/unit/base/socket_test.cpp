@@ -1,0 +1,67 @@
+#include "base/socket.h"
+
+#include <array>
+#include <optional>
+#include <thread>
+
+#include "base/endpoint.h"
+#include "base/process.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+Deadline soon(std::chrono::milliseconds time) { return std::chrono::steady_clock::now() + time; }
+
+/// Two ends of a connection on this machine.
+struct Pair {
+  Listener listener = listen_anywhere();
+  FileDescriptor a = connect_to("127.0.0.1", listener.port, 2s);
+  FileDescriptor b = accept_from(listener);
+};
+
+}  // namespace
+
+TEST_CASE("sockets meet on this machine, and nobody answers at a closed port", "[socket]") {
+  Pair pair;
+  REQUIRE(pair.a);
+  REQUIRE(pair.b);
+  pair.listener.socket.reset();
+  CHECK_FALSE(connect_to("127.0.0.1", pair.listener.port, 2s));
+}
+
+TEST_CASE("more than a connection takes at once arrives whole", "[socket]") {
+  Pair pair;
+  const std::vector<std::byte> sent(8 << 20, std::byte(7));
+  std::vector<std::byte> got(sent.size());
+  Transferred end{};
+  {
+    const std::jthread sender([&] { end = send_all(pair.a, sent, soon(60s)); });
+    CHECK(receive_all(pair.b, got, soon(60s)) == Transferred::All);
+  }
+  CHECK(end == Transferred::All);
+  CHECK(got == sent);
+}
+
+TEST_CASE("who waits for a connection that is silent or has ended is told which", "[socket]") {
+  Pair pair;
+  std::array<std::byte, 2> two{};
+  CHECK(receive_all(pair.b, two, soon(1ms)) == Transferred::Late);
+  REQUIRE(send_all(pair.a, std::span(two).first(1), soon(60s)) == Transferred::All);
+  pair.a.reset();
+  CHECK(receive_all(pair.b, two, soon(60s)) == Transferred::Closed);
+}
+
+TEST_CASE("an endpoint travels as text, and has a token of its own", "[socket]") {
+  const Listener listener = listen_anywhere();
+  const Endpoint endpoint = endpoint_of(listener);
+  CHECK(endpoint.port == listener.port);
+  CHECK(endpoint_from(to_string(endpoint)) == endpoint);
+  CHECK(endpoint.token.size() == 32);
+  CHECK(endpoint_of(listener).token != endpoint.token);
+  CHECK(addresses_to_try(endpoint).front() == "127.0.0.1");
+  CHECK(addresses_to_try({"", "elsewhere", 1, {"192.0.2.1"}}) ==
+        std::vector<std::string>{"192.0.2.1"});
+}
