@@ -72,7 +72,7 @@ SampleSource source_of(Dataset dataset);
 
 /// How many bytes of images have a hash together, if an image is not larger. Small, since all of it
 /// is read for one image; not so small that a shared file system is asked too often.
-constexpr size_t kChunkBytes = size_t{256} << 10;
+constexpr size_t kChunkBytes = size_t{16} << 10;
 
 /// Writes samples first to first + count - 1 to `file`: a reader sees all of it or what was there
 /// before.
