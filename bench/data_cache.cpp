@@ -72,20 +72,19 @@ class SlowSource final : public ChunkSource {
   Link& link_;
 };
 
-void make_data(const fs::path& folder) {
+void make_data(const fs::path& folder, size_t chunk_bytes) {
   std::mt19937 random(1);
   std::vector<uint8_t> pixels(kSamples * kShape.num_values());
   for (uint8_t& pixel : pixels) pixel = uint8_t(random());
   std::vector<uint32_t> labels(kSamples);
   for (uint32_t& label : labels) label = uint32_t(random() % 10);
   write_binary_dataset(folder / "train.dlset",
-                       make_dataset(kShape, 10, std::move(pixels), std::move(labels)),
-                       kShape.num_values());  // a picture a chunk, as large pictures have it
+                       make_dataset(kShape, 10, std::move(pixels), std::move(labels)), chunk_bytes);
 }
 
-/// What a training says of each of its epochs.
+/// What a training says of each of its epochs. `ranks_per_node` 0: all are on one.
 std::vector<Json> train_epochs(const fs::path& folder, int ranks, const CacheBudget& budget,
-                               SlowSource::Link* link) {
+                               SlowSource::Link* link, int ranks_per_node = 0) {
   const fs::path run = folder / "run";
   fs::remove_all(run);
   make_directories(run);
@@ -100,18 +99,16 @@ std::vector<Json> train_epochs(const fs::path& folder, int ranks, const CacheBud
   job.metrics = run / "metrics.jsonl";
   const auto chunks = std::make_shared<const ChunkedDataset>(folder, Split::Train);
   job.data = chunks->dataset();
-  ThreadGroup group(ranks, std::chrono::minutes(5));
+  if (link != nullptr) {
+    job.cache =
+        CachedData{chunks, std::make_shared<SlowSource>(*chunks, *link), budget, {folder, 0}};
+  }
+  ThreadGroup group(ranks, std::chrono::minutes(5), ranks_per_node);
   const std::atomic<bool> stop = false;
   {
     std::vector<std::jthread> threads;
     for (int rank = 0; rank < ranks; ++rank) {
-      threads.emplace_back([&, rank, job]() mutable {
-        if (link != nullptr) {
-          job.cache =
-              CachedData{chunks, std::make_shared<SlowSource>(*chunks, *link), budget, {folder, 0}};
-        }
-        train(group.communicator(rank), std::move(job), stop);
-      });
+      threads.emplace_back([&, rank] { train(group.communicator(rank), job, stop); });
     }
   }
   std::vector<Json> epochs;
@@ -121,14 +118,19 @@ std::vector<Json> train_epochs(const fs::path& folder, int ranks, const CacheBud
   return epochs;
 }
 
+double seconds(const Json& epoch) { return epoch.at("epoch_s").get<double>(); }
+
+void print_epochs(int ranks, const char* name, const std::vector<Json>& epochs) {
+  fmt::print("{:5}  {:34}", ranks, name);
+  for (const Json& epoch : epochs) {
+    fmt::print("  {:6.2f} ({:5.2f})", seconds(epoch), epoch.at("data_wait_s").get<double>());
+  }
+}
+
 void print_training(const fs::path& folder, int ranks) {
   const uint64_t bytes = ChunkedDataset(folder, Split::Train).total_bytes();
-  const auto seconds = [](const Json& epoch) { return epoch.at("epoch_s").get<double>(); };
   const auto print = [&](const char* name, const std::vector<Json>& epochs) {
-    fmt::print("{:5}  {:34}", ranks, name);
-    for (const Json& epoch : epochs) {
-      fmt::print("  {:6.2f} ({:5.2f})", seconds(epoch), epoch.at("data_wait_s").get<double>());
-    }
+    print_epochs(ranks, name, epochs);
     fmt::print("\n");
     std::fflush(stdout);
   };
@@ -148,6 +150,18 @@ void print_training(const fs::path& folder, int ranks) {
       "       epochs 2 and 3: {:.2f} of the speed of the mapped run; with the disk {:.2f}\n\n",
       (seconds(mapped[1]) + seconds(mapped[2])) / (seconds(cached[1]) + seconds(cached[2])),
       (seconds(mapped[1]) + seconds(mapped[2])) / (seconds(on_disk[1]) + seconds(on_disk[2])));
+}
+
+/// Two nodes of a rank each, with memory for 3/4 of the set.
+void print_sharing(const fs::path& folder) {
+  const uint64_t bytes = ChunkedDataset(folder, Split::Train).total_bytes();
+  for (const bool share : {false, true}) {
+    SlowSource::Link link;
+    const auto epochs = train_epochs(folder, 2, {bytes * 3 / 4, 0, share}, &link, 1);
+    print_epochs(2, share ? "slow, 2 nodes, sharing" : "slow, 2 nodes, each for itself", epochs);
+    fmt::print("  {:.2f} times the set read from the source\n", double(link.bytes) / double(bytes));
+    std::fflush(stdout);
+  }
 }
 
 /// Chunks of each step, of an epoch after the other.
@@ -231,11 +245,16 @@ int main(int argc, char** argv) {
     return 2;
   }
   const fs::path folder = argv[1];
-  make_data(folder);
   fmt::print("{} samples of 3 KiB, batches of {}, a source of {:.0f} MB/s for all ranks\n",
              kSamples, kBatch, kRate / 1e6);
-  fmt::print("ranks  seconds of epochs 1 to 3 (waited for data)\n");
-  for (const int ranks : {1, 2}) print_training(folder, ranks);
+  for (const size_t pictures : {1, 5}) {
+    make_data(folder, pictures * kShape.num_values());
+    fmt::print("{} picture(s) a chunk\n", pictures);
+    fmt::print("ranks  seconds of epochs 1 to 3 (waited for data)\n");
+    for (const int ranks : {1, 2}) print_training(folder, ranks);
+    print_sharing(folder);
+    fmt::print("\n");
+  }
   fmt::print(
       "memory for half of the set: what is found there after the first epoch\n"
       "samples/chunk  next use (MIN)  MIN, loading ahead  last use (LRU)\n");

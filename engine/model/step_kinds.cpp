@@ -58,7 +58,11 @@ Field cache_field() {
           object({{"memory", formed(size_form()),
                    "How much of the data a node keeps in memory, for all ranks there", kRequired},
                   {"scratch", formed(size_form()),
-                   "And on its own disk, of what does not fit into memory"}}),
+                   "And on its own disk, of what does not fit into memory"},
+                  {"share", boolean(),
+                   "Each node keeps a part of the data for the others, so that it is read once for "
+                   "all of them",
+                   Presence::Optional, false}}),
           "Each part of the data is read once and kept, as far as it fits; for data with hashes of "
           "its parts (dlflow data pack)"};
 }

@@ -1,8 +1,5 @@
 #include "runtime/data/chunk_cache.h"
 
-#include <sys/resource.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -15,8 +12,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/units.h"
-#include "runtime/data/chunk_fetch.h"
+#include "runtime/data/background_thread.h"
 #include "runtime/data/chunk_plan.h"
 
 namespace dlflow::runtime {
@@ -25,7 +21,6 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t kStepsAhead = 64;
-constexpr int kNice = 10;  // a tenth of a core that others want, too
 
 /// Where the chunks of a step are.
 struct Places {
@@ -41,21 +36,6 @@ struct NextSteps {
 
 }  // namespace
 
-size_t memory_slots_within(const CacheBudget& budget, const ChunkedDataset& data,
-                           const VisitOrder& order) {
-  const size_t fit = budget.memory_bytes / data.chunk_bytes();
-  const size_t needed = order.most_chunks_per_step();
-  if (fit < needed) {
-    throw Error(Errc::InvalidInput,
-                "with: 'cache.memory' of " + format_size(budget.memory_bytes) +
-                    " is too small: a step of all ranks of a node looks at up to " +
-                    std::to_string(needed) + " parts of the data of " +
-                    format_size(data.chunk_bytes()) + "; give it at least " +
-                    format_size(needed * data.chunk_bytes()));
-  }
-  return std::min(fit, data.chunks().size());
-}
-
 class ChunkCache::Worker {
  public:
   Worker(const ChunkedDataset& data, ChunkSource& source, VisitOrder order, CacheOptions options)
@@ -63,7 +43,8 @@ class ChunkCache::Worker {
         order_(std::move(order)),
         options_(std::move(options)),
         memory_(options_.memory, options_.shape),
-        fetch_(data, source, memory_, options_.scratch_file, options_.warn),
+        part_(options_.shared.part),
+        fetch_(data, source, memory_, options_.shared, options_.scratch_file, options_.warn),
         training_(*this, true),
         validation_(*this, false) {}
 
@@ -71,11 +52,10 @@ class ChunkCache::Worker {
     const bool is_over = step == order_.train_steps() && step > 0;
     const uint64_t first =
         is_over ? (epoch + 1) * order_.steps_per_epoch() : epoch * order_.steps_per_epoch() + step;
-    const uint64_t lookahead =
-        lookahead_for(options_.shape.num_slots, order_.most_chunks_per_step());
-    plan_.emplace(data_.chunks().size(),
-                  ChunkCapacity{options_.shape.num_slots, options_.scratch_slots, lookahead},
-                  first);
+    const size_t slots = options_.shape.num_slots;
+    const uint64_t lookahead = lookahead_for(slots, std::min(slots, order_.most_chunks_per_step()));
+    plan_.emplace(data_.chunks().size(), ChunkCapacity{slots, options_.scratch_slots, lookahead},
+                  first, kept_for_all());
     next_ = {next_training(first), order_.next_validation(first, options_.rank)};
     memory_.set_done(options_.rank, next_.first());
     thread_ = std::jthread([this, first](const std::stop_token& stop) { run(stop, first); });
@@ -84,6 +64,7 @@ class ChunkCache::Worker {
   StepImages& training() { return training_; }
   StepImages& validation() { return validation_; }
   CacheTraffic traffic() const { return memory_.traffic(); }
+  const std::atomic<uint64_t>& arrivals() const { return memory_.arrivals(); }
 
  private:
   /// Training or validation.
@@ -98,6 +79,10 @@ class ChunkCache::Worker {
 
     const void* find(const void* image) override {
       const ImagePlace place = worker_.data_.place_of(image);
+      if (const NodePart* part = worker_.part_; part && part->keeps_in_memory(place.chunk)) {
+        worker_.wait_for_part(place.chunk);
+        return part->in_memory(place.chunk).data() + place.offset;
+      }
       const auto found = std::lower_bound(
           places_->begin(), places_->end(), place.chunk,
           [](const ChunkPlace& chunk, uint32_t wanted) { return chunk.chunk < wanted; });
@@ -118,13 +103,14 @@ class ChunkCache::Worker {
 
   /// The reader.
   void run(const std::stop_token& stop, uint64_t first) {
-    ::setpriority(PRIO_PROCESS, id_t(::gettid()), kNice);
+    become_background_thread();
     try {
       for (uint64_t step = first; step < order_.end(); ++step) {
         know_until(step / order_.steps_per_epoch() + 1);
         if (!wait_for_room(stop, step)) return;
         const PlannedStep planned = plan_->next();
         publish(planned);
+        fill_part(stop);
         for (const ChunkLoad& load : planned.loads) {
           const bool ours =
               load.number % uint64_t(options_.shape.num_ranks) == uint64_t(options_.rank);
@@ -132,7 +118,7 @@ class ChunkCache::Worker {
         }
       }
     } catch (const Error& error) {
-      memory_.fail(error);
+      if (!stop.stop_requested()) memory_.fail(error);
     } catch (const std::exception& error) {
       memory_.fail(Error(Errc::Unavailable, error.what()));
     }
@@ -144,9 +130,39 @@ class ChunkCache::Worker {
     const uint64_t per_epoch = order_.steps_per_epoch();
     const uint64_t last = std::min(epoch + 1, order_.num_epochs);
     while (plan_->known_steps() < last * per_epoch) {
-      const auto steps = order_.chunks_of(plan_->known_steps() / per_epoch);
-      plan_->append(std::span(steps).subspan(plan_->known_steps() % per_epoch));
+      auto steps = order_.chunks_of(plan_->known_steps() / per_epoch);
+      const auto unknown = std::span(steps).subspan(plan_->known_steps() % per_epoch);
+      for (std::vector<uint32_t>& step : unknown) of_part_.push_back(take_part_of(step));
+      plan_->append(unknown);
     }
+  }
+
+  /// What the node keeps for all nodes needs no copy on its disk.
+  std::vector<bool> kept_for_all() const {
+    std::vector<bool> kept;
+    for (uint32_t chunk = 0; part_ != nullptr && chunk < data_.chunks().size(); ++chunk) {
+      kept.push_back(part_->keeps(chunk));
+    }
+    return kept;
+  }
+
+  /// What of `step` is to be found in the node's part, and not in slots.
+  std::vector<uint32_t> take_part_of(std::vector<uint32_t>& step) const {
+    if (part_ == nullptr) return {};
+    const auto begin = std::stable_partition(
+        step.begin(), step.end(), [&](uint32_t chunk) { return !part_->keeps_in_memory(chunk); });
+    std::vector<uint32_t> taken(begin, step.end());
+    step.erase(begin, step.end());
+    return taken;
+  }
+
+  /// This rank's share of what the next step needs of it.
+  void fill_part(const std::stop_token& stop) {
+    for (size_t i = 0; i < of_part_.front().size(); ++i) {
+      const bool ours = i % size_t(options_.shape.num_ranks) == size_t(options_.rank);
+      if (ours) part_->get(of_part_.front()[i], {}, stop);
+    }
+    of_part_.pop_front();
   }
 
   bool wait_for_room(const std::stop_token& stop, uint64_t step) {
@@ -179,7 +195,7 @@ class ChunkCache::Worker {
       std::this_thread::sleep_for(200us);
     }
     if (stop.stop_requested()) return false;
-    fetch_.carry_out(load);
+    fetch_.carry_out(load, stop);
     return true;
   }
 
@@ -205,6 +221,13 @@ class ChunkCache::Worker {
 
   void wait_for_load(const ChunkPlace& place) {
     while (!memory_.has(place.slot, place.number)) {
+      check();
+      std::this_thread::sleep_for(50us);
+    }
+  }
+
+  void wait_for_part(uint32_t chunk) {
+    while (!part_->has(chunk)) {
       check();
       std::this_thread::sleep_for(50us);
     }
@@ -236,8 +259,10 @@ class ChunkCache::Worker {
   const VisitOrder order_;
   const CacheOptions options_;
   ChunkMemory memory_;
-  ChunkFetch fetch_;               // of the reader
-  std::optional<ChunkPlan> plan_;  // of the reader
+  NodePart* const part_;                       // or null
+  ChunkFetch fetch_;                           // of the reader
+  std::optional<ChunkPlan> plan_;              // of the reader
+  std::deque<std::vector<uint32_t>> of_part_;  // of the reader: what steps need besides the plan
   Visitor training_, validation_;
 
   std::mutex mutex_;  // guards what follows
@@ -260,5 +285,6 @@ void ChunkCache::start(uint64_t epoch, uint64_t step) { worker_->start(epoch, st
 StepImages& ChunkCache::training() { return worker_->training(); }
 StepImages& ChunkCache::validation() { return worker_->validation(); }
 CacheTraffic ChunkCache::traffic() const { return worker_->traffic(); }
+const std::atomic<uint64_t>& ChunkCache::arrivals() const { return worker_->arrivals(); }
 
 }  // namespace dlflow::runtime

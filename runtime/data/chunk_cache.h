@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <string>
 
+#include "runtime/data/chunk_fetch.h"
 #include "runtime/data/chunk_memory.h"
 #include "runtime/data/chunk_source.h"
 #include "runtime/data/chunked_dataset.h"
@@ -22,6 +24,7 @@ namespace dlflow::runtime {
 struct CacheBudget {
   uint64_t memory_bytes = 0;
   uint64_t scratch_bytes = 0;  ///< 0: none
+  bool share = false;          ///< nodes keep a part of the data for each other
   bool operator==(const CacheBudget&) const = default;
 };
 
@@ -33,11 +36,6 @@ struct CachedData {
   NodeDisk disk;       ///< for the level of the node's disk, if the budget has one
 };
 
-/// The slots of memory within a budget: as many as the data has chunks, if they fit.
-/// Throws Error{InvalidInput} naming the least memory if not even one step of `order` fits.
-size_t memory_slots_within(const CacheBudget& budget, const ChunkedDataset& data,
-                           const VisitOrder& order);
-
 /// What a rank is given; all of it but `rank` is the same for all ranks of a node.
 struct CacheOptions {
   std::byte* memory = nullptr;  ///< ChunkMemory::bytes_for(shape) zeroed bytes
@@ -46,6 +44,7 @@ struct CacheOptions {
   bool trains = true;                  ///< false: it takes no training steps
   std::filesystem::path scratch_file;  ///< of a ScratchRoom; empty: none
   size_t scratch_slots = 0;
+  SharedChunks shared;
   std::function<void(const std::string&)> warn;  ///< what went wrong and was mended; any thread
 };
 
@@ -58,7 +57,9 @@ struct CacheOptions {
 /// itself: ranks tell each other how far they are through the memory that they share, and wait for
 /// nothing else. They cannot wait in a circle: loads are numbered in the order of need, a load
 /// waits for loads of lower numbers and for the end of steps before its own, and a step waits for
-/// its own loads. So a rank keeps its cache until all of them are through.
+/// its own loads. So a rank keeps its cache until all of them are through. What the node keeps in
+/// memory for all nodes is no part of the plan: it is looked at where it lies, and read when a step
+/// of the node needs it, or before, by whoever asks for it.
 class ChunkCache {
  public:
   /// `data`, `source` and what `options` point to must outlive this.
@@ -76,6 +77,9 @@ class ChunkCache {
 
   /// Of the node, so far.
   CacheTraffic traffic() const;
+
+  /// Chunks that have come to the node; lives as long as its memory.
+  const std::atomic<uint64_t>& arrivals() const;
 
  private:
   class Worker;

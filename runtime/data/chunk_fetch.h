@@ -1,42 +1,50 @@
 #pragma once
 
 #include <functional>
-#include <optional>
 #include <string>
 
 #include "runtime/data/chunk_memory.h"
 #include "runtime/data/chunk_plan.h"
 #include "runtime/data/chunk_source.h"
 #include "runtime/data/chunked_dataset.h"
-#include "runtime/data/scratch_slots.h"
+#include "runtime/data/node_part.h"
+#include "runtime/data/peer_links.h"
+#include "runtime/data/proven_source.h"
+#include "runtime/data/scratch_level.h"
 
 namespace dlflow::runtime {
 
+/// What the nodes of a job share with each other; null: nothing. Both must outlive who uses it.
+struct SharedChunks {
+  NodePart* part = nullptr;    ///< what this node keeps for all
+  PeerLinks* peers = nullptr;  ///< of this rank
+};
+
 /// Brings chunks from level to level. Each is proven by its hash whenever it comes to memory: one
-/// that scratch has damaged comes from the source, one that the source has damaged is read once
-/// more.
+/// that scratch or a peer has damaged comes from the source, one that the source has damaged is
+/// read once more.
 class ChunkFetch {
  public:
   /// \param scratch  empty: none
   /// \param warn     is told once for this node what went wrong and was mended
   ChunkFetch(const ChunkedDataset& data, ChunkSource& source, ChunkMemory& memory,
-             const std::filesystem::path& scratch, std::function<void(const std::string&)> warn);
+             const SharedChunks& shared, const std::filesystem::path& scratch,
+             const std::function<void(const std::string&)>& warn);
 
   /// Carries out `load`; nobody else uses its slots. Throws Error{Corrupt} naming the file whose
-  /// chunk is damaged, and what ChunkSource::read throws.
-  void carry_out(const ChunkLoad& load);
+  /// chunk is damaged, what ChunkSource::read throws, and Error{Unavailable} if `stop` is requested
+  /// while another rank reads the chunk.
+  void carry_out(const ChunkLoad& load, const std::stop_token& stop);
 
  private:
-  void demote(std::span<const std::byte> from, uint32_t to);
-  bool promote(uint32_t chunk, uint32_t from, std::span<std::byte> to);
-  void read_source(uint32_t chunk, std::span<std::byte> to);
-  void give_up_scratch(const std::string& reason);
+  /// From wherever it is, if this node has no copy that the plan knows of.
+  void fetch(uint32_t chunk, std::span<std::byte> to, const std::stop_token& stop);
 
   const ChunkedDataset& data_;
-  ChunkSource& source_;
   ChunkMemory& memory_;
-  std::optional<ScratchSlots> scratch_;
-  std::function<void(const std::string&)> warn_;
+  SharedChunks shared_;
+  ProvenSource source_;
+  ScratchLevel scratch_;
 };
 
 }  // namespace dlflow::runtime

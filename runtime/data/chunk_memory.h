@@ -14,13 +14,15 @@ namespace dlflow::runtime {
 struct CacheTraffic {
   uint64_t source_bytes = 0;   ///< read from the source
   uint64_t scratch_bytes = 0;  ///< read from scratch
+  uint64_t peer_bytes = 0;     ///< received from other nodes
   uint64_t damaged = 0;        ///< chunks that were not what they should be, and were read again
 };
 
 /// Chunks in memory that the ranks of a node share: slots of one size, each with the number of the
 /// load that filled it last; and how far each rank is. Any thread of any rank calls it.
 ///
-/// Only one load at a time writes to a slot, and a ChunkPlan says which; nobody locks anything.
+/// Only one load at a time writes to a slot, and a ChunkPlan says which; nobody locks anything. A
+/// copy is the same memory.
 class ChunkMemory {
  public:
   struct Shape {
@@ -63,17 +65,21 @@ class ChunkMemory {
   bool give_up_scratch() { return !books_->no_scratch.exchange(true); }
   bool uses_scratch() const { return !books_->no_scratch.load(); }
 
-  void count_source(uint64_t bytes) { books_->source_bytes += bytes; }
-  void count_scratch(uint64_t bytes) { books_->scratch_bytes += bytes; }
+  void count_source(uint64_t bytes) { count(books_->source_bytes, bytes); }
+  void count_scratch(uint64_t bytes) { count(books_->scratch_bytes, bytes); }
+  void count_peer(uint64_t bytes) { count(books_->peer_bytes, bytes); }
   /// True for the first.
   bool count_damage() { return books_->damaged++ == 0; }
+  bool count_lost_peer() { return books_->lost_peers++ == 0; }
+  /// How many chunks have come to this node, from anywhere.
+  const std::atomic<uint64_t>& arrivals() const { return books_->arrivals; }
   CacheTraffic traffic() const {
-    return {books_->source_bytes, books_->scratch_bytes, books_->damaged};
+    return {books_->source_bytes, books_->scratch_bytes, books_->peer_bytes, books_->damaged};
   }
 
  private:
   struct alignas(64) Books {
-    std::atomic<uint64_t> source_bytes, scratch_bytes, damaged;
+    std::atomic<uint64_t> source_bytes, scratch_bytes, peer_bytes, damaged, lost_peers, arrivals;
     std::atomic<bool> no_scratch;
     std::atomic<int> failure;  // none, being written, to be read
     Errc failure_code;
@@ -83,6 +89,11 @@ class ChunkMemory {
     std::atomic<uint64_t> step;
   };
   static_assert(std::atomic<uint64_t>::is_always_lock_free);  // between processes
+
+  void count(std::atomic<uint64_t>& bytes_so_far, uint64_t bytes) {
+    bytes_so_far += bytes;
+    ++books_->arrivals;
+  }
 
   Shape shape_;
   size_t stride_;  // from a slot to the next

@@ -51,8 +51,10 @@ uint64_t lookahead_for(size_t memory_slots, size_t chunks_per_step) {
   return std::clamp<uint64_t>(cheap, memory_slots >= 2 * chunks_per_step ? 1 : 0, kMost);
 }
 
-ChunkPlan::ChunkPlan(size_t num_chunks, const ChunkCapacity& capacity, uint64_t first_step)
+ChunkPlan::ChunkPlan(size_t num_chunks, const ChunkCapacity& capacity, uint64_t first_step,
+                     std::vector<bool> is_elsewhere)
     : capacity_(capacity),
+      is_elsewhere_(std::move(is_elsewhere)),
       future_(num_chunks, first_step),
       step_(first_step),
       states_(num_chunks),
@@ -136,6 +138,7 @@ void ChunkPlan::evict(ChunkLoad& load) {
   evictable_.erase(chunk);
   load.slot = std::exchange(state.slot, kNowhere);
   load.free_after = state.last_use + 1;
+  if (!is_elsewhere_.empty() && is_elsewhere_[chunk]) return;
   if (state.scratch_slot != kNowhere) {
     on_scratch_.erase(chunk);
     on_scratch_.insert(chunk, next_use);

@@ -114,8 +114,10 @@ uint64_t lookahead_for(size_t memory_slots, size_t chunks_per_step);
 
 class ChunkPlan {
  public:
-  /// \param first_step  what the first step is called
-  ChunkPlan(size_t num_chunks, const ChunkCapacity& capacity, uint64_t first_step = 0);
+  /// \param first_step   what the first step is called
+  /// \param is_elsewhere  chunks that are not to be kept on scratch; empty: none
+  ChunkPlan(size_t num_chunks, const ChunkCapacity& capacity, uint64_t first_step = 0,
+            std::vector<bool> is_elsewhere = {});
 
   /// The chunks of steps that follow those known so far, distinct within a step. The more is known
   /// when a step is planned, the better.
@@ -144,6 +146,7 @@ class ChunkPlan {
   void use_scratch(uint32_t scratch_slot, ChunkLoad& load);
 
   ChunkCapacity capacity_;
+  std::vector<bool> is_elsewhere_;
   FutureUses future_;
   std::deque<std::vector<uint32_t>> steps_;  // known and not planned
   uint64_t step_;                            // the first of them

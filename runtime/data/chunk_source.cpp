@@ -29,9 +29,10 @@ void read_at(int descriptor, uint64_t offset, std::span<std::byte> to,
 
 }  // namespace
 
-FileSource::FileSource(std::vector<std::filesystem::path> files) : files_(std::move(files)) {
-  if (files_.size() <= kMostOpenFiles) opened_.resize(files_.size());
-}
+FileSource::FileSource(std::vector<std::filesystem::path> files)
+    : files_(std::move(files)),
+      keeps_open_(files_.size() <= kMostOpenFiles),
+      opened_(files_.size()) {}
 
 FileDescriptor FileSource::open(uint32_t file) const {
   const std::filesystem::path& path = files_[file];
@@ -42,13 +43,16 @@ FileDescriptor FileSource::open(uint32_t file) const {
   return descriptor;
 }
 
+int FileSource::opened(uint32_t file) {
+  const std::lock_guard lock(mutex_);
+  if (!opened_[file]) opened_[file] = open(file);
+  return opened_[file].get();
+}
+
 void FileSource::read(const Chunk& chunk, std::span<std::byte> to) {
-  if (opened_.empty()) {
-    const FileDescriptor file = open(chunk.file);
-    return read_at(file.get(), chunk.offset, to, files_[chunk.file]);
-  }
-  if (!opened_[chunk.file]) opened_[chunk.file] = open(chunk.file);
-  read_at(opened_[chunk.file].get(), chunk.offset, to, files_[chunk.file]);
+  if (keeps_open_) return read_at(opened(chunk.file), chunk.offset, to, files_[chunk.file]);
+  const FileDescriptor file = open(chunk.file);
+  read_at(file.get(), chunk.offset, to, files_[chunk.file]);
 }
 
 void FileSource::forget(const Chunk& chunk) {

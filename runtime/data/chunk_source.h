@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <mutex>
 #include <span>
 #include <vector>
 
@@ -15,8 +16,8 @@ class ChunkSource {
  public:
   virtual ~ChunkSource() = default;
 
-  /// Fills `to`, of the chunk's size; nothing is proven. One thread at a time calls it. Throws
-  /// Error naming the file.
+  /// Fills `to`, of the chunk's size; nothing is proven. Any thread calls it. Throws Error naming
+  /// the file.
   virtual void read(const Chunk& chunk, std::span<std::byte> to) = 0;
 
   /// What was read of this chunk is not right: the next read is not to come from this machine's
@@ -34,9 +35,12 @@ class FileSource final : public ChunkSource {
 
  private:
   FileDescriptor open(uint32_t file) const;
+  int opened(uint32_t file);
 
   std::vector<std::filesystem::path> files_;
-  std::vector<FileDescriptor> opened_;  // stays empty if there are too many
+  bool keeps_open_;   // not if there are too many
+  std::mutex mutex_;  // guards what follows
+  std::vector<FileDescriptor> opened_;
 };
 
 }  // namespace dlflow::runtime

@@ -32,6 +32,7 @@ std::optional<CacheBudget> read_cache(const Json* cache, bool scratch) {
   if (const Json* disk = reader.find("scratch")) {
     budget.scratch_bytes = read_size(*disk, "cache.scratch");
   }
+  budget.share = reader.flag("share", false);
   reader.finish();
   return budget;
 }

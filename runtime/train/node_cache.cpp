@@ -32,6 +32,22 @@ void add_ranks(VisitOrder& order, Communicator& comm, const Run& own_leaves) {
   }
 }
 
+/// What the first rank of each node says, by node. Collective.
+std::vector<Json> from_each_node(Communicator& comm, const Json& mine) {
+  std::vector<Json> all;
+  for (int rank = 0; rank < comm.size(); ++rank) {
+    if (size_t(comm.nodes()[size_t(rank)]) != all.size()) continue;  // not the first of its node
+    all.push_back(Json::parse(broadcast_text(comm, mine.dump(), rank)));
+  }
+  return all;
+}
+
+size_t node_of(const Communicator& comm) { return size_t(comm.nodes()[size_t(comm.rank())]); }
+
+size_t num_nodes(const Communicator& comm) {
+  return size_t(*std::max_element(comm.nodes().begin(), comm.nodes().end())) + 1;
+}
+
 /// Null, and a warning, if there can be none.
 std::unique_ptr<ScratchRoom> make_room(const CachedData& cached, size_t num_slots) {
   if (num_slots == 0) return nullptr;
@@ -43,21 +59,13 @@ std::unique_ptr<ScratchRoom> make_room(const CachedData& cached, size_t num_slot
   }
 }
 
-/// Tells every rank what the first of its node has. Collective.
-void share_room(Communicator& comm, const ScratchRoom* room, CacheOptions& options) {
-  const Json mine = room == nullptr
-                        ? Json{{"file", ""}, {"slots", 0}}
-                        : Json{{"file", room->file().string()}, {"slots", room->num_slots()}};
-  const std::span<const int> nodes = comm.nodes();
-  int node = 0;
-  for (int rank = 0; rank < comm.size(); ++rank) {
-    if (nodes[size_t(rank)] != node) continue;  // not the first of its node
-    const Json theirs = Json::parse(broadcast_text(comm, mine.dump(), rank));
-    if (nodes[size_t(comm.rank())] == node) {
-      options.scratch_file = theirs.at("file").get<std::string>();
-      options.scratch_slots = theirs.at("slots").get<size_t>();
-    }
-    ++node;
+/// Null, and a warning, if it cannot.
+std::unique_ptr<PeerServer> start_server(const ChunkedDataset& data, NodePart& part) {
+  try {
+    return std::make_unique<PeerServer>(data, part);
+  } catch (const std::exception& error) {
+    warn(std::string("the cache shares nothing with other nodes: ") + error.what());
+    return nullptr;
   }
 }
 
@@ -66,32 +74,63 @@ void share_room(Communicator& comm, const ScratchRoom* room, CacheOptions& optio
 NodeCache::NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order,
                      const std::optional<Run>& own_leaves)
     : cached_(cached) {
-  const ChunkedDataset& data = *cached_.data;
-  const bool first = comm.node_rank() == 0;
+  const bool shares = cached_.budget.share && num_nodes(comm) > 1;
   add_ranks(order, comm, own_leaves.value_or(Run{}));
+  CacheRoom room = divide_budget(cached_.budget, *cached_.data, order, node_of(comm),
+                                 shares ? num_nodes(comm) : 1);
+  CacheOptions options = take_room(comm, room);
+  options.trains = own_leaves.has_value();
+  if (shares) options.shared = share(comm, room, options);
+  cache_ = std::make_unique<ChunkCache>(*cached_.data, *cached_.source, std::move(order), options);
+}
+
+/// Of the disk there may be less than `room` says, which is then put right. Collective.
+CacheOptions NodeCache::take_room(Communicator& comm, CacheRoom& room) {
+  const bool first = comm.node_rank() == 0;
+  if (first) room_ = make_room(cached_, room.scratch_slots + room.part_scratch_slots);
+  const Json mine = {{"file", room_ ? room_->file().string() : ""},
+                     {"slots", room_ ? room_->num_slots() : 0}};
+  const Json told = from_each_node(comm, mine)[node_of(comm)];
+  room = with_disk_of(room, told.at("slots").get<size_t>());
   CacheOptions options;
   options.rank = comm.node_rank();
-  options.trains = own_leaves.has_value();
-  options.shape = {memory_slots_within(cached_.budget, data, order), data.chunk_bytes(),
-                   comm.node_size()};
-  // What fits into memory needs no disk.
-  const size_t scratch_slots =
-      options.shape.num_slots == data.chunks().size()
-          ? 0
-          : std::min<size_t>(data.chunks().size(),
-                             cached_.budget.scratch_bytes / data.chunk_bytes());
-  if (first) room_ = make_room(cached_, scratch_slots);
-  share_room(comm, room_.get(), options);
-  const size_t bytes = first ? ChunkMemory::bytes_for(options.shape) : 0;
-  options.memory = comm.allocate_shared(bytes)[0];
+  options.shape = {room.memory_slots, cached_.data->chunk_bytes(), comm.node_size()};
+  options.scratch_file = told.at("file").get<std::string>();
+  options.scratch_slots = room.scratch_slots;
+  options.memory = comm.allocate_shared(first ? ChunkMemory::bytes_for(options.shape) : 0)[0];
   options.warn = warn;
-  cache_ = std::make_unique<ChunkCache>(data, *cached_.source, std::move(order), options);
+  return options;
+}
+
+/// Collective.
+SharedChunks NodeCache::share(Communicator& comm, const CacheRoom& room,
+                              const CacheOptions& options) {
+  const ChunkedDataset& data = *cached_.data;
+  const bool first = comm.node_rank() == 0;
+  const NodePart::Shape shape = {node_of(comm),          num_nodes(comm),
+                                 room.part_memory_slots, room.part_scratch_slots,
+                                 data.chunk_bytes(),     room.scratch_slots};
+  std::byte* const memory = comm.allocate_shared(first ? NodePart::bytes_for(shape) : 0)[0];
+  const ChunkMemory books(options.memory, options.shape);
+  part_ = std::make_unique<NodePart>(data, *cached_.source, books, memory, shape,
+                                     options.scratch_file, warn);
+  if (first) server_ = start_server(data, *part_);
+  const Json mine = {{"endpoint", server_ ? to_string(server_->endpoint()) : ""},
+                     {"kept", server_ ? part_->size() : 0}};
+  std::vector<PeerNode> nodes;
+  for (const Json& told : from_each_node(comm, mine)) {
+    nodes.push_back(
+        {endpoint_from(told.at("endpoint").get<std::string>()), told.at("kept").get<size_t>()});
+  }
+  links_ = std::make_unique<PeerLinks>(data, books, std::move(nodes), node_of(comm), warn);
+  return {part_.get(), links_.get()};
 }
 
 void NodeCache::describe(Json& summary) const {
   const CacheTraffic traffic = cache_->traffic();
   summary["data_source_bytes"] = traffic.source_bytes;
   summary["data_scratch_bytes"] = traffic.scratch_bytes;
+  summary["data_peer_bytes"] = traffic.peer_bytes;
 }
 
 }  // namespace dlflow::runtime

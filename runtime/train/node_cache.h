@@ -1,23 +1,30 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <optional>
 
 #include "base/json.h"
 #include "runtime/comm/communicator.h"
+#include "runtime/data/cache_room.h"
 #include "runtime/data/chunk_cache.h"
+#include "runtime/data/node_part.h"
+#include "runtime/data/peer_links.h"
+#include "runtime/data/peer_server.h"
 #include "runtime/data/scratch_slots.h"
 
 namespace dlflow::runtime {
 
 /// A ChunkCache of the ranks of this node: its memory is theirs together, its file on the node's
-/// disk is made by the first of them. Nodes share nothing: each has what its own ranks look at.
+/// disk is made by the first of them. If the budget says that nodes share, each keeps a part of the
+/// data for all of them, and its first rank serves it to the others (PeerServer).
 class NodeCache {
  public:
   /// Of `order`, leaves and batches of the node's ranks are filled in here; `own_leaves` are this
   /// rank's, nothing if it takes no training steps. On a node whose disk cannot be used there is a
-  /// warning on standard error, and no scratch. Collective over all ranks of the step. Throws
-  /// Error{InvalidInput} if the budget is too small for a step.
+  /// warning on standard error, and no scratch; on one that cannot be reached, the others read what
+  /// it would have kept. Collective over all ranks of the step. Throws Error{InvalidInput} if the
+  /// budget is too small for a step.
   NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order,
             const std::optional<Run>& own_leaves);
 
@@ -25,12 +32,21 @@ class NodeCache {
   StepImages& training() { return cache_->training(); }
   StepImages& validation() { return cache_->validation(); }
 
+  /// Chunks that have come to this node so far; lives as long as the communicator.
+  const std::atomic<uint64_t>& arrivals() const { return cache_->arrivals(); }
+
   /// Adds what this node has read, and from where, to a summary.
   void describe(Json& summary) const;
 
  private:
+  CacheOptions take_room(Communicator& comm, CacheRoom& room);
+  SharedChunks share(Communicator& comm, const CacheRoom& room, const CacheOptions& options);
+
   CachedData cached_;
-  std::unique_ptr<ScratchRoom> room_;  // of the first rank of the node
+  std::unique_ptr<ScratchRoom> room_;   // of the first rank of the node
+  std::unique_ptr<NodePart> part_;      // if nodes share
+  std::unique_ptr<PeerServer> server_;  // of the first rank of the node, if nodes share
+  std::unique_ptr<PeerLinks> links_;    // if nodes share
   std::unique_ptr<ChunkCache> cache_;
 };
 

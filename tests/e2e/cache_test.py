@@ -94,7 +94,7 @@ class Cache(Case):
                     with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: data{cache}}}
             """)
             return self.run_json("w.yaml")["run"]
-        first = run(", cache: {memory: 2MiB, scratch: 10MiB}")
+        first = run(", cache: {memory: 2MiB, scratch: 10MiB, share: true}")
         metrics = {step["name"]: step["metrics"] for step in self.status(first)["steps"]}
         self.assertEqual(metrics["train"]["data_source_bytes"], 784000)
         self.assertEqual(metrics["evaluate"]["data_source_bytes"], 78400)

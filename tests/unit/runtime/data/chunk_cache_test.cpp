@@ -13,54 +13,23 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/cache_room.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/scratch_slots.h"
 #include "runtime/data/sharded_dataset.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
-#include "tests/support/temp_dir.h"
-#include "tests/support/tiny_data.h"
+#include "tests/unit/runtime/data/stored_chunks.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
+using namespace dlflow::test;
 
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kSamples = 200, kBatch = 16;
-constexpr size_t kImage = 64, kChunk = 4 * kImage;  // 50 chunks of 4 images
-
-/// Counts what is asked of it, and may do harm.
-class CountingSource final : public ChunkSource {
- public:
-  explicit CountingSource(const ChunkedDataset& data) : files_(data.files()) {}
-
-  void read(const Chunk& chunk, std::span<std::byte> to) override {
-    ++reads_;
-    files_.read(chunk, to);
-    if (harms_-- > 0) to[0] ^= std::byte(1);
-  }
-  void forget(const Chunk& chunk) override { files_.forget(chunk); }
-
-  int reads() const { return reads_; }
-  void harm(int reads) { harms_ = reads; }
-
- private:
-  FileSource files_;
-  int reads_ = 0, harms_ = 0;
-};
-
-/// A set of 50 chunks in a folder.
-struct Stored {
-  test::TempDir folder, disk;
-  Dataset original = test::tiny_dataset(kSamples);
-
-  Stored() { write_binary_dataset(file(), original, kChunk); }
-  fs::path file() const { return folder.path() / "train.dlset"; }
-  ChunkedDataset open() const { return {folder.path(), Split::Train}; }
-  uint64_t offset_of(size_t sample) const { return 128 + 4 * kSamples + sample * kImage; }
-};
+constexpr size_t kBatch = 16;
 
 LoaderOptions loader_options(const Dataset& dataset) {
   LoaderOptions options;
@@ -351,11 +320,28 @@ TEST_CASE("a memory that is too small for a step is refused with what would do",
   const Stored stored;
   const ChunkedDataset data = stored.open();
   const VisitOrder order = training_order(data, 1);
-  CHECK(memory_slots_within({kBatch * kChunk, 0}, data, order) == kBatch);
-  CHECK(memory_slots_within({uint64_t{1} << 40, 0}, data, order) == 50);
-  CHECK_THROWS_WITH(memory_slots_within({kBatch * kChunk - 1, 0}, data, order),
+  CHECK(divide_budget({kBatch * kChunk, 0}, data, order) == CacheRoom{kBatch, 0, 0, 0});
+  CHECK(divide_budget({kBatch * kChunk, 90 * kChunk}, data, order) == CacheRoom{kBatch, 50, 0, 0});
+  CHECK(divide_budget({uint64_t{1} << 40, 1000}, data, order) == CacheRoom{50, 0, 0, 0});
+  CHECK_THROWS_WITH(divide_budget({kBatch * kChunk - 1, 0}, data, order),
                     Catch::Contains("'cache.memory' of 4.0 KiB is too small") &&
                         Catch::Contains("give it at least 4.0 KiB"));
+}
+
+TEST_CASE("nodes that share keep their part first, in memory and then on the disk", "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  const VisitOrder order = training_order(data, 1);
+  const auto room = [&](size_t memory, size_t disk, size_t node, size_t num_nodes) {
+    return divide_budget({memory * kChunk, disk * kChunk}, data, order, node, num_nodes);
+  };
+  CHECK(room(50, 0, 0, 3) == CacheRoom{33, 0, 17, 0});  // all of it, once
+  CHECK(room(50, 9, 2, 3) == CacheRoom{34, 0, 16, 0});
+  CHECK(room(40, 0, 0, 2) == CacheRoom{20, 0, 20, 0});  // half of it for steps
+  CHECK(room(40, 30, 0, 2) == CacheRoom{20, 25, 20, 5});
+  CHECK(room(16, 20, 0, 2) == CacheRoom{16, 0, 0, 20});  // a step needs all of the memory
+  CHECK(with_disk_of(room(40, 30, 0, 2), 12) == CacheRoom{20, 7, 20, 5});
+  CHECK(with_disk_of(room(40, 30, 0, 2), 3) == CacheRoom{20, 0, 20, 3});
 }
 
 TEST_CASE("room on the node's disk keeps to the budget, and is gone with its job", "[cache]") {

@@ -223,6 +223,25 @@ TEST_CASE("what memory and scratch hold together is read from the source once", 
   CHECK(partly < traffic(steps, 100, {40, 0, 0}).from_source);
 }
 
+TEST_CASE("what is kept elsewhere does not go to scratch", "[cache]") {
+  const Steps steps = epochs_of(60, 5, 3);
+  std::vector<bool> is_elsewhere(60);
+  for (size_t i = 0; i < 60; i += 2) is_elsewhere[i] = true;
+  ChunkPlan plan(60, {20, 60, 1}, 0, is_elsewhere);
+  plan.append(steps);
+  size_t demoted = 0;
+  bool right = true;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    for (const ChunkLoad& load : plan.next().loads) {
+      right &= !load.demote_to || !is_elsewhere[load.evicted];
+      right &= !load.promote_from || !is_elsewhere[load.chunk];
+      demoted += load.demote_to ? 1 : 0;
+    }
+  }
+  CHECK(right);
+  CHECK(demoted > 0);
+}
+
 TEST_CASE("loads can be under way some steps ahead, if the memory allows it", "[cache]") {
   CHECK(lookahead_for(1000, 10) == 12);
   CHECK(lookahead_for(100000, 10) == 16);

@@ -9,6 +9,24 @@ using namespace dlflow::runtime;
 
 namespace {
 
+/// Counts what all ranks read of it.
+class CountingSource final : public ChunkSource {
+ public:
+  explicit CountingSource(std::vector<std::filesystem::path> files) : files_(std::move(files)) {}
+
+  void read(const Chunk& chunk, std::span<std::byte> to) override {
+    bytes_ += to.size();
+    files_.read(chunk, to);
+  }
+  void forget(const Chunk& chunk) override { files_.forget(chunk); }
+
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  FileSource files_;
+  std::atomic<uint64_t> bytes_ = 0;
+};
+
 /// As `tiny_job`, with data from a file in `folder`, through a cache if there is a budget for one.
 TrainingJob stored_job(const std::filesystem::path& folder, const CacheBudget& budget) {
   constexpr size_t kChunkBytes = 4 * 64;  // 64 chunks of 4 images
@@ -18,7 +36,7 @@ TrainingJob stored_job(const std::filesystem::path& folder, const CacheBudget& b
   write_binary_dataset(folder / "train.dlset", job.data, kChunkBytes);
   if (budget.memory_bytes == 0) return job;
   auto chunks = std::make_shared<const ChunkedDataset>(folder, Split::Train);
-  auto source = std::make_shared<FileSource>(chunks->files());
+  auto source = std::make_shared<CountingSource>(chunks->files());
   job.data = chunks->dataset();
   job.cache = CachedData{chunks, source, budget, {folder, 0}};
   return job;
@@ -27,6 +45,7 @@ TrainingJob stored_job(const std::filesystem::path& folder, const CacheBudget& b
 struct Outcome {
   std::string bits;
   Json summary;
+  uint64_t read_bytes = 0;  ///< from the source, by all nodes
 };
 
 Outcome train_stored(int ranks, int ranks_per_node, const CacheBudget& budget, size_t prefetch,
@@ -37,14 +56,12 @@ Outcome train_stored(int ranks, int ranks_per_node, const CacheBudget& budget, s
   job.settings.cooperation = cooperation;
   if (cooperation != CooperationOptions{}) job.settings.precision = {.exact = false, .leaves = 0};
   ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
-  const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
-    TrainingJob own = job;
-    // A source is of one thread.
-    if (own.cache) own.cache->source = std::make_shared<FileSource>(own.cache->data->files());
-    return train(comm, own, test::kGoOn).summary;
-  });
+  const auto ends = test::on_ranks(
+      group, ranks, [&](Communicator& comm) { return train(comm, job, test::kGoOn).summary; });
+  uint64_t read = 0;
+  if (job.cache) read = static_cast<const CountingSource&>(*job.cache->source).bytes();
   return {test::newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump(),
-          ends[0]};
+          ends[0], read};
 }
 
 }  // namespace
@@ -94,6 +111,30 @@ TEST_CASE("through a cache, too, workers need not wait for each other",
   const CooperationOptions free{.kind = CooperationOptions::Kind::ParameterServer,
                                 .staleness = std::nullopt};
   CHECK(train_stored(4, 0, {50 * 256, 0}, 0, free).summary.at("steps") == 3 * 7);
+}
+
+TEST_CASE("nodes that share read the data once for all of them, and change no bit",
+          "[trainer][exact][cache]") {
+  const std::string without = train_stored(1, 0, {}, 0).bits;
+  struct Case {
+    int ranks, ranks_per_node;
+    uint64_t chunks, on_disk;
+    size_t prefetch;
+  };
+  const Case c = GENERATE(Case{2, 1, 64, 0, 2}, Case{2, 1, 50, 64, 0}, Case{3, 2, 50, 64, 2},
+                          Case{4, 1, 50, 20, 2}, Case{4, 2, 64, 0, 0});
+  const CacheBudget budget{c.chunks * 256, c.on_disk * 256, true};
+  const Outcome shared = train_stored(c.ranks, c.ranks_per_node, budget, c.prefetch);
+  CHECK(shared.bits == without);
+  CHECK(shared.read_bytes == 255 * 64);
+  CHECK(shared.summary.at("data_peer_bytes") > 0);
+}
+
+TEST_CASE("nodes that share and hold less than all read less than without", "[trainer][cache]") {
+  const Outcome alone = train_stored(2, 1, {50 * 256, 0, false}, 0);
+  const Outcome shared = train_stored(2, 1, {50 * 256, 0, true}, 0);
+  CHECK(shared.bits == alone.bits);
+  CHECK(shared.read_bytes < alone.read_bytes);
 }
 
 TEST_CASE("a cached run that stops and goes on ends with the bits of one that did not",

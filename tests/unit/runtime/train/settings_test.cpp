@@ -155,6 +155,8 @@ TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[sett
         CacheBudget{uint64_t{4} << 30, 1000});
   CHECK(parse_train_settings(cached({{"memory", "512MiB"}})).cache ==
         CacheBudget{uint64_t{512} << 20, 0});
+  CHECK(parse_train_settings(cached({{"memory", 1000}, {"share", true}})).cache ==
+        CacheBudget{1000, 0, true});
   CHECK(mistake(cached({{"scratch", "1GiB"}})) ==
         "with: 'cache.memory' must be given: a size, such as 4GiB");
   CHECK(mistake(cached({{"memory", "much"}})) ==

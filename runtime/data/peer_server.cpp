@@ -1,0 +1,140 @@
+#include "runtime/data/peer_server.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/data/background_thread.h"
+#include "runtime/data/peer_protocol.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+using Clock = std::chrono::steady_clock;
+
+constexpr auto kTimeForToken = 2s;
+constexpr auto kTimeToSend = 10s;  // a chunk, to whoever has asked for it
+
+bool send_answer(const FileDescriptor& socket, PeerAnswer answer, bool more = false) {
+  const auto byte = std::byte(answer);
+  return send_all(socket, {&byte, 1}, Clock::now() + kTimeToSend, more) == Transferred::All;
+}
+
+}  // namespace
+
+PeerServer::PeerServer(const ChunkedDataset& data, NodePart& part, size_t num_threads)
+    : data_(data),
+      part_(part),
+      listener_(listen_anywhere()),
+      endpoint_(endpoint_of(listener_)),
+      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {
+  DLFLOW_CHECK(endpoint_.token.size() == kPeerTokenBytes);
+  if (!wake_) throw_errno("an eventfd", errno);
+  for (size_t i = 0; i < num_threads; ++i) {
+    threads_.emplace_back([this](const std::stop_token& stop) { work(stop); });
+  }
+}
+
+PeerServer::~PeerServer() {
+  for (std::jthread& thread : threads_) thread.request_stop();
+  wake();
+  threads_.clear();
+  for (const Connection& connection : idle_) {
+    if (connection.is_known) send_answer(connection.socket, PeerAnswer::Leaving);
+  }
+}
+
+void PeerServer::wake() const { ::eventfd_write(wake_.get(), 1); }
+
+void PeerServer::work(const std::stop_token& stop) {
+  become_background_thread();
+  std::vector<std::byte> room(data_.chunk_bytes());
+  while (auto connection = next_that_asks(stop)) {
+    if (answer(*connection, room, stop)) give_back(std::move(*connection));
+  }
+}
+
+/// Nothing once it is to stop.
+std::optional<PeerServer::Connection> PeerServer::next_that_asks(const std::stop_token& stop) {
+  const std::lock_guard waiting(waiting_);
+  while (!stop.stop_requested()) {
+    std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
+    {
+      const std::lock_guard lock(mutex_);
+      for (const Connection& connection : idle_) {
+        polled.push_back({connection.socket.get(), POLLIN, 0});
+      }
+    }
+    ::poll(polled.data(), polled.size(), -1);
+    eventfd_t ignored = 0;
+    ::eventfd_read(wake_.get(), &ignored);
+    if (polled[1].revents != 0) give_back({accept_from(listener_), false});
+    std::vector<bool> asks;
+    for (size_t i = 2; i < polled.size(); ++i) asks.push_back(polled[i].revents != 0);
+    if (auto first = take_first(asks)) return first;
+  }
+  wake();  // the next one that waits
+  return std::nullopt;
+}
+
+/// The first connection of those that ask. What came back meanwhile stands behind them, so that
+/// each has its turn.
+std::optional<PeerServer::Connection> PeerServer::take_first(const std::vector<bool>& asks) {
+  for (size_t i = 0; i < asks.size(); ++i) {
+    if (!asks[i]) continue;
+    const std::lock_guard lock(mutex_);
+    Connection connection = std::move(idle_[i]);
+    idle_.erase(idle_.begin() + std::ptrdiff_t(i));
+    return connection;
+  }
+  return std::nullopt;
+}
+
+void PeerServer::give_back(Connection connection) {
+  if (!connection.socket) return;
+  {
+    const std::lock_guard lock(mutex_);
+    idle_.push_back(std::move(connection));
+  }
+  wake();
+}
+
+/// False: hang up.
+bool PeerServer::answer(Connection& connection, std::span<std::byte> room,
+                        const std::stop_token& stop) {
+  if (!connection.is_known) return welcome(connection);
+  uint32_t chunk = 0;
+  const auto deadline = Clock::now() + kTimeToSend;
+  if (receive_all(connection.socket, std::as_writable_bytes(std::span(&chunk, 1)), deadline) !=
+          Transferred::All ||
+      chunk >= data_.chunks().size() || !part_.keeps(chunk)) {
+    return false;
+  }
+  std::span<const std::byte> content;
+  try {
+    content = part_.get(chunk, room.first(data_.chunks()[chunk].bytes), stop);
+  } catch (const std::exception&) {  // whoever asks finds out for itself, from the source
+    return send_answer(connection.socket, PeerAnswer::Failed);
+  }
+  return send_answer(connection.socket, PeerAnswer::Here, true) &&
+         send_all(connection.socket, content, Clock::now() + kTimeToSend) == Transferred::All;
+}
+
+bool PeerServer::welcome(Connection& connection) const {
+  std::array<char, kPeerTokenBytes> token{};
+  const auto deadline = Clock::now() + kTimeForToken;
+  if (receive_all(connection.socket, std::as_writable_bytes(std::span(token)), deadline) !=
+          Transferred::All ||
+      std::string_view(token.data(), token.size()) != endpoint_.token) {
+    return false;
+  }
+  connection.is_known = true;
+  return send_answer(connection.socket, PeerAnswer::Welcome);
+}
+
+}  // namespace dlflow::runtime
