@@ -110,12 +110,15 @@ class Communicator {
 };
 
 /// For its lifetime, this rank does something that may take long, on its own: "saves a checkpoint".
-/// However long others wait for it, it does not count as stalled.
+/// However long others wait for it, it does not count as stalled; if it waits for what `arrivals`
+/// count, only while they go on.
 class Activity {
  public:
-  /// `name` is a literal.
-  Activity(const Communicator& comm, const char* name) : lifeline_(comm.lifeline()) {
-    if (lifeline_) lifeline_->set_activity(name);
+  /// `name` is a literal. `arrivals` live as long as `comm`.
+  Activity(const Communicator& comm, const char* name,
+           const std::atomic<uint64_t>* arrivals = nullptr)
+      : lifeline_(comm.lifeline()) {
+    if (lifeline_) lifeline_->set_activity(name, arrivals);
   }
   Activity(const Activity&) = delete;
   Activity& operator=(const Activity&) = delete;

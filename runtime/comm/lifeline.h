@@ -51,13 +51,20 @@ class Lifeline {
   }
 
   /// What the rank's thread does for as long as it takes, however long others wait for it: "saves a
-  /// checkpoint". A literal; null: nothing such.
-  void set_activity(const char* activity) { activity_.store(activity, std::memory_order_relaxed); }
+  /// checkpoint". A literal; null: nothing such. With `arrivals` it waits for what they count, and
+  /// is to be left alone only while they go on; they outlive who watches.
+  void set_activity(const char* activity, const std::atomic<uint64_t>* arrivals = nullptr) {
+    arrivals_.store(arrivals, std::memory_order_relaxed);
+    activity_.store(activity, std::memory_order_relaxed);
+  }
 
   const CallLog& calls() const { return calls_; }
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
   uint64_t num_waits() const { return num_waits_.load(std::memory_order_relaxed); }
   const char* activity() const { return activity_.load(std::memory_order_relaxed); }
+  const std::atomic<uint64_t>* arrivals() const {
+    return arrivals_.load(std::memory_order_relaxed);
+  }
 
   /// Ends what the rank's thread waits for, now or later. For one thread; the first error counts.
   void raise(const WatchError& error) {
@@ -72,6 +79,7 @@ class Lifeline {
   std::atomic<bool> waits_{false};
   std::atomic<uint64_t> num_waits_{0};
   std::atomic<const char*> activity_{nullptr};
+  std::atomic<const std::atomic<uint64_t>*> arrivals_{nullptr};
   std::atomic<bool> raised_{false};
   WatchError error_{Fault::Failed, Errc::Unavailable, ""};  // not written again once raised
 };

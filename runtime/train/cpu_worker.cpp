@@ -172,7 +172,7 @@ Batch CpuWorker::load() {
   using Row = Timeline::Row;
   const Timed timed = span(cache_ ? Row::Waiting : Row::Computation, "load");
   std::optional<Activity> activity;
-  if (cache_) activity.emplace(comm_, "waits for data");
+  if (cache_) activity.emplace(comm_, "waits for data", &cache_->arrivals());
   const auto begin = Timeline::Clock::now();
   const Batch batch = loader_.next();
   data_wait_ = Timeline::Clock::now() - begin;

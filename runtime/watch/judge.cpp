@@ -148,16 +148,17 @@ Judge::Scene Judge::scene(std::chrono::milliseconds time, Time now) const {
     } else if (pulse.waits) {
       scene.waiting.push_back(int(rank));
       (moves ? scene.flows : scene.in_vain) = true;
-    } else if (moves || pulse.activity[0] != '\0') {
+    } else if (moves || (pulse.activity[0] != '\0' && !pulse.awaits)) {
       scene.busy.push_back(int(rank));
     } else {
-      scene.idle.push_back(int(rank));
+      (pulse.awaits ? scene.starved : scene.idle).push_back(int(rank));
+      scene.in_vain |= pulse.awaits;
     }
   }
   return scene;
 }
 
-/// "ranks 0-1 wait in call 812 (barrier)", for each such call.
+/// "; ranks 0-1 wait in call 812 (barrier)", for each such call.
 std::string Judge::place(const std::vector<int>& waiting) const {
   std::map<uint64_t, std::vector<int>> by_call;
   for (const int rank : waiting) by_call[members_[size_t(rank)].pulse.calls].push_back(rank);
@@ -166,7 +167,14 @@ std::string Judge::place(const std::vector<int>& waiting) const {
     parts.push_back(name(ranks) + (ranks.size() > 1 ? " wait" : " waits") + " in call " +
                     std::to_string(count) + text_of_call(own_, count));
   }
-  return join(parts, ", ");
+  return parts.empty() ? "" : "; " + join(parts, ", ");
+}
+
+/// "rank 3 (node b2): waits for data, nothing has come for 60 s".
+std::string Judge::hunger_of(const std::vector<int>& starved,
+                             std::chrono::milliseconds time) const {
+  return name(starved) + ": " + members_[size_t(starved[0])].pulse.activity.data() +
+         ", nothing has come for " + seconds_of(time);
 }
 
 std::optional<WatchError> Judge::stalled(Time now) const {
@@ -179,11 +187,12 @@ std::optional<WatchError> Judge::stalled(Time now) const {
   } else if (!all.idle.empty()) {
     what = name(all.idle) + ": nothing done for " + seconds_of(limit) + ", though it answers";
   } else if (all.busy.empty() && !all.flows) {
-    what = "nothing has come to any rank for " + seconds_of(limit);
+    what = all.starved.empty() ? "nothing has come to any rank for " + seconds_of(limit)
+                               : hunger_of(all.starved, limit);
   } else {
     return std::nullopt;
   }
-  return WatchError(Fault::Stalled, Errc::Unavailable, what + "; " + place(all.waiting));
+  return WatchError(Fault::Stalled, Errc::Unavailable, what + place(all.waiting));
 }
 
 std::string Judge::warning(Time now) const {
@@ -194,10 +203,11 @@ std::string Judge::warning(Time now) const {
   if (!all.silent.empty()) parts.push_back(describe_silence(name(all.silent), limit));
   if (!all.idle.empty())
     parts.push_back(name(all.idle) + ": nothing done for " + seconds_of(limit));
+  if (!all.starved.empty()) parts.push_back(hunger_of(all.starved, limit));
   if (!all.busy.empty()) parts.push_back(name(all.busy) + activity_of(all.busy));
   if (parts.empty() && all.flows) return "";
   if (parts.empty()) parts.push_back("nothing has come to any rank for " + seconds_of(limit));
-  return join(parts, "; ") + "; " + place(all.waiting);
+  return join(parts, "; ") + place(all.waiting);
 }
 
 /// What one rank that is busy does; several compute.

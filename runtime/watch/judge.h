@@ -58,14 +58,16 @@ class Judge {
     std::vector<int> silent;   ///< no pulse
     std::vector<int> idle;     ///< neither wait nor do anything
     std::vector<int> busy;     ///< compute, or have an activity
+    std::vector<int> starved;  ///< wait for what an activity awaits, and it does not come
     std::vector<int> waiting;  ///< for a peer
-    bool in_vain = false;      ///< nothing has come to one of those
+    bool in_vain = false;      ///< nothing has come to one of those, or of the starved
     bool flows = false;        ///< something has come to one of those
   };
 
   Scene scene(std::chrono::milliseconds time, Time now) const;
   std::string name(const std::vector<int>& ranks) const { return name_of(ranks, nodes_); }
   std::string place(const std::vector<int>& waiting) const;
+  std::string hunger_of(const std::vector<int>& starved, std::chrono::milliseconds time) const;
   std::string activity_of(const std::vector<int>& ranks) const;
   bool any_differs() const;
   std::optional<WatchError> compared(Time now) const;

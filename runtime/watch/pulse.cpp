@@ -41,7 +41,11 @@ Pulse PulseTaker::take(Time now) {
   if (const char* const activity = lifeline_.activity()) {
     std::strncpy(pulse.activity.data(), activity, pulse.activity.size() - 1);
   }
-  const uint64_t moves = head.count + lifeline_.num_waits();
+  uint64_t moves = head.count + lifeline_.num_waits();
+  if (const auto* const arrivals = lifeline_.arrivals()) {
+    pulse.awaits = true;
+    moves += *arrivals;
+  }
   // Waiting takes processor time, too: it polls.
   if (moves != moves_ || (computes(now) && !pulse.waits)) ++progress_;
   moves_ = moves;

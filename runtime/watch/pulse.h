@@ -16,6 +16,7 @@ struct Pulse {
   uint64_t progress = 0;            ///< differs from the last one: something moved since
   bool waits = false;               ///< for a peer
   std::array<char, 40> activity{};  ///< "saves a checkpoint", or empty
+  bool awaits = false;              ///< the activity is to wait for what must come
 };
 
 /// Feels the pulse of the thread that makes it, for another thread. Progress is a call, a wait that

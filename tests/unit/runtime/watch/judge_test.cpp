@@ -188,6 +188,34 @@ TEST_CASE("a rank that computes, or says what it does, is waited for", "[watch]"
   CHECK(text(court.pass(1000s)) == "");
 }
 
+TEST_CASE("ranks that wait for data stall once nothing comes to any rank", "[watch]") {
+  Court court(3);
+  for (int rank = 0; rank < 2; ++rank) {
+    court.pulses[size_t(rank)].activity = {"waits for data"};
+    court.pulses[size_t(rank)].awaits = true;
+  }
+  court.wait({2});
+  court.computing = 0;  // data comes to it
+  court.pass(1000s);
+  CHECK(text(court.pass(1000s)) == "");
+  court.computing = -1;
+  CHECK(text(court.pass(59s)) == "");
+  const auto opinion = court.pass(2s);
+  CHECK(text(opinion) ==
+        "ranks 0-1: waits for data, nothing has come for 60 s; rank 2 (node n1) waits in call 1");
+  CHECK(opinion.verdict->fault() == Fault::Stalled);
+}
+
+TEST_CASE("all ranks wait for data that does not come", "[watch]") {
+  Court court(2);
+  for (Pulse& pulse : court.pulses) {
+    pulse.activity = {"waits for data"};
+    pulse.awaits = true;
+  }
+  CHECK(court.pass(10s).warning == "ranks 0-1: waits for data, nothing has come for 10 s");
+  CHECK(text(court.pass(60s)) == "ranks 0-1: waits for data, nothing has come for 60 s");
+}
+
 TEST_CASE("a rank that nobody waits for may sleep", "[watch]") {
   Court court(2);
   court.silent = 1;
