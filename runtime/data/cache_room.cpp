@@ -10,8 +10,8 @@
 namespace dlflow::runtime {
 namespace {
 
-/// Memory for so many steps lets loads be under way 16 steps ahead (lookahead_for).
-constexpr size_t kStepsToReadAhead = 128;
+/// Memory for so many steps lets loads be under way a step ahead (lookahead_for), at little cost.
+constexpr size_t kStepsToReadAhead = 8;
 
 size_t memory_within(const CacheBudget& budget, const ChunkedDataset& data, size_t needed) {
   const size_t fit = budget.memory_bytes / data.chunk_bytes();

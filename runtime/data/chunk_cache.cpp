@@ -21,6 +21,7 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr uint64_t kStepsAhead = 64;
+constexpr uint64_t kOfPart = 0;  // the number of a load that is not in the plan
 
 /// Where the chunks of a step are.
 struct Places {
@@ -48,6 +49,10 @@ class ChunkCache::Worker {
         training_(*this, true),
         validation_(*this, false) {}
 
+  ~Worker() {
+    for (std::jthread& thread : threads_) thread.request_stop();
+  }
+
   void start(uint64_t epoch, uint64_t step) {
     const bool is_over = step == order_.train_steps() && step > 0;
     const uint64_t first =
@@ -58,7 +63,10 @@ class ChunkCache::Worker {
                   first, kept_for_all());
     next_ = {next_training(first), order_.next_validation(first, options_.rank)};
     memory_.set_done(options_.rank, next_.first());
-    thread_ = std::jthread([this, first](const std::stop_token& stop) { run(stop, first); });
+    in_background([this, first](const std::stop_token& stop) { plan(stop, first); });
+    for (size_t i = 0; i < kBackgroundThreads; ++i) {
+      in_background([this](const std::stop_token& stop) { read(stop); });
+    }
   }
 
   StepImages& training() { return training_; }
@@ -101,28 +109,40 @@ class ChunkCache::Worker {
     const std::vector<ChunkPlace>* places_ = nullptr;
   };
 
-  /// The reader.
-  void run(const std::stop_token& stop, uint64_t first) {
-    become_background_thread();
-    try {
-      for (uint64_t step = first; step < order_.end(); ++step) {
-        know_until(step / order_.steps_per_epoch() + 1);
-        if (!wait_for_room(stop, step)) return;
-        const PlannedStep planned = plan_->next();
-        publish(planned);
-        fill_part(stop);
-        for (const ChunkLoad& load : planned.loads) {
-          const bool ours =
-              load.number % uint64_t(options_.shape.num_ranks) == uint64_t(options_.rank);
-          if (ours && !carry_out(stop, load)) return;
-        }
+  /// What one of the rank's threads does. A failure is told to all ranks of the node.
+  template <typename Work>
+  void in_background(Work work) {
+    threads_.emplace_back([this, work](const std::stop_token& stop) {
+      become_background_thread();
+      try {
+        work(stop);
+      } catch (const Error& error) {
+        if (!stop.stop_requested()) memory_.fail(error);
+      } catch (const std::exception& error) {
+        memory_.fail(Error(Errc::Unavailable, error.what()));
       }
-    } catch (const Error& error) {
-      if (!stop.stop_requested()) memory_.fail(error);
-    } catch (const std::exception& error) {
-      memory_.fail(Error(Errc::Unavailable, error.what()));
+      changed_.notify_all();
+    });
+  }
+
+  /// Says what is to be read, step by step.
+  void plan(const std::stop_token& stop, uint64_t first) {
+    for (uint64_t step = first; step < order_.end(); ++step) {
+      know_until(step / order_.steps_per_epoch() + 1);
+      if (!wait_for_room(stop, step)) return;
+      publish(plan_->next());
     }
-    changed_.notify_all();
+  }
+
+  /// Reads one chunk after the other.
+  void read(const std::stop_token& stop) {
+    while (const std::optional<ChunkLoad> load = next_load(stop)) {
+      if (load->number == kOfPart) {
+        part_->get(load->chunk, {}, stop);
+      } else {
+        fetch_.carry_out(*load, stop);
+      }
+    }
   }
 
   /// Tells the plan of all epochs up to this one.
@@ -156,26 +176,33 @@ class ChunkCache::Worker {
     return taken;
   }
 
-  /// This rank's share of what the next step needs of it.
-  void fill_part(const std::stop_token& stop) {
-    for (size_t i = 0; i < of_part_.front().size(); ++i) {
-      const bool ours = i % size_t(options_.shape.num_ranks) == size_t(options_.rank);
-      if (ours) part_->get(of_part_.front()[i], {}, stop);
-    }
-    of_part_.pop_front();
-  }
-
   bool wait_for_room(const std::stop_token& stop, uint64_t step) {
     std::unique_lock lock(mutex_);
     return changed_.wait(
         lock, stop, [&] { return step < next_.first() || step - next_.first() < kStepsAhead; });
   }
 
-  void publish(const PlannedStep& planned) {
+  /// With this rank's share of what the step needs.
+  void publish(PlannedStep planned) {
     const std::lock_guard lock(mutex_);
-    planned_.push_back({planned.step, planned.places});
+    const std::vector<uint32_t>& of_part = of_part_.front();
+    for (size_t i = 0; i < of_part.size(); ++i) {
+      if (!is_ours(i) || part_->has(of_part[i])) continue;
+      ChunkLoad& load = to_read_.emplace_back();
+      load.number = kOfPart;
+      load.chunk = of_part[i];
+    }
+    of_part_.pop_front();
+    for (ChunkLoad& load : planned.loads) {
+      if (is_ours(load.number)) to_read_.push_back(std::move(load));
+    }
+    planned_.push_back({planned.step, std::move(planned.places)});
     forget();
     changed_.notify_all();
+  }
+
+  bool is_ours(uint64_t number) const {
+    return number % uint64_t(options_.shape.num_ranks) == uint64_t(options_.rank);
   }
 
   /// What this rank does not look at any more.
@@ -183,20 +210,26 @@ class ChunkCache::Worker {
     while (!planned_.empty() && planned_.front().step < next_.first()) planned_.pop_front();
   }
 
-  bool carry_out(const std::stop_token& stop, const ChunkLoad& load) {
-    const auto may_begin = [&] {
-      return memory_.is_over(load.free_after) &&
-             std::all_of(load.after.begin(), load.after.end(), [&](const EarlierLoad& earlier) {
-               return memory_.has(earlier.slot, earlier.number);
-             });
-    };
-    while (!may_begin()) {
-      if (stop.stop_requested()) return false;
+  /// Waits until it may begin; nothing once it is to stop.
+  std::optional<ChunkLoad> next_load(const std::stop_token& stop) {
+    const std::lock_guard turn(turn_);
+    std::unique_lock lock(mutex_);
+    if (!changed_.wait(lock, stop, [&] { return !to_read_.empty(); })) return std::nullopt;
+    ChunkLoad load = std::move(to_read_.front());
+    to_read_.pop_front();
+    lock.unlock();
+    while (!stop.stop_requested()) {
+      if (may_begin(load)) return load;
       std::this_thread::sleep_for(200us);
     }
-    if (stop.stop_requested()) return false;
-    fetch_.carry_out(load, stop);
-    return true;
+    return std::nullopt;
+  }
+
+  bool may_begin(const ChunkLoad& load) const {
+    return memory_.is_over(load.free_after) &&
+           std::all_of(load.after.begin(), load.after.end(), [&](const EarlierLoad& earlier) {
+             return memory_.has(earlier.slot, earlier.number);
+           });
   }
 
   uint64_t next_training(uint64_t step) const {
@@ -259,19 +292,21 @@ class ChunkCache::Worker {
   const VisitOrder order_;
   const CacheOptions options_;
   ChunkMemory memory_;
-  NodePart* const part_;                       // or null
-  ChunkFetch fetch_;                           // of the reader
-  std::optional<ChunkPlan> plan_;              // of the reader
-  std::deque<std::vector<uint32_t>> of_part_;  // of the reader: what steps need besides the plan
+  NodePart* const part_;  // or null
+  ChunkFetch fetch_;
+  std::optional<ChunkPlan> plan_;              // of the thread that plans
+  std::deque<std::vector<uint32_t>> of_part_;  // of that thread: what steps need besides the plan
   Visitor training_, validation_;
 
+  std::mutex turn_;   // held by the thread that waits for the next load: they begin in order
   std::mutex mutex_;  // guards what follows
   std::condition_variable_any changed_;
-  std::deque<Places> planned_;  // of consecutive steps
+  std::deque<Places> planned_;     // of consecutive steps
+  std::deque<ChunkLoad> to_read_;  // in the order of need
   NextSteps next_;
 
   std::atomic<bool> stopped_ = false;
-  std::jthread thread_;  // the last member: it ends before the others do
+  std::vector<std::jthread> threads_;  // the last member: they end before the others do
 };
 
 ChunkCache::ChunkCache(const ChunkedDataset& data, ChunkSource& source, VisitOrder order,

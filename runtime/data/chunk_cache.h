@@ -48,10 +48,10 @@ struct CacheOptions {
   std::function<void(const std::string&)> warn;  ///< what went wrong and was mended; any thread
 };
 
-/// One rank's end of it. A thread of low priority (nice 10) reads this rank's share of what the
-/// node needs next, in the order of need, as far ahead as there is room and at most 64 steps. It
-/// waits without turning, so that it takes from the rank's core what reading and hashing take, and
-/// only where the core has nothing to do if it is short.
+/// One rank's end of it. Threads in the background read this rank's share of what the node needs
+/// next, some chunks at a time, beginning in the order of need, as far ahead as there is room and
+/// at most 64 steps. They wait without turning, so that they take from the rank's core what reading
+/// and hashing take, and only where the core has nothing to do if it is short.
 ///
 /// What is loaded when, and what goes, is a ChunkPlan, which every rank of the node works out for
 /// itself: ranks tell each other how far they are through the memory that they share, and wait for

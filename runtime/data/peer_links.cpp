@@ -25,7 +25,7 @@ PeerLinks::PeerLinks(const ChunkedDataset& data, const ChunkMemory& books,
                      std::vector<PeerNode> nodes, size_t own,
                      std::function<void(const std::string&)> warn, const PeerLimits& limits)
     : data_(data), books_(books), own_(own), warn_(std::move(warn)), limits_(limits) {
-  for (PeerNode& node : nodes) peers_.push_back({std::move(node), {}, {}});
+  for (PeerNode& node : nodes) peers_.emplace_back().node = std::move(node);
   for (size_t i = 0; i < peers_.size(); ++i) {
     if (i != own_ && peers_[i].node.kept > 0) connect(peers_[i]);
   }
@@ -35,6 +35,7 @@ bool PeerLinks::read(uint32_t chunk, std::span<std::byte> to) {
   const ChunkKeeper keeper = keeper_of(chunk, peers_.size());
   Peer& peer = peers_[keeper.node];
   if (keeper.node == own_ || keeper.index >= peer.node.kept) return false;
+  const std::lock_guard lock(peer.mutex);
   if (!peer.socket && Clock::now() >= peer.ask_from) connect(peer);
   if (!peer.socket || !ask(peer, chunk, to)) return false;
   if (is_whole(data_.chunks()[chunk], to)) {

@@ -1,8 +1,9 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
 #include <functional>
-#include <optional>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ struct PeerLimits {
   std::chrono::milliseconds pause = std::chrono::seconds(60);  ///< until it is asked again
 };
 
-/// One rank's connections to the other nodes of its job. One thread at a time calls it.
+/// One rank's connections to the other nodes of its job, one to each. Any thread calls it.
 ///
 /// A peer that is slow or gone is not asked for a while, and one that sends what is not the chunk
 /// never again; the first such is told, once for this node. One that leaves in order is not told.
@@ -44,6 +45,7 @@ class PeerLinks {
   using Time = std::chrono::steady_clock::time_point;
   struct Peer {
     PeerNode node;
+    std::mutex mutex;  // guards what follows
     FileDescriptor socket;
     Time ask_from;  // not before
   };
@@ -56,7 +58,7 @@ class PeerLinks {
 
   const ChunkedDataset& data_;
   ChunkMemory books_;
-  std::vector<Peer> peers_;  // by node
+  std::deque<Peer> peers_;  // by node
   size_t own_;
   std::function<void(const std::string&)> warn_;
   PeerLimits limits_;

@@ -8,7 +8,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/data/background_thread.h"
 #include "runtime/data/peer_protocol.h"
 
 namespace dlflow::runtime {

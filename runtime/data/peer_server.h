@@ -9,18 +9,19 @@
 #include <vector>
 
 #include "base/endpoint.h"
+#include "runtime/data/background_thread.h"
 #include "runtime/data/node_part.h"
 
 namespace dlflow::runtime {
 
 /// Gives the chunks that a node keeps to the other nodes of its job, over TCP, for as long as it
-/// lives. Some threads of low priority (nice 10) share the work: one waits for all connections,
+/// lives. Some threads in the background share the work: one waits for all connections,
 /// the others read and send. None waits for a step of training, so that nodes cannot wait for each
 /// other in a circle.
 class PeerServer {
  public:
   /// `data` and `part` must outlive this. Throws Error if it cannot listen.
-  PeerServer(const ChunkedDataset& data, NodePart& part, size_t num_threads = 4);
+  PeerServer(const ChunkedDataset& data, NodePart& part, size_t num_threads = kBackgroundThreads);
   PeerServer(const PeerServer&) = delete;
   PeerServer& operator=(const PeerServer&) = delete;
 
