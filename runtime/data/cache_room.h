@@ -15,8 +15,8 @@ struct CacheRoom {
 
 /// Of `node` of `num_nodes` that share the data; of 1: it keeps no part of it. What a node keeps
 /// for all is worth more than what it keeps for itself: each chunk of it saves one reading per
-/// epoch, whoever wants it. So it comes first, in memory and then on the disk, but leaves half of
-/// the memory, or as much as it takes to read far ahead. All that fits into memory needs no disk.
+/// epoch, whoever wants it. So it comes first, in memory and then on the disk, but leaves
+/// memory for 8 steps, or half of it if that is less. All that fits into memory needs no disk.
 ///
 /// Throws Error{InvalidInput} naming the least memory if not even one step of `order` fits.
 CacheRoom divide_budget(const CacheBudget& budget, const ChunkedDataset& data,

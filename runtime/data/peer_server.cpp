@@ -72,13 +72,20 @@ std::optional<PeerServer::Connection> PeerServer::next_that_asks(const std::stop
     ::poll(polled.data(), polled.size(), -1);
     eventfd_t ignored = 0;
     ::eventfd_read(wake_.get(), &ignored);
-    if (polled[1].revents != 0) give_back({accept_from(listener_), false});
+    if (polled[1].revents != 0) admit();
     std::vector<bool> asks;
     for (size_t i = 2; i < polled.size(); ++i) asks.push_back(polled[i].revents != 0);
     if (auto first = take_first(asks)) return first;
   }
   wake();  // the next one that waits
   return std::nullopt;
+}
+
+/// Whoever comes, if this process may have another connection.
+void PeerServer::admit() {
+  FileDescriptor socket = accept_from(listener_);
+  if (!socket) std::this_thread::sleep_for(1ms);  // it stays ready until there is one less
+  give_back({std::move(socket), false});
 }
 
 /// The first connection of those that ask. What came back meanwhile stands behind them, so that

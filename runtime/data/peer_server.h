@@ -38,6 +38,7 @@ class PeerServer {
 
   void work(const std::stop_token& stop);
   std::optional<Connection> next_that_asks(const std::stop_token& stop);
+  void admit();
   std::optional<Connection> take_first(const std::vector<bool>& asks);
   void give_back(Connection connection);
   bool answer(Connection& connection, std::span<std::byte> room, const std::stop_token& stop);
