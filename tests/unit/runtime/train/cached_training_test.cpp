@@ -102,7 +102,9 @@ TEST_CASE("a cache changes no bit where ranks make steps of their own, and serve
   const int ranks_per_node = GENERATE(0, 2, 1);  // who adds what to averages depends on it
   const std::string without = train_stored(4, ranks_per_node, {}, 0, cooperation).bits;
   const uint64_t chunks = GENERATE(50, 64);
-  const Outcome cached = train_stored(4, ranks_per_node, {chunks * 256, 20 * 256}, 2, cooperation);
+  const bool share = GENERATE(false, true);
+  const CacheBudget budget{chunks * 256, 20 * 256, share};
+  const Outcome cached = train_stored(4, ranks_per_node, budget, 2, cooperation);
   CHECK(cached.bits == without);
 }
 
