@@ -183,8 +183,10 @@ void Reducer::end() {
 void Reducer::start_next_bucket() {
   const Bucket& bucket = buckets_[started_.size()];
   comm_.submit({"all-reduce", bucket_names_[started_.size()], bucket.num_elements, "fp32"});
-  // Ranges further in front are needed earlier.
-  const int64_t urgency = priority_ ? -int64_t(bucket.first_element) : 0;
+  // Ranges further in front are needed earlier; but before all of them the last parameters, for
+  // which the end of a step waits.
+  const int64_t needed = started_.empty() ? INT64_MAX : -int64_t(bucket.first_element);
+  const int64_t urgency = priority_ ? needed : 0;
   Departure departure{{}, timeline_->now()};
   size_t done = 0;
   do {

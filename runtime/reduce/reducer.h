@@ -50,8 +50,9 @@ struct ReducerOptions {
   /// named are summed as they are.
   std::optional<CompressedGradients> compressed = std::nullopt;
 
-  /// The first layers, which the next forward pass needs first, overtake the others. Changes no
-  /// bit.
+  /// The first layers, which the next forward pass needs first, overtake the others; the last
+  /// parameters, which are ready first, are not overtaken: what a step reports is one of them.
+  /// Changes no bit.
   bool priority = true;
 
   /// Where a bucket ends; by default large on one node, and on others as much as is sent before
