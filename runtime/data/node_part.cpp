@@ -55,7 +55,7 @@ bool NodePart::keeps_in_memory(uint32_t chunk) const {
 }
 
 bool NodePart::has(uint32_t chunk) const {
-  return state_[index_of(chunk)].load(std::memory_order_acquire) == kReady;
+  return state_[index_of(chunk)].load(std::memory_order_acquire) == Ready;
 }
 
 std::span<const std::byte> NodePart::in_memory(uint32_t chunk) const { return slot(chunk); }
@@ -71,11 +71,11 @@ std::span<const std::byte> NodePart::get(uint32_t chunk, std::span<std::byte> ro
   std::atomic<uint32_t>& state = state_[index_of(chunk)];
   while (!stop.stop_requested()) {
     uint32_t seen = state.load(std::memory_order_acquire);
-    if (seen == kReady) {
+    if (seen == Ready) {
       if (!in_memory && !scratch_.read(scratch_slot(chunk), chunk, to)) source_.read(chunk, to);
       return to;
     }
-    if (seen == kEmpty && state.compare_exchange_strong(seen, kFilling)) {
+    if (seen == Empty && state.compare_exchange_strong(seen, Filling)) {
       state.store(fill(chunk, to), std::memory_order_release);
       return to;
     }
@@ -89,10 +89,10 @@ NodePart::State NodePart::fill(uint32_t chunk, std::span<std::byte> to) {
   try {
     source_.read(chunk, to);
   } catch (...) {
-    state_[index_of(chunk)].store(kEmpty, std::memory_order_release);
+    state_[index_of(chunk)].store(Empty, std::memory_order_release);
     throw;
   }
-  return keeps_in_memory(chunk) || scratch_.write(scratch_slot(chunk), to) ? kReady : kEmpty;
+  return keeps_in_memory(chunk) || scratch_.write(scratch_slot(chunk), to) ? Ready : Empty;
 }
 
 }  // namespace dlflow::runtime

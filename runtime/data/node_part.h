@@ -66,7 +66,7 @@ class NodePart {
                                  const std::stop_token& stop);
 
  private:
-  enum State : uint32_t { kEmpty, kFilling, kReady };
+  enum State : uint32_t { Empty, Filling, Ready };
 
   size_t index_of(uint32_t chunk) const { return keeper_of(chunk, shape_.num_nodes).index; }
   size_t scratch_slot(uint32_t chunk) const {

@@ -6,9 +6,11 @@
 /// at run time, and its header is on few machines. tests/gpu compares the two where it is.
 namespace dlflow::runtime::nccl {
 
+// NOLINTBEGIN(readability-identifier-naming): constants of an interface
 enum Result : int { kSuccess = 0, kInProgress = 7 };
 enum DataType : int { kFloat32 = 7 };
 enum Operation : int { kSum = 0 };
+// NOLINTEND(readability-identifier-naming)
 
 struct UniqueId {
   char internal[128];

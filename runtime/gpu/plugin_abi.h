@@ -18,6 +18,8 @@ extern "C" {
 /** The one symbol that a plug-in exports, and its type. */
 #define DLFLOW_GPU_PLUGIN_SYMBOL "dlflow_gpu_plugin"
 
+// NOLINTBEGIN(readability-identifier-naming): names as C has them
+
 typedef const char* DlflowGpuError;
 
 typedef enum {
@@ -156,6 +158,8 @@ typedef struct {
 
 /** DLFLOW_GPU_PLUGIN_SYMBOL */
 typedef const DlflowGpuPlugin* (*DlflowGpuPluginFunction)(void);
+
+// NOLINTEND(readability-identifier-naming)
 
 #ifdef __cplusplus
 }
