@@ -5,17 +5,13 @@ import os
 import pathlib
 import signal
 import subprocess
-import sys
-import tempfile
 import time
 import unittest
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "tests/support"))
-import pictures  # noqa: E402
-import ranks as rank_processes  # noqa: E402
+from training_case import BIN, ROOT, TrainingCase
 
-BIN = pathlib.Path(os.environ.get("DLFLOW_BIN", ROOT / "build/bin"))
+import ranks as rank_processes  # where training_case looks
+
 WAYS = {
     "local_sgd": {"kind": "local_sgd"},
     "gossip": {"kind": "gossip"},
@@ -24,28 +20,11 @@ WAYS = {
 }
 
 
-class Cooperation(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        cls.temporary = tempfile.TemporaryDirectory(prefix="dlflow-cooperation.")
-        cls.data = pathlib.Path(cls.temporary.name) / "data"
-        cls.data.mkdir()
-        pictures.write(cls.data, 1380, 500, suffix="")
-
-    @classmethod
-    def tearDownClass(cls):
-        cls.temporary.cleanup()
-
-    def start(self, ranks, cooperation, every="4 steps", **more):
+class Cooperation(TrainingCase):
+    def begin(self, ranks, cooperation, every="4 steps", **more):
         """A training under way, and its folder."""
-        folder = pathlib.Path(tempfile.mkdtemp(prefix="run.", dir=self.temporary.name))
-        settings = {"model": str(ROOT / "workflows/models/lenet.yaml"), "data": str(self.data), "epochs": 2, "lr": 0.05,
-                    "validation": 100, "cooperation": cooperation} | more
-        (folder / "with.json").write_text(json.dumps(settings))
-        process = subprocess.Popen(["mpirun", "-np", str(ranks), BIN / "dlflow-train", "with.json"], cwd=folder, text=True,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
-                                   env=os.environ | {"DLFLOW_CHECKPOINT_EVERY": every})
-        return process, folder
+        folder = self.folder("run", cooperation=cooperation, **more)
+        return self.start(folder, ranks, DLFLOW_CHECKPOINT_EVERY=every), folder
 
     def finish(self, process, status, timeout=120):
         _, errors = process.communicate(timeout=timeout)
@@ -66,7 +45,7 @@ class Cooperation(unittest.TestCase):
         spans = {"local_sgd": "average", "gossip": "exchange", "two servers": "push and pull", "asynchronous": "push and pull"}
         for name, way in WAYS.items():
             with self.subTest(name):
-                process, folder = self.start(4, way, epochs=3, timeline=4)
+                process, folder = self.begin(4, way, epochs=3, timeline=4)
                 self.finish(process, 0)
                 summary = json.loads((folder / "metrics.json").read_text())
                 self.assertGreater(summary["accuracy"], 0.9)
@@ -82,7 +61,7 @@ class Cooperation(unittest.TestCase):
     def test_a_signal_saves_and_exits_75_and_the_next_start_goes_on(self):
         for name in ("local_sgd", "gossip", "two servers"):
             with self.subTest(name):
-                process, folder = self.start(4, WAYS[name], epochs=2000)
+                process, folder = self.begin(4, WAYS[name], epochs=2000)
                 self.wait_for_checkpoint(process, folder)
                 process.send_signal(signal.SIGUSR1)
                 self.finish(process, 75)
@@ -99,7 +78,7 @@ class Cooperation(unittest.TestCase):
     def test_a_killed_worker_or_server_ends_all_ranks_and_is_named(self):
         for name, killed in (("local_sgd", 1), ("gossip", 1), ("two servers", 1), ("two servers", 3), ("asynchronous", 3)):
             with self.subTest(name, killed=killed):
-                process, folder = self.start(4, WAYS[name], epochs=2000)
+                process, folder = self.begin(4, WAYS[name], epochs=2000)
                 self.wait_for_checkpoint(process, folder)
                 os.kill(rank_processes.worker_of_rank(folder, killed), signal.SIGKILL)
                 errors = self.finish(process, 75, timeout=30)  # promised: 5 s
@@ -110,7 +89,7 @@ class Cooperation(unittest.TestCase):
         return int(fields[11]) + int(fields[12])
 
     def test_a_server_leaves_its_core_to_others_while_it_waits(self):
-        process, folder = self.start(2, {"kind": "parameter_server"}, epochs=2000, batch=1024,
+        process, folder = self.begin(2, {"kind": "parameter_server"}, epochs=2000, batch=1024,
                                      model=str(ROOT / "workflows/models/resnet20.yaml"))
         self.wait_for_checkpoint(process, folder)
         worker, server = (rank_processes.worker_of_rank(folder, rank) for rank in (0, 1))
@@ -122,7 +101,7 @@ class Cooperation(unittest.TestCase):
         self.assertLess(used, 60)  # a hundredth each; a step's update is some of it
 
     def test_more_servers_than_ranks_is_said(self):
-        process, _ = self.start(2, {"kind": "parameter_server", "servers": 2})
+        process, _ = self.begin(2, {"kind": "parameter_server", "servers": 2})
         self.assertRegex(self.finish(process, 1), r"error: (rank \d \(node \S+\): )?with: 'cooperation.servers' is 2, and the "
                                                   r"step has 2 ranks: none is left to train; give it more ranks than servers")
 
