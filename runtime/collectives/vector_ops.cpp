@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cstring>
 
+#include "base/bfloat16.h"
 #include "base/error.h"
 #include "base/vector_clones.h"
 
@@ -45,19 +45,13 @@ void add_arrays(uint64_t* __restrict into, const uint64_t* __restrict values, si
 }
 
 DLFLOW_VECTOR_CLONES
-void widen(float* __restrict into, const uint16_t* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) into[i] = std::bit_cast<float>(uint32_t(values[i]) << 16);
+void widen(float* __restrict into, const BFloat16* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = dlflow::widen(values[i]);
 }
 
-/// To the nearest bf16, ties to even; NaN stays NaN.
 DLFLOW_VECTOR_CLONES
-void narrow(uint16_t* __restrict into, const float* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const uint32_t bits = std::bit_cast<uint32_t>(values[i]);
-    const uint32_t rounded = bits + 0x7fff + ((bits >> 16) & 1);
-    const bool is_nan = (bits & 0x7fffffff) > 0x7f800000;
-    into[i] = uint16_t((is_nan ? bits | 0x400000 : rounded) >> 16);
-  }
+void narrow(BFloat16* __restrict into, const float* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = dlflow::narrow(values[i]);
 }
 
 DLFLOW_VECTOR_CLONES
@@ -104,7 +98,7 @@ void add(const Values& into, const Values& values) {
     case DataType::Float16:
       return add_halves<_Float16>(into, values);
     case DataType::BFloat16:
-      return add_halves<uint16_t>(into, values);
+      return add_halves<BFloat16>(into, values);
     case DataType::Int32:
       return add_as<uint32_t>(into, values);
     case DataType::Int64:
@@ -120,11 +114,11 @@ void convert(const Values& into, const Values& values) {
   if (between(DataType::Float32, DataType::Float16)) {
     widen(as<float>(into), as<_Float16>(values), into.count);
   } else if (between(DataType::Float32, DataType::BFloat16)) {
-    widen(as<float>(into), as<uint16_t>(values), into.count);
+    widen(as<float>(into), as<BFloat16>(values), into.count);
   } else if (between(DataType::Float16, DataType::Float32)) {
     narrow(as<_Float16>(into), as<float>(values), into.count);
   } else if (between(DataType::BFloat16, DataType::Float32)) {
-    narrow(as<uint16_t>(into), as<float>(values), into.count);
+    narrow(as<BFloat16>(into), as<float>(values), into.count);
   } else {
     DLFLOW_CHECK(between(DataType::Float32, DataType::Float32));
     std::memmove(into.data, values.data, into.bytes().size());

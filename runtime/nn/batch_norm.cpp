@@ -18,7 +18,7 @@ class BatchNorm : public Operation {
         x_(input),
         residual_(residual),
         y_(result),
-        geometry_(map_geometry(input, builder.batch)),
+        geometry_(map_geometry(input)),
         mean_(size_t(geometry_.groups) * 16),
         variance_(mean_.size()),
         count_(values_per_channel()) {
@@ -48,7 +48,7 @@ class BatchNorm : public Operation {
   size_t num_sums() const override { return sums_.size(); }
 
   std::span<double> forward_sums() override {
-    batch_norm_sums(geometry_, floats(x_.data), first_sums(), second_sums());
+    batch_norm_sums(geometry_, x_.numbers(), first_sums(), second_sums());
     sums_.back() = double(values_per_channel());
     return sums_;
   }
@@ -56,17 +56,17 @@ class BatchNorm : public Operation {
   void forward(dnnl::stream&) override {
     const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
                                    parameters_.weight_slot(bias_index_)};
-    const float* residual = residual_ == nullptr ? nullptr : floats(residual_->data);
+    const Numbers residual = residual_ == nullptr ? Numbers() : residual_->numbers();
     if (joint_) {
       take_joint_statistics();
-      batch_norm_infer(geometry_, floats(x_.data), p, mean_.data(), variance_.data(), residual,
-                       relu_, floats(y_.data));
+      batch_norm_infer(geometry_, x_.numbers(), p, mean_.data(), variance_.data(), residual, relu_,
+                       y_.numbers());
     } else if (training_) {
-      batch_norm_forward(geometry_, floats(x_.data), p, residual, relu_, mean_.data(),
-                         variance_.data(), floats(y_.data));
+      batch_norm_forward(geometry_, x_.numbers(), p, residual, relu_, mean_.data(),
+                         variance_.data(), y_.numbers());
     } else {
-      batch_norm_infer(geometry_, floats(x_.data), p, parameters_.weight_slot(mean_index_),
-                       parameters_.weight_slot(variance_index_), residual, relu_, floats(y_.data));
+      batch_norm_infer(geometry_, x_.numbers(), p, parameters_.weight_slot(mean_index_),
+                       parameters_.weight_slot(variance_index_), residual, relu_, y_.numbers());
     }
   }
 
@@ -90,10 +90,10 @@ class BatchNorm : public Operation {
 
   std::span<double> backward_sums() override {
     rest_.run();
-    batch_norm_backward_sums(geometry_, floats(x_.data), mean_.data(), variance_.data(),
-                             relu_ ? floats(y_.data) : nullptr, floats(dy_),
-                             more_dy_ ? floats(more_dy_) : nullptr, weight_gradient_.data(),
-                             bias_gradient_.data(), first_sums(), second_sums());
+    batch_norm_backward_sums(geometry_, x_.numbers(), mean_.data(), variance_.data(),
+                             relu_ ? y_.numbers() : Numbers(), numbers(dy_), numbers(more_dy_),
+                             weight_gradient_.data(), bias_gradient_.data(), first_sums(),
+                             second_sums());
     return sums_;
   }
 
@@ -102,13 +102,13 @@ class BatchNorm : public Operation {
       std::ranges::copy(weight_gradient_.floats(), parameters_.gradient_slot(weight_index_));
       std::ranges::copy(bias_gradient_.floats(), parameters_.gradient_slot(bias_index_));
       return batch_norm_backward_apply(
-          geometry_, floats(x_.data), parameters_.weight_slot(weight_index_), mean_.data(),
-          variance_.data(), first_sums(), second_sums(), count_, floats(dy_), floats(dx_));
+          geometry_, x_.numbers(), parameters_.weight_slot(weight_index_), mean_.data(),
+          variance_.data(), first_sums(), second_sums(), count_, numbers(dy_), numbers(dx_));
     }
     rest_.run();
-    batch_norm_backward(geometry_, floats(x_.data), parameters_.weight_slot(weight_index_),
-                        mean_.data(), variance_.data(), relu_ ? floats(y_.data) : nullptr,
-                        floats(dy_), more_dy_ ? floats(more_dy_) : nullptr, floats(dx_),
+    batch_norm_backward(geometry_, x_.numbers(), parameters_.weight_slot(weight_index_),
+                        mean_.data(), variance_.data(), relu_ ? y_.numbers() : Numbers(),
+                        numbers(dy_), numbers(more_dy_), numbers(dx_),
                         parameters_.gradient_slot(weight_index_),
                         parameters_.gradient_slot(bias_index_));
   }
@@ -139,10 +139,6 @@ class BatchNorm : public Operation {
       mean_.floats()[i] = float(mean);
       variance_.floats()[i] = float(std::max(variance, 0.0));
     }
-  }
-
-  static float* floats(const dnnl::memory& memory) {
-    return static_cast<float*>(memory.get_data_handle());
   }
 
   bool relu_, training_, joint_;

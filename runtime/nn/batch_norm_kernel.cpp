@@ -1,3 +1,5 @@
+#include <type_traits>
+
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/lanes.h"
 
@@ -22,12 +24,12 @@ struct GroupSums {
 
 /// Sums of (x - origin) and its square: within an image in single precision, four at a time to hide
 /// the latency of an addition; over images in double.
-template <bool Whole>
-DLFLOW_INLINE GroupSums sums_around(const Group& group, const float* x, const Lanes& origin) {
+template <bool Whole, typename T>
+DLFLOW_INLINE GroupSums sums_around(const Group& group, const T* x, const Lanes& origin) {
   const MapGeometry& g = group.geometry;
   DoubleLanes total = {}, total_square = {};
   for (int64_t image = 0; image < g.images; ++image) {
-    const float* at = x + group.start(image);
+    const T* at = x + group.start(image);
     Lanes sum[4] = {}, square[4] = {};
     const auto visit = [&](int64_t pixel, int slot) __attribute__((always_inline)) {
       const Lanes v = load<Whole>(at + pixel * g.pixel_stride, group.width) - origin;
@@ -48,8 +50,8 @@ DLFLOW_INLINE GroupSums sums_around(const Group& group, const float* x, const La
   return {total, total_square};
 }
 
-template <bool Whole>
-DLFLOW_INLINE Lanes first_pixel(const Group& group, const float* x) {
+template <bool Whole, typename T>
+DLFLOW_INLINE Lanes first_pixel(const Group& group, const T* x) {
   return load<Whole>(x + group.start(0), group.width);
 }
 
@@ -57,8 +59,8 @@ struct GroupMoments {
   Lanes mean, variance;
 };
 
-template <bool Whole>
-DLFLOW_INLINE GroupMoments moments(const Group& group, const float* x) {
+template <bool Whole, typename T>
+DLFLOW_INLINE GroupMoments moments(const Group& group, const T* x) {
   const Lanes origin = first_pixel<Whole>(group, x);
   const GroupSums sums = sums_around<Whole>(group, x, origin);
   const double share = 1.0 / double(group.geometry.images * group.geometry.pixels());
@@ -68,8 +70,8 @@ DLFLOW_INLINE GroupMoments moments(const Group& group, const float* x) {
 }
 
 /// Sums of x and its square.
-template <bool Whole>
-DLFLOW_INLINE GroupSums plain_sums(const Group& group, const float* x) {
+template <bool Whole, typename T>
+DLFLOW_INLINE GroupSums plain_sums(const Group& group, const T* x) {
   const Lanes pixel = first_pixel<Whole>(group, x);
   const GroupSums around = sums_around<Whole>(group, x, pixel);
   const DoubleLanes origin = to_double(pixel);
@@ -78,9 +80,9 @@ DLFLOW_INLINE GroupSums plain_sums(const Group& group, const float* x) {
 }
 
 /// y = x * factor + shift (+ residual), then ReLU.
-template <bool Whole>
-DLFLOW_INLINE void apply(const Group& group, const float* x, const Lanes& factor,
-                         const Lanes& shift, const float* residual, bool with_relu, float* y) {
+template <bool Whole, typename T>
+DLFLOW_INLINE void apply(const Group& group, const T* x, const Lanes& factor, const Lanes& shift,
+                         const T* residual, bool with_relu, T* y) {
   const MapGeometry& g = group.geometry;
   for (int64_t image = g.images; image-- > 0;) {  // the last is still in the cache
     const int64_t start = group.start(image);
@@ -93,10 +95,9 @@ DLFLOW_INLINE void apply(const Group& group, const float* x, const Lanes& factor
   }
 }
 
-template <bool Whole>
-DLFLOW_INLINE void normalise(const Group& group, const float* x, BatchNormParameters parameters,
-                             const GroupMoments& m, const float* residual, bool with_relu,
-                             float* y) {
+template <bool Whole, typename T>
+DLFLOW_INLINE void normalise(const Group& group, const T* x, BatchNormParameters parameters,
+                             const GroupMoments& m, const T* residual, bool with_relu, T* y) {
   const int64_t first = group.index * kLanes;
   const Lanes factor =
       load<true>(parameters.weight + first, kLanes) / square_root(m.variance + kBatchNormEpsilon);
@@ -104,24 +105,26 @@ DLFLOW_INLINE void normalise(const Group& group, const float* x, BatchNormParame
   apply<Whole>(group, x, factor, shift, residual, with_relu, y);
 }
 
+template <typename T>
 struct BackwardArguments {
-  const float* x;
-  const float* y;  // or null: no ReLU
-  float* dy;
-  const float* more_dy;  // or null
-  float* dx;
+  const T* x;
+  const T* y;  // or null: no ReLU
+  T* dy;
+  const T* more_dy;  // or null
+  T* dx;
 };
 
-template <bool Whole>
-DLFLOW_INLINE Lanes finished_dy(const BackwardArguments& a, int64_t at, int64_t width) {
+template <bool Whole, typename T>
+DLFLOW_INLINE Lanes finished_dy(const BackwardArguments<T>& a, int64_t at, int64_t width) {
   Lanes d = load<Whole>(a.dy + at, width);
   if (a.more_dy != nullptr) d += load<Whole>(a.more_dy + at, width);
   return a.y == nullptr ? d : pass(d, load<Whole>(a.y + at, width));
 }
 
 /// The sums of dy and of dy * (x - mean); leaves the finished dy where it was.
-template <bool Whole>
-DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments& a, const Lanes& mean) {
+template <bool Whole, typename T>
+DLFLOW_INLINE GroupSums reduce(const Group& group, const BackwardArguments<T>& a,
+                               const Lanes& mean) {
   const MapGeometry& g = group.geometry;
   DoubleLanes total = {}, total_product = {};
   for (int64_t image = 0; image < g.images; ++image) {
@@ -152,8 +155,8 @@ DLFLOW_INLINE Lanes inverse_deviation(const float* variance) {
 
 /// dx = weight / deviation * (dy - mean(dy) - normalised x * mean(dy * normalised x)), from sums
 /// over `count` values.
-template <bool Whole>
-DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments& a,
+template <bool Whole, typename T>
+DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>& a,
                                   const Lanes& weight, const Lanes& mean, const Lanes& inverse,
                                   const GroupSums& sums, float count) {
   const MapGeometry& g = group.geometry;
@@ -172,8 +175,8 @@ DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments& a
   }
 }
 
-template <bool Whole>
-DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments& a,
+template <bool Whole, typename T>
+DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments<T>& a,
                                   const float* weight, const float* mean, const float* variance,
                                   float* weight_gradient, float* bias_gradient) {
   const int64_t first = group.index * kLanes;
@@ -186,8 +189,8 @@ DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments& a
                         float(group.geometry.images * group.geometry.pixels()));
 }
 
-template <bool Whole>
-DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArguments& a,
+template <bool Whole, typename T>
+DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArguments<T>& a,
                                           const float* mean, const float* variance,
                                           float* weight_gradient, float* bias_gradient,
                                           double* sums, double* products) {
@@ -200,8 +203,8 @@ DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArgu
   store(products + first, s.second);
 }
 
-template <bool Whole>
-DLFLOW_INLINE void apply_backward_to_group(const Group& group, const BackwardArguments& a,
+template <bool Whole, typename T>
+DLFLOW_INLINE void apply_backward_to_group(const Group& group, const BackwardArguments<T>& a,
                                            const float* weight, const float* mean,
                                            const float* variance, const double* sums,
                                            const double* products, float count) {
@@ -215,100 +218,101 @@ DLFLOW_INLINE Group group_of(const MapGeometry& geometry, int64_t index) {
   return {geometry, index, index + 1 == geometry.groups ? geometry.last_group : kLanes};
 }
 
-}  // namespace
-
-DLFLOW_VECTOR_CLONES
-void batch_norm_forward(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
-                        const float* residual, bool relu, float* mean, float* variance, float* y) {
+/// Calls visit(group, whether it is whole, a number of x's type) for each group of channels; the
+/// last two are for the compiler.
+template <typename Visit>
+DLFLOW_INLINE void for_each_group(const MapGeometry& geometry, Numbers x, Visit visit) {
   for (int64_t i = 0; i < geometry.groups; ++i) {
     const Group group = group_of(geometry, i);
     const bool whole = group.width == kLanes;
-    const GroupMoments m = whole ? moments<true>(group, x) : moments<false>(group, x);
-    store<true>(mean + i * kLanes, m.mean, kLanes);
-    store<true>(variance + i * kLanes, m.variance, kLanes);
-    if (whole) {
-      normalise<true>(group, x, parameters, m, residual, relu, y);
+    if (x.halves) {
+      whole ? visit(group, std::true_type(), BFloat16())
+            : visit(group, std::false_type(), BFloat16());
     } else {
-      normalise<false>(group, x, parameters, m, residual, relu, y);
+      whole ? visit(group, std::true_type(), 0.0f) : visit(group, std::false_type(), 0.0f);
     }
   }
 }
 
+}  // namespace
+
 DLFLOW_VECTOR_CLONES
-void batch_norm_infer(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
-                      const float* mean, const float* variance, const float* residual, bool relu,
-                      float* y) {
-  for (int64_t i = 0; i < geometry.groups; ++i) {
-    const Group group = group_of(geometry, i);
-    const GroupMoments m = {load<true>(mean + i * kLanes, kLanes),
-                            load<true>(variance + i * kLanes, kLanes)};
-    if (group.width == kLanes) {
-      normalise<true>(group, x, parameters, m, residual, relu, y);
-    } else {
-      normalise<false>(group, x, parameters, m, residual, relu, y);
-    }
-  }
+void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
+                        Numbers residual, bool relu, float* mean, float* variance, Numbers y) {
+  for_each_group(
+      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+        using T = decltype(number);
+        const int64_t first = group.index * kLanes;
+        const GroupMoments m = moments<whole()>(group, x.as<T>());
+        store<true>(mean + first, m.mean, kLanes);
+        store<true>(variance + first, m.variance, kLanes);
+        normalise<whole()>(group, x.as<T>(), parameters, m, residual.as<T>(), relu, y.as<T>());
+      });
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_backward(const MapGeometry& geometry, const float* x, const float* weight,
-                         const float* mean, const float* variance, const float* y, float* dy,
-                         const float* more_dy, float* dx, float* weight_gradient,
+void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
+                      const float* mean, const float* variance, Numbers residual, bool relu,
+                      Numbers y) {
+  for_each_group(
+      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+        using T = decltype(number);
+        const int64_t first = group.index * kLanes;
+        const GroupMoments m = {load<true>(mean + first, kLanes),
+                                load<true>(variance + first, kLanes)};
+        normalise<whole()>(group, x.as<T>(), parameters, m, residual.as<T>(), relu, y.as<T>());
+      });
+}
+
+DLFLOW_VECTOR_CLONES
+void batch_norm_backward(const MapGeometry& geometry, Numbers x, const float* weight,
+                         const float* mean, const float* variance, Numbers y, Numbers dy,
+                         Numbers more_dy, Numbers dx, float* weight_gradient,
                          float* bias_gradient) {
-  const BackwardArguments a = {x, y, dy, more_dy, dx};
-  for (int64_t i = 0; i < geometry.groups; ++i) {
-    const Group group = group_of(geometry, i);
-    if (group.width == kLanes) {
-      backward_group<true>(group, a, weight, mean, variance, weight_gradient, bias_gradient);
-    } else {
-      backward_group<false>(group, a, weight, mean, variance, weight_gradient, bias_gradient);
-    }
-  }
+  for_each_group(
+      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+        using T = decltype(number);
+        const BackwardArguments<T> a = {x.as<T>(), y.as<T>(), dy.as<T>(), more_dy.as<T>(),
+                                        dx.as<T>()};
+        backward_group<whole()>(group, a, weight, mean, variance, weight_gradient, bias_gradient);
+      });
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_sums(const MapGeometry& geometry, const float* x, double* sums, double* squares) {
-  for (int64_t i = 0; i < geometry.groups; ++i) {
-    const Group group = group_of(geometry, i);
-    const GroupSums s =
-        group.width == kLanes ? plain_sums<true>(group, x) : plain_sums<false>(group, x);
-    store(sums + i * kLanes, s.first);
-    store(squares + i * kLanes, s.second);
-  }
+void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, double* squares) {
+  for_each_group(
+      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+        const GroupSums s = plain_sums<whole()>(group, x.as<decltype(number)>());
+        store(sums + group.index * kLanes, s.first);
+        store(squares + group.index * kLanes, s.second);
+      });
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_backward_sums(const MapGeometry& geometry, const float* x, const float* mean,
-                              const float* variance, const float* y, float* dy,
-                              const float* more_dy, float* weight_gradient, float* bias_gradient,
-                              double* sums, double* products) {
-  const BackwardArguments a = {x, y, dy, more_dy, nullptr};
-  for (int64_t i = 0; i < geometry.groups; ++i) {
-    const Group group = group_of(geometry, i);
-    if (group.width == kLanes) {
-      backward_sums_of_group<true>(group, a, mean, variance, weight_gradient, bias_gradient, sums,
-                                   products);
-    } else {
-      backward_sums_of_group<false>(group, a, mean, variance, weight_gradient, bias_gradient, sums,
-                                    products);
-    }
-  }
+void batch_norm_backward_sums(const MapGeometry& geometry, Numbers x, const float* mean,
+                              const float* variance, Numbers y, Numbers dy, Numbers more_dy,
+                              float* weight_gradient, float* bias_gradient, double* sums,
+                              double* products) {
+  for_each_group(
+      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+        using T = decltype(number);
+        const BackwardArguments<T> a = {x.as<T>(), y.as<T>(), dy.as<T>(), more_dy.as<T>(), nullptr};
+        backward_sums_of_group<whole()>(group, a, mean, variance, weight_gradient, bias_gradient,
+                                        sums, products);
+      });
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_backward_apply(const MapGeometry& geometry, const float* x, const float* weight,
+void batch_norm_backward_apply(const MapGeometry& geometry, Numbers x, const float* weight,
                                const float* mean, const float* variance, const double* sums,
-                               const double* products, int64_t count, float* dy, float* dx) {
-  const BackwardArguments a = {x, nullptr, dy, nullptr, dx};
-  for (int64_t i = 0; i < geometry.groups; ++i) {
-    const Group group = group_of(geometry, i);
-    if (group.width == kLanes) {
-      apply_backward_to_group<true>(group, a, weight, mean, variance, sums, products, float(count));
-    } else {
-      apply_backward_to_group<false>(group, a, weight, mean, variance, sums, products,
-                                     float(count));
-    }
-  }
+                               const double* products, int64_t count, Numbers dy, Numbers dx) {
+  for_each_group(
+      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+        using T = decltype(number);
+        const BackwardArguments<T> a = {x.as<T>(), nullptr, dy.as<T>(), nullptr, dx.as<T>()};
+        apply_backward_to_group<whole()>(group, a, weight, mean, variance, sums, products,
+                                         float(count));
+      });
 }
 
 }  // namespace dlflow::runtime

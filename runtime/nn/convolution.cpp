@@ -26,7 +26,8 @@ class Convolution : public Operation {
       : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
     const auto f32 = memory::data_type::f32;
     const memory::dims weight_dims = {layer.units, input.shape[0], layer.kernel, layer.kernel};
-    any_weight_ = memory::desc(weight_dims, f32, memory::format_tag::any);
+    weight_ = memory::desc(weight_dims, builder.type(), memory::format_tag::any);
+    gradient_ = memory::desc(weight_dims, f32, memory::format_tag::any);
     bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
     y_.shape = layer.shape;
     const bool winograd = builder.compute == Compute::Float32 && worth_winograd(layer, input.shape);
@@ -42,10 +43,10 @@ class Convolution : public Operation {
     parameters_.prefer(weight_index_, forward_descriptor_->weights_desc());
     y_.data = builder.make(format);
     y_.needs_gradient = true;
-    factor_ = Factor(builder, x_.data, forward_descriptor_->src_desc());
+    builder.read(x_.data);
     forward_ = dnnl::convolution_forward(*forward_descriptor_);
     forward_arguments_ = {
-        {DNNL_ARG_SRC, factor_.memory()},
+        {DNNL_ARG_SRC, x_.data},
         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_->weights_desc())},
         {DNNL_ARG_DST, y_.data}};
     if (layer.bias) {
@@ -55,19 +56,15 @@ class Convolution : public Operation {
     }
   }
 
-  void forward(dnnl::stream& stream) override {
-    factor_.refresh(stream);
-    forward_.execute(stream, forward_arguments_);
-  }
+  void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    dy_factor_ = Factor(builder, dy_.sum(), weights_descriptor_->diff_dst_desc());
-    builder.read(factor_.memory());
+    builder.read(x_.data);
     weights_backward_ = dnnl::convolution_backward_weights(*weights_descriptor_);
     weights_arguments_ = {
-        {DNNL_ARG_SRC, factor_.memory()},
-        {DNNL_ARG_DIFF_DST, dy_factor_.memory()},
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
         {DNNL_ARG_DIFF_WEIGHTS,
          parameters_.gradient(weight_index_, weights_descriptor_->diff_weights_desc())}};
     if (layer_.bias) {
@@ -78,14 +75,13 @@ class Convolution : public Operation {
     x_.gradients.push_back(dx);
     data_backward_ = dnnl::convolution_backward_data(*data_descriptor_);
     data_arguments_ = {
-        {DNNL_ARG_DIFF_DST, dy_factor_.memory()},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, data_descriptor_->weights_desc())},
         {DNNL_ARG_DIFF_SRC, dx}};
   }
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    dy_factor_.refresh(stream);
     weights_backward_.execute(stream, weights_arguments_);
     parameters_.finish_gradient(stream, weight_index_);
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
@@ -99,8 +95,7 @@ class Convolution : public Operation {
  private:
   /// All three passes with one algorithm; leaves no descriptor if it cannot do one of them.
   void build(const Builder& builder, algorithm how, const memory::desc& y) {
-    const memory::desc x = builder.factor(x_.desc());
-    const memory::desc weight = builder.factor(any_weight_);
+    const memory::desc x = x_.desc();
     const memory::dims stride = {layer_.stride, layer_.stride};
     const memory::dims padding = {layer_.padding, layer_.padding};
     // For inference, too: Winograd's inference has a weight format that nothing converts to.
@@ -114,22 +109,20 @@ class Convolution : public Operation {
     try {
       const auto forward =
           layer_.bias
-              ? dnnl::convolution_forward::desc(kind, how, x, weight, bias_, y, stride, padding,
+              ? dnnl::convolution_forward::desc(kind, how, x, weight_, bias_, y, stride, padding,
                                                 padding)
-              : dnnl::convolution_forward::desc(kind, how, x, weight, y, stride, padding, padding);
+              : dnnl::convolution_forward::desc(kind, how, x, weight_, y, stride, padding, padding);
       dnnl::convolution_forward::primitive_desc f(forward, attributes, builder.engine());
       if (builder.training) {
-        const memory::desc source = f.src_desc();
-        const memory::desc dy = builder.factor(y);
-        const auto weights =
-            layer_.bias ? dnnl::convolution_backward_weights::desc(how, source, any_weight_, bias_,
-                                                                   dy, stride, padding, padding)
-                        : dnnl::convolution_backward_weights::desc(how, source, any_weight_, dy,
-                                                                   stride, padding, padding);
+        const auto weights = layer_.bias
+                                 ? dnnl::convolution_backward_weights::desc(
+                                       how, x, gradient_, bias_, y, stride, padding, padding)
+                                 : dnnl::convolution_backward_weights::desc(
+                                       how, x, gradient_, y, stride, padding, padding);
         dnnl::convolution_backward_weights::primitive_desc w(weights, builder.engine(), f);
         if (x_.needs_gradient) {
-          const dnnl::convolution_backward_data::desc data(
-              how, x_.desc(), weight, w.diff_dst_desc(), stride, padding, padding);
+          const dnnl::convolution_backward_data::desc data(how, x, weight_, y, stride, padding,
+                                                           padding);
           data_descriptor_.emplace(data, builder.engine(), f);
           require_optimised(data_descriptor_->impl_info_str(), layer_);
         }
@@ -151,7 +144,7 @@ class Convolution : public Operation {
   Value& y_;
   size_t weight_index_ = 0;
   size_t bias_index_ = 0;
-  memory::desc any_weight_, bias_;
+  memory::desc weight_, gradient_, bias_;
   std::optional<dnnl::convolution_forward::primitive_desc> forward_descriptor_;
   std::optional<dnnl::convolution_backward_weights::primitive_desc> weights_descriptor_;
   std::optional<dnnl::convolution_backward_data::primitive_desc> data_descriptor_;
@@ -159,7 +152,6 @@ class Convolution : public Operation {
   dnnl::convolution_backward_weights weights_backward_;
   dnnl::convolution_backward_data data_backward_;
   std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
-  Factor factor_, dy_factor_;
   GradientSum dy_;
 };
 

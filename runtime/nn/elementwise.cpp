@@ -7,8 +7,6 @@ namespace {
 
 using dnnl::memory;
 
-float* floats(const memory& m) { return static_cast<float*>(m.get_data_handle()); }
-
 class Relu : public Operation {
  public:
   Relu(const Builder& builder, Value& input, Value& result) : x_(input), y_(result) {
@@ -18,7 +16,7 @@ class Relu : public Operation {
     builder.read(x_.data);
   }
 
-  void forward(dnnl::stream&) override { relu(floats(x_.data), floats(y_.data), y_.num_floats()); }
+  void forward(dnnl::stream&) override { relu(x_.numbers(), y_.numbers(), y_.count()); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, true);
@@ -45,7 +43,7 @@ class Add : public Operation {
   }
 
   void forward(dnnl::stream&) override {
-    add(floats(a_.data), floats(b_.data), relu_, floats(y_.data), y_.num_floats());
+    add(a_.numbers(), b_.numbers(), relu_, y_.numbers(), y_.count());
   }
 
   /// One input takes over the gradient, the other needs its own memory, since each is finished in
@@ -62,7 +60,7 @@ class Add : public Operation {
   void backward(dnnl::stream&) override {
     dy_.run();
     if (a_.needs_gradient && b_.needs_gradient) {
-      std::memcpy(floats(db_), floats(dy_.sum()), y_.desc().get_size());
+      std::memcpy(db_.get_data_handle(), dy_.sum().get_data_handle(), y_.desc().get_size());
     }
   }
 

@@ -1,33 +1,70 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
 
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/lanes.h"
 
 namespace dlflow::runtime {
 
+namespace {
+
+/// Calls visit(where they begin, how many, whether they are 16) for all numbers, 16 at a time.
+template <typename Visit>
+DLFLOW_INLINE void for_each_lanes(size_t count, Visit visit) {
+  const auto end = int64_t(count);
+  int64_t at = 0;
+  for (; at + kLanes <= end; at += kLanes) visit(at, kLanes, std::true_type());
+  if (at < end) visit(at, end - at, std::false_type());
+}
+
+template <typename T>
+DLFLOW_INLINE void relu_as(const T* x, T* y, size_t count) {
+  for_each_lanes(
+      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        store<whole()>(y + at, relu(load<whole()>(x + at, width)), width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void add_as(const T* a, const T* b, bool with_relu, T* sum, size_t count) {
+  for_each_lanes(
+      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        const Lanes v = load<whole()>(a + at, width) + load<whole()>(b + at, width);
+        store<whole()>(sum + at, with_relu ? relu(v) : v, width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void finish_as(T* gradient, const T* more, const T* y, size_t count) {
+  for_each_lanes(
+      count, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        Lanes d = load<whole()>(gradient + at, width);
+        if (more != nullptr) d += load<whole()>(more + at, width);
+        if (y != nullptr) d = pass(d, load<whole()>(y + at, width));
+        store<whole()>(gradient + at, d, width);
+      });
+}
+
+}  // namespace
+
 DLFLOW_VECTOR_CLONES
-void relu(const float* x, float* y, size_t count) {
-  for (size_t i = 0; i < count; ++i) y[i] = x[i] < 0 ? 0 : x[i];
+void relu(Numbers x, Numbers y, size_t count) {
+  x.halves ? relu_as(x.as<BFloat16>(), y.as<BFloat16>(), count)
+           : relu_as(x.as<float>(), y.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
-void add(const float* a, const float* b, bool relu, float* sum, size_t count) {
-  for (size_t i = 0; i < count; ++i) {
-    const float v = a[i] + b[i];
-    sum[i] = relu && v < 0 ? 0 : v;
-  }
+void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count) {
+  a.halves ? add_as(a.as<BFloat16>(), b.as<BFloat16>(), relu, sum.as<BFloat16>(), count)
+           : add_as(a.as<float>(), b.as<float>(), relu, sum.as<float>(), count);
 }
 
 DLFLOW_VECTOR_CLONES
-void finish_gradient(float* gradient, const float* more, const float* y, size_t count) {
-  if (more != nullptr) {
-    for (size_t i = 0; i < count; ++i) gradient[i] += more[i];
-  }
-  if (y != nullptr) {
-    for (size_t i = 0; i < count; ++i) gradient[i] = y[i] > 0 ? gradient[i] : 0;
-  }
+void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
+  gradient.halves ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
+                  : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
 }
 
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,

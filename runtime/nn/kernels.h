@@ -8,6 +8,17 @@
 /// compiled for AVX-512, AVX2 and the rest; the CPU at hand decides which runs.
 namespace dlflow::runtime {
 
+/// The numbers of values between layers: fp32, or bf16, which is rounded to and never computed in.
+struct Numbers {
+  void* data = nullptr;
+  bool halves = false;  ///< bf16; the same in all arguments of one call
+
+  template <typename T>
+  T* as() const {
+    return static_cast<T*>(data);
+  }
+};
+
 /// Where the values of (B,C,H,W) lie: as groups of 16 neighbouring channels, the last of which may
 /// have fewer. Describes nChw16c (its padding is a full group), nhwc, and (B,C) as one pixel.
 struct MapGeometry {
@@ -15,7 +26,7 @@ struct MapGeometry {
   int64_t height = 0, width = 0;
   int64_t groups = 0;
   int64_t last_group = 16;   ///< channels of the last group that are in memory
-  int64_t image_stride = 0;  ///< in floats, as the others
+  int64_t image_stride = 0;  ///< in numbers, as the others
   int64_t group_stride = 0;
   int64_t pixel_stride = 0;
 
@@ -23,13 +34,13 @@ struct MapGeometry {
 };
 
 /// y = x; negatives become 0. NaN stays.
-void relu(const float* x, float* y, size_t count);
+void relu(Numbers x, Numbers y, size_t count);
 
 /// sum = a + b, or relu(a + b).
-void add(const float* a, const float* b, bool relu, float* sum, size_t count);
+void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count);
 
-/// gradient += more (if given); then 0 where y is not above 0 (if given).
-void finish_gradient(float* gradient, const float* more, const float* y, size_t count);
+/// gradient += more (if given); then 0 where y, the result of a ReLU, is 0 (if given).
+void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count);
 
 /// Batch normalisation's constant under the root, as in PyTorch.
 constexpr float kBatchNormEpsilon = 1e-5f;
@@ -44,39 +55,38 @@ struct BatchNormParameters {
 /// asked for. `mean` and `variance` (biased) of the batch are written first: single precision
 /// within an image, double over images, around the first pixel, since 50,000 values in single
 /// precision lose digits that training notices.
-void batch_norm_forward(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
-                        const float* residual, bool relu, float* mean, float* variance, float* y);
+void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
+                        Numbers residual, bool relu, float* mean, float* variance, Numbers y);
 
 /// As batch_norm_forward, with mean and variance as they are given.
-void batch_norm_infer(const MapGeometry& geometry, const float* x, BatchNormParameters parameters,
-                      const float* mean, const float* variance, const float* residual, bool relu,
-                      float* y);
+void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
+                      const float* mean, const float* variance, Numbers residual, bool relu,
+                      Numbers y);
 
 /// dx, and the gradients of weight and bias. `dy` is added to `more_dy` (if given) and set to 0
 /// where y is not above 0 (if y is given) first; the result is left in `dy`: the gradient of the
 /// residual. `dx` may be `dy`, if there is no residual.
-void batch_norm_backward(const MapGeometry& geometry, const float* x, const float* weight,
-                         const float* mean, const float* variance, const float* y, float* dy,
-                         const float* more_dy, float* dx, float* weight_gradient,
-                         float* bias_gradient);
+void batch_norm_backward(const MapGeometry& geometry, Numbers x, const float* weight,
+                         const float* mean, const float* variance, Numbers y, Numbers dy,
+                         Numbers more_dy, Numbers dx, float* weight_gradient, float* bias_gradient);
 
 /// The same in halves, for statistics of more images than these: between them, the caller adds the
 /// sums of all. Doubles, as many as `mean` has floats.
 
 /// Of x and of its square.
-void batch_norm_sums(const MapGeometry& geometry, const float* x, double* sums, double* squares);
+void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, double* squares);
 
 /// Finishes dy as batch_norm_backward does; writes what these images add to the gradients of weight
 /// and bias, and the sums of dy and of dy * (x - mean).
-void batch_norm_backward_sums(const MapGeometry& geometry, const float* x, const float* mean,
-                              const float* variance, const float* y, float* dy,
-                              const float* more_dy, float* weight_gradient, float* bias_gradient,
-                              double* sums, double* products);
+void batch_norm_backward_sums(const MapGeometry& geometry, Numbers x, const float* mean,
+                              const float* variance, Numbers y, Numbers dy, Numbers more_dy,
+                              float* weight_gradient, float* bias_gradient, double* sums,
+                              double* products);
 
 /// dx from the finished dy and those sums over `count` values.
-void batch_norm_backward_apply(const MapGeometry& geometry, const float* x, const float* weight,
+void batch_norm_backward_apply(const MapGeometry& geometry, Numbers x, const float* weight,
                                const float* mean, const float* variance, const double* sums,
-                               const double* products, int64_t count, float* dy, float* dx);
+                               const double* products, int64_t count, Numbers dy, Numbers dx);
 
 struct PoolWindow {
   int64_t kernel = 1, stride = 1, padding = 0;
@@ -85,12 +95,12 @@ struct PoolWindow {
 
 /// y = the largest under each window (then ReLU), and which one it was: `chosen` has one number per
 /// element of y; the first of equals. The geometry is that of x; y has the same grouping.
-void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu,
-                      const float* x, float* y, uint16_t* chosen);
+void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
+                      Numbers y, uint16_t* chosen);
 
 /// dx from dy: each goes where `chosen` says.
-void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, const float* dy,
-                       const uint16_t* chosen, float* dx);
+void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
+                       const uint16_t* chosen, Numbers dx);
 
 /// Loss and hits of (B, classes) scores against labels; `probabilities` is softmax(scores). With
 /// smoothing s, the target of K classes is 1 - s + s/K for the label and s/K for the others.

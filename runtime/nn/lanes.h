@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "base/vector_clones.h"
+#include "base/bfloat16.h"
 
 /// 16 numbers at once, in GCC's and Clang's vector extension: one AVX-512 register, two of AVX2.
 /// For functions with DLFLOW_VECTOR_CLONES; what those call must be inlined to be compiled with
@@ -13,6 +13,7 @@ namespace dlflow::runtime {
 using Lanes [[gnu::vector_size(64)]] = float;
 using DoubleLanes [[gnu::vector_size(128)]] = double;
 using IntLanes [[gnu::vector_size(64)]] = int32_t;
+using WordLanes [[gnu::vector_size(64)]] = uint32_t;
 using ShortLanes [[gnu::vector_size(32)]] = uint16_t;
 constexpr int64_t kLanes = 16;
 
@@ -27,6 +28,24 @@ DLFLOW_INLINE Lanes load(const float* from, int64_t width) {
 template <bool Whole>
 DLFLOW_INLINE void store(float* to, const Lanes& lanes, int64_t width) {
   std::memcpy(to, &lanes, sizeof(float) * size_t(Whole ? kLanes : width));
+}
+
+template <bool Whole>
+DLFLOW_INLINE Lanes load(const BFloat16* from, int64_t width) {
+  ShortLanes halves = {};
+  std::memcpy(&halves, from, sizeof(BFloat16) * size_t(Whole ? kLanes : width));
+  return Lanes(__builtin_convertvector(halves, WordLanes) << 16);
+}
+
+/// Rounds as narrow() does.
+template <bool Whole>
+DLFLOW_INLINE void store(BFloat16* to, const Lanes& lanes, int64_t width) {
+  const WordLanes bits = WordLanes(lanes);
+  const WordLanes rounded = bits + 0x7fff + ((bits >> 16) & 1);
+  const IntLanes is_nan = IntLanes(bits & 0x7fffffff) > 0x7f800000;
+  const WordLanes upper = (is_nan ? bits | 0x400000 : rounded) >> 16;
+  const ShortLanes halves = __builtin_convertvector(upper, ShortLanes);
+  std::memcpy(to, &halves, sizeof(BFloat16) * size_t(Whole ? kLanes : width));
 }
 
 DLFLOW_INLINE DoubleLanes load(const double* from) {

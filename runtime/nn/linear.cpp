@@ -16,10 +16,11 @@ class Linear : public Operation {
     const auto f32 = memory::data_type::f32;
     memory::dims weight_dims = input.desc().dims();
     weight_dims[0] = layer.units;
-    any_weight_ = memory::desc(weight_dims, f32, memory::format_tag::any);
+    weight_ = memory::desc(weight_dims, builder.type(), memory::format_tag::any);
+    gradient_ = memory::desc(weight_dims, f32, memory::format_tag::any);
     bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
     y_.shape = layer.shape;
-    const memory::desc y_desc = plain_format(builder.batch, layer.shape);
+    const memory::desc y_desc = builder.plain_format(layer.shape);
     build_forward(builder, y_desc);
     weight_index_ = parameters_.index(layer.name + ".weight");
     if (builder.training) build_weights_backward(builder, y_desc);
@@ -27,10 +28,10 @@ class Linear : public Operation {
 
     y_.data = builder.make(y_desc);
     y_.needs_gradient = true;
-    factor_ = Factor(builder, x_.data, forward_descriptor_.src_desc());
+    builder.read(x_.data);
     forward_ = dnnl::inner_product_forward(forward_descriptor_);
     forward_arguments_ = {
-        {DNNL_ARG_SRC, factor_.memory()},
+        {DNNL_ARG_SRC, x_.data},
         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, forward_descriptor_.weights_desc())},
         {DNNL_ARG_DST, y_.data}};
     if (layer.bias) {
@@ -40,19 +41,15 @@ class Linear : public Operation {
     }
   }
 
-  void forward(dnnl::stream& stream) override {
-    factor_.refresh(stream);
-    forward_.execute(stream, forward_arguments_);
-  }
+  void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
 
   void prepare_backward(const Builder& builder) override {
     dy_ = GradientSum(builder, y_, relu_);
-    dy_factor_ = Factor(builder, dy_.sum(), weights_descriptor_.diff_dst_desc());
-    builder.read(factor_.memory());
+    builder.read(x_.data);
     weights_backward_ = dnnl::inner_product_backward_weights(weights_descriptor_);
     weights_arguments_ = {
-        {DNNL_ARG_SRC, factor_.memory()},
-        {DNNL_ARG_DIFF_DST, dy_factor_.memory()},
+        {DNNL_ARG_SRC, x_.data},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
         {DNNL_ARG_DIFF_WEIGHTS,
          parameters_.gradient(weight_index_, weights_descriptor_.diff_weights_desc())}};
     if (layer_.bias) {
@@ -64,14 +61,13 @@ class Linear : public Operation {
     x_.gradients.push_back(dx);
     data_backward_ = dnnl::inner_product_backward_data(descriptor);
     data_arguments_ = {
-        {DNNL_ARG_DIFF_DST, dy_factor_.memory()},
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
         {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, descriptor.weights_desc())},
         {DNNL_ARG_DIFF_SRC, dx}};
   }
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    dy_factor_.refresh(stream);
     weights_backward_.execute(stream, weights_arguments_);
     parameters_.finish_gradient(stream, weight_index_);
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
@@ -92,20 +88,18 @@ class Linear : public Operation {
       then.append_eltwise(1.0f, dnnl::algorithm::eltwise_relu, 0.0f, 0.0f);
       attributes.set_post_ops(then);
     }
-    const memory::desc x = builder.factor(x_.desc());
-    const memory::desc weight = builder.factor(any_weight_);
-    const auto desc = layer_.bias ? dnnl::inner_product_forward::desc(kind, x, weight, bias_, y)
-                                  : dnnl::inner_product_forward::desc(kind, x, weight, y);
+    const memory::desc x = x_.desc();
+    const auto desc = layer_.bias ? dnnl::inner_product_forward::desc(kind, x, weight_, bias_, y)
+                                  : dnnl::inner_product_forward::desc(kind, x, weight_, y);
     forward_descriptor_ = {desc, attributes, builder.engine()};
     require_optimised(forward_descriptor_.impl_info_str(), layer_);
   }
 
   void build_weights_backward(const Builder& builder, const memory::desc& y) {
-    const memory::desc x = forward_descriptor_.src_desc();
-    const memory::desc dy = builder.factor(y);
+    const memory::desc x = x_.desc();
     const auto desc = layer_.bias
-                          ? dnnl::inner_product_backward_weights::desc(x, any_weight_, bias_, dy)
-                          : dnnl::inner_product_backward_weights::desc(x, any_weight_, dy);
+                          ? dnnl::inner_product_backward_weights::desc(x, gradient_, bias_, y)
+                          : dnnl::inner_product_backward_weights::desc(x, gradient_, y);
     weights_descriptor_ = {desc, builder.engine(), forward_descriptor_};
     require_optimised(weights_descriptor_.impl_info_str(), layer_);
     parameters_.prefer(weight_index_, weights_descriptor_.diff_weights_desc());
@@ -115,12 +109,11 @@ class Linear : public Operation {
   dnnl::inner_product_backward_data::primitive_desc build_data_backward(
       const Builder& builder) const {
     const auto build = [&](const memory::desc& weight) {
-      const dnnl::inner_product_backward_data::desc desc(x_.desc(), weight,
-                                                         weights_descriptor_.diff_dst_desc());
+      const dnnl::inner_product_backward_data::desc desc(x_.desc(), weight, y_.desc());
       return dnnl::inner_product_backward_data::primitive_desc(desc, builder.engine(),
                                                                forward_descriptor_);
     };
-    auto preferred = build(builder.factor(any_weight_));
+    auto preferred = build(weight_);
     require_optimised(preferred.impl_info_str(), layer_);
     if (builder.compute != Compute::Float32) return preferred;
     try {
@@ -139,14 +132,13 @@ class Linear : public Operation {
   Value& y_;
   size_t weight_index_ = 0;
   size_t bias_index_ = 0;
-  memory::desc any_weight_, bias_;
+  memory::desc weight_, gradient_, bias_;
   dnnl::inner_product_forward::primitive_desc forward_descriptor_;
   dnnl::inner_product_backward_weights::primitive_desc weights_descriptor_;
   dnnl::inner_product_forward forward_;
   dnnl::inner_product_backward_weights weights_backward_;
   dnnl::inner_product_backward_data data_backward_;
   std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
-  Factor factor_, dy_factor_;
   GradientSum dy_;
 };
 

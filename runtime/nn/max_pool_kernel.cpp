@@ -17,7 +17,7 @@ struct CutWindow {
 };
 
 /// Calls visit(window) for each output of one group of one image. Kernel is the window's size if it
-/// is known to the compiler and no window is cut, else 0.
+/// is known to the compiler and no window is cut or overlaps another, else 0.
 template <int64_t Kernel, typename Visit>
 DLFLOW_INLINE void for_each_window(const MapGeometry& g, const PoolWindow& w, Visit visit) {
   const int64_t kernel = Kernel > 0 ? Kernel : w.kernel;
@@ -61,9 +61,8 @@ struct Pool {
   bool relu;
 };
 
-template <bool Whole, int64_t Kernel>
-DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const float* x, float* y,
-                               uint16_t* chosen) {
+template <bool Whole, int64_t Kernel, typename T>
+DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const T* x, T* y, uint16_t* chosen) {
   for_each_window<Kernel>(
       pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
         Lanes best = broadcast(-std::numeric_limits<float>::infinity());
@@ -87,12 +86,14 @@ DLFLOW_INLINE void forward_map(const Pool pool, int64_t width, const float* x, f
       });
 }
 
-template <bool Whole, int64_t Kernel>
-DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const float* dy,
-                                const uint16_t* chosen, float* dx) {
-  const int64_t pixel_stride = pool.geometry.pixel_stride;
-  for (int64_t pixel = 0; pixel < pool.geometry.pixels(); ++pixel) {
-    store<Whole>(dx + pixel * pixel_stride, Lanes{}, width);
+template <bool Whole, int64_t Kernel, typename T>
+DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const T* dy, const uint16_t* chosen,
+                                T* dx) {
+  const MapGeometry& g = pool.geometry;
+  const bool covers_all = Kernel > 0 && g.height == pool.window.out_height * Kernel &&
+                          g.width == pool.window.out_width * Kernel;
+  for (int64_t pixel = 0; !covers_all && pixel < g.pixels(); ++pixel) {
+    store<Whole>(dx + pixel * g.pixel_stride, Lanes{}, width);
   }
   for_each_window<Kernel>(
       pool.geometry, pool.window, [&](const CutWindow& at) __attribute__((always_inline)) {
@@ -104,8 +105,9 @@ DLFLOW_INLINE void backward_map(const Pool pool, int64_t width, const float* dy,
             pool.geometry, pool.window,
             at, [&](int64_t offset, int32_t number) __attribute__((always_inline)) {
               const IntLanes here = which == number;
-              store<Whole>(dx + offset, load<Whole>(dx + offset, width) + select(here, d, Lanes{}),
-                           width);
+              Lanes sum = select(here, d, Lanes{});
+              if constexpr (Kernel == 0) sum += load<Whole>(dx + offset, width);
+              store<Whole>(dx + offset, sum, width);
             });
       });
 }
@@ -135,53 +137,59 @@ DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit
   }
 }
 
-/// The usual window, whose loops the compiler can unroll.
+/// The usual windows, whose loops the compiler can unroll: they do not overlap.
 bool is_two_by_two(const MapGeometry& g, const PoolWindow& w) {
-  return w.kernel == 2 && w.padding == 0 && g.last_group == kLanes;
+  return w.kernel == 2 && w.stride == 2 && w.padding == 0 && g.last_group == kLanes;
+}
+
+template <typename T>
+DLFLOW_INLINE void forward_as(const Pool& pool, const T* x, T* y, uint16_t* chosen) {
+  const MapGeometry& geometry = pool.geometry;
+  const bool usual = is_two_by_two(geometry, pool.window);
+  for_each_map(
+      geometry, pool.window, [&](Start at, int64_t width) __attribute__((always_inline)) {
+        if (usual) {
+          forward_map<true, 2>(pool, width, x + at.x, y + at.y, chosen + at.y);
+        } else if (width == kLanes) {
+          forward_map<true, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
+        } else {
+          forward_map<false, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
+        }
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void backward_as(const Pool& pool, const T* dy, const uint16_t* chosen, T* dx) {
+  const MapGeometry& geometry = pool.geometry;
+  const bool usual = is_two_by_two(geometry, pool.window);
+  for_each_map(
+      geometry, pool.window, [&](Start at, int64_t width) __attribute__((always_inline)) {
+        if (usual) {
+          backward_map<true, 2>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+        } else if (width == kLanes) {
+          backward_map<true, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+        } else {
+          backward_map<false, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
+        }
+      });
 }
 
 }  // namespace
 
 DLFLOW_VECTOR_CLONES
-void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu,
-                      const float* x, float* y, uint16_t* chosen) {
+void max_pool_forward(const MapGeometry& geometry, const PoolWindow& window, bool relu, Numbers x,
+                      Numbers y, uint16_t* chosen) {
   const Pool pool = {geometry, window, relu};
-  if (is_two_by_two(geometry, window)) {
-    for_each_map(
-        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
-          forward_map<true, 2>(pool, width, x + at.x, y + at.y, chosen + at.y);
-        });
-  } else {
-    for_each_map(
-        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
-          if (width == kLanes) {
-            forward_map<true, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
-          } else {
-            forward_map<false, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
-          }
-        });
-  }
+  x.halves ? forward_as(pool, x.as<BFloat16>(), y.as<BFloat16>(), chosen)
+           : forward_as(pool, x.as<float>(), y.as<float>(), chosen);
 }
 
 DLFLOW_VECTOR_CLONES
-void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, const float* dy,
-                       const uint16_t* chosen, float* dx) {
+void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Numbers dy,
+                       const uint16_t* chosen, Numbers dx) {
   const Pool pool = {geometry, window, false};
-  if (is_two_by_two(geometry, window)) {
-    for_each_map(
-        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
-          backward_map<true, 2>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
-        });
-  } else {
-    for_each_map(
-        geometry, window, [&](Start at, int64_t width) __attribute__((always_inline)) {
-          if (width == kLanes) {
-            backward_map<true, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
-          } else {
-            backward_map<false, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
-          }
-        });
-  }
+  dy.halves ? backward_as(pool, dy.as<BFloat16>(), chosen, dx.as<BFloat16>())
+            : backward_as(pool, dy.as<float>(), chosen, dx.as<float>());
 }
 
 }  // namespace dlflow::runtime

@@ -9,14 +9,10 @@
 namespace dlflow::runtime {
 namespace {
 
-/// With at most this many channels, oneDNN's AVX-512 convolution wants its input plain: it reads
-/// images without conversion, and has nothing but reference code for blocks that are nearly empty.
+/// With at most this many channels, oneDNN's AVX-512 convolution of fp32 wants its input plain: it
+/// reads images without conversion, and has nothing but reference code for blocks that are nearly
+/// empty.
 constexpr int64_t kMaxPlainChannels = 3;
-
-bool convolution_wants_plain(const Shape& input) {
-  return input[0] <= kMaxPlainChannels &&
-         dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
-}
 
 }  // namespace
 
@@ -33,7 +29,7 @@ struct Network::Impl {
         arena(parameters.engine()),
         stream(parameters.engine()) {
     DLFLOW_CHECK(batch > 0);
-    images = &add_images(plain_format(batch, model.input), model.input);
+    images = &add_images(model.input);
     for (size_t i = 0; i < fused.size(); ++i) results.push_back(add_layer(i));
     prepare_loss();
     if (training) prepare_backward();
@@ -51,9 +47,15 @@ struct Network::Impl {
   Builder builder(int time) { return {arena, parameters, batch, training, joint, compute, time}; }
   Builder next() { return builder(int(operations.size())); }
 
-  Value& add_images(const dnnl::memory::desc& desc, const Shape& shape) {
+  bool convolution_wants_plain(const Shape& input) const {
+    return input[0] <= kMaxPlainChannels && compute == Compute::Float32 &&
+           dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  }
+
+  /// What forward() is given, as samples of `shape`.
+  Value& add_images(const Shape& shape) {
     Value& value = values.emplace_back();
-    value.data = dnnl::memory(desc, parameters.engine(), DNNL_MEMORY_NONE);
+    value.data = dnnl::memory(plain_floats(batch, shape), parameters.engine(), DNNL_MEMORY_NONE);
     value.shape = shape;
     image_views.push_back(value.data);
     return value;
@@ -70,12 +72,20 @@ struct Network::Impl {
 
   const Layer& layer_of(size_t i) const { return model.layers[size_t(fused[i].layer)]; }
 
-  /// Result `i` is read by linear layers only, which take any format.
+  /// oneDNN's linear layers take maps in any format, but with bf16 they do not use AMX then. With a
+  /// layout given, that of the weights decides: it has a dimension for each of the input.
+  bool takes_maps(const Layer& linear) const {
+    const size_t dims = parameters.num_dims(parameters.index(linear.name + ".weight"));
+    return dims > 0 ? dims > 2 : compute == Compute::Float32;
+  }
+
+  /// Result `i` is read by linear layers only, which take it as it is.
   bool read_by_linear_only(size_t i) const {
     if (i + 1 == fused.size()) return false;
     for (size_t j = i + 1; j < fused.size(); ++j) {
       const bool reads = std::ranges::count(fused[j].inputs, int(i)) > 0;
-      if (reads && layer_of(j).kind != LayerKind::Linear) return false;
+      if (reads && (layer_of(j).kind != LayerKind::Linear || !takes_maps(layer_of(j))))
+        return false;
     }
     return true;
   }
@@ -85,12 +95,13 @@ struct Network::Impl {
     if (index != kImages) return *results[size_t(index)];
     const Layer& layer = layer_of(i);
     const bool plain = layer.kind == LayerKind::Conv2d && convolution_wants_plain(model.input);
-    if (model.input.size() != 3 || plain || layer.kind == LayerKind::Flatten) return *images;
-    if (mapped_images == nullptr) {
-      const dnnl::memory::desc format = map_format(batch, model.input);
-      mapped_images = &reordered(*images, format);
+    if (plain || layer.kind == LayerKind::Flatten) return *images;
+    if (converted_images == nullptr) {
+      const bool map = model.input.size() == 3;
+      converted_images =
+          map ? &reordered(*images, next().map_format(model.input)) : &rows(*images, next().type());
     }
-    return *mapped_images;
+    return *converted_images;
   }
 
   Value* add_layer(size_t i) {
@@ -120,9 +131,7 @@ struct Network::Impl {
       }
       case LayerKind::Flatten:
         if (x.shape.size() == 1) return &x;
-        if (&x == images) {
-          return &add_images(plain_format(batch, layer.shape), layer.shape);
-        }
+        if (&x == images) return &rows(add_images(layer.shape), next().type());
         return read_by_linear_only(i) ? &x : &flat(x, x.shape, layer.shape);
     }
     return nullptr;
@@ -132,14 +141,20 @@ struct Network::Impl {
   Value* add_convolution(const Layer& layer, bool relu, Value& x) {
     const bool plain = convolution_wants_plain(x.shape);
     const bool convert = plain && &x != images;
-    Value& in = convert ? reordered(x, plain_format(batch, x.shape)) : x;
-    const dnnl::memory::desc format = map_format(batch, layer.shape);
+    Value& in = convert ? reordered(x, next().plain_format(x.shape)) : x;
+    const dnnl::memory::desc format = next().map_format(layer.shape);
     const bool plain_result = plain && x.needs_gradient;
     Value& y = add([&](Value& result) {
       return make_convolution(next(), layer, relu,
-                              plain_result ? plain_format(batch, layer.shape) : format, in, result);
+                              plain_result ? next().plain_format(layer.shape) : format, in, result);
     });
     return plain_result ? &reordered(y, format) : &y;
+  }
+
+  /// `x`, of (B,F), as numbers of `type`.
+  Value& rows(Value& x, dnnl::memory::data_type type) {
+    if (x.desc().data_type() == type) return x;
+    return reordered(x, {x.desc().dims(), type, dnnl::memory::format_tag::nc});
   }
 
   Value& reordered(Value& x, const dnnl::memory::desc& format) {
@@ -153,12 +168,13 @@ struct Network::Impl {
   Value& flat(Value& map, const Shape& from, const Shape& shape) {
     return add([&](Value& result) {
       result.shape = shape;
-      return make_reorder(next(), plain_format(batch, from), plain_format(batch, shape), map,
+      return make_reorder(next(), next().plain_format(from), next().plain_format(shape), map,
                           result);
     });
   }
 
   void prepare_loss() {
+    results.back() = &rows(scores(), dnnl::memory::data_type::f32);
     const int time = int(operations.size());
     arena.keep(scores().data, 2 * time + 1);  // until the next forward pass
     probabilities = HugeBuffer(size_t(batch * model.num_classes()));
@@ -238,7 +254,7 @@ struct Network::Impl {
   dnnl::stream stream;
   std::deque<Value> values;  // addresses stay
   Value* images = nullptr;
-  Value* mapped_images = nullptr;         // in the format of maps, if somebody wants it
+  Value* converted_images = nullptr;      // in the format of values, if somebody wants them
   std::vector<dnnl::memory> image_views;  // of what forward() is given
   std::vector<Value*> results;            // of each fused layer
   std::vector<Node> operations;           // in the order of execution

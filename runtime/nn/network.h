@@ -34,7 +34,7 @@ class Network {
 
   /// Chooses kernels and allocates all memory. Makes a layout of its own unless it is given that of
   /// another network of the same model: then weights and gradients are converted where needed.
-  /// Training may compute in bf16; weights, gradients and values between layers are fp32 anyway.
+  /// Training may compute in bf16; inference does not.
   /// Throws Error{InvalidInput} naming the layer if oneDNN has no optimised kernel for it.
   Network(const Model& model, int64_t batch_size, Mode mode,
           std::shared_ptr<const WeightLayout> layout = nullptr, Compute compute = Compute::Float32);

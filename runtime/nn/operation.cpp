@@ -7,35 +7,57 @@ namespace {
 
 using dnnl::memory;
 
-bool use_blocks() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core; }
-
 memory::dims dims_of(int64_t batch, const Shape& shape) {
   memory::dims dims = {batch};
   dims.insert(dims.end(), shape.begin(), shape.end());
   return dims;
 }
 
+memory::format_tag plain_tag(const Shape& shape) {
+  return shape.size() == 3 ? memory::format_tag::nchw : memory::format_tag::nc;
+}
+
 }  // namespace
 
-memory::desc map_format(int64_t batch, const Shape& shape) {
-  return {dims_of(batch, shape), memory::data_type::f32,
-          use_blocks() ? memory::format_tag::nChw16c : memory::format_tag::nhwc};
+size_t Value::count() const {
+  return desc().get_size() / memory::data_type_size(desc().data_type());
 }
 
-memory::desc plain_format(int64_t batch, const Shape& shape) {
-  return {dims_of(batch, shape), memory::data_type::f32,
-          shape.size() == 3 ? memory::format_tag::nchw : memory::format_tag::nc};
+Numbers Value::numbers() const { return runtime::numbers(data); }
+
+memory::data_type Builder::type() const {
+  return compute == Compute::Float32 ? memory::data_type::f32 : memory::data_type::bf16;
 }
 
-MapGeometry map_geometry(const Value& value, int64_t batch) {
+memory::desc Builder::map_format(const Shape& shape) const {
+  const bool blocks =
+      compute == Compute::Float32 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  return {dims_of(batch, shape), type(),
+          blocks ? memory::format_tag::nChw16c : memory::format_tag::nhwc};
+}
+
+memory::desc Builder::plain_format(const Shape& shape) const {
+  return {dims_of(batch, shape), type(), plain_tag(shape)};
+}
+
+memory::desc plain_floats(int64_t batch, const Shape& shape) {
+  return {dims_of(batch, shape), memory::data_type::f32, plain_tag(shape)};
+}
+
+Numbers numbers(const memory& memory) {
+  if (!memory) return {};
+  return {memory.get_data_handle(), memory.get_desc().data_type() == memory::data_type::bf16};
+}
+
+MapGeometry map_geometry(const Value& value) {
   const memory::dims dims = value.desc().dims();
   const int64_t channels = dims[1];
   MapGeometry g;
-  g.images = batch;
+  g.images = dims[0];
   g.height = dims.size() == 4 ? dims[2] : 1;
   g.width = dims.size() == 4 ? dims[3] : 1;
   g.groups = (channels + 15) / 16;
-  const bool blocked = dims.size() == 4 && use_blocks();
+  const bool blocked = value.desc().data.format_desc.blocking.inner_nblks > 0;
   g.last_group = blocked ? 16 : channels - (g.groups - 1) * 16;
   g.pixel_stride = blocked ? 16 : channels;
   g.group_stride = blocked ? g.pixels() * 16 : 16;
@@ -52,27 +74,10 @@ void require_optimised(const char* implementation, const Layer& layer) {
                                       "hundred times slower; choose other sizes");
 }
 
-memory::desc Builder::factor(const memory::desc& value) const {
-  if (compute == Compute::Float32) return value;
-  return {value.dims(), memory::data_type::bf16, memory::format_tag::any};
-}
-
-Factor::Factor(const Builder& builder, const dnnl::memory& value, const memory::desc& wanted)
-    : value_(value) {
-  builder.read(value);
-  if (wanted == value.get_desc()) return;
-  copy_ = builder.make(wanted);
-  convert_ = dnnl::reorder(value_, copy_);
-}
-
-void Factor::refresh(dnnl::stream& stream) {
-  if (copy_) convert_.execute(stream, value_, copy_);
-}
-
 GradientSum::GradientSum(const Builder& builder, const Value& result, bool relu)
     : sum_(result.gradients.at(0)),
       more_(result.gradients.begin() + 1, result.gradients.end()),
-      num_floats_(result.num_floats()) {
+      count_(result.count()) {
   if (relu) mask_ = result.data;
   for (const memory& gradient : result.gradients) builder.read(gradient);
   if (relu) builder.read(result.data);
@@ -80,14 +85,11 @@ GradientSum::GradientSum(const Builder& builder, const Value& result, bool relu)
 
 void GradientSum::run() const {
   if (more_.empty() && !mask_) return;
-  const auto floats = [](const memory& m) {
-    return m ? static_cast<float*>(m.get_data_handle()) : nullptr;
-  };
   for (size_t i = 0; i + 1 < more_.size(); ++i) {
-    finish_gradient(floats(sum_), floats(more_[i]), nullptr, num_floats_);
+    finish_gradient(numbers(sum_), numbers(more_[i]), {}, count_);
   }
-  finish_gradient(floats(sum_), more_.empty() ? nullptr : floats(more_.back()), floats(mask_),
-                  num_floats_);
+  finish_gradient(numbers(sum_), more_.empty() ? Numbers() : numbers(more_.back()), numbers(mask_),
+                  count_);
 }
 
 }  // namespace dlflow::runtime

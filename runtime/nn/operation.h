@@ -24,7 +24,8 @@ struct Value {
   std::vector<dnnl::memory> gradients;
 
   dnnl::memory::desc desc() const { return data.get_desc(); }
-  size_t num_floats() const { return desc().get_size() / sizeof(float); }
+  size_t count() const;     ///< of the numbers in memory, padding included
+  Numbers numbers() const;  ///< for kernels of our own
 };
 
 /// What operations are built from and with.
@@ -42,22 +43,29 @@ struct Builder {
   /// A new value of `desc`, written now.
   dnnl::memory make(const dnnl::memory::desc& desc) const { return arena.add(desc, time); }
 
-  /// What a product should read instead of `value`: that, or bf16 in the product's best format.
-  dnnl::memory::desc factor(const dnnl::memory::desc& value) const;
+  /// Of values between operations, and of weights as convolutions and linear layers read them.
+  dnnl::memory::data_type type() const;
+
+  /// The format of every (B,C,H,W) between operations: one for all spares conversions. nChw16c for
+  /// fp32 where AVX-512 is used; else nhwc: on AVX2 blocked formats end in oneDNN's slowest code,
+  /// and with bf16 they keep it from using AMX.
+  dnnl::memory::desc map_format(const Shape& shape) const;
+
+  /// Row by row, whatever the number of dimensions.
+  dnnl::memory::desc plain_format(const Shape& shape) const;
 
   /// `memory` is read now.
   void read(const dnnl::memory& memory) const { arena.keep(memory, time); }
 };
 
-/// The format of every (B,C,H,W) between operations: nChw16c where AVX-512 is used, else nhwc. One
-/// format for all spares conversions; on AVX2 blocked formats end in oneDNN's slowest code.
-dnnl::memory::desc map_format(int64_t batch, const Shape& shape);
+/// `memory`, which may be none, for kernels of our own.
+Numbers numbers(const dnnl::memory& memory);
 
-/// Row by row, whatever the number of dimensions.
-dnnl::memory::desc plain_format(int64_t batch, const Shape& shape);
+/// fp32, row by row: what a network is given, and its scores.
+dnnl::memory::desc plain_floats(int64_t batch, const Shape& shape);
 
-/// How map_format (or (B,C)) lies in memory, for kernels of our own.
-MapGeometry map_geometry(const Value& value, int64_t batch);
+/// How a value of map_format, or (B,C), lies in memory, for kernels of our own.
+MapGeometry map_geometry(const Value& value);
 
 /// Throws Error{InvalidInput} naming `layer` if `implementation` is oneDNN's reference code.
 void require_optimised(const char* implementation, const Layer& layer);
@@ -78,25 +86,7 @@ class GradientSum {
   dnnl::memory sum_;
   std::vector<dnnl::memory> more_;
   dnnl::memory mask_;
-  size_t num_floats_ = 0;
-};
-
-/// A value as a product reads it: the value itself, or a copy in another type or format.
-class Factor {
- public:
-  Factor() = default;
-
-  /// `value`, which is written before, as `wanted`.
-  Factor(const Builder& builder, const dnnl::memory& value, const dnnl::memory::desc& wanted);
-
-  const dnnl::memory& memory() const { return copy_ ? copy_ : value_; }
-
-  /// The value was written. Until the next time, memory() is what it was now.
-  void refresh(dnnl::stream& stream);
-
- private:
-  dnnl::memory value_, copy_;
-  dnnl::reorder convert_;
+  size_t count_ = 0;
 };
 
 /// A fused layer, ready to run. Building is in two parts: the constructor (of each class, in order)

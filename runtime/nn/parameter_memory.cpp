@@ -72,6 +72,11 @@ void ParameterMemory::prefer(size_t index, const dnnl::memory::desc& format) {
   slot.gradient = dnnl::memory(format, engine_, DNNL_MEMORY_NONE);
 }
 
+size_t ParameterMemory::num_dims(size_t index) const {
+  const Slot& slot = slots_[index];
+  return slot.has_format ? slot.format.dims().size() : 0;
+}
+
 std::unique_ptr<ParameterMemory::Copy> ParameterMemory::make_copy(
     const dnnl::memory::desc& format) const {
   auto copy = std::make_unique<Copy>();

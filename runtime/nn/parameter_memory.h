@@ -29,6 +29,9 @@ class ParameterMemory {
   /// prefer() for all of them: the plain order of each.
   void prefer_plain();
 
+  /// Of the tensor that the flat buffers hold as parameter `index`; 0 before prefer().
+  size_t num_dims(size_t index) const;
+
   /// How the flat buffers hold parameter `index`. After prefer().
   const dnnl::memory::desc& format(size_t index) const { return slots_[index].format; }
 

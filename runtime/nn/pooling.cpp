@@ -7,8 +7,6 @@ namespace {
 
 using dnnl::memory;
 
-float* floats(const memory& m) { return static_cast<float*>(m.get_data_handle()); }
-
 /// Our own kernel, five times as fast as that of oneDNN 2.6 on LeNet's map.
 class MaxPool : public Operation {
  public:
@@ -16,17 +14,17 @@ class MaxPool : public Operation {
       : relu_(relu),
         x_(input),
         y_(result),
-        geometry_(map_geometry(input, builder.batch)),
+        geometry_(map_geometry(input)),
         window_{layer.kernel, layer.stride, layer.padding, layer.shape[1], layer.shape[2]} {
     y_.shape = layer.shape;
-    y_.data = builder.make(map_format(builder.batch, layer.shape));
+    y_.data = builder.make(builder.map_format(layer.shape));
     y_.needs_gradient = x_.needs_gradient;
     builder.read(x_.data);
-    chosen_.resize(y_.num_floats());
+    chosen_.resize(y_.count());
   }
 
   void forward(dnnl::stream&) override {
-    max_pool_forward(geometry_, window_, relu_, floats(x_.data), floats(y_.data), chosen_.data());
+    max_pool_forward(geometry_, window_, relu_, x_.numbers(), y_.numbers(), chosen_.data());
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -37,7 +35,7 @@ class MaxPool : public Operation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    max_pool_backward(geometry_, window_, floats(dy_.sum()), chosen_.data(), floats(dx_));
+    max_pool_backward(geometry_, window_, numbers(dy_.sum()), chosen_.data(), numbers(dx_));
   }
 
  private:
@@ -62,7 +60,7 @@ class AveragePool : public Operation {
     stride_ = global ? memory::dims{1, 1} : memory::dims{layer.stride, layer.stride};
     padding_ = {layer.padding, layer.padding};
     y_.shape = layer.shape;
-    y_.data = builder.make(map_format(builder.batch, out));
+    y_.data = builder.make(builder.map_format(out));
     y_.needs_gradient = x_.needs_gradient;
     builder.read(x_.data);
     const dnnl::pooling_forward::desc desc(dnnl::prop_kind::forward_training, kHow, x_.desc(),

@@ -1,0 +1,149 @@
+// Kernels on bf16 give what they give on the same numbers as fp32, rounded once.
+#include "runtime/nn/kernels.h"
+
+#include <algorithm>
+#include <catch2/catch.hpp>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+#include "base/bfloat16.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// The same numbers in both types; those it starts with are exact in both.
+struct Both {
+  std::vector<float> floats;
+  std::vector<BFloat16> halves;
+
+  Numbers as(bool half) { return half ? Numbers{halves.data(), true} : Numbers{floats.data()}; }
+
+  bool agree() const {
+    return std::ranges::equal(
+        floats, halves, {}, [](float f) { return narrow(f).bits; },
+        [](BFloat16 h) { return h.bits; });
+  }
+};
+
+/// Multiples of 1/8 from -4 to 4: sums of two are exact, too.
+Both random_numbers(size_t count, unsigned seed) {
+  std::mt19937 generator(seed);
+  Both both;
+  for (size_t i = 0; i < count; ++i) {
+    both.floats.push_back(float(int(generator() % 65) - 32) / 8);
+    both.halves.push_back(narrow(both.floats.back()));
+  }
+  return both;
+}
+
+/// nhwc: the last group of channels may have fewer than 16.
+MapGeometry geometry(int64_t images, int64_t side, int64_t channels) {
+  MapGeometry g;
+  g.images = images;
+  g.height = g.width = side;
+  g.groups = (channels + 15) / 16;
+  g.last_group = channels - (g.groups - 1) * 16;
+  g.image_stride = side * side * channels;
+  g.group_stride = 16;
+  g.pixel_stride = channels;
+  return g;
+}
+
+}  // namespace
+
+TEST_CASE("bf16 is the nearest, ties to even, and NaN stays NaN", "[kernels]") {
+  CHECK(narrow(1.0f).bits == 0x3f80);
+  CHECK(narrow(1.0f + 0x1p-8f).bits == 0x3f80);
+  CHECK(narrow(1.0f + 0x1.8p-7f).bits == 0x3f82);
+  CHECK(narrow(1.0f + 0x1.02p-8f).bits == 0x3f81);
+  CHECK(narrow(-0.0f).bits == 0x8000);
+  CHECK(narrow(std::numeric_limits<float>::max()).bits == 0x7f80);
+  CHECK(std::isnan(widen(narrow(std::bit_cast<float>(0xffffffff)))));
+  CHECK(std::isnan(widen(narrow(std::bit_cast<float>(0x7f800001)))));
+  CHECK(widen(narrow(-2.5f)) == -2.5f);
+}
+
+TEST_CASE("elementwise kernels of bf16 round what those of fp32 give", "[kernels]") {
+  const size_t count = GENERATE(1, 16, 37);
+  const bool with_relu = GENERATE(false, true);
+  Both a = random_numbers(count, 1), b = random_numbers(count, 2), y = random_numbers(count, 3);
+  Both rectified = y;
+  for (const bool half : {false, true}) {
+    relu(y.as(half), rectified.as(half), count);
+    add(a.as(half), b.as(half), with_relu, y.as(half), count);
+    finish_gradient(a.as(half), b.as(half), with_relu ? rectified.as(half) : Numbers(), count);
+  }
+  CHECK(rectified.agree());
+  CHECK(std::ranges::min(rectified.floats) >= 0);
+  CHECK(y.agree());
+  CHECK(a.agree());
+}
+
+TEST_CASE("a value that is not a number gets through the kernels of bf16", "[kernels]") {
+  Both a = random_numbers(20, 1), b = random_numbers(20, 2), sum = a;
+  for (const size_t i : {size_t(3), size_t(17)}) {
+    a.halves[i] = narrow(std::bit_cast<float>(0xffffffff));
+  }
+  add(a.as(true), b.as(true), true, sum.as(true), 20);
+  for (size_t i = 0; i < 20; ++i) {
+    CHECK(std::isnan(widen(sum.halves[i])) == (i == 3 || i == 17));
+  }
+}
+
+TEST_CASE("batch normalisation of bf16 rounds what that of fp32 gives", "[kernels]") {
+  const int64_t channels = GENERATE(5, 16, 36);
+  const MapGeometry g = geometry(3, 5, channels);
+  const auto count = size_t(3 * g.image_stride), width = size_t(16 * g.groups);
+  std::vector<float> weight(width, 0), bias(width, 0);
+  for (size_t i = 0; i < size_t(channels); ++i) weight[i] = 1 + float(i), bias[i] = float(i) / 4;
+  Both x = random_numbers(count, 1), residual = random_numbers(count, 2), y = x, inferred = x;
+  Both dy = random_numbers(count, 3), more_dy = random_numbers(count, 4), dx = x;
+  struct Result {
+    std::vector<float> mean, variance, weight_gradient, bias_gradient;
+    std::vector<double> sums, squares;
+    bool operator==(const Result&) const = default;
+  };
+  Result results[2];
+  for (const bool half : {false, true}) {
+    Result& r = results[half];
+    r = {weight, weight, weight, weight, std::vector<double>(width), std::vector<double>(width)};
+    const BatchNormParameters p = {weight.data(), bias.data()};
+    batch_norm_forward(g, x.as(half), p, residual.as(half), true, r.mean.data(), r.variance.data(),
+                       y.as(half));
+    batch_norm_infer(g, x.as(half), p, r.mean.data(), r.variance.data(), {}, false,
+                     inferred.as(half));
+    batch_norm_sums(g, x.as(half), r.sums.data(), r.squares.data());
+    batch_norm_backward(g, x.as(half), weight.data(), r.mean.data(), r.variance.data(), y.as(half),
+                        dy.as(half), more_dy.as(half), dx.as(half), r.weight_gradient.data(),
+                        r.bias_gradient.data());
+  }
+  CHECK(results[0] == results[1]);
+  CHECK(y.agree());
+  CHECK(inferred.agree());
+  CHECK(dy.agree());
+  CHECK(dx.agree());
+}
+
+TEST_CASE("max pooling of bf16 rounds what that of fp32 gives", "[kernels]") {
+  const int64_t channels = GENERATE(5, 32);
+  const int64_t side = GENERATE(6, 7);
+  const MapGeometry g = geometry(2, side, channels);
+  const PoolWindow window =
+      GENERATE(PoolWindow{2, 2, 0, 3, 3}, PoolWindow{2, 1, 0, 5, 5}, PoolWindow{3, 2, 1, 3, 3});
+  const auto count = size_t(2 * g.image_stride);
+  const auto out_count = size_t(2 * window.out_height * window.out_width * channels);
+  Both x = random_numbers(count, 1), y = random_numbers(out_count, 2), dx = x, dy = y;
+  std::vector<uint16_t> chosen[2];
+  for (const bool half : {false, true}) {
+    chosen[half].resize(out_count);
+    max_pool_forward(g, window, true, x.as(half), y.as(half), chosen[half].data());
+    max_pool_backward(g, window, dy.as(half), chosen[half].data(), dx.as(half));
+  }
+  CHECK(chosen[0] == chosen[1]);
+  CHECK(y.agree());
+  CHECK(dx.agree());
+}
