@@ -98,6 +98,7 @@ def main():
     parser.add_argument("--channels-last", action="store_true", help="faster on the convolutional networks")
     parser.add_argument("--horovod", action="store_true", help="instead of DistributedDataParallel")
     parser.add_argument("--fp16", action="store_true", help="gradients travel in half precision")
+    parser.add_argument("--bf16", action="store_true", help="autocast: products are computed in bf16")
     args = parser.parse_args()
 
     torch.manual_seed(0)
@@ -114,7 +115,9 @@ def main():
             start = time.perf_counter()
         batch = order[step * args.batch % (len(images) - args.batch):][:args.batch]
         optimizer.zero_grad()
-        loss = functional.cross_entropy(model(images[batch]), labels[batch])
+        with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
+            scores = model(images[batch])
+        loss = functional.cross_entropy(scores.float(), labels[batch])
         loss.backward()
         optimizer.step()
     seconds = time.perf_counter() - start

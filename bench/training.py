@@ -38,17 +38,28 @@ def take_samples(folder, count):
         (folder / f"train-{name}-ubyte").write_bytes(struct.pack(header, *fields) + content[start:start + count * size])
 
 
-def ours(model, ranks, reduction):
+def train(model, ranks, samples, **settings):
+    """What dlflow-train says about a training on the first `samples` of the training set."""
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        steps = STEPS[model][1]
-        epochs = -(-steps * BATCH * ranks // 60000)
-        take_samples(folder, steps // epochs * BATCH * ranks)
-        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "epochs": epochs, "lr": 0.01,
-                    "batch_per_rank": BATCH, "precision": {"reduction": reduction}, "validation": 0, "schedule": "constant"}
+        take_samples(folder, samples)
+        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": ".", "lr": 0.01, "batch_per_rank": BATCH,
+                    "schedule": "constant"} | settings
         (folder / "with.json").write_text(json.dumps(settings))
         launch(ranks, [ROOT / "build/bin/dlflow-train", "with.json"], folder)
-        return json.loads((folder / "metrics.json").read_text())["images_per_s"]
+        return json.loads((folder / "metrics.json").read_text())
+
+
+def ours(model, ranks, reduction, compute):
+    steps = STEPS[model][1] * (4 if compute == "bf16" else 1)
+    epochs = -(-steps * BATCH * ranks // 60000)
+    return train(model, ranks, steps // epochs * BATCH * ranks, epochs=epochs, validation=0,
+                 precision={"reduction": reduction, "compute": compute})["images_per_s"]
+
+
+def accuracy(model, ranks, compute, seed):
+    """After five epochs, of 10,000 pictures that were held out."""
+    return train(model, ranks, 60000, epochs=5, validation=10000, seed=seed, precision={"compute": compute})["accuracy"]
 
 
 def ratio(rounds, ours, peers):
@@ -57,33 +68,46 @@ def ratio(rounds, ours, peers):
     return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
 
 
+def measures_of(ranks, bf16):
+    """What is measured, by name, and the names of the peers."""
+    compute = "bf16" if bf16 else "fp32"
+    peers = {
+        "DDP": lambda model: peer(model, ranks),
+        "channels last": lambda model: peer(model, ranks, "--channels-last"),
+        "Horovod": lambda model: peer(model, ranks, "--horovod"),
+    }
+    if bf16:
+        peers = {"DDP, channels last": lambda model: peer(model, ranks, "--channels-last", "--bf16")}
+    elif not (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
+        del peers["Horovod"]
+    return peers | {
+        "exact": lambda model: ours(model, ranks, "exact", compute),
+        "fast": lambda model: ours(model, ranks, "fast", compute),
+        "fast, 1 rank": lambda model: ours(model, 1, "fast", compute),
+    }, list(peers)
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("models", nargs="*", default=list(STEPS))
     parser.add_argument("--ranks", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--avx2", action="store_true", help="as on a processor without AVX-512, all sides (our own loops excepted)")
+    parser.add_argument("--bf16", action="store_true", help="all sides multiply in bf16; then the accuracy beside that of fp32")
     args = parser.parse_args()
     if args.avx2:
         os.environ.update(DNNL_MAX_CPU_ISA="AVX2", OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2")
-    measures = {
-        "DDP": lambda model: peer(model, args.ranks),
-        "channels last": lambda model: peer(model, args.ranks, "--channels-last"),
-        "Horovod": lambda model: peer(model, args.ranks, "--horovod"),
-        "exact": lambda model: ours(model, args.ranks, "exact"),
-        "fast": lambda model: ours(model, args.ranks, "fast"),
-        "fast, 1 rank": lambda model: ours(model, 1, "fast"),
-    }
-    if not (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
-        del measures["Horovod"]
-    peers = [name for name in measures if name in ("DDP", "channels last", "Horovod")]
-    print(f"{args.ranks} ranks, one thread and {BATCH} images each, fp32, medians of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}")
+    measures, peers = measures_of(args.ranks, args.bf16)
+    print(f"{args.ranks} ranks, one thread and {BATCH} images each, {'bf16' if args.bf16 else 'fp32'}, medians of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}")
     for model in args.models:
         rounds = [{name: measure(model) for name, measure in measures.items()} for _ in range(args.rounds)]
         print(model + ": " + ", ".join(f"{name} {statistics.median(line[name] for line in rounds):.0f}" for name in measures))
         print(f"  exact to the best peer {ratio(rounds, 'exact', peers)}, fast {ratio(rounds, 'fast', peers)}; exact to fast {ratio(rounds, 'exact', ['fast'])}")
         efficiency = statistics.median(line["fast"] / (args.ranks * line["fast, 1 rank"]) for line in rounds)
         print(f"  scaling efficiency, 1 to {args.ranks} ranks: {efficiency:.2f}", flush=True)
+        if args.bf16:
+            bf16, fp32 = (statistics.mean(accuracy(model, args.ranks, compute, seed) for seed in (1, 2, 3)) for compute in ("bf16", "fp32"))
+            print(f"  accuracy after 5 epochs, mean of three seeds: bf16 {bf16:.4f}, fp32 {fp32:.4f}", flush=True)
 
 
 if __name__ == "__main__":
