@@ -14,6 +14,13 @@ import pictures  # where training_case looks
 
 
 class Training(TrainingCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.more_data = pathlib.Path(cls.temporary.name) / "more"
+        cls.more_data.mkdir()
+        pictures.write(cls.more_data, 3200, 500, suffix="")
+
     def run_to_end(self, folder, ranks, program="dlflow-train", **environment):
         process = self.start(folder, ranks, program, **environment)
         output, errors = process.communicate(timeout=120)
@@ -52,9 +59,9 @@ class Training(TrainingCase):
         self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_any_number_of_ranks_trains_the_same_weights(self):
-        resnet = {"validation": 1000}
-        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", resnet), ("resnet20", resnet | {"batch_norm": "global"})):
-            settings = more | {"model": str(ROOT / f"workflows/models/{model}.yaml"), "precision": {"leaves": 8}}
+        resnet, bf16 = {"validation": 1152}, {"precision": {"leaves": 8, "compute": "bf16"}}
+        for model, more in (("mlp", {}), ("lenet", {}), ("lenet", bf16), ("resnet20", resnet), ("resnet20", resnet | {"batch_norm": "global"})):
+            settings = {"data": str(self.more_data), "precision": {"leaves": 8}, "model": str(ROOT / f"workflows/models/{model}.yaml")} | more
             alone = self.folder("alone", **settings)
             summary = self.train(alone, 1)
             for ranks in (2, 3, 4, 8):
@@ -77,13 +84,10 @@ class Training(TrainingCase):
                     self.assertEqual(self.bits(folder), self.bits(alone))
 
     def test_every_optimizer_trains(self):
-        data = pathlib.Path(self.temporary.name) / "more"
-        data.mkdir()
-        pictures.write(data, 3200, 500, suffix="")
         rates = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002, "lars": 2, "lamb": 0.01}
         for optimizer, rate in rates.items():
             with self.subTest(optimizer=optimizer):
-                folder = self.folder(optimizer, data=str(data), optimizer={"kind": optimizer}, lr=rate, validation=200,
+                folder = self.folder(optimizer, data=str(self.more_data), optimizer={"kind": optimizer}, lr=rate, validation=200,
                                      weight_decay=1e-4, label_smoothing=0.1, clip_norm=5, warmup_epochs=0.5)
                 self.assertGreaterEqual(self.train(folder, 2)["accuracy"], 0.95)
 
