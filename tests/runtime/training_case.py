@@ -3,9 +3,11 @@
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -19,9 +21,14 @@ class TrainingCase(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.temporary = tempfile.TemporaryDirectory(prefix="dlflow-training.")
-        cls.data = pathlib.Path(cls.temporary.name) / "data"
-        cls.data.mkdir()
-        pictures.write(cls.data, 1380, 500, suffix="")
+        cls.data = cls.new_data(1380)
+
+    @classmethod
+    def new_data(cls, samples):
+        """A folder with so many pictures to train on, and 500 to test with."""
+        data = pathlib.Path(tempfile.mkdtemp(prefix="data.", dir=cls.temporary.name))
+        pictures.write(data, samples, 500, suffix="")
+        return data
 
     @classmethod
     def tearDownClass(cls):
@@ -41,3 +48,42 @@ class TrainingCase(unittest.TestCase):
             command = ["mpirun", "-np", str(ranks)] + command
         return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 start_new_session=True, env=os.environ | environment)
+
+    def run_to_end(self, folder, ranks, program="dlflow-train", **environment):
+        process = self.start(folder, ranks, program, **environment)
+        output, errors = process.communicate(timeout=120)
+        return process.returncode, output, errors
+
+    def train(self, folder, ranks, **environment):
+        status, _, errors = self.run_to_end(folder, ranks, **environment)
+        self.assertEqual(status, 0, errors)
+        return json.loads((folder / "metrics.json").read_text())
+
+    def wait_for_step(self, folder, process, step):
+        """Returns once a checkpoint of at least `step` is there."""
+        deadline = time.monotonic() + 60
+        while not [p for p in folder.glob("checkpoints/step-*") if p.name[5:].isdigit() and int(p.name[5:]) >= step]:
+            self.assertIsNone(process.poll(), "training ended before it could be interrupted")
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.005)
+
+    def bits(self, folder):
+        newest = folder / "checkpoints/latest"
+        return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
+
+    def kill_at(self, folder, ranks, step):
+        """Trains, saving every 3 steps, until `step` is saved; then everything is killed."""
+        process = self.start(folder, ranks, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.wait_for_step(folder, process, step)
+        os.killpg(process.pid, signal.SIGKILL)
+        self.kill_ranks(folder)
+        process.communicate()
+
+    def kill_ranks(self, folder):
+        """mpirun gives each rank a process group of its own; ours are those that work in `folder`."""
+        for entry in pathlib.Path("/proc").iterdir():
+            try:
+                if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
+                    os.kill(int(entry.name), signal.SIGKILL)
+            except OSError:
+                pass  # not ours, or gone

@@ -1,7 +1,6 @@
 """dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
 
 import json
-import os
 import pathlib
 import signal
 import subprocess
@@ -10,39 +9,8 @@ import unittest
 
 from training_case import BIN, ROOT, TrainingCase
 
-import pictures  # where training_case looks
-
 
 class Training(TrainingCase):
-    @classmethod
-    def setUpClass(cls):
-        super().setUpClass()
-        cls.more_data = pathlib.Path(cls.temporary.name) / "more"
-        cls.more_data.mkdir()
-        pictures.write(cls.more_data, 3200, 500, suffix="")
-
-    def run_to_end(self, folder, ranks, program="dlflow-train", **environment):
-        process = self.start(folder, ranks, program, **environment)
-        output, errors = process.communicate(timeout=120)
-        return process.returncode, output, errors
-
-    def train(self, folder, ranks, **environment):
-        status, _, errors = self.run_to_end(folder, ranks, **environment)
-        self.assertEqual(status, 0, errors)
-        return json.loads((folder / "metrics.json").read_text())
-
-    def wait_for_step(self, folder, process, step):
-        """Returns once a checkpoint of at least `step` is there."""
-        deadline = time.monotonic() + 60
-        while not [p for p in folder.glob("checkpoints/step-*") if p.name[5:].isdigit() and int(p.name[5:]) >= step]:
-            self.assertIsNone(process.poll(), "training ended before it could be interrupted")
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.005)
-
-    def bits(self, folder):
-        newest = folder / "checkpoints/latest"
-        return [(newest / f"{name}.safetensors").read_bytes() for name in ("model", "optimizer")]
-
     def test_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
         whole, killed = self.folder("whole"), self.folder("killed")
         summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
@@ -50,59 +18,18 @@ class Training(TrainingCase):
         self.assertGreater(summary["accuracy"], 0.9)
 
         for step in (3, 9, 15):  # in the first epoch twice, in the second once
-            process = self.start(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-            self.wait_for_step(killed, process, step)
-            os.killpg(process.pid, signal.SIGKILL)
-            self.kill_ranks(killed)
-            process.communicate()
+            self.kill_at(killed, 2, step)
         self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertEqual(self.bits(killed), self.bits(whole))
 
-    def test_any_number_of_ranks_trains_the_same_weights(self):
-        resnet, bf16 = {"validation": 1152}, {"precision": {"leaves": 8, "compute": "bf16"}}
-        for model, more in (("mlp", {}), ("lenet", {}), ("lenet", bf16), ("resnet20", resnet), ("resnet20", resnet | {"batch_norm": "global"})):
-            settings = {"data": str(self.more_data), "precision": {"leaves": 8}, "model": str(ROOT / f"workflows/models/{model}.yaml")} | more
-            alone = self.folder("alone", **settings)
-            summary = self.train(alone, 1)
-            for ranks in (2, 3, 4, 8):
-                with self.subTest(model=model, ranks=ranks, **more):
-                    folder = self.folder("shared", **settings)
-                    other = self.train(folder, ranks)
-                    self.assertEqual(self.bits(folder), self.bits(alone))
-                    self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))
-
-    def test_any_number_of_ranks_trains_the_same_weights_with_other_optimizers(self):
-        for optimizer, more in (("adamw", {}), ("lamb", {"clip_norm": 1, "accumulate": 2})):
-            settings = more | {"optimizer": {"kind": optimizer}, "lr": 0.005, "weight_decay": 0.01, "epochs": 1, "batch": 64,
-                               "precision": {"leaves": 8}}
-            alone = self.folder("alone", **settings)
-            self.train(alone, 1)
-            for ranks in (2, 3, 4, 8):
-                with self.subTest(optimizer=optimizer, ranks=ranks):
-                    folder = self.folder("shared", **settings)
-                    self.train(folder, ranks)
-                    self.assertEqual(self.bits(folder), self.bits(alone))
-
     def test_every_optimizer_trains(self):
+        data = str(self.new_data(3200))
         rates = {"sgd": 0.05, "adam": 0.002, "adamw": 0.002, "lars": 2, "lamb": 0.01}
         for optimizer, rate in rates.items():
             with self.subTest(optimizer=optimizer):
-                folder = self.folder(optimizer, data=str(self.more_data), optimizer={"kind": optimizer}, lr=rate, validation=200,
+                folder = self.folder(optimizer, data=data, optimizer={"kind": optimizer}, lr=rate, validation=200,
                                      weight_decay=1e-4, label_smoothing=0.1, clip_norm=5, warmup_epochs=0.5)
                 self.assertGreaterEqual(self.train(folder, 2)["accuracy"], 0.95)
-
-    def test_a_killed_run_goes_on_with_other_ranks_and_the_same_weights(self):
-        settings = {"precision": {"leaves": 8}}
-        whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
-        self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        for ranks, step in ((3, 3), (1, 9), (8, 15)):
-            process = self.start(killed, ranks, DLFLOW_CHECKPOINT_EVERY="3 steps")
-            self.wait_for_step(killed, process, step)
-            os.killpg(process.pid, signal.SIGKILL)
-            self.kill_ranks(killed)
-            process.communicate()
-        self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        self.assertEqual(self.bits(killed), self.bits(whole))
 
     def test_compressed_a_killed_run_ends_with_the_bits_of_one_that_was_not(self):
         settings = {"precision": {"reduction": "fast"},
@@ -110,24 +37,11 @@ class Training(TrainingCase):
         whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
         summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertGreater(summary["accuracy"], 0.9)
-        process = self.start(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        self.wait_for_step(killed, process, 9)
-        os.killpg(process.pid, signal.SIGKILL)
-        self.kill_ranks(killed)
-        process.communicate()
+        self.kill_at(killed, 2, 9)
         self.train(killed, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.assertEqual(self.bits(killed), self.bits(whole))
         unsent = [(folder / "checkpoints/latest/compression.safetensors").read_bytes() for folder in (killed, whole)]
         self.assertEqual(*unsent)
-
-    def kill_ranks(self, folder):
-        """mpirun gives each rank a process group of its own; ours are those that work in `folder`."""
-        for entry in pathlib.Path("/proc").iterdir():
-            try:
-                if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
-                    os.kill(int(entry.name), signal.SIGKILL)
-            except OSError:
-                pass  # not ours, or gone
 
     def test_a_signal_saves_and_exits_75(self):
         for ranks, signal_number in ((1, signal.SIGTERM), (1, signal.SIGUSR1), (2, signal.SIGUSR1)):
