@@ -5,11 +5,11 @@
 namespace dlflow::runtime {
 
 /// What values between layers are, and their gradients, and what convolutions and linear layers
-/// multiply. Sums are fp32 anyway, and so are weights and their gradients.
+/// multiply. They are added in fp32, and weights and their gradients are fp32.
 enum class Compute { Float32, BFloat16 };
 
 /// Whether this processor is faster with bf16: by AMX. AVX512_BF16 alone is not (0.63, 0.50 and
-/// 0.67 times fp32 for mlp, lenet and resnet20 with oneDNN 2.6).
+/// 0.67 times fp32 for mlp, lenet and resnet20 with oneDNN 2.6, measured without asking this).
 bool has_fast_bf16();
 
 /// What decides the bits that a network computes, besides its weights and its input: the build of

@@ -38,6 +38,7 @@ class BatchNorm : public Operation {
     bias_index_ = index(".bias");
     mean_index_ = index(".running_mean");
     variance_index_ = index(".running_var");
+    DLFLOW_CHECK(residual == nullptr || residual->desc() == input.desc());
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = true;

@@ -35,6 +35,7 @@ class Add : public Operation {
  public:
   Add(const Builder& builder, bool relu, Value& a, Value& b, Value& result)
       : relu_(relu), a_(a), b_(b), y_(result) {
+    DLFLOW_CHECK(a.desc() == b.desc());
     y_.shape = a.shape;
     y_.data = builder.make(a.desc());
     y_.needs_gradient = a.needs_gradient || b.needs_gradient;

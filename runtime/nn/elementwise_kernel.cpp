@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <numeric>
 #include <type_traits>
@@ -47,7 +48,25 @@ DLFLOW_INLINE void finish_as(T* gradient, const T* more, const T* y, size_t coun
       });
 }
 
+/// The bits of the exponent, all of which are set in NaN and infinity.
+DLFLOW_INLINE uint32_t exponent(float number) {
+  return std::bit_cast<uint32_t>(number) & 0x7f800000;
+}
+DLFLOW_INLINE uint32_t exponent(BFloat16 number) { return exponent(widen(number)); }
+
+template <typename T>
+DLFLOW_INLINE bool all_finite_as(const T* x, size_t count) {
+  uint32_t greatest = 0;
+  for (size_t i = 0; i < count; ++i) greatest = std::max(greatest, exponent(x[i]));
+  return greatest < 0x7f800000;
+}
+
 }  // namespace
+
+DLFLOW_VECTOR_CLONES
+bool all_finite(Numbers x, size_t count) {
+  return x.halves ? all_finite_as(x.as<BFloat16>(), count) : all_finite_as(x.as<float>(), count);
+}
 
 DLFLOW_VECTOR_CLONES
 void relu(Numbers x, Numbers y, size_t count) {

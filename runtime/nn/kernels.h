@@ -70,8 +70,8 @@ void batch_norm_backward(const MapGeometry& geometry, Numbers x, const float* we
                          const float* mean, const float* variance, Numbers y, Numbers dy,
                          Numbers more_dy, Numbers dx, float* weight_gradient, float* bias_gradient);
 
-/// The same in halves, for statistics of more images than these: between them, the caller adds the
-/// sums of all. Doubles, as many as `mean` has floats.
+/// The same in two parts, for statistics of more images than these: between them, the caller adds
+/// the sums of all. Doubles, as many as `mean` has floats.
 
 /// Of x and of its square.
 void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, double* squares);
@@ -87,6 +87,9 @@ void batch_norm_backward_sums(const MapGeometry& geometry, Numbers x, const floa
 void batch_norm_backward_apply(const MapGeometry& geometry, Numbers x, const float* weight,
                                const float* mean, const float* variance, const double* sums,
                                const double* products, int64_t count, Numbers dy, Numbers dx);
+
+/// Whether none is NaN or infinite.
+bool all_finite(Numbers x, size_t count);
 
 struct PoolWindow {
   int64_t kernel = 1, stride = 1, padding = 0;

@@ -61,9 +61,19 @@ struct Network::Impl {
     return value;
   }
 
+  /// Throws Error{InvalidInput} naming the layer if oneDNN cannot do what `build` needs.
+  auto with_layer_named(auto build) {
+    try {
+      return build();
+    } catch (const dnnl::error& e) {
+      throw Error(Errc::InvalidInput,
+                  "layer '" + layer_under_way + "': oneDNN cannot compute this: " + e.what());
+    }
+  }
+
   Value& add(auto make) {
     Value& result = values.emplace_back();
-    std::unique_ptr<Operation> operation = make(result);
+    std::unique_ptr<Operation> operation = with_layer_named([&] { return make(result); });
     std::vector<size_t> parameters_of = operation->parameters();
     operations.push_back({std::move(operation), &result, layer_under_way,
                           layer_under_way + " backward", std::move(parameters_of)});
@@ -130,7 +140,7 @@ struct Network::Impl {
         return read_by_linear_only(i) ? &y : &flat(y, {x.shape[0], 1, 1}, layer.shape);
       }
       case LayerKind::Flatten:
-        if (x.shape.size() == 1) return &x;
+        if (x.shape.size() == 1) return &rows(x, next().type());
         if (&x == images) return &rows(add_images(layer.shape), next().type());
         return read_by_linear_only(i) ? &x : &flat(x, x.shape, layer.shape);
     }
@@ -185,7 +195,9 @@ struct Network::Impl {
     const int end = int(operations.size());
     for (int i = end; i-- > 0;) {
       const Node& node = operations[size_t(i)];
-      if (node.result->needs_gradient) node.operation->prepare_backward(builder(2 * end - i));
+      if (!node.result->needs_gradient) continue;
+      layer_under_way = node.forward_name;
+      with_layer_named([&] { node.operation->prepare_backward(builder(2 * end - i)); });
     }
   }
 
@@ -347,6 +359,16 @@ BatchResult Network::result() {
   const LossSums sums =
       softmax_cross_entropy(n.score_floats(), n.labels, n.smoothing, n.probabilities.floats());
   return {sums.loss, sums.num_correct};
+}
+
+std::string Network::first_not_finite() {
+  Impl& n = *impl_;
+  for (const Impl::Node& node : n.operations) {
+    node.operation->forward(n.stream);
+    n.stream.wait();
+    if (!all_finite(node.result->numbers(), node.result->count())) return node.forward_name;
+  }
+  return "";
 }
 
 std::span<const float> Network::scores() const { return impl_->score_floats(); }

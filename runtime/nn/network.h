@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/nn/arithmetic.h"
@@ -88,6 +89,10 @@ class Network {
 
   /// After the forward pass.
   BatchResult result();
+
+  /// After the forward pass, which is done once more: the first layer with a result that is NaN or
+  /// infinite; empty if there is none.
+  std::string first_not_finite();
 
  private:
   struct Impl;

@@ -76,7 +76,7 @@ class GradientSum {
  public:
   GradientSum() = default;
 
-  /// `y` may be null: no ReLU.
+  /// With `relu`, the result is that of a ReLU.
   GradientSum(const Builder& builder, const Value& result, bool relu);
 
   const dnnl::memory& sum() const { return sum_; }

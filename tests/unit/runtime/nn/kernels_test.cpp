@@ -1,14 +1,15 @@
-// Kernels on bf16 give what they give on the same numbers as fp32, rounded once.
+// Kernels on bf16 give what they give on the same numbers as fp32, rounded.
 #include "runtime/nn/kernels.h"
 
 #include <algorithm>
-#include <catch2/catch.hpp>
+#include <bit>
 #include <cmath>
 #include <limits>
 #include <random>
 #include <vector>
 
 #include "base/bfloat16.h"
+#include "tests/support/catch.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
