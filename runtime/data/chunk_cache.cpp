@@ -72,7 +72,6 @@ class ChunkCache::Worker {
   StepImages& training() { return training_; }
   StepImages& validation() { return validation_; }
   CacheTraffic traffic() const { return memory_.traffic(); }
-  const std::atomic<uint64_t>& arrivals() const { return memory_.arrivals(); }
 
  private:
   /// Training or validation.
@@ -101,6 +100,7 @@ class ChunkCache::Worker {
 
     void end() override { worker_.set_done(step_, trains_); }
     void stop() override { worker_.stop(); }
+    const std::atomic<uint64_t>& arrivals() const override { return worker_.memory_.arrivals(); }
 
    private:
     Worker& worker_;
@@ -320,6 +320,5 @@ void ChunkCache::start(uint64_t epoch, uint64_t step) { worker_->start(epoch, st
 StepImages& ChunkCache::training() { return worker_->training(); }
 StepImages& ChunkCache::validation() { return worker_->validation(); }
 CacheTraffic ChunkCache::traffic() const { return worker_->traffic(); }
-const std::atomic<uint64_t>& ChunkCache::arrivals() const { return worker_->arrivals(); }
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -77,9 +76,6 @@ class ChunkCache {
 
   /// Of the node, so far.
   CacheTraffic traffic() const;
-
-  /// Chunks that have come to the node; lives as long as its memory.
-  const std::atomic<uint64_t>& arrivals() const;
 
  private:
   class Worker;

@@ -41,6 +41,7 @@ class BatchMaker {
   }
 
   size_t steps() const { return steps_per_epoch(dataset_.size(), options_.global_batch); }
+  const StepImages* images() const { return options_.images; }
 
   Slot make_slot() const {
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
@@ -139,6 +140,7 @@ class Loader::Worker {
   }
 
   size_t steps() const { return maker_.steps(); }
+  const StepImages* images() const { return maker_.images(); }
 
   void seek(Position position) {
     thread_ = {};  // stops and joins
@@ -217,6 +219,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
 Loader::~Loader() = default;
 
 size_t Loader::steps_per_epoch() const { return worker_->steps(); }
+const StepImages* Loader::images() const { return worker_->images(); }
 
 void Loader::seek(uint64_t epoch, uint64_t step) {
   if (step > steps_per_epoch()) {

@@ -63,6 +63,9 @@ class Loader {
 
   Batch next();
 
+  /// LoaderOptions::images.
+  const StepImages* images() const;
+
  private:
   class Worker;
   std::unique_ptr<Worker> worker_;

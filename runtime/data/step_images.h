@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 namespace dlflow::runtime {
@@ -20,6 +21,10 @@ class StepImages {
 
   /// Whoever waits, now or later, is to give up.
   virtual void stop() = 0;
+
+  /// Grows for as long as what somebody may wait for comes in, to any rank of the node. Lives as
+  /// long as the communicator.
+  virtual const std::atomic<uint64_t>& arrivals() const = 0;
 };
 
 }  // namespace dlflow::runtime

@@ -10,6 +10,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gradient_compression.h"
+#include "runtime/train/next_batch.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -171,10 +172,8 @@ OwnStep CpuWorker::step() {
 Batch CpuWorker::load() {
   using Row = Timeline::Row;
   const Timed timed = span(cache_ ? Row::Waiting : Row::Computation, "load");
-  std::optional<Activity> activity;
-  if (cache_) activity.emplace(comm_, "waits for data", &cache_->arrivals());
   const auto begin = Timeline::Clock::now();
-  const Batch batch = loader_.next();
+  const Batch batch = next_batch(comm_, loader_);
   data_wait_ = Timeline::Clock::now() - begin;
   return batch;
 }
@@ -198,7 +197,7 @@ Report CpuWorker::compute_step(const Batch& batch) {
   noise_.read(sums.subspan<kReportFloats, NoiseMeter::kReportFloats>());
   if (!role_.team_is_all) reducer_.finish();
   if (!role_.team_is_all && !state_.finite()) report.loss = std::numeric_limits<float>::quiet_NaN();
-  if (!std::isfinite(my_loss) && !diverged_at_) diverged_at_ = step_ + 1;
+  if (!std::isfinite(my_loss) && !divergence_) divergence_ = {step_ + 1, passes_->diverged_in()};
   return report;
 }
 

@@ -35,7 +35,7 @@ class CpuWorker final : public Worker {
     state_.restore(checkpoint, updates);
   }
   void seek(uint64_t epoch, uint64_t step) override;
-  std::optional<uint64_t> diverged_at() const override { return diverged_at_; }
+  std::optional<Divergence> divergence() const override { return divergence_; }
   void finish_update(uint64_t steps) override;
   std::span<const float> weights() override { return state_.weights(); }
   ModelState::OptimizerContent optimizer_content() override { return state_.optimizer_content(); }
@@ -96,7 +96,7 @@ class CpuWorker final : public Worker {
   uint64_t step_ = 0;         // of the run, from 0; the one that is under way or was last
   size_t samples_ = 0;        // in it, over all ranks
   double learning_rate_ = 0;  // of it
-  std::optional<uint64_t> diverged_at_;
+  std::optional<Divergence> divergence_;
 };
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,7 @@
 #include "runtime/train/divergence.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "base/text.h"
@@ -30,19 +31,31 @@ int last_not_finite(const WeightLayout& layout, std::span<const float> buffer, s
 
 }  // namespace
 
-void fail_loss(Communicator& comm, float loss, std::optional<uint64_t> mine, uint64_t step) {
-  constexpr uint64_t kNever = UINT64_MAX;
+void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& mine,
+               uint64_t step) {
+  struct Fixed {
+    uint64_t step = UINT64_MAX;
+    std::array<char, 64> layer{};
+  };
+  Fixed own;
+  if (mine) {
+    own.step = mine->step;
+    mine->layer.copy(own.layer.data(), own.layer.size() - 1);
+  }
   std::vector<std::string> ranks;
-  const std::vector<uint64_t> first = gather(comm, mine.value_or(kNever));
-  for (size_t rank = 0; rank < first.size(); ++rank) {
-    if (first[rank] == kNever) continue;
+  std::string layer;
+  const std::vector<Fixed> all = gather(comm, own);
+  for (size_t rank = 0; rank < all.size(); ++rank) {
+    if (all[rank].step == UINT64_MAX) continue;
+    if (ranks.empty() || all[rank].step < step) layer = all[rank].layer.data();
+    step = std::min(step, all[rank].step);
     ranks.push_back(std::to_string(rank));
-    step = std::min(step, first[rank]);
   }
   std::string where = " at step " + std::to_string(step);
   if (!ranks.empty()) {
     where += (ranks.size() == 1 ? " (rank " : " (ranks ") + join(ranks, ", ") + ")";
   }
+  if (!layer.empty()) where += ", first in layer '" + layer + "'";
   throw Diverged(Errc::InvalidInput,
                  "loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") + where + kAdvice);
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "base/error.h"
 #include "runtime/comm/communicator.h"
@@ -17,10 +18,15 @@ class Diverged : public Error {
   using Error::Error;
 };
 
-/// Throws Diverged, naming the ranks whose share of the loss it is, if they know, and the step in
-/// which it began. Collective, after `step` steps; `mine`: the first, from 1, whose loss was no
-/// number on this rank.
-[[noreturn]] void fail_loss(Communicator& comm, float loss, std::optional<uint64_t> mine,
+/// When a rank's loss was no number for the first time.
+struct Divergence {
+  uint64_t step = 0;  ///< from 1
+  std::string layer;  ///< the first with such a result; empty: none, it is the loss itself
+};
+
+/// Throws Diverged, naming the ranks whose share of the loss it is, if they know, and the step and
+/// the layer in which it began. Collective, after `step` steps; `mine`: of this rank.
+[[noreturn]] void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& mine,
                             uint64_t step);
 
 /// Throws Diverged after an update that left a weight that is not finite: names the last parameter

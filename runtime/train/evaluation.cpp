@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
+#include "runtime/train/next_batch.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -60,7 +61,7 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
   const size_t first = run_of(comm.rank()).first, end = first + run_of(comm.rank()).count;
   loader.seek(0, first);
   for (size_t i = first; i < end; ++i) {
-    const Leaf part = loader.next().leaves[0];
+    const Leaf part = next_batch(comm, loader).leaves[0];
     const BatchResult result = infer(part);
     batches[i] = {result.loss_sum, result.num_correct};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());

@@ -28,7 +28,7 @@ class GpuWorker final : public Worker {
   std::string arithmetic() const override;
   void restore(const Checkpoint& checkpoint, uint64_t updates) override;
   void seek(uint64_t epoch, uint64_t step) override { loader_.seek(epoch, step); }
-  std::optional<uint64_t> diverged_at() const override { return {}; }
+  std::optional<Divergence> divergence() const override { return {}; }
   void finish_update(uint64_t steps) override;
   std::span<const float> weights() override { return weights_; }
   ModelState::OptimizerContent optimizer_content() override;

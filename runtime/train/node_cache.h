@@ -1,6 +1,5 @@
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <optional>
 
@@ -31,9 +30,6 @@ class NodeCache {
   void start(uint64_t epoch, uint64_t step) { cache_->start(epoch, step); }
   StepImages& training() { return cache_->training(); }
   StepImages& validation() { return cache_->validation(); }
-
-  /// Chunks that have come to this node so far; lives as long as the communicator.
-  const std::atomic<uint64_t>& arrivals() const { return cache_->arrivals(); }
 
   /// Adds what this node has read, and from where, to a summary.
   void describe(Json& summary) const;

@@ -41,6 +41,7 @@ class LeafAfterLeaf : public Passes {
       }
       Network& network = networks_.get(int64_t(samples.count()));
       const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
+      look_at(loss, network);
       report(leaf, loss);
       network.backward(gradients_of(reducer_, leaf, networks_), scale, [&](size_t i) {
         if (i < networks_.layout()->num_trainable()) {
@@ -83,6 +84,7 @@ class LeavesSideBySide : public Passes {
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       Member& m = members_[leaf];
       const float loss = m.network ? float(m.network->result().loss_sum) * scale : 0;
+      if (m.network) look_at(loss, *m.network);
       report(leaf, loss);
       sum += loss;
       if (m.network == nullptr) continue;

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <cmath>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "runtime/data/loader.h"
 #include "runtime/reduce/reducer.h"
@@ -20,6 +22,18 @@ class Passes {
   /// its backward pass, to write what travels with the gradients.
   virtual float run(const Batch& batch,
                     const std::function<void(size_t leaf, float loss)>& report) = 0;
+
+  /// The first layer with a result that was no finite number, once there was such a loss.
+  const std::string& diverged_in() const { return diverged_in_; }
+
+ protected:
+  /// To be called between the two passes of `network`.
+  void look_at(float loss, Network& network) {
+    if (!std::isfinite(loss) && diverged_in_.empty()) diverged_in_ = network.first_not_finite();
+  }
+
+ private:
+  std::string diverged_in_;
 };
 
 /// One leaf after the other in one network's memory; or, for batch normalisation over the global

@@ -36,7 +36,7 @@ struct Precision {
   /// Into which a global batch is divided in exact mode; ranks beyond that have nothing to do.
   size_t leaves = 0;
 
-  /// What convolutions and linear layers are to multiply, if the processor is faster with it.
+  /// As what values between layers are kept and multiplied, if the processor is faster with it.
   Compute compute = Compute::Float32;
 
   bool operator==(const Precision&) const = default;

@@ -132,7 +132,7 @@ class Trainer {
     position_.step = meeting.done - epoch_begins;
     report_ = meeting.report;
     if (!std::isfinite(report_.loss)) {
-      fail_loss(comm_, report_.loss, worker_->diverged_at(), steps_done());
+      fail_loss(comm_, report_.loss, worker_->divergence(), steps_done());
     }
     recording_.meet(steps_done() - first_step_);
   }

@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "runtime/compress/compressed_sum.h"
 #include "runtime/cooperation/cooperation.h"
+#include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/model_state.h"
 
@@ -36,8 +37,8 @@ class Worker : public Learner {
   /// The next step is step `step` of epoch `epoch`.
   virtual void seek(uint64_t epoch, uint64_t step) = 0;
 
-  /// The number, from 1, of the first step whose loss was no number on this rank, if that is known.
-  virtual std::optional<uint64_t> diverged_at() const = 0;
+  /// Once a loss was no number on this rank, if that is known.
+  virtual std::optional<Divergence> divergence() const = 0;
 
   /// Before the state is looked at as a whole, after `steps` of the run. Throws Diverged if a
   /// weight is no number.

@@ -89,7 +89,7 @@ class Training(TrainingCase):
             (folder / "m.yaml").write_text("name: m\ninput: [784]\nlayers:\n  - linear: {features: 10}\n")
             status, _, errors = self.run_to_end(folder, ranks)
             self.assertEqual(status, 3, errors)
-            self.assertRegex(errors, r"error: loss is (NaN|infinite) at step \d+ \(rank")
+            self.assertRegex(errors, r"error: loss is (NaN|infinite) at step \d+ \(ranks? [01, ]+\), first in layer 'linear1'")
 
     def test_a_timeline_shows_all_ranks_on_one_clock(self):
         folder = self.folder("timeline", timeline=4)
@@ -107,7 +107,10 @@ class Training(TrainingCase):
         first = steps[0][0]
         inside = {e["name"] for e in spans if e["pid"] == 0 and first["ts"] <= e["ts"] < first["ts"] + first["dur"]}
         self.assertLessEqual({"load", "conv1", "conv1 backward", "fc2 backward"}, inside)
-        self.assertIn("gradients conv1.weight to report", {e["name"] for e in spans if e["tid"] == 2})
+        buckets, waits = ({e["name"] for e in spans if e["tid"] == row} for row in (2, 3))
+        self.assertIn("gradients conv1.weight to report", buckets)
+        self.assertLessEqual(waits, buckets)
+        self.assertTrue(waits)  # one of two ranks is the first to be done with its leaves
         bits = self.bits(folder)
         untold = self.folder("untold")
         self.train(untold, 2)

@@ -231,7 +231,9 @@ TEST_CASE("a loss that is no number stops every rank and names where it began", 
     return "finished";
   });
   CHECK(messages[0] == messages[1]);
-  CHECK_THAT(messages[0], Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? .*"));
+  CHECK_THAT(messages[0],
+             Catch::Matches("loss is (NaN|infinite) at step [0-9]+ \\(ranks? [01, ]+\\), "
+                            "first in layer '[a-z0-9]+'; a lower lr .*"));
 }
 
 TEST_CASE("a weight that overflows is named with its step", "[trainer]") {

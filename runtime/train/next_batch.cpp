@@ -1,0 +1,15 @@
+#include "runtime/train/next_batch.h"
+
+#include <optional>
+
+namespace dlflow::runtime {
+
+Batch next_batch(const Communicator& comm, Loader& loader) {
+  std::optional<Activity> activity;
+  if (const StepImages* images = loader.images()) {
+    activity.emplace(comm, "waits for data", &images->arrivals());
+  }
+  return loader.next();
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,12 @@
+#pragma once
+
+#include "runtime/comm/communicator.h"
+#include "runtime/data/loader.h"
+
+namespace dlflow::runtime {
+
+/// The loader's next batch. A rank that waits for its data to be fetched does not count as stalled
+/// for as long as something comes.
+Batch next_batch(const Communicator& comm, Loader& loader);
+
+}  // namespace dlflow::runtime

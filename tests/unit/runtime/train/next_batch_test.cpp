@@ -1,0 +1,58 @@
+#include "runtime/train/next_batch.h"
+
+#include <string>
+
+#include "runtime/comm/thread_communicator.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// Images that lie where they are, and what the rank is said to do while it asks for them.
+class Watched final : public StepImages {
+ public:
+  explicit Watched(const Lifeline& lifeline) : lifeline_(lifeline) {}
+
+  void begin(uint64_t, uint64_t) override {
+    const char* activity = lifeline_.activity();
+    seen = activity == nullptr ? "nothing" : activity;
+    counts = lifeline_.arrivals() == &arrivals_;
+  }
+  const void* find(const void* image) override { return image; }
+  void end() override {}
+  void stop() override {}
+  const std::atomic<uint64_t>& arrivals() const override { return arrivals_; }
+
+  std::string seen;
+  bool counts = false;
+
+ private:
+  const Lifeline& lifeline_;
+  std::atomic<uint64_t> arrivals_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("a rank that fetches its data is known to wait for it", "[train]") {
+  const Dataset data = make_dataset<uint8_t>({1, 2, 2}, 2, std::vector<uint8_t>(16), {0, 1, 0, 1});
+  ThreadGroup group(1);
+  Communicator& comm = group.communicator(0);
+  Lifeline lifeline;
+  comm.set_lifeline(&lifeline);
+  Watched images(lifeline);
+  LoaderOptions options;
+  options.global_batch = 2;
+  options.normalization = normalization_of(data);
+  options.images = &images;
+  Loader loader(data, options);
+  CHECK(next_batch(comm, loader).global_samples == 2);
+  CHECK(images.seen == "waits for data");
+  CHECK(images.counts);
+  CHECK(lifeline.activity() == nullptr);
+
+  options.images = nullptr;
+  Loader plain(data, options);
+  CHECK(next_batch(comm, plain).global_samples == 2);
+}
