@@ -126,12 +126,13 @@ TEST_CASE("every all-reduce gives what MPI_Allreduce gives, in every type", "[ac
 TEST_CASE("whatever rules say, gradients have MPI's sum and one value on all ranks", "[across]") {
   MpiCommunicator comm(kTimeout);
   const float tolerance = float(comm.size() * comm.size()) * 0x1p-22f;
-  const DataType wire = GENERATE(DataType::Float32, DataType::BFloat16);
+  const DataType wire = GENERATE(DataType::Float32, DataType::Float16, DataType::BFloat16);
+  const size_t count = GENERATE(1, 17, 1000, 70'001);
   const float rounding = wire == DataType::Float32 ? 0 : float(2 * comm.size()) * 0x1p-8f;
   std::string problem;
   for (const Algorithm algorithm : kAlgorithms) {
     for (const RuleSet& rules : {always(algorithm), always_between(algorithm)}) {
-      const auto sums = sum_by(comm, 70'001, {.wire = wire, .rules = rules});
+      const auto sums = sum_by(comm, count, {.wire = wire, .rules = rules});
       const std::string wrong = wrong_bits(comm, sums, tolerance + rounding);
       if (!wrong.empty()) problem += to_text(rules) + ": " + wrong;
     }
@@ -141,12 +142,13 @@ TEST_CASE("whatever rules say, gradients have MPI's sum and one value on all ran
 
 TEST_CASE("exact sums have the bits of the direct way, whatever rules say", "[across]") {
   MpiCommunicator comm(kTimeout);
+  const size_t count = GENERATE(1, 17, 1000, 70'001);
   const SumOrder order = sum_in_leaf_order(size_t(comm.size()), comm.size());
-  const auto expected = sum_by(comm, 70'001, {.order = order, .rules = always(Algorithm::Direct)});
+  const auto expected = sum_by(comm, count, {.order = order, .rules = always(Algorithm::Direct)});
   std::string problem;
   for (const Algorithm algorithm : kAlgorithms) {
     for (const RuleSet& rules : {always(algorithm), always_between(algorithm)}) {
-      const auto sums = sum_by(comm, 70'001, {.order = order, .rules = rules});
+      const auto sums = sum_by(comm, count, {.order = order, .rules = rules});
       if (sums != expected) problem += to_text(rules) + " ";
     }
   }
@@ -157,21 +159,26 @@ TEST_CASE("reduce-scatter, all-gather and broadcast give what MPI's give", "[acr
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(from_range(kCounts));
   const std::vector<float> sum = sum_of_mpi(numbers_of(comm.rank(), count));
-  std::vector<float> values = numbers_of(comm.rank(), count);
-  run(comm, reduce_scatter(Link(comm), std::span(values)));
-  const Values all(values), expected = Values(std::span(const_cast<float*>(sum.data()), count));
   std::string problem;
-  if (!std::ranges::equal(all.share(comm.rank(), comm.size()).bytes(),
-                          expected.share(comm.rank(), comm.size()).bytes())) {
-    problem += "wrong share ";
+  for (const DataType type : kTypes) {
+    const std::string of_type = " of type " + std::to_string(int(type)) + " ";
+    std::vector<std::byte> values = as_type(type, numbers_of(comm.rank(), count));
+    std::vector<std::byte> expected = as_type(type, sum);
+    const Values all(values.data(), count, type), sums(expected.data(), count, type);
+    run(comm, reduce_scatter(Link(comm), all));
+    if (!std::ranges::equal(all.share(comm.rank(), comm.size()).bytes(),
+                            sums.share(comm.rank(), comm.size()).bytes())) {
+      problem += "wrong share" + of_type;
+    }
+    run(comm, all_gather(Link(comm), all));
+    if (values != expected) problem += "wrong gathered shares" + of_type;
+    const int root = comm.size() - 1;
+    std::ranges::fill(values, std::byte(comm.rank()));
+    std::vector<std::byte> copy = values;
+    run(comm, broadcast(Link(comm), values, root));
+    MPI_Bcast(copy.data(), int(copy.size()), MPI_BYTE, root, MPI_COMM_WORLD);
+    if (values != copy) problem += "wrong copy" + of_type;
   }
-  run(comm, all_gather(Link(comm), all));
-  if (values != sum) problem += "wrong gathered shares ";
-  const int root = comm.size() - 1;
-  run(comm, broadcast(Link(comm), std::as_writable_bytes(std::span(values)), root));
-  std::vector<float> copy = sum;
-  MPI_Bcast(copy.data(), int(count), MPI_FLOAT, root, MPI_COMM_WORLD);
-  if (values != copy) problem += "wrong copy ";
   run(comm, barrier(Link(comm)));
   CHECK(problems(comm, problem) == "");
 }

@@ -1,25 +1,41 @@
 """P8: trained weights have the same bits on any number of ranks, and after a kill and a resume with another number."""
 
+import pathlib
 import unittest
 
 from training_case import ROOT, TrainingCase
 
+HAS_AMX = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
+
 
 class Exact(TrainingCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.many = cls.new_data(3200)
+
     def test_any_number_of_ranks_trains_the_same_weights(self):
-        cases = [("mlp", {}), ("lenet", {}), ("lenet", {"precision": {"leaves": 8, "compute": "bf16"}}),
-                 ("resnet20", {"validation": 1152}), ("resnet20", {"validation": 1152, "batch_norm": "global"})]
-        data = str(self.new_data(3200))
-        for model, more in cases:
-            settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": data, "precision": {"leaves": 8}} | more
-            alone = self.folder("alone", **settings)
-            summary = self.train(alone, 1)
-            for ranks in (2, 3, 4, 8):
-                with self.subTest(model=model, ranks=ranks, **more):
-                    folder = self.folder("shared", **settings)
-                    other = self.train(folder, ranks)
-                    self.assertEqual(self.bits(folder), self.bits(alone))
-                    self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))
+        for model, more in (("mlp", {}), ("lenet", {}), ("resnet20", {"validation": 1152}),
+                            ("resnet20", {"validation": 1152, "batch_norm": "global"})):
+            self.compare_ranks(model, (2, 3, 4, 8), more)
+
+    @unittest.skipUnless(HAS_AMX, "this processor has no AMX, and computes in fp32")
+    def test_any_number_of_ranks_trains_the_same_weights_in_bf16(self):
+        bf16 = {"precision": {"leaves": 8, "compute": "bf16"}}
+        self.compare_ranks("lenet", (2, 3, 4, 8), bf16)
+        self.compare_ranks("resnet20", (2, 3), bf16 | {"validation": 1152, "batch_norm": "global"})
+
+    def compare_ranks(self, model, numbers, more):
+        """Trains `model` on one rank, and on each of these numbers of ranks."""
+        settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": str(self.many), "precision": {"leaves": 8}} | more
+        alone = self.folder("alone", **settings)
+        summary = self.train(alone, 1)
+        for ranks in numbers:
+            with self.subTest(model=model, ranks=ranks, **more):
+                folder = self.folder("shared", **settings)
+                other = self.train(folder, ranks)
+                self.assertEqual(self.bits(folder), self.bits(alone))
+                self.assertEqual((other["accuracy"], other["loss"]), (summary["accuracy"], summary["loss"]))
 
     def test_any_number_of_ranks_trains_the_same_weights_with_other_optimizers(self):
         for optimizer, more in (("adamw", {}), ("lamb", {"clip_norm": 1, "accumulate": 2})):
@@ -34,13 +50,15 @@ class Exact(TrainingCase):
                     self.assertEqual(self.bits(folder), self.bits(alone))
 
     def test_a_killed_run_goes_on_with_other_ranks_and_the_same_weights(self):
-        settings = {"precision": {"leaves": 8}}
-        whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
-        self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        for ranks, step in ((3, 3), (1, 9), (8, 15)):
-            self.kill_at(killed, ranks, step)
-        self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
-        self.assertEqual(self.bits(killed), self.bits(whole))
+        for model in ("lenet", "resnet20"):
+            with self.subTest(model):
+                settings = {"precision": {"leaves": 8}, "model": str(ROOT / f"workflows/models/{model}.yaml")}
+                whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
+                self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+                for ranks, step in ((3, 3), (1, 9), (8, 15)):
+                    self.kill_at(killed, ranks, step)
+                self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
+                self.assertEqual(self.bits(killed), self.bits(whole))
 
 
 if __name__ == "__main__":
