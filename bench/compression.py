@@ -20,6 +20,7 @@ from training import HOROVOD, ROOT, take_samples
 BYTES = {"lenet": 4 * 1_199_882, "mlp": 4 * 669_706}
 RATES = {"10gbit": 1e10, "4gbit": 4e9, "2gbit": 2e9, "1gbit": 1e9, "100mbit": 1e8}
 DENSITY = 0.01
+LOSS_BATCH = 64
 SPARSE = {"density": DENSITY, "warmup_epochs": 0}
 OURS = {
     "dense": {},
@@ -52,7 +53,8 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
         (folder / "with.json").write_text(json.dumps(settings))
         _, sent = nodes.launch([ROOT / "build/bin/dlflow-train", "with.json"], folder, ranks_per_node)
         metrics = json.loads((folder / "metrics.json").read_text())
-        return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent[0] / (steps * epochs), "loss": metrics["loss"]}
+        return {"s": batch * ranks / metrics["images_per_s"], "bytes": sent[0] / (steps * epochs), "loss": metrics["loss"],
+                "accuracy": metrics.get("accuracy")}
 
 
 def peer(nodes, model, flags, batch, steps):
@@ -108,10 +110,10 @@ def measure(nodes, model, link, rounds, steps):
 def two_levels(nodes, model, link, rounds, steps):
     batch, _ = matching_batch(nodes, model, RATES[link])
     nodes.rate(link)
-    results = [{name: ours(nodes, model, g, max(4, batch // 2), steps, 2)["s"] for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
-    ratios = [r["dense"] / r["mstopk"] for r in results]
+    results = [{name: ours(nodes, model, g, max(4, batch // 2), steps, 2) for name, g in TWO_LEVELS.items()} for _ in range(rounds)]
+    ratios = [r["dense"]["s"] / r["mstopk"]["s"] for r in results]
     print(f"{nodes.count} nodes of two ranks, {link}, {model}: hierarchical mstopk {statistics.median(ratios):.2f} times dense"
-          f" ({min(ratios):.2f}-{max(ratios):.2f})", flush=True)
+          f" ({min(ratios):.2f}-{max(ratios):.2f}), {results[0]['mstopk']['bytes'] / 1e6:.2f} MB a step", flush=True)
 
 
 def crossover(nodes, model, steps):
@@ -129,20 +131,34 @@ def crossover(nodes, model, steps):
     print("measured, dense to mstopk: " + ", ".join(f"{link} {dense / sparse:.2f}" for link, (dense, sparse) in times.items()), flush=True)
 
 
+def learned(nodes, gradients, steps, epochs, held_out, ranks_per_node=1):
+    """What ours() says, or that the loss was no number any more."""
+    try:
+        return ours(nodes, "mlp", gradients, LOSS_BATCH, steps, ranks_per_node, epochs, held_out)
+    except RuntimeError as error:
+        if "NaN or infinite" not in str(error) and "loss is" not in str(error):
+            raise
+        return None
+
+
 def losses(nodes, epochs):
     """Of mlp, trained to where it learns no more: a few epochs say only that sparse gradients start more slowly."""
     nodes.rate("off")
-    held_out, batch = 5000, 64
-    steps = (60000 - held_out) // (batch * nodes.count)
-    print(f"\nloss of mlp on {held_out} pictures held out, {nodes.count} ranks of {batch} images, {epochs} epochs of {steps} steps")
+    held_out = 5000
+    steps = (60000 - held_out) // (LOSS_BATCH * nodes.count)
+    warmup = max(1, epochs // 8)
+    print(f"\nmlp, {nodes.count} ranks of {LOSS_BATCH} images, {epochs} epochs of {steps} steps, {warmup} of them to warm compression up:"
+          f" loss and accuracy on {held_out} pictures held out")
+    runs = {name: (gradients, 1) for name, gradients in OURS.items() if name != "dense, no priority"}  # the same bits
+    runs["randomk, 25 %"] = (OURS["randomk"] | {"density": 0.25}, 1)
+    runs["mstopk, hierarchical"] = (OURS["mstopk"], 2)
     dense = None
-    for name, gradients in OURS.items():
-        if name == "dense, no priority":
-            continue  # the same bits
-        warm = gradients | ({"warmup_epochs": 2} if "density" in gradients else {})
-        loss = ours(nodes, "mlp", warm, batch, steps, epochs=epochs, validation=held_out)["loss"]
-        dense = dense or loss
-        print(f"{name:22}{loss:9.4f}{100 * (loss / dense - 1):+8.1f} %", flush=True)
+    for name, (gradients, ranks_per_node) in runs.items():
+        warm = gradients | ({"warmup_epochs": warmup} if "density" in gradients else {})
+        end = learned(nodes, warm, steps // ranks_per_node, epochs, held_out, ranks_per_node)
+        dense = dense or end
+        print(f"{name:22}" + (f"{end['loss']:9.4f}{100 * (end['loss'] / dense['loss'] - 1):+8.1f} %{end['accuracy']:9.4f}{end['bytes'] / 1e6:8.2f} MB"
+                              if end else "  diverged"), flush=True)
 
 
 def main():
@@ -152,7 +168,7 @@ def main():
     parser.add_argument("--links", nargs="*", default=["1gbit", "100mbit"])
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=20, help="of each measurement")
-    parser.add_argument("--loss-epochs", type=int, default=16)
+    parser.add_argument("--loss-epochs", type=int, nargs="*", default=[2, 16])
     parser.add_argument("--only", choices=["time", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
     args = parser.parse_args()
     for count in args.nodes:
@@ -165,7 +181,8 @@ def main():
                 if "crossover" in args.only:
                     crossover(nodes, model, args.steps)
             if "loss" in args.only:
-                losses(nodes, args.loss_epochs)
+                for epochs in args.loss_epochs:
+                    losses(nodes, epochs)
 
 
 if __name__ == "__main__":

@@ -1,9 +1,9 @@
 """Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
 
-    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod] [--fp16]
+    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod] [--fp16] [--bf16]
 
-DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32. Prints one JSON
-line. Needs Debian's python3-torch; for --horovod the Python of bench/horovod_venv.sh.
+DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32 or bf16 by autocast. Prints one JSON
+line. Needs Debian's python3-torch; for --horovod the Python of bench/horovod_venv.
 """
 
 import argparse

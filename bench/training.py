@@ -51,7 +51,7 @@ def train(model, ranks, samples, **settings):
 
 
 def ours(model, ranks, reduction, compute):
-    steps = STEPS[model][1] * (4 if compute == "bf16" else 1)
+    steps = STEPS[model][1] * (4 if compute == "bf16" else 1)  # as long as in fp32
     epochs = -(-steps * BATCH * ranks // 60000)
     return train(model, ranks, steps // epochs * BATCH * ranks, epochs=epochs, validation=0,
                  precision={"reduction": reduction, "compute": compute})["images_per_s"]
@@ -77,14 +77,15 @@ def measures_of(ranks, bf16):
         "Horovod": lambda model: peer(model, ranks, "--horovod"),
     }
     if bf16:
-        peers = {"DDP, channels last": lambda model: peer(model, ranks, "--channels-last", "--bf16")}
+        peers = {"DDP": lambda model: peer(model, ranks, "--bf16"),
+                 "channels last": lambda model: peer(model, ranks, "--channels-last", "--bf16")}
     elif not (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
         del peers["Horovod"]
     return peers | {
         "exact": lambda model: ours(model, ranks, "exact", compute),
         "fast": lambda model: ours(model, ranks, "fast", compute),
         "fast, 1 rank": lambda model: ours(model, 1, "fast", compute),
-    }, list(peers)
+    } | ({"fast, 1 rank, fp32": lambda model: ours(model, 1, "fast", "fp32")} if bf16 else {}), list(peers)
 
 
 def main():
@@ -95,6 +96,9 @@ def main():
     parser.add_argument("--avx2", action="store_true", help="as on a processor without AVX-512, all sides (our own loops excepted)")
     parser.add_argument("--bf16", action="store_true", help="all sides multiply in bf16; then the accuracy beside that of fp32")
     args = parser.parse_args()
+    if args.bf16 and (args.avx2 or "amx_bf16" not in pathlib.Path("/proc/cpuinfo").read_text()):
+        print("skipped here: bf16 needs AMX")
+        return
     if args.avx2:
         os.environ.update(DNNL_MAX_CPU_ISA="AVX2", OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2")
     measures, peers = measures_of(args.ranks, args.bf16)
@@ -106,6 +110,7 @@ def main():
         efficiency = statistics.median(line["fast"] / (args.ranks * line["fast, 1 rank"]) for line in rounds)
         print(f"  scaling efficiency, 1 to {args.ranks} ranks: {efficiency:.2f}", flush=True)
         if args.bf16:
+            print(f"  bf16 to fp32, 1 rank: {ratio(rounds, 'fast, 1 rank', ['fast, 1 rank, fp32'])}")
             bf16, fp32 = (statistics.mean(accuracy(model, args.ranks, compute, seed) for seed in (1, 2, 3)) for compute in ("bf16", "fp32"))
             print(f"  accuracy after 5 epochs, mean of three seeds: bf16 {bf16:.4f}, fp32 {fp32:.4f}", flush=True)
 
