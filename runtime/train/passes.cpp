@@ -1,7 +1,6 @@
 #include "runtime/train/passes.h"
 
 #include <algorithm>
-#include <ranges>
 
 #include "base/error.h"
 #include "runtime/reduce/leaf_sums.h"
@@ -91,7 +90,7 @@ class LeavesSideBySide : public Passes {
       if (leaf == first) announce_leading_empty();
       m.network->begin_backward(gradients_of(reducer_, leaf, networks_), scale, m.ready);
     }
-    for (const size_t size : sizes_ | std::views::reverse) share_sums(size);
+    for (size_t stop = sizes_.size(); stop-- > 0;) share_sums(sizes_[stop]);
     advance_to_end();
     // Not before: what starts a bucket may wait for ranks that wait for this one's sums.
     if (first == members_.size()) announce_leading_empty();
