@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <limits>
+#include <type_traits>
 
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/lanes.h"
@@ -127,50 +128,48 @@ DLFLOW_INLINE Start start(const MapGeometry& g, const PoolWindow& w, int64_t ima
           image * image_stride + group * group_stride};
 }
 
-/// Calls visit(where it begins, its channels) for each group of each image.
-template <typename Visit>
-DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit visit) {
-  for (int64_t image = 0; image < g.images; ++image) {
-    for (int64_t group = 0; group < g.groups; ++group) {
-      visit(start(g, w, image, group), group + 1 == g.groups ? g.last_group : kLanes);
-    }
-  }
-}
-
 /// The usual windows, whose loops the compiler can unroll: they do not overlap.
 bool is_two_by_two(const MapGeometry& g, const PoolWindow& w) {
   return w.kernel == 2 && w.stride == 2 && w.padding == 0 && g.last_group == kLanes;
 }
 
+/// Calls visit(where it begins, its channels, whether it is whole, Kernel of for_each_window) for
+/// each group of each image; the last two are for the compiler.
+template <typename Visit>
+DLFLOW_INLINE void for_each_map(const MapGeometry& g, const PoolWindow& w, Visit visit) {
+  using Any = std::integral_constant<int64_t, 0>;
+  using Two = std::integral_constant<int64_t, 2>;
+  const bool usual = is_two_by_two(g, w);
+  for (int64_t image = 0; image < g.images; ++image) {
+    for (int64_t group = 0; group < g.groups; ++group) {
+      const Start at = start(g, w, image, group);
+      const int64_t width = group + 1 == g.groups ? g.last_group : kLanes;
+      if (usual) {
+        visit(at, width, std::true_type(), Two());
+      } else if (width == kLanes) {
+        visit(at, width, std::true_type(), Any());
+      } else {
+        visit(at, width, std::false_type(), Any());
+      }
+    }
+  }
+}
+
 template <typename T>
 DLFLOW_INLINE void forward_as(const Pool& pool, const T* x, T* y, uint16_t* chosen) {
-  const MapGeometry& geometry = pool.geometry;
-  const bool usual = is_two_by_two(geometry, pool.window);
   for_each_map(
-      geometry, pool.window, [&](Start at, int64_t width) __attribute__((always_inline)) {
-        if (usual) {
-          forward_map<true, 2>(pool, width, x + at.x, y + at.y, chosen + at.y);
-        } else if (width == kLanes) {
-          forward_map<true, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
-        } else {
-          forward_map<false, 0>(pool, width, x + at.x, y + at.y, chosen + at.y);
-        }
+      pool.geometry, pool.window,
+      [&](Start at, int64_t width, auto whole, auto kernel) __attribute__((always_inline)) {
+        forward_map<whole(), kernel()>(pool, width, x + at.x, y + at.y, chosen + at.y);
       });
 }
 
 template <typename T>
 DLFLOW_INLINE void backward_as(const Pool& pool, const T* dy, const uint16_t* chosen, T* dx) {
-  const MapGeometry& geometry = pool.geometry;
-  const bool usual = is_two_by_two(geometry, pool.window);
   for_each_map(
-      geometry, pool.window, [&](Start at, int64_t width) __attribute__((always_inline)) {
-        if (usual) {
-          backward_map<true, 2>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
-        } else if (width == kLanes) {
-          backward_map<true, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
-        } else {
-          backward_map<false, 0>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
-        }
+      pool.geometry, pool.window,
+      [&](Start at, int64_t width, auto whole, auto kernel) __attribute__((always_inline)) {
+        backward_map<whole(), kernel()>(pool, width, dy + at.y, chosen + at.y, dx + at.x);
       });
 }
 
