@@ -2,10 +2,14 @@
 
 import json
 import pathlib
+import sys
 
 import cluster
 from chains import Chain
 from cluster import STAGED, wait_until
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+import pictures  # noqa: E402
 
 
 class Chains(Chain):
@@ -229,22 +233,36 @@ class Chains(Chain):
         self.wait_for(run, {"after": "succeeded"})
         self.assertEqual(self.trace(), [str(n) for n in range(1, 11)] + ["after"])
 
-    def test_the_same_workflow_trains_the_same_weights_on_two_nodes_by_srun_and_on_one_by_mpirun(self):
-        results = []
-        for profile, on in (("alpha", self.alpha), ("beta", self.beta)):
-            self.dlflow("run", STAGED / "workflows/fashion-mnist.yaml", "--profile", profile, "--set", "epochs=1",
-                        "--force", "train", on=on)
-            run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+    def trained(self, profile, on, workflow, *options):
+        """The weights of each training of `workflow`, run to its end on a cluster."""
+        self.dlflow("run", workflow, "--profile", profile, "--force", "train", *options, on=on)
+        run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
 
-            def ended():
-                status = json.loads(self.dlflow("status", run, "--json", on=on).stdout)
-                return status["state"] != "running" and status
-            status = wait_until(ended, 240, f"{run} on {profile} to end")
-            self.assertEqual(status["state"], "succeeded", self.dlflow("status", run, on=on).stdout)
-            trained = [step for step in status["steps"] if step["name"] == "train"]
-            self.assertEqual([step["state"] for step in trained], ["succeeded", "succeeded"])
-            results.append([(pathlib.Path(step["outputs"]["model"]) / "model.safetensors").read_bytes() for step in trained])
-        self.assertEqual(results[0], results[1])
+        def ended():
+            status = json.loads(self.dlflow("status", run, "--json", on=on).stdout)
+            return status["state"] != "running" and status
+        status = wait_until(ended, 240, f"{run} on {profile} to end")
+        self.assertEqual(status["state"], "succeeded", self.dlflow("status", run, on=on).stdout)
+        steps = [step for step in status["steps"] if step["name"] == "train"]
+        return [(pathlib.Path(step["outputs"]["model"]) / "model.safetensors").read_bytes() for step in steps]
+
+    def test_the_same_workflow_trains_the_same_weights_on_two_nodes_by_srun_and_on_one_by_mpirun(self):
+        files = ", ".join(f"{{url: 'file://{file}', unpack: gzip}}" for file in pictures.write(self.folder, 2200))
+        (self.folder / "models").symlink_to(STAGED / "workflows/models")
+        self.write("resnet20.yaml", f"""
+            name: resnet20
+            steps:
+              data: {{uses: stage, with: {{sources: [{files}]}}}}
+              train:
+                uses: train
+                resources: {{ranks: 2}}
+                with: {{model: models/resnet20.yaml, data: '${{{{ steps.data.outputs.path }}}}', epochs: 2, lr: 0.05, validation: 200}}
+        """)
+        for workflow, options, count in ((STAGED / "workflows/fashion-mnist.yaml", ("--set", "epochs=1"), 2), ("resnet20.yaml", (), 1)):
+            with self.subTest(workflow):
+                on_two_nodes = self.trained("alpha", self.alpha, workflow, *options)
+                self.assertEqual(len(on_two_nodes), count)
+                self.assertEqual(self.trained("beta", self.beta, workflow, *options), on_two_nodes)
 
     def test_a_node_that_dies_is_another_try_on_another_node(self):
         self.counting(80, "checkpoint: {every: 5 steps}\n                retry: {attempts: 3, on: [node-failure]}")
