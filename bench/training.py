@@ -71,21 +71,22 @@ def ratio(rounds, ours, peers):
 def measures_of(ranks, bf16):
     """What is measured, by name, and the names of the peers."""
     compute = "bf16" if bf16 else "fp32"
-    peers = {
-        "DDP": lambda model: peer(model, ranks),
-        "channels last": lambda model: peer(model, ranks, "--channels-last"),
-        "Horovod": lambda model: peer(model, ranks, "--horovod"),
-    }
     if bf16:
         peers = {"DDP": lambda model: peer(model, ranks, "--bf16"),
                  "channels last": lambda model: peer(model, ranks, "--channels-last", "--bf16")}
-    elif not (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
-        del peers["Horovod"]
-    return peers | {
+    else:
+        peers = {"DDP": lambda model: peer(model, ranks),
+                 "channels last": lambda model: peer(model, ranks, "--channels-last")}
+        if (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
+            peers["Horovod"] = lambda model: peer(model, ranks, "--horovod")
+    ours_too = {
         "exact": lambda model: ours(model, ranks, "exact", compute),
         "fast": lambda model: ours(model, ranks, "fast", compute),
         "fast, 1 rank": lambda model: ours(model, 1, "fast", compute),
-    } | ({"fast, 1 rank, fp32": lambda model: ours(model, 1, "fast", "fp32")} if bf16 else {}), list(peers)
+    }
+    if bf16:
+        ours_too["fast, 1 rank, fp32"] = lambda model: ours(model, 1, "fast", "fp32")
+    return peers | ours_too, list(peers)
 
 
 def main():
