@@ -1,9 +1,9 @@
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <numeric>
 #include <type_traits>
 
+#include "base/finite.h"
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/lanes.h"
 
@@ -48,17 +48,14 @@ DLFLOW_INLINE void finish_as(T* gradient, const T* more, const T* y, size_t coun
       });
 }
 
-/// The bits of the exponent, all of which are set in NaN and infinity.
-DLFLOW_INLINE uint32_t exponent(float number) {
-  return std::bit_cast<uint32_t>(number) & 0x7f800000;
-}
-DLFLOW_INLINE uint32_t exponent(BFloat16 number) { return exponent(widen(number)); }
+DLFLOW_INLINE float value(float number) { return number; }
+DLFLOW_INLINE float value(BFloat16 number) { return widen(number); }
 
 template <typename T>
 DLFLOW_INLINE bool all_finite_as(const T* x, size_t count) {
   uint32_t greatest = 0;
-  for (size_t i = 0; i < count; ++i) greatest = std::max(greatest, exponent(x[i]));
-  return greatest < 0x7f800000;
+  for (size_t i = 0; i < count; ++i) greatest = greatest_bits(greatest, value(x[i]));
+  return dlflow::all_finite(greatest);
 }
 
 }  // namespace

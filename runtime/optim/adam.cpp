@@ -1,6 +1,6 @@
 #include "runtime/optim/adam.h"
 
-#include "runtime/optim/finite.h"
+#include "base/finite.h"
 #include "runtime/optim/moments.h"
 
 namespace dlflow::runtime {

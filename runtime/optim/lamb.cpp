@@ -1,6 +1,6 @@
 #include "runtime/optim/lamb.h"
 
-#include "runtime/optim/finite.h"
+#include "base/finite.h"
 #include "runtime/optim/moments.h"
 
 namespace dlflow::runtime {

@@ -1,7 +1,7 @@
 #include "runtime/optim/sgd.h"
 
+#include "base/finite.h"
 #include "base/vector_clones.h"
-#include "runtime/optim/finite.h"
 
 namespace dlflow::runtime {
 namespace {

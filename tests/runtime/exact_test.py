@@ -1,11 +1,8 @@
 """P8: trained weights have the same bits on any number of ranks, and after a kill and a resume with another number."""
 
-import pathlib
 import unittest
 
-from training_case import ROOT, TrainingCase
-
-HAS_AMX = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
+from training_case import HAS_AMX, ROOT, TrainingCase
 
 
 class Exact(TrainingCase):

@@ -1,13 +1,12 @@
 """dlflow-train and dlflow-evaluate as a launcher sees them: exit status, files, and what a kill leaves."""
 
 import json
-import pathlib
 import signal
 import subprocess
 import time
 import unittest
 
-from training_case import BIN, ROOT, TrainingCase
+from training_case import BIN, HAS_AMX, ROOT, TrainingCase
 
 
 class Training(TrainingCase):
@@ -77,9 +76,8 @@ class Training(TrainingCase):
         self.train(usual, 2)
         status, _, errors = self.run_to_end(rough, 2)
         self.assertEqual(status, 0, errors)
-        has_amx = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
-        self.assertEqual("computing in fp32" in errors, not has_amx, errors)
-        self.assertEqual(self.bits(rough)[1] == self.bits(usual)[1], not has_amx)  # the optimizer's state
+        self.assertEqual("computing in fp32" in errors, not HAS_AMX, errors)
+        self.assertEqual(self.bits(rough)[1] == self.bits(usual)[1], not HAS_AMX)  # the optimizer's state
         accuracy = [json.loads((folder / "metrics.json").read_text())["accuracy"] for folder in (usual, rough)]
         self.assertAlmostEqual(*accuracy, delta=0.03)
 

@@ -5,47 +5,21 @@
 #include <dnnl.hpp>
 #include <numeric>
 
-#include "base/file.h"
 #include "runtime/nn/huge_buffer.h"
-#include "runtime/nn/operation.h"
 #include "tests/support/catch.h"
+#include "tests/unit/runtime/nn/network_numbers.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
+using namespace dlflow::test;
 
 namespace {
-
-std::vector<float> to_floats(const std::vector<double>& values) {
-  return {values.begin(), values.end()};
-}
-
-/// |a - b| / |b|, or |a| if b is zero.
-double distance(std::span<const float> a, std::span<const double> b) {
-  double difference = 0, norm = 0;
-  for (size_t i = 0; i < b.size(); ++i) {
-    difference += (double(a[i]) - b[i]) * (double(a[i]) - b[i]);
-    norm += b[i] * b[i];
-  }
-  return std::sqrt(norm > 1e-20 ? difference / norm : difference);
-}
-
-HugeBuffer load(const WeightLayout& layout, const reference::NamedTensors& weights) {
-  HugeBuffer buffer(layout.size());
-  for (size_t i = 0; i < layout.parameters().size(); ++i) {
-    const std::vector<double>& values = weights.at(layout.parameters()[i].name).values;
-    layout.from_plain(to_floats(values), buffer.floats(), i);
-  }
-  return buffer;
-}
 
 /// Single precision has 6e-8 per operation; sums of some hundred terms of either sign and the
 /// transforms of Winograd's algorithm leave about ten times that, batch normalisation over few
 /// values a hundred times. A wrong index or sign is off by 1e-1.
 constexpr double kTolerance = 2e-5;
-
-/// bf16 has 4e-3 per number, of which each layer adds some.
-constexpr double kBFloat16Tolerance = 5e-2;
 
 /// One training step and one inference against the reference; `layout` may come from a network of
 /// another batch size.
@@ -146,77 +120,6 @@ TEST_CASE("a network of bf16 agrees as far as bf16 goes", "[network]") {
     network->forward(images, p.labels);
   }
   CHECK_FALSE(std::ranges::equal(exact.scores(), rough.scores()));
-}
-
-TEST_CASE("each kind of layer in bf16 is near what it is in fp32", "[network]") {
-  if (dnnl::get_effective_cpu_isa() < dnnl::cpu_isa::avx512_core_bf16) {
-    WARN("skipped here: this processor has no bf16");
-    return;
-  }
-  const auto [input, layers] = GENERATE(table<std::string, std::string>({
-      {"[20, 8, 8]",
-       "- conv2d: {name: a, channels: 20, kernel: 3, padding: 1}\n- batch_norm\n- relu\n"
-       "- conv2d: {channels: 20, kernel: 3, padding: 1}\n- batch_norm\n- add: {from: a}\n- relu\n"
-       "- max_pool: {kernel: 2}\n- flatten\n- linear: {features: 3}\n"},
-      {"[3, 8, 8]", "- max_pool: {kernel: 2}\n- relu\n- flatten\n- linear: {features: 3}\n"},
-      {"[20]", "- flatten\n- linear: {features: 20}\n- relu\n- linear: {features: 3}\n"},
-      {"[20]",
-       "- linear: {name: a, features: 20, bias: false}\n- flatten: {from: input}\n"
-       "- add: {from: a}\n- batch_norm\n- linear: {features: 3}\n- relu\n"},
-      {"[16, 4, 4]", "- conv2d: {channels: 3, kernel: 1}\n- relu\n- global_avg_pool\n"},
-      {"[16, 6, 6]", "- conv2d: {channels: 5, kernel: 3}\n- flatten\n- batch_norm\n"},
-  }));
-  const auto mode = GENERATE(Network::Mode::Training, Network::Mode::JointTraining);
-  CAPTURE(input, layers);
-  constexpr int64_t kBatch = 9;
-  const test::Problem p = test::make_problem(input, layers, kBatch);
-  const std::vector<float> images = to_floats(p.images.values);
-
-  Network exact(p.model, kBatch, mode);
-  Network rough(p.model, kBatch, mode, nullptr, Compute::BFloat16);
-  Network infers(p.model, kBatch, Network::Mode::Inference, rough.layout());
-  const HugeBuffer weights = load(*exact.layout(), p.weights);
-  const HugeBuffer rough_weights = load(*rough.layout(), p.weights);
-  HugeBuffer gradients(exact.layout()->size()), rough_gradients(rough.layout()->size());
-  exact.use_weights(weights.floats());
-  rough.use_weights(rough_weights.floats());
-  infers.use_weights(rough_weights.floats());
-  const double loss = exact.forward(images, p.labels).loss_sum;
-  CHECK(rough.forward(images, p.labels).loss_sum == Approx(loss).epsilon(kBFloat16Tolerance));
-  exact.backward(gradients.floats(), 1);
-  rough.backward(rough_gradients.floats(), 1);
-  const size_t last = exact.layout()->num_trainable() - 1;
-  const auto in_double = [&](const Network& network, HugeBuffer& buffer) {
-    const std::vector<float> plain = network.layout()->to_plain(buffer.floats(), last);
-    return std::vector<double>(plain.begin(), plain.end());
-  };
-  const std::vector<float> found = rough.layout()->to_plain(rough_gradients.floats(), last);
-  CHECK(distance(found, in_double(exact, gradients)) < 2 * kBFloat16Tolerance);
-  CHECK(std::isfinite(infers.forward(images, p.labels).loss_sum));
-}
-
-TEST_CASE("the models that come with dlflow use no reference code of oneDNN", "[network]") {
-  const std::string name = GENERATE("mlp", "lenet", "resnet20");
-  const std::string file = std::string(DLFLOW_MODELS "/") + name + ".yaml";
-  const Model model = parse_model(read_file(file), file);
-  const bool bf16 = dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_bf16;
-  for (const int64_t batch : {1, 16, 64}) {
-    for (const Compute compute : {Compute::Float32, Compute::BFloat16}) {
-      if (compute == Compute::BFloat16 && !bf16) continue;
-      CAPTURE(name, batch, compute == Compute::BFloat16);
-      CHECK_NOTHROW(Network(model, batch, Network::Mode::Training, nullptr, compute));
-    }
-    CHECK_NOTHROW(Network(model, batch, Network::Mode::Inference));
-  }
-}
-
-TEST_CASE("a layer for which oneDNN has reference code alone is refused", "[network]") {
-  Layer layer;
-  layer.name = "c1";
-  layer.line = 7;
-  CHECK_NOTHROW(require_optimised("brgconv:avx512_core", layer));
-  CHECK_THROWS_WITH(require_optimised("ref:any", layer),
-                    Catch::StartsWith("layer 'c1' (line 7): oneDNN has only its reference code"));
 }
 
 TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {

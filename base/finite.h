@@ -8,7 +8,7 @@
 #include "base/vector_clones.h"
 
 /// Whether all of many floats are finite: a maximum over their bits, which vectors have.
-namespace dlflow::runtime {
+namespace dlflow {
 
 /// The greater of `greatest` and the bits of `x` without its sign.
 DLFLOW_INLINE uint32_t greatest_bits(uint32_t greatest, float x) {
@@ -19,4 +19,4 @@ inline bool all_finite(uint32_t greatest) {
   return greatest < std::bit_cast<uint32_t>(std::numeric_limits<float>::infinity());
 }
 
-}  // namespace dlflow::runtime
+}  // namespace dlflow
