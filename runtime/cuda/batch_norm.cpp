@@ -27,10 +27,6 @@ class BatchNorm : public Operation {
 
   void backward() override {
     const float* dy = p_.output.gradient.data();
-    if (p_.description.second_gradient != DLFLOW_GPU_NO_GRADIENT) {
-      pass_on(dy, p_.second->gradient.data(), p_.num_outputs(),
-              p_.description.second_gradient == DLFLOW_GPU_ADD_TO, p_.tools.stream);
-    }
     // cuDNN has no call without the input's gradient: there is memory for it even if nobody asks.
     float* dx = p_.has_input_gradient() ? p_.input.gradient.data() : unused();
     check(cudnnBatchNormalizationBackward(
@@ -39,6 +35,9 @@ class BatchNorm : public Operation {
               p_.parameters.weight, p_.gradients.weight, p_.gradients.bias,
               double(p_.batch_norm_epsilon), mean_.data(), inverse_deviation_.data()),
           "cudnnBatchNormalizationBackward");
+    if (p_.description.second_gradient == DLFLOW_GPU_NO_GRADIENT) return;
+    pass_on(dy, p_.second->gradient.data(), p_.num_outputs(),
+            p_.description.second_gradient == DLFLOW_GPU_ADD_TO, p_.tools.stream);
   }
 
  private:
@@ -50,6 +49,10 @@ class BatchNorm : public Operation {
               p_.gradients.variance, double(p_.batch_norm_epsilon), mean_.data(),
               inverse_deviation_.data()),
           "cudnnBatchNormalizationForwardTraining");
+    if (p_.batch * p_.input.pixels() > 1) return;
+    // cuDNN divides the variance of one value per channel by 0.
+    const size_t bytes = size_t(p_.input.channels) * sizeof(float);
+    check(cudaMemsetAsync(p_.gradients.variance, 0, bytes, p_.tools.stream), "cudaMemsetAsync");
   }
 
   void forward_inference(float* y) const {

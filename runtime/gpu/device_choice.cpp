@@ -3,6 +3,7 @@
 #include <array>
 #include <cstring>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -20,6 +21,24 @@ std::vector<std::string> gather(Communicator& comm, const DeviceId& mine) {
     ids.emplace_back(id.data());
   }
   return ids;
+}
+
+/// Empty if there are fewer.
+DeviceId id_of(const std::vector<DlflowGpuDevice>& visible, size_t index) {
+  DeviceId id = {};
+  if (index < visible.size()) std::memcpy(id.data(), visible[index].id, id.size() - 1);
+  return id;
+}
+
+/// Whether ranks of this node were given GPUs apart from each other.
+bool all_differ_on_node(const std::vector<std::string>& ids, const Communicator& comm) {
+  const std::span<const int> nodes = comm.nodes();
+  std::set<std::string> seen;
+  for (size_t rank = 0; rank < ids.size(); ++rank) {
+    const bool here = nodes[rank] == nodes[size_t(comm.rank())];
+    if (here && !seen.insert(ids[rank]).second) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -43,10 +62,10 @@ void require_own_devices(const std::vector<std::string>& ids, std::span<const in
 }
 
 int choose_device(Communicator& comm, const std::vector<DlflowGpuDevice>& visible) {
-  const size_t choice = visible.size() == 1 ? 0 : size_t(comm.node_rank());
-  DeviceId mine = {};
-  if (choice < visible.size()) std::memcpy(mine.data(), visible[choice].id, mine.size() - 1);
-  require_own_devices(gather(comm, mine), comm.nodes());
+  const std::vector<std::string> first = gather(comm, id_of(visible, 0));
+  const bool own = visible.size() == 1 || all_differ_on_node(first, comm);
+  const size_t choice = own ? 0 : size_t(comm.node_rank());
+  require_own_devices(gather(comm, id_of(visible, choice)), comm.nodes());
   return int(choice);
 }
 

@@ -52,7 +52,8 @@ NcclCommunicator::~NcclCommunicator() {
   try {
     settle(library_.finalize(comm_), "ncclCommFinalize");
     library_.destroy(comm_);
-  } catch (const Error&) {  // aborted
+  } catch (const Error&) {
+    abort();  // not done yet if the watch threw
   }
 }
 
@@ -175,8 +176,10 @@ void NcclCommunicator::fail(const std::string& what) {
   throw Error(Errc::Unavailable, fmt::format("rank {}: NCCL: {}", rank(), what));
 }
 
+/// While the first call is under way, NCCL's thread writes to comm_ until abort() has joined it.
 void NcclCommunicator::abort() noexcept {
-  if (comm_ != nullptr) library_.abort(std::exchange(comm_, nullptr));
+  if (comm_ != nullptr) library_.abort(comm_);
+  comm_ = nullptr;
 }
 
 }  // namespace dlflow::runtime

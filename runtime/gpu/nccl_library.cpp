@@ -1,5 +1,7 @@
 #include "runtime/gpu/nccl_library.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace dlflow::runtime {
@@ -8,6 +10,8 @@ namespace {
 constexpr int kOldest = 21400;  // as NCCL counts: 2.14.0
 
 SharedLibrary open(const std::string& name) {
+  // NVLink's switches add in no fixed order. NCCL reads this once; what a user says counts.
+  ::setenv("NCCL_NVLS_ENABLE", "0", 0);
   try {
     return SharedLibrary(name);
   } catch (const Error& e) {

@@ -107,7 +107,7 @@ struct DlflowGpuSession {
     const Moments m = moments(x);
     Tensor unbiased = m.variance;
     const double n = double(x.values.size()) / double(x.shape[1]);
-    for (double& v : unbiased.values) v *= n / (n - 1);
+    for (double& v : unbiased.values) v *= n / std::max(n - 1, 1.0);
     store(o.mean, m.mean);
     store(o.variance, unbiased);
     return batch_norm(x, weight, bias, m.mean, m.variance);

@@ -13,6 +13,27 @@
 /// for one that does not.
 namespace dlflow::test {
 
+/// Batch normalisation whose input is what is added to it: both give a gradient to one value.
+constexpr const char* kNormalisedAndAdded = R"(name: added
+input: [2, 6, 6]
+layers:
+  - conv2d: {name: a, channels: 3, kernel: 3, padding: 1, bias: false}
+  - batch_norm: {name: b}
+  - add: {from: a}
+  - relu
+  - flatten
+  - linear: {features: 4}
+)";
+
+/// With one sample, batch normalisation has one value per channel.
+constexpr const char* kOneValue = R"(name: one
+input: [5]
+layers:
+  - linear: {name: a, features: 6, bias: false}
+  - batch_norm: {name: b}
+  - linear: {features: 3}
+)";
+
 /// A model with weights and a batch; the same on every run.
 struct GpuProblem {
   runtime::Model model;
@@ -21,11 +42,11 @@ struct GpuProblem {
   std::vector<uint32_t> labels;
 };
 
-inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch) {
+inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch, unsigned seed = 0) {
   GpuProblem p{model, runtime::plain_layout(model), {}, {}, {}};
   p.weights.resize(p.layout->size());
-  runtime::initialise(*p.layout, 7, p.weights);
-  std::mt19937 random(11);
+  runtime::initialise(*p.layout, 7 + seed, p.weights);
+  std::mt19937 random(11 + seed);
   std::uniform_real_distribution<float> uniform(-1.5f, 1.5f);
   size_t pixels = 1;
   for (const int64_t n : model.input) pixels *= size_t(n);
@@ -36,11 +57,15 @@ inline GpuProblem make_gpu_problem(const runtime::Model& model, size_t batch) {
   return p;
 }
 
-/// Of models that the project ships: "mlp", "lenet", "resnet20".
+/// One that the project ships: "mlp", "lenet", "resnet20".
+inline runtime::Model shipped_model(const std::string& models, const std::string& name) {
+  const std::string file = models + "/" + name + ".yaml";
+  return runtime::parse_model(read_file(file), file);
+}
+
 inline GpuProblem make_gpu_problem(const std::string& models, const std::string& name,
                                    size_t batch) {
-  const std::string file = models + "/" + name + ".yaml";
-  return make_gpu_problem(runtime::parse_model(read_file(file), file), batch);
+  return make_gpu_problem(shipped_model(models, name), batch);
 }
 
 inline runtime::reference::Step reference_step(const GpuProblem& p) {

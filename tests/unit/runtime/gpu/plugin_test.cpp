@@ -74,6 +74,15 @@ TEST_CASE("ranks of a node take its GPUs by their place, or the only one they se
   CHECK_THROWS_WITH(choose(3, 2), Contains("rank 2 finds no GPU of its own"));
 }
 
+TEST_CASE("ranks that were given GPUs apart from each other take the first that they see") {
+  const auto chosen = test::on_ranks(2, [](Communicator& comm) {
+    std::vector<DlflowGpuDevice> devices(2);
+    for (size_t i = 0; i < 2; ++i) devices[i].id[0] = char('a' + 2 * comm.rank() + int(i));
+    return choose_device(comm, devices);
+  });
+  CHECK(chosen == std::vector<int>{0, 0});
+}
+
 TEST_CASE("the same GPU number on two nodes is no shared GPU") {
   const std::vector<int> two_nodes = {0, 1}, one_node = {0, 0};
   CHECK_NOTHROW(require_own_devices({"GPU-1", "GPU-1"}, two_nodes));

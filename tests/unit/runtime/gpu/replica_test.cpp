@@ -76,6 +76,8 @@ TEST_CASE("a program computes what its model says: every gradient beside the ref
   fake_gpu() = {};
   std::vector<test::GpuProblem> problems;
   problems.push_back(test::make_gpu_problem(parse_model(kOddModel, "odd.yaml"), 5));
+  problems.push_back(
+      test::make_gpu_problem(parse_model(test::kNormalisedAndAdded, "added.yaml"), 3));
   for (const auto& [name, batch] :
        {std::pair("mlp", 5), std::pair("lenet", 2), std::pair("resnet20", 2)}) {
     problems.push_back(test::make_gpu_problem(DLFLOW_MODELS, name, size_t(batch)));
