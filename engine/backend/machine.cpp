@@ -77,9 +77,7 @@ std::vector<std::string> gpus_here() {
     }
     return names;
   }
-  int count = 0;
-  while (::access(("/dev/nvidia" + std::to_string(count)).c_str(), F_OK) == 0) ++count;
-  return numbered(count);
+  return numbered(gpus_in("/dev"));
 }
 
 [[noreturn]] void throw_too_much(const Plan& plan, const PlannedJob& job, const std::string& asked,
@@ -96,6 +94,19 @@ std::string count_of(int count, const std::string& what) {
 }
 
 }  // namespace
+
+int gpus_in(const std::filesystem::path& devices) {
+  static constexpr std::string_view kName = "nvidia";
+  int count = 0;
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(devices, none)) {
+    const std::string name = entry.path().filename().string();
+    const bool numbered = name.size() > kName.size() && name.starts_with(kName) &&
+                          name.find_first_not_of("0123456789", kName.size()) == std::string::npos;
+    count += numbered ? 1 : 0;
+  }
+  return count;
+}
 
 Machine local_machine(const Profile& profile) {
   Machine machine;

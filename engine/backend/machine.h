@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,11 @@ struct Machine {
 };
 
 /// What `profile` says; where it says 0, what this process may use: its CPU affinity, the limits of
-/// its cgroup (version 2), the machine's memory, CUDA_VISIBLE_DEVICES or all of /dev/nvidia0, ….
+/// its cgroup (version 2), the machine's memory, CUDA_VISIBLE_DEVICES or all GPUs in /dev.
 Machine local_machine(const Profile& profile);
+
+/// How many GPUs have a device in this folder: nvidia0, nvidia4. CUDA numbers them from 0.
+int gpus_in(const std::filesystem::path& devices);
 
 /// How many of the machine's cores a job takes. One with several ranks may ask for more than there
 /// are: it takes all of them, and its ranks share.

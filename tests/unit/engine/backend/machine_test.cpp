@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
 
 using namespace dlflow;
 
@@ -58,6 +59,15 @@ TEST_CASE("GPUs are called what CUDA_VISIBLE_DEVICES calls them", "[machine]") {
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   CHECK(machine.gpus == std::vector<std::string>{"2", "GPU-5ab"});
   CHECK(without.gpus.empty());
+}
+
+TEST_CASE("GPUs of a container may have numbers with gaps", "[machine]") {
+  const test::TempDir devices;
+  for (const char* name : {"nvidia4", "nvidia5", "nvidia", "nvidiactl", "nvidia-uvm", "nvme0"}) {
+    devices.write(name, "");
+  }
+  CHECK(gpus_in(devices.path()) == 2);
+  CHECK(gpus_in(devices.path() / "none") == 0);
 }
 
 TEST_CASE("ranks may share cores, one process may not ask for more than there are", "[machine]") {
