@@ -69,7 +69,7 @@ Task Allreduce::reduce(const Range& range) {
 
 Task Allreduce::consume_after(Task sum, Range range) {
   co_await sum;
-  ranges_[range.number - 1 - first_].summed = true;
+  ranges_[uint32_t(range.number - 1 - uint32_t(first_))].summed = true;  // both wrap around
   co_await Until(comm_.rank(), [this] { return caller_ == Caller::Owner; });
   const bool shares = consumes_shares();
   const Range mine = shares ? memory_.share(range, memory_.rank(), memory_.size()) : range;
@@ -157,7 +157,8 @@ Progress Allreduce::advance(Caller caller) {
   std::erase_if(waiting_, [&](uint64_t number) {
     // The flags of a later range are those of one that is not done (NodeMemory).
     const bool has_flags = number < first_ + NodeMemory::kRangesAtATime;
-    if (error_ || !has_flags || under_way == kUnderWay) return false;
+    const bool has_turn = under_way < kUnderWay || number == first_;
+    if (error_ || !has_flags || !has_turn) return false;
     UnderWay& range = ranges_[number - first_];
     moved = poll(range) != Progress::None || moved;
     under_way += range.summed || range.done ? 0 : 1;

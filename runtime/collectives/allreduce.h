@@ -53,9 +53,9 @@ class Allreduce {
   /// the same ranges, with the same urgency, in the same order. Never waits for peers.
   ///
   /// Few ranges are under way at once, so that they do not share the network with too many: those
-  /// of the greatest urgency, and the first started of equals. The others stand still, wherever
-  /// they are. That cannot end in a deadlock: the most urgent of all that are not done is started
-  /// by every rank without waiting, and stands still on none.
+  /// of the greatest urgency, the first started of equals, and the first of all. The others stand
+  /// still, wherever they are. That cannot end in a deadlock: the first that is not done on some
+  /// rank is the first of all there, and moves; others have done it, or it moves there, too.
   Ticket start(size_t first, size_t count, int64_t urgency = 0);
 
   /// Makes what progress is possible without waiting, on all ranges that are started.

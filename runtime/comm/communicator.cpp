@@ -18,7 +18,10 @@ bool Communicator::shares_cores() const {
   return *shares_cores_;
 }
 
-int Communicator::open_channel() { return 1 + channels_opened_++ % kChannels; }
+int Communicator::open_channel() {
+  last_channel_ = last_channel_ % kChannels + 1;
+  return last_channel_;
+}
 
 void Communicator::wait(Transfer& transfer) {
   for (Patience patience(*this); !done(transfer);) {

@@ -104,7 +104,7 @@ class Communicator {
  private:
   void wait(Transfer& transfer);
 
-  int channels_opened_ = 0;
+  int last_channel_ = 0;
   mutable std::optional<bool> shares_cores_;  // once it was asked for
   Lifeline* lifeline_ = nullptr;
 };

@@ -262,6 +262,25 @@ TEST_CASE("starting and polling never wait for a rank that is late", "[collectiv
   CHECK(done_early == std::vector{0, 0});
 }
 
+TEST_CASE("urgent ranges end, also where more are started than have flags", "[collectives]") {
+  constexpr size_t kRanges = 700;
+  for (uint32_t round = 0; round < 20; ++round) {
+    ThreadGroup group(3, 5s, 1);
+    const auto results = on_ranks(group, 3, [round](Communicator& comm) {
+      Allreduce allreduce(comm, kRanges);
+      std::ranges::fill(allreduce.values(), 1.0f);
+      RandomStream random(round, RandomUse::Initialization, uint32_t(comm.rank()));
+      for (size_t i = 0; i < kRanges; ++i) {
+        allreduce.start(i, 1, int64_t(i / 4));  // the later, the more urgent
+        std::this_thread::sleep_for(std::chrono::microseconds(int(20 * random.uniform())));
+      }
+      allreduce.finish();
+      return std::vector(allreduce.values().begin(), allreduce.values().end());
+    });
+    for (const auto& result : results) REQUIRE(result == std::vector(kRanges, 3.0f));
+  }
+}
+
 TEST_CASE("between nodes, messages move while their ranks do something else", "[collectives]") {
   ThreadGroup group(3, 10s, 1);
   const auto results = on_ranks(group, 3, [](Communicator& comm) {
