@@ -198,6 +198,7 @@ bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
 }
 
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
+  wait_for_node();  // watched over, as MPI_Win_allocate_shared is not
   MPI_Info info = MPI_INFO_NULL;
   check(MPI_Info_create(&info), "MPI_Info_create");
   // Each part on pages of its own, so that it lies in the memory next to its rank's core.
