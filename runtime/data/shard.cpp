@@ -23,13 +23,17 @@ size_t steps_per_epoch(size_t num_samples, size_t global_batch) {
   return (num_samples + global_batch - 1) / global_batch;
 }
 
+size_t first_of_leaf(size_t samples, size_t leaf, size_t num_leaves) {
+  return samples * leaf / num_leaves;
+}
+
 Share share_of(size_t num_samples, size_t global_batch, size_t step, size_t leaf,
                size_t num_leaves) {
   const size_t first = step * global_batch;
   DLFLOW_CHECK(first < num_samples);
   const size_t samples = std::min(global_batch, num_samples - first);
-  const size_t begin = samples * leaf / num_leaves;
-  const size_t end = samples * (leaf + 1) / num_leaves;
+  const size_t begin = first_of_leaf(samples, leaf, num_leaves);
+  const size_t end = first_of_leaf(samples, leaf + 1, num_leaves);
   return {first + begin, end - begin, samples};
 }
 

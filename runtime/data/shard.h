@@ -24,6 +24,9 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
+/// Where leaf `leaf` of `num_leaves` begins among the `samples` of a step.
+size_t first_of_leaf(size_t samples, size_t leaf, size_t num_leaves);
+
 /// Leaf `leaf` of the `num_leaves` into which the global batch of `step` is divided: consecutive
 /// parts, whose sizes differ by one at most.
 Share share_of(size_t num_samples, size_t global_batch, size_t step, size_t leaf,

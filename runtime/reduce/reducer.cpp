@@ -171,9 +171,19 @@ void Reducer::ready(size_t leaf, size_t parameter) {
   size_t& missing = missing_.at(bucket_of_.at(parameter));
   DLFLOW_CHECK(missing > 0);
   --missing;
-  // In order, so that all ranks start the same buckets one after the other.
-  while (started_.size() < buckets_.size() && missing_[started_.size()] == 0) start_next_bucket();
+  if (holds_) return;
+  start_complete_buckets();
   poll();
+}
+
+void Reducer::release() {
+  holds_ = false;
+  start_complete_buckets();
+}
+
+/// In order, so that all ranks start the same buckets one after the other.
+void Reducer::start_complete_buckets() {
+  while (started_.size() < missing_.size() && missing_[started_.size()] == 0) start_next_bucket();
 }
 
 void Reducer::end() {

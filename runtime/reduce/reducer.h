@@ -100,6 +100,11 @@ class Reducer {
   /// is complete in the last leaf is on its way at once, after those before it.
   void ready(size_t leaf, size_t parameter);
 
+  /// Until release(), what is ready goes on its way later: for ranks that make other collective
+  /// calls between the layers of a step, and not all at the same layers. All ranks together.
+  void hold() { holds_ = true; }
+  void release();
+
   /// The backward passes of a step begin: the gradients may be written. Waits for the last step's
   /// sums. Throws Error{Unavailable} naming the rank that did not answer, as the others do.
   /// `step` counts from 0 over the whole run, `epoch` says how much is sent if they are compressed.
@@ -133,6 +138,7 @@ class Reducer {
     bool seen_done = false;
   };
 
+  void start_complete_buckets();
   void start_next_bucket();
   bool done(const Departure& departure) const;
   void record_done();
@@ -147,6 +153,7 @@ class Reducer {
   std::vector<std::string> bucket_names_;
   std::vector<size_t> bucket_of_;  // each parameter's
   bool priority_;
+  bool holds_ = false;
   std::unique_ptr<CompressedSum> compressed_;
   Allreduce allreduce_;
   AlignedFloats waiting_;           // what lies higher on the stack than the parts of this rank

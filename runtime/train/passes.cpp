@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/data/shard.h"
 #include "runtime/reduce/leaf_sums.h"
 
 namespace dlflow::runtime {
@@ -67,10 +68,21 @@ class LeavesSideBySide : public Passes {
         reducer_(reducer),
         noise_(noise),
         sums_(comm, num_leaves),
-        sizes_(networks.joint_sums()) {}
+        num_leaves_(num_leaves),
+        sizes_(networks.joint_sums()) {
+    for (int rank = 0; rank < comm.size(); ++rank) {
+      shares_.push_back(leaf_share(num_leaves, rank, comm.size()));
+    }
+  }
 
   float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
     take(batch);
+    // A rank without samples passes no layers: it can start buckets only before all sums or after.
+    const bool together = every_rank_computes(batch.global_samples);
+    if (!together) {
+      reducer_.finish();
+      reducer_.hold();
+    }
     for (Member& m : members_) {
       if (m.network) m.network->begin_forward(m.samples.images, m.samples.labels);
     }
@@ -92,8 +104,8 @@ class LeavesSideBySide : public Passes {
     }
     for (size_t stop = sizes_.size(); stop-- > 0;) share_sums(sizes_[stop]);
     advance_to_end();
-    // Not before: what starts a bucket may wait for ranks that wait for this one's sums.
     if (first == members_.size()) announce_leading_empty();
+    if (!together) reducer_.release();
     return sum;
   }
 
@@ -117,6 +129,13 @@ class LeavesSideBySide : public Passes {
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       members_[leaf].ready = [this, leaf](size_t i) { announce(leaf, i); };
     }
+  }
+
+  bool every_rank_computes(size_t samples) const {
+    return std::ranges::all_of(shares_, [&](const LeafShare& share) {
+      return first_of_leaf(samples, share.first, num_leaves_) <
+             first_of_leaf(samples, share.first + share.count, num_leaves_);
+    });
   }
 
   /// Leaves come to the reducer in their order: the empty ones with the one before them.
@@ -161,7 +180,9 @@ class LeavesSideBySide : public Passes {
   Reducer& reducer_;
   NoiseMeter& noise_;
   LeafSums sums_;
-  std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
+  size_t num_leaves_;
+  std::vector<LeafShare> shares_;  // of each rank
+  std::vector<size_t> sizes_;      // of the sums at each stop of a forward pass
   std::vector<Member> members_;
 };
 
