@@ -54,6 +54,7 @@ CompressedSum::CompressedSum(const Compression& compression, CompressedParts par
 }
 
 void CompressedSum::begin(uint64_t step, uint64_t epoch) {
+  has_begun_ = true;
   now_.step = step;
   now_.density = density_in_epoch(compression_, epoch);
 }

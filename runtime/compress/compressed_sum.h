@@ -45,6 +45,9 @@ class CompressedSum {
 
   const Compression& how() const { return compression_; }
 
+  /// Whether there was a step. Until then what is kept is as it was loaded.
+  bool has_begun() const { return has_begun_; }
+
   /// Which ranges this rank has summed so far; of others it keeps nothing.
   const std::vector<Piece>& ranges() const { return ranges_; }
 
@@ -73,6 +76,7 @@ class CompressedSum {
   std::optional<PowerSgd> power_sgd_;
   AlignedFloats residual_, velocity_;
   Occasion now_;
+  bool has_begun_ = false;
   std::vector<Piece> ranges_;
 };
 

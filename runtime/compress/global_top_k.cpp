@@ -63,10 +63,14 @@ void merge(Message& mine, const Message& theirs) {
 }
 
 /// What did not survive has not been sent after all.
-void take_back(const Message& sent, std::span<const std::byte> survives, std::span<float> error) {
+void take_back(const Message& sent, std::span<const std::byte> survives,
+               std::span<const float> velocity_before, const Unsent& unsent) {
   const auto entries = sparse_view(std::span<const std::byte>(sent));
   for (size_t i = 0; i < entries.indices.size(); ++i) {
-    if (survives[i] == std::byte{0}) error[entries.indices[i]] += entries.values[i];
+    if (survives[i] != std::byte{0}) continue;
+    const uint32_t index = entries.indices[i];
+    unsent.error[index] += entries.values[i];
+    if (!unsent.velocity.empty()) unsent.velocity[index] = velocity_before[index];
   }
 }
 
@@ -106,6 +110,7 @@ Task merge_with_others(Link link, const Folding& folding, Message& result, Contr
 
 Task sum_of_global_top(Link link, const Compressor& compressor, Occasion occasion, Unsent unsent,
                        std::span<float> sum) {
+  const std::vector<float> velocity(unsent.velocity.begin(), unsent.velocity.end());
   Message sent(compressor.message_bytes(sum.size(), occasion));
   compress(compressor, occasion, unsent, sent);
   Message result = sent;
@@ -116,7 +121,7 @@ Task sum_of_global_top(Link link, const Compressor& compressor, Occasion occasio
   } else {
     co_await merge_with_others(link, folding, result, own);
   }
-  take_back(sent, own.survives(), unsent.error);
+  take_back(sent, own.survives(), velocity, unsent);
   std::ranges::fill(sum, 0.0f);
   compressor.add(result, occasion, 1, sum);
 }

@@ -28,12 +28,12 @@ size_t num_places(const std::vector<size_t>& places) {
   return *std::ranges::max_element(places) + 1;
 }
 
-/// What of `values` is this rank's to keep. Before the first sum it is as it was loaded, which is
+/// What of `values` is this rank's to keep. Before the first step it is as it was loaded, which is
 /// the same on all ranks of a place.
-std::vector<float> own_part(std::span<const float> values, const std::vector<Piece>& ranges) {
-  if (ranges.empty()) return {values.begin(), values.end()};
+std::vector<float> own_part(std::span<const float> values, const CompressedSum& compressed) {
+  if (!compressed.has_begun()) return {values.begin(), values.end()};
   std::vector<float> own(values.size());
-  for (const Piece& range : ranges) {
+  for (const Piece& range : compressed.ranges()) {
     const auto part = values.subspan(range.first, range.count);
     std::ranges::copy(part, own.begin() + long(range.first));
   }
@@ -52,7 +52,7 @@ void unite(std::vector<float>& into, const std::vector<float>& values) {
 std::vector<std::vector<float>> gather(Communicator& comm, std::span<const float> values,
                                        const CompressedSum& compressed) {
   const std::vector<size_t> places = places_of(comm, compressed.how());
-  std::vector<float> part = own_part(values, compressed.ranges());
+  std::vector<float> part = own_part(values, compressed);
   if (comm.rank() != 0) {
     comm.send(std::as_bytes(std::span(part)), 0);
     return {};
