@@ -35,6 +35,7 @@ Checkpoints::Checkpoints(Communicator& comm, std::filesystem::path folder, Check
     : comm_(comm), folder_(std::move(folder)), policy_(policy), layout_(layout) {}
 
 std::optional<Checkpoint> Checkpoints::newest() {
+  const Activity activity(comm_, "reads a checkpoint");
   LatestCheckpoint latest;
   if (comm_.rank() == 0) {
     latest = latest_valid(folder_);

@@ -29,6 +29,7 @@ std::string content_of(const Dataset& dataset) {
 }  // namespace
 
 TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
+  const Activity activity(comm, "reads the training data");
   const TrainSettings& s = job.settings;
   const auto& compression = s.gradients.compression;
   const int workers = num_workers(s.cooperation, comm.size());

@@ -30,6 +30,22 @@ constexpr auto kTimeToAgree = 2s;
 /// which is to be that of one that died, and kill the others.
 constexpr auto kTimeToLeave = 500ms;
 
+/// The clock, less the time in which this process stood still: a job that was suspended and goes on
+/// has missed nothing.
+class LivedTime {
+ public:
+  Clock::time_point at(Clock::time_point now) {
+    if (now - last_ >= kStandstill) lost_ += now - last_;
+    last_ = now;
+    return now - lost_;
+  }
+
+ private:
+  static constexpr auto kStandstill = 10 * kBeat;
+  Clock::time_point last_ = Clock::now();
+  Clock::duration lost_{0};
+};
+
 /// The thread that watches over one rank.
 class Watch {
  public:
@@ -114,9 +130,10 @@ void Watch::finish() {
 }
 
 void Watch::run() {
+  LivedTime lived;
   for (auto next_beat = Clock::now(); !is_over();) {
     wait(next_beat);
-    const auto now = Clock::now();
+    const auto now = Clock::now(), felt = lived.at(now);
     std::optional<Failure> failure;
     {
       const std::lock_guard lock(mutex_);
@@ -124,8 +141,8 @@ void Watch::run() {
     }
     const bool beats = now >= next_beat || failure;  // what led to it must be known first
     if (beats) next_beat = now + kBeat;
-    act(end_->turn(taker_.take(now), beats, now));
-    if (failure) end_->fail(failure->code, failure->message, now);
+    act(end_->turn(taker_.take(felt), beats, felt));
+    if (failure) end_->fail(failure->code, failure->message, felt);
     insist(now);
   }
 }

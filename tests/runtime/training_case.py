@@ -77,14 +77,14 @@ class TrainingCase(unittest.TestCase):
         process = self.start(folder, ranks, DLFLOW_CHECKPOINT_EVERY="3 steps")
         self.wait_for_step(folder, process, step)
         os.killpg(process.pid, signal.SIGKILL)
-        self.kill_ranks(folder)
+        self.signal_ranks(folder, signal.SIGKILL)
         process.communicate()
 
-    def kill_ranks(self, folder):
+    def signal_ranks(self, folder, number):
         """mpirun gives each rank a process group of its own; ours are those that work in `folder`."""
         for entry in pathlib.Path("/proc").iterdir():
             try:
                 if entry.name.isdigit() and os.readlink(entry / "cwd") == str(folder):
-                    os.kill(int(entry.name), signal.SIGKILL)
+                    os.kill(int(entry.name), number)
             except OSError:
                 pass  # not ours, or gone

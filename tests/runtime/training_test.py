@@ -55,6 +55,16 @@ class Training(TrainingCase):
                 self.assertLess(time.monotonic() - asked, 5)  # 0.3 s on an idle machine
                 self.assertFalse((folder / "metrics.json").exists())
 
+    def test_a_job_that_is_suspended_for_long_goes_on(self):
+        folder = self.folder("suspended", epochs=6)
+        process = self.start(folder, 3, DLFLOW_CHECKPOINT_EVERY="4 steps", DLFLOW_STALL_TIMEOUT="2")
+        self.wait_for_step(folder, process, 4)
+        self.signal_ranks(folder, signal.SIGSTOP)
+        time.sleep(4)
+        self.signal_ranks(folder, signal.SIGCONT)
+        _, errors = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0, errors)
+
     def test_evaluation_gives_what_is_in_the_checkpoint(self):
         trained = self.folder("trained", epochs=1)
         self.train(trained, 2)
