@@ -32,8 +32,10 @@ CacheRoom divide_budget(const CacheBudget& budget, const ChunkedDataset& data,
   const size_t memory = memory_within(budget, data, needed);
   const size_t disk = budget.scratch_bytes / data.chunk_bytes();
   const size_t own = num_nodes == 1 ? 0 : chunks_of_node(chunks, node, num_nodes);
+  // Of chunks that are not in the node's part there may be more than fit: any of them is looked at.
+  const size_t useful = memory >= chunks ? chunks - own : chunks;
   const size_t reserved =
-      std::min(chunks - own, std::max(needed, std::min(kStepsToReadAhead * needed, memory / 2)));
+      std::min(useful, std::max(needed, std::min(kStepsToReadAhead * needed, memory / 2)));
   CacheRoom room;
   room.part_memory_slots = std::min(own, memory - reserved);
   room.memory_slots = std::min(memory - room.part_memory_slots, chunks - room.part_memory_slots);

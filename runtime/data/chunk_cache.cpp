@@ -178,8 +178,15 @@ class ChunkCache::Worker {
 
   bool wait_for_room(const std::stop_token& stop, uint64_t step) {
     std::unique_lock lock(mutex_);
-    return changed_.wait(
-        lock, stop, [&] { return step < next_.first() || step - next_.first() < kStepsAhead; });
+    // Ranks of other processes cannot notify this one.
+    while (!stop.stop_requested() && !has_room(step)) changed_.wait_for(lock, 10ms);
+    return !stop.stop_requested();
+  }
+
+  /// A rank that looks at nothing more plans with those that do.
+  bool has_room(uint64_t step) const {
+    if (next_.first() == kNever) return step < kStepsAhead || memory_.is_over(step - kStepsAhead);
+    return step < next_.first() || step - next_.first() < kStepsAhead;
   }
 
   /// With this rank's share of what the step needs.
@@ -233,7 +240,7 @@ class ChunkCache::Worker {
   }
 
   uint64_t next_training(uint64_t step) const {
-    return options_.trains ? order_.next_training(step) : std::numeric_limits<uint64_t>::max();
+    return options_.trains ? order_.next_training(step) : kNever;
   }
 
   uint64_t next_validation() {

@@ -1,10 +1,12 @@
 #include "runtime/data/chunked_dataset.h"
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/shared_bytes.h"
+#include "base/units.h"
 #include "runtime/data/binary_dataset.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
@@ -58,7 +60,11 @@ void ChunkedDataset::add(const fs::path& file) {
       header.shape.num_values() * (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
   const size_t hash_bytes = (hashes.of_chunks.size() + 1) * hashes.of_all.size();
   const size_t end = content.view.size() - hash_bytes, begin = end - header.num_samples * image;
-  const size_t chunk = image * header.chunk_samples;
+  const size_t chunk = image * std::min<uint64_t>(header.chunk_samples, header.num_samples);
+  if (chunk > std::numeric_limits<uint32_t>::max()) {
+    throw Error(Errc::InvalidInput, file.string() + ": has parts of " + format_size(chunk) +
+                                        ", and a cache takes less than 4 GiB; pack the data again");
+  }
   mapped_.push_back({bytes_at(content.view, begin), bytes_at(content.view, end),
                      uint32_t(chunks_.size()), chunk, hashes.of_all});
   for (size_t i = 0; i < hashes.of_chunks.size(); ++i) {

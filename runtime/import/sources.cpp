@@ -109,6 +109,12 @@ ImportedSplit open_folder(const fs::path& folder, Split split) {
 
 bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }
 
+/// Throws Error{InvalidInput} if there is nothing to import.
+ImportedSplit not_empty(ImportedSplit split, const fs::path& source) {
+  if (!split.source.labels.empty() && split.source.shape.num_values() > 0) return split;
+  throw Error(Errc::InvalidInput, source.string() + ": there are no images in it");
+}
+
 }  // namespace
 
 ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split) {
@@ -116,15 +122,15 @@ ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split 
     throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
   }
   if (fs::is_directory(source)) {
-    if (labels.empty()) return open_folder(source, split);
+    if (labels.empty()) return not_empty(open_folder(source, split), source);
     throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
   }
   if (labels.empty()) {
     throw Error(Errc::InvalidInput,
                 "where are the labels of " + source.string() + "? Name their file behind it");
   }
-  if (is_npy(source)) return {source_of(read_npy_pair(source, labels)), {}};
-  return {source_of(read_idx(source, labels)), {}};
+  if (is_npy(source)) return not_empty({source_of(read_npy_pair(source, labels)), {}}, source);
+  return not_empty({source_of(read_idx(source, labels)), {}}, source);
 }
 
 }  // namespace dlflow::runtime

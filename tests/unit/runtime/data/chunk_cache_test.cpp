@@ -344,6 +344,21 @@ TEST_CASE("nodes that share keep their part first, in memory and then on the dis
   CHECK(with_disk_of(room(40, 30, 0, 2), 3) == CacheRoom{20, 0, 20, 3});
 }
 
+TEST_CASE("what a step looks at fits beside the node's part, however much memory there is",
+          "[cache]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  VisitOrder order = training_order(data, 1);
+  order.global_batch = 40;
+  const size_t chunks = data.chunks().size(), needed = order.most_chunks_per_step();
+  REQUIRE(needed == 40);
+  for (size_t memory = needed; memory <= chunks; ++memory) {
+    const CacheRoom room = divide_budget({memory * kChunk, 0}, data, order, 0, 2);
+    CAPTURE(memory, room.memory_slots, room.part_memory_slots);
+    CHECK(room.memory_slots >= std::min(needed, chunks - room.part_memory_slots));
+  }
+}
+
 TEST_CASE("room on the node's disk keeps to the budget, and is gone with its job", "[cache]") {
   const test::TempDir disk;
   const fs::path own = disk.path() / ("dlflow-" + std::to_string(::geteuid()));

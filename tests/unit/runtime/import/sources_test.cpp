@@ -59,6 +59,18 @@ TEST_CASE("what does not belong to a folder of pictures is named", "[sources]") 
   CHECK_THAT(error_of(folder.path()), Catch::Contains("dog/3.jpg: is no PNG, PGM or PPM picture"));
 }
 
+TEST_CASE("files without images are refused", "[sources]") {
+  const test::TempDir folder;
+  const auto number = [](char value) { return std::string("\0\0\0", 3) + value; };
+  const std::string image = std::string("\0\0\x08", 3), head = image + '\3';
+  const auto no_pixels = folder.write("a", head + number(1) + number(0) + number(28));
+  const auto no_samples = folder.write("b", head + number(0) + number(28) + number(28));
+  const auto one_label = folder.write("c", image + '\1' + number(1) + '\0');
+  const auto no_labels = folder.write("d", image + '\1' + number(0));
+  CHECK_THROWS_WITH(open_source(no_pixels, one_label, Split::Train), Catch::Contains("no images"));
+  CHECK_THROWS_WITH(open_source(no_samples, no_labels, Split::Train), Catch::Contains("no images"));
+}
+
 TEST_CASE("a folder that training could read gives its samples", "[sources]") {
   const test::TempDir folder;
   const Dataset dataset = test::tiny_dataset(7);

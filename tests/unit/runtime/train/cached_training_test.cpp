@@ -133,8 +133,8 @@ TEST_CASE("nodes that share read the data once for all of them, and change no bi
 }
 
 TEST_CASE("nodes that share and hold less than all read less than without", "[trainer][cache]") {
-  const Outcome alone = train_stored(2, 1, {50 * 256, 0, false}, 0);
-  const Outcome shared = train_stored(2, 1, {50 * 256, 0, true}, 0);
+  const Outcome alone = train_stored(2, 1, {56 * 256, 0, false}, 0);
+  const Outcome shared = train_stored(2, 1, {56 * 256, 0, true}, 0);
   CHECK(shared.bits == alone.bits);
   CHECK(shared.read_bytes < alone.read_bytes);
 }
