@@ -144,12 +144,14 @@ void point_latest_to(const fs::path& folder, const fs::path& step_folder) {
   sync_directory(folder);
 }
 
-/// Removes what is older than the newest `keep` whole checkpoints.
-void prune(const fs::path& folder, size_t keep) {
+/// Removes what is older than `newest` and the `keep` - 1 whole checkpoints before it. What is
+/// beyond `newest` was damaged, or training would not have come here: it stays to be looked at.
+void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
   auto folders = list_checkpoints(folder);
   std::reverse(folders.begin(), folders.end());
+  const auto first = std::ranges::find(folders, newest);
   size_t kept = 0;
-  for (const fs::path& step_folder : folders) {
+  for (const fs::path& step_folder : std::ranges::subrange(first, folders.end())) {
     if (kept == keep) {
       remove_checkpoint(step_folder);
     } else if (looks_whole(step_folder)) {
@@ -179,7 +181,7 @@ fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& conten
     sync_directory(folder);
   }
   point_latest_to(folder, target);
-  prune(folder, keep);
+  prune(folder, target, keep);
   return target;
 }
 

@@ -95,6 +95,15 @@ TEST_CASE("a damaged checkpoint is not counted among those kept", "[checkpoint]"
   CHECK(verify_checkpoint(folder.path() / "step-000001").step == 1);
 }
 
+TEST_CASE("beside a newer one that is damaged, what was just saved is kept", "[checkpoint]") {
+  const test::TempDir folder;
+  const auto damaged = save_checkpoint(folder.path(), SampleCheckpoint(2).content(), 9);
+  flip_bit(damaged / "model.safetensors", fs::file_size(damaged / "model.safetensors") - 1);
+  const auto saved = save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 1);
+  CHECK(verify_checkpoint(saved).step == 1);
+  CHECK(latest_valid(folder.path()).path == saved);
+}
+
 TEST_CASE("a step is saved once, and again if it is damaged", "[checkpoint]") {
   const test::TempDir folder;
   SampleCheckpoint sample(5);
