@@ -40,6 +40,9 @@ class Learner {
   /// Makes the next step: a gradient from the weights in state() and, if Role::updates, the update.
   virtual OwnStep step() = 0;
 
+  /// What this rank has to say beside its steps.
+  virtual Report wishes() = 0;
+
   /// That of the last step, in the layout of the weights; only without Role::updates.
   virtual std::span<const float> gradient() = 0;
 

@@ -33,7 +33,7 @@ Meeting ParameterServers::advance(Learner& learner, const Stretch& stretch) {
   const size_t weights = learner.state().front().size();
   const Shard own = shard(weights, size_t(comm_.rank()) - num_workers_);
   const uint64_t done = server_.serve(learner, own, stretch);
-  return {done, meet(learner, {})};
+  return {done, meet(learner, learner.wishes())};
 }
 
 Meeting ParameterServers::work(Learner& learner, const Stretch& stretch) {

@@ -87,7 +87,8 @@ void Server::take_push(size_t worker, Learner& learner) {
   client.state = Client::State::Waits;
   staleness_.step_of(worker);
   // The fastest may be in its next step already; it hears of the meeting before the one after that.
-  if (client.push.calls_for_meeting) meeting_ = std::min(meeting_, staleness_.fastest() + 2);
+  const bool asked = client.push.calls_for_meeting || learner.wishes().calls_for_meeting();
+  if (asked) meeting_ = std::min(meeting_, staleness_.fastest() + 2);
   update(client, learner);
   send_weights(learner);
 }

@@ -159,13 +159,28 @@ OwnStep CpuWorker::step() {
     const size_t all = batch.global_samples, mine = own_samples(batch);
     if (role_.own_mean) batch.global_samples = mine;
     samples_ = batch.global_samples;
-    own.report = batch.global_samples > 0 ? compute_step(batch) : hooks_.wishes();
+    own.report = samples_ > 0 ? compute_step(batch) : skip_step();
     own.rate = role_.own_mean ? learning_rate_ * (double(mine) / double(all)) : learning_rate_;
     const double waited = state_.report()[kReportFloats - 1] / double(role_.team->size());
-    if (std::isfinite(own.report.loss)) hooks_.stepped(step_, all, own.report.loss, waited);
+    if (std::isfinite(own.report.loss)) {
+      hooks_.stepped(step_, all, mean_loss(own.report.loss, mine), waited);
+    }
   }
   recording_.end_step();
   return own;
+}
+
+/// Others have samples: their updates count here, too, so that all ranks have made as many.
+Report CpuWorker::skip_step() {
+  if (role_.updates) state_.set_updates(state_.updates() + 1);
+  return hooks_.wishes();
+}
+
+/// Of the team, from the sum that it reports, where this rank had so many samples.
+std::optional<float> CpuWorker::mean_loss(float reported, size_t samples) const {
+  if (role_.team_is_all) return reported;
+  if (samples == 0) return std::nullopt;
+  return float(double(reported) * double(samples_) / double(samples));
 }
 
 /// All of its time is time that the step waits for data: what is done ahead is not in it.

@@ -46,6 +46,7 @@ class CpuWorker final : public Worker {
   void describe(Json& summary) const override;
 
   OwnStep step() override;
+  Report wishes() override { return hooks_.wishes(); }
   std::span<const float> gradient() override;
   std::vector<std::span<float>> state() override;
   void update(size_t first, std::span<const float> gradient, double rate) override;
@@ -66,6 +67,8 @@ class CpuWorker final : public Worker {
 
   Batch load();
   Report compute_step(const Batch& batch);
+  Report skip_step();
+  std::optional<float> mean_loss(float reported, size_t samples) const;
   void begin_update();
   void consume(size_t first, std::span<const float> sums);
   void require_finite_update();

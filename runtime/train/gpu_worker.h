@@ -38,6 +38,7 @@ class GpuWorker final : public Worker {
   /// Sums over all ranks. Waits for the end of the update, and throws Diverged if it left a weight
   /// that is no number.
   OwnStep step() override;
+  Report wishes() override { return hooks_.wishes(); }
   uint64_t updates() override { return updates_; }
   void set_updates(uint64_t updates) override { updates_ = updates; }
 

@@ -14,21 +14,23 @@ double to_milliseconds(double seconds) { return std::round(seconds * 1000) / 100
 
 }  // namespace
 
-MetricsLog::MetricsLog(const std::filesystem::path& file, Run run) : file_(file), run_(run) {}
+MetricsLog::MetricsLog(const std::filesystem::path& file, Run run)
+    : file_(file), run_(run), epoch_loss_(run.loss) {}
 
-void MetricsLog::step(uint64_t step, size_t samples, double loss, double data_wait_s) {
+void MetricsLog::step(uint64_t step, size_t samples, std::optional<double> loss,
+                      double data_wait_s) {
   wait_s_ += data_wait_s;
   samples_ += samples;
-  recent_loss_ += loss;
-  epoch_loss_ += loss;
-  ++recent_steps_;
-  ++epoch_steps_;
+  if (loss) {
+    recent_loss_.add(*loss);
+    epoch_loss_.add(*loss);
+  }
   const auto now = Clock::now();
   if (now - last_line_ < kInterval) return;
   const auto time = training_time();
   const double recent_time = (time - time_at_line_).count();
-  Json line = {{"epoch", step / run_.steps_per_epoch + 1},
-               {"loss", recent_loss_ / double(recent_steps_)}};
+  Json line = {{"epoch", step / run_.steps_per_epoch + 1}};
+  if (recent_loss_.steps > 0) line["loss"] = recent_loss_.mean();
   if (recent_time > 0) {
     line["images_per_s"] = std::round(double(samples_ - samples_at_line_) / recent_time);
   }
@@ -37,8 +39,7 @@ void MetricsLog::step(uint64_t step, size_t samples, double loss, double data_wa
   last_line_ = now;
   time_at_line_ = time;
   samples_at_line_ = samples_;
-  recent_loss_ = 0;
-  recent_steps_ = 0;
+  recent_loss_ = {};
 }
 
 void MetricsLog::pause() { paused_ = Clock::now(); }
@@ -57,19 +58,14 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
     line["loss"] = evaluation->loss;
     line["accuracy"] = evaluation->accuracy;
   } else {
-    line["loss"] = train_loss();
+    line["loss"] = epoch_loss_.mean();
   }
   line["epoch_s"] = to_milliseconds((training_time() - time_before_epoch_).count());
   add_data_wait(line);
   write((epoch + 1) * run_.steps_per_epoch, std::move(line));
   wait_before_epoch_s_ = wait_s_;
   time_before_epoch_ = training_time();
-  epoch_loss_ = 0;
-  epoch_steps_ = 0;
-}
-
-double MetricsLog::train_loss() const {
-  return epoch_loss_ / double(std::max<uint64_t>(epoch_steps_, 1));
+  epoch_loss_ = {};
 }
 
 double MetricsLog::images_per_second() const {

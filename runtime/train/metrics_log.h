@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/mean_loss.h"
 
 namespace dlflow::runtime {
 
@@ -17,13 +18,14 @@ class MetricsLog {
     uint64_t epochs = 0;
     uint64_t steps_per_epoch = 0;
     uint64_t first_step = 0;  ///< more than 0 after a resume: they cost no time now
+    MeanLoss loss = {};       ///< of the first epoch's steps before that
   };
 
   MetricsLog(const std::filesystem::path& file, Run run);
 
-  /// Step `step` (of the whole run, from 0) is done: `samples` with this mean loss, for which ranks
-  /// waited so long, in the mean.
-  void step(uint64_t step, size_t samples, double loss, double data_wait_s);
+  /// Step `step` (of the whole run, from 0) is done: `samples` with this mean loss, if it is known,
+  /// for which ranks waited so long, in the mean.
+  void step(uint64_t step, size_t samples, std::optional<double> loss, double data_wait_s);
 
   /// Time from now to resume() is not training.
   void pause();
@@ -37,8 +39,8 @@ class MetricsLog {
   /// As the last epoch() was told.
   std::optional<double> noise_scale() const { return noise_scale_; }
 
-  /// Mean loss of the steps since the last epoch().
-  double train_loss() const;
+  /// Of the steps since the last epoch().
+  const MeanLoss& train_loss() const { return epoch_loss_; }
 
   /// How long ranks waited for data, in the mean, over all steps.
   double data_wait() const { return wait_s_; }
@@ -62,8 +64,7 @@ class MetricsLog {
   size_t samples_ = 0;
   size_t samples_at_line_ = 0;
   std::chrono::duration<double> time_at_line_{0};
-  double recent_loss_ = 0, epoch_loss_ = 0;  // sums over steps
-  uint64_t recent_steps_ = 0, epoch_steps_ = 0;
+  MeanLoss recent_loss_, epoch_loss_;
   std::optional<double> noise_scale_;
   double wait_s_ = 0, wait_before_epoch_s_ = 0;
   std::chrono::duration<double> time_before_epoch_{0};

@@ -128,6 +128,8 @@ void ModelState::begin_update(double learning_rate) {
 void ModelState::finish_update() {
   DLFLOW_CHECK(whole_);
   if (!whole_->apply(gradients_, trained_)) *broken_here_ = 1;
+  // Before anybody reads the weights, and whether they are finite.
+  if (sharing_ == StateSharing::OneCopy) comm_.barrier();
 }
 
 void ModelState::take_gradients(size_t first, std::span<const float> sums) {

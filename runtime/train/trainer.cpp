@@ -40,7 +40,8 @@ class Trainer {
     worker_->seek(position_.epoch, position_.step);
     first_step_ = steps_done();
     if (comm_.rank() == 0) {
-      log_.emplace(job_.metrics, MetricsLog::Run{settings().epochs, steps_per_epoch_, first_step_});
+      log_.emplace(job_.metrics,
+                   MetricsLog::Run{settings().epochs, steps_per_epoch_, first_step_, epoch_loss_});
     }
   }
 
@@ -85,7 +86,7 @@ class Trainer {
               return Report{0, stop_ ? 1.0f : 0.0f, saves ? 1.0f : 0.0f};
             },
         .stepped =
-            [this](uint64_t step, size_t samples, float loss, double data_wait_s) {
+            [this](uint64_t step, size_t samples, std::optional<float> loss, double data_wait_s) {
               if (log_) log_->step(step, samples, loss, data_wait_s);
             },
     };
@@ -103,7 +104,8 @@ class Trainer {
             how_gradients_are_added(settings(), comm_.size()) + sent + products,
             worker_->arithmetic(),
             name(settings().update.optimizer.kind),
-            worker_->updates()};
+            worker_->updates(),
+            log_ ? log_->train_loss() : MeanLoss()};
   }
 
   /// Goes on from the newest checkpoint, if there is one.
@@ -116,6 +118,8 @@ class Trainer {
     // With another number of ranks a step is another number of samples; none is left out.
     position_ = {saved.position.epoch,
                  saved.position.step * saved.global_batch / worker_->global_batch()};
+    steps_before_ = int64_t(checkpoint->info.step) - int64_t(steps_done());
+    epoch_loss_ = saved.epoch_loss;
     last_metrics_ = checkpoint->info.metrics;
     if (comm_.rank() == 0) {
       std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", checkpoints_.last().c_str(),
@@ -154,7 +158,7 @@ class Trainer {
     if (evaluation)
       last_metrics_ = {{"accuracy", evaluation->accuracy}, {"loss", evaluation->loss}};
     if (log_) {
-      if (!evaluation) last_metrics_ = {{"loss", log_->train_loss()}};
+      if (!evaluation) last_metrics_ = {{"loss", log_->train_loss().mean()}};
       log_->resume();
       log_->epoch(position_.epoch, evaluation, worker_->take_noise_scale());
     }
@@ -165,7 +169,7 @@ class Trainer {
     const Timed timed = span(Timeline::Row::Computation, "checkpoint");
     worker_->finish_update(steps_done());
     CheckpointInfo info;
-    info.step = steps_done();
+    info.step = uint64_t(int64_t(steps_done()) + steps_before_);
     info.epoch = position_.epoch;
     info.samples = position_.epoch * data_.train.size() +
                    std::min<uint64_t>(position_.step * worker_->global_batch(), data_.train.size());
@@ -199,7 +203,9 @@ class Trainer {
   std::unique_ptr<Worker> worker_;
   Checkpoints checkpoints_;
   uint64_t steps_per_epoch_;
-  uint64_t first_step_ = 0;  // where this process began
+  uint64_t first_step_ = 0;   // where this process began
+  int64_t steps_before_ = 0;  // that were made beyond steps_done(), with steps of another size
+  MeanLoss epoch_loss_;       // of the epoch's steps before this process
   Position position_;
   Report report_;  // of the last meeting
   std::map<std::string, double> last_metrics_;

@@ -19,8 +19,16 @@ Json to_json(const TrainingState& state) {
           {"arithmetic", state.arithmetic},
           {"optimizer", state.optimizer},
           {"updates", state.updates},
+          {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"steps", state.epoch_loss.steps}}},
           {"normalization",
            {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
+}
+
+/// Older checkpoints have none.
+MeanLoss epoch_loss_of(const Json& state) {
+  const auto loss = state.find("epoch_loss");
+  if (loss == state.end()) return {};
+  return {loss->at("sum"), loss->at("steps")};
 }
 
 /// Adds the first `count` parameters of `buffer` in plain order; `storage` holds their numbers.
@@ -77,7 +85,8 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.value("reduction", ""),
             json.value("arithmetic", ""),
             json.value("optimizer", "sgd"),  // there was no other
-            json.value("updates", uint64_t(0))};
+            json.value("updates", uint64_t(0)),
+            epoch_loss_of(json)};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +

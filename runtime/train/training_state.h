@@ -10,6 +10,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/normalization.h"
 #include "runtime/nn/weight_layout.h"
+#include "runtime/train/mean_loss.h"
 
 /// What a training run is made of between two steps, and how it goes to a checkpoint and back, bit
 /// for bit.
@@ -29,10 +30,11 @@ struct TrainingState {
   size_t global_batch = 0;
   size_t train_samples = 0;
   Normalization normalization;
-  std::string reduction;   ///< "exact, 8 leaves": how gradients are added
-  std::string arithmetic;  ///< of the process that computed it (runtime/nn/arithmetic.h)
-  std::string optimizer;   ///< "adamw"
-  uint64_t updates = 0;    ///< that the optimizer has made
+  std::string reduction;     ///< "exact, 8 leaves": how gradients are added
+  std::string arithmetic;    ///< of the process that computed it (runtime/nn/arithmetic.h)
+  std::string optimizer;     ///< "adamw"
+  uint64_t updates = 0;      ///< that the optimizer has made
+  MeanLoss epoch_loss = {};  ///< of the epoch's steps so far, as rank 0 knows it
   bool operator==(const TrainingState&) const = default;
 };
 

@@ -42,6 +42,16 @@ void read_own_keys(WithReader& reader, OptimizerOptions& options) {
   if (has("trust", kind == Kind::Lars)) options.trust = reader.number("trust", 0, {});
 }
 
+/// A workflow's step has the usual one, whatever the kind.
+double read_momentum(WithReader& with, const OptimizerOptions& options) {
+  const double momentum = with.number("momentum", 0, options.momentum);
+  const bool has_one = options.kind == Kind::Sgd || options.kind == Kind::Lars;
+  if (!has_one && momentum != options.momentum) {
+    WithReader::fail("momentum", "left out with '" + name(options.kind) + "', which has 'betas'");
+  }
+  return momentum;
+}
+
 RateScaling read_scaling(const Json* name) {
   if (name == nullptr) return RateScaling::None;
   if (*name == "linear") return RateScaling::Linear;
@@ -60,7 +70,7 @@ UpdateSettings read_update(WithReader& with) {
     read_own_keys(reader, options);
     reader.finish();
   }
-  options.momentum = with.number("momentum", 0, options.momentum);
+  options.momentum = read_momentum(with, options);
   options.weight_decay = with.number("weight_decay", 0, options.weight_decay);
   if (with.find("clip_norm") != nullptr) {
     settings.clip_norm = with.number("clip_norm", 0, {});

@@ -53,7 +53,6 @@ bool WholeUpdate::apply(std::span<float> gradients, const TrainedBuffers& traine
     const Elements elements = trained.part(block.first, block.count);
     finite = optimizer_.update(part, elements, terms_of(block)) && finite;
   }
-  if (sharing_ == StateSharing::OneCopy) comm_.barrier();  // before anybody reads the weights
   return sharing_ == StateSharing::Shards ? gather_weights(trained.weights, finite) : finite;
 }
 

@@ -16,8 +16,10 @@ namespace dlflow::runtime {
 /// What this rank is asked for and tells about, step by step.
 struct WorkerHooks {
   std::function<Report()> wishes;  ///< what its report says beside the loss; called in every step
-  /// A step is done, from 0: samples of all ranks, loss and wait for data (the mean) of the team.
-  std::function<void(uint64_t step, size_t samples, float loss, double data_wait_s)> stepped;
+  /// A step is done, from 0: samples of all ranks; mean loss over those that the team had, if any,
+  /// and the mean wait for data of its ranks.
+  std::function<void(uint64_t step, size_t samples, std::optional<float> loss, double data_wait_s)>
+      stepped;
 };
 
 /// One rank's part of the training: its samples, its network, and its state of the model, which is

@@ -29,6 +29,8 @@ class FakeLearner final : public runtime::Learner {
     return {report, rate};
   }
 
+  runtime::Report wishes() override { return wish; }
+
   std::span<const float> gradient() override { return gradient_; }
 
   std::vector<std::span<float>> state() override { return {weights_, velocity_}; }
@@ -50,6 +52,7 @@ class FakeLearner final : public runtime::Learner {
 
   float rate = 0.25f;
   runtime::Report report;  ///< of every step
+  runtime::Report wish;
 
  private:
   std::vector<float> weights_, velocity_, gradient_;

@@ -144,6 +144,21 @@ TEST_CASE("a run that stops and goes on ends with the same bits, where the way h
   CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
 }
 
+TEST_CASE("ranks without samples in a step count it as an update", "[cooperation]") {
+  const test::TempDir whole, parts;
+  const auto job_in = [](const test::TempDir& dir) {
+    TrainingJob job = tiny_job(dir.path(), kLocal, 2);
+    job.settings.update.optimizer.kind = OptimizerOptions::Kind::AdamW;
+    job.settings.lr = 0.005;
+    job.settings.validation = 255 - (2 * 32 + 1);  // one sample for five ranks in the last step
+    return job;
+  };
+  train_on(5, job_in(whole));
+  CHECK_FALSE(train_on(5, job_in(parts), kStop)[0].finished);
+  CHECK(train_on(5, job_in(parts))[0].finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
 TEST_CASE("every way to cooperate goes on, also on other ranks and in another way",
           "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kServer, kFreeServer);
@@ -157,11 +172,23 @@ TEST_CASE("every way to cooperate goes on, also on other ranks and in another wa
   CHECK(end.summary.at("accuracy") > 0.9);
 }
 
+TEST_CASE("with servers, the loss that is reported is that of the samples, however many workers",
+          "[cooperation]") {
+  const auto loss_on = [](const CooperationOptions& cooperation, int ranks) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), cooperation, 1);
+    job.settings.validation = 0;
+    return train_on(ranks, job)[0].summary.at("loss").get<double>();
+  };
+  const double one = loss_on(kSynchronousServers, 3);
+  CHECK(loss_on(kSynchronousServers, 6) == Approx(one).epsilon(0.2));  // of other samples
+}
+
 TEST_CASE("one rank that is asked to stop is enough", "[cooperation]") {
   const auto cooperation = GENERATE(kLocal, kGossip, kServer, kSynchronousServers, kFreeServer);
   const test::TempDir dir;
   const TrainingJob job = tiny_job(dir.path(), cooperation, 1000);
-  const int asked = GENERATE(0, 1);
+  const int asked = GENERATE(0, 1, 3);  // the last is a server, where there are any
   ThreadGroup group(4, std::chrono::seconds(60));
   const auto ends = test::on_ranks(group, 4, [&](Communicator& comm) {
     return train(comm, job, comm.rank() == asked ? kStop : kGoOn);

@@ -131,6 +131,59 @@ TEST_CASE("batch normalisation over the global batch has the same bits on any nu
   CHECK(bits_on(ranks, 2) == alone);  // messages
 }
 
+TEST_CASE("batch normalisation over the global batch knows ranks without samples",
+          "[trainer][exact]") {
+  // More gradients than a bucket holds: between nodes 1 MiB, on one 8 MiB.
+  const auto [width, ranks_per_node] = GENERATE(table<int, int>({{600, 1}, {1600, 0}}));
+  const auto bits_on = [&](int ranks) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 2);
+    const std::string wide = "  - linear: {features: " + std::to_string(width) + "}\n";
+    job.model =
+        parse_model("name: wide\ninput: [64]\nlayers:\n" + wide + "  - batch_norm\n  - relu\n" +
+                        wide + "  - batch_norm\n  - linear: {features: 3}\n",
+                    "wide.yaml");
+    job.settings.joint_batch_norm = true;
+    job.settings.precision.leaves = 4;
+    job.settings.validation = 255 - 66;  // the last batch of an epoch has 2 samples for 4 leaves
+    ThreadGroup group(ranks, std::chrono::seconds(20), ranks_per_node);
+    test::on_ranks(group, ranks,
+                   [&](Communicator& comm) { return train(comm, job, kGoOn).finished; });
+    return newest_bits(dir.path());
+  };
+  const std::string alone = bits_on(1);
+  CHECK(bits_on(3) == alone);
+  CHECK(bits_on(5) == alone);  // one has no leaves
+}
+
+TEST_CASE("checkpoints count on where a step gets more samples", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 2);
+  job.settings.batch = 8;
+  const CheckpointInfo first = read_checkpoint_info(train_on(1, job)[0].checkpoint);
+  job.settings.batch = 64;
+  job.settings.epochs = 4;
+  const TrainingEnd end = train_on(2, job)[0];
+  const CheckpointInfo last = verify_checkpoint(end.checkpoint);
+  CHECK(last.epoch == 4);
+  CHECK(last.step == first.step + 2 * 4);  // 205 samples
+  CHECK(latest_valid(job.checkpoints).path == end.checkpoint);
+}
+
+TEST_CASE(
+    "without a validation set, an epoch's loss is that of all its steps, also of those before a "
+    "stop",
+    "[trainer]") {
+  const test::TempDir whole, parts;
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = tiny_job(whole.path(), 1);
+  job.settings.validation = 0;
+  const double loss = train_on(2, job)[0].summary.at("loss").get<double>();
+  job.checkpoints = parts.path() / "checkpoints";
+  for (int i = 0; i < 3; ++i) CHECK_FALSE(train_on(2, job, stop)[0].finished);
+  CHECK(train_on(2, job)[0].summary.at("loss").get<double>() == loss);
+}
+
 TEST_CASE("batch normalisation over the global batch does not depend on the leaves", "[trainer]") {
   const auto loss_with = [](size_t leaves) {
     const test::TempDir dir;

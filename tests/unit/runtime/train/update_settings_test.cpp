@@ -32,6 +32,14 @@ TEST_CASE("without a word, the optimizer is SGD with momentum", "[settings]") {
   CHECK(read(Json::object()).optimizer.kind == Kind::Sgd);
 }
 
+TEST_CASE("momentum belongs to sgd and lars", "[settings]") {
+  const Json with = {{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.5}};
+  CHECK_THAT(mistake(with), Catch::Contains("'momentum'") && Catch::Contains("adam"));
+  CHECK(mistake({{"optimizer", {{"kind", "adam"}}}, {"momentum", 0.9}})
+            .empty());  // as workflows have it
+  CHECK(read({{"optimizer", {{"kind", "lars"}}}, {"momentum", 0.5}}).optimizer.momentum == 0.5);
+}
+
 TEST_CASE("an optimizer is read with its own keys", "[settings]") {
   const OptimizerOptions adamw =
       read({{"optimizer", {{"kind", "adamw"}, {"betas", {0.8, 0.99}}, {"eps", 1e-3}}},
