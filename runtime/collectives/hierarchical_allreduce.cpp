@@ -21,7 +21,7 @@ Task hierarchical_allreduce(NodeMemory& memory, std::span<const uint8_t> additio
     }
   }
   memory.announce(NodeMemory::Stage::Reduced, range);
-  co_await memory.all_reduced(range);
+  co_await memory.all_reduced(range, slices);
 }
 
 }  // namespace dlflow::runtime

@@ -55,9 +55,10 @@ void NodeMemory::announce(Stage stage, const Range& range) {
 Progress NodeMemory::Announced::poll() {
   const int before = missing_;
   for (; missing_ < memory_.size(); ++missing_) {
-    const auto& flag = memory_.flags_[size_t(missing_)]->of(stage_, number_);
+    if (!is_waited_for(missing_)) continue;
+    const auto& flag = memory_.flags_[size_t(missing_)]->of(stage_, range_.number);
     // Numbers only go up, and wrap around together.
-    if (int32_t(flag.load(std::memory_order_acquire) - number_) < 0) {
+    if (int32_t(flag.load(std::memory_order_acquire) - range_.number) < 0) {
       return missing_ > before ? Progress::Some : Progress::None;
     }
   }

@@ -21,7 +21,7 @@ struct Range {
 class NodeMemory {
  public:
   /// Ranges whose flags are kept apart: of range n + kRangesAtATime nothing may be announced before
-  /// this rank has seen the last stage of n.
+  /// this rank is done with n.
   static constexpr uint32_t kRangesAtATime = 256;
 
   /// Collective over the node. `parts_of_ranks`: of each rank of the node; one is made if it is 0.
@@ -50,22 +50,30 @@ class NodeMemory {
   /// This rank's parts are final, its share of the sum lies in all buffers, or it was consumed.
   void announce(Stage stage, const Range& range);
 
-  /// Waits until all ranks of the node have announced it.
+  /// Waits until all ranks of the node have announced it, or those with one of `shares`, if any,
+  /// that is not empty.
   class Announced final : public Wait {
    public:
-    Announced(const NodeMemory& memory, Stage stage, const Range& range)
-        : memory_(memory), stage_(stage), number_(range.number) {}
+    Announced(const NodeMemory& memory, Stage stage, const Range& range, int shares = 0)
+        : memory_(memory), stage_(stage), range_(range), shares_(shares) {}
     Progress poll() override;
     int peer() const override { return memory_.world_rank(missing_); }
 
    private:
+    bool is_waited_for(int rank) const {
+      return shares_ == 0 || (rank < shares_ && memory_.share(range_, rank, shares_).count > 0);
+    }
+
     const NodeMemory& memory_;
     Stage stage_;
-    uint32_t number_;
+    Range range_;
+    int shares_;
     int missing_ = 0;  // ranks before it have
   };
   Announced all_started(const Range& range) const { return {*this, Stage::Started, range}; }
-  Announced all_reduced(const Range& range) const { return {*this, Stage::Reduced, range}; }
+  Announced all_reduced(const Range& range, int shares) const {
+    return {*this, Stage::Reduced, range, shares};
+  }
   Announced all_consumed(const Range& range) const { return {*this, Stage::Consumed, range}; }
 
  private:
