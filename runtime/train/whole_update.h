@@ -42,8 +42,9 @@ class WholeUpdate {
   Extent extent_of(int rank) const;
 
   /// Every layer takes the step that the optimizer was told to begin. `gradients` are changed; with
-  /// OneCopy, all ranks have them in common, too. Collective. False if a weight is not a finite
-  /// number now; with OneCopy, of this rank's blocks.
+  /// OneCopy, all ranks have them in common, too. Collective; with OneCopy other ranks may not be
+  /// through with their blocks. False if a weight is not a finite number now; with OneCopy, of this
+  /// rank's blocks.
   ///
   /// Clipping multiplies all gradients by min(1, clip_norm / (norm + 1e-6)), as
   /// torch.nn.utils.clip_grad_norm_ does.

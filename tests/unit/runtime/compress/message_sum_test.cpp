@@ -115,6 +115,18 @@ TEST_CASE("gathered messages are each rank's largest gradients, added", "[compre
   CHECK(ranks[0].sum == expected);
 }
 
+TEST_CASE("what does not survive a global top-k keeps its momentum", "[compress]") {
+  const auto velocities = on_ranks(2, [](Communicator& comm) {
+    const auto top = make_compressor(CompressionMethod::TopK);
+    std::vector<float> sum(4), velocity(4, 1.0f), error(4, 0.1f);
+    error[comm.rank() == 0 ? 0 : 2] = comm.rank() == 0 ? 5.0f : 3.0f;  // one number survives
+    run(comm, sum_of_global_top(Link(comm), *top, {.density = 0.25}, {error, velocity}, sum));
+    return velocity;
+  });
+  CHECK(velocities[0] == std::vector<float>{0, 1, 1, 1});
+  CHECK(velocities[1] == std::vector<float>{1, 1, 1, 1});
+}
+
 TEST_CASE("of a global top-k as many survive as one rank sends", "[compress]") {
   const int num_ranks = GENERATE(2, 3, 4, 5, 6, 7, 8);
   constexpr size_t kCount = 500, kSent = 50;

@@ -1,5 +1,7 @@
 #include "runtime/gpu/plugin.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/gpu/device_choice.h"
@@ -87,6 +89,17 @@ TEST_CASE("the same GPU number on two nodes is no shared GPU") {
   const std::vector<int> two_nodes = {0, 1}, one_node = {0, 0};
   CHECK_NOTHROW(require_own_devices({"GPU-1", "GPU-1"}, two_nodes));
   CHECK_THROWS_WITH(require_own_devices({"GPU-1", "GPU-1"}, one_node), Contains("share"));
+}
+
+TEST_CASE("NCCL adds in a fixed order, unless the user says otherwise") {
+  fake_gpu() = {};
+  ::unsetenv("NCCL_NVLS_ENABLE");
+  const NcclLibrary first(DLFLOW_FAKE_GPU);
+  CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "0");
+  ::setenv("NCCL_NVLS_ENABLE", "1", 1);
+  const NcclLibrary second(DLFLOW_FAKE_GPU);
+  CHECK(std::string(std::getenv("NCCL_NVLS_ENABLE")) == "1");
+  ::unsetenv("NCCL_NVLS_ENABLE");
 }
 
 TEST_CASE("a missing or old NCCL is named, with what to do") {
