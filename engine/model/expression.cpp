@@ -92,6 +92,16 @@ class Evaluator {
     return list;
   }
 
+  /// Adds the references of expressions that stay.
+  void collect_left(const Node& node, std::vector<Reference>& left) const {
+    for (const TextPart& part : node.text) {
+      if (!part.is_expression || !stays(part)) continue;
+      left.insert(left.end(), references_.begin() + long(part.first_reference),
+                  references_.begin() + long(part.end_reference));
+    }
+    for (const Node& element : node.elements) collect_left(element, left);
+  }
+
  private:
   Json evaluate(const std::vector<TextPart>& parts) const {
     if (parts.size() == 1 && parts[0].is_expression) {
@@ -304,6 +314,13 @@ Json Template::evaluate(const Context& context) const {
 Json Template::evaluate_known(const Context& context) const {
   if (!compiled_) return source_;
   return Evaluator(compiled_->references, context, true).evaluate(compiled_->root);
+}
+
+std::vector<Reference> Template::references_left(const Context& context) const {
+  std::vector<Reference> left;
+  if (compiled_)
+    Evaluator(compiled_->references, context, true).collect_left(compiled_->root, left);
+  return left;
 }
 
 std::string to_string(const Reference& reference) { return join(reference.path, "."); }

@@ -69,6 +69,9 @@ class Template {
   /// `${{` in it, also one that came out of a parameter, is written `$${{`.
   Json evaluate_known(const Context& context) const;
 
+  /// What the expressions mention that evaluate_known(context) leaves as they are.
+  std::vector<Reference> references_left(const Context& context) const;
+
  private:
   struct Compiled;
   Json source_;

@@ -120,9 +120,11 @@ class WorkflowReader {
         continue;
       }
       Mistakes found("--set", std::string_view(item).substr(equals + 1));
-      const bool empty = trim(found.text()).empty();
-      const YamlPointer value =
-          empty ? to_yaml("", {}) : read_yaml(found, {limits_.max_depth, limits_.max_nodes});
+      const std::string_view text = trim(found.text());
+      const YamlPointer value = text.empty() ? to_yaml("", {})
+                                : text == "null"
+                                    ? to_yaml(nullptr, {})  // else a file without content
+                                    : read_yaml(found, {limits_.max_depth, limits_.max_nodes});
       for (const Diagnostic& mistake : found.take()) {
         mistakes_.add_elsewhere("--set", "'" + item + "': " + mistake.message);
       }

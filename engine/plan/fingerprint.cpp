@@ -1,5 +1,7 @@
 #include "engine/plan/fingerprint.h"
 
+#include <algorithm>
+#include <array>
 #include <cctype>
 #include <set>
 #include <utility>
@@ -50,10 +52,15 @@ bool is_name_character(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
 
+/// Where expressions may stand.
+std::array<const Template*, 4> templates_of(const Step& step) {
+  return {&step.run, &step.with, &step.environment, &step.condition};
+}
+
 /// step -> the names of its metrics that `step` refers to.
 Json referenced_metrics(const Step& step) {
   std::map<std::string, std::set<std::string>> metrics;
-  for (const Template* part : {&step.run, &step.with, &step.environment, &step.condition}) {
+  for (const Template* part : templates_of(step)) {
     for (const Reference& reference : part->references()) {
       const auto& path = reference.path;
       if (path.size() >= 4 && path[0] == "steps" && path[2] == "metrics") {
@@ -62,6 +69,20 @@ Json referenced_metrics(const Step& step) {
     }
   }
   return Json(metrics);
+}
+
+/// "matrix.fold" -> its value, for what is known in expressions that wait for parents or the run:
+/// these stay text in the base, the same for all elements and parameters.
+Json values_left(const Step& step, const Context& known) {
+  Json values = Json::object();
+  for (const Template* part : templates_of(step)) {
+    for (const Reference& reference : part->references_left(known)) {
+      const std::string name = to_string(reference);
+      if (reference.path[0] != "params" && reference.path[0] != "matrix") continue;
+      values[name] = Template(Json("${{ " + name + " }}")).evaluate(known);
+    }
+  }
+  return values;
 }
 
 constexpr std::string_view kParamPrefix = "DLFLOW_PARAM_";
@@ -104,6 +125,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   add("environment", step.environment.evaluate_known(known));
   add("secrets", Json(step.secrets));  // which there are, not what they are
   add("condition", step.condition.evaluate_known(known));
+  add("values", values_left(step, known));
   add("params", visible);
   if (is_command) add("matrix", element);
   if (!step.image.empty()) base["image"] = image_identity(workflow, step.image);
@@ -131,6 +153,24 @@ std::string fingerprint(std::string_view base, std::span<const ParentResult> par
     hash.update("\n").update(result.dump());
   }
   return hash.hex();
+}
+
+bool mentions_run(const Step& step) {
+  return std::ranges::any_of(templates_of(step), [](const Template* part) {
+    return std::ranges::any_of(part->references(),
+                               [](const Reference& r) { return r.path[0] == "run"; });
+  });
+}
+
+Json late_params(const Step& step, const Context& known) {
+  Json params = Json::object();
+  for (const Template* part : templates_of(step)) {
+    for (const Reference& reference : part->references_left(known)) {
+      if (reference.path[0] == "params")
+        params[reference.path[1]] = known.params->at(reference.path[1]);
+    }
+  }
+  return params;
 }
 
 Json visible_params(const Step& step, const Json& params, std::span<const std::string> texts) {

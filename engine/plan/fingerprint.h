@@ -33,15 +33,21 @@ class FreshFileHashes : public FileHashes {
 using ContentHashes = std::map<std::string, std::string>;
 
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,
-/// command, `with`, environment, names of secrets, condition, the values that reach its
-/// environment, image, files, what `require`, `checkpoint` and `outputs` ask for, the metrics of
-/// parents that it refers to. Not in it: the step's name, resources, retries, profile, run
-/// directory. Absent parts are left out. The text of it (dump()) is what fingerprint() takes.
-/// \param element  values of the matrix axes, {} without a matrix.
+/// command, `with`, environment, names of secrets, condition, the values in expressions that wait
+/// for parents, those that reach its environment, image, files, what `require`, `checkpoint` and
+/// `outputs` ask for, the metrics of parents that it refers to. Not in it: the step's name,
+/// resources, retries, profile, run directory. Absent parts are left out. The text of it (dump())
+/// is what fingerprint() takes. \param element  values of the matrix axes, {} without a matrix.
 /// \param visible  the parameters that reach its environment, see visible_params().
 /// \param files    what it reads: declared inputs, models, local sources.
 Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
                       const Json& visible, const ContentHashes& files);
+
+/// Whether `step` says `run.id` or `run.directory`: its result is that of one run.
+bool mentions_run(const Step& step);
+
+/// The parameters in expressions that `known` does not suffice for.
+Json late_params(const Step& step, const Context& known);
 
 /// What a parent left.
 struct ParentResult {

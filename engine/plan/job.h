@@ -81,7 +81,8 @@ struct JobSpec {
   Json environment = Json::object();  ///< the same
   std::set<std::string> secrets;      ///< names of variables; their values are in RUN/secrets
   Json condition;                     ///< may hold steps.* expressions; null: always
-  Json params = Json::object();
+  Json params = Json::object();       ///< that reach its environment
+  Json late_params = Json::object();  ///< that its expressions still mention
   Resources resources;
   std::optional<ContainerSpec> container;  ///< none: it runs as the host is
   std::optional<CheckpointPolicy> checkpoint;

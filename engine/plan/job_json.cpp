@@ -130,6 +130,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.secrets = json.at("secrets").get<std::set<std::string>>();
   spec.condition = json.at("condition");
   spec.params = json.at("params");
+  spec.late_params = json.at("late_params");
   spec.resources = job_resources_from_json(json.at("resources"));
   if (json.contains("container")) {
     spec.container = container_spec_from_json(json.at("container"));
@@ -193,6 +194,7 @@ Json to_json(const JobSpec& spec) {
                {"secrets", spec.secrets},
                {"condition", spec.condition},
                {"params", spec.params},
+               {"late_params", spec.late_params},
                {"resources", job_resources_to_json(spec.resources)},
                {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
                {"retry", to_json(spec.retry)},

@@ -154,6 +154,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
       fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
                        files_of(plan, job, step.with.evaluate_known(known)));
   if (depends_on_ranks(step)) base["ranks"] = job.resources.ranks;
+  if (mentions_run(step)) base["run"] = plan.run;
   return base.dump();
 }
 
@@ -178,6 +179,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.secrets = step.secrets;
   spec.condition = step.condition.evaluate_known(known);
   spec.params = plan.steps[job.step].visible_params;
+  spec.late_params = late_params(step, known);
   spec.resources = job.resources;
   spec.container = container_of(plan, step);
   spec.checkpoint = step.checkpoint;

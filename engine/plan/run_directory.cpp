@@ -135,7 +135,8 @@ FrozenSettings read_settings(const fs::path& directory) {
 
 Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings) {
   std::vector<std::string> set;
-  for (const auto& [key, value] : settings.params.items()) set.push_back(key + "=" + value.dump());
+  for (const auto& [key, value] : settings.params.items())
+    set.push_back(key + "=" + value.dump(-1, ' ', true));  // \u007f
   ParseLimits limits;
   limits.check_files = false;  // they are frozen; the originals may be gone
   auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,

@@ -55,7 +55,9 @@ std::string data_path(const std::string& sha256) { return "data/" + sha256; }
 
 std::vector<std::string> settings(const Manifest& manifest) {
   std::vector<std::string> list;
-  for (const auto& [key, value] : manifest.set.items()) list.push_back(key + "=" + value.dump());
+  for (const auto& [key, value] : manifest.set.items()) {
+    list.push_back(key + "=" + value.dump(-1, ' ', true));
+  }
   return list;
 }
 

@@ -109,8 +109,10 @@ void Pass::record(JobEvent event) {
 
 ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
   const Json run = {{"id", spec_.run}, {"directory", spec_.run_directory.string()}};
+  Json params = spec_.params;
+  params.update(spec_.late_params);
   Context context;
-  context.params = &spec_.params;
+  context.params = &params;
   context.matrix = &spec_.element;
   context.run = &run;
   context.steps = [&](const Reference& reference) {
@@ -142,6 +144,7 @@ ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
 
 /// At once: a scheduler that takes the node away kills us too, some seconds later.
 void Pass::note_termination() {
+  if (!is_ours()) return;
   JobEvent note;
   note.reason = "told to end by SIGTERM";
   record(std::move(note));
@@ -186,6 +189,8 @@ void Pass::run() {
 /// A node that was given up may come back and go on with a pass that another node has taken over.
 bool Pass::is_ours() const {
   if (!options_.requeues) return true;
+  const std::vector<int> all = attempts(spec_.job_directory);
+  if (!all.empty() && all.back() > files_.number) return false;
   const auto newest = newest_claim(files_.attempt);
   return !newest || newest->pass == files_.pass;
 }

@@ -149,6 +149,41 @@ class Run(Case):
         self.assertEqual(self.trace()[3:5], ["B"] + self.trace()[4:5])
         self.assertNotIn("a", self.trace()[3:])
 
+    def test_what_mentions_the_run_is_of_that_run_alone(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              own: {run: [echo, "${{ run.id }}"]}
+              any: {run: [echo, x]}
+        """)
+        self.run_json("w.yaml")
+        self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"own": "succeeded", "any": "cached"})
+
+    def test_an_expression_may_mention_parameters_beside_what_parents_left(self):
+        self.write("w.yaml", """
+            name: w
+            params: {p: hello, none: }
+            steps:
+              a: {run: 'echo 1 > $DLFLOW_OUTPUTS/x', outputs: {x: x}}
+              b:
+                if: "${{ params.p == 'hello' && basename(steps.a.outputs.x) == 'x' }}"
+                matrix: {fold: [0, 1]}
+                run: [echo, "${{ format('{0} {1} {2}', params.p, matrix.fold, steps.a.outputs.x) }}"]
+        """)
+        run = self.run_json("w.yaml")["run"]
+        self.assertEqual(set(self.states(run).values()), {"succeeded"})
+        self.assertIn("hello 1 ", self.dlflow("logs", run, "b[fold=1]")[0])
+        self.assertEqual(set(self.states(self.run_json("w.yaml")["run"]).values()), {"cached"})
+
+    def test_a_run_goes_on_when_nobody_reads_its_output_any_more(self):
+        self.chain()
+        process = self.start("run", "chain.yaml")
+        process.stdout.readline()
+        process.stdout.close()
+        self.assertEqual(process.wait(timeout=60), 0, process.stderr.read())
+        process.stderr.close()
+        self.assertEqual(self.trace(), ["a", "b", "c"])
+
     def test_touched_and_moved_files_change_nothing_and_a_byte_reruns_what_depends_on_it(self):
         self.write("one/data.txt", "1")
         workflow = self.write("one/w.yaml", f"""

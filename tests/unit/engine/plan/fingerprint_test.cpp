@@ -66,6 +66,45 @@ TEST_CASE("where a step reads its data does not change the fingerprint", "[finge
         Json{{"batch", 256}, {"checkpoint", "c"}, {"data", "d"}});
 }
 
+TEST_CASE("what an expression that waits for a parent mentions besides is in the fingerprint",
+          "[fingerprint]") {
+  const std::string text = R"(
+name: w
+params: {p: 1}
+steps:
+  b:
+    uses: stage-out
+    matrix: {fold: [0, 1]}
+    with: {from: "${{ format('{0}/{1}-{2}', steps.a.outputs.d, matrix.fold, params.p) }}", to: "file:///x/"}
+  a: {run: [make], outputs: {d: d}}
+)";
+  const auto base = [](const std::string& of, size_t element) {
+    const Workflow workflow = parsed(of);
+    const Step& step = workflow.steps.front();
+    return fingerprint_base(workflow, step, matrix_elements(step.matrix)[element], {}, {});
+  };
+  std::string other = text;
+  other.replace(other.find("p: 1"), 4, "p: 2");
+  CHECK(base(text, 0) != base(text, 1));
+  CHECK(base(text, 0) != base(other, 0));
+  CHECK(base(text, 0).at("values") == Json{{"matrix.fold", 0}, {"params.p", 1}});
+
+  const Workflow workflow = parsed(text);
+  Context known;
+  known.params = &workflow.params;
+  const Json element = {{"fold", 0}};
+  known.matrix = &element;
+  CHECK(late_params(workflow.steps.front(), known) == Json{{"p", 1}});
+  CHECK_FALSE(mentions_run(workflow.steps.front()));
+}
+
+TEST_CASE("who mentions the run has a result of its own", "[fingerprint]") {
+  const Workflow workflow =
+      parsed("name: w\nsteps:\n  a: {run: [echo, \"${{ run.id }}\"]}\n  b: {run: [echo, x]}\n");
+  CHECK(mentions_run(workflow.steps[0]));
+  CHECK_FALSE(mentions_run(workflow.steps[1]));
+}
+
 TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]") {
   const auto& [from, to] = GENERATE(table<std::string, std::string>(
       {{"epochs: 3", "epochs: 4"},
