@@ -1,3 +1,6 @@
+#include <poll.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -64,7 +67,17 @@ std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
          did_you_mean(words.front(), names);
 }
 
+/// Whether all that was printed has arrived, or nobody reads it.
+bool is_written(int written, FILE* stream) {
+  if (written == 0 && std::ferror(stream) == 0) return true;
+  pollfd reader = {::fileno(stream), 0, 0};
+  if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) return true;
+  std::fprintf(stderr, "error: cannot write to standard output; is the disk full?\n");
+  return false;
+}
+
 int run_cli(int argc, char** argv) {
+  std::signal(SIGPIPE, SIG_IGN);  // nobody reads any more (`| head`): a run goes on
   CLI::App app(kAbout, "dlflow");
   app.footer(kFooter);
   app.require_subcommand(1);
@@ -79,7 +92,7 @@ int run_cli(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-    return session.status;
+    return is_written(std::fflush(stdout), stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::fprintf(stderr, "error: %s\nTry `dlflow --help`.\n", mistake_in(app, error).c_str());
@@ -89,6 +102,9 @@ int run_cli(int argc, char** argv) {
   } catch (const Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return exit_status(error);
+  } catch (const std::exception& error) {  // of a library
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return kBadInput;
   }
 }
 

@@ -22,6 +22,12 @@ class MatrixReader {
       : node_(node), value_(value), shape_(shape), mistakes_(mistakes), subject_(subject) {}
 
   Matrix read() {
+    if (node_.kind != YamlNode::Kind::Map) {
+      mistakes_.add(node_.location, subject_.name() +
+                                        " cannot be one expression; name its axes, "
+                                        "whose values may be expressions");
+      return {};
+    }
     for (const YamlEntry& entry : node_.entries) {
       if (find_field(shape_, entry.key) != nullptr) continue;
       matrix_.axes.push_back({entry.key, value_.at(entry.key)});

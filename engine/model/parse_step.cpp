@@ -144,6 +144,12 @@ class StepReader {
     const YamlEntry* with = find_entry(node_, "with");
     const YamlPointer none = to_yaml(Json::object(), parsed_.step.location);
     const YamlNode& node = with != nullptr ? *with->value : *none;
+    if (with != nullptr && node.kind == YamlNode::Kind::Scalar && node.scalar.is_string()) {
+      mistakes_.add(node.location, subject_.at("with").name() +
+                                       " cannot be one expression or text; name its keys, whose "
+                                       "values may be expressions");
+      return;
+    }
     read_expressions("with", kind.with, node, parsed_.step.with);
     for (const auto& [key, other] : kind.alternatives) {
       const YamlEntry* second = find_entry(node, other);

@@ -82,6 +82,10 @@ class TreeBuilder : public YAML::EventHandler {
 
   void OnScalar(const YAML::Mark& mark, const std::string& tag, YAML::anchor_t anchor,
                 const std::string& value) override {
+    if (value.find('\0') != std::string::npos) {
+      mistakes_.add(place(mark), "a zero byte (\\0) can reach no program; remove it");
+      throw Stop{};
+    }
     if (wants_key()) return set_key(value, mark);
     const bool quoted = is_one_of(tag, {"!", "tag:yaml.org,2002:str"});
     if (!quoted) check_tag(tag, mark);

@@ -34,6 +34,28 @@ class CommandLine(Case):
         self.write("good.yaml", GOOD)
         self.assertEqual(self.dlflow("validate", "good.yaml"), ("", ""))
 
+    def test_an_expression_cannot_stand_for_all_keys(self):
+        for key, kind in (("matrix", "run: [echo]"), ("with", "uses: evaluate")):
+            self.write("bad.yaml", f"""
+                name: bad
+                params: {{all: {{include: [{{a: 1}}]}}}}
+                steps:
+                  a: {{{kind}, {key}: "${{{{ params.all }}}}"}}
+            """)
+            _, err = self.dlflow("validate", "bad.yaml", status=2)
+            self.assertRegex(err, rf"bad.yaml:5:\d+: error: .*{key}.* cannot be one expression")
+
+    def test_a_zero_byte_is_refused(self):
+        self.write("bad.yaml", GOOD.replace("[echo, hello]", '[echo, "a\\0b"]'))
+        _, err = self.dlflow("validate", "bad.yaml", status=2)
+        self.assertIn("zero byte", err)
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        with open("/dev/full", "w") as full:
+            process = subprocess.run([BIN / "dlflow", "schema"], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(process.returncode, 2)
+        self.assertIn("cannot write to standard output", process.stderr)
+
     def test_a_typo_is_answered_with_place_and_suggestion(self):
         self.write("bad.yaml", GOOD.replace("needs", "neds"))
         out, err = self.dlflow("validate", "bad.yaml", status=2)
