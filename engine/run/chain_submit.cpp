@@ -120,7 +120,8 @@ std::optional<std::string> Chain::new_dependency(uint32_t job) const {
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       const JobState state = jobs_[parent].state;
       if (satisfies_dependents(state) || state == JobState::Skipped) continue;
-      if (ids_[parent].empty()) return std::nullopt;
+      // One that is planned again has the id of its last attempt still.
+      if (state == JobState::Planned || ids_[parent].empty()) return std::nullopt;
       ids.insert(ids_[parent]);
     }
   }

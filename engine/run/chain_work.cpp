@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
 
@@ -146,8 +147,11 @@ ChainView Chain::refresh(const ChainAnswer& answer) {
 CancelResult Chain::cancel(const std::vector<std::string>& names, bool at_once) {
   CancelResult result;
   check_names_exist(plan_, names);
+  ChainResult found_again;
+  adopt(found_again);  // of which SLURM's answer was lost
   const auto at_work = look(Doubt::Leave);
   std::vector<std::string> ids;
+  std::vector<uint32_t> waiting;
   for (uint32_t job = 0; job < jobs_.size(); ++job) {
     const auto found = at_work.find(plan_.jobs[job].name);
     if (found == at_work.end() || !is_meant(plan_, job, names)) continue;
@@ -158,11 +162,16 @@ CancelResult Chain::cancel(const std::vector<std::string>& names, bool at_once) 
       continue;
     }
     ids.push_back(ids_[job]);
-    if (waits) record_.move(job, JobState::Cancelled, "", "cancelled by `dlflow cancel`");
+    if (waits) waiting.push_back(job);
     ++result.cancelled;
   }
-  record_.sync();
+  // First SLURM: what is recorded as cancelled may be submitted again at once.
   if (!ids.empty()) services_.tools.cancel(ids);
+  crash_point("cancel");
+  for (const uint32_t job : waiting) {
+    record_.move(job, JobState::Cancelled, "", "cancelled by `dlflow cancel`");
+  }
+  record_.sync();
   record_.save();
   services_.store.settle_run_state(plan_.run);
   return result;

@@ -243,6 +243,8 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   if (claim && claim->backend_id != allocation.id && allocation.is_at_work(claim->backend_id)) {
     return come_back(attempt, allocation);
   }
+  attempt.read();  // the other may have ended since
+  if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
   const int pass = claim ? claim->pass + 1 : 1;
   const bool unended = claim && attempt.state() != JobState::Queued;
   const bool failed =

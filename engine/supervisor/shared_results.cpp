@@ -177,11 +177,20 @@ bool is_as_shared(const Json& outputs, const JobSpec& spec, const AttemptFiles& 
   return true;
 }
 
+/// Of what another user says lies below the job's folder. Throws Error{Corrupt} if it does not.
+fs::path place_below(const fs::path& folder, const std::string& name) {
+  const fs::path path = name;
+  const bool is_known = path.is_relative() && path == path.lexically_normal() && !path.empty() &&
+                        std::ranges::find(kTrees, path.begin()->string()) != kTrees.end();
+  if (!is_known) throw Error(Errc::Corrupt, "a shared result names '" + name + "' as its own");
+  return folder / path;
+}
+
 Json outputs_here(const Json& outputs, const JobSpec& spec) {
   Json here = Json::object();
   for (const auto& [name, output] : outputs.items()) {
     if (output.contains("path")) {
-      const fs::path path = spec.job_directory / output.at("path").get<std::string>();
+      const fs::path path = place_below(spec.job_directory, output.at("path").get<std::string>());
       here[name] = {{"value", path.string()}, {"sha256", output.at("sha256")}};
     } else {
       here[name] = output;

@@ -26,6 +26,7 @@ using std::chrono::steady_clock;
 /// A scheduler that ends a job signals each of its processes: the program may die of it before we
 /// are told, on a busy node some time before.
 constexpr milliseconds kSignalsTogether(500);
+constexpr milliseconds kSuspended(5000);
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
 
@@ -92,6 +93,12 @@ class Deadlines {
   }
 
   void kill_now() { kill_ = steady_clock::now(); }
+
+  void postpone(steady_clock::duration time) {
+    for (auto* deadline : {&save_, &end_, &kill_}) {
+      if (*deadline != kNever) *deadline += time;
+    }
+  }
 
   steady_clock::time_point next() const {
     return std::min(
@@ -199,6 +206,11 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   Requests news = before_;
   int stops = 0;
   while (true) {
+    // SLURM warns everybody; what cannot save has until its walltime.
+    const bool only_warned = news.stops == 0 && news.cause == StopCause::Walltime;
+    if (only_warned && options.walltime.count() > 0 && options.time_to_save.count() == 0) {
+      news.cause = StopCause::None;
+    }
     if (news.cause != StopCause::None) {
       deadlines.set(steady_clock::now());
       if (news.stops > 0 && stops + news.stops > 1) deadlines.kill_now();  // asked twice
@@ -220,8 +232,11 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     if (asked && result.cause == StopCause::None) result.cause = StopCause::Walltime;
     const auto now = steady_clock::now();
     const auto next = std::min(deadlines.next(), now + std::chrono::minutes(1));
-    const auto wait = std::chrono::ceil<milliseconds>(next - now);
-    news = read_signals(std::max(wait, milliseconds(0)));
+    const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
+    news = read_signals(wait);
+    // Much later: the job was suspended meanwhile, which does not count.
+    const auto late = steady_clock::now() - (now + wait);
+    if (late > kSuspended) deadlines.postpone(late);
   }
   end_leftovers(program, usage);
   result.used = usage.sum();

@@ -201,6 +201,30 @@ class SlurmFaults(ChainCase):
         self.assertEqual(self.status(run)["state"], "cancelled")
         self.assertEqual(set(self.states(other).values()), {"queued"})
 
+    def test_a_cancel_that_does_not_arrive_is_not_recorded(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.fault("scancel", "before", "timeout", 9)
+        self.dlflow("cancel", run, status=UNAVAILABLE)
+        self.assertEqual(set(self.states(run).values()), {"queued"})
+
+    def test_a_cancel_that_is_killed_leaves_no_job_behind(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.dlflow("cancel", run, env={"DLFLOW_CRASH_AT": "cancel:1"}, status=-9)
+        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
+
+    def test_a_job_whose_answer_was_lost_is_cancelled_too(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "accepted:1"}, status=-9)
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.dlflow("cancel", run)
+        states = [task["state"] for job in self.slurm.jobs().values() for task in job["tasks"]]
+        self.assertEqual(set(states), {"CANCELLED"})
+
     # Two at once
 
     def test_a_cancel_and_a_resubmit_at_once_leave_one_of_the_two_results(self):
