@@ -165,6 +165,8 @@ class TarReader {
     if (long_name_) entry.name = *long_name_;
     if (long_link_) entry.link_target = *long_link_;
     for (const auto& [key, value] : pax_) {
+      const bool is_name = key == "path" || key == "linkpath";
+      if (is_name && value.find('\0') != std::string::npos) throw corrupt("a name has a zero byte");
       if (key == "path") entry.name = value;
       if (key == "linkpath") entry.link_target = value;
       if (key == "size") {

@@ -92,7 +92,10 @@ class PackedFiles : public ArchiveEntries {
 
 PackedFiles unpack(const fs::path& archive, const fs::path& work) {
   PackedFiles files(work);
-  const auto source = is_gzip(archive) ? open_gzip(archive) : open_file(archive);
+  const auto source =
+      is_gzip(archive)
+          ? limit_bytes(open_gzip(archive), max_unpacked_bytes(fs::file_size(archive)), "the image")
+          : open_file(archive);
   read_tar(*source, files);
   files.finish();
   return files;

@@ -242,7 +242,7 @@ std::vector<StoredImage> ImageStore::list() const {
 bool ImageStore::remove(const StoredImage& image) {
   const FileLock removing = lock(image.digest, "removes " + image.from);
   const auto unused = FileLock::try_acquire(use_lock(image.digest), "removes it");
-  if (!unused) return false;
+  if (!unused || !unused->exclusive()) return false;  // no locks there: nobody knows who uses it
   // First its name goes: a kill leaves no image that is there in part.
   make_directories(root_ / "work");
   const fs::path gone = root_ / "work" / (kRemoved + hex_of(image.digest));

@@ -1,6 +1,7 @@
 #include "engine/container/registry.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cstdlib>
 #include <map>
 
@@ -48,6 +49,14 @@ std::string parameter(const std::string& challenge, const std::string& key) {
   return challenge.substr(value, challenge.find('"', value) - value);
 }
 
+/// RFC 6750, b64token: nothing that ends a line or a quoted text of curl's settings.
+bool is_token(std::string_view text) {
+  return std::ranges::all_of(text, [](unsigned char c) {
+    return std::isalnum(c) != 0 ||
+           std::string_view("-._~+/=:").find(char(c)) != std::string_view::npos;
+  });
+}
+
 class Registry {
  public:
   Registry(const std::string& name, const fs::path& scratch)
@@ -81,6 +90,11 @@ class Registry {
                     "--silent",
                     "--show-error",
                     "--location",
+                    "--proto",
+                    "=http,https",
+                    "--proto-redir",
+                    "=http,https",
+                    "--globoff",
                     "--config",
                     "-",
                     "--connect-timeout",
@@ -95,6 +109,7 @@ class Registry {
                     file,
                     "--write-out",
                     "%{http_code}",
+                    "--url",
                     url};
     command.environment = current_environment();
     // On standard input: a token on the command line could be read by others.
@@ -112,13 +127,20 @@ class Registry {
   std::string fetch_token(const std::string& challenge) const {
     const std::string realm = parameter(challenge, "realm");
     if (realm.empty()) return "";
+    if (!realm.starts_with("https://") && !realm.starts_with("http://")) throw_odd_token();
     const fs::path file = scratch_ / "token";
     request(realm + "?service=" + parameter(challenge, "service") +
                 "&scope=repository:" + name_.repository + ":pull",
             file);
     const Json json = Json::parse(read_file(file), nullptr, false);
     if (!json.is_object()) return "";
-    return json.value("token", json.value("access_token", ""));
+    const Json token = json.value("token", json.value("access_token", Json("")));
+    if (!token.is_string() || !is_token(token.get_ref<const std::string&>())) throw_odd_token();
+    return token;
+  }
+
+  [[noreturn]] void throw_odd_token() const {
+    throw Error(Errc::Corrupt, name_.server + " does not ask for a token as registries do");
   }
 
   RegistryName name_;

@@ -31,16 +31,6 @@ std::vector<std::string> components(const std::string& path) {
   return parts;
 }
 
-/// The folders that must exist for a file of this name: "a/b/c" -> "a", "a/b".
-std::vector<std::string> folders_of(const std::string& name) {
-  std::vector<std::string> folders;
-  for (size_t slash = name.find('/'); slash != std::string::npos;
-       slash = name.find('/', slash + 1)) {
-    folders.push_back(name.substr(0, slash));
-  }
-  return folders;
-}
-
 }  // namespace
 
 Unpacking::Unpacking(std::function<std::filesystem::path()> new_file, uint64_t packed_bytes,
@@ -148,23 +138,23 @@ void Unpacking::add_special_file(const std::string& name) {
 
 Listing Unpacking::finish() {
   end_file();
-  std::set<std::string> folders;
   for (const auto& [name, file] : listing_) {
-    for (const std::string& folder : folders_of(name)) folders.insert(folder);
+    if (is_folder(name)) throw refusal(name, "is a folder and something else at once");
   }
-  for (const std::string& folder : folders) {
-    if (listing_.contains(folder)) {
-      throw refusal(folder, "is a folder and something else at once");
-    }
-  }
-  check_links(folders);
+  check_links();
   return std::move(listing_);
+}
+
+bool Unpacking::is_folder(const std::string& name) const {
+  const std::string prefix = name + "/";
+  const auto first = listing_.lower_bound(prefix);
+  return first != listing_.end() && first->first.starts_with(prefix);
 }
 
 /// A link may go up to the archive's top and from there down to what is in it. No folder on the way
 /// is a link itself (finish() saw to that, and ".." is refused after the first name), so the path
 /// means what its text says.
-void Unpacking::check_links(const std::set<std::string>& folders) const {
+void Unpacking::check_links() const {
   for (const auto& [name, file] : listing_) {
     if (file.link_target.empty()) continue;
     const auto refuse = [&, link = name, target = file.link_target] {
@@ -188,7 +178,7 @@ void Unpacking::check_links(const std::set<std::string>& folders) const {
     const std::string reached = join(place, "/");
     const auto target = listing_.find(reached);
     const bool is_file = target != listing_.end() && target->second.link_target.empty();
-    if (!is_file && !reached.empty() && !folders.contains(reached)) throw refuse();
+    if (!is_file && !reached.empty() && !is_folder(reached)) throw refuse();
   }
 }
 

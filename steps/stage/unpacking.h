@@ -60,7 +60,8 @@ class Unpacking : public ArchiveEntries {
   std::string checked_name(const std::string& name);
   void check_mode(const std::string& name, mode_t mode) const;
   void end_file();
-  void check_links(const std::set<std::string>& folders) const;
+  bool is_folder(const std::string& name) const;  ///< some entry is below it
+  void check_links() const;
 
   std::function<std::filesystem::path()> new_file_;
   uint64_t max_bytes_;

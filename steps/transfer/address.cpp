@@ -127,8 +127,12 @@ Address parse_address(const std::string& url) {
 
 Address file_in(const Address& folder, const std::string& name) {
   Address file = folder;
-  file.url = folder.url.substr(0, folder.url.find_first_of("?#"));
-  file.url = file.url.substr(0, file.url.rfind('/') + 1) + percent_encoded(name);
+  const bool is_web = folder.scheme == Scheme::Http;  // elsewhere ? and # belong to names
+  const size_t end =
+      is_web ? std::min(folder.url.find_first_of("?#"), folder.url.size()) : folder.url.size();
+  const size_t fragment = std::min(folder.url.find('#', end), folder.url.size());
+  file.url = folder.url.substr(0, folder.url.rfind('/', end) + 1) + percent_encoded(name) +
+             folder.url.substr(end, fragment - end);
   file.place = {folder.place.path, false, ""};
   if (!file.place.path.empty() && !file.place.path.ends_with('/')) file.place.path += '/';
   file.place.path += name;

@@ -25,7 +25,7 @@ CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::
     arguments.insert(arguments.end(), {"--limit-rate", std::to_string(request.bytes_per_second)});
   }
   return run_curl(request.address.url, arguments, temporary, [&](const HttpResponse& response) {
-    if (response.status == 206 || (response.status == 200 && offset == 0)) {
+    if (response.status == 200 && offset == 0) {
       partial.belongs_to(response.has_strong_etag() ? response.etag : "");
     }
     request.progress(partial.bytes(), response.total_bytes);
@@ -44,13 +44,18 @@ bool is_of_other_content(const CurlResult& result, uint64_t offset, const std::s
 bool is_complete(const CurlResult& result, uint64_t bytes) {
   // 416: the part that is here already was all of it.
   if (result.response.status == 416) return result.response.total_bytes == bytes;
-  return result.exit_status == 0 &&
+  const bool has_content = result.response.status == 200 || result.response.status == 206;
+  return result.exit_status == 0 && has_content &&
          (!result.response.total_bytes || *result.response.total_bytes == bytes);
 }
 
 Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t bytes) {
   const std::string url = request.address.display();
   if (result.exit_status != 0) return curl_error(result, url);
+  if (const int status = result.response.status; status != 200 && status != 206) {
+    return Error(Errc::Unavailable, "cannot download " + url + ": the server answers with status " +
+                                        std::to_string(status) + " and not with the file");
+  }
   return Error(Errc::Unavailable,
                "cannot download " + url + ": " + std::to_string(bytes) + " bytes came, " +
                    std::to_string(result.response.total_bytes.value_or(0)) + " were announced");
@@ -59,11 +64,14 @@ Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t
 /// One try. `continued` says whether an earlier one of them brought a part of the content.
 Downloaded download_once(const DownloadRequest& request, Partial& partial,
                          const fs::path& temporary, bool& continued) {
+  // Of what may have changed since the last try nothing can be continued.
+  if (partial.version().empty() && !request.hash_is_known) partial.discard();
   const uint64_t offset = partial.bytes();
   const std::string version = partial.version();
   const CurlResult result = transfer(request, partial, temporary);
   const std::string& etag = result.response.etag;
-  if (result.response.status == 304) return {.unchanged = true, .version = etag};
+  const bool asked = offset == 0 && !request.known_version.empty();
+  if (result.response.status == 304 && asked) return {.unchanged = true, .version = etag};
   if (is_of_other_content(result, offset, version, partial.bytes())) {
     partial.discard();
     continued = false;  // again at most once: nothing is there to be continued now

@@ -32,4 +32,6 @@ TEST_CASE("the files of a folder have addresses of their own", "[address]") {
   CHECK(file_in(parse_address("file:///data/*.gz"), "x.gz").place.path == "/data/x.gz");
   CHECK(file_in(parse_address("rclone://r/"), "x").place.path == "x");
   CHECK(file_in(parse_address("file:///"), "x").place.path == "/x");
+  CHECK(file_in(parse_address("ssh://h/run#1/"), "x").url == "ssh://h/run#1/x");
+  CHECK(file_in(parse_address("https://h/set/?sig=1#top"), "x").url == "https://h/set/x?sig=1");
 }
