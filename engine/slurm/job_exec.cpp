@@ -153,11 +153,24 @@ uint64_t more_memory(const JobSpec& spec, const Allocation& allocation) {
   return allocation.raise_memory && more > allocation.memory_bytes ? more : 0;
 }
 
+/// Asks until there is an answer: as long as no controller is there, none ends us at our limit.
+void request_requeue(const Allocation& allocation) {
+  using std::chrono::steady_clock;
+  const auto end = steady_clock::now() + allocation.controller_patience;
+  for (;; std::this_thread::sleep_for(allocation.controller_patience / 180)) {
+    try {
+      return allocation.requeue(allocation.id);
+    } catch (const Error& error) {
+      if (!error.retryable() || steady_clock::now() >= end) throw;
+    }
+  }
+}
+
 /// Asks SLURM for the next pass; it ends us then, if we do not end before.
 /// \param memory  of the next pass on each node; 0: the same.
 int requeue(const Attempt& attempt, const Allocation& allocation, uint64_t memory) {
   try {
-    allocation.requeue(allocation.id);
+    request_requeue(allocation);
     if (memory > 0) allocation.raise_memory(allocation.id, memory);
   } catch (const Error& error) {
     JobEvent end;
@@ -174,7 +187,7 @@ int come_back(const Attempt& attempt, const Allocation& allocation) {
   std::fprintf(stderr, "SLURM job %s: %s is the work of another job; looking again later\n",
                allocation.id.c_str(), attempt.directory().c_str());
   try {
-    allocation.requeue(allocation.id);
+    request_requeue(allocation);
     return kExitAgain;
   } catch (const Error& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
@@ -187,7 +200,7 @@ void requeue_job(const std::string& id) {
   tools.update(id, "Requeue", "1");  // else one that was submitted with --no-requeue cannot be
   const JobAnswer answer = tools.requeue(id);
   if (answer.kind != JobAnswer::Kind::Done) {
-    throw Error(Errc::Unavailable, "scontrol requeue " + id + ": " + answer.message);
+    throw Error(Errc::InvalidInput, "scontrol requeue " + id + ": " + answer.message);
   }
 }
 

@@ -22,6 +22,8 @@ struct Allocation {
   std::function<void(const std::string& id, uint64_t bytes)> raise_memory;
   /// How long a network file system may hide what the parents' nodes wrote.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
+  /// How long SLURM's controller may be away while a job asks for its next pass.
+  std::chrono::milliseconds controller_patience = std::chrono::minutes(15);
 };
 
 /// From SLURM_JOB_ID, SLURM_ARRAY_JOB_ID, SLURM_ARRAY_TASK_ID and SLURM_MEM_PER_NODE, the rest

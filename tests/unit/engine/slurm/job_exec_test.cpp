@@ -45,8 +45,11 @@ class Job {
     Allocation allocation;
     allocation.id = id;
     allocation.patience = std::chrono::milliseconds(0);
+    allocation.controller_patience = std::chrono::seconds(2);
     allocation.requeue = [this](const std::string& job) {
-      if (refuses_requeue) throw Error(Errc::Unavailable, "requeue is disabled");
+      if (refuses_requeue) throw Error(Errc::InvalidInput, "requeue is disabled");
+      std::ofstream(run.path() / "asked", std::ios::app) << "x";
+      if (content("asked").size() <= silent_times) throw Error(Errc::Unavailable, "no controller");
       std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
     };
     allocation.is_at_work = [this](const std::string& job) { return at_work == job; };
@@ -84,7 +87,8 @@ class Job {
   test::TempDir run;
   JobSpec spec;
   bool refuses_requeue = false;
-  std::string at_work;  ///< the id of another SLURM job that waits or runs
+  size_t silent_times = 0;  ///< that it asks for its requeue and no controller is there
+  std::string at_work;      ///< the id of another SLURM job that waits or runs
   uint64_t memory_bytes = 0;
 };
 
@@ -212,6 +216,15 @@ TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec
   CHECK(job.content("trace") == "x\nx\n");
   CHECK(job.content("requeued") == "812\n");
   CHECK(job.last().state == JobState::Failed);
+}
+
+TEST_CASE("a requeue waits for a controller that is away", "[job-exec]") {
+  Job job("echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  job.silent_times = 5;
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.content("requeued") == "812\n");
+  CHECK(job.last().state == JobState::Queued);
 }
 
 TEST_CASE("a job that saved a checkpoint has itself requeued and goes on", "[job-exec]") {
