@@ -51,10 +51,11 @@ std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
   const fs::path normal = fs::path(value.get<std::string>()).lexically_normal();
   if (normal.empty() || normal.is_absolute() || *normal.begin() == "..") return std::nullopt;
   Place place{files.outputs() / normal, spec.job_directory / "outputs" / normal};
-  if (*normal.begin() == "checkpoints" && !fs::exists(place.now)) {
+  std::error_code too_long;  // for a name of a file: then it is a text
+  if (*normal.begin() == "checkpoints" && !fs::exists(place.now, too_long)) {
     place.now = place.published = spec.job_directory / normal;
   }
-  if (!fs::exists(place.now)) return std::nullopt;
+  if (!fs::exists(place.now, too_long)) return std::nullopt;
   return place;
 }
 
@@ -107,6 +108,21 @@ void replace_file(const fs::path& file, const Redactor& redactor,
   if (!text) return;
   const std::string clean = redact(*text, redactor);
   if (clean != *text) write_file_atomic(file, clean);
+}
+
+/// What a terminal shows of a line: behind the last carriage return, without colours.
+std::string plain_text(const std::string& line) {
+  const std::string kept(trim(line));
+  const size_t begin = kept.rfind('\r') + 1;  // 0 without any
+  std::string text;
+  for (size_t i = begin; i < kept.size(); ++i) {
+    if (kept[i] == '\033' && i + 1 < kept.size() && kept[i + 1] == '[') {
+      i = std::min(kept.find_first_of("ABCDEFGHJKSTfhlmnsu", i), kept.size());
+    } else if (static_cast<unsigned char>(kept[i]) >= ' ' && kept[i] != 0x7F) {
+      text += kept[i];
+    }
+  }
+  return std::string(trim(text));
 }
 
 }  // namespace
@@ -208,7 +224,7 @@ std::string telling_line(const fs::path& standard_error, uint64_t from) {
   std::string last;
   std::string last_error;
   for (std::string line; std::getline(stream, line);) {
-    const std::string text(trim(line));
+    const std::string text = plain_text(line);
     const bool frame = text.find_first_not_of('-') == std::string::npos;
     if (frame || find_invalid_utf8(text) != std::string::npos) continue;
     last = text;

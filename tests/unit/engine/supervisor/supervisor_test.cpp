@@ -22,6 +22,19 @@ using namespace dlflow;
 using test::Job;
 namespace fs = std::filesystem;
 
+TEST_CASE("a long text among the outputs is no file", "[supervisor]") {
+  const Job job("printf '{\"text\": \"%0300d\"}' 1 > $DLFLOW_OUTPUTS/outputs.json");
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.outputs.at("text").at("value").get<std::string>().size() == 300);
+}
+
+TEST_CASE("a reason is plain text, as a terminal shows it", "[supervisor]") {
+  const Job job(
+      "printf 'epoch 1:  50%%\\repoch 2\\r\\033[31merror: lost\\033[0m it\\n' >&2; exit 3");
+  CHECK_THAT(job.execute().reason, Catch::EndsWith("error: lost it"));
+}
+
 TEST_CASE("a job that succeeds publishes its outputs and records their hashes", "[supervisor]") {
   Job job(
       "echo 42 > $DLFLOW_OUTPUTS/answer; echo '{\"accuracy\": 0.9, \"note\": \"x\"}' > "
