@@ -88,17 +88,23 @@ void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
   }
 }
 
+void close_or_throw(FileDescriptor file, const fs::path& path) {
+  if (::close(file.release()) != 0 && errno != EINTR) {
+    throw_errno("cannot write " + path.string(), errno);
+  }
+}
+
 void copy_content(const fs::path& from, const fs::path& to) {
   const FileDescriptor source = open_or_throw(from, O_RDONLY);
   struct stat info {};
   if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
-  const FileDescriptor copy = open_or_throw(to, O_WRONLY | O_CREAT | O_TRUNC, info.st_mode & 0777);
+  FileDescriptor copy = open_or_throw(to, O_WRONLY | O_CREAT | O_TRUNC, info.st_mode & 0777);
   std::string buffer(size_t{1} << 20, '\0');
   while (true) {
     const ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("cannot read " + from.string(), errno);
-    if (got == 0) return;
+    if (got == 0) return close_or_throw(std::move(copy), to);
     write_all(copy.get(), std::string_view(buffer.data(), size_t(got)), to);
   }
 }
@@ -108,11 +114,12 @@ void write_file_atomic(const fs::path& path, std::string_view content, Durabilit
   fs::path temporary = path;
   temporary += ".tmp." + std::to_string(::getpid()) + "." + std::to_string(counter++);
   try {
-    const FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL);
+    FileDescriptor file = open_or_throw(temporary, O_WRONLY | O_CREAT | O_EXCL);
     write_all(file.get(), content, path);
     if (durability == Durability::Synced && ::fsync(file.get()) != 0) {
       throw_errno("cannot write " + path.string(), errno);
     }
+    close_or_throw(std::move(file), path);
     if (::rename(temporary.c_str(), path.c_str()) != 0) {
       throw_errno("cannot write " + path.string(), errno);
     }
@@ -130,6 +137,13 @@ void sync_directory(const fs::path& directory) {
   if (::fsync(file.get()) != 0 && errno != EINVAL) {
     throw_errno("cannot write " + path.string(), errno);
   }
+}
+
+fs::path private_part(const fs::path& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return folder;
+  const bool shared = info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
+  return shared ? folder / ("user-" + std::to_string(::geteuid())) : folder;
 }
 
 void make_directories(const fs::path& directory) {

@@ -29,11 +29,19 @@ enum class Durability { Fast, Synced };
 void write_file_atomic(const std::filesystem::path& path, std::string_view content,
                        Durability durability = Durability::Fast);
 
+/// Closes what was written: network file systems tell only now that a disk is full. Throws Error
+/// naming `path`.
+void close_or_throw(FileDescriptor file, const std::filesystem::path& path);
+
 /// Makes a rename or a new file in `directory` survive a power cut.
 void sync_directory(const std::filesystem::path& directory);
 
 /// Creates `directory` and its parents, mode 0700. An existing directory is fine.
 void make_directories(const std::filesystem::path& directory);
+
+/// What only this user may change of a folder that users share: user-UID below it; of any other,
+/// and where there is none, the folder itself. Makes nothing.
+std::filesystem::path private_part(const std::filesystem::path& folder);
 
 /// Copies the content and the mode of `from` to `to`, which is replaced if it is there. (std's copy
 /// reports a full disk as an input/output error.)

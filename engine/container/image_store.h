@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.h"
 #include "base/file_lock.h"
 #include "engine/container/image_source.h"
 
@@ -39,7 +40,7 @@ class ImageStore {
  public:
   /// What it does that takes long is said on `messages`.
   explicit ImageStore(const std::filesystem::path& cache, std::FILE* messages = stdout)
-      : root_(cache / "images"), messages_(messages) {}
+      : root_(private_part(cache) / "images"), messages_(messages) {}
 
   /// The image with this digest, unpacked from `source` unless it is there. Of many callers at
   /// once, on any node, one unpacks and the others wait. Throws Error: InvalidInput if the source

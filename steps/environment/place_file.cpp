@@ -10,6 +10,7 @@
 #include <cerrno>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "base/handle.h"
 
 namespace dlflow::steps {
@@ -26,13 +27,13 @@ void place_copy(const std::filesystem::path& from, const std::filesystem::path& 
   if (!source) throw_errno("cannot open " + from.string(), errno);
   struct stat info {};
   if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
-  const FileDescriptor copy(
+  FileDescriptor copy(
       ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, info.st_mode & 0777));
   if (!copy) throw_errno("cannot write " + to.string(), errno);
   if (::ioctl(copy.get(), FICLONE, source.get()) == 0) return;
   while (true) {
     const ssize_t copied = ::sendfile(copy.get(), source.get(), nullptr, size_t{1} << 24);
-    if (copied == 0) return;
+    if (copied == 0) return close_or_throw(std::move(copy), to);
     if (copied < 0 && errno != EINTR) {
       const int error = errno;
       ::unlink(to.c_str());

@@ -35,7 +35,7 @@ void sync_files(std::span<const Cache::NewObject> objects) {
 }  // namespace
 
 Cache::Cache(fs::path root, uint64_t budget_bytes)
-    : root_(std::move(root)), budget_bytes_(budget_bytes) {
+    : root_(private_part(root)), budget_bytes_(budget_bytes) {
   try {
     for (const char* folder : {"objects", "urls", "unpacked", "partial", "locks", "work"}) {
       make_directories(root_ / folder);

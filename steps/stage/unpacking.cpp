@@ -97,7 +97,7 @@ void Unpacking::write(std::string_view bytes) {
 
 void Unpacking::end_file() {
   if (!file_) return;
-  file_.reset();
+  close_or_throw(std::move(file_), path_);
   entry_.sha256 = hash_.hex();
   contents_.push_back({path_, entry_.sha256, entry_.bytes});
   listing_[name_] = entry_;

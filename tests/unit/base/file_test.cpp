@@ -10,6 +10,15 @@
 
 using namespace dlflow;
 
+TEST_CASE("of a folder that users share each has a part", "[file]") {
+  const test::TempDir folder;
+  CHECK(private_part(folder.path()) == folder.path());
+  CHECK(private_part(folder.path() / "none") == folder.path() / "none");
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::group_write,
+                               std::filesystem::perm_options::add);
+  CHECK(private_part(folder.path()) == folder.path() / ("user-" + std::to_string(::geteuid())));
+}
+
 TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]") {
   const test::TempDir folder;
   const auto file = folder.path() / "a";
