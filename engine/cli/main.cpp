@@ -68,8 +68,8 @@ std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
 }
 
 /// Whether all that was printed has arrived, or nobody reads it.
-bool is_written(int written, FILE* stream) {
-  if (written == 0 && std::ferror(stream) == 0) return true;
+bool is_written(FILE* stream) {
+  if (std::fflush(stream) == 0 && std::ferror(stream) == 0) return true;
   pollfd reader = {::fileno(stream), 0, 0};
   if (::poll(&reader, 1, 0) == 1 && (reader.revents & POLLERR) != 0) return true;
   std::fprintf(stderr, "error: cannot write to standard output; is the disk full?\n");
@@ -92,7 +92,7 @@ int run_cli(int argc, char** argv) {
   }
   try {
     app.parse(argc, argv);
-    return is_written(std::fflush(stdout), stdout) ? session.status : kBadInput;
+    return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
     std::fprintf(stderr, "error: %s\nTry `dlflow --help`.\n", mistake_in(app, error).c_str());

@@ -253,11 +253,11 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   Attempt attempt(std::move(batch_task.spec), batch_task.attempt);
   if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
   const auto claim = newest_claim(attempt.directory());
-  if (claim && claim->backend_id != allocation.id && allocation.is_at_work(claim->backend_id)) {
-    return come_back(attempt, allocation);
+  if (claim && claim->backend_id != allocation.id) {
+    if (allocation.is_at_work(claim->backend_id)) return come_back(attempt, allocation);
+    attempt.read();  // it may have ended since
+    if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
   }
-  attempt.read();  // the other may have ended since
-  if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
   const int pass = claim ? claim->pass + 1 : 1;
   const bool unended = claim && attempt.state() != JobState::Queued;
   const bool failed =

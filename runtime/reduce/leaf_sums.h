@@ -17,6 +17,10 @@ class LeafSums {
   /// `num_leaves` over all ranks, shared out as by leaf_share. `comm` must outlive this.
   LeafSums(Communicator& comm, size_t num_leaves);
 
+  /// The leaves of each rank.
+  std::span<const LeafShare> shares() const { return shares_; }
+  size_t num_leaves() const { return additions_.size(); }
+
   /// Replaces each of `own`, one per leaf of this rank with `count` numbers each, by the sum over
   /// all leaves. Collective; also for ranks without leaves. An all-gather of 8 L `count` bytes;
   /// every rank adds all of them.

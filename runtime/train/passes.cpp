@@ -68,12 +68,7 @@ class LeavesSideBySide : public Passes {
         reducer_(reducer),
         noise_(noise),
         sums_(comm, num_leaves),
-        num_leaves_(num_leaves),
-        sizes_(networks.joint_sums()) {
-    for (int rank = 0; rank < comm.size(); ++rank) {
-      shares_.push_back(leaf_share(num_leaves, rank, comm.size()));
-    }
-  }
+        sizes_(networks.joint_sums()) {}
 
   float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
     take(batch);
@@ -132,9 +127,11 @@ class LeavesSideBySide : public Passes {
   }
 
   bool every_rank_computes(size_t samples) const {
-    return std::ranges::all_of(shares_, [&](const LeafShare& share) {
-      return first_of_leaf(samples, share.first, num_leaves_) <
-             first_of_leaf(samples, share.first + share.count, num_leaves_);
+    const auto first_of = [&](size_t leaf) {
+      return first_of_leaf(samples, leaf, sums_.num_leaves());
+    };
+    return std::ranges::all_of(sums_.shares(), [&](const LeafShare& share) {
+      return first_of(share.first) < first_of(share.first + share.count);
     });
   }
 
@@ -180,9 +177,7 @@ class LeavesSideBySide : public Passes {
   Reducer& reducer_;
   NoiseMeter& noise_;
   LeafSums sums_;
-  size_t num_leaves_;
-  std::vector<LeafShare> shares_;  // of each rank
-  std::vector<size_t> sizes_;      // of the sums at each stop of a forward pass
+  std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
   std::vector<Member> members_;
 };
 

@@ -31,14 +31,16 @@ void place_copy(const std::filesystem::path& from, const std::filesystem::path& 
       ::open(to.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, info.st_mode & 0777));
   if (!copy) throw_errno("cannot write " + to.string(), errno);
   if (::ioctl(copy.get(), FICLONE, source.get()) == 0) return;
-  while (true) {
-    const ssize_t copied = ::sendfile(copy.get(), source.get(), nullptr, size_t{1} << 24);
-    if (copied == 0) return close_or_throw(std::move(copy), to);
-    if (copied < 0 && errno != EINTR) {
-      const int error = errno;
-      ::unlink(to.c_str());
-      throw_errno("cannot write " + to.string(), error);
+  try {
+    ssize_t copied = 1;
+    while (copied != 0) {
+      copied = ::sendfile(copy.get(), source.get(), nullptr, size_t{1} << 24);
+      if (copied < 0 && errno != EINTR) throw_errno("cannot write " + to.string(), errno);
     }
+    close_or_throw(std::move(copy), to);
+  } catch (const Error&) {
+    ::unlink(to.c_str());
+    throw;
   }
 }
 

@@ -64,8 +64,7 @@ Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t
 /// One try. `continued` says whether an earlier one of them brought a part of the content.
 Downloaded download_once(const DownloadRequest& request, Partial& partial,
                          const fs::path& temporary, bool& continued) {
-  // Of what may have changed since the last try nothing can be continued.
-  if (partial.version().empty() && !request.hash_is_known) partial.discard();
+  partial.drop_unknown();
   const uint64_t offset = partial.bytes();
   const std::string version = partial.version();
   const CurlResult result = transfer(request, partial, temporary);

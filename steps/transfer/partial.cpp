@@ -8,10 +8,16 @@ namespace dlflow::steps {
 namespace fs = std::filesystem;
 
 Partial::Partial(fs::path content, bool hash_is_known)
-    : content_(std::move(content)), note_(content_.string() + ".json") {
+    : content_(std::move(content)),
+      note_(content_.string() + ".json"),
+      hash_is_known_(hash_is_known) {
   const Json note = Json::parse(read_file_if_exists(note_).value_or(""), nullptr, false);
   if (note.is_object()) version_ = note.value("version", "");
-  if (version_.empty() && !hash_is_known) discard();
+  drop_unknown();
+}
+
+void Partial::drop_unknown() {
+  if (version_.empty() && !hash_is_known_) discard();
 }
 
 uint64_t Partial::bytes() const {

@@ -19,12 +19,16 @@ class Partial {
   /// The content is, or will be, a part of what has this version.
   void belongs_to(const std::string& version);
 
+  /// Before each try: what may be a part of other content by now is dropped, as at first.
+  void drop_unknown();
+
   void discard();
   void forget_version();
 
  private:
   std::filesystem::path content_;
   std::filesystem::path note_;
+  bool hash_is_known_;
   std::string version_;
 };
 
