@@ -178,8 +178,13 @@ class ChunkCache::Worker {
 
   bool wait_for_room(const std::stop_token& stop, uint64_t step) {
     std::unique_lock lock(mutex_);
-    // Ranks of other processes cannot notify this one.
-    while (!stop.stop_requested() && !has_room(step)) changed_.wait_for(lock, 10ms);
+    while (!stop.stop_requested() && !has_room(step)) {
+      if (next_.first() == kNever) {
+        changed_.wait_for(lock, 10ms);  // ranks of other processes cannot notify this one
+      } else {
+        changed_.wait(lock, stop, [&] { return has_room(step) || next_.first() == kNever; });
+      }
+    }
     return !stop.stop_requested();
   }
 
