@@ -10,13 +10,18 @@ using dnnl::algorithm;
 using dnnl::memory;
 
 /// Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
-/// transformations cost more than that with few channels. Measured on AVX-512 with oneDNN 2.6, the
-/// three passes together against the direct way: 0.62 (32 to 64 channels, 26x26), 0.48 (64, 28x28),
-/// 0.76 (64, 7x7), 0.91 (32, 14x14), 1.25 (16, 28x28). Not there in oneDNN 3.
-bool worth_winograd(const Layer& layer, const Shape& in) {
-  return layer.kernel == 3 && layer.stride == 1 && in[0] >= 32 && layer.units >= 32 &&
-         in[0] % 16 == 0 && layer.units % 16 == 0 &&
-         dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+/// transformations cost more than that with few channels, and with few tiles of 4x4 pixels, since
+/// the weights are transformed in each call. Measured on AVX-512 with oneDNN 2.6, the three passes
+/// together against the direct way: 0.57 (32 to 64 channels, 576 tiles), 0.48 (64, 3136), 0.76 (64,
+/// 256), 0.98 (64, 64), 1.31 (64, 32), 0.96 (32, 512), 1.12 (32, 256), 1.25 (16, 3136). Not there
+/// in oneDNN 3.
+bool worth_winograd(const Layer& layer, const Shape& in, int64_t batch) {
+  const bool can = layer.kernel == 3 && layer.stride == 1 && in[0] >= 32 && layer.units >= 32 &&
+                   in[0] % 16 == 0 && layer.units % 16 == 0 &&
+                   dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+  const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
+  const int64_t all_tiles = batch * tiles(layer.shape[1]) * tiles(layer.shape[2]);
+  return can && all_tiles >= (in[0] * layer.units > 32 * 32 ? 64 : 512);
 }
 
 class Convolution : public Operation {
@@ -30,7 +35,8 @@ class Convolution : public Operation {
     gradient_ = memory::desc(weight_dims, f32, memory::format_tag::any);
     bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
     y_.shape = layer.shape;
-    const bool winograd = builder.compute == Compute::Float32 && worth_winograd(layer, input.shape);
+    const bool winograd =
+        builder.compute == Compute::Float32 && worth_winograd(layer, input.shape, builder.batch);
     if (winograd) build(builder, algorithm::convolution_winograd, format);
     if (!forward_descriptor_) build(builder, algorithm::convolution_direct, format);
     require_optimised(forward_descriptor_->impl_info_str(), layer);
