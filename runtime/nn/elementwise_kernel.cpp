@@ -78,6 +78,14 @@ void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count) {
 }
 
 DLFLOW_VECTOR_CLONES
+void sum_rows(const float* values, int64_t rows, int64_t columns, float* sums) {
+  std::fill_n(sums, columns, 0.0f);
+  for (int64_t r = 0; r < rows; ++r) {
+    for (int64_t c = 0; c < columns; ++c) sums[c] += values[r * columns + c];
+  }
+}
+
+DLFLOW_VECTOR_CLONES
 void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
   gradient.halves ? finish_as(gradient.as<BFloat16>(), more.as<BFloat16>(), y.as<BFloat16>(), count)
                   : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);

@@ -42,6 +42,9 @@ void add(Numbers a, Numbers b, bool relu, Numbers sum, size_t count);
 /// gradient += more (if given); then 0 where y, the result of a ReLU, is 0 (if given).
 void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count);
 
+/// sums = the sums of the `columns` columns of (rows, columns), row after row.
+void sum_rows(const float* values, int64_t rows, int64_t columns, float* sums);
+
 /// Batch normalisation's constant under the root, as in PyTorch.
 constexpr float kBatchNormEpsilon = 1e-5f;
 

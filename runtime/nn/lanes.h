@@ -1,5 +1,6 @@
 #pragma once
 
+#include <bit>
 #include <cstdint>
 #include <cstring>
 
@@ -58,7 +59,11 @@ DLFLOW_INLINE void store(double* to, const DoubleLanes& lanes) {
   std::memcpy(to, &lanes, sizeof lanes);
 }
 
-DLFLOW_INLINE Lanes broadcast(float value) { return Lanes{} + value; }
+/// Through an integer: GCC 12 makes an addition of float{value} + 0, which is another number for -0,
+/// and 16 masked loads of float{value} in AVX-512.
+DLFLOW_INLINE Lanes broadcast(float value) {
+  return Lanes(std::bit_cast<int32_t>(value) + IntLanes{});
+}
 
 DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {
   Lanes root;

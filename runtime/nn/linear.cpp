@@ -1,6 +1,10 @@
+#include <omp.h>
+
 #include <string>
 
+#include "base/error.h"
 #include "runtime/nn/operation.h"
+#include "runtime/nn/product_shape.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -68,8 +72,12 @@ class Linear : public Operation {
 
   void backward(dnnl::stream& stream) override {
     dy_.run();
-    weights_backward_.execute(stream, weights_arguments_);
-    parameters_.finish_gradient(stream, weight_index_);
+    if (products_ != nullptr) {
+      leave_product();
+    } else {
+      weights_backward_.execute(stream, weights_arguments_);
+      parameters_.finish_gradient(stream, weight_index_);
+    }
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
 
@@ -78,7 +86,29 @@ class Linear : public Operation {
     return {weight_index_, bias_index_};
   }
 
+  /// By AVX-512 and one thread.
+  std::optional<ProductShape> product() const override {
+    const bool possible =
+        omp_get_max_threads() == 1 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+    if (!possible) return {};
+    return product_shape(weight_index_, parameters_.format(weight_index_), x_.desc());
+  }
+
+  void leave_product_to(OuterProducts& products) override {
+    if (!products.has(weight_index_)) return;
+    DLFLOW_CHECK(product());
+    products_ = &products;
+  }
+
  private:
+  void leave_product() {
+    const auto* x = static_cast<const float*>(x_.data.get_data_handle());
+    const auto* dy = static_cast<const float*>(dy_.sum().get_data_handle());
+    products_->keep(weight_index_, x, dy);
+    if (!layer_.bias) return;
+    sum_rows(dy, y_.desc().dims()[0], layer_.units, parameters_.gradient_slot(bias_index_));
+  }
+
   void build_forward(const Builder& builder, const memory::desc& y) {
     const auto kind =
         builder.training ? dnnl::prop_kind::forward_training : dnnl::prop_kind::forward_inference;
@@ -140,6 +170,7 @@ class Linear : public Operation {
   dnnl::inner_product_backward_data data_backward_;
   std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
   GradientSum dy_;
+  OuterProducts* products_ = nullptr;  // who makes the gradient of the weight, if not backward()
 };
 
 }  // namespace

@@ -295,6 +295,18 @@ void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
 void Network::use_label_smoothing(double smoothing) { impl_->smoothing = smoothing; }
 
+std::vector<ProductShape> Network::products() const {
+  std::vector<ProductShape> shapes;
+  for (const Impl::Node& node : impl_->operations) {
+    if (const auto shape = node.operation->product()) shapes.push_back(*shape);
+  }
+  return shapes;
+}
+
+void Network::leave_products_to(OuterProducts& products) {
+  for (const Impl::Node& node : impl_->operations) node.operation->leave_product_to(products);
+}
+
 void Network::use_weights(std::span<const float> weights, std::function<void(size_t)> await) {
   impl_->parameters.bind_weights(weights);
   impl_->await = std::move(await);

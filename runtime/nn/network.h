@@ -9,6 +9,7 @@
 
 #include "runtime/nn/arithmetic.h"
 #include "runtime/nn/model.h"
+#include "runtime/nn/outer_products.h"
 #include "runtime/nn/weight_layout.h"
 #include "runtime/timeline/timeline.h"
 
@@ -53,6 +54,14 @@ class Network {
 
   /// Of the loss from now on, from 0 (none) to less than 1 (runtime/nn/kernels.h).
   void use_label_smoothing(double smoothing);
+
+  /// The gradients that backward() could leave to OuterProducts. Networks of one layout and
+  /// different batch sizes have the same.
+  std::vector<ProductShape> products() const;
+
+  /// From now on backward() does not write the gradients that `products` has, but keeps there what
+  /// they are made of, before it calls ready(); `products` must outlive this.
+  void leave_products_to(OuterProducts& products);
 
   /// Takes `weights` (layout()->size() floats, 64-byte aligned) as the weights, which must outlive
   /// the calls below. To be called again whenever a number in it has changed. Those of parameter i

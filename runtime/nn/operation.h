@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "runtime/nn/arithmetic.h"
 #include "runtime/nn/fusion.h"
 #include "runtime/nn/kernels.h"
+#include "runtime/nn/outer_products.h"
 #include "runtime/nn/parameter_memory.h"
 
 /// The pieces of a network that is being executed. runtime/nn/network.cpp puts them together.
@@ -110,6 +112,10 @@ class Operation {
 
   /// The trainable parameters whose gradients backward() writes, ascending.
   virtual std::vector<size_t> parameters() const { return {}; }
+
+  /// The gradient that backward() could leave to OuterProducts instead of writing it; and to whom.
+  virtual std::optional<ProductShape> product() const { return {}; }
+  virtual void leave_product_to(OuterProducts& /*products*/) {}
 
   /// Writes `share` times the batch's statistics to their slots among the gradients.
   virtual void write_statistics(float /*share*/) {}

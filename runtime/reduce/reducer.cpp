@@ -38,10 +38,11 @@ FlatLayout same_on_all(Communicator& comm, FlatLayout layout) {
 
 /// A rank's leaves are added where they are consumed, in one pass over all of them, as long as
 /// their memory is small; else each as it comes. All ranks decide alike.
-bool leaves_stay_apart(const Communicator& comm, const FlatLayout& layout, size_t num_leaves) {
+bool leaves_stay_apart(const Communicator& comm, const FlatLayout& layout,
+                       const ReducerOptions& options) {
   constexpr size_t kSmall = 64 << 20;
-  const size_t leaves = (num_leaves + size_t(comm.size()) - 1) / size_t(comm.size());
-  return comm.node_size() == comm.size() &&
+  const size_t leaves = (options.num_leaves + size_t(comm.size()) - 1) / size_t(comm.size());
+  return comm.node_size() == comm.size() && !options.caller_adds_leaves &&
          leaves * layout.num_elements() * sizeof(float) <= kSmall;
 }
 
@@ -52,7 +53,7 @@ LeafShare share_of(const Communicator& comm, const FlatLayout& layout,
     DLFLOW_CHECK(num_leaves % size_t(comm.size()) == 0);
     return leaves_of_rank(num_leaves / size_t(comm.size()), comm.rank());
   }
-  const auto share = leaves_stay_apart(comm, layout, num_leaves) ? leaves_as_parts : leaf_share;
+  const auto share = leaves_stay_apart(comm, layout, options) ? leaves_as_parts : leaf_share;
   return share(num_leaves, comm.rank(), comm.size());
 }
 
@@ -74,8 +75,7 @@ AllreduceOptions sum_of(const Communicator& comm, const FlatLayout& layout,
                         const ReducerOptions& options) {
   if (options.mode == SumMode::Fast) return {.wire = options.wire, .rules = options.rules};
   DLFLOW_CHECK(!options.compressed);
-  const auto order =
-      leaves_stay_apart(comm, layout, options.num_leaves) ? sum_of_leaves : sum_in_leaf_order;
+  const auto order = leaves_stay_apart(comm, layout, options) ? sum_of_leaves : sum_in_leaf_order;
   return {.order = order(options.num_leaves, comm.size()), .rules = options.rules};
 }
 
@@ -167,7 +167,18 @@ void Reducer::ready(size_t leaf, size_t parameter) {
   for (uint8_t n = leaves_.additions[leaf]; n > 0; --n, --top) {
     add(layout_.slot(level(top - 1), parameter), layout_.slot(level(top), parameter));
   }
-  if (leaf + 1 < leaves_.count) return;
+  if (leaf + 1 == leaves_.count) ready(parameter);
+}
+
+std::vector<float*> Reducer::parts(size_t parameter) {
+  std::vector<float*> parts;
+  for (size_t i = 0; i < leaves_.num_parts; ++i) {
+    parts.push_back(layout_.slot(level(i), parameter).data());
+  }
+  return parts;
+}
+
+void Reducer::ready(size_t parameter) {
   size_t& missing = missing_.at(bucket_of_.at(parameter));
   DLFLOW_CHECK(missing > 0);
   --missing;

@@ -37,6 +37,9 @@ struct ReducerOptions {
   SumMode mode = SumMode::Exact;
   size_t num_leaves = 1;  ///< over all ranks; at least 1, in fast mode as many on each rank
 
+  /// In exact mode: of large parameters, the caller writes parts() instead of leaves. Changes no bit.
+  bool caller_adds_leaves = false;
+
   /// Takes the sums, in pieces, each element once: the update. If Reducer::consumes_shares(), each
   /// rank gets other elements.
   Consume consume = {};
@@ -87,6 +90,9 @@ class Reducer {
   size_t first_leaf() const { return leaves_.first; }
   size_t num_leaves() const { return leaves_.count; }
 
+  /// How they are added up to the parts of this rank: LeafShare::additions.
+  const std::vector<uint8_t>& additions() const { return leaves_.additions; }
+
   /// Where the gradients of this rank's leaf `leaf` (from 0) go, in layout(); 64-byte aligned and
   /// always at the same address. Zero at first, and padding must stay so. Leaves share memory.
   std::span<float> gradients(size_t leaf);
@@ -99,6 +105,11 @@ class Reducer {
   /// next may be written then, and not before. A bucket that
   /// is complete in the last leaf is on its way at once, after those before it.
   void ready(size_t leaf, size_t parameter);
+
+  /// Or the caller adds up `parameter`'s gradients of all leaves, writes the parts that are left of
+  /// them there, and then calls this once.
+  std::vector<float*> parts(size_t parameter);
+  void ready(size_t parameter);
 
   /// Until release(), what is ready goes on its way later: for ranks that make other collective
   /// calls between the layers of a step, and not all at the same layers. All ranks together.

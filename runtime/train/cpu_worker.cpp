@@ -60,8 +60,11 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
           nullptr, compute()),
       reducer_(*role.team, flat_layout(layout()), reducer_options()),
       noise_(noise_setup()),
-      passes_(make_passes(*role.team, networks_, reducer_, noise_, leaves_of_team(),
-                          job.settings.joint_batch_norm)),
+      passes_(make_passes(*role.team, networks_, reducer_, noise_,
+                          {.num_leaves = leaves_of_team(),
+                           .largest_leaf = largest_leaf(),
+                           .exact = job.settings.precision.exact,
+                           .joint = job.settings.joint_batch_norm})),
       state_(*role.team, layout(), kSlotFloats, job.settings.update, reducer_.consumes_shares()),
       cache_(make_cache(data)),
       loader_(data.train, loader_options(normalization)),
@@ -92,6 +95,7 @@ ReducerOptions CpuWorker::reducer_options() {
   ReducerOptions options;
   options.mode = job_.settings.precision.exact ? SumMode::Exact : SumMode::Fast;
   options.num_leaves = leaves_of_team();
+  options.caller_adds_leaves = !job_.settings.joint_batch_norm && !networks_.products().empty();
   options.rules = job_.rules;
   options.wire = job_.settings.gradients.wire;
   options.priority = job_.settings.gradients.priority;

@@ -30,6 +30,12 @@ class NetworkSet {
   /// Network::use_label_smoothing() of each.
   void use_label_smoothing(double smoothing);
 
+  /// Network::products() of each; Network::leave_products_to() of each.
+  std::vector<ProductShape> products() const {
+    return networks_.begin()->second.network.products();
+  }
+  void leave_products_to(OuterProducts& products);
+
   /// The weights of all networks from now on, as Network::use_weights; to be called again whenever
   /// a number in it has changed.
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
@@ -55,6 +61,7 @@ class NetworkSet {
   uint64_t version_ = 0;
   Timeline* timeline_ = nullptr;
   double smoothing_ = 0;
+  OuterProducts* products_ = nullptr;
 };
 
 }  // namespace dlflow::runtime

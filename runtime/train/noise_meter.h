@@ -32,6 +32,10 @@ class NoiseMeter {
 
   /// A part of the gradient of this rank's leaf `leaf`; elements [first, ...) of the sum.
   void add_gradient(size_t leaf, std::span<const float> gradient);
+
+  /// Where the squared lengths of parts of the leaves' gradients can be added instead; empty in a
+  /// step that is not measured.
+  std::span<double> squares() { return measures_ ? std::span(leaves_) : std::span<double>(); }
   void add_sums(size_t first, std::span<const float> sums);
 
   /// What travels with the gradients of `leaf`, of the step before: written before its first

@@ -24,40 +24,69 @@ void add_nothing(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
   for (size_t i = networks.layout()->parameters().size(); i-- > 0;) add_nothing(reducer, leaf, i);
 }
 
+/// Of linear layers, the gradients of all leaves are made in the last one.
 class LeafAfterLeaf : public Passes {
  public:
-  LeafAfterLeaf(NetworkSet& networks, Reducer& reducer, NoiseMeter& noise)
-      : networks_(networks), reducer_(reducer), noise_(noise) {}
+  LeafAfterLeaf(NetworkSet& networks, Reducer& reducer, NoiseMeter& noise,
+                const PassesOptions& options)
+      : networks_(networks),
+        reducer_(reducer),
+        noise_(noise),
+        products_(options.exact ? networks.products() : std::vector<ProductShape>(),
+                  reducer.num_leaves() * options.largest_leaf, reducer.additions()) {
+    networks_.leave_products_to(products_);
+  }
 
   float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
     const float scale = 1 / float(batch.global_samples);
     float sum = 0;
     for (size_t leaf = 0; leaf < batch.leaves.size(); ++leaf) {
       const Leaf& samples = batch.leaves[leaf];
+      products_.begin_leaf(leaf, samples.count());
       if (samples.count() == 0) {
         report(leaf, 0);
-        add_nothing(reducer_, leaf, networks_);
+        add_nothing(leaf);
         continue;
       }
       Network& network = networks_.get(int64_t(samples.count()));
       const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
       look_at(loss, network);
       report(leaf, loss);
-      network.backward(gradients_of(reducer_, leaf, networks_), scale, [&](size_t i) {
-        if (i < networks_.layout()->num_trainable()) {
-          noise_.add_gradient(leaf, reducer_.gradient(leaf, i));
-        }
-        reducer_.ready(leaf, i);
-      });
+      network.backward(gradients_of(reducer_, leaf, networks_), scale,
+                       [&](size_t i) { announce(leaf, i); });
       sum += loss;
     }
     return sum;
   }
 
  private:
+  void announce(size_t leaf, size_t parameter) {
+    if (products_.has(parameter)) return announce_product(leaf, parameter);
+    if (parameter < networks_.layout()->num_trainable()) {
+      noise_.add_gradient(leaf, reducer_.gradient(leaf, parameter));
+    }
+    reducer_.ready(leaf, parameter);
+  }
+
+  void announce_product(size_t leaf, size_t parameter) {
+    if (leaf + 1 < reducer_.num_leaves()) return;
+    products_.add_up(parameter, reducer_.parts(parameter), noise_.squares());
+    reducer_.ready(parameter);
+  }
+
+  void add_nothing(size_t leaf) {
+    for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
+      if (products_.has(i))
+        announce_product(leaf, i);
+      else
+        runtime::add_nothing(reducer_, leaf, i);
+    }
+  }
+
   NetworkSet& networks_;
   Reducer& reducer_;
   NoiseMeter& noise_;
+  OuterProducts products_;
 };
 
 class LeavesSideBySide : public Passes {
@@ -184,9 +213,9 @@ class LeavesSideBySide : public Passes {
 }  // namespace
 
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
-                                    NoiseMeter& noise, size_t num_leaves, bool joint) {
-  if (!joint) return std::make_unique<LeafAfterLeaf>(networks, reducer, noise);
-  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, num_leaves);
+                                    NoiseMeter& noise, const PassesOptions& options) {
+  if (!options.joint) return std::make_unique<LeafAfterLeaf>(networks, reducer, noise, options);
+  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, options.num_leaves);
 }
 
 }  // namespace dlflow::runtime

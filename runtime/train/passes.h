@@ -36,11 +36,17 @@ class Passes {
   std::string diverged_in_;
 };
 
-/// One leaf after the other in one network's memory; or, for batch normalisation over the global
-/// batch of `num_leaves`, all side by side, each in memory of its own, from one batch normalisation
-/// to the next: then run() is collective. `noise` is shown the gradients of each leaf. All that is
-/// given must outlive the result.
+struct PassesOptions {
+  size_t num_leaves = 1;    ///< of all ranks
+  size_t largest_leaf = 1;  ///< in samples
+  bool exact = true;        ///< what a leaf's gradient is depends on the leaf alone
+  bool joint = false;       ///< batch normalisation is that of the global batch
+};
+
+/// One leaf after the other in one network's memory; or, if they are joint, all side by side, each
+/// in memory of its own, from one batch normalisation to the next: then run() is collective.
+/// `noise` is shown the gradients of each leaf. What is given must outlive the result.
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
-                                    NoiseMeter& noise, size_t num_leaves, bool joint);
+                                    NoiseMeter& noise, const PassesOptions& options);
 
 }  // namespace dlflow::runtime

@@ -28,6 +28,16 @@ struct Consumed {
   }
 };
 
+/// What a rank does with a leaf: onto the stack, and so often the two topmost become their sum.
+void push(std::vector<std::vector<float>>& stack, std::vector<float> leaf, uint8_t additions) {
+  stack.push_back(std::move(leaf));
+  for (; additions > 0; --additions) {
+    const std::vector<float> top = std::move(stack.back());
+    stack.pop_back();
+    for (size_t i = 0; i < top.size(); ++i) stack.back()[i] += top[i];
+  }
+}
+
 /// The sums of all elements, which must have come once: to one of the ranks if they share a node,
 /// else to each, with the same bits.
 std::vector<float> sums_of(const std::vector<Consumed>& ranks, bool one_node) {
@@ -163,24 +173,38 @@ TEST_CASE("a parameter larger than a piece comes whole, and once", "[reduce]") {
 TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of ranks",
           "[reduce]") {
   constexpr size_t kLeaves = 8;
-  const auto sums_on = [&](int num_ranks, int ranks_per_node) {
+  const auto sums_on = [&](int num_ranks, int ranks_per_node, bool caller_adds = false) {
     ThreadGroup group(num_ranks, 10s, ranks_per_node);
     const auto ranks = on_ranks(group, num_ranks, [&](Communicator& comm) {
       Consumed last;
-      ReducerOptions options{.mode = SumMode::Exact, .num_leaves = kLeaves};
+      ReducerOptions options{
+          .mode = SumMode::Exact, .num_leaves = kLeaves, .caller_adds_leaves = caller_adds};
       options.consume = [&](size_t first, auto sums) { last.take(first, sums); };
       options.bucket_bytes = 3 * kLineBytes;
       Reducer reducer(comm, FlatLayout(kSizes), options);
       for (int step = 0; step < 3; ++step) {
         last = {};
         reducer.begin();
+        std::vector<std::vector<float>> stack;  // of the parameter that the caller adds up
         for (size_t leaf = 0; leaf < reducer.num_leaves(); ++leaf) {
           RandomStream random(uint64_t(step), RandomUse::Initialization,
                               uint32_t(reducer.first_leaf() + leaf));
           for (size_t parameter = kSizes.size(); parameter-- > 0;) {
-            for (float& value : reducer.gradient(leaf, parameter)) value = random.uniform() - 0.5f;
+            std::vector<float> gradient(kSizes[parameter]);
+            for (float& value : gradient) value = random.uniform() - 0.5f;
+            if (caller_adds && parameter == 0) {
+              push(stack, std::move(gradient), reducer.additions()[leaf]);
+              continue;
+            }
+            std::ranges::copy(gradient, reducer.gradient(leaf, parameter).begin());
             reducer.ready(leaf, parameter);
           }
+        }
+        if (caller_adds && reducer.num_leaves() > 0) {
+          const std::vector<float*> parts = reducer.parts(0);
+          REQUIRE(parts.size() == stack.size());
+          for (size_t i = 0; i < parts.size(); ++i) std::ranges::copy(stack[i], parts[i]);
+          reducer.ready(0);
         }
         reducer.end();
         reducer.finish();
@@ -194,6 +218,8 @@ TEST_CASE("gradients of leaves have the same sum, bit for bit, on any number of 
   const int num_ranks = GENERATE(2, 3, 4, 7, 8, 9);  // with 9, one has nothing to do
   CHECK(sums_on(num_ranks, 0) == alone);
   CHECK(sums_on(num_ranks, 2) == alone);
+  CHECK(sums_on(num_ranks, 0, true) == alone);
+  CHECK(sums_on(num_ranks, 2, true) == alone);
 }
 
 TEST_CASE("ranks with other parameters are named on every rank", "[reduce]") {

@@ -1,5 +1,7 @@
 #include "runtime/train/trainer.h"
 
+#include <omp.h>
+
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/train/evaluation.h"
@@ -85,6 +87,36 @@ TEST_CASE("the weights have the same bits on any number of ranks, however they t
   const int ranks = GENERATE(2, 3, 4, 8, 9);
   CHECK(bits_on(ranks, 0) == alone);  // shared memory
   CHECK(bits_on(ranks, 2) == alone);  // messages
+}
+
+TEST_CASE("large linear layers have the same bits on any number of ranks", "[trainer][exact]") {
+  const auto bits_on = [](int ranks, int ranks_per_node) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 2);
+    job.settings.validation = 58;  // the last batch of an epoch has 5 samples for 8 leaves
+    job.model = parse_model(
+        "name: wide\ninput: [1, 8, 8]\nlayers:\n  - conv2d: {name: conv, channels: 16, kernel: 3}\n"
+        "  - relu\n  - flatten\n  - linear: {name: a, features: 64}\n  - relu\n"
+        "  - linear: {name: b, features: 128}\n  - relu\n  - linear: {name: c, features: 3}\n",
+        "wide.yaml");
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    const auto ends = test::on_ranks(group, ranks, [&](Communicator& comm) {
+      omp_set_num_threads(1);  // as outer products want it
+      return train(comm, job, kGoOn).summary;
+    });
+    CHECK(ends[0].at("accuracy") > 0.5);
+    // A rank without leaves says nothing about the noise.
+    const Json noise =
+        ranks == 9 ? Json() : lines_of(dir.path() / "metrics.jsonl").back().at("noise_scale");
+    return std::pair(newest_bits(dir.path()) + ends[0].at("loss").dump(), noise);
+  };
+  const auto [alone, noise] = bits_on(1, 0);
+  const int ranks = GENERATE(2, 3, 4, 8, 9);
+  for (const int ranks_per_node : {0, 2}) {  // shared memory, messages
+    const auto [bits, noise_there] = bits_on(ranks, ranks_per_node);
+    CHECK(bits == alone);
+    if (ranks < 9) CHECK(noise_there == noise);
+  }
 }
 
 TEST_CASE("priority changes no bit, and half floats on the wire hardly the result",

@@ -1,0 +1,150 @@
+#include "runtime/nn/outer_products.h"
+
+#include <array>
+#include <utility>
+
+#include "base/error.h"
+#include "base/vector_clones.h"
+#include "runtime/nn/lanes.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// 16 registers of AVX-512, which has 32.
+constexpr int64_t kTileRows = 4;
+constexpr int64_t kTileColumns = OuterProducts::kColumns;
+constexpr size_t kTileLanes = kTileColumns / kLanes;
+using Tile = std::array<std::array<Lanes, kTileLanes>, kTileRows>;
+
+/// The leaves of n ranks have at most 2 lg n parts.
+constexpr size_t kMostParts = 64;
+
+/// `of_rows` (samples, kRows), of which the first 4 count; `of_columns` (samples, kColumns).
+DLFLOW_INLINE Tile multiply(const float* of_rows, const float* of_columns, size_t samples) {
+  Tile sums = {};
+  for (size_t s = 0; s < samples; ++s) {
+    for (size_t r = 0; r < kTileRows; ++r) {
+      for (size_t c = 0; c < kTileLanes; ++c) {
+        sums[r][c] += broadcast(of_rows[r]) * load<true>(of_columns + c * kLanes, kLanes);
+      }
+    }
+    of_rows += OuterProducts::kRows;
+    of_columns += kTileColumns;
+  }
+  return sums;
+}
+
+DLFLOW_INLINE void add(Tile& sum, const Tile& more) {
+  for (size_t r = 0; r < kTileRows; ++r) {
+    for (size_t c = 0; c < kTileLanes; ++c) sum[r][c] += more[r][c];
+  }
+}
+
+DLFLOW_INLINE double sum_of_squares(const Tile& tile) {
+  Lanes squares = {};
+  for (const auto& row : tile) {
+    for (const Lanes& lanes : row) squares += lanes * lanes;
+  }
+  double sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += double(squares[i]);
+  return sum;
+}
+
+struct LeafSamples {
+  std::span<const size_t> ends;
+  std::span<const uint8_t> additions;
+};
+
+/// Of one tile, the parts that are left: on `stack`, from the bottom.
+DLFLOW_INLINE void add_up_tile(const float* of_rows, const float* of_columns,
+                               const LeafSamples& leaves, std::span<double> squares, Tile* stack) {
+  size_t height = 0, first = 0;
+  for (size_t leaf = 0; leaf < leaves.ends.size(); ++leaf) {
+    const size_t end = leaves.ends[leaf];
+    Tile tile = multiply(of_rows + first * size_t(OuterProducts::kRows),
+                         of_columns + first * size_t(kTileColumns), end - first);
+    first = end;
+    if (!squares.empty()) squares[leaf] += sum_of_squares(tile);
+    for (uint8_t n = leaves.additions[leaf]; n > 0; --n) add(tile, stack[--height]);
+    stack[height++] = tile;
+  }
+}
+
+DLFLOW_INLINE void write(const Tile& tile, float* to, int64_t stride) {
+  for (size_t r = 0; r < kTileRows; ++r, to += stride) {
+    for (size_t c = 0; c < kTileLanes; ++c) store<true>(to + c * kLanes, tile[r][c], kLanes);
+  }
+}
+
+/// A tile's columns stay in the first cache while all rows pass.
+DLFLOW_VECTOR_CLONES
+void add_up_products(const ProductShape& shape, const float* of_rows, const float* of_columns,
+                     size_t max_samples, const LeafSamples& leaves, std::span<float* const> parts,
+                     std::span<double> squares) {
+  std::array<Tile, kMostParts> stack;
+  const auto samples = int64_t(max_samples);
+  for (int64_t c = 0; c < shape.columns; c += kTileColumns) {
+    for (int64_t r = 0; r < shape.rows; r += kTileRows) {
+      const int64_t in_block = r % OuterProducts::kRows;
+      add_up_tile(of_rows + (r - in_block) * samples + in_block, of_columns + c * samples, leaves,
+                  squares, stack.data());
+      const int64_t in_group = c % shape.group;
+      const int64_t at = (c - in_group) * shape.rows + r * shape.group + in_group;
+      for (size_t part = 0; part < parts.size(); ++part) {
+        write(stack[part], parts[part] + at, shape.group);
+      }
+    }
+  }
+}
+
+/// From (samples, columns) to (columns / width, max_samples, width).
+void split_columns(const float* values, size_t samples, int64_t columns, int64_t width, float* to,
+                   size_t max_samples) {
+  for (int64_t c = 0; c < columns; c += width) {
+    float* block = to + size_t(c) * max_samples;
+    for (size_t s = 0; s < samples; ++s) {
+      std::memcpy(block + s * size_t(width), values + int64_t(s) * columns + c,
+                  size_t(width) * sizeof(float));
+    }
+  }
+}
+
+}  // namespace
+
+OuterProducts::OuterProducts(std::span<const ProductShape> shapes, size_t max_samples,
+                             std::vector<uint8_t> additions)
+    : max_samples_(max_samples), additions_(std::move(additions)) {
+  for (const ProductShape& shape : shapes) {
+    DLFLOW_CHECK(shape.rows % kRows == 0 && shape.columns % shape.group == 0);
+    DLFLOW_CHECK(shape.group % kColumns == 0);
+    factors_.emplace(shape.parameter, Factors{shape, HugeBuffer(size_t(shape.rows) * max_samples),
+                                              HugeBuffer(size_t(shape.columns) * max_samples)});
+  }
+}
+
+void OuterProducts::begin_leaf(size_t leaf, size_t samples) {
+  if (leaf == 0) ends_.clear();
+  DLFLOW_CHECK(leaf == ends_.size() && leaf < additions_.size());
+  ends_.push_back((leaf == 0 ? 0 : ends_.back()) + samples);
+  DLFLOW_CHECK(ends_.back() <= max_samples_);
+}
+
+void OuterProducts::keep(size_t parameter, const float* of_rows, const float* of_columns) {
+  Factors& factors = factors_.at(parameter);
+  const size_t first = ends_.size() == 1 ? 0 : ends_.end()[-2], count = ends_.back() - first;
+  split_columns(of_rows, count, factors.shape.rows, kRows,
+                factors.of_rows.data() + first * size_t(kRows), max_samples_);
+  split_columns(of_columns, count, factors.shape.columns, kColumns,
+                factors.of_columns.data() + first * size_t(kColumns), max_samples_);
+}
+
+void OuterProducts::add_up(size_t parameter, std::span<float* const> parts,
+                           std::span<double> squares) const {
+  DLFLOW_CHECK(ends_.size() == additions_.size() && parts.size() <= kMostParts);
+  const Factors& factors = factors_.at(parameter);
+  add_up_products(factors.shape, factors.of_rows.floats().data(),
+                  factors.of_columns.floats().data(), max_samples_, {ends_, additions_}, parts,
+                  squares);
+}
+
+}  // namespace dlflow::runtime
