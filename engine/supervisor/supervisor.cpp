@@ -75,6 +75,7 @@ class Pass {
   JobEvent execute();
   void note_termination();
   bool is_ours() const;
+  bool may_be_ours() const;
   ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
   WatchOptions watch_options() const;
   JobEvent succeeded(const std::string& fingerprint) const;
@@ -195,6 +196,15 @@ bool Pass::is_ours() const {
   return !newest || newest->pass == files_.pass;
 }
 
+/// What cannot be read now is looked at again.
+bool Pass::may_be_ours() const {
+  try {
+    return is_ours();
+  } catch (const std::exception&) {
+    return true;
+  }
+}
+
 JobEvent Pass::execute() {
   std::vector<ParentRecord> parents;
   try {
@@ -231,7 +241,11 @@ JobEvent Pass::execute() {
     notify(Notice::Recorded);
   }
   WatchOptions how = watch_options();
-  if (options_.requeues) how.on_terminate = [this] { note_termination(); };
+  if (options_.requeues) {
+    how.on_terminate = [this] { note_termination(); };
+    how.is_wanted = [this] { return may_be_ours(); };
+    how.look_again = options_.look_again;
+  }
   const Watched watched = watcher_.watch(program, how);
   notify(Notice::ProgramEnded);
   if (output) {

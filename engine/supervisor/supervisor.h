@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -37,6 +38,9 @@ struct SupervisorOptions {
   /// failure that `retry:` covers is then recorded as queued, and what SIGTERM means is left to the
   /// scheduler to say: a note is recorded when it comes, and one when the program ends, but no end.
   bool requeues = false;
+  /// How often such a job looks whether another pass has taken over: then its program is ended, and
+  /// nothing more is recorded.
+  std::chrono::milliseconds look_again = std::chrono::seconds(45);
 
   uint64_t memory_bytes = 0;       ///< that the scheduler gives it on a node; 0: as the job asks
   uint64_t more_memory_bytes = 0;  ///< that a next try gets for want of memory; 0: the same

@@ -27,6 +27,7 @@ using std::chrono::steady_clock;
 /// are told, on a busy node some time before.
 constexpr milliseconds kSignalsTogether(500);
 constexpr milliseconds kSuspended(5000);
+constexpr auto kNever = steady_clock::time_point::max();
 
 void signal_group(pid_t group, int signal) { ::kill(-group, signal); }
 
@@ -92,6 +93,13 @@ class Deadlines {
     kill_ = std::min(kill_, start + options_.time_to_save + options_.time_to_end);
   }
 
+  /// Leaves out what comes before SIGTERM.
+  void end_now() {
+    end_ = steady_clock::now();
+    kill_ = std::min(kill_, end_ + options_.time_to_end);
+    done_ = std::max(done_, 1);
+  }
+
   void kill_now() { kill_ = steady_clock::now(); }
 
   void postpone(steady_clock::duration time) {
@@ -124,8 +132,6 @@ class Deadlines {
   }
 
  private:
-  static constexpr auto kNever = steady_clock::time_point::max();
-
   WatchOptions options_;
   int done_ = 0;  // how many of the three have happened
   steady_clock::time_point save_ = kNever;
@@ -205,6 +211,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   Deadlines deadlines(options);
   Requests news = before_;
   int stops = 0;
+  auto look = options.is_wanted ? steady_clock::now() + options.look_again : kNever;
   while (true) {
     // SLURM warns everybody; what cannot save has until its walltime.
     const bool only_warned = news.stops == 0 && news.cause == StopCause::Walltime;
@@ -228,10 +235,17 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
       }
       break;
     }
+    if (steady_clock::now() >= look) {
+      look = steady_clock::now() + options.look_again;
+      if (!options.is_wanted()) {
+        result.cause = StopCause::Unwanted;
+        deadlines.end_now();
+      }
+    }
     const bool asked = deadlines.act(program);
     if (asked && result.cause == StopCause::None) result.cause = StopCause::Walltime;
     const auto now = steady_clock::now();
-    const auto next = std::min(deadlines.next(), now + std::chrono::minutes(1));
+    const auto next = std::min({deadlines.next(), look, now + std::chrono::minutes(1)});
     const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
     news = read_signals(wait);
     // Much later: the job was suspended meanwhile, which does not count.

@@ -21,6 +21,10 @@ struct WatchOptions {
   std::chrono::milliseconds time_to_end{0};  ///< from SIGTERM to SIGKILL
   /// Called when the first SIGTERM arrives: whoever sent it may not wait for the program's end.
   std::function<void()> on_terminate;
+  /// Asked once per `look_again`: whether the program is still to run. If not it gets SIGTERM at
+  /// once, since a checkpoint of it serves nobody.
+  std::function<bool()> is_wanted;
+  std::chrono::milliseconds look_again{0};
 };
 
 enum class StopCause {
@@ -28,6 +32,7 @@ enum class StopCause {
   Walltime,    ///< its own, or SIGUSR1: the allocation's is near
   Requested,   ///< by SIGINT: someone wants the job to end
   Terminated,  ///< by SIGTERM: that, or the node is taken away
+  Unwanted,    ///< by WatchOptions::is_wanted
 };
 
 struct Watched {

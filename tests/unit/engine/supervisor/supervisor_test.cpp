@@ -360,6 +360,23 @@ TEST_CASE("that SIGTERM came is on record before the program has ended", "[super
   CHECK(job.finish(supervisor).exit == 128 + SIGKILL);
 }
 
+TEST_CASE("a program whose pass another one has taken over is ended, and leaves no word on record",
+          "[supervisor]") {
+  Job job(
+      "trap 'echo told > $DLFLOW_OUTPUTS/end; exit 75' TERM; touch $DLFLOW_OUTPUTS/begun\n"
+      "while :; do sleep 0.02; done");
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.options.requeues = true;
+  job.options.look_again = std::chrono::milliseconds(20);
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.attempt() / "outputs" / "begun");
+  SECTION("in this attempt") { CHECK(claim_pass(job.attempt(), 2, "813")); }
+  SECTION("in the next") { make_directories(attempt_directory(job.spec.job_directory, 2)); }
+  CHECK(wait_for(supervisor).code == int(Supervision::Unrecorded));
+  CHECK(read_file(job.attempt() / "outputs" / "end") == "told\n");
+  CHECK(attempt_events(job.spec.job_directory, job.spec.job, 1).back().state == JobState::Running);
+}
+
 TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener", "[supervisor]") {
   Job job("exit 3");
   job.options.requeues = true;
