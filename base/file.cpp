@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -137,6 +138,32 @@ void sync_directory(const fs::path& directory) {
   if (::fsync(file.get()) != 0 && errno != EINVAL) {
     throw_errno("cannot write " + path.string(), errno);
   }
+}
+
+bool sync_tree(const fs::path& folder) {
+  constexpr size_t kMany = 16;
+  constexpr auto kReadable = fs::directory_options::skip_permission_denied;
+  std::error_code none;
+  if (fs::directory_iterator(folder, none) == fs::directory_iterator()) return false;
+  std::vector<fs::path> paths;
+  for (const auto& entry : fs::recursive_directory_iterator(folder, kReadable)) {
+    const auto type = entry.symlink_status().type();
+    if (type != fs::file_type::regular && type != fs::file_type::directory) continue;
+    paths.push_back(entry.path());
+    if (paths.size() == kMany) break;
+  }
+  const bool all = paths.size() == kMany;
+  if (all) paths.clear();
+  paths.push_back(folder);
+  for (const fs::path& path : paths) {
+    const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file && errno == EACCES) continue;
+    if (!file) throw_errno("cannot open " + path.string(), errno);
+    if ((all ? ::syncfs(file.get()) : ::fsync(file.get())) != 0 && errno != EINVAL) {
+      throw_errno("cannot write " + path.string(), errno);
+    }
+  }
+  return true;
 }
 
 fs::path private_part(const fs::path& folder) {

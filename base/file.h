@@ -36,6 +36,11 @@ void close_or_throw(FileDescriptor file, const std::filesystem::path& path);
 /// Makes a rename or a new file in `directory` survive a power cut.
 void sync_directory(const std::filesystem::path& directory);
 
+/// Makes `folder` and all that is in it survive a power cut, but for what links lead to and what
+/// the caller may not read. One that is empty or not there costs nothing, a large one no more than
+/// what its whole file system has yet to write. False if nothing is in it.
+bool sync_tree(const std::filesystem::path& folder);
+
 /// Creates `directory` and its parents, mode 0700. An existing directory is fine.
 void make_directories(const std::filesystem::path& directory);
 

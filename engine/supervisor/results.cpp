@@ -125,6 +125,18 @@ std::string plain_text(const std::string& line) {
   return std::string(trim(text));
 }
 
+void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
+  const fs::path link = spec.job_directory / "outputs";
+  const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
+  const std::string target = files.attempt.filename().string() + "/outputs";
+  if (::symlink(target.c_str(), link.c_str()) == 0) return;  // nothing was published before
+  ::unlink(temporary.c_str());
+  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
+      ::rename(temporary.c_str(), link.c_str()) != 0) {
+    throw_errno("cannot create " + link.string(), errno);
+  }
+}
+
 }  // namespace
 
 std::string content_hash(const fs::path& path) {
@@ -188,15 +200,10 @@ void check_requirements(const JobSpec& spec, const Json& metrics) {
 }
 
 void publish(const JobSpec& spec, const AttemptFiles& files) {
-  const fs::path link = spec.job_directory / "outputs";
-  const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
-  const std::string target = files.attempt.filename().string() + "/outputs";
-  if (::symlink(target.c_str(), link.c_str()) == 0) return;  // nothing was published before
-  ::unlink(temporary.c_str());
-  if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
-      ::rename(temporary.c_str(), link.c_str()) != 0) {
-    throw_errno("cannot create " + link.string(), errno);
-  }
+  sync_tree(checkpoints_directory(spec));  // where outputs may lie
+  const bool any = sync_tree(files.outputs());
+  link_outputs(spec, files);
+  if (any) sync_directory(spec.job_directory);
 }
 
 std::string checkpoint_signature(const JobSpec& spec) {

@@ -35,7 +35,8 @@ std::string content_hash(const std::filesystem::path& path);
 /// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
 void check_requirements(const JobSpec& spec, const Json& metrics);
 
-/// Points RUN/steps/STEP/outputs at this attempt's, by rename.
+/// Points RUN/steps/STEP/outputs at this attempt's, by rename. Then they would survive a power cut,
+/// as what is recorded of them will.
 void publish(const JobSpec& spec, const AttemptFiles& files);
 
 /// What tells one state of the checkpoints from another: names, sizes and times of change.
