@@ -1,6 +1,10 @@
 #include "base/local_files.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
+#include <optional>
+#include <utility>
 
 #include "base/error.h"
 
@@ -22,11 +26,48 @@ void require_file(const fs::path& path) {
   throw Error(Errc::InvalidInput, path.string() + " is neither a file nor a folder");
 }
 
+/// Which folder it is, whatever it is called; nothing if there is none.
+std::optional<std::pair<dev_t, ino_t>> identity(const fs::path& folder) {
+  struct stat info {};
+  if (::stat(folder.c_str(), &info) != 0) return std::nullopt;
+  return std::pair(info.st_dev, info.st_ino);
+}
+
+class Walk {
+ public:
+  explicit Walk(const fs::path& left_out) : left_out_(identity(left_out)) {}
+
+  void enter(const fs::path& folder) {
+    entered_.push_back(identity(folder));
+    for (const auto& entry : fs::directory_iterator(folder)) {
+      if (!entry.is_directory()) {
+        found.push_back(entry);
+      } else if (const auto next = identity(entry.path()); !next || next != left_out_) {
+        require_end(entry.path(), next);
+        enter(entry.path());
+      }
+    }
+    entered_.pop_back();
+  }
+
+  std::vector<fs::directory_entry> found;
+
+ private:
+  using Identity = std::optional<std::pair<dev_t, ino_t>>;
+
+  void require_end(const fs::path& link, const Identity& target) const {
+    if (std::find(entered_.begin(), entered_.end(), target) == entered_.end()) return;
+    throw fs::filesystem_error("no end", link,
+                               std::make_error_code(std::errc::too_many_symbolic_link_levels));
+  }
+
+  Identity left_out_;
+  std::vector<Identity> entered_;  // the folders that we are in
+};
+
 std::vector<LocalFile> files_below(const fs::path& folder) {
   std::vector<LocalFile> files;
-  constexpr auto kFollow = fs::directory_options::follow_directory_symlink;
-  for (const auto& entry : fs::recursive_directory_iterator(folder, kFollow)) {
-    if (entry.is_directory()) continue;
+  for (const auto& entry : entries_below(folder)) {
     require_file(entry.path());
     files.push_back({entry.path().lexically_relative(folder).string(), entry.path()});
   }
@@ -45,6 +86,12 @@ std::vector<LocalFile> files_like(const fs::path& folder, const std::string& pat
 }
 
 }  // namespace
+
+std::vector<fs::directory_entry> entries_below(const fs::path& folder, const fs::path& left_out) {
+  Walk walk(left_out);
+  walk.enter(folder);
+  return std::move(walk.found);
+}
 
 std::vector<LocalFile> list_local_files(const UrlPath& place) {
   if (place.is_file()) {

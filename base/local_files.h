@@ -6,8 +6,14 @@
 
 #include "base/url.h"
 
-/// The files that an address of this machine names.
+/// The files of this machine that a folder or an address names.
 namespace dlflow {
+
+/// All that is below `folder` and is no folder, in no order; links are followed. Nothing of
+/// `left_out` if that is a folder below it. Throws filesystem_error naming a folder that cannot be
+/// read, or a link to a folder that it lies in.
+std::vector<std::filesystem::directory_entry> entries_below(
+    const std::filesystem::path& folder, const std::filesystem::path& left_out = {});
 
 struct LocalFile {
   std::string name;  ///< relative to the folder, with '/' between folders; empty for a single file

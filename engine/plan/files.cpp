@@ -23,14 +23,16 @@ Location location_of(const Step& step, const std::string& key) {
   return found == step.locations.end() ? step.location : found->second;
 }
 
-/// `name` itself, or the files below it if it is a folder, as the workflow would name them.
-std::vector<std::string> expand(const fs::path& base, const std::string& name) {
+/// `name` itself, or the files below it if it is a folder, as the workflow would name them. Runs
+/// are no input: one more with each run, nothing would ever be reused.
+std::vector<std::string> expand(const Plan& plan, const std::string& name) {
+  const fs::path path = plan.base / name;
   std::error_code ignored;
-  if (!fs::is_directory(base / name, ignored)) return {name};
+  if (!fs::is_directory(path, ignored)) return {name};
   std::vector<std::string> files;
-  for (const auto& entry : fs::recursive_directory_iterator(base / name)) {
+  for (const auto& entry : entries_below(path, plan.profile.runs)) {
     if (entry.is_regular_file()) {
-      files.push_back((fs::path(name) / entry.path().lexically_relative(base / name)).string());
+      files.push_back((fs::path(name) / entry.path().lexically_relative(path)).string());
     }
   }
   std::sort(files.begin(), files.end());
@@ -52,7 +54,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   PlannedStep& planned = plan.steps[number];
   std::vector<std::string> texts;
   for (const std::string& input : step.inputs) {
-    for (std::string& name : expand(plan.base, input)) {
+    for (std::string& name : expand(plan, input)) {
       add_file(plan, hashes, step, "inputs", name);
       std::error_code ignored;
       if (fs::file_size(plan.base / name, ignored) <= kMaxScriptBytes) {
@@ -67,7 +69,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
 std::vector<LocalFile> files_at(const fs::path& path) {
   if (!fs::is_directory(path)) return {{"", path}};
   std::vector<LocalFile> files;
-  for (const auto& entry : fs::recursive_directory_iterator(path)) {
+  for (const auto& entry : entries_below(path)) {
     if (!entry.is_regular_file()) continue;
     files.push_back({entry.path().lexically_relative(path).string(), entry.path()});
   }

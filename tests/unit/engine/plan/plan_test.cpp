@@ -248,6 +248,34 @@ steps:
   CHECK(fingerprint_base(plan_of(parsed(text, folder.path())), 0) != spec.fingerprint_base);
 }
 
+TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {
+  const TempDir folder;
+  folder.write("shared/c/d.py", "x = 1");
+  folder.write("lib/b.py", "x = 2");
+  std::filesystem::create_symlink("../shared", folder.path() / "lib" / "more");
+  std::filesystem::create_symlink("b.py", folder.path() / "lib" / "e.py");
+  const Workflow workflow =
+      parsed("name: w\nsteps:\n  a: {run: x, inputs: [lib]}\n", folder.path());
+  CHECK(plan_of(workflow).steps[0].inputs == Names{"lib/b.py", "lib/e.py", "lib/more/c/d.py"});
+
+  std::filesystem::create_symlink("../../lib", folder.path() / "shared" / "c" / "back");
+  CHECK_THROWS_WITH(plan_of(workflow), Catch::Contains("step 'a' reads ") &&
+                                           Catch::Contains("/lib/more/c/back: ") &&
+                                           Catch::Contains("symbolic links"));
+}
+
+TEST_CASE("runs are no input", "[plan]") {
+  const TempDir folder;
+  folder.write("a.py", "");
+  folder.write("dlflow-runs/w-1234/sources/a.py", "");
+  const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: x, inputs: [.]}\n", folder.path());
+  Profile profile;
+  profile.runs = folder.path() / "dlflow-runs";
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  CHECK(make_plan(workflow, profile, {}, nothing, hashes).steps[0].inputs == Names{"./a.py"});
+}
+
 TEST_CASE("data that is read where it lies counts by names, sizes and times", "[plan]") {
   const TempDir folder;
   folder.write("data/a.bin", "1");
