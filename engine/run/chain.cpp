@@ -8,7 +8,6 @@
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain_work.h"
-#include "engine/run/engine.h"
 #include "engine/slurm/limits.h"
 
 namespace dlflow {
@@ -69,8 +68,6 @@ ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
                          const ChainServices& services) {
   require_here(run_directory, services.tools);
   const RunLock lock(run_directory);
-  std::error_code none;
-  fs::remove(cancel_file(run_directory), none);
   return Chain(run_directory, services).submit(again);
 }
 
@@ -78,11 +75,7 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
                           const ChainServices& services) {
   require_here(run_directory, services.tools);
   const RunLock lock(run_directory);
-  // Whoever asks a second time does not want to wait for checkpoints.
-  const fs::path asked = cancel_file(run_directory);
-  const bool at_once = fs::exists(asked);
-  write_file_atomic(asked, "");
-  return Chain(run_directory, services).cancel(names, at_once);
+  return Chain(run_directory, services).cancel(names);
 }
 
 size_t cancel_lost_chain(const std::string& run, SlurmTools& tools) {

@@ -6,8 +6,10 @@
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/file.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
+#include "engine/supervisor/launch.h"
 
 namespace dlflow {
 namespace {
@@ -144,7 +146,18 @@ ChainView Chain::refresh(const ChainAnswer& answer) {
   return view;
 }
 
-CancelResult Chain::cancel(const std::vector<std::string>& names, bool at_once) {
+/// False if it was asked before: whoever asks a second time does not want to wait for checkpoints.
+bool Chain::ask_to_save(uint32_t job) {
+  const fs::path attempt = attempt_directory(job_directory(plan_, job), jobs_[job].attempt);
+  const fs::path request = AttemptFiles{attempt}.cancel_request();
+  if (fs::exists(request)) return false;
+  services_.tools.signal_batch(ids_[job], "INT");
+  make_directories(attempt);  // it may not have begun yet
+  write_file_atomic(request, "");
+  return true;
+}
+
+CancelResult Chain::cancel(const std::vector<std::string>& names) {
   CancelResult result;
   check_names_exist(plan_, names);
   ChainResult found_again;
@@ -156,8 +169,7 @@ CancelResult Chain::cancel(const std::vector<std::string>& names, bool at_once) 
     const auto found = at_work.find(plan_.jobs[job].name);
     if (found == at_work.end() || !is_meant(plan_, job, names)) continue;
     const bool waits = found->second.state == SlurmState::Pending;
-    if (!waits && !at_once) {
-      services_.tools.signal_batch(ids_[job], "INT");
+    if (!waits && ask_to_save(job)) {
       ++result.saving;
       continue;
     }

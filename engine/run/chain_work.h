@@ -50,7 +50,7 @@ class Chain {
   Chain(const std::filesystem::path& run_directory, const ChainServices& services);
 
   ChainResult submit(const PlanAgain& again);
-  CancelResult cancel(const std::vector<std::string>& names, bool at_once);
+  CancelResult cancel(const std::vector<std::string>& names);
 
   /// For refresh_chains, which asks SLURM for several runs at once: what to ask about, and what to
   /// make of the answer.
@@ -64,6 +64,7 @@ class Chain {
   std::map<std::string, SlurmJob> take(const ChainAnswer& answer);
   bool block_if_hopeless(uint32_t job);
   void block_descendants();
+  bool ask_to_save(uint32_t job);
 
   void adopt(ChainResult& result);
   void adopt(const BatchEntry& entry, const std::string& id, ChainResult& result);

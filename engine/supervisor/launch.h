@@ -35,6 +35,9 @@ struct AttemptFiles {
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
   std::filesystem::path summary() const { return attempt / "metrics.json"; }
   std::filesystem::path events() const { return attempt / "events.jsonl"; }
+  /// There once `dlflow cancel` has asked this attempt to save and to end (SLURM): a pass that
+  /// comes after the one that was told so does not begin.
+  std::filesystem::path cancel_request() const { return attempt / "cancel"; }
 };
 
 /// A job's values once everything that they depend on is known.

@@ -225,6 +225,9 @@ JobEvent Pass::execute() {
     if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
     return end;
   }
+  if (fs::exists(files_.cancel_request())) {
+    return event(JobState::Cancelled, "cancelled by `dlflow cancel`");
+  }
 
   record(event(JobState::Running));
   crash_point("running");

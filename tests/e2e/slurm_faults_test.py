@@ -225,6 +225,23 @@ class SlurmFaults(ChainCase):
         states = [task["state"] for job in self.slurm.jobs().values() for task in job["tasks"]]
         self.assertEqual(set(states), {"CANCELLED"})
 
+    def test_each_job_is_asked_once_to_save_and_killed_when_it_is_asked_again(self):
+        def deaf(name):
+            return (f"checkpoint: {{}}, run: 'trap \"echo saves >> {self.folder}/trace\" USR1; "
+                    f"echo {name} >> {self.folder}/trace; while :; do sleep 0.05; done'")
+        self.workflow(a=deaf("a"), b=deaf("b"))
+        run = self.submit()
+        self.slurm.wait(lambda: set(self.trace()) == {"a", "b"}, what="both to begin")
+        for step in ("a", "b"):
+            self.assertIn("1 job asked to save", self.dlflow("cancel", run, "--step", step)[0])
+        self.slurm.wait(lambda: self.trace().count("saves") == 2, what="both to save")
+        self.assertIn("1 job cancelled.", self.dlflow("cancel", run, "--step", "a")[0])
+        self.assertIn("CANCELLED", self.queue()["a"])
+        self.assertNotIn("CANCELLED", self.queue()["b"])
+        self.dlflow("cancel", run, "--step", "b")
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(run), {"a": "cancelled", "b": "cancelled"})
+
     # Two at once
 
     def test_a_cancel_and_a_resubmit_at_once_leave_one_of_the_two_results(self):

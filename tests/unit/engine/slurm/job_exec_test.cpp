@@ -240,6 +240,17 @@ TEST_CASE("a job that saved a checkpoint has itself requeued and goes on", "[job
   CHECK(job.last().state == JobState::Succeeded);
 }
 
+TEST_CASE("a job that was cancelled while it had itself requeued does not go on", "[job-exec]") {
+  Job job("echo x >> {run}/trace; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  CHECK(job.execute() == kTryAgain);
+  write_file_atomic(job.attempt() / "cancel", "");
+  CHECK(job.execute() == 1);
+  CHECK(job.content("trace") == "x\n");
+  CHECK(job.last().state == JobState::Cancelled);
+  CHECK(job.last().reason == "cancelled by `dlflow cancel`");
+}
+
 TEST_CASE("a job that cannot be requeued fails and says why", "[job-exec]") {
   Job job("echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
   job.spec.checkpoint = CheckpointPolicy();
