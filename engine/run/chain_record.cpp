@@ -28,9 +28,13 @@ void ChainRecord::move(uint32_t job, JobState state, const std::string& id,
 
 void ChainRecord::write(uint32_t job, JobEvent event) {
   if (!may_become(jobs_[job].state, *event.state)) return;
-  jobs_[job].state = *event.state;
   file_.append(to_line(event));
   synced_ = false;
+  note(job, std::move(event));
+}
+
+void ChainRecord::note(uint32_t job, JobEvent event) {
+  if (event.state && may_become(jobs_[job].state, *event.state)) jobs_[job].state = *event.state;
   pending_.push_back(std::move(event));
 }
 

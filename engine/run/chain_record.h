@@ -23,6 +23,9 @@ class ChainRecord {
   /// The same for an event that is complete. One that is no legal change is passed over.
   void write(uint32_t job, JobEvent event);
 
+  /// An event that the job itself has recorded, which the store may not know yet.
+  void note(uint32_t job, JobEvent event);
+
   /// Everything so far is on disk: what follows may rely on it.
   void sync();
 

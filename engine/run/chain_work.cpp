@@ -104,10 +104,23 @@ std::map<std::string, SlurmJob> Chain::take(const ChainAnswer& answer) {
                              is_complete(answer.accounting), services_.clock.now());
   for (JobEvent& event : seen.events) {
     const uint32_t job = number_of_.at(event.job);
+    if (has_moved_on(job)) continue;
     if (block_if_hopeless(job)) continue;  // the site cancels what can never start
     record_.write(job, std::move(event));
   }
   return std::move(seen.at_work);
+}
+
+/// Whether the job has recorded something since we read its record, while SLURM was asked: what
+/// SLURM's answer means is then not said of that. What is planned again only has an id of before.
+bool Chain::has_moved_on(uint32_t job) {
+  const JobState before = jobs_[job].state;
+  if (before == JobState::Planned) return false;
+  for (JobEvent& event :
+       attempt_events(job_directory(plan_, job), plan_.jobs[job].name, jobs_[job].attempt)) {
+    record_.note(job, std::move(event));
+  }
+  return jobs_[job].state != before;
 }
 
 /// What waits for a job that ended badly never starts, whatever SLURM shows of it.

@@ -62,6 +62,7 @@ class Chain {
   enum class Doubt { Leave, GiveUp };
   std::map<std::string, SlurmJob> look(Doubt doubt);
   std::map<std::string, SlurmJob> take(const ChainAnswer& answer);
+  bool has_moved_on(uint32_t job);
   bool block_if_hopeless(uint32_t job);
   void block_descendants();
   bool ask_to_save(uint32_t job);

@@ -4,7 +4,7 @@ import json
 import shutil
 
 import support
-from slurm_support import INVALID, UNAVAILABLE, ChainCase
+from slurm_support import INVALID, UNAVAILABLE, ChainCase, fake_slurm
 
 
 class SlurmFaults(ChainCase):
@@ -261,6 +261,26 @@ class SlurmFaults(ChainCase):
             self.assertEqual(sorted(set(self.trace())), ["a", "b", "c"])  # what was stopped ran again
             for file in ("trace", "mended"):
                 (self.folder / file).unlink()
+
+    def test_what_a_job_records_while_slurm_is_asked_counts_more_than_what_slurm_says(self):
+        self.nothing_runs()
+        self.workflow(a="run: 'true'")
+        run = self.submit()
+        attempt = self.folder / "runs" / run / "steps/a/attempt-1"
+        self.slurm.advance(1)
+        self.slurm.end(self.ids(run)["a"], "TIMEOUT")
+        squeue = self.write("late/squeue", f"""\
+            #!/bin/sh
+            mkdir -p {attempt}/outputs
+            for state in running succeeded; do
+              echo "{{\\"at\\":\\"2026-11-22T08:00:00.000Z\\",\\"state\\":\\"$state\\"}}" >> {attempt}/events.jsonl
+            done
+            exec {fake_slurm.TOOLS}/squeue "$@"
+            """)
+        squeue.chmod(0o755)
+        self.env["PATH"] = f"{squeue.parent}:{self.env['PATH']}"
+        self.assertEqual(self.states(run), {"a": "succeeded"})
+        self.assertEqual(self.status(run)["state"], "succeeded")
 
     # What accounting says
 
