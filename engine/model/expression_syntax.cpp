@@ -116,9 +116,9 @@ class ExpressionParser {
     double real = 0;
     const auto [integer_end, integer_error] = std::from_chars(begin, end, integer);
     const auto [real_end, real_error] = std::from_chars(begin, end, real);
-    if (real_error != std::errc()) fail("this number is too large or too small");
-    const bool is_integer = integer_error == std::errc() && integer_end == real_end;
-    token_.value = is_integer ? Json(integer) : Json(real);
+    const std::errc error = integer_end == real_end ? integer_error : real_error;
+    if (error != std::errc()) fail("this number is too large or too small");
+    token_.value = integer_end == real_end ? Json(integer) : Json(real);
     take(Token::Kind::Number, size_t(real_end - begin));
   }
 

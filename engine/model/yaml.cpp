@@ -40,7 +40,8 @@ std::optional<Number> parse_all(std::string_view digits, int base) {
   return value;
 }
 
-/// YAML 1.2's core schema. Infinity and NaN stay text: JSON has neither, and no key wants one.
+/// YAML 1.2's core schema. Infinity and NaN stay text: JSON has neither, and no key wants one. So
+/// does an integer beyond 64 bits, which a rounded number would stand for.
 Json plain_scalar(const std::string& text) {
   if (is_one_of(text, {"true", "True", "TRUE"})) return true;
   if (is_one_of(text, {"false", "False", "FALSE"})) return false;
@@ -54,6 +55,7 @@ Json plain_scalar(const std::string& text) {
   const std::string_view digits = number.starts_with('-') ? number.substr(1) : number;
   if (digits.empty() || digits.find_first_not_of("0123456789.eE+-") != digits.npos) return text;
   if (const auto value = parse_all<int64_t>(number, 10)) return *value;
+  if (digits.find_first_not_of("0123456789") == digits.npos) return text;
   if (const auto value = parse_all<double>(number, 10)) return *value;
   return text;
 }

@@ -203,6 +203,7 @@ TEST_CASE("a malformed expression says where and what to write", "[expression]")
   CHECK(message("${{ params.a") == "0:0 '${{' without its '}}'");
   CHECK(message("${{ 1 < 2 < 3 }}") == "0:10 comparisons cannot be chained; join them with &&");
   CHECK(message("${{ 1e999 }}") == "0:4 this number is too large or too small");
+  CHECK(message("${{ 9223372036854775808 }}") == "0:4 this number is too large or too small");
   CHECK(message("${{ " + std::string(100, '(') + " }}") ==
         "0:36 the expression is nested too deeply");
 }
