@@ -1,7 +1,9 @@
 #include "base/text.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
+#include <cstdio>
 
 namespace dlflow {
 namespace {
@@ -118,6 +120,23 @@ size_t display_width(std::string_view text) {
     text.remove_prefix(std::max<size_t>(length, 1));
   }
   return width;
+}
+
+std::string escaped(std::string_view text) {
+  std::string line;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte != 0x7F) {
+      line += c;
+    } else if (c == '\n' || c == '\t' || c == '\r') {
+      line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
+    } else {
+      std::array<char, 7> code{};
+      std::snprintf(code.data(), code.size(), "\\u%04x", unsigned{byte});
+      line += code.data();
+    }
+  }
+  return line;
 }
 
 std::string shell_quote(std::string_view word) {

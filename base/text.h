@@ -25,6 +25,9 @@ size_t find_invalid_utf8(std::string_view text);
 /// How many terminal columns `text` (UTF-8, no control characters) takes.
 size_t display_width(std::string_view text);
 
+/// `text` on one line that steers no terminal: its control characters as JSON writes them.
+std::string escaped(std::string_view text);
+
 /// `word` as it can be pasted into a POSIX shell.
 std::string shell_quote(std::string_view word);
 

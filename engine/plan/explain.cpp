@@ -130,7 +130,7 @@ std::string in_words(const Difference& difference) {
 std::string in_words(const std::vector<Difference>& list) {
   std::vector<std::string> parts;
   parts.reserve(list.size());
-  for (const Difference& difference : list) parts.push_back(in_words(difference));
+  for (const Difference& difference : list) parts.push_back(escaped(in_words(difference)));
   return join(parts, ", ");
 }
 

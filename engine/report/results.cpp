@@ -70,8 +70,8 @@ class Table {
 
   template <typename Text>
   void add(const std::string& heading, Align align, Text text) {
-    rows_[0].push_back(heading);
-    for (size_t i = 0; i < results_.size(); ++i) rows_[i + 1].push_back(text(results_[i]));
+    rows_[0].push_back(escaped(heading));
+    for (size_t i = 0; i < results_.size(); ++i) rows_[i + 1].push_back(escaped(text(results_[i])));
     align_.push_back(align);
   }
 

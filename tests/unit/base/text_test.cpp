@@ -21,6 +21,12 @@ TEST_CASE("invalid UTF-8 is found where it starts", "[text]") {
   CHECK(find_invalid_utf8("a\xe2\x9c") == 1);     // cut off
 }
 
+TEST_CASE("escaped text is one line, and letters of all languages stay", "[text]") {
+  CHECK(escaped("ü → 😀") == "ü → 😀");
+  CHECK(escaped("a\tb\r\n") == "a\\tb\\r\\n");
+  CHECK(escaped("\033[31m\x7f") == "\\u001b[31m\\u007f");
+}
+
 TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   CHECK(shell_quote("a/b=1") == "a/b=1");
   CHECK(shell_quote("it's; rm") == "'it'\\''s; rm'");

@@ -75,6 +75,16 @@ Json base(const char* command) { return {{"kind", "run"}, {"command", command}};
 
 }  // namespace
 
+TEST_CASE("a changed value with line breaks is told on one line", "[explain]") {
+  const auto text = [](const char* value) {
+    return std::string("name: w\nparams: {x: ") + value +
+           "}\nsteps: {a: {run: 'echo $DLFLOW_PARAM_X'}}\n";
+  };
+  OneRun earlier(parsed(text("1")));
+  const Plan plan = plan_of(parsed(text("\"a\\nb\"")), earlier.known);
+  CHECK(reasons(plan, earlier) == Reasons{{"a", "parameter x: 1 → a\\nb"}});
+}
+
 TEST_CASE("a changed parameter is the reason, and what depends on it follows", "[explain]") {
   OneRun earlier(parsed(kText));
   const Plan plan = plan_of(parsed(kText, "/tmp", {"epochs=30"}), earlier.known);

@@ -43,6 +43,16 @@ TEST_CASE("a sweep is a table of axes and metrics", "[results]") {
         "0.1     0.9071  0.2613\n");
 }
 
+TEST_CASE("a value with line breaks or colours breaks no table", "[results]") {
+  const std::vector<Result> results = {result("s-1", {{"x", "a\nb"}}, {{"loss", 0.5}}),
+                                       result("s-1", {{"x", "\033[31m"}}, {{"loss", 1}})};
+  CHECK(results_table(results, "", kPlain) ==
+        "train\n"
+        "x           loss\n"
+        "a\\nb         0.5\n"
+        "\\u001b[31m     1\n");
+}
+
 TEST_CASE("the metric that they are sorted by comes first", "[results]") {
   std::vector<Result> results = sweep();
   sort_results(results, "loss", Order::SmallestFirst);
