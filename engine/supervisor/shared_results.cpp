@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/process.h"
+#include "engine/supervisor/open_folder.h"
 #include "engine/supervisor/results.h"
 
 namespace dlflow {
@@ -46,30 +47,51 @@ void set_access(const fs::path& path, const Sharing& sharing) {
   }
 }
 
-void make_shared_directory(const fs::path& path, const Sharing& sharing) {
-  if (::mkdir(path.c_str(), 0700) == 0) {
-    set_access(path, sharing);
-  } else if (errno != EEXIST) {
-    throw_errno("cannot create " + path.string(), errno);
-  }
+/// The folder `name` in `above`, made if need be: all may add to it, and nobody may take away or
+/// replace what another has there (the sticky bit).
+FileDescriptor shared_folder(const FileDescriptor& above, const std::string& name,
+                             const Sharing& sharing) {
+  auto made = make_folder(above, name);
+  if (!made) return open_within(above, name);
+  set_access(path_of(*made), {sharing.group, sharing.mode | S_ISVTX});
+  return std::move(*made);
 }
 
 fs::path entry_of(const JobSpec& spec, const std::string& fingerprint) {
   return spec.cache / "results" / fingerprint.substr(0, 2) / fingerprint;
 }
 
-/// Links the files below `from`, or copies those that cannot be linked.
+/// Links `to` to the file `from`, or copies it if it cannot be linked.
+void link_file(const fs::path& from, const fs::path& to) {
+  if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) != 0) {
+    copy_content(from, to);
+  }
+}
+
+/// Links or copies the files below `from`, a folder of this user.
 void link_tree(const fs::path& from, const fs::path& to) {
   make_directories(to);
   for (const auto& item : fs::recursive_directory_iterator(from)) {
     const fs::path target = to / item.path().lexically_relative(from);
     if (item.is_regular_file()) {
-      const fs::path file = fs::canonical(item.path());
-      std::error_code cannot;
-      fs::create_hard_link(file, target, cannot);
-      if (cannot) copy_content(file, target);
+      link_file(item.path(), target);
     } else if (item.is_directory() && !item.is_symlink()) {
       make_directories(target);
+    }
+  }
+}
+
+/// As link_tree, of a folder that others may write to. What is shared has no links, so one that is
+/// there may lead to anything. Throws Error.
+void take_tree(const FileDescriptor& from, const fs::path& to) {
+  make_directories(to);
+  for (const auto& item : fs::directory_iterator(path_of(from))) {
+    const fs::path name = item.path().filename();
+    const FileDescriptor opened = open_within(from, name);
+    if (fs::is_directory(path_of(opened))) {
+      take_tree(opened, to / name);
+    } else {
+      link_file(path_of(opened), to / name);
     }
   }
 }
@@ -104,39 +126,43 @@ std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
   return described;
 }
 
-/// A new entry on its way, gone with this object unless it was published.
+/// A new entry on its way, gone with this object unless it was published. Until then nobody else
+/// may look into it.
 class NewEntry {
  public:
-  NewEntry(const fs::path& entry, const Sharing& sharing)
-      : entry_(entry),
-        path_(entry.parent_path() / ("." + entry.filename().string() + "." + host_name() + "." +
-                                     std::to_string(::getpid()))),
-        sharing_(sharing) {
-    fs::remove_all(path_);
-    make_directories(path_);
+  /// Of `fingerprint`, in the open folder `above`.
+  NewEntry(FileDescriptor above, const std::string& fingerprint)
+      : above_(std::move(above)),
+        fingerprint_(fingerprint),
+        name_("." + fingerprint + "." + host_name() + "." + std::to_string(::getpid())) {
+    fs::remove_all(path_of(above_) / name_);
+    auto made = make_folder(above_, name_);
+    if (!made) throw Error(Errc::Unavailable, "another user made " + name_);
+    folder_ = std::move(*made);
   }
   NewEntry(const NewEntry&) = delete;
   NewEntry& operator=(const NewEntry&) = delete;
   ~NewEntry() {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    fs::remove_all(path_of(above_) / name_, ignored);
   }
 
-  const fs::path& path() const { return path_; }
+  fs::path path() const { return path_of(folder_); }
 
-  void publish() {
-    for (const auto& item : fs::recursive_directory_iterator(path_)) {
-      set_access(item.path(), sharing_);
+  void publish(const Sharing& sharing) {
+    for (const auto& item : fs::recursive_directory_iterator(path())) {
+      set_access(item.path(), sharing);
     }
-    set_access(path_, sharing_);
+    set_access(path(), sharing);
     std::error_code there_already;
-    fs::rename(path_, entry_, there_already);
+    fs::rename(path_of(above_) / name_, path_of(above_) / fingerprint_, there_already);
   }
 
  private:
-  fs::path entry_;
-  fs::path path_;
-  Sharing sharing_;
+  FileDescriptor above_;
+  std::string fingerprint_;
+  std::string name_;
+  FileDescriptor folder_;
 };
 
 void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing) {
@@ -144,9 +170,8 @@ void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing)
   if (fs::exists(entry)) return;
   const auto outputs = describe_outputs(spec, end.outputs);
   if (!outputs) return;
-  make_shared_directory(entry.parent_path().parent_path(), sharing);
-  make_shared_directory(entry.parent_path(), sharing);
-  NewEntry draft(entry, sharing);
+  const FileDescriptor results = shared_folder(open_folder(spec.cache), "results", sharing);
+  NewEntry draft(shared_folder(results, entry.parent_path().filename(), sharing), end.fingerprint);
   for (const char* tree : kTrees) {
     if (fs::exists(spec.job_directory / tree)) {
       link_tree(fs::canonical(spec.job_directory / tree), draft.path() / tree);
@@ -155,7 +180,7 @@ void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing)
   const Json result = {
       {"run", spec.run}, {"job", spec.job}, {"metrics", end.metrics}, {"outputs", *outputs}};
   write_file_atomic(draft.path() / "result.json", result.dump(1) + "\n");
-  draft.publish();
+  draft.publish(sharing);
 }
 
 bool is_shareable(const JobSpec& spec) { return spec.uses != "stage"; }
@@ -208,17 +233,27 @@ void clear(const JobSpec& spec, const AttemptFiles& files) {
   }
 }
 
-SharedResult take_entry(const fs::path& entry, const Json& result, const JobSpec& spec,
-                        const AttemptFiles& files) {
+FileDescriptor open_entry(const fs::path& entry) {
+  return open_within(open_folder(entry.parent_path()), entry.filename());
+}
+
+Json read_result(const FileDescriptor& entry) {
+  return Json::parse(read_file(path_of(open_within(entry, "result.json"))));
+}
+
+SharedResult take_entry(const fs::path& path, const JobSpec& spec, const AttemptFiles& files) {
+  const FileDescriptor entry = open_entry(path);
+  const Json result = read_result(entry);
+  const Json outputs = outputs_here(result.at("outputs"), spec);
   for (const char* tree : kTrees) {
-    if (fs::exists(entry / tree)) link_tree(entry / tree, place_of(tree, spec, files));
+    if (!fs::exists(path_of(entry) / tree)) continue;
+    take_tree(open_within(entry, tree), place_of(tree, spec, files));
   }
   if (!is_as_shared(result.at("outputs"), spec, files)) {
-    throw Error(Errc::Corrupt, entry.string() + " was changed after it was shared");
+    throw Error(Errc::Corrupt, path.string() + " was changed after it was shared");
   }
-  ::utimensat(AT_FDCWD, entry.c_str(), nullptr, 0);  // used now; a cache may be read-only
-  return {result.at("run").get<std::string>(), outputs_here(result.at("outputs"), spec),
-          result.at("metrics")};
+  ::futimens(entry.get(), nullptr);  // used now; a cache may be read-only
+  return {result.at("run").get<std::string>(), outputs, result.at("metrics")};
 }
 
 uint64_t bytes_below(const fs::path& folder) {
@@ -233,7 +268,7 @@ uint64_t bytes_below(const fs::path& folder) {
 std::optional<StoredResult> read_entry(const fs::path& entry) {
   if (entry.filename().string().starts_with(".")) return std::nullopt;  // being made or removed
   try {
-    const Json result = Json::parse(read_file(entry / "result.json"));
+    const Json result = read_result(open_entry(entry));
     return StoredResult{entry,
                         entry.filename().string(),
                         result.at("run").get<std::string>(),
@@ -260,7 +295,7 @@ bool share_result(const JobSpec& spec, const JobEvent& end) {
     add_entry(spec, end, *sharing);
     return true;
   } catch (const std::exception& error) {
-    log(std::string("not shared: ") + error.what());
+    log("not shared as " + entry_of(spec, end.fingerprint).string() + ": " + error.what());
     return false;
   }
 }
@@ -273,7 +308,7 @@ std::optional<SharedResult> take_shared_result(const JobSpec& spec, const Attemp
   std::error_code unreadable;
   if (!fs::exists(entry / "result.json", unreadable)) return std::nullopt;
   try {
-    return take_entry(entry, Json::parse(read_file(entry / "result.json")), spec, files);
+    return take_entry(entry, spec, files);
   } catch (const std::exception& error) {
     log(std::string("not reused: ") + error.what());
     clear(spec, files);

@@ -17,7 +17,8 @@
 ///
 /// A cache is shared if its folder's group, or everyone, may write to it; without that, nothing
 /// here does anything. What is put there gets the folder's group and permissions, and is linked,
-/// not copied, where the file system can. Staged files are left out: the cache has them already.
+/// not copied, where the file system can. Others may write there, too: no link is followed. Staged
+/// files are left out: the cache has them already.
 namespace dlflow {
 
 struct SharedResult {

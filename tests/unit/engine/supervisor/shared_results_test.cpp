@@ -111,6 +111,50 @@ TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "
   CHECK((!fs::exists(checkpoints) || fs::is_empty(checkpoints)));
 }
 
+TEST_CASE("nobody takes away or replaces what another user shared", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  for (const fs::path& shared : {entry(folder).parent_path(), folder.path() / "cache/results"}) {
+    CHECK((fs::status(shared).permissions() & fs::perms::sticky_bit) != fs::perms::none);
+  }
+}
+
+TEST_CASE("a result is not shared through a link", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  const fs::path outside = folder.path() / "outside";
+  make_directories(outside);
+  const fs::path link = folder.path() / GENERATE("cache/results", "cache/results/ff");
+  make_directories(link.parent_path());
+  fs::create_directory_symlink(outside, link);
+  Job first(folder, "first-1");
+  CHECK_FALSE(share_result(first.spec, first.trained()));
+  CHECK(fs::is_empty(outside));
+}
+
+TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  SECTION("a file more") {
+    fs::create_symlink(folder.write("secret", "word"), entry(folder) / "outputs/secret");
+  }
+  SECTION("a pipe") { REQUIRE(::mkfifo((entry(folder) / "outputs/pipe").c_str(), 0666) == 0); }
+  SECTION("what lies elsewhere now") {
+    const std::string name = GENERATE("outputs", "checkpoints/step-1/model", "result.json", "");
+    const fs::path elsewhere = folder.path() / "elsewhere";
+    const fs::path moved = name.empty() ? entry(folder) : entry(folder) / name;
+    fs::rename(moved, elsewhere);
+    fs::create_symlink(elsewhere, moved);
+  }
+  Job second(folder, "second-2");
+  CHECK_FALSE(second.take().has_value());
+  CHECK(fs::is_empty(second.files.outputs()));
+}
+
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
