@@ -15,6 +15,7 @@
 #include "base/handle.h"
 #include "base/sha256.h"
 #include "steps/transfer/limits.h"
+#include "steps/transfer/part_file.h"
 #include "steps/transfer/stop_signal.h"
 
 namespace dlflow::steps {
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 
 FileDescriptor open_or_throw(const fs::path& path, int flags) {
-  // Whoever may read what is in the folder may read the file: results are for others, too.
   FileDescriptor file(::open(path.c_str(), flags | O_CLOEXEC, 0666));
   if (!file) throw_errno("cannot open " + path.string(), errno);
   return file;
@@ -43,20 +43,18 @@ bool has_content(const fs::path& path, uint64_t bytes, const std::string& sha256
   return sha256_file(path, [](uint64_t) { throw_if_stopped(); }) == sha256;
 }
 
-void make_executable_as(const fs::path& from, const fs::path& to) {
+void make_executable_as(const fs::path& from, const FileDescriptor& to) {
   struct stat info {};
   struct stat own {};
   if (::stat(from.c_str(), &info) != 0 || (info.st_mode & S_IXUSR) == 0) return;
-  if (::stat(to.c_str(), &own) != 0) return;
-  ::chmod(to.c_str(), own.st_mode | ((own.st_mode & 0444) >> 2));
+  if (::fstat(to.get(), &own) != 0) return;
+  ::fchmod(to.get(), (own.st_mode & 0777) | ((own.st_mode & 0444) >> 2));
 }
 
-}  // namespace
-
-std::string copy_file(const fs::path& from, const fs::path& to, uint64_t bytes_per_second,
-                      const std::function<void(uint64_t)>& progress) {
+/// As copy_file(), to the open file `copy`, which is at `to`.
+std::string copy_into(const FileDescriptor& copy, const fs::path& to, const fs::path& from,
+                      uint64_t bytes_per_second, const std::function<void(uint64_t)>& progress) {
   const FileDescriptor source = open_or_throw(from, O_RDONLY);
-  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT);
   Sha256 hash;
   std::vector<char> buffer(size_t{1} << 20);
   std::vector<char> there(buffer.size());
@@ -87,24 +85,32 @@ std::string copy_file(const fs::path& from, const fs::path& to, uint64_t bytes_p
   return hash.hex();
 }
 
+}  // namespace
+
+std::string copy_file(const fs::path& from, const fs::path& to, uint64_t bytes_per_second,
+                      const std::function<void(uint64_t)>& progress) {
+  const FileDescriptor copy = open_or_throw(to, O_RDWR | O_CREAT);
+  return copy_into(copy, to, from, bytes_per_second, progress);
+}
+
 Uploaded local_upload(const UploadRequest& request) {
   const fs::path target = request.address.place.path;
   if (has_content(target, request.bytes, request.sha256)) return Uploaded::AlreadyThere;
   std::error_code error;
   fs::create_directories(target.parent_path(), error);
   if (error) throw_errno("cannot make " + target.parent_path().string(), error.value());
-  const fs::path part = target.parent_path() / ("." + target.filename().string() + ".dlflow-part");
+  const PartFile part(target);
   try {
-    copy_file(request.file, part, request.bytes_per_second, request.progress);
-    if (!has_content(part, request.bytes, request.sha256)) {
-      throw Error(Errc::Corrupt, part.string() + " is not what was written to it");
+    copy_into(part.file(), part.path(), request.file, request.bytes_per_second, request.progress);
+    if (!has_content(part.path(), request.bytes, request.sha256)) {
+      throw Error(Errc::Corrupt, part.path().string() + " is not what was written to it");
     }
-    make_executable_as(request.file, part);
-    if (::rename(part.c_str(), target.c_str()) != 0) {
+    make_executable_as(request.file, part.file());
+    if (::rename(part.path().c_str(), target.c_str()) != 0) {
       throw_errno("cannot write " + target.string(), errno);
     }
   } catch (const Error& failure) {
-    if (!failure.retryable()) fs::remove(part, error);  // a full disk gets its space back
+    if (!failure.retryable()) fs::remove(part.path(), error);  // a full disk gets its space back
     throw;
   }
   sync_directory(target.parent_path());

@@ -1,5 +1,9 @@
 #include "steps/transfer/local.h"
 
+#include <sys/stat.h>
+
+#include <utility>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -16,13 +20,15 @@ namespace {
 constexpr size_t kMegabyte = size_t{1} << 20;  // what is copied at once
 
 /// Sends a file to `to` and returns what happened.
-Uploaded send(const fs::path& file, const fs::path& to) {
+Uploaded send(
+    const fs::path& file, const fs::path& to,
+    const std::function<void(uint64_t)>& progress = [](uint64_t) {}) {
   const std::string content = read_file(file);
   return local_upload({.file = file,
                        .sha256 = sha256_hex(content),
                        .bytes = content.size(),
                        .address = parse_address("file://" + to.string()),
-                       .progress = [](uint64_t) {}});
+                       .progress = progress});
 }
 
 }  // namespace
@@ -65,4 +71,55 @@ TEST_CASE("a file is sent once, and again when either side changed", "[local]") 
   CHECK(send(file, to) == Uploaded::Sent);
   CHECK(read_file(to) == "content");
   CHECK(std::distance(fs::directory_iterator(to.parent_path()), {}) == 1);
+}
+
+TEST_CASE("an interrupted sender's part is continued, and becomes the file", "[local]") {
+  const test::TempDir folder;
+  const auto file = folder.write("file", std::string(3 * kMegabyte, 'x'));
+  const fs::path to = folder.path() / "to/file";
+  const auto stop = [](uint64_t bytes) {
+    if (bytes == kMegabyte) throw Stopped{};
+  };
+  CHECK_THROWS_AS(send(file, to, stop), Stopped);
+  const fs::path part = to.parent_path() / ".file.dlflow-part";
+  REQUIRE(fs::file_size(part) == kMegabyte);
+  struct stat left {};
+  REQUIRE(::stat(part.c_str(), &left) == 0);
+
+  CHECK(send(file, to) == Uploaded::Sent);
+  struct stat sent {};
+  REQUIRE(::stat(to.c_str(), &sent) == 0);
+  CHECK(sent.st_ino == left.st_ino);
+}
+
+TEST_CASE("two senders of one file do not write into one part", "[local]") {
+  const test::TempDir folder;
+  const std::string first(3 * kMegabyte, '1');
+  const auto file = folder.write("first", first);
+  const auto other = folder.write("second", std::string(3 * kMegabyte, '2'));
+  const fs::path to = folder.path() / "to/file";
+  bool begun = false;
+  const auto send_other = [&](uint64_t) {
+    if (!std::exchange(begun, true)) CHECK(send(other, to) == Uploaded::Sent);
+  };
+  CHECK(send(file, to, send_other) == Uploaded::Sent);
+  CHECK((read_file(to) == first));  // not printed: it is long
+  CHECK(std::distance(fs::directory_iterator(to.parent_path()), {}) == 1);
+}
+
+TEST_CASE("what another user put in a part's place is not written to", "[local]") {
+  const test::TempDir folder;
+  const auto file = folder.write("file", "content");
+  const auto precious = folder.write("precious", "words");
+  const fs::path to = folder.path() / "to/file";
+  fs::create_directory(to.parent_path());
+  const fs::path part = to.parent_path() / ".file.dlflow-part";
+  SECTION("a link") { fs::create_symlink(precious, part); }
+  SECTION("a second name") { fs::create_hard_link(precious, part); }
+  SECTION("a pipe") { REQUIRE(::mkfifo(part.c_str(), 0666) == 0); }
+  CHECK(send(file, to) == Uploaded::Sent);
+  CHECK(read_file(precious) == "words");
+  CHECK(read_file(to) == "content");
+  CHECK_FALSE(fs::is_symlink(to));
+  CHECK(fs::hard_link_count(to) == 1);
 }
