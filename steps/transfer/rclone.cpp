@@ -159,6 +159,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
   if (!partial.version().empty() && partial.version() != version) partial.discard();
   bool continued = false;
   const auto attempt = [&] {
+    partial.drop_unknown();
     if (total_bytes && partial.bytes() > *total_bytes) partial.discard();
     partial.belongs_to(version);
     const uint64_t offset = partial.bytes();
