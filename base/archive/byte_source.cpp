@@ -113,22 +113,21 @@ class GzipSource : public ByteSource {
 
 class LimitedSource : public ByteSource {
  public:
-  LimitedSource(std::unique_ptr<ByteSource> source, uint64_t max_bytes, std::string name)
-      : source_(std::move(source)), max_bytes_(max_bytes), name_(std::move(name)) {}
+  LimitedSource(std::unique_ptr<ByteSource> source, ByteBudget& budget, std::string name)
+      : source_(std::move(source)), budget_(budget), name_(std::move(name)) {}
 
   size_t read(std::span<char> buffer) override {
     const size_t got = source_->read(buffer);
-    bytes_ += got;
-    if (bytes_ <= max_bytes_) return got;
+    budget_.used_bytes += got;
+    if (budget_.used_bytes <= budget_.max_bytes) return got;
     throw Error(Errc::InvalidInput,
-                name_ + " unpacks to more than " + format_size(max_bytes_) +
+                name_ + " unpacks to more than " + format_size(budget_.max_bytes) +
                     ", far more than its size lets expect; it may be made to fill disks");
   }
 
  private:
   std::unique_ptr<ByteSource> source_;
-  uint64_t max_bytes_;
-  uint64_t bytes_ = 0;
+  ByteBudget& budget_;
   std::string name_;
 };
 
@@ -140,9 +139,9 @@ uint64_t max_unpacked_bytes(uint64_t packed_bytes) {
   return std::max(most, kFreeExpansion);
 }
 
-std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, uint64_t max_bytes,
+std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, ByteBudget& budget,
                                         std::string name) {
-  return std::make_unique<LimitedSource>(std::move(source), max_bytes, std::move(name));
+  return std::make_unique<LimitedSource>(std::move(source), budget, std::move(name));
 }
 
 std::unique_ptr<ByteSource> open_file(const fs::path& path) {

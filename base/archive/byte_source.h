@@ -35,8 +35,15 @@ constexpr uint64_t kMaxExpansion = 200;
 constexpr uint64_t kFreeExpansion = uint64_t{1} << 30;
 uint64_t max_unpacked_bytes(uint64_t packed_bytes);
 
-/// `source`, which throws Error{InvalidInput} from read() after `max_bytes`; `name` is for people.
-std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, uint64_t max_bytes,
+/// How much may be read of several sources together.
+struct ByteBudget {
+  uint64_t max_bytes = 0;
+  uint64_t used_bytes = 0;
+};
+
+/// `source`, which counts what is read in `budget`, and throws Error{InvalidInput} from read() when
+/// that is too much; `name` is for people. `budget` outlives it.
+std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, ByteBudget& budget,
                                         std::string name);
 
 }  // namespace dlflow

@@ -92,10 +92,9 @@ class PackedFiles : public ArchiveEntries {
 
 PackedFiles unpack(const fs::path& archive, const fs::path& work) {
   PackedFiles files(work);
+  ByteBudget budget{max_unpacked_bytes(fs::file_size(archive))};
   const auto source =
-      is_gzip(archive)
-          ? limit_bytes(open_gzip(archive), max_unpacked_bytes(fs::file_size(archive)), "the image")
-          : open_file(archive);
+      is_gzip(archive) ? limit_bytes(open_gzip(archive), budget, "the image") : open_file(archive);
   read_tar(*source, files);
   files.finish();
   return files;

@@ -95,16 +95,23 @@ bool is_zstd(const fs::path& path) {
   return open_file(path)->read(magic) == 4 && std::string_view(magic, 4) == "\x28\xb5\x2f\xfd";
 }
 
-void apply(const fs::path& layer, const fs::path& rootfs) {
+/// All layers together may unpack to what the size of the image lets expect.
+ByteBudget budget_of(const ImageSource& source, const std::vector<fs::path>& layers) {
+  uint64_t packed_bytes = 0;
+  for (const fs::path& layer : layers) packed_bytes += fs::file_size(layer);
+  // The layers of a packed archive were unpacked once already.
+  if (fs::is_regular_file(source.path)) packed_bytes = fs::file_size(source.path);
+  return {max_unpacked_bytes(packed_bytes)};
+}
+
+void apply(const fs::path& layer, const fs::path& rootfs, ByteBudget& budget) {
   if (is_zstd(layer)) {
     throw Error(Errc::InvalidInput,
                 "a layer of the image is packed by zstd, which dlflow does not "
                 "read; `skopeo copy --dest-compress-format gzip` repacks it");
   }
-  const auto source = is_gzip(layer)
-                          ? limit_bytes(open_gzip(layer), max_unpacked_bytes(fs::file_size(layer)),
-                                        "a layer of the image")
-                          : open_file(layer);
+  const auto source =
+      is_gzip(layer) ? limit_bytes(open_gzip(layer), budget, "the image") : open_file(layer);
   apply_layer(*source, rootfs);
 }
 
@@ -180,7 +187,8 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
                     .environment = contents.environment};
   make_directories(image.rootfs);
   ::chmod(image.rootfs.c_str(), 0755);
-  for (const fs::path& layer : contents.layers) apply(layer, image.rootfs);
+  ByteBudget budget = budget_of(source, contents.layers);
+  for (const fs::path& layer : contents.layers) apply(layer, image.rootfs, budget);
   add_mount_points(image.rootfs);
   const TreeHash tree =
       hash_tree(image.rootfs, [](const fs::path& file) { return sha256_file(file); });

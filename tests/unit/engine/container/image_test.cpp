@@ -101,13 +101,13 @@ TEST_CASE("an archive that is no image is refused, and leaves nothing", "[contai
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
 
-TEST_CASE("a layer that unpacks to far more than its size is refused, and leaves nothing",
+TEST_CASE("layers that unpack to far more than their image's size are refused, and leave nothing",
           "[container]") {
   Store store;
-  // 1 GiB and a block of zeros in 1 MB: gzip files may be put one after the other.
+  // Twice 576 MiB of zeros in 1 MB: gzip files may be put one after the other.
   constexpr size_t kPiece = size_t{64} << 20;
   std::string header = test::tar_entry({"bomb"});
-  header.replace(124, 11, "10000000000");  // 1 GiB, octal
+  header.replace(124, 11, "04400000000");  // 576 MiB, octal
   header.replace(148, 8, "        ");
   unsigned sum = 0;
   for (const char byte : header) sum += uint8_t(byte);
@@ -116,11 +116,16 @@ TEST_CASE("a layer that unpacks to far more than its size is refused, and leaves
   header.replace(148, 8, text, 8);
   const std::string zeros = test::gzip(std::string(kPiece, '\0'));
   std::string layer = test::gzip(header);
-  for (size_t bytes = 0; bytes <= kFreeExpansion; bytes += kPiece) layer += zeros;
+  for (int piece = 0; piece < 9; ++piece) layer += zeros;
+  layer += test::gzip(std::string(1024, '\0'));
   const std::string archive =
-      test::tar({{"0/layer.tar", layer}, {"config.json", "{}"}, {"manifest.json", kManifest}});
+      test::tar({{"0/layer.tar", layer},
+                 {"1/layer.tar", layer},
+                 {"config.json", "{}"},
+                 {"manifest.json",
+                  R"([{"Config": "config.json", "Layers": ["0/layer.tar", "1/layer.tar"]}])"}});
 
-  CHECK_THROWS_WITH(store.provide(archive), Contains("a layer of the image unpacks to more than"));
+  CHECK_THROWS_WITH(store.provide(archive), Contains("the image unpacks to more than 1.0 GiB"));
   CHECK(store.store.list().empty());
   CHECK(fs::is_empty(store.folder.path() / "cache/images/work"));
 }
