@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ namespace fs = std::filesystem;
 
 struct Candidate {
   fs::path path;
+  bool is_partial = false;
   uint64_t bytes = 0;
   timespec last_used{};
 };
@@ -30,17 +32,29 @@ struct Contents {
 
   void add_in_use(const struct stat& info) { total_bytes += uint64_t(info.st_size); }
 
-  void add_evictable(const fs::path& path, const struct stat& info) {
+  void add_evictable(const fs::path& path, bool is_partial, const struct stat& info) {
     add_in_use(info);
-    evictable.push_back({path, uint64_t(info.st_size), info.st_atim});
+    evictable.push_back({path, is_partial, uint64_t(info.st_size), info.st_atim});
     evictable_bytes += uint64_t(info.st_size);
   }
 };
 
-/// A partial download, and the note beside it, belong to whoever holds the lock of the same name.
-bool is_being_downloaded(const fs::path& cache, const fs::path& partial) {
-  const auto lock = FileLock::try_acquire(cache / "locks" / partial.stem(), "evicts");
-  return !lock || !lock->exclusive();
+/// Keeps a partial download from being continued: it, the note KEY.json beside it and what that is
+/// written to first belong to whoever holds the lock KEY. Nothing while it is being downloaded.
+std::optional<FileLock> hold_partial(const fs::path& cache, const fs::path& partial) {
+  const std::string name = partial.filename();
+  auto lock = FileLock::try_acquire(cache / "locks" / name.substr(0, name.find('.', 1)), "evicts");
+  if (lock && !lock->exclusive()) lock.reset();
+  return lock;
+}
+
+/// False if it is being downloaded by now.
+bool remove(const fs::path& cache, const Candidate& candidate) {
+  std::optional<FileLock> held;
+  if (candidate.is_partial && !(held = hold_partial(cache, candidate.path))) return false;
+  // A job that links to an object just now keeps its link: it only has to be made again.
+  ::unlink(candidate.path.c_str());
+  return true;
 }
 
 Contents list(const fs::path& cache) {
@@ -52,13 +66,13 @@ Contents list(const fs::path& cache) {
     if (info.st_nlink > 1) {
       contents.add_in_use(info);
     } else {
-      contents.add_evictable(entry.path(), info);
+      contents.add_evictable(entry.path(), false, info);
     }
   }
   for (const auto& entry : fs::directory_iterator(cache / "partial", error)) {
     // What is being downloaded made room for all of itself, or is about to.
-    if (is_being_downloaded(cache, entry.path())) continue;
-    if (::lstat(entry.path().c_str(), &info) == 0) contents.add_evictable(entry.path(), info);
+    if (!hold_partial(cache, entry.path())) continue;
+    if (::lstat(entry.path().c_str(), &info) == 0) contents.add_evictable(entry.path(), true, info);
   }
   return contents;
 }
@@ -84,9 +98,7 @@ void evict(const fs::path& cache, uint64_t bytes, uint64_t budget_bytes) {
   uint64_t total_bytes = contents.total_bytes;
   for (const Candidate& candidate : contents.evictable) {
     if (total_bytes <= budget_bytes - bytes) break;
-    // A job that links to it just now keeps its link: the object only has to be made again.
-    ::unlink(candidate.path.c_str());
-    total_bytes -= candidate.bytes;
+    if (remove(cache, candidate)) total_bytes -= candidate.bytes;
   }
 }
 

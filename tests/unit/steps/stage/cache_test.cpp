@@ -8,8 +8,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "steps/stage/eviction.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
+#include "tests/support/kill_at_syscall.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -121,6 +124,37 @@ TEST_CASE("abandoned downloads are evicted, those in progress are not", "[cache]
   cache.make_room(41);
   CHECK_FALSE(fs::exists(abandoned));
   CHECK(fs::exists(folder.path() / "partial/busy"));
+}
+
+TEST_CASE("a note that is being written for a download in progress is not evicted", "[cache]") {
+  const test::TempDir folder;
+  Cache cache(folder.path(), 100);
+  const FileLock lock = cache.lock("busy", "downloads");
+  const std::string written = folder.write("partial/busy.json.tmp.1.0", std::string(60, 'x'));
+  cache.make_room(100);
+  CHECK(fs::exists(written));
+}
+
+TEST_CASE("a download that begins at any moment of an eviction keeps what it writes", "[cache]") {
+  for (size_t moment = 0;; ++moment) {
+    const test::TempDir folder;
+    make_directories(folder.path() / "locks");
+    const fs::path partial = folder.write("partial/key", "abandoned");
+    std::optional<FileLock> lock;
+    size_t calls = 0;
+    const auto begin_download = [&](uint64_t) {
+      if (calls++ != moment) return true;
+      lock = FileLock::try_acquire(folder.path() / "locks/key", "downloads");
+      if (lock) write_file_atomic(partial, "begun");
+      return true;
+    };
+    const auto finished = test::watch_syscalls(begin_download, [&] { evict(folder.path(), 0, 0); });
+    if (!finished) return test::skip("processes cannot be traced here");
+    if (calls <= moment) return;
+    CAPTURE(moment);
+    REQUIRE(*finished);
+    CHECK((!lock || fs::exists(partial)));
+  }
 }
 
 TEST_CASE("what a killed job left is swept, what a living one has is not", "[cache]") {
