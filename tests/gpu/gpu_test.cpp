@@ -65,17 +65,14 @@ constexpr DlflowGpuSgd kSgd = {0.02f, 0.9f, 1e-4f};
 /// With this rank's share of the samples in each step.
 Trained train_share_on_gpu(Communicator& comm, const GpuLibraries& gpu, const test::GpuProblem& p,
                            int steps) {
-  const size_t count = p.labels.size(), pixels = p.images.size() / count;
-  const size_t begin = count * size_t(comm.rank()) / size_t(comm.size());
-  const size_t end = count * (size_t(comm.rank()) + 1) / size_t(comm.size());
-  const auto images = std::span(p.images).subspan(begin * pixels, (end - begin) * pixels);
-  const auto labels = std::span(p.labels).subspan(begin, end - begin);
-  GpuReplica replica(comm, gpu, p.model, end - begin, kReport);
+  const test::GpuShare share = test::share_of(p, comm);
+  GpuReplica replica(comm, gpu, p.model, share.labels.size(), kReport);
   Trained t{p.weights, std::vector<float>(p.layout->trainable_size()), {}};
   replica.set_state(t.weights, t.velocity);
   const std::vector<float> report(kReport);
   for (int i = 0; i < steps; ++i) {
-    const auto sums = replica.step(images, labels, 1 / float(count), report, kSgd);
+    const auto sums =
+        replica.step(share.images, share.labels, 1 / float(p.labels.size()), report, kSgd);
     t.reports.insert(t.reports.end(), sums.report.begin(), sums.report.end());
   }
   replica.get_state(t.weights, t.velocity);

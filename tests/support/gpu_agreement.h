@@ -68,6 +68,20 @@ inline GpuProblem make_gpu_problem(const std::string& models, const std::string&
   return make_gpu_problem(shipped_model(models, name), batch);
 }
 
+/// A rank's share of a problem's samples, which may be none.
+struct GpuShare {
+  std::span<const float> images;
+  std::span<const uint32_t> labels;
+};
+
+inline GpuShare share_of(const GpuProblem& p, const runtime::Communicator& comm) {
+  const size_t count = p.labels.size(), pixels = p.images.size() / count;
+  const size_t begin = count * size_t(comm.rank()) / size_t(comm.size());
+  const size_t end = count * size_t(comm.rank() + 1) / size_t(comm.size());
+  return {std::span(p.images).subspan(begin * pixels, (end - begin) * pixels),
+          std::span(p.labels).subspan(begin, end - begin)};
+}
+
 inline runtime::reference::Step reference_step(const GpuProblem& p) {
   runtime::reference::NamedTensors weights;
   for (size_t i = 0; i < p.layout->parameters().size(); ++i) {

@@ -45,9 +45,8 @@ struct Trained {
 
 /// `steps` steps over all of `p`'s samples; this rank has its share of them.
 Trained train_share(Communicator& comm, const test::GpuProblem& p, int steps) {
-  const size_t count = p.labels.size(), pixels = p.images.size() / count;
-  const size_t begin = count * size_t(comm.rank()) / size_t(comm.size());
-  const size_t end = count * size_t(comm.rank() + 1) / size_t(comm.size());
+  const size_t count = p.labels.size();
+  const test::GpuShare share = test::share_of(p, comm);
   GpuReplica replica(comm, kFake, p.model, count, kReport);
   Trained result{p.weights, std::vector<float>(p.layout->trainable_size()), {}};
   replica.set_state(result.weights, result.velocity);
@@ -55,8 +54,7 @@ Trained train_share(Communicator& comm, const test::GpuProblem& p, int steps) {
     std::vector<float> report(kReport);
     report[1] = float(comm.rank() + 1);
     const auto sums =
-        replica.step(std::span(p.images).subspan(begin * pixels, (end - begin) * pixels),
-                     std::span(p.labels).subspan(begin, end - begin), 1 / float(count), report,
+        replica.step(share.images, share.labels, 1 / float(count), report,
                      {.learning_rate = 0.1f, .momentum = 0.9f, .weight_decay = 1e-3f});
     result.reports.insert(result.reports.end(), sums.report.begin(), sums.report.end());
   }
