@@ -155,6 +155,26 @@ TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
+TEST_CASE("a shared result that names files of others as its own is not taken",
+          "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  Job second(folder, "second-2");
+  const std::string path =
+      GENERATE("outputs/../secret", "../secret", "elsewhere/secret", "/etc/hostname", "");
+  const fs::path secret = second.files.attempt / "secret";  // what outputs/../secret leads to
+  write_file_atomic(secret, "word");
+  Json result = Json::parse(read_file(entry(folder) / "result.json"));
+  result["outputs"]["model"]["path"] = path;
+  result["outputs"]["model"]["content"] = content_hash(secret);
+  write_file_atomic(entry(folder) / "result.json", result.dump());
+
+  CHECK_FALSE(second.take().has_value());
+  CHECK(fs::is_empty(second.files.outputs()));
+}
+
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);

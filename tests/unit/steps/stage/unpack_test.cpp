@@ -2,6 +2,7 @@
 
 #include <sys/stat.h>
 
+#include "base/archive/byte_source.h"
 #include "base/file.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
@@ -146,6 +147,10 @@ TEST_CASE("a tar entry that could do harm is refused by its name", "[unpack]") {
       {{.name = "/", .type = '5'}, "has an absolute name"},
       {{.name = "evil", .prefix = "/etc"}, "has an absolute name"},
       {{.name = "x", .content = pax("path", "../../evil"), .type = 'x'}, "leads out of"},
+      {{.name = "x", .content = pax("path", std::string("f\0x", 3)), .type = 'x'},
+       "has a zero byte"},
+      {{.name = "x", .content = pax("linkpath", std::string("f\0x", 3)), .type = 'x'},
+       "has a zero byte"},
       {{.name = "."}, "has no usable name"},
       {{.name = "\xff"}, "not UTF-8"},
       {{.name = "l", .type = '2', .link_target = "/etc/passwd"},
@@ -280,6 +285,19 @@ TEST_CASE("an archive that unpacks to far more than its size is refused", "[unpa
   CHECK_THROWS_WITH(
       box.unpack(test::tar({{.name = "a"}, {.name = "b"}}), Unpack::Tar, {.max_entries = 1}),
       Contains("more than 1 entries"));
+}
+
+TEST_CASE("several sources may be read up to one limit", "[unpack]") {
+  const test::TempDir folder;
+  const fs::path file = folder.write("packed.gz", test::gzip("1234"));
+  ByteBudget budget{.max_bytes = 9};
+  const auto read_next = [&] {
+    char buffer[16];
+    return limit_bytes(open_gzip(file), budget, "the image")->read(buffer);
+  };
+  CHECK(read_next() == 4);
+  CHECK(read_next() == 4);
+  CHECK_THROWS_WITH(read_next(), Contains("the image unpacks to more than 9 B"));
 }
 
 TEST_CASE("what was unpacked is remembered by hash and kind", "[unpack]") {

@@ -193,6 +193,22 @@ TEST_CASE("a failure says what it means and whether to try again", "[download]")
   CHECK(nginx->count_requests("\"GET /none HTTP/1.1\" 404") == 1);
 }
 
+TEST_CASE("an answer that is not the file is an error that may pass", "[download]") {
+  const std::string status = GENERATE("202 Accepted", "304 Not Modified");
+  const test::AnsweringServer server([&](const std::string&) {
+    return "HTTP/1.1 " + status + "\r\n" +
+           (status.starts_with("304") ? "\r\n" : "Content-Length: 4\r\n\r\nwait");
+  });
+  Target target("http://" + server.host() + "/file");
+  try {
+    target.download();
+    FAIL("the download cannot succeed");
+  } catch (const Error& error) {
+    CHECK(error.retryable());
+    CHECK_THAT(error.what(), Contains("answers with status " + status.substr(0, 3)));
+  }
+}
+
 TEST_CASE("an address with a password is used and never shown", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");

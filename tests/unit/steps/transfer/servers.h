@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -17,7 +18,7 @@
 #include "base/handle.h"
 #include "tests/support/temp_dir.h"
 
-/// Web servers on this machine: a real one, and one that breaks off.
+/// Web servers on this machine: a real one, one that says what a test wants, one that breaks off.
 namespace dlflow::test {
 
 inline sockaddr_in loopback(uint16_t port) {
@@ -129,6 +130,44 @@ class Nginx {
   pid_t pid_ = -1;
 };
 
+/// A server that says what `answer` makes of a request, and ends the connection.
+class AnsweringServer {
+ public:
+  using Answer = std::function<std::string(const std::string& request)>;
+
+  explicit AnsweringServer(Answer answer) : answer_(std::move(answer)) {
+    std::tie(socket_, port_) = bind_free_port();
+    DLFLOW_CHECK(::listen(socket_.get(), 16) == 0);
+    thread_ = std::thread([this] { serve(); });
+  }
+  AnsweringServer(const AnsweringServer&) = delete;
+  AnsweringServer& operator=(const AnsweringServer&) = delete;
+  ~AnsweringServer() {
+    ::shutdown(socket_.get(), SHUT_RDWR);  // wakes accept()
+    thread_.join();
+  }
+
+  std::string host() const { return "127.0.0.1:" + std::to_string(port_); }
+
+ private:
+  void serve() {
+    while (true) {
+      const FileDescriptor client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
+      if (!client) return;
+      std::string request(4096, '\0');
+      const ssize_t got = ::recv(client.get(), request.data(), request.size(), 0);
+      request.resize(size_t(std::max<ssize_t>(got, 0)));
+      const std::string answer = answer_(request);
+      ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
+  }
+
+  Answer answer_;
+  FileDescriptor socket_;
+  uint16_t port_ = 0;
+  std::thread thread_;
+};
+
 /// A server whose connections die after `bytes_per_connection` bytes of its one content.
 class DyingServer {
  public:
@@ -139,35 +178,14 @@ class DyingServer {
   };
 
   DyingServer(std::string content, Behaviour behaviour)
-      : content_(std::move(content)), behaviour_(std::move(behaviour)) {
-    std::tie(socket_, port_) = bind_free_port();
-    DLFLOW_CHECK(::listen(socket_.get(), 16) == 0);
-    thread_ = std::thread([this] { serve(); });
-  }
-  DyingServer(const DyingServer&) = delete;
-  DyingServer& operator=(const DyingServer&) = delete;
-  ~DyingServer() {
-    ::shutdown(socket_.get(), SHUT_RDWR);  // wakes accept()
-    thread_.join();
-  }
+      : content_(std::move(content)), behaviour_(std::move(behaviour)) {}
 
-  std::string url() const { return "http://127.0.0.1:" + std::to_string(port_) + "/file"; }
+  std::string url() const { return "http://" + server_.host() + "/file"; }
   int num_connections() const { return num_connections_; }
 
  private:
-  void serve() {
-    while (true) {
-      const FileDescriptor client(::accept4(socket_.get(), nullptr, nullptr, SOCK_CLOEXEC));
-      if (!client) return;
-      ++num_connections_;
-      answer(client.get());
-    }
-  }
-
-  void answer(int client) const {
-    std::string request(4096, '\0');
-    const ssize_t got = ::recv(client, request.data(), request.size(), 0);
-    request.resize(size_t(std::max<ssize_t>(got, 0)));
+  std::string answer(const std::string& request) {
+    ++num_connections_;
     size_t offset = 0;
     const size_t range = request.find("Range: bytes=");
     if (behaviour_.knows_ranges && range != std::string::npos) {
@@ -181,16 +199,13 @@ class DyingServer {
                 "\r\n";
     }
     answer += "ETag: " + behaviour_.etag + "\r\n\r\n";
-    answer += content_.substr(offset, behaviour_.bytes_per_connection);
-    ::send(client, answer.data(), answer.size(), MSG_NOSIGNAL);
+    return answer + content_.substr(offset, behaviour_.bytes_per_connection);
   }
 
   std::string content_;
   Behaviour behaviour_;
-  FileDescriptor socket_;
-  uint16_t port_ = 0;
   std::atomic<int> num_connections_{0};
-  std::thread thread_;
+  AnsweringServer server_{[this](const std::string& request) { return answer(request); }};
 };
 
 }  // namespace dlflow::test
