@@ -108,6 +108,11 @@ std::optional<fs::path> path_in_job(const JobSpec& spec, const Json& value) {
   return std::nullopt;
 }
 
+/// Whether an output that is not in the job is a file of this machine, which others do not have.
+bool lies_elsewhere(const Json& value) {
+  return value.is_string() && fs::path(value.get<std::string>()).is_absolute();
+}
+
 /// What others need to know of the outputs; nothing if one of them lies elsewhere.
 std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
   Json described = Json::object();
@@ -117,7 +122,7 @@ std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
       described[name] = {{"path", path->string()},
                          {"content", content_hash(spec.job_directory / *path)},
                          {"sha256", output.at("sha256")}};
-    } else if (value.is_string() && fs::path(value.get<std::string>()).is_absolute()) {
+    } else if (lies_elsewhere(value)) {
       return std::nullopt;
     } else {
       described[name] = output;
@@ -217,6 +222,8 @@ Json outputs_here(const Json& outputs, const JobSpec& spec) {
     if (output.contains("path")) {
       const fs::path path = place_below(spec.job_directory, output.at("path").get<std::string>());
       here[name] = {{"value", path.string()}, {"sha256", output.at("sha256")}};
+    } else if (lies_elsewhere(output.at("value"))) {
+      throw Error(Errc::Corrupt, "a shared result has '" + name + "' elsewhere");
     } else {
       here[name] = output;
     }

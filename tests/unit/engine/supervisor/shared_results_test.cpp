@@ -175,6 +175,19 @@ TEST_CASE("a shared result that names files of others as its own is not taken",
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
+TEST_CASE("a shared result with an output that is another file is not taken", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  Json result = Json::parse(read_file(entry(folder) / "result.json"));
+  result["outputs"]["size"] = {{"value", "/etc/hostname"}, {"sha256", "0"}};
+  write_file_atomic(entry(folder) / "result.json", result.dump());
+
+  Job second(folder, "second-2");
+  CHECK_FALSE(second.take().has_value());
+}
+
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
