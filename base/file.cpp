@@ -157,7 +157,7 @@ bool sync_tree(const fs::path& folder) {
   paths.push_back(folder);
   for (const fs::path& path : paths) {
     const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!file && errno == EACCES) continue;
+    if (!file && (errno == EACCES || errno == ENOENT)) continue;  // ENOENT: taken away meanwhile
     if (!file) throw_errno("cannot open " + path.string(), errno);
     if ((all ? ::syncfs(file.get()) : ::fsync(file.get())) != 0 && errno != EINVAL) {
       throw_errno("cannot write " + path.string(), errno);
