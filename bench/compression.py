@@ -151,13 +151,13 @@ def losses(nodes, epochs):
           f" loss and accuracy on {held_out} pictures held out")
     runs = {name: (gradients, 1) for name, gradients in OURS.items() if name != "dense, no priority"}  # the same bits
     runs["randomk, 25 %"] = (OURS["randomk"] | {"density": 0.25}, 1)
-    runs["mstopk, hierarchical"] = (OURS["mstopk"], 2)
-    dense = None
+    runs |= {f"{name}, two ranks a node": (gradients, 2) for name, gradients in TWO_LEVELS.items()}
+    dense = {}  # with as many ranks, and so the same batch
     for name, (gradients, ranks_per_node) in runs.items():
         warm = gradients | ({"warmup_epochs": warmup} if "density" in gradients else {})
         end = learned(nodes, warm, steps // ranks_per_node, epochs, held_out, ranks_per_node)
-        dense = dense or end
-        print(f"{name:22}" + (f"{end['loss']:9.4f}{100 * (end['loss'] / dense['loss'] - 1):+8.1f} %{end['accuracy']:9.4f}{end['bytes'] / 1e6:8.2f} MB"
+        loss = dense.setdefault(ranks_per_node, end)["loss"]
+        print(f"{name:26}" + (f"{end['loss']:9.4f}{100 * (end['loss'] / loss - 1):+8.1f} %{end['accuracy']:9.4f}{end['bytes'] / 1e6:8.2f} MB"
                               if end else "  diverged"), flush=True)
 
 

@@ -59,8 +59,8 @@ DLFLOW_INLINE void store(double* to, const DoubleLanes& lanes) {
   std::memcpy(to, &lanes, sizeof lanes);
 }
 
-/// Through an integer: GCC 12 makes an addition of float{value} + 0, which is another number for -0,
-/// and 16 masked loads of float{value} in AVX-512.
+/// Through an integer: of `value + Lanes{}` GCC 12 makes an addition, since -0 + 0 is 0, and of
+/// `value - Lanes{}` masked loads, one per lane, in AVX-512.
 DLFLOW_INLINE Lanes broadcast(float value) {
   return Lanes(std::bit_cast<int32_t>(value) + IntLanes{});
 }

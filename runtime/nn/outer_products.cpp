@@ -16,8 +16,8 @@ constexpr int64_t kTileColumns = OuterProducts::kColumns;
 constexpr size_t kTileLanes = kTileColumns / kLanes;
 using Tile = std::array<std::array<Lanes, kTileLanes>, kTileRows>;
 
-/// The leaves of n ranks have at most 2 lg n parts.
-constexpr size_t kMostParts = 64;
+/// Of n consecutive leaves, at most 2 lg n + 1 are on the stack.
+constexpr size_t kHighest = 64;
 
 /// `of_rows` (samples, kRows), of which the first 4 count; `of_columns` (samples, kColumns).
 DLFLOW_INLINE Tile multiply(const float* of_rows, const float* of_columns, size_t samples) {
@@ -81,7 +81,7 @@ DLFLOW_VECTOR_CLONES
 void add_up_products(const ProductShape& shape, const float* of_rows, const float* of_columns,
                      size_t max_samples, const LeafSamples& leaves, std::span<float* const> parts,
                      std::span<double> squares) {
-  std::array<Tile, kMostParts> stack;
+  std::array<Tile, kHighest> stack;
   const auto samples = int64_t(max_samples);
   for (int64_t c = 0; c < shape.columns; c += kTileColumns) {
     for (int64_t r = 0; r < shape.rows; r += kTileRows) {
@@ -114,6 +114,10 @@ void split_columns(const float* values, size_t samples, int64_t columns, int64_t
 OuterProducts::OuterProducts(std::span<const ProductShape> shapes, size_t max_samples,
                              std::vector<uint8_t> additions)
     : max_samples_(max_samples), additions_(std::move(additions)) {
+  for (size_t leaf = 0, height = 0; leaf < additions_.size(); ++leaf) {
+    DLFLOW_CHECK(height < kHighest && additions_[leaf] <= height);
+    height = height + 1 - additions_[leaf];
+  }
   for (const ProductShape& shape : shapes) {
     DLFLOW_CHECK(shape.rows % kRows == 0 && shape.columns % shape.group == 0);
     DLFLOW_CHECK(shape.group % kColumns == 0);
@@ -140,7 +144,7 @@ void OuterProducts::keep(size_t parameter, const float* of_rows, const float* of
 
 void OuterProducts::add_up(size_t parameter, std::span<float* const> parts,
                            std::span<double> squares) const {
-  DLFLOW_CHECK(ends_.size() == additions_.size() && parts.size() <= kMostParts);
+  DLFLOW_CHECK(ends_.size() == additions_.size());
   const Factors& factors = factors_.at(parameter);
   add_up_products(factors.shape, factors.of_rows.floats().data(),
                   factors.of_columns.floats().data(), max_samples_, {ends_, additions_}, parts,
