@@ -60,11 +60,7 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
           nullptr, compute()),
       reducer_(*role.team, flat_layout(layout()), reducer_options()),
       noise_(noise_setup()),
-      passes_(make_passes(*role.team, networks_, reducer_, noise_,
-                          {.num_leaves = leaves_of_team(),
-                           .largest_leaf = largest_leaf(),
-                           .exact = job.settings.precision.exact,
-                           .joint = job.settings.joint_batch_norm})),
+      passes_(make_passes(*role.team, networks_, reducer_, noise_, passes_options())),
       state_(*role.team, layout(), kSlotFloats, job.settings.update, reducer_.consumes_shares()),
       cache_(make_cache(data)),
       loader_(data.train, loader_options(normalization)),
@@ -95,7 +91,7 @@ ReducerOptions CpuWorker::reducer_options() {
   ReducerOptions options;
   options.mode = job_.settings.precision.exact ? SumMode::Exact : SumMode::Fast;
   options.num_leaves = leaves_of_team();
-  options.caller_adds_leaves = !job_.settings.joint_batch_norm && !networks_.products().empty();
+  options.caller_adds_leaves = add_leaves(networks_, passes_options());
   options.rules = job_.rules;
   options.wire = job_.settings.gradients.wire;
   options.priority = job_.settings.gradients.priority;
@@ -107,6 +103,13 @@ ReducerOptions CpuWorker::reducer_options() {
   }
   options.consume = [this](size_t first, std::span<const float> sums) { consume(first, sums); };
   return options;
+}
+
+PassesOptions CpuWorker::passes_options() const {
+  return {.num_leaves = leaves_of_team(),
+          .largest_leaf = largest_leaf(),
+          .exact = job_.settings.precision.exact,
+          .joint = job_.settings.joint_batch_norm};
 }
 
 /// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too

@@ -61,6 +61,7 @@ class CpuWorker final : public Worker {
   size_t report_index() const { return layout().parameters().size(); }
   Compute compute() const;
   ReducerOptions reducer_options();
+  PassesOptions passes_options() const;
   NoiseMeter::Setup noise_setup() const;
   std::unique_ptr<NodeCache> make_cache(const TrainingData& data) const;
   LoaderOptions loader_options(const Normalization& normalization) const;

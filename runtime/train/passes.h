@@ -43,6 +43,11 @@ struct PassesOptions {
   bool joint = false;       ///< batch normalisation is that of the global batch
 };
 
+/// Whether the gradients of the leaves of some parameters are added up by the passes themselves
+/// (ReducerOptions::caller_adds_leaves): those that OuterProducts makes, if leaves are small. All
+/// ranks have the same answer.
+bool add_leaves(const NetworkSet& networks, const PassesOptions& options);
+
 /// One leaf after the other in one network's memory; or, if they are joint, all side by side, each
 /// in memory of its own, from one batch normalisation to the next: then run() is collective.
 /// `noise` is shown the gradients of each leaf. What is given must outlive the result.
