@@ -21,7 +21,7 @@ bool worth_winograd(const Layer& layer, const Shape& in, int64_t batch) {
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
   const int64_t all_tiles = batch * tiles(layer.shape[1]) * tiles(layer.shape[2]);
-  return can && all_tiles >= (in[0] * layer.units > 32 * 32 ? 64 : 512);
+  return can && all_tiles >= (in[0] * layer.units > int64_t{32} * 32 ? 64 : 512);
 }
 
 class Convolution : public Operation {

@@ -23,7 +23,8 @@ bool is_dense(const memory::desc& desc) {
 }
 
 /// Whether the innermost blocks are these, of dimension and size.
-bool has_blocks(const memory::desc& desc, std::vector<std::pair<int64_t, int64_t>> expected) {
+bool has_blocks(const memory::desc& desc,
+                const std::vector<std::pair<int64_t, int64_t>>& expected) {
   const dnnl_blocking_desc_t& b = blocking(desc);
   std::vector<std::pair<int64_t, int64_t>> blocks;
   for (int i = 0; i < b.inner_nblks; ++i) blocks.emplace_back(b.inner_idxs[i], b.inner_blks[i]);

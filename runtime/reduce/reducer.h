@@ -37,7 +37,8 @@ struct ReducerOptions {
   SumMode mode = SumMode::Exact;
   size_t num_leaves = 1;  ///< over all ranks; at least 1, in fast mode as many on each rank
 
-  /// In exact mode: of large parameters, the caller writes parts() instead of leaves. Changes no bit.
+  /// In exact mode: the caller writes parts() of large parameters instead of their leaves. Changes
+  /// no bit.
   bool caller_adds_leaves = false;
 
   /// Takes the sums, in pieces, each element once: the update. If Reducer::consumes_shares(), each
