@@ -209,13 +209,15 @@ std::unique_ptr<Watch> start_watch(Communicator& comm, Lifeline& lifeline,
   }
   comm.barrier();
   int joined = center ? center->num_joined() : 0;
+  if (joined + 1 < comm.size()) watch.reset();  // before the others leave, which it would call dead
   comm.broadcast(std::as_writable_bytes(std::span(&joined, 1)), 0);
   if (joined + 1 == comm.size()) {
     return leaf ? std::make_unique<Watch>(lifeline, std::move(leaf), options) : std::move(watch);
   }
   if (comm.rank() == 0) {
-    options.tell("warning: " + std::to_string(comm.size() - 1 - joined) +
-                 " ranks cannot connect to rank 0 by TCP (node " + endpoint_from(endpoint).node +
+    const int missing = comm.size() - 1 - joined;
+    options.tell("warning: " + std::to_string(missing) + (missing == 1 ? " rank" : " ranks") +
+                 " cannot connect to rank 0 by TCP (node " + endpoint_from(endpoint).node +
                  "): a dead rank will be noticed late");
   }
   return nullptr;

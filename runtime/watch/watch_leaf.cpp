@@ -15,14 +15,14 @@ constexpr auto kTimeToWelcome = 10s;  // of somebody who has taken the connectio
 
 std::optional<Frame> wait_for_frame(FrameSocket& link) {
   const auto deadline = std::chrono::steady_clock::now() + kTimeToWelcome;
-  while (link.is_open()) {
+  while (true) {
     if (auto frame = link.receive()) return frame;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
         deadline - std::chrono::steady_clock::now());
+    if (!link.is_open() || left <= 0ms) return std::nullopt;
     pollfd waiting{link.descriptor(), POLLIN, 0};
-    if (left <= 0ms || ::poll(&waiting, 1, int(left.count())) != 1) break;
+    if (::poll(&waiting, 1, int(left.count())) != 1) return std::nullopt;
   }
-  return std::nullopt;
 }
 
 /// The first address where somebody answers who knows the token, too.

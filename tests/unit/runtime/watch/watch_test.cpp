@@ -46,6 +46,40 @@ void go_on(Communicator& comm) {
   for (;; std::this_thread::sleep_for(1ms)) comm.barrier();
 }
 
+/// A rank that gets a wrong token, so that rank 0 does not let it in.
+class Stranger final : public Communicator {
+ public:
+  explicit Stranger(Communicator& comm) : comm_(comm) {}
+
+  int rank() const override { return comm_.rank(); }
+  int size() const override { return comm_.size(); }
+  std::chrono::milliseconds timeout() const override { return comm_.timeout(); }
+  Transfer start_send(std::span<const std::byte> bytes, int to, int channel) override {
+    return comm_.start_send(bytes, to, channel);
+  }
+  Transfer start_receive(std::span<std::byte> bytes, int from, int channel) override {
+    received_ = bytes;
+    return comm_.start_receive(bytes, from, channel);
+  }
+  bool done(Transfer& transfer) override {
+    const bool done = comm_.done(transfer);
+    if (done && received_.size() > 8) std::exchange(received_, {}).front() ^= std::byte{1};
+    return done;
+  }
+  Transfer start_sum(const Values& values) override { return comm_.start_sum(values); }
+  bool can_sum(DataType type) const override { return comm_.can_sum(type); }
+  std::span<const int> nodes() const override { return comm_.nodes(); }
+  int node_size() const override { return comm_.node_size(); }
+  int node_rank() const override { return comm_.node_rank(); }
+  std::span<std::byte* const> allocate_shared(size_t bytes) override {
+    return comm_.allocate_shared(bytes);
+  }
+
+ private:
+  Communicator& comm_;
+  std::span<std::byte> received_;
+};
+
 }  // namespace
 
 TEST_CASE("ranks that agree do their work and leave", "[watch]") {
@@ -69,6 +103,26 @@ TEST_CASE("however slow rank 0's watch is, ranks that could connect are watched 
     });
   }
   CHECK(watched_over == kTries);
+}
+
+TEST_CASE("if one rank cannot connect, all work without a watch, and none is called dead",
+          "[watch]") {
+  std::vector<std::string> lines;
+  WatchOptions options;
+  options.tell = [&](const std::string& line) {
+    lines.push_back(line);
+    std::this_thread::sleep_for(300ms);  // the others have long left
+  };
+  const auto watched_over = on_ranks(3, [&](Communicator& comm) {
+    bool watched = false;
+    Stranger stranger(comm);
+    Communicator& own = comm.rank() == 2 ? stranger : comm;
+    under_watch(own, options, [&] { watched = own.lifeline() != nullptr; });
+    return watched;
+  });
+  CHECK(watched_over == std::vector(3, false));
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0].starts_with("warning: 1 rank cannot connect to rank 0 by TCP"));
 }
 
 TEST_CASE("whatever differs in a call is told on every rank, with both versions", "[watch]") {
