@@ -29,6 +29,16 @@ void check(int status, const char* call) {
   throw Error(Errc::Unavailable, std::string(call) + ": " + std::string(text, length));
 }
 
+/// Some libraries grant less than MPI_Init_thread asks for, and say so only here.
+void require_threads() {
+  int granted = MPI_THREAD_SINGLE;
+  check(MPI_Query_thread(&granted), "MPI_Query_thread");
+  if (granted >= MPI_THREAD_SERIALIZED) return;
+  throw Error(Errc::Unavailable,
+              "this MPI library can be called by one thread only: use one that was built with "
+              "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
+}
+
 /// The first address at or after `memory` that is a multiple of 64 bytes.
 std::byte* aligned(void* memory) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
@@ -84,6 +94,7 @@ void MpiEnvironment::abort(int exit_status) const {
 
 MpiCommunicator::MpiCommunicator(std::chrono::milliseconds timeout)
     : timeout_(timeout), exceptions_at_start_(std::uncaught_exceptions()) {
+  require_threads();
   check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
   check(MPI_Comm_rank(world_, &rank_), "MPI_Comm_rank");

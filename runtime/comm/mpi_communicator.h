@@ -32,7 +32,7 @@ class MpiEnvironment {
 /// way.
 class MpiCommunicator : public Communicator {
  public:
-  /// Collective over all ranks. Throws Error if MPI reports one.
+  /// Collective over all ranks. Throws Error if MPI reports one, or lets no second thread call it.
   explicit MpiCommunicator(std::chrono::milliseconds timeout);
   MpiCommunicator(const MpiCommunicator&) = delete;
   MpiCommunicator& operator=(const MpiCommunicator&) = delete;

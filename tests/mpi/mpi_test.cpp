@@ -24,6 +24,7 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kTimeout = 30s;
+bool library_has_threads = true;
 
 std::vector<float> values_of(int rank, size_t num_elements) {
   RandomStream random(1, RandomUse::Initialization, uint32_t(rank));
@@ -53,6 +54,27 @@ std::string wrong_sum(Communicator& comm, const std::vector<float>& sums) {
 }
 
 }  // namespace
+
+/// In the library's place, by MPI's profiling interface: for a library without threads.
+extern "C" int MPI_Query_thread(int* provided) {
+  const int status = PMPI_Query_thread(provided);
+  if (!library_has_threads) *provided = MPI_THREAD_FUNNELED;
+  return status;
+}
+
+TEST_CASE("a library that one thread only may call is refused") {
+  library_has_threads = false;
+  std::string message;
+  try {
+    const MpiCommunicator comm(kTimeout);
+  } catch (const Error& error) {
+    message = error.what();
+  }
+  library_has_threads = true;
+  MpiCommunicator comm(kTimeout);
+  const bool refused = message.find("by one thread only") != std::string::npos;
+  CHECK(problems(comm, refused ? "" : "got: " + message) == "");
+}
 
 TEST_CASE("a message to the next rank arrives, also to oneself") {
   MpiCommunicator comm(kTimeout);
