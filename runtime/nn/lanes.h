@@ -65,6 +65,15 @@ DLFLOW_INLINE Lanes broadcast(float value) {
   return Lanes(std::bit_cast<int32_t>(value) + IntLanes{});
 }
 
+/// a0 b0 a1 b1 ... of the first eight lanes of each, and of the others.
+DLFLOW_INLINE Lanes interleave_lower(const Lanes& a, const Lanes& b) {
+  return __builtin_shufflevector(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+DLFLOW_INLINE Lanes interleave_upper(const Lanes& a, const Lanes& b) {
+  return __builtin_shufflevector(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15,
+                                 31);
+}
+
 DLFLOW_INLINE Lanes square_root(const Lanes& lanes) {
   Lanes root;
   for (int i = 0; i < kLanes; ++i) root[i] = __builtin_sqrtf(lanes[i]);

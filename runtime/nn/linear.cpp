@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/nn/linear_kernel.h"
 #include "runtime/nn/operation.h"
 #include "runtime/nn/product_shape.h"
 
@@ -59,15 +60,7 @@ class Linear : public Operation {
     if (layer_.bias) {
       weights_arguments_[DNNL_ARG_DIFF_BIAS] = parameters_.gradient(bias_index_, bias_);
     }
-    if (!x_.needs_gradient) return;
-    const auto descriptor = build_data_backward(builder);
-    const memory dx = builder.make(x_.desc());
-    x_.gradients.push_back(dx);
-    data_backward_ = dnnl::inner_product_backward_data(descriptor);
-    data_arguments_ = {
-        {DNNL_ARG_DIFF_DST, dy_.sum()},
-        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, descriptor.weights_desc())},
-        {DNNL_ARG_DIFF_SRC, dx}};
+    if (x_.needs_gradient) prepare_data_backward(builder);
   }
 
   void backward(dnnl::stream& stream) override {
@@ -78,7 +71,7 @@ class Linear : public Operation {
       weights_backward_.execute(stream, weights_arguments_);
       parameters_.finish_gradient(stream, weight_index_);
     }
-    if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
+    if (x_.needs_gradient) data_backward(stream);
   }
 
   std::vector<size_t> parameters() const override {
@@ -106,7 +99,30 @@ class Linear : public Operation {
     const auto* dy = static_cast<const float*>(dy_.sum().get_data_handle());
     products_->keep(weight_index_, x, dy);
     if (!layer_.bias) return;
-    sum_rows(dy, y_.desc().dims()[0], layer_.units, parameters_.gradient_slot(bias_index_));
+    sum_rows(dy, num_samples(), layer_.units, parameters_.gradient_slot(bias_index_));
+  }
+
+  int64_t num_samples() const { return y_.desc().dims()[0]; }
+
+  void prepare_data_backward(const Builder& builder) {
+    dx_ = builder.make(x_.desc());
+    x_.gradients.push_back(dx_);
+    own_shape_ = product();
+    if (own_shape_ && !has_linear_backward_data(*own_shape_, num_samples())) own_shape_.reset();
+    if (own_shape_) return;
+    const auto descriptor = build_data_backward(builder);
+    data_backward_ = dnnl::inner_product_backward_data(descriptor);
+    data_arguments_ = {
+        {DNNL_ARG_DIFF_DST, dy_.sum()},
+        {DNNL_ARG_WEIGHTS, parameters_.weight(weight_index_, descriptor.weights_desc())},
+        {DNNL_ARG_DIFF_SRC, dx_}};
+  }
+
+  void data_backward(dnnl::stream& stream) {
+    if (!own_shape_) return data_backward_.execute(stream, data_arguments_);
+    linear_backward_data(*own_shape_, parameters_.weight_slot(weight_index_),
+                         static_cast<const float*>(dy_.sum().get_data_handle()), num_samples(),
+                         static_cast<float*>(dx_.get_data_handle()));
   }
 
   void build_forward(const Builder& builder, const memory::desc& y) {
@@ -171,6 +187,9 @@ class Linear : public Operation {
   std::unordered_map<int, memory> forward_arguments_, weights_arguments_, data_arguments_;
   GradientSum dy_;
   OuterProducts* products_ = nullptr;  // who makes the gradient of the weight, if not backward()
+  std::optional<ProductShape>
+      own_shape_;  // of the weight, if the data pass is linear_backward_data
+  memory dx_;
 };
 
 }  // namespace

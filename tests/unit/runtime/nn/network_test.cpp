@@ -1,5 +1,7 @@
 #include "runtime/nn/network.h"
 
+#include <omp.h>
+
 #include <algorithm>
 #include <cmath>
 #include <dnnl.hpp>
@@ -128,6 +130,17 @@ TEST_CASE("linear layers agree with the reference for odd sizes", "[network]") {
   const std::string linear = "- linear: {features: " + features;
   compare("[" + features + "]",
           linear + "}\n- relu\n" + linear + ", bias: false}\n- relu\n- linear: {features: 5}\n",
+          batch);
+}
+
+TEST_CASE("large linear layers agree with the reference, whatever computes them", "[network]") {
+  omp_set_num_threads(1);
+  const int64_t batch = GENERATE(8, 16, 20, 33);  // linear_backward_data takes 16 and 20
+  const auto [input, before] = GENERATE(table<const char*, const char*>(
+      {{"[20]", "- linear: {features: 64}\n- relu\n"},
+       {"[3, 8, 8]", "- conv2d: {channels: 16, kernel: 3}\n- relu\n- flatten\n"}}));
+  compare(input,
+          before + std::string("- linear: {features: 128}\n- relu\n- linear: {features: 5}\n"),
           batch);
 }
 
