@@ -88,6 +88,38 @@ void add_halves(const Values& into, const Values& values) {
   }
 }
 
+void from_floats(const Values& into, const float* values) {
+  switch (into.type) {
+    case DataType::Float16:
+      return narrow(as<_Float16>(into), values, into.count);
+    case DataType::BFloat16:
+      return narrow(as<BFloat16>(into), values, into.count);
+    case DataType::Int32:
+      return void(std::copy_n(values, into.count, as<int32_t>(into)));
+    case DataType::Int64:
+      return void(std::copy_n(values, into.count, as<int64_t>(into)));
+    case DataType::Float32:
+      break;
+  }
+  DLFLOW_CHECK(false);
+}
+
+void to_floats(float* into, const Values& values) {
+  switch (values.type) {
+    case DataType::Float16:
+      return widen(into, as<_Float16>(values), values.count);
+    case DataType::BFloat16:
+      return widen(into, as<BFloat16>(values), values.count);
+    case DataType::Int32:
+      return void(std::copy_n(as<int32_t>(values), values.count, into));
+    case DataType::Int64:
+      return void(std::copy_n(as<int64_t>(values), values.count, into));
+    case DataType::Float32:
+      break;
+  }
+  DLFLOW_CHECK(false);
+}
+
 }  // namespace
 
 void add(const Values& into, const Values& values) {
@@ -108,20 +140,12 @@ void add(const Values& into, const Values& values) {
 
 void convert(const Values& into, const Values& values) {
   DLFLOW_CHECK(into.count == values.count);
-  const auto between = [&](DataType to, DataType from) {
-    return into.type == to && values.type == from;
-  };
-  if (between(DataType::Float32, DataType::Float16)) {
-    widen(as<float>(into), as<_Float16>(values), into.count);
-  } else if (between(DataType::Float32, DataType::BFloat16)) {
-    widen(as<float>(into), as<BFloat16>(values), into.count);
-  } else if (between(DataType::Float16, DataType::Float32)) {
-    narrow(as<_Float16>(into), as<float>(values), into.count);
-  } else if (between(DataType::BFloat16, DataType::Float32)) {
-    narrow(as<BFloat16>(into), as<float>(values), into.count);
-  } else {
-    DLFLOW_CHECK(between(DataType::Float32, DataType::Float32));
+  if (into.type == values.type) {
     std::memmove(into.data, values.data, into.bytes().size());
+  } else if (values.type == DataType::Float32) {
+    from_floats(into, values.floats().data());
+  } else {
+    to_floats(into.floats().data(), values);
   }
 }
 

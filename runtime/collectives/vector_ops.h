@@ -15,8 +15,9 @@ namespace dlflow::runtime {
 /// to the nearest, ties to even; integers wrap around. a + b and b + a have the same bits.
 void add(const Values& into, const Values& values);
 
-/// into[i] = values[i], rounded to the type of `into`, which is Float32, Float16 or BFloat16, as is
-/// that of `values`; one of them is Float32. Equal sizes. Too large for Float16 becomes infinite.
+/// into[i] = values[i], rounded to the type of `into`. Equal sizes; the types are the same, or one
+/// of them is Float32. Too large for Float16 becomes infinite; of a number that becomes an integer,
+/// which must have it, the fraction is cut off.
 void convert(const Values& into, const Values& values);
 
 /// What takes sums that come piece by piece: the number of the first, and the sums.

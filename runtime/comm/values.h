@@ -1,18 +1,34 @@
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
+
+#include "base/error.h"
 
 namespace dlflow::runtime {
 
 /// What collectives can add.
 enum class DataType { Float32, Float16, BFloat16, Int32, Int64 };
+inline constexpr std::array kDataTypes = {DataType::Float32, DataType::Float16, DataType::BFloat16,
+                                          DataType::Int32, DataType::Int64};
+
+/// As people write it: "fp32", "int64".
+constexpr std::string_view name(DataType type) {
+  constexpr std::array<std::string_view, kDataTypes.size()> kNames = {"fp32", "fp16", "bf16",
+                                                                      "int32", "int64"};
+  return kNames[size_t(type)];
+}
+
+/// Half as wide as fp32, which they are added in.
+constexpr bool is_half(DataType type) {
+  return type == DataType::Float16 || type == DataType::BFloat16;
+}
 
 constexpr size_t size_of(DataType type) {
-  return type == DataType::Int64                                   ? 8
-         : type == DataType::Float16 || type == DataType::BFloat16 ? 2
-                                                                   : 4;
+  return type == DataType::Int64 ? 8 : is_half(type) ? 2 : 4;
 }
 
 /// Numbers in memory that somebody else owns.
@@ -31,6 +47,12 @@ struct Values {
       : Values(reinterpret_cast<std::byte*>(values.data()), values.size(), DataType::Int64) {}
 
   std::span<std::byte> bytes() const { return {data, count * size_of(type)}; }
+
+  /// Only of Float32.
+  std::span<float> floats() const {
+    DLFLOW_CHECK(type == DataType::Float32);
+    return {reinterpret_cast<float*>(data), count};
+  }
 
   Values subrange(size_t first, size_t number) const {
     return {data + first * size_of(type), number, type};

@@ -21,9 +21,6 @@ using namespace dlflow::test;
 
 namespace {
 
-constexpr std::array kTypes = {DataType::Float32, DataType::Float16, DataType::BFloat16,
-                               DataType::Int32, DataType::Int64};
-
 /// Small whole numbers: their sums over 16 ranks are exact in every type and every order.
 int number_of(int rank, size_t i) { return int((i + size_t(rank) * 3) % 8); }
 
@@ -42,17 +39,11 @@ class Numbers {
 
   void set(size_t i, int number) {
     float real = float(number);
-    const Values place = values().subrange(i, 1);
-    if (type_ == DataType::Int32) *reinterpret_cast<int32_t*>(place.data) = number;
-    if (type_ == DataType::Int64) *reinterpret_cast<int64_t*>(place.data) = number;
-    if (type_ != DataType::Int32 && type_ != DataType::Int64) convert(place, std::span(&real, 1));
+    convert(values().subrange(i, 1), std::span(&real, 1));
   }
   int get(size_t i) {
     float real = 0;
-    const Values place = values().subrange(i, 1);
-    if (type_ == DataType::Int32) return *reinterpret_cast<int32_t*>(place.data);
-    if (type_ == DataType::Int64) return int(*reinterpret_cast<int64_t*>(place.data));
-    convert(std::span(&real, 1), place);
+    convert(std::span(&real, 1), values().subrange(i, 1));
     return int(real);
   }
 
@@ -89,7 +80,7 @@ TEST_CASE("every all-reduce over messages leaves the sum on every rank, in every
   CAPTURE(name(algorithm), num_ranks);
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
     int all = 0;
-    for (const DataType type : kTypes) {
+    for (const DataType type : kDataTypes) {
       for (const size_t count : {0, 1, 2, 15, 1000}) {
         Numbers numbers = numbers_of(comm.rank(), type, count);
         run(comm, message_allreduce(algorithm, Link(comm), numbers.values()));
@@ -157,7 +148,7 @@ TEST_CASE("recursive doubling, Rabenseifner and the tree add along one binary tr
 
 TEST_CASE("reduce-scatter leaves each rank its share of the sum", "[collectives]") {
   const int num_ranks = GENERATE(1, 2, 3, 7, 16);
-  const DataType type = GENERATE(from_range(kTypes));
+  const DataType type = GENERATE(from_range(kDataTypes));
   const size_t count = GENERATE(0, 1, 5, 1000);
   const auto wrong = on_ranks(num_ranks, [&](Communicator& comm) {
     Numbers numbers = numbers_of(comm.rank(), type, count);
@@ -234,6 +225,19 @@ TEST_CASE("a barrier that is polled ends for nobody before all have started it",
     return arrived.load();
   });
   CHECK(seen == std::vector(size_t(num_ranks), num_ranks));
+}
+
+TEST_CASE("whole numbers are converted to integers and back", "[collectives]") {
+  std::vector<float> numbers = {0, 1, -1, 8388608, -16777216};
+  std::vector<int32_t> narrow(numbers.size());
+  std::vector<int64_t> wide(numbers.size());
+  convert(std::span(narrow), std::span(numbers));
+  convert(std::span(wide), std::span(numbers));
+  CHECK(narrow == std::vector<int32_t>{0, 1, -1, 8388608, -16777216});
+  CHECK(wide == std::vector<int64_t>{0, 1, -1, 8388608, -16777216});
+  std::vector<float> back(numbers.size());
+  convert(std::span(back), std::span(wide));
+  CHECK(back == numbers);
 }
 
 TEST_CASE("halves of floats are added in fp32 and rounded once, ties to even", "[collectives]") {
