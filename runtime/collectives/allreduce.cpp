@@ -55,13 +55,14 @@ Allreduce::Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions o
     : comm_(comm),
       plan_(comm, std::move(options)),
       consume_(std::move(consume)),
-      memory_(comm, num_elements, parts_on_node(comm, plan_.order())) {
+      memory_(comm, num_elements, plan_.type(), parts_on_node(comm, plan_.order())) {
+  DLFLOW_CHECK(!consume_ || plan_.type() == DataType::Float32);
   if (comm.node_size() < comm.size()) mover_.emplace([this] { return move(); });
 }
 
 Task Allreduce::reduce(const Range& range) {
   if (!consume_) return sum(range);
-  if (plan_.over_all(range.count * sizeof(float)) == Algorithm::SharedMemory) {
+  if (over_all(range) == Algorithm::SharedMemory) {
     return shared_memory_reduce(memory_, plan_.order(), range, consume_);
   }
   return consume_after(sum(range), range);
@@ -80,7 +81,7 @@ Task Allreduce::consume_after(Task sum, Range range) {
 }
 
 Task Allreduce::sum(const Range& range) {
-  const Algorithm algorithm = plan_.over_all(range.count * sizeof(float));
+  const Algorithm algorithm = over_all(range);
   switch (algorithm) {
     case Algorithm::SharedMemory:
       return shared_memory_allreduce(memory_, plan_.order(), range);
@@ -100,8 +101,8 @@ Task Allreduce::reduce_in_two_levels(const Range& range) {
     for (const auto& node : topology.nodes) peers.push_back(node[size_t(memory_.rank())]);
   }
   const auto between_nodes = [this, channel, peers](Range slice) {
-    return reduce_by_messages(plan_.between_nodes(slice.count * sizeof(float)),
-                              Link(comm_, peers, channel), plan_.order_of_nodes(), slice);
+    return reduce_by_messages(plan_.between_nodes(bytes_of(slice)), Link(comm_, peers, channel),
+                              plan_.order_of_nodes(), slice);
   };
   return hierarchical_allreduce(memory_, plan_.order_on_node().additions, slices, range,
                                 between_nodes);
@@ -109,13 +110,13 @@ Task Allreduce::reduce_in_two_levels(const Range& range) {
 
 Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrder& order,
                                    const Range& range) {
-  const std::span<float> sum = values().subspan(range.first, range.count);
-  if (plan_.by_messages()) return plan_.by_messages()(std::move(link), range.first, sum);
+  const Values sum = numbers().subrange(range.first, range.count);
+  if (plan_.by_messages()) return plan_.by_messages()(std::move(link), range.first, sum.floats());
   if (algorithm == Algorithm::Mpi) return mpi_allreduce(comm_, sum);
   if (algorithm != Algorithm::Direct) return message_allreduce(algorithm, std::move(link), sum);
   DirectSum direct{{}, sum, &order, plan_.wire()};
   for (size_t i = 0; i < order.num_parts[size_t(link.rank())]; ++i) {
-    direct.parts.push_back(part(i).subspan(range.first, range.count));
+    direct.parts.push_back(numbers(i).subrange(range.first, range.count));
   }
   return direct_allreduce(std::move(link), std::move(direct));
 }
@@ -123,9 +124,10 @@ Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrde
 Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) {
   const std::lock_guard lock(mutex_);
   const Ticket ticket{first_ + ranges_.size()};
-  ranges_.push_back({reduce({first, count, uint32_t(ticket.number + 1)}), urgency});
+  const Range range = {first, count, uint32_t(ticket.number + 1)};
+  ranges_.push_back({reduce(range), urgency});
   // The library's sums must begin in one order on all ranks, whatever is urgent.
-  const bool begins_now = plan_.over_all(count * sizeof(float)) == Algorithm::Mpi;
+  const bool begins_now = over_all(range) == Algorithm::Mpi;
   if (begins_now) (void)ranges_.back().task.poll();
   const auto less_urgent = [&](uint64_t number) {
     return ranges_[number - first_].urgency < urgency;

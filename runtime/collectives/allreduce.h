@@ -20,8 +20,8 @@
 
 namespace dlflow::runtime {
 
-/// fp32 buffers on every rank, its parts, and the sum of the parts of all ranks, taken range by
-/// range while the rest is still being computed. It owns the memory, so that ranks of a node can
+/// Buffers of numbers on every rank, its parts, and the sum of the parts of all ranks, taken range
+/// by range while the rest is still being computed. It owns the memory, so that ranks of a node can
 /// share it; AllreducePlan says how each range is summed.
 ///
 /// One thread calls it. Where there are several nodes, a Mover's thread sums meanwhile; what takes
@@ -35,13 +35,16 @@ class Allreduce {
 
   /// Collective. `comm` must outlive this. `consume` takes the sums, instead of values(), before
   /// their range is done; whoever waits for a range may find itself in it. See consumes_shares().
+  /// It is only for Float32.
   Allreduce(Communicator& comm, size_t num_elements, AllreduceOptions options = {},
             Consume consume = {});
 
-  /// Part `index` of this rank, 64-byte aligned; zero at first.
-  std::span<float> part(size_t index) { return memory_.part(index); }
+  /// Part `index` of this rank, 64-byte aligned; zero at first. The sum comes to lie in part 0,
+  /// which a rank without parts has, too.
+  Values numbers(size_t index = 0) { return memory_.part(index); }
 
-  /// Where the sum comes to lie: part 0. A rank without parts has it, too.
+  /// The same as floats; only of Float32.
+  std::span<float> part(size_t index) { return numbers(index).floats(); }
   std::span<float> values() { return part(0); }
 
   /// All ranks share a node: each consumes its share of each range, and what they make of it must
@@ -90,6 +93,8 @@ class Allreduce {
   Progress advance(Caller caller);
   Progress poll(UnderWay& range);
   bool move();
+  Algorithm over_all(const Range& range) const { return plan_.over_all(bytes_of(range)); }
+  size_t bytes_of(const Range& range) const { return range.count * size_of(plan_.type()); }
   Task reduce(const Range& range);
   Task sum(const Range& range);
   Task reduce_by_messages(Algorithm algorithm, Link link, const SumOrder& order,

@@ -45,15 +45,16 @@ RuleSet rules_for(const Topology& topology) {
 AllreducePlan::AllreducePlan(const Communicator& comm, AllreduceOptions options)
     : options_(std::move(options)),
       topology_(topology_of(comm)),
-      library_sums_(comm.can_sum(DataType::Float32)),
+      library_sums_(comm.can_sum(options_.type)),
       otherwise_(rules_for(topology_)) {
-  DLFLOW_CHECK(!exact() || options_.wire == DataType::Float32);
-  DLFLOW_CHECK(!options_.by_messages || (!exact() && options_.wire == DataType::Float32));
+  DLFLOW_CHECK(!narrows() || (!exact() && options_.type == DataType::Float32));
+  DLFLOW_CHECK(!options_.by_messages ||
+               (!exact() && !narrows() && options_.type == DataType::Float32));
   const int nodes = int(topology_.nodes.size());
   if (nodes == 1) options_.wire = DataType::Float32;  // nothing leaves the node
   order_ = exact() ? *options_.order : sum_in_rank_order(comm.size());
   order_on_node_ = exact() ? tree_over(comm.node_size()) : sum_in_rank_order(comm.node_size());
-  along_tree_ = order_ == tree_over(comm.size());
+  along_tree_ = order_ == tree_over(comm.size()) && !is_half(options_.type);
   nodes_are_subtrees_ = along_tree_ && are_subtrees(topology_);
   order_of_nodes_ = exact() ? tree_over(nodes) : sum_in_rank_order(nodes);
 }
@@ -89,7 +90,7 @@ bool AllreducePlan::may_sum(Algorithm algorithm) const {
     case Algorithm::Hierarchical:
       return !one_node && topology_.largest_node() > 1 && (!exact() || nodes_are_subtrees_);
     case Algorithm::Mpi:
-      return library_sums_ && !exact() && options_.wire == DataType::Float32;
+      return library_sums_ && !exact() && !narrows();
     default:
       return may_send(algorithm, ranks) &&
              (!exact() || along_tree_ || algorithm == Algorithm::Direct);
@@ -99,7 +100,7 @@ bool AllreducePlan::may_sum(Algorithm algorithm) const {
 /// Over ranks with one part each, which exact mode adds along their tree.
 bool AllreducePlan::may_send(Algorithm algorithm, int num_ranks) const {
   if (algorithm == Algorithm::Direct) return true;
-  if (options_.wire != DataType::Float32) return false;
+  if (narrows()) return false;
   switch (algorithm) {
     case Algorithm::Tree:
       return true;

@@ -20,18 +20,23 @@ namespace dlflow::runtime {
 using SumByMessages = std::function<Task(Link link, size_t first, std::span<float> values)>;
 
 struct AllreduceOptions {
+  /// Of what is added: halves of floats in fp32, rounded once where SharedMemory and Direct add all
+  /// parts of an element, and after each addition by what sends partial sums. Integers wrap around.
+  DataType type = DataType::Float32;
+
   /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one
   /// part per rank, added in whatever order is fastest; runs with the same ranks agree.
   std::optional<SumOrder> order = std::nullopt;
 
-  /// How numbers travel between nodes, also Float16 or BFloat16: then what a rank or a node sends
-  /// is rounded, added in fp32, and the sum is rounded once more. Not together with `order`.
+  /// How Float32 travels between nodes, also Float16 or BFloat16: then what a rank or a node sends
+  /// is rounded, added in fp32, and the sum is rounded once more. Not together with `order`. Other
+  /// types travel as they are.
   DataType wire = DataType::Float32;
 
   /// Which algorithm for how many bytes; what is empty or cannot be done is chosen by topology.
   RuleSet rules{};
 
-  /// Instead of every algorithm that sends messages; neither with `order` nor another wire type.
+  /// Instead of every algorithm that sends messages; neither with `order` nor another type.
   SumByMessages by_messages = {};
 
   /// Of `by_messages`: ranks of a node add in shared memory first, and it sums over nodes alone.
@@ -53,7 +58,8 @@ class AllreducePlan {
   void follow(RuleSet rules) { options_.rules = std::move(rules); }
 
   const Topology& topology() const { return topology_; }
-  DataType wire() const { return options_.wire; }
+  DataType type() const { return options_.type; }
+  DataType wire() const { return narrows() ? options_.wire : options_.type; }
   const SumByMessages& by_messages() const { return options_.by_messages; }
 
   /// Over the parts of all ranks; of this node's; and of nodes, one part each. The latter two are
@@ -64,6 +70,7 @@ class AllreducePlan {
 
  private:
   bool exact() const { return options_.order.has_value(); }
+  bool narrows() const { return options_.wire != DataType::Float32; }
   bool may_sum(Algorithm algorithm) const;
   bool may_send(Algorithm algorithm, int num_ranks) const;
 
@@ -71,7 +78,7 @@ class AllreducePlan {
   Topology topology_;
   bool library_sums_;  // Mpi is there
   SumOrder order_, order_on_node_, order_of_nodes_;
-  bool along_tree_;          // order_ is the tree over all ranks, one part each
+  bool along_tree_;          // order_ is the tree over all ranks, one part each, not rounded on it
   bool nodes_are_subtrees_;  // and that tree adds up each node by itself
   RuleSet otherwise_;        // by topology
 };

@@ -1,9 +1,9 @@
 #include "runtime/collectives/direct_allreduce.h"
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
-#include "base/aligned_floats.h"
 #include "base/error.h"
 #include "runtime/collectives/vector_ops.h"
 #include "runtime/collectives/wire_buffer.h"
@@ -11,20 +11,25 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr size_t kPieceElements = (256 << 10) / sizeof(float);
+constexpr size_t kPieceBytes = 256 << 10;
 
 /// One rank's side. A rank's share is reduced piece by piece, so that a piece stays in the cache.
 class Direct {
  public:
   Direct(const Link& link, const DirectSum& sum)
-      : link_(link), sum_(sum), first_part_(1, 0), wire_(sum.wire) {
+      : link_(link),
+        sum_(sum),
+        piece_elements_(kPieceBytes / size_of(sum.result.type)),
+        first_part_(1, 0),
+        wire_(sum.wire) {
     DLFLOW_CHECK(order().num_parts.size() == size_t(link.size()));
     DLFLOW_CHECK(order().num_parts[size_t(link.rank())] == sum.parts.size());
     for (const size_t parts : order().num_parts) first_part_.push_back(first_part_.back() + parts);
     // By the largest share: all ranks count the same number of pieces.
-    const size_t share = (sum.result.size() + size_t(link.size()) - 1) / size_t(link.size());
-    num_pieces_ = (share + kPieceElements - 1) / kPieceElements;
-    parts_ = make_aligned_floats(first_part_.back() * whole_lines(std::min(share, kPieceElements)));
+    const size_t share = (sum.result.count + size_t(link.size()) - 1) / size_t(link.size());
+    num_pieces_ = (share + piece_elements_ - 1) / piece_elements_;
+    parts_ = std::make_unique_for_overwrite<std::byte[]>(
+        first_part_.back() * std::min(share, piece_elements_) * size_of(sum.result.type));
   }
 
   size_t num_pieces() const { return num_pieces_; }
@@ -38,7 +43,7 @@ class Direct {
       for (size_t i = 0; i < received; ++i) {
         link_.receive(messages, wire_.room_for(others_part(from, i, index)).bytes(), from);
       }
-      for (const std::span<float> part : sum_.parts) {
+      for (const Values& part : sum_.parts) {
         link_.send(messages, wire_.packed(piece_of(part, to, index)).bytes(), to);
       }
     }
@@ -47,26 +52,25 @@ class Direct {
 
   void add_up(size_t index) {
     wire_.unpack();
-    const std::span<float> result = piece_of(sum_.result, link_.rank(), index);
-    std::vector<const float*> parts;
+    const Values result = piece_of(sum_.result, link_.rank(), index);
+    std::vector<Values> parts;
     for (int rank = 0; rank < link_.size(); ++rank) {
       for (size_t i = 0; i < order().num_parts[size_t(rank)]; ++i) {
-        parts.push_back(rank == link_.rank() ? piece_of(sum_.parts[i], rank, index).data()
-                                             : others_part(rank, i, index).data());
+        parts.push_back(rank == link_.rank() ? piece_of(sum_.parts[i], rank, index)
+                                             : others_part(rank, i, index));
       }
     }
-    float* const sum = result.data();
-    sum_parts(parts, order().additions, {&sum, 1}, 0, result.size());
+    sum_parts(parts, order().additions, {&result, 1}, 0, result.count);
   }
 
   Messages distribute(size_t index) {
     Messages messages = link_.messages();
-    const std::span<float> mine = piece_of(sum_.result, link_.rank(), index);
+    const Values mine = piece_of(sum_.result, link_.rank(), index);
     const Values sent = wire_.packed(mine);
-    convert(mine, sent);  // the owner keeps what the others get
+    if (sent.data != mine.data) convert(mine, sent);  // the owner keeps what the others get
     for (int distance = 1; distance < link_.size(); ++distance) {
       const int to = link_.neighbour(distance), from = link_.neighbour(-distance);
-      const std::span<float> theirs = piece_of(sum_.result, from, index);
+      const Values theirs = piece_of(sum_.result, from, index);
       link_.receive(messages, wire_.room_for(theirs).bytes(), from);
       link_.send(messages, sent.bytes(), to);
     }
@@ -79,24 +83,24 @@ class Direct {
   const SumOrder& order() const { return *sum_.order; }
 
   /// Piece `index` of rank `rank`'s share of `values`; may be empty.
-  std::span<float> piece_of(std::span<float> values, int rank, size_t index) const {
-    const size_t ranks = size_t(link_.size());
-    const size_t begin = values.size() * size_t(rank) / ranks;
-    const size_t end = values.size() * (size_t(rank) + 1) / ranks;
-    const size_t first = std::min(begin + index * kPieceElements, end);
-    return values.subspan(first, std::min(end - first, kPieceElements));
+  Values piece_of(const Values& values, int rank, size_t index) const {
+    const Values share = values.share(rank, link_.size());
+    const size_t first = std::min(index * piece_elements_, share.count);
+    return share.subrange(first, std::min(share.count - first, piece_elements_));
   }
 
-  std::span<float> others_part(int rank, size_t i, size_t index) const {
-    const size_t count = piece_of(sum_.result, link_.rank(), index).size();
-    return {parts_.get() + (first_part_[size_t(rank)] + i) * count, count};
+  Values others_part(int rank, size_t i, size_t index) const {
+    const Values mine = piece_of(sum_.result, link_.rank(), index);
+    const size_t before = first_part_[size_t(rank)] + i;
+    return {parts_.get() + before * mine.bytes().size(), mine.count, mine.type};
   }
 
   const Link& link_;
   const DirectSum& sum_;
+  size_t piece_elements_;
   std::vector<size_t> first_part_;  // of each rank, counted over all; and the number of all
   size_t num_pieces_;
-  AlignedFloats parts_;  // a piece of each part of all ranks
+  std::unique_ptr<std::byte[]> parts_;  // a piece of each part of all ranks
   WireBuffer wire_;
 };
 

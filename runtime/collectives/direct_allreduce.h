@@ -11,17 +11,17 @@ namespace dlflow::runtime {
 
 /// What this rank brings to a direct all-reduce, and how all of it is added.
 struct DirectSum {
-  std::vector<std::span<float>> parts;  ///< order.num_parts[rank] of them, of one size
-  std::span<float> result;              ///< where the sum goes; it may be a part
-  const SumOrder* order = nullptr;      ///< over the ranks of the link; outlives the task
-  DataType wire = DataType::Float32;    ///< what travels: also Float16 or BFloat16
+  std::vector<Values> parts;        ///< order.num_parts[rank] of them, of one size and type
+  Values result;                    ///< where the sum goes; it may be a part
+  const SumOrder* order = nullptr;  ///< over the ranks of the link; outlives the task
+  DataType wire = result.type;      ///< what travels: for Float32 also Float16 or BFloat16
 };
 
 /// Leaves in `sum.result` on every rank the sum of the parts of all ranks, added in any order one
-/// wants: every rank sends each other rank its share of all parts, adds up its own share in fp32,
-/// and sends the sum back to all. With a narrow wire type the parts of others and the sum are
-/// rounded once each; all ranks get the same bits, the owner of a share, too.
-/// Collective; the same order, size and wire type on every rank.
+/// wants: every rank sends each other rank its share of all parts, adds up its own share by
+/// sum_parts(), and sends the sum back to all. With a narrow wire type the parts of others and the
+/// sum are rounded once each; all ranks get the same bits, the owner of a share, too.
+/// Collective; the same order, size and types on every rank.
 ///
 /// Cost for P ranks with a part of n bytes each, with a seconds per message, b per byte sent, g per
 /// byte added: 2(P-1) a + 2(P-1)/P n b + (P-1)/P n g, as the ring, but all messages of a half are

@@ -1,6 +1,6 @@
 #include "runtime/collectives/hierarchical_allreduce.h"
 
-#include <cstring>
+#include <algorithm>
 
 #include "runtime/collectives/vector_ops.h"
 
@@ -12,12 +12,13 @@ Task hierarchical_allreduce(NodeMemory& memory, std::span<const uint8_t> additio
   co_await memory.all_started(range);
   if (memory.rank() < slices) {
     const Range slice = memory.share(range, memory.rank(), slices);
-    float* const sum = memory.part(0).data();
-    sum_parts(memory.parts(), additions, {&sum, 1}, slice.first, slice.count);
+    const Values sum = memory.part(0).subrange(slice.first, slice.count);
+    sum_parts(memory.parts(), additions, memory.values().subspan(size_t(memory.rank()), 1),
+              slice.first, slice.count);
     co_await between_nodes(slice);
-    for (float* const values : memory.values()) {
-      if (values == sum) continue;
-      std::memcpy(values + slice.first, sum + slice.first, slice.count * sizeof(float));
+    for (const Values& values : memory.values()) {
+      const Values copy = values.subrange(slice.first, slice.count);
+      if (copy.data != sum.data) std::ranges::copy(sum.bytes(), copy.data);
     }
   }
   memory.announce(NodeMemory::Stage::Reduced, range);

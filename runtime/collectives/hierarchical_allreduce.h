@@ -9,7 +9,7 @@ namespace dlflow::runtime {
 /// All-reduce in two levels. The first `slices` ranks of each node sum a slice of `range` each over
 /// their node's buffers, in the order of `additions`, all-reduce it with their peers of the other
 /// nodes by `between_nodes`, and write the result to all buffers of their node. Only sums of nodes
-/// travel.
+/// travel; those of halves of floats are rounded first.
 ///
 /// Collective over all ranks. `slices`: ranks that every node has; then slices are the same on all
 /// nodes. `between_nodes(slice)` starts this rank's all-reduce of the slice of values() in place.

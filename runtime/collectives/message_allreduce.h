@@ -6,7 +6,7 @@
 
 namespace dlflow::runtime {
 
-/// The algorithms that need nothing but messages between ranks, and take any type.
+/// The algorithms that need nothing but messages between ranks.
 inline constexpr std::array kMessageAlgorithms = {
     Algorithm::RecursiveDoubling, Algorithm::Rabenseifner, Algorithm::Ring, Algorithm::Tree};
 

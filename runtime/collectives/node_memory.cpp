@@ -8,6 +8,13 @@
 #include "base/error.h"
 
 namespace dlflow::runtime {
+namespace {
+
+size_t num_lines(size_t num_elements, DataType type) {
+  return (num_elements * size_of(type) + kCacheLineBytes - 1) / kCacheLineBytes;
+}
+
+}  // namespace
 
 /// [number % kRangesAtATime]: the last range of that remainder that this rank has announced.
 /// Written by their rank, read by the others.
@@ -20,30 +27,32 @@ struct NodeMemory::Flags {
 };
 static_assert(std::atomic<uint32_t>::is_always_lock_free);  // so it works between processes
 
-NodeMemory::NodeMemory(Communicator& comm, size_t num_elements,
+NodeMemory::NodeMemory(Communicator& comm, size_t num_elements, DataType type,
                        std::span<const size_t> parts_of_ranks)
-    : rank_(comm.node_rank()), num_elements_(num_elements), stride_(whole_lines(num_elements)) {
+    : rank_(comm.node_rank()),
+      num_elements_(num_elements),
+      type_(type),
+      stride_bytes_(num_lines(num_elements, type) * kCacheLineBytes) {
   DLFLOW_CHECK(parts_of_ranks.size() == size_t(comm.node_size()));
   const std::span<const int> nodes = comm.nodes();
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (nodes[size_t(rank)] == nodes[size_t(comm.rank())]) world_ranks_.push_back(rank);
   }
   const size_t most = std::max<size_t>(1, std::ranges::max(parts_of_ranks));
-  const auto memory = comm.allocate_shared(sizeof(Flags) + most * stride_ * sizeof(float));
+  const auto memory = comm.allocate_shared(sizeof(Flags) + most * stride_bytes_);
   for (size_t rank = 0; rank < memory.size(); ++rank) {
     // Zeroed memory is what the owner's constructor would make of it, whoever comes first.
     flags_.push_back(std::launder(reinterpret_cast<Flags*>(memory[rank])));
-    values_.push_back(reinterpret_cast<float*>(memory[rank] + sizeof(Flags)));
-    for (size_t i = 0; i < parts_of_ranks[rank]; ++i) {
-      parts_.push_back(values_[rank] + i * stride_);
-    }
+    memory_.push_back(memory[rank] + sizeof(Flags));
+    values_.push_back(part_of(int(rank), 0));
+    for (size_t i = 0; i < parts_of_ranks[rank]; ++i) parts_.push_back(part_of(int(rank), i));
   }
 }
 
 Range NodeMemory::share(const Range& range, int index, int shares) const {
-  const size_t lines = whole_lines(range.count) / kLineElements;
+  const size_t lines = num_lines(range.count, type_), on_line = kCacheLineBytes / size_of(type_);
   const auto boundary = [&](int i) {
-    return std::min(range.count, lines * size_t(i) / size_t(shares) * kLineElements);
+    return std::min(range.count, lines * size_t(i) / size_t(shares) * on_line);
   };
   return {range.first + boundary(index), boundary(index + 1) - boundary(index), range.number};
 }

@@ -25,21 +25,20 @@ class NodeMemory {
   static constexpr uint32_t kRangesAtATime = 256;
 
   /// Collective over the node. `parts_of_ranks`: of each rank of the node; one is made if it is 0.
-  NodeMemory(Communicator& comm, size_t num_elements, std::span<const size_t> parts_of_ranks);
+  NodeMemory(Communicator& comm, size_t num_elements, DataType type,
+             std::span<const size_t> parts_of_ranks);
 
   int size() const { return int(values_.size()); }
   int rank() const { return rank_; }
 
   /// Part `index` of this rank.
-  std::span<float> part(size_t index) const {
-    return {values_[size_t(rank_)] + index * stride_, num_elements_};
-  }
+  Values part(size_t index) const { return part_of(rank_, index); }
 
-  /// Where each rank of the node has its part 0.
-  std::span<float* const> values() const { return values_; }
+  /// Part 0 of each rank of the node.
+  std::span<const Values> values() const { return values_; }
 
   /// All parts of the node, by rank.
-  std::span<const float* const> parts() const { return parts_; }
+  std::span<const Values> parts() const { return parts_; }
 
   /// Of `shares` shares of `range` the one with this `index`, in whole cache lines, so that no two
   /// ranks write to one.
@@ -79,14 +78,18 @@ class NodeMemory {
  private:
   struct Flags;
   int world_rank(int node_rank) const { return world_ranks_[size_t(node_rank)]; }
+  Values part_of(int rank, size_t index) const {
+    return {memory_[size_t(rank)] + index * stride_bytes_, num_elements_, type_};
+  }
 
   int rank_;
   std::vector<int> world_ranks_;
   size_t num_elements_;
-  size_t stride_;  // from one part of a rank to the next
-  std::vector<float*> values_;
-  std::vector<const float*> parts_;
-  std::vector<Flags*> flags_;  // of each rank
+  DataType type_;
+  size_t stride_bytes_;             // from one part of a rank to the next
+  std::vector<Flags*> flags_;       // of each rank
+  std::vector<std::byte*> memory_;  // of each rank: where its parts begin
+  std::vector<Values> values_, parts_;
 };
 
 }  // namespace dlflow::runtime

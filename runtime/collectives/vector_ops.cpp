@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <type_traits>
 
 #include "base/bfloat16.h"
 #include "base/error.h"
@@ -30,18 +31,15 @@ void sum_of_arrays(const float* a, const float* b, float* sum, size_t count) {
 }
 
 DLFLOW_VECTOR_CLONES
-void add_arrays(float* __restrict into, const float* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) into[i] += values[i];
+void sum_of_arrays(const uint32_t* a, const uint32_t* b, uint32_t* sum, size_t count) {
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
 }
 
 DLFLOW_VECTOR_CLONES
-void add_arrays(uint32_t* __restrict into, const uint32_t* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) into[i] += values[i];
-}
-
-DLFLOW_VECTOR_CLONES
-void add_arrays(uint64_t* __restrict into, const uint64_t* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) into[i] += values[i];
+void sum_of_arrays(const uint64_t* a, const uint64_t* b, uint64_t* sum, size_t count) {
+#pragma GCC ivdep
+  for (size_t i = 0; i < count; ++i) sum[i] = a[i] + b[i];
 }
 
 DLFLOW_VECTOR_CLONES
@@ -71,7 +69,7 @@ T* as(const Values& values) {
 
 template <typename T>
 void add_as(const Values& into, const Values& values) {
-  add_arrays(as<T>(into), as<T>(values), into.count);
+  sum_of_arrays(as<T>(into), as<T>(values), as<T>(into), into.count);
 }
 
 /// Through blocks of fp32 that stay in the first-level cache.
@@ -83,7 +81,7 @@ void add_halves(const Values& into, const Values& values) {
     const size_t block = std::min(kBlock, into.count - first);
     widen(left, as<Half>(into) + first, block);
     widen(right, as<Half>(values) + first, block);
-    add_arrays(left, right, block);
+    sum_of_arrays(left, right, left, block);
     narrow(as<Half>(into) + first, left, block);
   }
 }
@@ -120,6 +118,68 @@ void to_floats(float* into, const Values& values) {
   DLFLOW_CHECK(false);
 }
 
+/// What numbers of a type are added as.
+template <typename T>
+using Addend = std::conditional_t<sizeof(T) == 2, float, T>;
+
+constexpr size_t kSumBlock = 512, kSumHeight = 32;
+
+/// Hands the sums, not rounded yet, to `take` in blocks.
+template <typename T, typename Take>
+void sum_blocks(std::span<const Values> parts, std::span<const uint8_t> additions, size_t first,
+                size_t count, const Take& take) {
+  // The lower ones stay in the first-level cache.
+  alignas(64) Addend<T> sums[kSumHeight][kSumBlock];
+  std::array<const Addend<T>*, kSumHeight> stack;
+  for (const size_t end = first + count; first < end; first += kSumBlock) {
+    const size_t block = std::min(kSumBlock, end - first);
+    size_t height = 0;
+    for (size_t i = 0; i < parts.size(); ++i) {
+      DLFLOW_CHECK(height < kSumHeight);
+      const T* const part = as<T>(parts[i]) + first;
+      if constexpr (std::is_same_v<T, Addend<T>>) {
+        stack[height] = part;
+      } else {
+        widen(sums[height], part, block);
+        stack[height] = sums[height];
+      }
+      ++height;
+      for (uint8_t n = additions[i]; n > 0; --n) {
+        --height;
+        sum_of_arrays(stack[height - 1], stack[height], sums[height - 1], block);
+        stack[height - 1] = sums[height - 1];
+      }
+    }
+    DLFLOW_CHECK(height == 1);
+    take(first, std::span(stack[0], block));
+  }
+}
+
+template <typename T>
+void sum_into(std::span<const Values> parts, std::span<const uint8_t> additions,
+              std::span<const Values> results, size_t first, size_t count) {
+  sum_blocks<T>(parts, additions, first, count, [&](size_t at, std::span<const Addend<T>> sums) {
+    const auto write = [&](const T* block) {
+      for (const Values& result : results) {
+        std::memmove(as<T>(result) + at, block, sums.size() * sizeof(T));
+      }
+    };
+    if constexpr (std::is_same_v<T, Addend<T>>) {
+      write(sums.data());
+    } else {
+      T rounded[kSumBlock];
+      narrow(rounded, sums.data(), sums.size());
+      write(rounded);
+    }
+  });
+}
+
+/// Two parts that are also the results, in the same order.
+bool are_pair(std::span<const Values> parts, std::span<const Values> results) {
+  return parts.size() == 2 && results.size() == 2 && parts[0].data == results[0].data &&
+         parts[1].data == results[1].data;
+}
+
 }  // namespace
 
 void add(const Values& into, const Values& values) {
@@ -149,37 +209,31 @@ void convert(const Values& into, const Values& values) {
   }
 }
 
-void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
-               size_t first, size_t count, const Consume& consume) {
-  constexpr size_t kBlock = 512, kHeight = 32;
-  alignas(64) float sums[kHeight][kBlock];  // the lower ones stay in the first-level cache
-  std::array<const float*, kHeight> stack;
-  for (const size_t end = first + count; first < end; first += kBlock) {
-    const size_t block = std::min(kBlock, end - first);
-    size_t height = 0;
-    for (size_t i = 0; i < parts.size(); ++i) {
-      DLFLOW_CHECK(height < kHeight);
-      stack[height++] = parts[i] + first;
-      for (uint8_t n = additions[i]; n > 0; --n) {
-        --height;
-        sum_of_arrays(stack[height - 1], stack[height], sums[height - 1], block);
-        stack[height - 1] = sums[height - 1];
-      }
-    }
-    DLFLOW_CHECK(height == 1);
-    consume(first, {stack[0], block});
-  }
+void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions, size_t first,
+               size_t count, const Consume& consume) {
+  DLFLOW_CHECK(parts[0].type == DataType::Float32);
+  sum_blocks<float>(parts, additions, first, count,
+                    [&](size_t at, std::span<const float> sums) { consume(at, sums); });
 }
 
-void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
-               std::span<float* const> results, size_t first, size_t count) {
-  if (parts.size() == 2 && results.size() == 2 && parts[0] == results[0] &&
-      parts[1] == results[1]) {
-    return sum_pair_in_place(results[0] + first, results[1] + first, count);
+void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions,
+               std::span<const Values> results, size_t first, size_t count) {
+  switch (parts[0].type) {
+    case DataType::Float32:
+      if (are_pair(parts, results)) {
+        return sum_pair_in_place(as<float>(results[0]) + first, as<float>(results[1]) + first,
+                                 count);
+      }
+      return sum_into<float>(parts, additions, results, first, count);
+    case DataType::Float16:
+      return sum_into<_Float16>(parts, additions, results, first, count);
+    case DataType::BFloat16:
+      return sum_into<BFloat16>(parts, additions, results, first, count);
+    case DataType::Int32:
+      return sum_into<uint32_t>(parts, additions, results, first, count);
+    case DataType::Int64:
+      return sum_into<uint64_t>(parts, additions, results, first, count);
   }
-  sum_parts(parts, additions, first, count, [&](size_t at, std::span<const float> sums) {
-    for (float* result : results) std::memmove(result + at, sums.data(), sums.size_bytes());
-  });
 }
 
 }  // namespace dlflow::runtime

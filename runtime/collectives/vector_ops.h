@@ -23,15 +23,16 @@ void convert(const Values& into, const Values& values);
 /// What takes sums that come piece by piece: the number of the first, and the sums.
 using Consume = std::function<void(size_t first, std::span<const float> sums)>;
 
-/// Adds elements [first, first + count) of all `parts` in the order of `additions` (SumOrder) and
-/// hands the sums to `consume`, some hundred at a time, while they are in the first-level cache.
-/// At most 32 parts wait for each other.
-void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
-               size_t first, size_t count, const Consume& consume);
+/// Adds elements [first, first + count) of all `parts`, fp32, in the order of `additions`
+/// (SumOrder) and hands the sums to `consume`, some hundred at a time, while they are in the
+/// first-level cache. At most 32 parts wait for each other.
+void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions, size_t first,
+               size_t count, const Consume& consume);
 
-/// The same, and writes the sums to those elements of every one of `results`, which may be parts.
-/// Nothing is read after its result was written.
-void sum_parts(std::span<const float* const> parts, std::span<const uint8_t> additions,
-               std::span<float* const> results, size_t first, size_t count);
+/// The same for any type, one for all, and writes the sums to those elements of every one of
+/// `results`, which may be parts. Halves of floats are added as fp32, and only the sum of all parts
+/// is rounded. Nothing is read after its result was written.
+void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions,
+               std::span<const Values> results, size_t first, size_t count);
 
 }  // namespace dlflow::runtime

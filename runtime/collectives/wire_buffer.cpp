@@ -9,16 +9,16 @@ Values WireBuffer::copy_of_size(size_t count) {
   return {copies_.back().get(), count, wire_};
 }
 
-Values WireBuffer::packed(std::span<float> values) {
-  if (wire_ == DataType::Float32) return values;
-  const Values rounded = copy_of_size(values.size());
+Values WireBuffer::packed(const Values& values) {
+  if (values.type == wire_) return values;
+  const Values rounded = copy_of_size(values.count);
   convert(rounded, values);
   return rounded;
 }
 
-Values WireBuffer::room_for(std::span<float> values) {
-  if (wire_ == DataType::Float32) return values;
-  arrivals_.push_back({values, copy_of_size(values.size())});
+Values WireBuffer::room_for(const Values& values) {
+  if (values.type == wire_) return values;
+  arrivals_.push_back({values, copy_of_size(values.count)});
   return arrivals_.back().rounded;
 }
 

@@ -8,17 +8,17 @@
 
 namespace dlflow::runtime {
 
-/// fp32 numbers as they travel: themselves if the wire type is Float32, else rounded copies, which
-/// live until unpack().
+/// Numbers as they travel: themselves if they are of the wire type, else fp32 ones as rounded
+/// copies, which live until unpack().
 class WireBuffer {
  public:
   explicit WireBuffer(DataType wire) : wire_(wire) {}
 
   /// What to send for `values`.
-  Values packed(std::span<float> values);
+  Values packed(const Values& values);
 
   /// Where to receive what is meant for `values`.
-  Values room_for(std::span<float> values);
+  Values room_for(const Values& values);
 
   /// What has been received goes where it is meant.
   void unpack();

@@ -21,6 +21,7 @@
 #include "runtime/collectives/vector_ops.h"
 #include "runtime/comm/mpi_communicator.h"
 #include "tests/mpi/problems.h"
+#include "tests/support/as_type.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow::runtime;
@@ -30,8 +31,6 @@ using namespace std::chrono_literals;
 namespace {
 
 constexpr auto kTimeout = 60s;
-constexpr std::array kTypes = {DataType::Float32, DataType::Float16, DataType::BFloat16,
-                               DataType::Int32, DataType::Int64};
 const std::vector<size_t> kCounts = {0, 1, 2, 17, 1000, 140'001};  // the last: several messages
 
 /// Small whole numbers: their sums are exact in every type.
@@ -48,16 +47,27 @@ std::vector<float> sum_of_mpi(std::vector<float> values) {
   return values;
 }
 
-/// Whole numbers as `type`, and back.
-std::vector<std::byte> as_type(DataType type, std::vector<float> numbers) {
-  std::vector<std::byte> bytes(numbers.size() * size_of(type));
-  const Values values(bytes.data(), numbers.size(), type);
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    if (type == DataType::Int32) reinterpret_cast<int32_t*>(bytes.data())[i] = int32_t(numbers[i]);
-    if (type == DataType::Int64) reinterpret_cast<int64_t*>(bytes.data())[i] = int64_t(numbers[i]);
-  }
-  if (type != DataType::Int32 && type != DataType::Int64) convert(values, std::span(numbers));
+/// Integers beyond what fp32 has; else numbers_of(), as halves have them, too.
+std::vector<std::byte> numbers_of(int rank, size_t count, DataType type) {
+  std::vector<std::byte> bytes = as_type(type, numbers_of(rank, count));
+  const auto enlarge = [&]<typename Integer>(Integer factor) {
+    const std::span integers(reinterpret_cast<Integer*>(bytes.data()), count);
+    for (Integer& integer : integers) integer = integer * factor + rank;
+  };
+  if (type == DataType::Int32) enlarge(int32_t{10'000'019});
+  if (type == DataType::Int64) enlarge(int64_t{1'000'000'000'000'037});
   return bytes;
+}
+
+/// What MPI_Allreduce makes of them. It has no halves; their sums are exact as fp32.
+std::vector<std::byte> sum_of_mpi(int rank, size_t count, DataType type) {
+  if (is_half(type)) return as_type(type, sum_of_mpi(numbers_of(rank, count)));
+  std::vector<std::byte> sum = numbers_of(rank, count, type);
+  const MPI_Datatype mpi_type = type == DataType::Float32 ? MPI_FLOAT
+                                : type == DataType::Int32 ? MPI_INT32_T
+                                                          : MPI_INT64_T;
+  MPI_Allreduce(MPI_IN_PLACE, sum.data(), int(count), mpi_type, MPI_SUM, MPI_COMM_WORLD);
+  return sum;
 }
 
 /// "ring of 17 fp16" if `sum` is not `expected`.
@@ -65,7 +75,7 @@ std::string difference(const std::vector<std::byte>& sum, const std::vector<std:
                        Algorithm algorithm, DataType type) {
   if (sum == expected) return "";
   return std::string(name(algorithm)) + " of " + std::to_string(sum.size() / size_of(type)) +
-         " of type " + std::to_string(int(type)) + " ";
+         " of type " + std::string(name(type)) + " ";
 }
 
 std::vector<float> random_values(int rank, size_t count) {
@@ -106,19 +116,43 @@ RuleSet always_between(Algorithm algorithm) {
 TEST_CASE("every all-reduce gives what MPI_Allreduce gives, in every type", "[across]") {
   MpiCommunicator comm(kTimeout);
   const size_t count = GENERATE(from_range(kCounts));
-  const std::vector<float> mine = numbers_of(comm.rank(), count), sum = sum_of_mpi(mine);
   std::string problem;
-  for (const DataType type : kTypes) {
-    const auto expected = as_type(type, sum);
+  for (const DataType type : kDataTypes) {
+    const auto mine = numbers_of(comm.rank(), count, type);
+    const auto expected = sum_of_mpi(comm.rank(), count, type);
     for (const Algorithm algorithm : kMessageAlgorithms) {
-      auto bytes = as_type(type, mine);
+      auto bytes = mine;
       run(comm, message_allreduce(algorithm, Link(comm), {bytes.data(), count, type}));
       problem += difference(bytes, expected, algorithm, type);
     }
     if (!comm.can_sum(type)) continue;
-    auto bytes = as_type(type, mine);
+    auto bytes = mine;
     run(comm, mpi_allreduce(comm, {bytes.data(), count, type}));
     problem += difference(bytes, expected, Algorithm::Mpi, type);
+  }
+  CHECK(problems(comm, problem) == "");
+}
+
+TEST_CASE("whatever rules say, sums of every type are those of MPI", "[across]") {
+  MpiCommunicator comm(kTimeout);
+  const size_t count = GENERATE(from_range(kCounts));
+  std::string problem;
+  for (const DataType type : kDataTypes) {
+    const auto mine = numbers_of(comm.rank(), count, type);
+    const auto expected = sum_of_mpi(comm.rank(), count, type);
+    Allreduce allreduce(comm, count, {.type = type});
+    const std::span<std::byte> bytes = allreduce.numbers().bytes();
+    for (const Algorithm algorithm : kAlgorithms) {
+      for (const RuleSet& rules : {always(algorithm), always_between(algorithm)}) {
+        allreduce.follow(rules);
+        std::ranges::copy(mine, bytes.begin());
+        allreduce.start(count / 2, count - count / 2);
+        allreduce.start(0, count / 2);
+        allreduce.finish();
+        if (std::ranges::equal(bytes, expected)) continue;
+        problem += std::string(name(type)) + " by " + to_text(rules) + " ";
+      }
+    }
   }
   CHECK(problems(comm, problem) == "");
 }
@@ -160,8 +194,8 @@ TEST_CASE("reduce-scatter, all-gather and broadcast give what MPI's give", "[acr
   const size_t count = GENERATE(from_range(kCounts));
   const std::vector<float> sum = sum_of_mpi(numbers_of(comm.rank(), count));
   std::string problem;
-  for (const DataType type : kTypes) {
-    const std::string of_type = " of type " + std::to_string(int(type)) + " ";
+  for (const DataType type : kDataTypes) {
+    const std::string of_type = " of type " + std::string(name(type)) + " ";
     std::vector<std::byte> values = as_type(type, numbers_of(comm.rank(), count));
     std::vector<std::byte> expected = as_type(type, sum);
     const Values all(values.data(), count, type), sums(expected.data(), count, type);

@@ -64,6 +64,19 @@ TEST_CASE("exact mode takes only what keeps its bits", "[collectives]") {
   CHECK(way({3, 1}, with_rules(exact(3, 3), "allreduce=tree:0-max"), kLarge) == "tree");
 }
 
+TEST_CASE("exact sums of halves are rounded once, so no partial sums of them travel",
+          "[collectives]") {
+  const auto of = [](DataType type, AllreduceOptions options) {
+    options.type = type;
+    return options;
+  };
+  CHECK(way({4, 4}, of(DataType::Float16, exact(4, 8)), kLarge) == "shm");
+  CHECK(way({4, 1}, of(DataType::Float16, exact(4, 4)), kLarge) == "direct");
+  CHECK(way({8, 2}, of(DataType::BFloat16, exact(8, 8)), kLarge) == "direct");
+  CHECK(way({8, 2}, of(DataType::BFloat16, {}), kLarge) == "hierarchical, rabenseifner");
+  CHECK(way({8, 2}, of(DataType::Int64, exact(8, 8)), kLarge) == "hierarchical, rabenseifner");
+}
+
 TEST_CASE("rules are followed where they can be", "[collectives]") {
   CHECK(way({4, 2}, with_rules({}, "allreduce=ring:0-max"), kLarge) == "ring");
   CHECK(way({4, 2}, with_rules({}, "allreduce=shm:0-max"), kLarge) ==
