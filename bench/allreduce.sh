@@ -1,5 +1,5 @@
 #!/bin/sh
-# Time to sum fp32 gradients over the ranks of this machine: MPI_Allreduce, gloo and dlflow in one run (dlflow-bench --help).
+# Time to sum fp32 numbers, or those of --type, over the ranks of this machine: MPI_Allreduce, gloo and dlflow in one run (dlflow-bench --help).
 # RANKS says on how many, by default on 2, 3, 4 and 8; arguments go to dlflow-bench.
 set -eu
 cd "$(dirname "$0")/.."

@@ -1,6 +1,7 @@
-// dlflow-bench: all-reduce of fp32 on the ranks that mpirun or srun started, beside MPI_Allreduce
-// and gloo in the same run. Columns as nccl-tests prints them: algbw is bytes / time, busbw is
-// algbw * 2(P-1)/P, what each rank's link carries.
+// dlflow-bench: all-reduce on the ranks that mpirun or srun started, beside MPI_Allreduce and gloo
+// in the same run, of the type that --type says; "-" where one of them cannot add it. Columns as
+// nccl-tests prints them: algbw is bytes / time, busbw is algbw * 2(P-1)/P, what each rank's link
+// carries.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -9,6 +10,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "bench/gloo_peer.h"
 #include "runtime/collectives/allreduce.h"
@@ -23,6 +25,7 @@ using namespace runtime;
 
 struct Options {
   std::string smallest = "4", largest = "64MiB";
+  std::string type = "fp32";
   std::string rules;       // empty: those of the file, if any
   std::string rules_file;  // what `dlflow-train --tune` wrote
   double seconds = 0.3;    // per size and contender
@@ -37,23 +40,45 @@ RuleSet rules_of(const Communicator& comm, const Options& options) {
                          options.rules_file);
 }
 
+DataType type_of(const Options& options) {
+  std::vector<std::string> names;
+  for (const DataType type : kDataTypes) {
+    if (name(type) == options.type) return type;
+    names.emplace_back(name(type));
+  }
+  throw Error(Errc::InvalidInput, "--type: '" + options.type + "' is no type; there are " +
+                                      join(names, ", ") + did_you_mean(options.type, names));
+}
+
+/// "-" for what was not measured.
+void print_number(int width, int digits, double number) {
+  if (std::isnan(number)) {
+    std::printf("%*s", width, "-");
+  } else {
+    std::printf("%*.*f", width, digits, number);
+  }
+}
+
 class Bench {
  public:
   Bench(Communicator& comm, const Options& options)
       : comm_(comm),
         options_(options),
+        type_(type_of(options)),
         largest_(parse_size(options.largest)),
         rules_(rules_of(comm, options)),
-        plan_(comm, {.rules = rules_}),
-        allreduce_(comm, largest_ / sizeof(float), {.rules = rules_}),
-        peer_(largest_ / sizeof(float)) {
-    if (options.gloo) gloo_.emplace(comm, options.gloo_program);
+        plan_(comm, {.type = type_, .rules = rules_}),
+        allreduce_(comm, largest_ / size_of(type_), {.type = type_, .rules = rules_}),
+        peer_(largest_) {
+    if (options.gloo) gloo_.emplace(comm, options.gloo_program, type_);
   }
 
   void run() {
     print_head();
-    for (size_t bytes = parse_size(options_.smallest); bytes <= largest_; bytes *= 4) {
-      measure(bytes / sizeof(float));
+    const size_t element = size_of(type_);
+    for (size_t bytes = std::max<size_t>(parse_size(options_.smallest), element); bytes <= largest_;
+         bytes *= 4) {
+      measure(bytes / element);
     }
   }
 
@@ -61,20 +86,23 @@ class Bench {
   bool has_gloo() const { return gloo_ && gloo_->missing().empty(); }
 
   void measure(size_t count) {
-    std::vector<Contender> contenders = {{"MPI_Allreduce", std::span(peer_).first(count),
-                                          [&] {
-                                            MPI_Allreduce(MPI_IN_PLACE, peer_.data(), int(count),
-                                                          MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
-                                          }},
-                                         {"dlflow", allreduce_.values().first(count), [&] {
-                                            allreduce_.start(0, count);
-                                            allreduce_.finish();
-                                          }}};
+    std::vector<Contender> contenders;
+    if (comm_.can_sum(type_)) {
+      contenders.push_back({"MPI_Allreduce", {peer_.data(), count, type_}, [&] {
+                              MPI_Allreduce(MPI_IN_PLACE, peer_.data(), int(count), mpi_type(type_),
+                                            MPI_SUM, MPI_COMM_WORLD);
+                            }});
+    }
+    contenders.push_back({"dlflow", allreduce_.numbers().subrange(0, count), [&] {
+                            allreduce_.start(0, count);
+                            allreduce_.finish();
+                          }});
     take_turns(comm_, contenders, options_.seconds);
-    const double mpi = contenders[0].median(), ours = contenders[1].median();
-    const int calls = int(contenders[1].seconds.size());
+    const double ours = contenders.back().median();
+    const double mpi = contenders.size() > 1 ? contenders.front().median() : NAN;
+    const int calls = int(contenders.back().seconds.size());
     const double gloo = has_gloo() ? gloo_->seconds(count, std::min(calls, 100)) : NAN;
-    if (comm_.rank() == 0) print_row(count * sizeof(float), mpi, gloo, ours);
+    if (comm_.rank() == 0) print_row(count, mpi, gloo, ours);
   }
 
   void print_head() const {
@@ -84,22 +112,26 @@ class Bench {
     std::printf("# rules: %s\n",
                 rules_.allreduce.empty() ? "by topology" : to_text(rules_).c_str());
     if (gloo_ && !has_gloo()) std::printf("# gloo skipped: %s\n", gloo_->missing().c_str());
-    std::printf("#%9s  %-25s  %-25s  %-25s   ours is\n", "", "MPI_Allreduce", "gloo", "dlflow");
-    std::printf("#%9s", "size");
+    std::printf("#%28s  %-25s  %-25s  %-25s   ours is\n", "", "MPI_Allreduce", "gloo", "dlflow");
+    std::printf("#%9s  %10s  %6s", "size", "count", "type");
     for (int i = 0; i < 3; ++i) std::printf("  %9s %7s %7s", "time", "algbw", "busbw");
-    std::printf("   x MPI  x gloo\n#%9s", "B");
+    std::printf("   x MPI  x gloo\n#%9s  %10s  %6s", "B", "elements", "");
     for (int i = 0; i < 3; ++i) std::printf("  %9s %7s %7s", "us", "GB/s", "GB/s");
     std::printf("\n");
   }
 
-  void print_row(size_t bytes, double mpi, double gloo, double ours) const {
-    std::printf("%10zu", bytes);
+  void print_row(size_t count, double mpi, double gloo, double ours) const {
+    const size_t bytes = count * size_of(type_);
+    std::printf("%10zu  %10zu  %6s", bytes, count, options_.type.c_str());
     for (const double seconds : {mpi, gloo, ours}) {
       const double bandwidth = double(bytes) / seconds / 1e9;
-      std::printf("  %9.1f %7.2f %7.2f", seconds * 1e6, bandwidth,
-                  bandwidth * 2 * (comm_.size() - 1) / comm_.size());
+      print_number(11, 1, seconds * 1e6);
+      print_number(8, 2, bandwidth);
+      print_number(8, 2, bandwidth * 2 * (comm_.size() - 1) / comm_.size());
     }
-    std::printf("  %6.2f %7.2f  %s\n", mpi / ours, gloo / ours, way(bytes).c_str());
+    print_number(8, 2, mpi / ours);
+    print_number(8, 2, gloo / ours);
+    std::printf("  %s\n", way(bytes).c_str());
     std::fflush(stdout);
   }
 
@@ -113,11 +145,12 @@ class Bench {
 
   Communicator& comm_;
   const Options& options_;
+  DataType type_;
   size_t largest_;
   RuleSet rules_;
   AllreducePlan plan_;
   Allreduce allreduce_;
-  std::vector<float> peer_;
+  std::vector<std::byte> peer_;
   std::optional<GlooPeer> gloo_;
 };
 
@@ -133,6 +166,7 @@ int main(int argc, char** argv) {
   app.add_option("--from", options.smallest, "the smallest sum")->capture_default_str();
   app.add_option("--to", options.largest, "the largest; sizes are 4 times each other")
       ->capture_default_str();
+  app.add_option("--type", options.type, "fp32, fp16, bf16, int32 or int64")->capture_default_str();
   app.add_option("--rules", options.rules, "allreduce=ring:0-max");
   app.add_option("--rules-file", options.rules_file, "what dlflow-train --tune wrote");
   app.add_option("--seconds", options.seconds, "per size and contender")->capture_default_str();

@@ -25,7 +25,8 @@ std::fstream new_pipe(const std::filesystem::path& path) {
 
 }  // namespace
 
-GlooPeer::GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program)
+GlooPeer::GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program,
+                   runtime::DataType type)
     : folder_(new_folder()),
       requests_(new_pipe(folder_ / "requests")),
       answers_(new_pipe(folder_ / "answers")) {
@@ -36,7 +37,8 @@ GlooPeer::GlooPeer(runtime::Communicator& comm, const std::filesystem::path& pro
                   std::to_string(comm.rank()),
                   std::to_string(comm.size()),
                   address ? address : "127.0.0.1",
-                  kPort};
+                  kPort,
+                  std::string(name(type))};
   command.environment = current_environment();
   command.standard_input = folder_ / "requests";
   command.standard_output = folder_ / "answers";

@@ -14,8 +14,9 @@ namespace dlflow::bench {
 
 class GlooPeer {
  public:
-  /// Collective. `program`: gloo_peer.py.
-  GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program);
+  /// Collective. `program`: gloo_peer.py. `type`: of what is summed.
+  GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program,
+           runtime::DataType type);
   ~GlooPeer();
   GlooPeer(const GlooPeer&) = delete;
   GlooPeer& operator=(const GlooPeer&) = delete;
@@ -23,7 +24,7 @@ class GlooPeer {
   /// Why gloo is not measured; empty if it is. The same on every rank.
   const std::string& missing() const { return missing_; }
 
-  /// Median seconds of so many sums of `num_elements` fp32 numbers. Collective.
+  /// Median seconds of so many sums of `num_elements` numbers. Collective.
   double seconds(size_t num_elements, int calls);
 
  private:

@@ -1,10 +1,12 @@
 #include "runtime/collectives/timing.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 
 #include "base/error.h"
 #include "runtime/collectives/all_gather.h"
+#include "runtime/collectives/vector_ops.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -13,18 +15,46 @@ using Clock = std::chrono::steady_clock;
 
 constexpr double kFewest = 5, kMost = 500;
 
+/// What a rank brings. The sum over all is exact in every type: bf16 has whole numbers up to 256.
+int number_of(int rank, DataType type) { return is_half(type) && rank >= 16 ? 0 : rank + 1; }
+
+/// Parts of `values` that stay in the first-level cache, with room for as many floats.
+template <typename Work>
+void for_each_block(const Values& values, Work work) {
+  std::array<float, 1024> room;
+  for (size_t first = 0; first < values.count; first += room.size()) {
+    const size_t count = std::min(room.size(), values.count - first);
+    work(values.subrange(first, count), std::span(room).first(count));
+  }
+}
+
+void fill(const Values& values, int number) {
+  for_each_block(values, [&](const Values& block, std::span<float> numbers) {
+    std::ranges::fill(numbers, float(number));
+    convert(block, numbers);
+  });
+}
+
+void check_sum(const Contender& contender, int sum) {
+  for_each_block(contender.values, [&](const Values& block, std::span<float> numbers) {
+    convert(numbers, block);
+    const auto wrong = std::ranges::find_if(numbers, [&](float n) { return n != float(sum); });
+    if (wrong == numbers.end()) return;
+    throw Error(Errc::Corrupt, contender.name + " gave " + std::to_string(*wrong) + " where " +
+                                   std::to_string(float(sum)) + " is the sum");
+  });
+}
+
 void run_once(Communicator& comm, Contender& contender) {
-  std::ranges::fill(contender.values, float(comm.rank() + 1));
+  const DataType type = contender.values.type;
+  fill(contender.values, number_of(comm.rank(), type));
   comm.barrier();
   const auto start = Clock::now();
   contender.sum();
   contender.seconds.push_back(std::chrono::duration<double>(Clock::now() - start).count());
-  const float expected = float(comm.size() * (comm.size() + 1) / 2);
-  for (const float value : contender.values) {
-    if (value == expected) continue;
-    throw Error(Errc::Corrupt, contender.name + " gave " + std::to_string(value) + " where " +
-                                   std::to_string(expected) + " is the sum");
-  }
+  int sum = 0;
+  for (int rank = 0; rank < comm.size(); ++rank) sum += number_of(rank, type);
+  check_sum(contender, sum);
 }
 
 /// Of each call the time of the rank that it took longest: one that came late finds its peers'

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "runtime/comm/communicator.h"
+#include "runtime/comm/values.h"
 
 /// How long sums take, measured so that ways to sum can be compared: in turn, on the same ranks.
 namespace dlflow::runtime {
@@ -13,7 +14,7 @@ namespace dlflow::runtime {
 /// A way to replace `values` by their sum over all ranks, and the seconds that its calls took.
 struct Contender {
   std::string name;
-  std::span<float> values;
+  Values values;
   std::function<void()> sum;
   std::vector<double> seconds{};
 

@@ -55,7 +55,8 @@ void for_each_piece(std::span<Byte> bytes, Post post) {
   } while (!bytes.empty());
 }
 
-/// Null for 16-bit floats, which MPI 3 does not know.
+}  // namespace
+
 MPI_Datatype mpi_type(DataType type) {
   switch (type) {
     case DataType::Float32:
@@ -70,8 +71,6 @@ MPI_Datatype mpi_type(DataType type) {
   }
   return MPI_DATATYPE_NULL;
 }
-
-}  // namespace
 
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;

@@ -28,6 +28,9 @@ class MpiEnvironment {
   [[noreturn]] void abort(int exit_status) const;
 };
 
+/// What MPI calls `type`: MPI_DATATYPE_NULL for 16-bit floats, which MPI 3 does not know.
+MPI_Datatype mpi_type(DataType type);
+
 /// A communicator of all ranks that mpirun or srun started. Several threads may have messages under
 /// way.
 class MpiCommunicator : public Communicator {

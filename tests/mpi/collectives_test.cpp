@@ -63,10 +63,7 @@ std::vector<std::byte> numbers_of(int rank, size_t count, DataType type) {
 std::vector<std::byte> sum_of_mpi(int rank, size_t count, DataType type) {
   if (is_half(type)) return as_type(type, sum_of_mpi(numbers_of(rank, count)));
   std::vector<std::byte> sum = numbers_of(rank, count, type);
-  const MPI_Datatype mpi_type = type == DataType::Float32 ? MPI_FLOAT
-                                : type == DataType::Int32 ? MPI_INT32_T
-                                                          : MPI_INT64_T;
-  MPI_Allreduce(MPI_IN_PLACE, sum.data(), int(count), mpi_type, MPI_SUM, MPI_COMM_WORLD);
+  MPI_Allreduce(MPI_IN_PLACE, sum.data(), int(count), mpi_type(type), MPI_SUM, MPI_COMM_WORLD);
   return sum;
 }
 

@@ -42,9 +42,10 @@ TEST_CASE("tuning measures what can be used, and all ranks get the same rules", 
 }
 
 TEST_CASE("a wrong sum is no result", "[collectives]") {
-  const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
-    std::vector<float> values(10);
-    std::vector<Contender> lazy = {{"lazy", values, [] {}}};
+  const DataType type = GENERATE(from_range(kDataTypes));
+  const auto errors = on_ranks(2, [type](Communicator& comm) -> std::string {
+    std::vector<std::byte> bytes(10 * size_of(type));
+    std::vector<Contender> lazy = {{"lazy", {bytes.data(), 10, type}, [] {}}};
     try {
       take_turns(comm, lazy, 0.001);
     } catch (const Error& error) {
