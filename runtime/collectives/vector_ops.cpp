@@ -7,6 +7,7 @@
 
 #include "base/bfloat16.h"
 #include "base/error.h"
+#include "base/float16.h"
 #include "base/vector_clones.h"
 
 namespace dlflow::runtime {
@@ -53,13 +54,13 @@ void narrow(BFloat16* __restrict into, const float* __restrict values, size_t co
 }
 
 DLFLOW_VECTOR_CLONES
-void widen(float* __restrict into, const _Float16* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) into[i] = float(values[i]);
+void widen(float* __restrict into, const Float16* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = dlflow::widen(values[i]);
 }
 
 DLFLOW_VECTOR_CLONES
-void narrow(_Float16* __restrict into, const float* __restrict values, size_t count) {
-  for (size_t i = 0; i < count; ++i) into[i] = _Float16(values[i]);
+void narrow(Float16* __restrict into, const float* __restrict values, size_t count) {
+  for (size_t i = 0; i < count; ++i) into[i] = dlflow::narrow_to_float16(values[i]);
 }
 
 template <typename T>
@@ -89,7 +90,7 @@ void add_halves(const Values& into, const Values& values) {
 void from_floats(const Values& into, const float* values) {
   switch (into.type) {
     case DataType::Float16:
-      return narrow(as<_Float16>(into), values, into.count);
+      return narrow(as<Float16>(into), values, into.count);
     case DataType::BFloat16:
       return narrow(as<BFloat16>(into), values, into.count);
     case DataType::Int32:
@@ -105,7 +106,7 @@ void from_floats(const Values& into, const float* values) {
 void to_floats(float* into, const Values& values) {
   switch (values.type) {
     case DataType::Float16:
-      return widen(into, as<_Float16>(values), values.count);
+      return widen(into, as<Float16>(values), values.count);
     case DataType::BFloat16:
       return widen(into, as<BFloat16>(values), values.count);
     case DataType::Int32:
@@ -188,7 +189,7 @@ void add(const Values& into, const Values& values) {
     case DataType::Float32:
       return add_as<float>(into, values);
     case DataType::Float16:
-      return add_halves<_Float16>(into, values);
+      return add_halves<Float16>(into, values);
     case DataType::BFloat16:
       return add_halves<BFloat16>(into, values);
     case DataType::Int32:
@@ -226,7 +227,7 @@ void sum_parts(std::span<const Values> parts, std::span<const uint8_t> additions
       }
       return sum_into<float>(parts, additions, results, first, count);
     case DataType::Float16:
-      return sum_into<_Float16>(parts, additions, results, first, count);
+      return sum_into<Float16>(parts, additions, results, first, count);
     case DataType::BFloat16:
       return sum_into<BFloat16>(parts, additions, results, first, count);
     case DataType::Int32:
