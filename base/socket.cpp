@@ -33,8 +33,8 @@ Addresses resolve(const std::string& address, uint16_t port) {
   hints.ai_socktype = SOCK_STREAM;
   hints.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV;
   addrinfo* found = nullptr;
-  ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
-  return Addresses(found);
+  const int failure = ::getaddrinfo(address.c_str(), std::to_string(port).c_str(), &hints, &found);
+  return Addresses(failure == 0 ? found : nullptr);
 }
 
 bool is_for_now(int error) { return error == EAGAIN || error == EWOULDBLOCK || error == EINTR; }

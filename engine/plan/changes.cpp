@@ -15,8 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kKeys = {"walltime", "memory", "cpus_per_rank", "gpus_per_rank",
-                                        "ranks"};
+const std::vector<std::string> known_keys = {"walltime", "memory", "cpus_per_rank", "gpus_per_rank",
+                                             "ranks"};
 
 fs::path changes_file(const fs::path& run_directory) { return run_directory / "changes.jsonl"; }
 
@@ -29,9 +29,10 @@ fs::path changes_file(const fs::path& run_directory) { return run_directory / "c
                     shell_quote(workflow.file) + " --set " + key +
                     "=…` is a new run, which reuses every result that this does not change.");
   }
-  const std::string advice = did_you_mean(key, kKeys);
-  throw Error(Errc::InvalidInput, "--set: resources have no '" + key + "'" +
-                                      (advice.empty() ? "; known: " + join(kKeys, ", ") : advice));
+  const std::string advice = did_you_mean(key, known_keys);
+  throw Error(Errc::InvalidInput,
+              "--set: resources have no '" + key + "'" +
+                  (advice.empty() ? "; known: " + join(known_keys, ", ") : advice));
 }
 
 /// A number where it is one: "4", but not "40m".
@@ -64,7 +65,8 @@ Json resource_settings(const std::vector<std::string>& words, const Workflow& wo
       throw Error(Errc::InvalidInput, "--set takes KEY=VALUE, not '" + word + "'");
     }
     const std::string key = word.substr(0, equals);
-    if (std::find(kKeys.begin(), kKeys.end(), key) == kKeys.end()) throw_unknown(key, workflow);
+    if (std::find(known_keys.begin(), known_keys.end(), key) == known_keys.end())
+      throw_unknown(key, workflow);
     settings[key] = scalar(word.substr(equals + 1));
   }
   changed({}, settings);  // throws for a bad value

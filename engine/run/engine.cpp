@@ -191,7 +191,7 @@ std::string Engine::fingerprint_of(uint32_t job) const {
 ParentResult Engine::result_of(uint32_t job) const {
   const auto known = results_.find(job);
   if (known != results_.end()) return known->second;
-  static const Json kNone = Json::object();
+  static const Json none = Json::object();
   ParentResult result;
   result.step = plan_.workflow.steps[plan_.jobs[job].step].name;
   const auto reused = plan_.reused.find(job);
@@ -199,8 +199,8 @@ ParentResult Engine::result_of(uint32_t job) const {
     result.outputs = reused->second.outputs;
     result.metrics = reused->second.metrics;
   } else if (const auto published = published_result(job_directory(plan_, job))) {
-    result.outputs = object_or(published->outputs, kNone);  // of an engine before this one
-    result.metrics = object_or(published->metrics, kNone);
+    result.outputs = object_or(published->outputs, none);  // of an engine before this one
+    result.metrics = object_or(published->metrics, none);
   }
   return result;
 }
@@ -275,8 +275,8 @@ void Engine::take(const Update& update) {
     requeue(update.job);
   } else if (satisfies_dependents(progress.state)) {
     const auto& step = plan_.workflow.steps[plan_.jobs[update.job].step].name;
-    static const Json kNone = Json::object();
-    results_[update.job] = {step, object_or(event.outputs, kNone), object_or(event.metrics, kNone)};
+    static const Json none = Json::object();
+    results_[update.job] = {step, object_or(event.outputs, none), object_or(event.metrics, none)};
     done(update.job);
   } else if (progress.state == JobState::Skipped) {
     done(update.job);

@@ -8,14 +8,14 @@
 namespace dlflow::runtime {
 namespace {
 
-const std::map<std::string, CompressionMethod> kMethods = {
+const std::map<std::string, CompressionMethod> method_names = {
     {"fp16", CompressionMethod::Float16},  {"bf16", CompressionMethod::BFloat16},
     {"int8", CompressionMethod::Int8},     {"topk", CompressionMethod::TopK},
     {"mstopk", CompressionMethod::MsTopK}, {"randomk", CompressionMethod::RandomK},
     {"dgc", CompressionMethod::Dgc},       {"powersgd", CompressionMethod::PowerSgd},
 };
 
-const std::map<std::string, Aggregation> kAggregations = {
+const std::map<std::string, Aggregation> aggregation_names = {
     {"all-gather", Aggregation::AllGather},
     {"gtopk", Aggregation::GlobalTopK},
     {"hierarchical", Aggregation::Hierarchical},
@@ -48,7 +48,7 @@ void only_with(WithReader& reader, const std::string& key, bool fits, const std:
 Aggregation read_aggregation(const Json* name, CompressionMethod method) {
   const bool whole_matrices = method == CompressionMethod::PowerSgd;
   if (name == nullptr) return whole_matrices ? Aggregation::AllGather : Aggregation::Hierarchical;
-  const Aggregation aggregation = read_name(*name, kAggregations, "gradients.aggregation");
+  const Aggregation aggregation = read_name(*name, aggregation_names, "gradients.aggregation");
   if (aggregation == Aggregation::GlobalTopK && !sends_largest(method)) {
     WithReader::fail("gradients.aggregation",
                      "'all-gather' or 'hierarchical': 'gtopk' is for 'topk', 'mstopk' and 'dgc'");
@@ -71,7 +71,7 @@ std::optional<Compression> read_compression(WithReader& gradients) {
     return {};
   }
   Compression c;
-  c.method = read_name(*name, kMethods, "gradients.compression");
+  c.method = read_name(*name, method_names, "gradients.compression");
   const bool is_dgc = c.method == CompressionMethod::Dgc;
   for (const char* key : {"density", "warmup_epochs"}) {
     only_with(gradients, key, is_sparse(c.method), "'compression' topk, mstopk, randomk or dgc");
@@ -90,13 +90,13 @@ std::optional<Compression> read_compression(WithReader& gradients) {
 }
 
 std::string to_text(const Compression& c) {
-  std::string text = name_of(c.method, kMethods);
+  std::string text = name_of(c.method, method_names);
   if (is_sparse(c.method)) text += ", density " + Json(c.density).dump();
   if (c.warmup_epochs > 0) text += ", warm-up " + std::to_string(c.warmup_epochs);
   if (c.method == CompressionMethod::PowerSgd) text += ", rank " + std::to_string(c.rank);
   if (c.momentum > 0) text += ", momentum " + Json(c.momentum).dump();
   if (c.clip > 0) text += ", clip " + Json(c.clip).dump();
-  return text + ", " + name_of(c.aggregation, kAggregations);
+  return text + ", " + name_of(c.aggregation, aggregation_names);
 }
 
 }  // namespace dlflow::runtime
