@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "engine/backend/packet.h"
 
 namespace dlflow {
 
@@ -36,15 +37,16 @@ void LauncherClient::start_launcher() {
 
 void LauncherClient::launch(uint64_t token, int pass,
                             const std::filesystem::path& attempt_directory,
-                            const std::optional<std::string>& gpus) {
+                            const std::optional<std::string>& gpus, const std::vector<int>& locks) {
   if (pid_ < 0) start_launcher();
   LaunchHeader header;
   header.token = token;
   header.pass = pass;
   if (gpus) header.gpus_length = int32_t(gpus->size());
-  std::string packet(reinterpret_cast<const char*>(&header), sizeof header);
-  packet += gpus.value_or("") + attempt_directory.string();
-  if (packet.size() > kMaxPacket) {
+  Packet packet{{reinterpret_cast<const char*>(&header), sizeof header}, {}};
+  packet.bytes += gpus.value_or("") + attempt_directory.string();
+  for (const int lock : locks) packet.locks.emplace_back(::fcntl(lock, F_DUPFD_CLOEXEC, 0));
+  if (packet.bytes.size() > kMaxPacket) {
     throw Error(Errc::InvalidInput, attempt_directory.string() + ": the path is too long");
   }
   unsent_.push_back(std::move(packet));
@@ -53,11 +55,12 @@ void LauncherClient::launch(uint64_t token, int pass,
 
 void LauncherClient::send_pending() {
   while (!unsent_.empty()) {
-    const std::string& packet = unsent_.front();
-    const ssize_t sent =
-        ::send(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) return;  // full, or the launcher is gone: has_died() tells
+    const Packet& packet = unsent_.front();
+    std::vector<int> locks;
+    for (const FileDescriptor& lock : packet.locks) locks.push_back(lock.get());
+    if (send_packet(socket_.get(), packet.bytes, locks, MSG_DONTWAIT) < 0) {
+      return;  // full, or the launcher is gone: has_died() tells
+    }
     unsent_.pop_front();
   }
 }

@@ -25,9 +25,10 @@ class LauncherClient {
   /// What to start, and where what it prints goes (nothing but messages of crashes).
   void set_program(std::filesystem::path program, std::filesystem::path log);
 
-  /// Asks for a supervisor. Throws Error if the launcher cannot be started.
+  /// Asks for a supervisor. It gets copies of `locks`, which hold its GPUs, and keeps them until
+  /// its program has ended. Throws Error if the launcher cannot be started.
   void launch(uint64_t token, int pass, const std::filesystem::path& attempt_directory,
-              const std::optional<std::string>& gpus);
+              const std::optional<std::string>& gpus, const std::vector<int>& locks);
 
   /// All reports that have come. Also sends what the socket had no room for.
   std::vector<Report> receive();
@@ -48,7 +49,11 @@ class LauncherClient {
   std::filesystem::path log_;
   FileDescriptor socket_;
   pid_t pid_ = -1;
-  std::deque<std::string> unsent_;
+  struct Packet {
+    std::string bytes;
+    std::vector<FileDescriptor> locks;
+  };
+  std::deque<Packet> unsent_;
 };
 
 }  // namespace dlflow

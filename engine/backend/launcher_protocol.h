@@ -11,7 +11,8 @@
 namespace dlflow {
 
 /// To the launcher, and from it to a worker: supervise a pass. The folder of the attempt is the
-/// rest of the packet, after `gpus_length` bytes for CUDA_VISIBLE_DEVICES.
+/// rest of the packet, after `gpus_length` bytes for CUDA_VISIBLE_DEVICES. The descriptors that
+/// come with it hold these GPUs (GpuLock).
 struct LaunchHeader {
   uint64_t token = 0;  ///< what reports about it call it
   int32_t pass = 1;

@@ -85,7 +85,7 @@ class LocalBackend::Impl {
 
   const Machine& machine() const { return room_.machine(); }
   void begin(const fs::path& run_directory);
-  bool has_room(const Resources& resources) const { return room_.fits(resources); }
+  bool has_room(const Resources& resources) { return room_.fits(resources); }
   void submit(const Submission& submission);
   Recovery recover(const Submission& submission);
   std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt);
@@ -169,7 +169,8 @@ void LocalBackend::Impl::launch(Task& task) {
   // A machine's GPUs belong to those who asked for them.
   std::optional<std::string> gpus;
   if (!machine().gpus.empty()) gpus = join(task.gpus, ",");
-  launcher_.launch(task.token, task.submission.pass, task.directory, gpus);
+  launcher_.launch(task.token, task.submission.pass, task.directory, gpus,
+                   room_.descriptors_of(task.gpus));
 }
 
 Recovery LocalBackend::Impl::recover(const Submission& submission) {

@@ -19,6 +19,7 @@
 #include "base/fault.h"
 #include "base/handle.h"
 #include "engine/backend/launcher_protocol.h"
+#include "engine/backend/packet.h"
 #include "engine/backend/worker.h"
 
 namespace dlflow {
@@ -27,14 +28,6 @@ namespace {
 /// How many workers may be without work. One that was just forked costs a step of milliseconds a
 /// tenth of its time: its memory is copied as it is touched.
 constexpr size_t kMaxIdle = 64;
-
-bool send_packet(const FileDescriptor& socket, std::string_view packet) {
-  ssize_t sent = 0;
-  do {
-    sent = ::send(socket.get(), packet.data(), packet.size(), MSG_NOSIGNAL);
-  } while (sent < 0 && errno == EINTR);
-  return sent >= 0;
-}
 
 class Launcher {
  public:
@@ -53,6 +46,7 @@ class Launcher {
   bool take_request();
   void launch(uint64_t token, std::string_view packet);
   bool hand_to_idle(uint64_t token, std::string_view packet);
+  bool hand_to(const Worker& worker, std::string_view packet) const;
   Workers::iterator start_worker();
   [[noreturn]] void become_worker(FileDescriptor requests);
   void take_finished();
@@ -64,6 +58,7 @@ class Launcher {
   FileDescriptor finished_;  // where workers say that they are free
   FileDescriptor finished_writer_;
   sigset_t mask_before_{};
+  std::vector<FileDescriptor> locks_;  // of the request that is being handed on
   Workers workers_;
   std::vector<pid_t> idle_;  // the one that was busy last at the end: its memory is warm
 };
@@ -100,12 +95,13 @@ int Launcher::run() {
 /// False when the engine's end is closed.
 bool Launcher::take_request() {
   std::array<char, kMaxPacket> packet;
-  const ssize_t got = ::recv(socket_.get(), packet.data(), packet.size(), MSG_DONTWAIT);
+  const ssize_t got = receive_packet(socket_.get(), packet, locks_, MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
   LaunchHeader header;
   if (size_t(got) < sizeof header) return false;  // 0: the end
   std::memcpy(&header, packet.data(), sizeof header);
   launch(header.token, {packet.data(), size_t(got)});
+  locks_.clear();
   return true;
 }
 
@@ -117,19 +113,25 @@ void Launcher::launch(uint64_t token, std::string_view packet) {
     return;
   }
   worker->second.token = token;
-  send_packet(worker->second.requests, packet);  // if it is dead already, report_ended() says so
+  hand_to(worker->second, packet);  // if it is dead already, report_ended() says so
 }
 
 bool Launcher::hand_to_idle(uint64_t token, std::string_view packet) {
   while (!idle_.empty()) {
     Worker& worker = workers_.at(idle_.back());
     idle_.pop_back();
-    if (!send_packet(worker.requests, packet)) continue;  // it was killed a moment ago
+    if (!hand_to(worker, packet)) continue;  // it was killed a moment ago
     worker.token = token;
     crash_point("hand-over");
     return true;
   }
   return false;
+}
+
+bool Launcher::hand_to(const Worker& worker, std::string_view packet) const {
+  std::vector<int> locks;
+  for (const FileDescriptor& lock : locks_) locks.push_back(lock.get());
+  return send_packet(worker.requests.get(), packet, locks, 0) >= 0;
 }
 
 /// The end if there can be no more processes or files; errno says why.
@@ -150,12 +152,13 @@ Launcher::Workers::iterator Launcher::start_worker() {
 }
 
 /// In the child. It keeps nothing of the launcher's: a socket to another worker, held open here,
-/// would hide from that one that the launcher is gone.
+/// would hide from that one that the launcher is gone, and a lock would hold another job's GPU.
 void Launcher::become_worker(FileDescriptor requests) {
   ::setsid();
   children_.reset();
   finished_.reset();
   workers_.clear();
+  locks_.clear();
   ::sigprocmask(SIG_SETMASK, &mask_before_, nullptr);
   ::_exit(worker_main({requests.get(), finished_writer_.get(), socket_.get()}));
 }

@@ -11,15 +11,43 @@ Room::Room(Machine machine)
       free_memory_(int64_t(machine_.memory_bytes)),
       free_gpus_(machine_.gpus) {}
 
-bool Room::fits(const Resources& resources) const {
+bool Room::fits(const Resources& resources) {
   return cores_taken(resources, machine_) <= free_cores_ &&
-         int64_t(resources.memory_bytes) <= free_memory_ &&
-         gpus_taken(resources) <= free_gpus_.size();
+         int64_t(resources.memory_bytes) <= free_memory_ && reserve(gpus_taken(resources));
+}
+
+/// All of them or none: two runs that each kept a half would wait for each other.
+bool Room::reserve(size_t count) {
+  size_t kept = 0;
+  std::vector<std::string> added;
+  for (auto gpu = free_gpus_.rbegin(); gpu != free_gpus_.rend() && kept < count; ++gpu) {
+    if (!locks_.contains(*gpu)) {
+      auto lock = GpuLock::try_acquire(*gpu);
+      if (!lock) continue;
+      locks_.emplace(*gpu, std::move(*lock));
+      added.push_back(*gpu);
+    }
+    ++kept;
+  }
+  if (kept == count) return true;
+  for (const std::string& gpu : added) locks_.erase(gpu);
+  return false;
 }
 
 std::vector<std::string> Room::take(const Resources& resources) {
-  const size_t num_gpus = std::min(gpus_taken(resources), free_gpus_.size());
-  return take(resources, {free_gpus_.end() - ptrdiff_t(num_gpus), free_gpus_.end()});
+  const size_t count = gpus_taken(resources);
+  reserve(count);  // is done already, after fits()
+  std::vector<std::string> gpus;
+  for (auto gpu = free_gpus_.rbegin(); gpu != free_gpus_.rend(); ++gpu) {
+    if (!locks_.contains(*gpu)) continue;
+    if (gpus.size() < count) {
+      gpus.push_back(*gpu);
+    } else {
+      locks_.erase(*gpu);  // kept for a larger job that was looked at before this one
+    }
+  }
+  std::reverse(gpus.begin(), gpus.end());
+  return take(resources, gpus);
 }
 
 std::vector<std::string> Room::take(const Resources& resources,
@@ -37,6 +65,17 @@ void Room::give_back(const Resources& resources, const std::vector<std::string>&
   free_cores_ += cores_taken(resources, machine_);
   free_memory_ += int64_t(resources.memory_bytes);
   free_gpus_.insert(free_gpus_.end(), gpus.begin(), gpus.end());
+  for (const std::string& gpu : gpus) locks_.erase(gpu);
+}
+
+std::vector<int> Room::descriptors_of(const std::vector<std::string>& gpus) const {
+  std::vector<int> descriptors;
+  for (const std::string& gpu : gpus) {
+    if (const auto lock = locks_.find(gpu); lock != locks_.end()) {
+      descriptors.push_back(lock->second.descriptor());
+    }
+  }
+  return descriptors;
 }
 
 }  // namespace dlflow

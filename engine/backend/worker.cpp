@@ -5,14 +5,17 @@
 #include <unistd.h>
 
 #include <array>
-#include <cerrno>
 #include <cstring>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/fault.h"
+#include "base/handle.h"
 #include "engine/backend/launcher_protocol.h"
+#include "engine/backend/packet.h"
 #include "engine/supervisor/supervisor.h"
 
 namespace dlflow {
@@ -35,30 +38,31 @@ struct Request {
   int pass = 1;
   std::optional<std::string> gpus;
   std::filesystem::path attempt;
+  std::vector<FileDescriptor> locks;  ///< hold its GPUs
 };
 
 /// Nothing when the other end is closed.
 std::optional<Request> receive(int socket) {
   std::array<char, kMaxPacket> packet;
-  ssize_t got = 0;
-  do {
-    got = ::recv(socket, packet.data(), packet.size(), 0);
-  } while (got < 0 && errno == EINTR);
+  std::vector<FileDescriptor> locks;
+  const ssize_t got = receive_packet(socket, packet, locks, 0);
   LaunchHeader header;
   if (got < ssize_t(sizeof header)) return std::nullopt;
   std::memcpy(&header, packet.data(), sizeof header);
   const std::string rest(packet.data() + sizeof header, size_t(got) - sizeof header);
   const size_t gpus_length = header.gpus_length < 0 ? 0 : size_t(header.gpus_length);
-  Request request{header.token, header.pass, std::nullopt, rest.substr(gpus_length)};
+  Request request{header.token, header.pass, std::nullopt, rest.substr(gpus_length),
+                  std::move(locks)};
   if (header.gpus_length >= 0) request.gpus = rest.substr(0, gpus_length);
   return request;
 }
 
-Supervision supervise(const Request& request, int reports) {
+Supervision supervise(Request& request, int reports) {
   SupervisorOptions options;
   options.token = request.token;
   options.gpus = request.gpus;
   options.notify = [&](Notice notice) {
+    if (notice == Notice::ProgramEnded) request.locks.clear();
     const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
     const Report report{request.token, kind, 0};
     ::send(reports, &report, sizeof report,
@@ -79,7 +83,7 @@ bool has_children() {
 }  // namespace
 
 int worker_main(const WorkerChannels& channels) {
-  while (const auto request = receive(channels.requests)) {
+  while (auto request = receive(channels.requests)) {
     crash_point("taken");
     const Supervision how = supervise(*request, channels.reports);
     if (how != Supervision::Recorded || has_children()) return exit_status(how);

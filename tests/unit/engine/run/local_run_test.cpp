@@ -9,6 +9,7 @@
 #include <thread>
 
 #include "base/text.h"
+#include "engine/backend/gpu_lock.h"
 #include "engine/backend/local.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
@@ -143,6 +144,44 @@ TEST_CASE("each job is told which GPUs are its own", "[local]") {
                {.cores = 2, .gpus = {"4", "6"}});
   CHECK(run.start() == RunState::Succeeded);
   CHECK(run.trace() == std::vector<std::string>{"none:", "two:4,6"});
+}
+
+TEST_CASE("runs side by side have different GPUs, also after an engine was killed", "[local]") {
+  const std::string gpu = "local-run-test-" + std::to_string(::getpid());
+  const Machine machine = {.cores = 2, .gpus = {gpu + "-0", gpu + "-1"}};
+  const std::string one = "resources: {gpus_per_rank: 1}";
+  LocalRun first(
+      "  a: {run: 'echo $CUDA_VISIBLE_DEVICES >> TRACE; while [ ! -e TRACE.go ]; do "
+      "sleep 0.01; done', " +
+          one + "}\n",
+      machine);
+  LocalRun second("  a: {run: 'echo $CUDA_VISIBLE_DEVICES >> TRACE', " + one + "}\n", machine);
+  kill_and_reap([&] {
+    const pid_t engine = first.start_elsewhere();
+    first.wait_for_trace(1);
+    return engine;
+  }());
+  CHECK(second.start() == RunState::Succeeded);
+  CHECK(second.trace() != first.trace());
+  CHECK(second.trace().size() == 1);
+  std::ofstream(first.path() / "trace.go") << "";
+  CHECK(first.resume() == RunState::Succeeded);
+}
+
+TEST_CASE("a job waits for the GPU that another run has", "[local]") {
+  const std::string gpu = "local-run-test-" + std::to_string(::getpid());
+  const Machine machine = {.cores = 2, .gpus = {gpu}};
+  LocalRun run("  a: {run: 'cat TRACE.other >> TRACE', resources: {gpus_per_rank: 1}}\n", machine);
+  auto other = GpuLock::try_acquire(gpu);
+  REQUIRE(other);
+  std::thread release([&] {
+    while (!std::filesystem::exists(run.path() / "runs")) std::this_thread::sleep_for(1ms);
+    std::ofstream(run.path() / "trace.other") << "released";
+    other.reset();
+  });
+  CHECK(run.start() == RunState::Succeeded);
+  release.join();
+  CHECK(run.trace() == std::vector<std::string>{"released"});
 }
 
 TEST_CASE("steps outlive a killed engine and are adopted by the next", "[local]") {
