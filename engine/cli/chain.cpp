@@ -55,7 +55,7 @@ void submit(Session& session, const Plan& plan, const PlanAgain& again, Tools& t
   const ChainResult result = submit_chain(plan.directory, again, tools.services);
   if (result.held_back > 0) session.status = kBackendRefused;
   if (session.json) {
-    return print_run_json(plan.run, session.store().status(plan.run).state);
+    return print_run_json(plan.run, session.store().status(plan.directory.string()).state);
   }
   print_submitted(session, plan, result);
 }
@@ -93,7 +93,7 @@ std::vector<RunStatus> refresh_chain_statuses(Session& session,
   std::vector<RunStatus> statuses;
   for (size_t run = 0; run < views.size(); ++run) {
     const ChainView& view = views[run];
-    RunStatus status = session.store().status(run_name(directories[run]));
+    RunStatus status = session.store().status(directories[run].string());
     if (!view.problem.empty()) status.problem = "SLURM could not be asked now: " + view.problem;
     if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
     for (JobRow& row : status.jobs) {

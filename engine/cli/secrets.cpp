@@ -24,7 +24,7 @@ void keep_secrets(const Plan& plan, const Secrets& secrets) {
 
 void renew_secrets(Session& session, const Plan& plan) {
   if (!has_secrets(plan.workflow)) return;
-  const RunStatus status = read_run(session, plan.run);
+  const RunStatus status = read_run(session, plan.directory.string());
   const auto may_run = [&status](uint32_t job) {
     const JobState state = status.jobs[job].state;
     return !satisfies_dependents(state) && state != JobState::Skipped;

@@ -16,6 +16,7 @@
 #include "engine/plan/changes.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/plan_json.h"
+#include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
 
 namespace dlflow {
@@ -23,22 +24,25 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Eight of them: a user who has 10,000 runs draws a name twice with a chance of 1 %, and then
+/// draws again. Two stores that do not know each other hardly ever meet.
 std::string random_digits() {
   static std::mt19937 generator{std::random_device{}()};
-  char digits[5];
-  std::snprintf(digits, sizeof digits, "%04x", unsigned(generator() & 0xffff));
+  char digits[9];
+  std::snprintf(digits, sizeof digits, "%08x", unsigned(generator()));
   return digits;
 }
 
 /// A new, empty folder below `runs` that becomes the run's, once it is complete, by commit().
 class NewDirectory {
  public:
-  NewDirectory(const fs::path& runs, const std::string& workflow) : runs_(runs) {
+  NewDirectory(const fs::path& runs, const std::string& workflow, const NameTaken& taken)
+      : runs_(runs) {
     constexpr int kMaxTries = 10'000;
     for (int tries = 0; tries < kMaxTries; ++tries) {
       run_ = workflow + "-" + random_digits();
       std::error_code ignored;
-      if (fs::exists(runs_ / run_, ignored)) continue;
+      if (fs::exists(final(), ignored) || (taken && taken(run_))) continue;
       if (::mkdir(temporary().c_str(), 0700) == 0) return;
       if (errno != EEXIST) throw_errno("cannot create folder " + temporary().string(), errno);
     }
@@ -49,7 +53,7 @@ class NewDirectory {
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory() {
     std::error_code ignored;
-    if (!committed_) fs::remove_all(temporary(), ignored);
+    if (!committed_) fs::remove_all(renamed_ ? final() : temporary(), ignored);
   }
 
   const std::string& run() const { return run_; }
@@ -57,16 +61,20 @@ class NewDirectory {
 
   void commit() {
     sync_directory(temporary());
-    if (::rename(temporary().c_str(), (runs_ / run_).c_str()) != 0) {
-      throw_errno("cannot create folder " + (runs_ / run_).string(), errno);
+    if (::rename(temporary().c_str(), final().c_str()) != 0) {
+      throw_errno("cannot create folder " + final().string(), errno);
     }
-    committed_ = true;
+    renamed_ = true;
     sync_directory(runs_);
+    committed_ = true;
   }
 
  private:
+  fs::path final() const { return runs_ / run_; }
+
   fs::path runs_;
   std::string run_;
+  bool renamed_ = false;
   bool committed_ = false;
 };
 
@@ -85,8 +93,9 @@ std::set<std::string> programs_of(const Plan& plan) {
   return programs;
 }
 
-void copy_programs(const Plan& plan, const fs::path& program, const fs::path& bin) {
-  freeze(program, bin / "dlflow");
+void copy_programs(const Plan& plan, const fs::path& program, const fs::path& runs,
+                   const fs::path& bin) {
+  share_program(program, runs, bin / "dlflow");
   std::error_code no_link;
   const fs::path target = fs::read_symlink(program, no_link);
   const fs::path beside = (no_link ? program : target).parent_path();
@@ -96,7 +105,7 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& bi
       throw Error(Errc::NotFound, "a step needs " + (beside / name).string() +
                                       ", which is not there; `./dev build` makes it");
     }
-    freeze(beside / name, bin / name);
+    share_program(beside / name, runs, bin / name);
   }
 }
 
@@ -161,15 +170,16 @@ void take_file_settings(Plan& plan, const FrozenSettings& settings) {
 
 }  // namespace
 
-void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program) {
+void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::path& program,
+                          const NameTaken& taken) {
   const fs::path folder = fs::absolute(runs).lexically_normal();
   make_directories(folder);
-  NewDirectory directory(folder, plan.workflow.name);
+  NewDirectory directory(folder, plan.workflow.name, taken);
   const fs::path temporary = directory.temporary();
   plan.run = directory.run();
   plan.directory = folder / directory.run();
   plan.created = now;
-  copy_programs(plan, program, temporary / "bin");
+  copy_programs(plan, program, folder, temporary / "bin");
   copy_sources(plan, temporary);
   write_file_atomic(temporary / "lock", "");
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
@@ -217,6 +227,11 @@ fs::path frozen_program(const fs::path& run_directory, std::string_view name) {
 
 fs::path frozen_file(const Plan& plan, const std::string& name) {
   return frozen_path(frozen_base(plan.directory / "sources", plan.files), name);
+}
+
+bool has_remains(const fs::path& job_directory) {
+  std::error_code none;
+  return !attempts(job_directory).empty() || fs::exists(job_directory / "outputs", none);
 }
 
 fs::path job_directory(const fs::path& run_directory, std::string_view job) {

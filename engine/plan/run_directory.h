@@ -3,6 +3,7 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,15 +19,20 @@
 /// it is in docs/store-format.md and docs/architecture.md.
 namespace dlflow {
 
-/// Creates the folder of a run below `runs`, named after the workflow with four more hexadecimal
+/// Whether a run has this name already, wherever its folder is.
+using NameTaken = std::function<bool(const std::string& run)>;
+
+/// Creates the folder of a run below `runs`, named after the workflow with eight more hexadecimal
 /// digits, and sets `plan.run`, `plan.directory` and `plan.created`: the text of the workflow, the
-/// settings, copies of all files that its steps read, and of the programs. It is there completely
-/// or not at all. \param program  copied to bin/dlflow, and from beside it dlflow-train and
-/// dlflow-evaluate if a
+/// settings, copies of all files that its steps read, and of the programs (share_program). It is
+/// there completely or not at all, also if its name cannot be made to survive a power cut.
+/// \param program  becomes bin/dlflow, and from beside it dlflow-train and dlflow-evaluate if a
 ///                 step uses them.
+/// \param taken    names that are not used. A folder below `runs` takes its name, too.
 /// Throws Error: NotFound if a program is missing, saying how to build it.
 void create_run_directory(Plan& plan, const std::filesystem::path& runs, Time now,
-                          const std::filesystem::path& program = "/proc/self/exe");
+                          const std::filesystem::path& program = "/proc/self/exe",
+                          const NameTaken& taken = {});
 
 /// The plan as it was frozen, with what changes.h changed since, from the folder alone. Throws
 /// Error: NotFound if `directory` is not a run's, Corrupt if it is damaged or written by a newer
@@ -55,6 +61,10 @@ std::filesystem::path make_attempt(const Plan& plan, uint32_t job, int attempt);
 
 /// The numbers of the attempts there are, ascending.
 std::vector<int> attempts(const std::filesystem::path& job_directory);
+
+/// Whether anything is left of a job that succeeded: an attempt, or its outputs. If not, somebody
+/// removed it. (Outputs alone would prove nothing: on a network file system they show late.)
+bool has_remains(const std::filesystem::path& job_directory);
 
 /// The succeeded event of the attempt that `outputs` points to; nothing if none is published.
 std::optional<JobEvent> published_result(const std::filesystem::path& job_directory);

@@ -59,7 +59,8 @@ void create_chain(Plan& plan, const ChainServices& services, const fs::path& pro
   const ClusterLimits cluster = services.tools.cluster();
   check_limits(plan, cluster);
   plan.profile = with_cluster_limits(plan.profile, cluster);
-  create_run_directory(plan, plan.profile.runs, services.clock.now(), program);
+  create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
+                       [&](const std::string& run) { return services.store.has_run(run); });
   write_file_atomic(cluster_file(plan.directory), cluster.cluster);
   services.store.create_run(plan);
 }
@@ -78,11 +79,25 @@ CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::
   return Chain(run_directory, services).cancel(names);
 }
 
-size_t cancel_lost_chain(const std::string& run, SlurmTools& tools) {
+namespace {
+
+std::vector<std::string> ids_in_queue(const std::string& run, SlurmTools& tools) {
   std::vector<std::string> ids;
   for (const SlurmJob& job : tools.queue()) {
     if (!is_over(job.state) && job.name.starts_with(run + ".")) ids.push_back(job.id);
   }
+  return ids;
+}
+
+}  // namespace
+
+size_t jobs_in_queue(const fs::path& run_directory, SlurmTools& tools) {
+  require_here(run_directory, tools);
+  return ids_in_queue(run_name(run_directory), tools).size();
+}
+
+size_t cancel_lost_chain(const std::string& run, SlurmTools& tools) {
+  const std::vector<std::string> ids = ids_in_queue(run, tools);
   if (ids.empty()) return 0;
   const JobAnswer answer = tools.cancel(ids);
   if (answer.kind == JobAnswer::Kind::Refused) throw Error(Errc::InvalidInput, answer.message);
@@ -119,7 +134,7 @@ std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
     ChainAnswer none;
     none.problem = opened[run]->elsewhere;
     views[run] = opened[run]->chain.refresh(none.problem.empty() ? answer : none);
-    services.store.settle_run_state(run_name(run_directories[run]));
+    services.store.settle_run_state(run_directories[run].string());
   }
   return views;
 }

@@ -63,6 +63,10 @@ CancelResult cancel_chain(const std::filesystem::path& run_directory,
 /// not answer, InvalidInput if it refuses.
 size_t cancel_lost_chain(const std::string& run, SlurmTools& tools);
 
+/// How many jobs SLURM has of the run in `run_directory`, whatever is on record of them. Throws
+/// Error: Unavailable if SLURM does not answer, InvalidInput if the run is on another cluster.
+size_t jobs_in_queue(const std::filesystem::path& run_directory, SlurmTools& tools);
+
 /// What SLURM says of a run's jobs now; by job's name.
 struct ChainView {
   std::map<std::string, SlurmJob> at_work;     ///< what waits or runs

@@ -45,7 +45,7 @@ void ChainRecord::sync() {
 
 void ChainRecord::save() {
   if (pending_.empty()) return;
-  store_.record(plan_.run, pending_);
+  store_.record(plan_.directory.string(), pending_);
   pending_.clear();
 }
 

@@ -189,7 +189,7 @@ ChainResult Chain::submit(const PlanAgain& again) {
   });
   std::erase_if(stuck_, [this](uint32_t job) { return jobs_[job].state == JobState::Blocked; });
   reuse();
-  services_.store.set_run_state(plan_.run, RunState::Running, services_.clock.now());
+  services_.store.set_run_state(plan_.directory.string(), RunState::Running, services_.clock.now());
   try {
     submit_what_is_missing(result);
   } catch (...) {
@@ -199,7 +199,7 @@ ChainResult Chain::submit(const PlanAgain& again) {
   }
   record_.sync();
   record_.save();
-  services_.store.settle_run_state(plan_.run);
+  services_.store.settle_run_state(plan_.directory.string());
   return result;
 }
 

@@ -51,7 +51,7 @@ ChainAnswer ask(SlurmTools& tools, const ChainQuestion& question) {
 Chain::Chain(const fs::path& run_directory, const ChainServices& services)
     : services_(services),
       plan_(loaded(run_directory, services.store)),
-      status_(services.store.status(plan_.run)),
+      status_(services.store.status(plan_.directory.string())),
       jobs_(plan_),
       record_(plan_, jobs_, services.store, services.clock) {
   take_reused(plan_, status_);
@@ -198,7 +198,7 @@ CancelResult Chain::cancel(const std::vector<std::string>& names) {
   }
   record_.sync();
   record_.save();
-  services_.store.settle_run_state(plan_.run);
+  services_.store.settle_run_state(plan_.directory.string());
   return result;
 }
 

@@ -100,9 +100,9 @@ RunResult Engine::work() {
 void Engine::begin() {
   std::error_code ignored;
   std::filesystem::remove(cancel_file(plan_.directory), ignored);  // meant for an engine before us
-  services_.store.set_run_state(plan_.run, RunState::Running, services_.clock.now());
+  services_.store.set_run_state(plan_.directory.string(), RunState::Running, services_.clock.now());
   journal_.finish();
-  services_.observer.began(plan_, services_.store.status(plan_.run));
+  services_.observer.began(plan_, services_.store.status(plan_.directory.string()));
   journal_.show();
   for (uint32_t job = 0; job < jobs_.size(); ++job) {
     const JobProgress& progress = jobs_[job];
@@ -120,7 +120,7 @@ RunResult Engine::end() {
   const RunState state = jobs_.run_state();
   if (state == RunState::Succeeded) remove_secrets(plan_.directory);
   const Time now = services_.clock.now();
-  services_.store.set_run_state(plan_.run, state, now);
+  services_.store.set_run_state(plan_.directory.string(), state, now);
   services_.observer.ended(state, now);
   return {.state = state, .interrupted = interrupted_ && state != RunState::Succeeded};
 }

@@ -8,7 +8,7 @@
 namespace dlflow {
 
 Journal::Journal(const Plan& plan, Store& store, Observer& observer)
-    : run_(plan.run),
+    : run_(plan.directory.string()),
       file_(engine_events_file(plan.directory)),
       store_(store),
       observer_(observer) {}

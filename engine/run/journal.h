@@ -40,7 +40,7 @@ class Journal {
   void publish(const JobEvent& event);
   void record_pending();
 
-  std::string run_;
+  std::string run_;  // its folder
   AppendFile file_;
   Store& store_;
   Observer& observer_;

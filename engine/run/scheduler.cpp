@@ -24,7 +24,8 @@ Move mover(Engine& engine) {
 
 void create_run(Plan& plan, const Services& services, const std::filesystem::path& program) {
   services.backend.check(plan);
-  create_run_directory(plan, plan.profile.runs, services.clock.now(), program);
+  create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
+                       [&](const std::string& run) { return services.store.has_run(run); });
   services.store.create_run(plan);
 }
 
@@ -71,7 +72,7 @@ namespace {
 void detach_run(const std::filesystem::path& run_directory, const RunOptions& options) {
   const std::filesystem::path program = frozen_program(run_directory);
   Command engine;
-  engine.argv = {program.string(), "run", "--resume", run_name(run_directory)};
+  engine.argv = {program.string(), "run", "--resume", run_directory.string()};
   if (options.keep_going) engine.argv.emplace_back("--keep-going");
   engine.environment = current_environment();
   engine.standard_output = run_directory / "engine.log";
@@ -81,7 +82,7 @@ void detach_run(const std::filesystem::path& run_directory, const RunOptions& op
   if (child == 0) start_in_new_session(engine);
   if (wait_for(child).code != 0) {
     throw Error(Errc::Unavailable, "cannot start " + program.string() + "; `dlflow run --resume " +
-                                       engine.argv[3] + "` runs it in this terminal");
+                                       run_name(run_directory) + "` runs it in this terminal");
   }
 }
 

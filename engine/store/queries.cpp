@@ -65,12 +65,19 @@ struct NamedRun {
   std::string workflow;
 };
 
+/// Whether `word` is how the digits at the end of a run's name begin.
+bool begins_digits(const NamedRun& run, std::string_view word) {
+  constexpr size_t kEnough = 4;
+  const size_t dash = run.name.rfind('-');
+  if (dash == std::string::npos || word.size() < kEnough) return false;
+  return std::string_view(run.name).substr(dash + 1).starts_with(word);
+}
+
 std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_view word) {
-  const std::string ending = "-" + std::string(word);
   std::vector<NamedRun> meant;
   for (const NamedRun& run : all) {
     if (run.name == word) return {run};
-    if (run.workflow == word || run.name.ends_with(ending)) meant.push_back(run);
+    if (run.workflow == word || begins_digits(run, word)) meant.push_back(run);
   }
   return meant;
 }
@@ -176,6 +183,10 @@ std::vector<RunSummary> Store::runs() {
 }
 
 std::string Store::resolve(std::string_view word) {
+  if (word.find('/') != std::string_view::npos) {
+    const std::string folder = fs::absolute(fs::path(word) / "").lexically_normal().parent_path();
+    if (has_run(folder)) return name_of(folder);
+  }
   std::vector<NamedRun> all;
   {
     const Rows rows = database_.query("SELECT name, workflow FROM runs ORDER BY started_ms DESC");
@@ -185,6 +196,16 @@ std::string Store::resolve(std::string_view word) {
   if (meant.empty()) unknown(word, all);
   if (meant.size() > 1) ambiguous(word, meant);
   return meant.front().name;
+}
+
+std::vector<Reuse> Store::reuses() {
+  std::vector<Reuse> reuses;
+  const Rows rows = database_.query(
+      "SELECT runs.name, runs.directory, jobs.reused_from FROM jobs "
+      "JOIN runs ON runs.id = jobs.run WHERE jobs.state = ? AND jobs.reused_from IS NOT NULL",
+      name(JobState::Cached));
+  while (rows->next()) reuses.push_back({rows->text(0), rows->text(1), rows->text(2)});
+  return reuses;
 }
 
 fs::path Store::directory(std::string_view run) {

@@ -63,8 +63,10 @@ struct RunStatus {
   std::optional<Time> ended;
   std::string directory;
   std::vector<JobRow> jobs;  ///< in plan order
-  std::string problem;       ///< why the cluster could not be asked: this is what was known before
-  std::string unaccounted;   ///< why accounting could not say what jobs used
+  std::string problem;      ///< why the cluster could not be asked, or the folder not be read: this
+                            ///< is what was known before
+  bool damaged = false;     ///< the folder could not be read
+  std::string unaccounted;  ///< why accounting could not say what jobs used
 };
 
 }  // namespace dlflow

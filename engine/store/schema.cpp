@@ -11,7 +11,7 @@ constexpr std::string_view kVersion1 = R"sql(
 -- One row per run.
 CREATE TABLE runs(
   id          INTEGER PRIMARY KEY,
-  name        TEXT NOT NULL UNIQUE,  -- fashion-mnist-7f3a
+  name        TEXT NOT NULL UNIQUE,  -- fashion-mnist-7f3a91c0
   workflow    TEXT NOT NULL,         -- fashion-mnist
   profile     TEXT NOT NULL,
   directory   TEXT NOT NULL,         -- RUN, absolute
@@ -83,6 +83,11 @@ CREATE TABLE files(
 ) WITHOUT ROWID;
 )sql";
 
+/// Two runs may have drawn one name in two folders: a run is known by its folder.
+constexpr std::string_view kVersion2 = R"sql(
+CREATE INDEX runs_by_directory ON runs(directory);
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -92,7 +97,7 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 1> steps = {Migration(kVersion1)};
+  static const std::array<Migration, 2> steps = {Migration(kVersion1), Migration(kVersion2)};
   return steps;
 }
 

@@ -88,7 +88,7 @@ Store::Store(const std::filesystem::path& home) : database_(made(home) / "dlflow
 }
 
 int64_t Store::run_id(std::string_view run) {
-  const Rows rows = database_.query("SELECT id FROM runs WHERE name = ?", run);
+  const Rows rows = database_.query("SELECT id FROM runs WHERE name = ?1 OR directory = ?1", run);
   if (!rows->next()) {
     throw Error(Errc::NotFound,
                 "there is no run '" + std::string(run) + "'; `dlflow list` shows those there are");
@@ -97,18 +97,32 @@ int64_t Store::run_id(std::string_view run) {
 }
 
 bool Store::has_run(std::string_view run) {
-  return database_.query("SELECT 1 FROM runs WHERE name = ?", run)->next();
+  return database_.query("SELECT 1 FROM runs WHERE name = ?1 OR directory = ?1", run)->next();
 }
 
-void Store::create_run(const Plan& plan) {
+std::string Store::name_of(std::string_view run) {
+  const Rows rows = database_.query("SELECT name FROM runs WHERE id = ?", run_id(run));
+  rows->next();
+  return rows->text(0);
+}
+
+std::string Store::free_name(const std::string& wanted) {
+  std::string name = wanted;
+  for (int number = 2; has_run(name); ++number) name = wanted + "." + std::to_string(number);
+  return name;
+}
+
+std::string Store::create_run(const Plan& plan) {
   Transaction transaction(database_);
-  if (has_run(plan.run)) return;
+  const std::string directory = plan.directory.string();
+  if (has_run(directory)) return name_of(directory);
+  const std::string run_name = free_name(plan.run);
   database_.execute(
       "INSERT INTO runs(name, workflow, profile, directory, state, started_ms, engine_read) "
       "VALUES(?, ?, ?, ?, ?, ?, 0)",
-      plan.run, plan.workflow.name, plan.profile.name, plan.directory.string(),
-      name(RunState::Running), to_ms(plan.created));
-  const int64_t run = run_id(plan.run);
+      run_name, plan.workflow.name, plan.profile.name, directory, name(RunState::Running),
+      to_ms(plan.created));
+  const int64_t run = run_id(run_name);
   BaseIds bases(database_);
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
     database_.execute(
@@ -119,6 +133,7 @@ void Store::create_run(const Plan& plan) {
   }
   change_counts(database_, run, {{JobState::Planned, int64_t(plan.jobs.size())}});
   transaction.commit();
+  return run_name;
 }
 
 void Store::record(std::string_view run, std::span<const JobEvent> events) {

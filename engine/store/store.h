@@ -37,15 +37,27 @@ struct RunSummary {
   std::map<JobState, size_t> jobs;  ///< how many are in each state; none: not there
 };
 
+/// A job that takes the result of another run's.
+struct Reuse {
+  std::string run;
+  std::string run_directory;
+  std::string from;  ///< the folder of the job that left the result
+};
+
 /// One thread uses a Store; any number of processes may have one each. Every function throws
 /// Error{Unavailable} if another process keeps writing for longer than the database waits.
+///
+/// A run is known by its folder. Its name here is the one it was created with; of two in different
+/// folders that were created with one name, the second is called NAME.2. What is called `run` below
+/// is either the name here or the folder, absolute and normal (as Plan::directory).
 class Store : public KnownResults, public History, public FileHashes {
  public:
   /// Opens `home`/dlflow.db, created if it is not there.
   explicit Store(const std::filesystem::path& home);
 
-  /// Adds a run and its jobs, all planned. A run that is there already stays as it is.
-  void create_run(const Plan& plan);
+  /// Adds a run and its jobs, all planned; returns its name here. A run whose folder is there
+  /// already stays as it is.
+  std::string create_run(const Plan& plan);
 
   /// Appends `events` and moves their jobs, all or nothing. An event that is there already is
   /// skipped, so that two readers of one events.jsonl may both record it; one that is no legal
@@ -71,9 +83,9 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Newest first.
   std::vector<RunSummary> runs();
 
-  /// The run that `word` means: its name, its workflow's name if that has one run, or the digits at
-  /// its end ("7f3a"). Throws Error: NotFound with a suggestion, InvalidInput listing the
-  /// candidates.
+  /// The run that `word` means: its name, its folder, its workflow's name if that has one run, or
+  /// the digits at its end, at least the first four of them ("7f3a"). Throws Error: NotFound with
+  /// a suggestion, InvalidInput listing the candidates.
   std::string resolve(std::string_view word);
 
   /// RUN. Throws Error{NotFound}.
@@ -83,13 +95,17 @@ class Store : public KnownResults, public History, public FileHashes {
   void replay(std::string_view run);
 
   /// Records what is in the run directory and not yet here, adding the run if needed, and settles
-  /// its state if that may have changed; returns its name. What a killed dlflow left unrecorded is
-  /// so found. For whoever holds the run's RunLock: an engine that goes on with it, or `status`
-  /// when there is none.
+  /// its state if that may have changed; returns its name here. What a killed dlflow left
+  /// unrecorded is so found. For whoever holds the run's RunLock: an engine that goes on with it,
+  /// or `status` when there is none.
   std::string sync_run(const std::filesystem::path& run_directory);
 
-  /// As sync_run, after forgetting what was here.
+  /// As sync_run, after forgetting what was here: of this folder, and of a run of its name whose
+  /// folder is gone, since that is this one, moved.
   std::string rebuild_run(const std::filesystem::path& run_directory);
+
+  /// Of all runs: who uses which result of another.
+  std::vector<Reuse> reuses();
 
   /// Forgets a run; its directory stays.
   void forget(std::string_view run);
@@ -103,6 +119,8 @@ class Store : public KnownResults, public History, public FileHashes {
 
  private:
   int64_t run_id(std::string_view run);
+  std::string name_of(std::string_view run);
+  std::string free_name(const std::string& wanted);
   /// Whether any of `events` was new.
   bool record_in_transaction(int64_t run, std::span<const JobEvent> events);
 

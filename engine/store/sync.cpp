@@ -24,6 +24,12 @@ struct RankedEvent {
   JobEvent event;
 };
 
+/// As Plan::directory has it.
+std::string absolute_folder(const fs::path& folder) {
+  const fs::path normal = fs::absolute(folder).lexically_normal();
+  return (normal.has_filename() ? normal : normal.parent_path()).string();
+}
+
 using EventsByJob = std::map<std::string, std::vector<RankedEvent>>;
 
 /// `list` are the engine's events of one job, as they stand in its file.
@@ -74,9 +80,9 @@ class ExistingFolders {
 }  // namespace
 
 std::string Store::sync_run(const fs::path& run_directory) {
-  std::string run = run_name(run_directory);
-  if (!has_run(run)) create_run(load_run(run_directory));
-  const int64_t id = run_id(run);
+  const std::string folder = absolute_folder(run_directory);
+  std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
+  const int64_t id = run_id(folder);
 
   const auto [engine_read, ended] = [&] {
     const Rows rows = database_.query("SELECT engine_read, state FROM runs WHERE id = ?", id);
@@ -113,9 +119,11 @@ std::string Store::sync_run(const fs::path& run_directory) {
 }
 
 std::string Store::rebuild_run(const fs::path& run_directory) {
-  const std::string run = run_name(run_directory);
-  if (has_run(run)) forget(run);
-  return sync_run(run_directory);
+  const std::string folder = absolute_folder(run_directory);
+  const std::string own_name = run_name(folder);
+  if (has_run(folder)) forget(folder);
+  if (has_run(own_name) && !fs::exists(directory(own_name))) forget(own_name);
+  return sync_run(folder);
 }
 
 }  // namespace dlflow

@@ -1,14 +1,20 @@
 #include "engine/plan/run_directory.h"
 
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "base/error.h"
 #include "base/file.h"
+#include "engine/plan/programs.h"
 #include "tests/support/catch.h"
+#include "tests/support/fail_at_syscall.h"
 #include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -56,7 +62,11 @@ struct Place {
 
   size_t num_entries() const {
     std::error_code none;
-    return size_t(std::distance(fs::directory_iterator(runs, none), {}));
+    size_t count = 0;
+    for (const auto& entry : fs::directory_iterator(runs, none)) {
+      count += entry.path().filename() != ".programs";
+    }
+    return count;
   }
 };
 
@@ -75,7 +85,7 @@ TEST_CASE("a run gets a private folder with all that its jobs need", "[run_direc
   const Plan plan = place.created();
   CHECK(plan.directory == place.runs / plan.run);
   CHECK(plan.run.starts_with("mnist-"));
-  CHECK(plan.run.size() == std::string("mnist-7f3a").size());
+  CHECK(plan.run.size() == std::string("mnist-7f3a91c0").size());
   struct stat info {};
   REQUIRE(::stat(plan.directory.c_str(), &info) == 0);
   CHECK((info.st_mode & 0777) == 0700);
@@ -83,6 +93,64 @@ TEST_CASE("a run gets a private folder with all that its jobs need", "[run_direc
   CHECK(read_file(plan.directory / "sources/train.py") == "print('DLFLOW_PARAM_NOTE')");
   CHECK(read_file(frozen_program(plan.directory)) == "the program");
   CHECK(place.num_entries() == 1);
+}
+
+TEST_CASE("runs of one version share its programs, and none breaks another", "[run_directory]") {
+  const Place place;
+  const Plan one = place.created();
+  const Plan two = place.created();
+  const auto program = [](const Plan& plan) { return frozen_program(plan.directory); };
+  CHECK(fs::equivalent(program(one), program(two)));
+  CHECK((fs::status(program(one)).permissions() & fs::perms(0222)) == fs::perms::none);
+  place.folder.write("bin/dlflow", "the next version");
+  const Plan three = place.created();
+  CHECK(read_file(program(three)) == "the next version");
+  CHECK(read_file(program(one)) == "the program");
+
+  fs::remove_all(one.directory);
+  fs::remove_all(three.directory);
+  remove_unused_programs(place.runs);
+  CHECK(read_file(program(two)) == "the program");
+  const auto versions = fs::directory_iterator(place.runs / ".programs");
+  CHECK(std::distance(begin(versions), end(versions)) == 1);
+}
+
+TEST_CASE("a torn copy of a program is not given to a run", "[run_directory]") {
+  const Place place;
+  const Plan one = place.created();
+  fs::remove(frozen_program(one.directory));
+  for (const auto& version : fs::directory_iterator(place.runs / ".programs")) {
+    fs::remove(version.path() / "dlflow");
+    std::ofstream(version.path() / "dlflow") << "the pro";
+  }
+  CHECK(read_file(frozen_program(place.created().directory)) == "the program");
+}
+
+TEST_CASE("a name that is taken elsewhere is not given to a new run", "[run_directory]") {
+  const Place place;
+  Plan plan = place.plan();
+  std::vector<std::string> offered;
+  create_run_directory(plan, place.runs, kNow, place.program, [&](const std::string& run) {
+    offered.push_back(run);
+    return offered.size() < 4;
+  });
+  REQUIRE(offered.size() == 4);
+  CHECK(plan.run == offered.back());
+  CHECK(place.num_entries() == 1);
+}
+
+TEST_CASE("a run whose name may not survive a power cut is not left behind", "[run_directory]") {
+  const Place place;
+  bool renamed = false;
+  const auto fails = [&](uint64_t call) {  // the sync of the runs' folder
+    renamed = renamed || call == SYS_rename;
+    return renamed && call == SYS_fsync;
+  };
+  const auto created = test::run_with_failing_syscalls(fails, EIO, [&] { place.created(); });
+  if (!created) return test::skip("processes cannot be traced here");
+  CHECK(renamed);
+  CHECK_FALSE(*created);
+  CHECK(place.num_entries() == 0);
 }
 
 TEST_CASE("a frozen plan is the plan, whatever is edited afterwards", "[run_directory]") {

@@ -26,8 +26,9 @@ steps:
 using enum JobState;
 
 void run_to_success(Store& store, const Plan& plan, const std::string& job) {
-  store.record(plan.run, std::vector{event(job, 1, Submitting, 1), event(job, 1, Queued, 2),
-                                     event(job, 1, Running, 3), event(job, 1, Succeeded, 4)});
+  store.record(plan.directory.string(),
+               std::vector{event(job, 1, Submitting, 1), event(job, 1, Queued, 2),
+                           event(job, 1, Running, 3), event(job, 1, Succeeded, 4)});
 }
 
 std::map<std::string, JobState> states(const RunStatus& status) {
@@ -189,13 +190,52 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
   const Plan one = fixture.stored_run(kText);
   CHECK(fixture.store.resolve(one.run) == one.run);
   CHECK(fixture.store.resolve("mnist") == one.run);
-  CHECK(fixture.store.resolve(one.run.substr(one.run.size() - 4)) == one.run);
+  const std::string digits = one.run.substr(one.run.size() - 8);
+  CHECK(fixture.store.resolve(digits) == one.run);
+  CHECK(fixture.store.resolve(digits.substr(0, 4)) == one.run);
+  CHECK_THROWS_AS(fixture.store.resolve(digits.substr(0, 3)), Error);
+  CHECK(fixture.store.resolve(one.directory.string()) == one.run);
+  CHECK(fixture.store.resolve((one.directory / "../" / one.run / "").string()) == one.run);
   CHECK_THROWS_WITH(fixture.store.resolve(one.run + "0"),
                     Catch::Contains("did you mean '" + one.run + "'?"));
   const Plan two = fixture.stored_run(kText);
   CHECK_THROWS_WITH(fixture.store.resolve("mnist"), Catch::Contains("2 runs") &&
                                                         Catch::Contains(one.run) &&
                                                         Catch::Contains(two.run));
+}
+
+TEST_CASE("two runs that drew one name are both kept, each with its own record", "[store]") {
+  StoreFixture fixture;
+  const Plan one = fixture.stored_run(kText);
+  const fs::path elsewhere = fixture.folder.path() / "elsewhere" / one.run;
+  fs::create_directories(elsewhere.parent_path());
+  fs::copy(one.directory, elsewhere, fs::copy_options::recursive);
+  const Plan two = load_run(elsewhere);
+  REQUIRE(two.run == one.run);
+
+  CHECK(fixture.store.create_run(two) == one.run + ".2");
+  run_to_success(fixture.store, two, "data");
+  const auto state = [&](const Plan& plan) {
+    return fixture.store.status(plan.directory.string()).jobs[0].state;
+  };
+  CHECK(state(one) == Planned);
+  CHECK(state(two) == Succeeded);
+  CHECK(fixture.store.status(one.run).directory == one.directory.string());
+  CHECK(fixture.store.directory(one.run + ".2") == elsewhere);
+
+  CHECK(fixture.store.rebuild_run(elsewhere) == one.run + ".2");
+  CHECK(fixture.store.rebuild_run(one.directory / "") == one.run);
+  CHECK(fixture.store.runs().size() == 2);
+}
+
+TEST_CASE("a run whose folder was moved is the same run", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  const fs::path moved = fixture.folder.path() / plan.run;
+  fs::rename(plan.directory, moved);
+  CHECK(fixture.store.rebuild_run(moved) == plan.run);
+  CHECK(fixture.store.runs().size() == 1);
+  CHECK(fixture.store.directory(plan.run) == moved);
 }
 
 TEST_CASE("an unknown run is told, and where to look", "[store]") {
@@ -226,6 +266,22 @@ TEST_CASE("a result is found by its fingerprint while its outputs are on disk", 
 
   fs::remove(output);
   CHECK_FALSE(fixture.store.find("f1").has_value());
+}
+
+TEST_CASE("of several results with one fingerprint the newest is reused", "[store]") {
+  StoreFixture fixture;
+  // The newest is neither the first nor the last in the order of the table.
+  for (const int ended : {20, 30, 10}) {
+    const Plan plan = fixture.stored_run(kText, at(100 - ended));
+    const auto output = fixture.folder.write("made/" + std::to_string(ended), "x");
+    const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
+                                          succeeded("data", "f1", output.string(), ended)};
+    fixture.store.record(plan.run, events);
+    finish_on_disk(plan, 0, events);
+  }
+  const auto result = fixture.store.find("f1");
+  REQUIRE(result.has_value());
+  CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
 }
 
 TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
