@@ -35,7 +35,9 @@ constexpr std::array<States, kNames.size()> kNext = [] {
   // Blocked, Skipped: the supervisor looked again before it started (P3), or evaluated `if:`.
   next[size_t(Queued)] = set_of({Running, Failed, TimedOut, Cancelled, Lost, Blocked, Skipped});
   next[size_t(Running)] = set_of({Succeeded, Failed, TimedOut, Cancelled, Lost, Queued});
-  for (const JobState state : {Failed, TimedOut, Cancelled, Lost, Blocked, Skipped}) {
+  // Succeeded, Cached: what it left is gone, and a job that is to run needs it.
+  for (const JobState state :
+       {Succeeded, Cached, Failed, TimedOut, Cancelled, Lost, Blocked, Skipped}) {
     next[size_t(state)] = set_of({Planned});
   }
   return next;

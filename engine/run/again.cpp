@@ -88,6 +88,39 @@ void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
   }
 }
 
+fs::path result_directory(const Plan& plan, uint32_t job) {
+  const auto reused = plan.reused.find(job);
+  return reused == plan.reused.end() ? job_directory(plan, job) : reused->second.directory;
+}
+
+void run_anew(Plan& plan, uint32_t job) {
+  plan.reused.erase(job);
+  plan.jobs[job].action = Action::Run;
+}
+
+/// From the last job to the first, so that what a lost result needs is looked at, too.
+void plan_lost_results(Plan& plan, Jobs& jobs, const Move& move) {
+  std::vector<bool> looked_at(jobs.size());
+  const auto look_at = [&](uint32_t parent) {
+    if (looked_at[parent] || !satisfies_dependents(jobs[parent].state)) return;
+    looked_at[parent] = true;
+    if (has_remains(result_directory(plan, parent))) return;
+    run_anew(plan, parent);
+    jobs[parent].tries = 0;
+    move(parent, JobState::Planned, "what it left is gone, and is needed");
+  };
+  for (uint32_t job = jobs.size(); job-- > 0;) {
+    if (jobs[job].state != JobState::Planned) continue;
+    if (const auto reused = plan.reused.find(job); reused != plan.reused.end()) {
+      if (has_remains(reused->second.directory)) continue;  // it needs nobody
+      run_anew(plan, job);
+    }
+    for (const JobRange& range : plan.graph.parents(job)) {
+      for (uint32_t i = 0; i < range.count; ++i) look_at(range.first + i);
+    }
+  }
+}
+
 }  // namespace
 
 bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
@@ -131,7 +164,7 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
   for (const uint32_t job : chosen) set_checkpoints_aside(plan, job, jobs[job].attempt);
 }
 
-void plan_again(const Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move) {
+void plan_again(Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move) {
   check_names(plan, jobs, what.names);
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
     JobProgress& progress = jobs[job];
@@ -146,6 +179,7 @@ void plan_again(const Plan& plan, Jobs& jobs, const PlanAgain& what, const Move&
     move(job, JobState::Planned,
          chosen && what.from_scratch ? "run again from scratch" : "run again");
   }
+  plan_lost_results(plan, jobs, move);
   jobs.count_unfinished_parents();
 }
 

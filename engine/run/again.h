@@ -41,8 +41,10 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
 /// Moves a job and records that.
 using Move = std::function<void(uint32_t job, JobState state, const std::string& reason)>;
 
-/// Gives jobs that did not succeed another attempt, and unblocks what waited for them.
+/// Gives jobs that did not succeed another attempt, and unblocks what waited for them. What a job
+/// that is to run needs, and what is gone (somebody removed the folder of the run that it came
+/// from), runs again, too: such results are no longer in `plan.reused`.
 /// Throws as resubmit_run.
-void plan_again(const Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move);
+void plan_again(Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move);
 
 }  // namespace dlflow

@@ -52,6 +52,9 @@ void recover(Engine& engine, uint32_t job, Backend& backend) {
 void take_reused(Plan& plan, const RunStatus& status) {
   for (uint32_t job = 0; job < status.jobs.size(); ++job) {
     const JobRow& row = status.jobs[job];
+    if (row.attempt > 0 && plan.reused.erase(job) > 0) {  // what it was to reuse was gone
+      plan.jobs[job].action = Action::Run;
+    }
     if (row.state != JobState::Cached || plan.reused.contains(job)) continue;
     KnownResult known;
     known.run = plan.run;
@@ -90,7 +93,7 @@ void take_states(const Plan& plan, Jobs& jobs, Store& store, const RunStatus& st
     progress.exit = row.exit;
     const bool may_retry = plan.workflow.steps[plan.jobs[job].step].retry.attempts > 1;
     if (may_retry && row.attempt > 0 && !satisfies_dependents(row.state)) {
-      progress.tries = count_tries(store.events(plan.run, row.job));
+      progress.tries = count_tries(store.events(plan.directory.string(), row.job));
     }
   }
 }
@@ -101,7 +104,7 @@ std::unique_ptr<Engine> restored_engine(const fs::path& run_directory, const Ser
   services.backend.check(plan);
   services.backend.begin(plan.directory);
   services.store.sync_run(plan.directory);
-  const RunStatus status = services.store.status(plan.run);
+  const RunStatus status = services.store.status(plan.directory.string());
   take_reused(plan, status);
   auto engine = std::make_unique<Engine>(std::move(plan), services, options);
   take_states(engine->plan(), engine->jobs(), services.store, status);

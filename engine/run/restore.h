@@ -20,7 +20,8 @@ namespace dlflow {
 std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
                                         const Services& services, const RunOptions& options);
 
-/// Takes over what jobs reused that was decided while the run went on; the plan knows the rest.
+/// Takes over what jobs reused that was decided while the run went on, and that others ran although
+/// they were to reuse something; the plan knows the rest.
 void take_reused(Plan& plan, const RunStatus& status);
 
 /// Takes over the state, the attempts and the tries of each job.

@@ -44,7 +44,8 @@ ParentRecord read_parent(const JobSpec& spec, const ParentRef& parent) {
   throw Error(Errc::InvalidInput,
               spec.job + " must not run: " + parent_name(parent) + " " +
                   (state ? "is " + std::string(name(*state)) : std::string("has no record")) +
-                  " in " + parent.directory.string());
+                  " in " + parent.directory.string() +
+                  (state ? "" : "; `dlflow resubmit " + spec.run + "` runs it again"));
 }
 
 Json value_of(const ParentRecord& parent, const Reference& reference) {

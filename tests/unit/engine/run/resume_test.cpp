@@ -106,6 +106,47 @@ TEST_CASE("reused results are known to an engine that comes after", "[resume]") 
   CHECK(published_result(run.directory / "steps/c").has_value());
 }
 
+TEST_CASE("what was reused from a run that is gone runs again where it is needed", "[resume]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  run.start();
+  const fs::path first = run.directory;
+  run.rewrite("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n  c: {run: ./c, needs: [b]}\n");
+  run.backend.fail("c");
+  run.start();
+  CHECK(run.states() == States{{"a", Cached}, {"b", Cached}, {"c", Failed}});
+  run.backend.submitted.clear();
+  SECTION("all of it is gone") {
+    fs::remove_all(first);
+    CHECK(run.resubmit().state == RunState::Succeeded);
+    CHECK(run.backend.submitted == Names{"a", "b", "c#2"});
+    CHECK(run.states() == kAllDone);
+  }
+  SECTION("what nobody needs may be gone") {
+    fs::remove_all(first / "steps/a");
+    CHECK(run.resubmit().state == RunState::Succeeded);
+    CHECK(run.backend.submitted == Names{"c#2"});
+    CHECK(run.states() == States{{"a", Cached}, {"b", Cached}, {"c", Succeeded}});
+  }
+  SECTION("an engine that comes after a kill knows that it is to run") {
+    fs::remove_all(first);
+    run.backend.waits_until_killed = 0;
+    CHECK_THROWS_AS(run.resubmit(), Killed);
+    run.backend.waits_until_killed = -1;
+    CHECK(run.resume().state == RunState::Succeeded);
+    CHECK(run.states() == kAllDone);
+  }
+}
+
+TEST_CASE("what a run lost of itself runs again where it is needed", "[resume]") {
+  TestRun run(kChain);
+  run.backend.fail("c");
+  run.start();
+  fs::remove_all(run.directory / "steps/b");
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.backend.submitted == Names{"a", "b", "c", "b#2", "c#2"});
+  CHECK(run.states() == kAllDone);
+}
+
 TEST_CASE("resuming leaves what failed, resubmitting runs it and what waits for it", "[resume]") {
   TestRun run(kChain);
   run.backend.fail("b");
