@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "base/not_finite.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -28,6 +29,14 @@ std::string print_fixed(double value) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.3f", value);
   return text.data();
+}
+
+/// A measured number as it is shown; nothing if there is none. "NaN" is one, too.
+std::optional<std::string> measured(const Json& object, const char* key) {
+  if (const auto value = number(object, key)) return print_fixed(*value);
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end() || !number_of(*found)) return std::nullopt;
+  return found->get<std::string>();
 }
 
 void add(std::string& text, const std::string& part, const char* separator = ", ") {
@@ -62,7 +71,7 @@ std::string how_far(const Json& progress, int width, const Style& style) {
     add(rest, format_size(uint64_t(*bytes)) + (total ? " of " + format_size(uint64_t(*total)) : ""),
         "  ");
   }
-  if (const auto loss = number(progress, "loss")) add(rest, "loss " + print_fixed(*loss), "  ");
+  if (const auto loss = measured(progress, "loss")) add(rest, "loss " + *loss, "  ");
   const int bar = std::min(kLongestBar, width - int(text.size() + rest.size()) - 2);
   if (fraction && bar >= kShortestBar) add(text, progress_bar(*fraction, bar, style), " ");
   add(text, rest, fraction ? " " : "  ");
@@ -107,9 +116,7 @@ std::string describe_metrics(const Json& metrics) {
     }
   }
   for (const char* key : {"accuracy", "loss"}) {
-    if (const auto value = number(metrics, key)) {
-      add(text, std::string(key) + " " + print_fixed(*value));
-    }
+    if (const auto value = measured(metrics, key)) add(text, std::string(key) + " " + *value);
   }
   if (const auto rate = number(metrics, "images_per_s")) {
     add(text, format_count(uint64_t(*rate)) + " img/s");
@@ -117,6 +124,7 @@ std::string describe_metrics(const Json& metrics) {
   if (!text.empty() || !metrics.is_object()) return text;
   for (const auto& [key, value] : metrics.items()) {  // numbers of a kind we do not know: the first
     if (value.is_number()) return key + " " + print_number(value.get<double>());
+    if (number_of(value)) return key + " " + value.get<std::string>();
   }
   return text;
 }
@@ -133,8 +141,8 @@ std::string describe_end(const RunStatus& status) {
   if (status.state == RunState::Succeeded) {
     for (auto job = status.jobs.rbegin(); job != status.jobs.rend();
          ++job) {  // the last result counts
-      if (const auto accuracy = number(job->metrics, "accuracy")) {
-        return text + ": accuracy " + print_fixed(*accuracy);
+      if (const auto accuracy = measured(job->metrics, "accuracy")) {
+        return text + ": accuracy " + *accuracy;
       }
     }
     return text;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fstream>
 
+#include "base/not_finite.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -19,8 +20,8 @@ std::optional<Json> last_metrics(const std::filesystem::path& file) {
   if (end == std::string::npos || end == 0) return std::nullopt;
   const size_t before = tail.rfind('\n', end - 1);
   const size_t begin = before == std::string::npos ? 0 : before + 1;
-  Json line = Json::parse(tail.begin() + std::ptrdiff_t(begin), tail.begin() + std::ptrdiff_t(end),
-                          nullptr, false);
+  const std::string_view last = std::string_view(tail).substr(begin, end - begin);
+  Json line = Json::parse(quote_not_finite(last), nullptr, false);
   if (!line.is_object()) return std::nullopt;
   return line;
 }

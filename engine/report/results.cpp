@@ -24,7 +24,7 @@ std::optional<double> number(const Json& object, const std::string& key) {
 /// As many digits as tell results apart.
 std::string metric_text(const Json& metrics, const std::string& name) {
   const auto value = number(metrics, name);
-  if (!value) return "-";
+  if (!value) return metrics.contains(name) ? text_of(metrics.at(name)) : "-";  // NaN
   std::array<char, 40> text{};
   const bool whole = *value == std::floor(*value) || std::abs(*value) >= 1000;
   std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.4g", *value);

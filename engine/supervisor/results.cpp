@@ -7,12 +7,14 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <fstream>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/not_finite.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -24,7 +26,7 @@ namespace fs = std::filesystem;
 Json read_object(const fs::path& file, const char* what) {
   const auto text = read_file_if_exists(file);
   if (!text) return Json::object();
-  Json json = Json::parse(*text, nullptr, false);
+  Json json = Json::parse(quote_not_finite(*text), nullptr, false);
   if (json.is_object()) return json;
   throw Error(Errc::InvalidInput, file.string() + " is not a JSON object, as " + what + " must be");
 }
@@ -159,7 +161,7 @@ Json read_metrics(const AttemptFiles& files) {
   const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY");
   Json numbers = Json::object();
   for (const auto& [key, value] : summary.items()) {
-    if (value.is_number()) numbers[key] = value;
+    if (number_of(value)) numbers[key] = value;
   }
   return numbers;
 }
@@ -191,7 +193,11 @@ void check_requirements(const JobSpec& spec, const Json& metrics) {
                                           "; the step reported " +
                                           (names.empty() ? "none" : join(names, ", ")));
     }
-    const auto value = found->get<double>();
+    const double value = number_of(*found).value_or(NAN);
+    if (std::isnan(value)) {
+      throw Error(Errc::InvalidInput,
+                  requirement.metric + " is NaN, which is not a number; required " + asked);
+    }
     if (!holds(value, requirement)) {
       throw Error(Errc::InvalidInput,
                   requirement.metric + " is " + print(value) + ", required " + asked);
