@@ -114,10 +114,7 @@ class StepReader {
     }
     if (uses != nullptr) read_kind();
     if (run != nullptr) read_run(*run);
-    if (uses == nullptr && run != nullptr)
-      refuse_key("with",
-                 "belongs to uses; a run step gets "
-                 "its values through env");
+    if (uses == nullptr && run != nullptr) read_values();
   }
 
   void read_kind() {
@@ -132,6 +129,13 @@ class StepReader {
       refuse_key("checkpoint", "has no meaning here: '" + kind.name + "' saves no state");
     }
     read_with(kind);
+  }
+
+  /// `with` of a run step: free values, which it finds in a file.
+  void read_values() {
+    const YamlEntry* with = find_entry(node_, "with");
+    if (with == nullptr) return;
+    read_expressions("with", map_of(key_form(), anything()), *with->value, parsed_.step.with);
   }
 
   void refuse_key(const std::string& key, const std::string& reason) {

@@ -126,6 +126,11 @@ const Shape& container_shape() {
   return shape;
 }
 
+bool is_variable_pattern(std::string_view text) {
+  if (text.ends_with('*')) text.remove_suffix(1);
+  return variable_form().accepts(text);
+}
+
 /// What a missing key means is in cluster-profiles/local.yaml, so that it is said once.
 const Shape& profile_shape() {
   static const Shape launcher = object({
@@ -137,6 +142,10 @@ const Shape& profile_shape() {
       {"cache", text(), "Folder of staged files", kOptional, ""},
       {"scratch", text(), "Folder on a node's own disk", kOptional, ""},
   });
+  static const Form inherit = {.what = "the name of an environment variable, or how some begin",
+                               .examples = "WANDB_MODE or WANDB_*",
+                               .pattern = "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
+                               .accepts = is_variable_pattern};
   static const Shape shape = object({
       {"name", formed(name_form()), "How the profile is called"},
       {"scheduler", choice({"local", "slurm"}), "Who starts jobs"},
@@ -151,6 +160,7 @@ const Shape& profile_shape() {
       {"container", container_shape(), "How steps with an image run"},
       {"setup", list_of(text()), "Shell lines before each job"},
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
+      {"inherit", list_of(formed(inherit)), "Further variables that jobs get from the caller"},
       {"paths", paths, "Folders"},
       {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
       {"scratch_budget", size_or_zero(), "Size of all copies of data on a node's own disk"},
@@ -201,6 +211,7 @@ Profile profile_from(const Json& json) {
   for (const auto& [name, value] : json.at("environment").items()) {
     profile.environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
   }
+  profile.inherit = json.at("inherit").get<std::vector<std::string>>();
   profile.runs = json.at("paths").at("runs").get<std::string>();
   profile.cache = json.at("paths").at("cache").get<std::string>();
   profile.scratch = json.at("paths").at("scratch").get<std::string>();

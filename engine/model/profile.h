@@ -83,6 +83,7 @@ struct Profile {
   ContainerSettings container;
   std::vector<std::string> setup;  ///< shell lines before each job
   std::map<std::string, std::string> environment;
+  std::vector<std::string> inherit;  ///< further variables that steps get from the caller: X, X_*
   std::filesystem::path runs = "dlflow-runs";
   std::filesystem::path cache;        ///< empty: $XDG_CACHE_HOME/dlflow
   uint64_t cache_budget_bytes = 0;    ///< 0: no limit

@@ -98,6 +98,7 @@ std::string profile_as_yaml(const Profile& profile) {
   add("setup", list(profile.setup));
   add("environment", profile.environment.empty() ? "{}" : "");
   for (const auto& [name, value] : profile.environment) add("  " + name, yaml_text(value));
+  add("inherit", list(profile.inherit));
   add("paths", "");
   add("  runs", yaml_text(profile.runs.string()));
   add("  cache", yaml_text(profile.cache.string()));

@@ -105,7 +105,7 @@ Json kind_rule(const StepKind& kind) {
 Json step_schema() {
   Json schema = plain_schema(step_shape(), Scope::Nothing);
   schema["oneOf"] = {{{"required", {"uses"}}}, {{"required", {"run"}}}};
-  schema["dependentSchemas"]["run"] = {{"properties", {{"with", false}}}};
+  schema["dependentSchemas"]["run"] = {{"properties", {{"with", {{"type", "object"}}}}}};
   for (const StepKind& kind : step_kinds()) schema["allOf"].push_back(kind_rule(kind));
   return schema;
 }

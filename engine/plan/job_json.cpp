@@ -127,6 +127,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.run_command = json.at("run_command");
   spec.with = json.at("with");
   spec.environment = json.at("environment");
+  spec.inherit = json.at("inherit").get<std::vector<std::string>>();
   spec.secrets = json.at("secrets").get<std::set<std::string>>();
   spec.condition = json.at("condition");
   spec.params = json.at("params");
@@ -191,6 +192,7 @@ Json to_json(const JobSpec& spec) {
                {"run_command", spec.run_command},
                {"with", spec.with},
                {"environment", spec.environment},
+               {"inherit", spec.inherit},
                {"secrets", spec.secrets},
                {"condition", spec.condition},
                {"params", spec.params},

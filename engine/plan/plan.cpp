@@ -176,6 +176,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   make_absolute(plan, step.uses, spec.with);
   spec.environment = plan.profile.environment;
   spec.environment.update(step.environment.evaluate_known(known));
+  spec.inherit = plan.profile.inherit;
   spec.secrets = step.secrets;
   spec.condition = step.condition.evaluate_known(known);
   spec.params = plan.steps[job.step].visible_params;

@@ -74,6 +74,7 @@ Json to_json(const Profile& profile) {
           {"container", to_json(profile.container)},
           {"setup", profile.setup},
           {"environment", profile.environment},
+          {"inherit", profile.inherit},
           {"runs", profile.runs.string()},
           {"cache", profile.cache.string()},
           {"cache_budget_bytes", profile.cache_budget_bytes},
@@ -102,6 +103,7 @@ Profile profile_from_json(const Json& json) {
   json.at("launcher").at("arguments").get_to(profile.launcher.arguments);
   json.at("setup").get_to(profile.setup);
   json.at("environment").get_to(profile.environment);
+  if (json.contains("inherit")) json.at("inherit").get_to(profile.inherit);
   profile.runs = json.at("runs").get<std::string>();
   profile.cache = json.at("cache").get<std::string>();
   json.at("cache_budget_bytes").get_to(profile.cache_budget_bytes);

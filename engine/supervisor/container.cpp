@@ -5,6 +5,7 @@
 #include "engine/container/runtime.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
+#include "engine/supervisor/inherited.h"
 
 namespace dlflow {
 namespace {
@@ -72,6 +73,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
     }
   }
   result.environment = declared_environment(spec, job, files);
+  result.environment.merge(variables_of(spec.inherit));
   result.secrets = spec.secrets;
   result.secrets_file = secrets_file(spec.run_directory);
   return result;

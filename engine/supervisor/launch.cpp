@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <map>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/units.h"
 #include "engine/supervisor/container.h"
+#include "engine/supervisor/inherited.h"
 
 namespace dlflow {
 namespace {
@@ -16,26 +19,6 @@ namespace fs = std::filesystem;
 
 std::string text_of(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
-}
-
-/// What of the caller's environment every program may see: enough to find programs, libraries,
-/// devices and the network, nothing that would make the same job differ from one shell to the next.
-bool is_inherited(const std::string& entry) {
-  static constexpr std::string_view kNames[] = {
-      // programs, libraries, folders, languages
-      "PATH=", "LD_LIBRARY_PATH=", "HOME=", "USER=", "LOGNAME=", "SHELL=", "TMPDIR=",
-      "XDG_RUNTIME_DIR=", "LANG=", "LC_", "TZ=", "TERM=",
-      // environment modules, for setup lines
-      "MODULEPATH=", "MODULESHOME=", "LMOD_", "BASH_FUNC_",
-      // network
-      "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
-      "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=",
-      // keys and remotes of other machines
-      "SSH_AUTH_SOCK=", "RSYNC_RSH=", "GIT_SSH_COMMAND=", "RCLONE_CONFIG=", "KRB5CCNAME=",
-      // devices, launchers, interconnects
-      "CUDA_VISIBLE_DEVICES=", "SLURM_", "PMIX_", "OMPI_MCA_", "UCX_", "NCCL_"};
-  return std::any_of(std::begin(kNames), std::end(kNames),
-                     [&](std::string_view name) { return entry.starts_with(name); });
 }
 
 const char* unit_name(CheckpointPolicy::Unit unit) {
@@ -58,10 +41,7 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (!spec.container) values = secrets;
   values.merge(declared_environment(spec, job, files));
   if (gpus) values.emplace("CUDA_VISIBLE_DEVICES", *gpus);
-  for (const std::string& entry : current_environment()) {
-    const size_t equals = entry.find('=');
-    if (is_inherited(entry)) values.emplace(entry.substr(0, equals), entry.substr(equals + 1));
-  }
+  values.merge(inherited_variables(spec.inherit));
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
   return list;
@@ -101,6 +81,34 @@ constexpr const char* kScriptThatSaves =
 /// The shell for the user's lines: bash where there is one, for `module load` and `source`.
 std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
 
+bool has_values(const JobSpec& spec) { return !spec.uses.empty() || !spec.with.empty(); }
+
+[[noreturn]] void throw_too_long(const std::string& what, size_t bytes, size_t most) {
+  throw Error(Errc::InvalidInput,
+              what + " " + format_size(bytes) + ", and a program can be given " +
+                  format_size(most) +
+                  "; put a long list into the step's `with: {NAME: …}`, which the program finds in "
+                  "the JSON file $DLFLOW_WITH");
+}
+
+/// exec(2) would only say "Argument list too long".
+void check_length(const Command& command) {
+  constexpr size_t kLongest = 128 * 1024;  // MAX_ARG_STRLEN, the end of the string included
+  const auto most = size_t(::sysconf(_SC_ARG_MAX));
+  size_t total = 0;
+  for (const auto* list : {&command.argv, &command.environment}) {
+    for (const std::string& word : *list) {
+      total += word.size() + 1 + sizeof(char*);
+      if (word.size() < kLongest) continue;
+      const bool variable = list == &command.environment;
+      throw_too_long(variable ? "its variable " + word.substr(0, word.find('=')) + " has"
+                              : "an argument of it has",
+                     word.size(), kLongest);
+    }
+  }
+  if (total > most) throw_too_long("its arguments and variables have", total, most);
+}
+
 std::vector<std::string> shell_command(const std::string& shell) {
   if (shell == kBash) return {shell, "-e", "-o", "pipefail"};
   return {shell, "-e"};
@@ -119,7 +127,7 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   values["DLFLOW_RANKS"] = std::to_string(spec.resources.ranks);
   values["DLFLOW_CPUS_PER_RANK"] = std::to_string(spec.resources.cpus_per_rank);
   values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
-  if (!spec.uses.empty()) values["DLFLOW_WITH"] = files.with();
+  if (has_values(spec)) values["DLFLOW_WITH"] = files.with();
   values["DLFLOW_OUTPUTS"] = files.outputs();
   values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
   values["DLFLOW_METRICS"] = files.metrics();
@@ -176,7 +184,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
     std::error_code exists_from_an_earlier_pass;
     fs::create_symlink(frozen, link, exists_from_an_earlier_pass);
   }
-  if (!spec.uses.empty()) write_file_atomic(files.with(), job.with.dump(2) + "\n");
+  if (has_values(spec)) write_file_atomic(files.with(), job.with.dump(2) + "\n");
   if (job.run_command.is_string()) {
     write_file_atomic(files.script(), job.run_command.get<std::string>() + "\n");
   }
@@ -207,6 +215,7 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
   command.standard_error = files.standard_error();
   command.own_group = true;
   command.dies_with_parent = true;
+  check_length(command);
   return command;
 }
 

@@ -61,8 +61,8 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
                                       const AttemptFiles& files, const std::string& shell);
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
-/// docs/architecture.md, `env:` on top, nothing else of the caller's but what every program needs
-/// (PATH, HOME, locale, TMPDIR, proxies, library paths, devices).
+/// docs/architecture.md, `env:` on top, nothing else of the caller's but inherited_variables().
+/// Throws Error{InvalidInput}, saying where long lists go, if that is more than a program can get.
 /// \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's.
 /// \param secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,

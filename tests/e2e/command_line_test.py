@@ -24,7 +24,7 @@ class CommandLine(Case):
     def test_every_verb_explains_itself_with_examples(self):
         out, _ = self.dlflow("--help")
         for verb in ["run", "status", "logs", "explain", "validate", "graph", "resubmit", "cancel", "list",
-                     "profile", "schema", "completion", "version"]:
+                     "rm", "prune", "profile", "schema", "completion", "version"]:
             self.assertIn(verb, out)
             text, _ = self.dlflow(verb, "--help")
             self.assertIn("Examples:", text, verb)
@@ -33,6 +33,19 @@ class CommandLine(Case):
     def test_a_good_workflow_is_valid_without_a_word(self):
         self.write("good.yaml", GOOD)
         self.assertEqual(self.dlflow("validate", "good.yaml"), ("", ""))
+
+    def test_validate_warns_of_variables_that_a_script_will_not_find(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              a: {run: 'echo $MY_TOKEN $MY_DATA $SCRATCH $NOT_SET $HOME $DLFLOW_OUTPUTS; x=1; echo $x', env: {MY_DATA: d}}
+        """)
+        env = {"MY_TOKEN": "1", "MY_DATA": "2", "SCRATCH": "3", "x": "4"}
+        _, err = self.dlflow("validate", "w.yaml", env=env)
+        self.assertEqual(err, "w.yaml:4:12: warning: step 'a' reads $MY_TOKEN, which is set here and which it will not get; "
+                              "write env: {MY_TOKEN: …}, or inherit: [MY_TOKEN] in the profile\n")
+        self.write("mine.yaml", "inherit: [MY_*]\n")
+        self.assertEqual(self.dlflow("validate", "w.yaml", "--profile", "mine.yaml", env=env), ("", ""))
 
     def test_an_expression_cannot_stand_for_all_keys(self):
         for key, kind in (("matrix", "run: [echo]"), ("with", "uses: evaluate")):

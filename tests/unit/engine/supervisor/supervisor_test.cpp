@@ -11,9 +11,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
+#include "engine/supervisor/inherited.h"
+#include "engine/supervisor/results.h"
 #include "engine/supervisor/watch.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/supervisor/job.h"
@@ -81,6 +84,104 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
   Job metric("echo '{\"loss\": 1}' > $DLFLOW_SUMMARY");
   metric.spec.require = {{"accuracy", ">=", 0.5}};
   CHECK(metric.execute().reason == "no metric 'accuracy', required >= 0.5; the step reported loss");
+}
+
+TEST_CASE("each comparison of a requirement means what it says, at its bound, too",
+          "[supervisor]") {
+  JobSpec spec;
+  const auto holds = [&](const std::string& comparison, double value) {
+    spec.require = {{"loss", comparison, 0.5}};
+    try {
+      check_requirements(spec, {{"loss", value}});
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  using Answers = std::vector<bool>;  // below the bound, at it, above it
+  const auto answers = [&](const std::string& comparison) {
+    return Answers{holds(comparison, 0.4), holds(comparison, 0.5), holds(comparison, 0.6)};
+  };
+  CHECK(answers("<") == Answers{true, false, false});
+  CHECK(answers("<=") == Answers{true, true, false});
+  CHECK(answers("==") == Answers{false, true, false});
+  CHECK(answers(">=") == Answers{false, true, true});
+  CHECK(answers(">") == Answers{false, false, true});
+}
+
+TEST_CASE("a metric may be NaN or infinite, and NaN meets no requirement", "[supervisor]") {
+  Job job("echo '{\"loss\": NaN, \"best\": -Infinity, \"note\": \"x\"}' > $DLFLOW_SUMMARY");
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.metrics == Json({{"loss", "NaN"}, {"best", "-Infinity"}}));
+
+  Job required("echo '{\"loss\": NaN}' > $DLFLOW_SUMMARY");
+  required.spec.require = {{"loss", "<", 1}};
+  CHECK(required.execute().reason == "loss is NaN, which is not a number; required < 1");
+  JobSpec spec;
+  spec.require = {{"best", "<", 0}};
+  CHECK_NOTHROW(check_requirements(spec, {{"best", "-Infinity"}}));
+  spec.require = {{"best", "<", 0}};
+  CHECK_THROWS_WITH(check_requirements(spec, {{"best", "Infinity"}}), "best is inf, required < 0");
+}
+
+TEST_CASE("a list that is too long for a variable is told where it goes", "[supervisor]") {
+  const std::string long_list(200'000, 'x');
+  Job variable("true");
+  variable.spec.environment = {{"SHARDS", long_list}};
+  CHECK(variable.execute().reason ==
+        "its variable SHARDS has 195.3 KiB, and a program can be given 128.0 KiB; put a long list "
+        "into the step's `with: {NAME: …}`, which the program finds in the JSON file $DLFLOW_WITH");
+  Job argument("");
+  argument.spec.run_command = {"true", long_list};
+  CHECK(argument.execute().reason.starts_with("an argument of it has 195.3 KiB"));
+  Job many("");
+  many.spec.run_command = Json::array({"true"});
+  for (int i = 0; i < 40'000; ++i) many.spec.run_command.push_back(std::string(200, 'x'));
+  CHECK(many.execute().reason.starts_with("its arguments and variables have "));
+
+  Job file("cp $DLFLOW_WITH $DLFLOW_OUTPUTS/seen");
+  file.spec.with = {{"shards", {long_list}}};
+  CHECK(file.execute().state == JobState::Succeeded);
+  CHECK(Json::parse(read_file(file.attempt() / "outputs" / "seen")) == file.spec.with);
+}
+
+TEST_CASE("a job gets the caller's variables that are listed, and those that a profile adds",
+          "[supervisor]") {
+  const std::map<std::string, std::string> here = {{"SCRATCH", "/s"},
+                                                   {"WORK", "/w"},
+                                                   {"HF_HOME", "/h"},
+                                                   {"VIRTUAL_ENV", "/v"},
+                                                   {"I_MPI_FABRICS", "x"},
+                                                   {"LOADEDMODULES", "m"},
+                                                   {"ROCR_VISIBLE_DEVICES", "1"},
+                                                   {"WANDB_MODE", "off"},
+                                                   {"WANDB_DIR", "/d"},
+                                                   {"WAND", "no"}};
+  for (const auto& [name, value] : here) ::setenv(name.c_str(), value.c_str(), 1);
+  const auto seen = [](const Job& job) {
+    job.execute();
+    std::map<std::string, std::string> variables;
+    for (const std::string& line : split(read_file(job.attempt() / "outputs" / "env"), '\n')) {
+      variables.emplace(line.substr(0, line.find('=')), line.substr(line.find('=') + 1));
+    }
+    return variables;
+  };
+  Job job("env > $DLFLOW_OUTPUTS/env");
+  const auto variables = seen(job);
+  for (const auto& [name, value] : here) {
+    CAPTURE(name);
+    const bool expected = !name.starts_with("WAND");
+    CHECK(variables.contains(name) == expected);
+    CHECK(is_inherited(name) == expected);
+  }
+  Job more("env > $DLFLOW_OUTPUTS/env");
+  more.spec.inherit = {"WANDB_*"};
+  more.spec.environment = {{"WANDB_DIR", "of the step"}};
+  const auto with_more = seen(more);
+  CHECK(with_more.at("WANDB_MODE") == "off");
+  CHECK(with_more.at("WANDB_DIR") == "of the step");
+  CHECK_FALSE(with_more.contains("WAND"));
 }
 
 TEST_CASE("a job does not run on a parent without a record of success", "[supervisor]") {
