@@ -26,7 +26,7 @@ std::optional<int64_t> parse_integer(std::string_view digits) {
   return value;
 }
 
-/// [D-]H:M:S or [D-]M:S or D-H
+/// [D-]H:M:S, D-H:M or D-H
 std::optional<int64_t> parse_clock(std::string_view text) {
   int64_t days = 0;
   const size_t dash = text.find('-');
@@ -43,11 +43,7 @@ std::optional<int64_t> parse_clock(std::string_view text) {
     fields.push_back(*value);
   }
   if (fields.size() > 3) return std::nullopt;
-  if (dash != std::string_view::npos) {  // SLURM reads D-H, D-H:M and D-H:M:S from the left
-    fields.resize(3, 0);
-  } else if (fields.size() == 2) {
-    fields.insert(fields.begin(), 0);
-  }
+  fields.resize(3, 0);  // SLURM reads D-H, D-H:M and D-H:M:S from the left
   return days * 86400 + fields[0] * 3600 + fields[1] * 60 + fields[2];
 }
 
@@ -80,8 +76,19 @@ std::string print(const char* format, Args... args) {
 
 }  // namespace
 
+std::string ambiguous_duration(std::string_view text) {
+  const std::vector<std::string> fields = split(trim(text), ':');
+  if (fields.size() != 2 || text.find('-') != text.npos) return "";
+  if (!parse_integer(fields[0]) || !parse_integer(fields[1])) return "";
+  return "it could be minutes or hours: write " + fields[0] + "m" + fields[1] + "s or " +
+         fields[0] + "h" + fields[1] + "m";
+}
+
 seconds parse_duration(std::string_view text) {
   const std::string_view word = trim(text);
+  if (const std::string advice = ambiguous_duration(word); !advice.empty()) {
+    throw Error(Errc::InvalidInput, "'" + std::string(text) + "' is ambiguous: " + advice);
+  }
   std::optional<int64_t> value;
   if (!word.empty())
     value = word.find_first_of(":-") == word.npos ? parse_units(word) : parse_clock(word);

@@ -10,7 +10,12 @@ namespace dlflow {
 
 /// "90s", "20m", "4h", "2d", "1h30m", "04:00:00" or "1-12:00:00" (SLURM's spelling).
 /// Throws Error{InvalidInput}: "'20 parsecs' is not a duration; write 90s, 20m, 4h or 1-12:00:00".
+/// "1:30" is refused as ambiguous.
 std::chrono::seconds parse_duration(std::string_view text);
+
+/// What to write instead of "1:30", which is minutes and seconds to SLURM and hours and minutes to
+/// most people; empty for anything else.
+std::string ambiguous_duration(std::string_view text);
 
 /// "512MiB", "2GiB", "1.5 GB", "4096"; a number without a unit is bytes. Throws
 /// Error{InvalidInput}.

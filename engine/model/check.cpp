@@ -42,10 +42,16 @@ bool is_number(const std::string& text) {
   return error == std::errc() && stop == end;
 }
 
+std::string advice_of(const Form& form, const std::string& text, const char* verb = "write") {
+  const std::string advice = form.advice != nullptr ? form.advice(text) : "";
+  return advice.empty() ? std::string(verb) + " " + std::string(form.examples) : advice;
+}
+
 /// What to do about a scalar of the wrong type, if that is plain.
 std::string hint(const Json& value, const Shape& shape) {
   if (shape.type == Shape::Type::Formed) {
-    return "; write " + std::string(shape.form->examples);
+    return "; " +
+           advice_of(*shape.form, value.is_string() ? value.get<std::string>() : value.dump());
   }
   if (shape.type == Shape::Type::Text && value.is_primitive() && !value.is_null()) {
     return "; put it in quotes";
@@ -212,11 +218,17 @@ bool Checker::check_file(const YamlNode& node, const Wanted& wanted) {
   const bool folder_will_do = wanted.shape.form->exists == Form::Exists::FileOrFolder;
   std::error_code ignored;
   const fs::path place = names_.base / file;
-  if (folder_will_do ? fs::exists(place, ignored) : fs::is_regular_file(place, ignored))
-    return true;
+  const auto status = fs::status(place, ignored);
+  if (fs::is_regular_file(status) || (folder_will_do && fs::is_directory(status))) return true;
   if (fs::is_directory(place, ignored)) {
     mistakes_.add(node.location,
                   wanted.subject.name() + ": " + place.string() + " is a folder; give a file");
+    return false;
+  }
+  if (fs::exists(status)) {
+    mistakes_.add(node.location, wanted.subject.name() + ": " + place.string() +
+                                     " is a pipe, a socket or a device, which cannot be copied "
+                                     "into a run; let the step open it by its absolute path");
     return false;
   }
   std::vector<std::string> neighbours;
@@ -269,7 +281,8 @@ void Checker::report_repeated_key(const YamlEntry& entry, const Subject& subject
 
 void Checker::report_bad_name(const YamlEntry& entry, const Form& form, const Subject& subject) {
   mistakes_.add(entry.location, "'" + entry.key + "' in " + subject.name() + " is not " +
-                                    std::string(form.what) + "; use " + std::string(form.examples));
+                                    std::string(form.what) + "; " +
+                                    advice_of(form, entry.key, "use"));
 }
 
 bool Checker::check_expression(const YamlNode& node, const Wanted& wanted, Json& value) {

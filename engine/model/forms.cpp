@@ -25,8 +25,29 @@ bool is_word(std::string_view text, std::string_view further) {
          std::all_of(text.begin(), text.end(), ordinary);
 }
 
-bool is_name(std::string_view text) { return is_word(text, "-_"); }
+/// Names become folders, jobs of SLURM and columns of tables.
+constexpr size_t kLongestName = 64;
+
+bool is_name(std::string_view text) { return text.size() <= kLongestName && is_word(text, "-_"); }
 bool is_variable(std::string_view text) { return is_word(text, "_"); }
+
+std::string advice_on_name(std::string_view text) {
+  if (text.size() <= kLongestName) return "";
+  return "it has " + std::to_string(text.size()) + " characters, a name may have " +
+         std::to_string(kLongestName);
+}
+
+/// The switches of the training programs are for users; all other names that begin so are what a
+/// step is told.
+bool is_env(std::string_view text) {
+  const bool is_switch = text == "DLFLOW_STALL_TIMEOUT" || text == "DLFLOW_COLLECTIVES";
+  return is_variable(text) && (is_switch || !text.starts_with("DLFLOW_"));
+}
+
+std::string advice_on_env(std::string_view text) {
+  return text.starts_with("DLFLOW_") ? "names with DLFLOW_ are what dlflow itself tells a step"
+                                     : "";
+}
 
 /// What dlflow itself sets, and what decides which programs run, is no secret.
 bool is_secret(std::string_view text) {
@@ -49,6 +70,20 @@ bool is_size(std::string_view text) {
     return false;
   }
 }
+
+constexpr uint64_t kLeastMemory = uint64_t{1} << 20;
+
+bool is_memory(std::string_view text) { return is_size(text) && parse_size(text) >= kLeastMemory; }
+
+std::string advice_on_memory(std::string_view text) {
+  if (!is_size(text)) return "";
+  const bool no_unit = trim(text).find_first_not_of("0123456789.") == text.npos;
+  return "that is " + format_size(parse_size(text)) +
+         (no_unit ? "; write a unit: " + std::string(trim(text)) + "MiB"
+                  : "; write 512MiB or 2GiB");
+}
+
+std::string advice_on_duration(std::string_view text) { return ambiguous_duration(text); }
 
 bool is_path(std::string_view text) { return !text.empty(); }
 
@@ -125,8 +160,9 @@ std::optional<int64_t> parse_count(std::string_view text, std::string_view unit)
 const Form& name_form() {
   static const Form form = {.what = "a name",
                             .examples = "letters, digits, - and _, with a letter or _ first",
-                            .pattern = "^[A-Za-z_][A-Za-z0-9_-]*$",
-                            .accepts = is_name};
+                            .pattern = "^[A-Za-z_][A-Za-z0-9_-]{0,63}$",
+                            .accepts = is_name,
+                            .advice = advice_on_name};
   return form;
 }
 
@@ -146,6 +182,15 @@ const Form& variable_form() {
   return form;
 }
 
+const Form& env_form() {
+  static const Form form = {.what = "the name of an environment variable that a step may set",
+                            .examples = "letters, digits and _, with a letter or _ first",
+                            .pattern = "^(?!DLFLOW_(?!STALL_TIMEOUT$|COLLECTIVES$))[A-Za-z_][A-Za-z0-9_]*$",
+                            .accepts = is_env,
+                            .advice = advice_on_env};
+  return form;
+}
+
 const Form& secret_form() {
   static const Form form = {
       .what = "the name of a secret",
@@ -158,8 +203,11 @@ const Form& secret_form() {
 const Form& duration_form() {
   static const Form form = {.what = "a duration",
                             .examples = "90s, 20m, 4h or 1-12:00:00",
-                            .pattern = "^ *([0-9]+[dhms])+ *$|^ *([0-9]+-)?[0-9]+(:[0-9]+){0,2} *$",
-                            .accepts = is_duration};
+                            .pattern =
+                                "^ *([0-9]+[dhms])+ *$|^ *[0-9]+-[0-9]+(:[0-9]+){0,2} *$"
+                                "|^ *[0-9]+(:[0-9]+){2} *$",
+                            .accepts = is_duration,
+                            .advice = advice_on_duration};
   return form;
 }
 
@@ -169,6 +217,17 @@ const Form& size_form() {
                             .pattern = "^ *[0-9.]+ *([kKMGT]?B|[KMGT]iB|[MG])? *$",
                             .accepts = is_size,
                             .or_integer = true};
+  return form;
+}
+
+const Form& memory_form() {
+  static const Form form = [] {
+    Form size = size_form();
+    size.what = "a size of at least 1 MiB";
+    size.accepts = is_memory;
+    size.advice = advice_on_memory;
+    return size;
+  }();
   return form;
 }
 
@@ -277,8 +336,11 @@ const Form& interval_form() {
   static const Form form = {
       .what = "an interval between checkpoints",
       .examples = "1 epoch, 200 steps or 30m",
-      .pattern = "^[0-9]+ *(epochs?|steps?)$|^([0-9]+[dhms])+$|^([0-9]+-)?[0-9]+(:[0-9]+){1,2}$",
-      .accepts = is_interval};
+      .pattern =
+          "^[0-9]+ *(epochs?|steps?)$|^([0-9]+[dhms])+$|^[0-9]+-[0-9]+(:[0-9]+){0,2}$"
+          "|^[0-9]+(:[0-9]+){2}$",
+      .accepts = is_interval,
+      .advice = advice_on_duration};
   return form;
 }
 

@@ -12,9 +12,11 @@ namespace dlflow {
 const Form& name_form();      ///< of steps, parameters, axes, images, outputs, metrics
 const Form& key_form();       ///< of an object inside a parameter: any text
 const Form& variable_form();  ///< of environment variables
+const Form& env_form();       ///< of those that a step sets itself: not DLFLOW_…
 const Form& secret_form();    ///< of environment variables that may hold a secret
 const Form& duration_form();
 const Form& size_form();
+const Form& memory_form();      ///< a size that no unit was forgotten in: at least 1 MiB
 const Form& path_form();        ///< any text but the empty one
 const Form& inner_path_form();  ///< relative, and nowhere leading out of its folder
 const Form& model_file_form();  ///< a path to a file that is there

@@ -15,11 +15,6 @@ bool matches(const Json& element, const Json& pattern) {
   });
 }
 
-bool is_excluded(const Matrix& matrix, const Json& element) {
-  return std::any_of(matrix.exclude.begin(), matrix.exclude.end(),
-                     [&](const Json& pattern) { return matches(element, pattern); });
-}
-
 /// Moves to the next combination, the last axis fastest; false after the last one.
 bool advance(const Matrix& matrix, std::vector<size_t>& position) {
   for (size_t axis = position.size(); axis-- > 0;) {
@@ -30,6 +25,11 @@ bool advance(const Matrix& matrix, std::vector<size_t>& position) {
 }
 
 }  // namespace
+
+bool is_excluded(const Matrix& matrix, const Json& element) {
+  return std::any_of(matrix.exclude.begin(), matrix.exclude.end(),
+                     [&](const Json& pattern) { return matches(element, pattern); });
+}
 
 std::vector<Json> matrix_elements(const Matrix& matrix) {
   std::vector<Json> elements;

@@ -22,13 +22,21 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// One of `--set KEY=VALUE`.
+struct GivenParam {
+  std::string key;
+  std::string text;  ///< as it was typed
+  Json value;        ///< as YAML reads it
+};
+
 /// What a workflow without `name:` is called.
 std::string name_from(const fs::path& file) {
   std::string name = file.stem().string();
   for (char& c : name) {
     if (!name_form().accepts(std::string("_") + c)) c = '-';
   }
-  return name_form().accepts(name) ? name : "workflow" + (name.empty() ? "" : "-" + name);
+  const bool begins_well = !name.empty() && name_form().accepts(name.substr(0, 1));
+  return begins_well ? name : "workflow" + (name.empty() ? "" : "-" + name);
 }
 
 class WorkflowReader {
@@ -83,14 +91,23 @@ class WorkflowReader {
   }
 
   void read_name(const YamlNode& root) {
-    workflow_.name = value_of(root, "name").value_or(Json(name_from(file_)));
+    const std::string name_of_file = name_from(file_);
+    if (find_entry(root, "name") == nullptr && !name_form().accepts(name_of_file)) {
+      mistakes_.add(root.location, "the file's name is too long for the workflow's: " +
+                                       name_form().advice(name_of_file) + "; give it a `name:`");
+    }
+    workflow_.name = value_of(root, "name").value_or(Json(name_of_file));
   }
 
-  /// The value that `set` gives to parameter `key`, of the last one that does; null if none.
-  const Json* find_set(const std::string& key) const {
+  /// The value that `set` gives to parameter `key`, of the last one that does; nothing if none. A
+  /// text stays a text, as it was typed: tag=1.10 is no number if the workflow has a text there.
+  std::optional<Json> find_set(const std::string& key, const std::optional<Json>& declared) const {
     const auto found = std::find_if(set_.rbegin(), set_.rend(),
-                                    [&key](const auto& item) { return item.first == key; });
-    return found == set_.rend() ? nullptr : &found->second;
+                                    [&key](const GivenParam& given) { return given.key == key; });
+    if (found == set_.rend()) return std::nullopt;
+    const bool to_text = declared && declared->is_string() && found->value.is_primitive() &&
+                         !found->value.is_string();
+    return to_text ? Json(found->text) : found->value;
   }
 
   void read_params(const YamlNode& root, const std::vector<std::string>& set) {
@@ -105,7 +122,7 @@ class WorkflowReader {
     }
     std::vector<std::string> known = names_.wrong_params;
     for (const auto& [key, value] : workflow_.params.items()) known.push_back(key);
-    for (const auto& [key, value] : set_) {
+    for (const auto& [key, text, value] : set_) {
       if (std::find(known.begin(), known.end(), key) != known.end()) continue;
       mistakes_.add_elsewhere(
           "--set", "unknown parameter '" + key + "'" + mistakes_.advice_or_list(key, known));
@@ -128,7 +145,7 @@ class WorkflowReader {
       for (const Diagnostic& mistake : found.take()) {
         mistakes_.add_elsewhere("--set", "'" + item + "': " + mistake.message);
       }
-      if (value) set_.emplace_back(item.substr(0, equals), to_json(*value));
+      if (value) set_.push_back({item.substr(0, equals), std::string(text), to_json(*value)});
     }
   }
 
@@ -141,7 +158,7 @@ class WorkflowReader {
       return checker.report_bad_name(entry, name_form(), subject);
     report_same_variable(entry);
     auto value = checker.check(*entry.value, anything(), Scope::Params, subject.at(entry.key));
-    if (const Json* set = find_set(entry.key)) value = *set;
+    if (const auto set = find_set(entry.key, value)) value = *set;
     if (value) {
       workflow_.params[entry.key] = std::move(*value);
     } else {
@@ -202,7 +219,7 @@ class WorkflowReader {
   const fs::path& file_;
   const ParseLimits& limits_;
   Names names_;
-  std::vector<std::pair<std::string, Json>> set_;
+  std::vector<GivenParam> set_;
   std::vector<std::string> image_names_;
   std::map<std::string, std::string> variables_;  // of the parameters: variable -> parameter
   Workflow workflow_;

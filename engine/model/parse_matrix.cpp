@@ -116,6 +116,21 @@ class MatrixReader {
       mistakes_.add(at, "this element has no value for axis '" + axis + "'");
     }
     if (element.empty()) mistakes_.add(at, "this element has no values");
+    if (is_there(element)) mistakes_.add(at, "this element is there already; remove one");
+    included_.insert(element);
+  }
+
+  /// Whether the product of the axes, or an earlier `include`, has it.
+  bool is_there(const Json& element) const {
+    if (included_.contains(element)) return true;
+    const auto is_in_product = [&](const MatrixAxis& axis) {
+      const auto value = element.find(axis.name);
+      return value != element.end() &&
+             std::find(axis.values.begin(), axis.values.end(), *value) != axis.values.end();
+    };
+    return !matrix_.axes.empty() && element.size() == matrix_.axes.size() &&
+           std::all_of(matrix_.axes.begin(), matrix_.axes.end(), is_in_product) &&
+           !is_excluded(matrix_, element);
   }
 
   const YamlNode& node_;
@@ -124,6 +139,7 @@ class MatrixReader {
   Mistakes& mistakes_;
   const Subject& subject_;
   Matrix matrix_;
+  std::set<Json> included_;
   std::map<std::string, std::string> variables_;  // of the axes: variable -> axis
 };
 

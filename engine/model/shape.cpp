@@ -152,7 +152,9 @@ bool fits(const Json& value, const Shape& shape) {
     case Shape::Type::Choice:
       return std::find(shape.choices.begin(), shape.choices.end(), value) != shape.choices.end();
     case Shape::Type::Formed:
-      if (shape.form->or_integer && value.is_number_integer()) return value.get<double>() > 0;
+      if (shape.form->or_integer && value.is_number_integer()) {
+        return shape.form->accepts(value.dump());
+      }
       return value.is_string() && shape.form->accepts(value.get_ref<const std::string&>());
     default:
       return false;

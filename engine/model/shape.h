@@ -17,9 +17,12 @@ struct Form {
   std::string_view examples;  ///< "90s, 20m, 4h or 1-12:00:00": what a message advises to write
   std::string_view pattern;   ///< ECMA-262, anchored, for the JSON Schema; may be wider
   bool (*accepts)(std::string_view text);
-  bool or_integer = false;  ///< a number means itself: memory: 4096
+  bool or_integer = false;  ///< a number means itself: cache_budget: 4096
   enum class Exists { Unchecked, File, FileOrFolder };
   Exists exists = Exists::Unchecked;  ///< what a path must lead to when the file is read
+  /// What to do about a text that is not accepted, where that is plain; else empty, and the
+  /// examples are shown.
+  std::string (*advice)(std::string_view text) = nullptr;
 };
 
 /// What expressions in a value may refer to; each includes the ones before it.

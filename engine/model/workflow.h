@@ -67,6 +67,9 @@ struct Matrix {
 /// object for no matrix.
 std::vector<Json> matrix_elements(const Matrix& matrix);
 
+/// Whether `exclude` leaves this element of the product out.
+bool is_excluded(const Matrix& matrix, const Json& element);
+
 /// The keys that every element has: the axes, or those of `include` if there are none.
 std::vector<std::string> axis_names(const Matrix& matrix);
 

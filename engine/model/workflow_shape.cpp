@@ -66,14 +66,15 @@ Shape make_step_shape() {
       scoped(Scope::Nothing, {"uses", choice(kind_names()), "The kind of step; or else run"}),
       scoped(Scope::Steps,
              {"run", command, "A shell script, or a program and its arguments as a list"}),
-      scoped(Scope::Steps, {"with", anything(), "What the kind of step is given"}),
+      scoped(Scope::Steps,
+             {"with", anything(), "What the step is given, in the file $DLFLOW_WITH"}),
       scoped(Scope::Nothing, {"needs", names,
                               "Steps that must succeed first; those whose outputs "
                               "are referred to need not be named"}),
       scoped(Scope::Params,
              {"matrix", matrix_shape(), "Values that the step runs once for each of"}),
       scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
-      scoped(Scope::Steps, {"env", map_of(variable_form(), scalar()), "Environment variables"}),
+      scoped(Scope::Steps, {"env", map_of(env_form(), scalar()), "Environment variables"}),
       scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
                               "Environment variables whose values come when the run is "
                               "submitted, and are nowhere to be seen"}),
@@ -97,7 +98,7 @@ const Shape& resources_shape() {
       {"ranks", integer(1), "Processes that work together", kOptional, 1},
       {"cpus_per_rank", integer(1), "Processor cores of each", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs of each", kOptional, 0},
-      {"memory", formed(size_form()), "Memory of the whole job"},
+      {"memory", formed(memory_form()), "Memory of the whole job"},
       {"walltime", formed(duration_form()), "Time after which the job is ended"},
   });
   return shape;

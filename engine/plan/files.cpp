@@ -25,12 +25,17 @@ Location location_of(const Step& step, const std::string& key) {
 
 /// `name` itself, or the files below it if it is a folder, as the workflow would name them. Runs
 /// are no input: one more with each run, nothing would ever be reused.
-std::vector<std::string> expand(const Plan& plan, const std::string& name) {
+std::vector<std::string> expand(const Plan& plan, const Step& step, const std::string& name) {
   const fs::path path = plan.base / name;
   std::error_code ignored;
   if (!fs::is_directory(path, ignored)) return {name};
   std::vector<std::string> files;
   for (const auto& entry : entries_below(path, plan.profile.runs)) {
+    if (entry.is_other()) {
+      throw_at(plan.workflow, location_of(step, "inputs"),
+               entry.path().string() +
+                   " is a pipe, a socket or a device, which cannot be copied into a run");
+    }
     if (entry.is_regular_file()) {
       files.push_back((fs::path(name) / entry.path().lexically_relative(path)).string());
     }
@@ -54,7 +59,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   PlannedStep& planned = plan.steps[number];
   std::vector<std::string> texts;
   for (const std::string& input : step.inputs) {
-    for (std::string& name : expand(plan, input)) {
+    for (std::string& name : expand(plan, step, input)) {
       add_file(plan, hashes, step, "inputs", name);
       std::error_code ignored;
       if (fs::file_size(plan.base / name, ignored) <= kMaxScriptBytes) {

@@ -1,7 +1,10 @@
 #include "base/units.h"
 
+#include <cmath>
+
 #include "base/clock.h"
 #include "base/error.h"
+#include "base/not_finite.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
 
@@ -14,7 +17,8 @@ TEST_CASE("durations are read in every spelling people use", "[units]") {
   CHECK(parse_duration("1h30m") == 90min);
   CHECK(parse_duration("2d") == 48h);
   CHECK(parse_duration("04:00:00") == 4h);
-  CHECK(parse_duration("10:30") == 630s);
+  CHECK(parse_duration("00:10:30") == 630s);
+  CHECK(parse_duration("1-1:30") == 25h + 30min);
   CHECK(parse_duration("1-12:00:00") == 36h);
   CHECK(parse_duration("1-12") == 36h);
   for (const char* bad :
@@ -22,6 +26,29 @@ TEST_CASE("durations are read in every spelling people use", "[units]") {
     CAPTURE(bad);
     CHECK_THROWS_AS(parse_duration(bad), Error);
   }
+}
+
+TEST_CASE("minutes and seconds that could be hours and minutes are told to be ambiguous",
+          "[units]") {
+  CHECK_THROWS_WITH(parse_duration("1:30"),
+                    "'1:30' is ambiguous: it could be minutes or hours: "
+                    "write 1m30s or 1h30m");
+  CHECK(ambiguous_duration("0:01:30").empty());
+  CHECK(ambiguous_duration("1-1:30").empty());
+  CHECK(ambiguous_duration("a:b").empty());
+}
+
+TEST_CASE("words that JSON does not have stand for their numbers", "[not-finite]") {
+  const std::string quoted = quote_not_finite(
+      R"({"loss": NaN, "worst":-Infinity, "best": [Infinity], "text": "a \" NaN", "NaN": 1})");
+  const Json json = Json::parse(quoted);
+  CHECK(std::isnan(*number_of(json.at("loss"))));
+  CHECK(*number_of(json.at("worst")) < 0);
+  CHECK(std::isinf(*number_of(json.at("worst"))));
+  CHECK(*number_of(json.at("best").at(0)) > 0);
+  CHECK_FALSE(number_of(json.at("text")));
+  CHECK(json.at("NaN") == 1);
+  CHECK(quote_not_finite(R"({"unfinished": "NaN)") == R"({"unfinished": "NaN)");
 }
 
 TEST_CASE("sizes are read with decimal and binary units", "[units]") {

@@ -88,6 +88,9 @@ TEST_CASE("ranges hold the numbers that people mean", "[expression]") {
   CHECK(value_of("range(1, 9, 3)") == Json({1, 4, 7}));
   CHECK(value_of("range(3, 1, -1)") == Json({3, 2, 1}));
   CHECK(value_of("range(0.1, 0.5, 0.1)") == Json({0.1, 0.2, 0.3, 0.4, 0.5}));
+  CHECK(value_of("range(0, 0.3, 0.1)") == Json({0.0, 0.1, 0.2, 0.3}));  // 0.3 / 0.1 is below 3
+  CHECK(value_of("range(0, 0.7, 0.1)").size() == 8);
+  CHECK(value_of("range(0, 0.29, 0.1)") == Json({0.0, 0.1, 0.2}));
   CHECK(value_of("range(2, 2, 1)") == Json({2}));
   CHECK(value_of("geomspace(0.001, 1, 4)") == Json({0.001, 0.01, 0.1, 1.0}));
   CHECK(value_of("geomspace(8, 2, 3)") == Json({8.0, 4.0, 2.0}));

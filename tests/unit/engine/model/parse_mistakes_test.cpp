@@ -105,6 +105,22 @@ TEST_CASE("missing keys are named where they belong", "[mistakes]") {
         "w.yaml:1:28: error: missing key 'attempts' in retry of step 'a'");
 }
 
+TEST_CASE("a name may have 64 characters, and is refused where it comes from", "[mistakes]") {
+  const std::string longest(64, 'n');
+  CHECK(mistakes_of("name: " + longest + "\nsteps: {" + longest + ": {run: x}}") == "");
+  const std::string end = "; it has 65 characters, a name may have 64";
+  CHECK(mistakes_of("name: x" + longest + "\nsteps: {a: {run: x}}") ==
+        "w.yaml:1:7: error: name: 'x" + longest.substr(0, 39) + "…' is not a name" + end);
+  CHECK(mistakes_of("steps: {x" + longest + ": {run: x}}") ==
+        "w.yaml:1:9: error: 'x" + longest + "' in steps is not a name" + end);
+  const auto result = parse_workflow_text("steps: {a: {run: x}}", "x" + longest + ".yaml");
+  const auto* diagnostics = std::get_if<Diagnostics>(&result);
+  REQUIRE(diagnostics != nullptr);
+  CHECK(diagnostics->front().message ==
+        "the file's name is too long for the workflow's: it has 65 characters, a name may have 64; "
+        "give it a `name:`");
+}
+
 TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
   CHECK(mistakes_of("steps: {a: {needs: []}}") ==
         "w.yaml:1:9: error: step 'a' has neither uses nor run; give one");
@@ -114,9 +130,8 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
         "w.yaml:1:19: error: uses of step 'a': 'trian' is not one of stage, stage-out, train, "
         "checkpoint, "
         "evaluate; did you mean 'train'?");
-  CHECK(mistakes_of("steps: {a: {run: x, with: {y: 1}}}") ==
-        "w.yaml:1:21: error: with of step 'a' belongs to uses; a run step gets its values through "
-        "env");
+  CHECK(mistakes_of("steps: {a: {run: x, with: [1]}}") ==
+        "w.yaml:1:27: error: with of step 'a' must be a mapping, not a list");
   CHECK(mistakes_of("steps: {a: {run: ' '}}") == "w.yaml:1:18: error: run of step 'a' is empty");
   CHECK(mistakes_of("steps: {a: run}") ==
         "w.yaml:1:12: error: step 'a' must be a mapping with uses: or run:");
@@ -135,8 +150,20 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
     return mistakes_of("steps: {a: {run: x,\n" + keys + "}}");
   };
   CHECK(run("resources: {memory: 12 furlongs}") ==
-        "w.yaml:2:21: error: resources.memory of step 'a': '12 furlongs' is not a size; write "
-        "512MiB, 2GiB or 1.5GB");
+        "w.yaml:2:21: error: resources.memory of step 'a': '12 furlongs' is not a size of at least "
+        "1 MiB; write 512MiB, 2GiB or 1.5GB");
+  CHECK(run("resources: {memory: 4000}") ==
+        "w.yaml:2:21: error: resources.memory of step 'a' must be a size of at least 1 MiB, not "
+        "4000; that is 3.9 KiB; write a unit: 4000MiB");
+  CHECK(run("resources: {memory: 16kB}") ==
+        "w.yaml:2:21: error: resources.memory of step 'a': '16kB' is not a size of at least 1 MiB; "
+        "that is 15.6 KiB; write 512MiB or 2GiB");
+  CHECK(run("resources: {memory: 1048576}") == "");
+  CHECK(run("resources: {walltime: '1:30'}") ==
+        "w.yaml:2:23: error: resources.walltime of step 'a': '1:30' is not a duration; it could be "
+        "minutes or hours: write 1m30s or 1h30m");
+  CHECK(run("resources: {walltime: '0:01:30'}") == "");
+  CHECK(run("resources: {walltime: '1-1:30'}") == "");
   CHECK(run("resources: {walltime: 20}") ==
         "w.yaml:2:23: error: resources.walltime of step 'a' must be a duration, not 20; write 90s, "
         "20m, 4h or 1-12:00:00");
@@ -152,8 +179,12 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "w.yaml:2:33: error: require.loss of step 'a': '~ 3' is not a comparison with a number; "
         "write '>= 0.88', or with <, <=, == or >");
   CHECK(run("env: {1A: x}") ==
-        "w.yaml:2:7: error: '1A' in env of step 'a' is not the name of an environment variable; "
-        "use letters, digits and _, with a letter or _ first");
+        "w.yaml:2:7: error: '1A' in env of step 'a' is not the name of an environment variable "
+        "that a step may set; use letters, digits and _, with a letter or _ first");
+  CHECK(run("env: {DLFLOW_OUTPUTS: /tmp}") ==
+        "w.yaml:2:7: error: 'DLFLOW_OUTPUTS' in env of step 'a' is not the name of an environment "
+        "variable that a step may set; names with DLFLOW_ are what dlflow itself tells a step");
+  CHECK(run("env: {DLFLOW_STALL_TIMEOUT: 5}") == "");
   CHECK(run("inputs: [/etc/passwd, a/../../b]") ==
         "w.yaml:2:10: error: inputs[0] of step 'a': '/etc/passwd' is not a relative path without "
         "'..'; write scripts/prepare.py\n"
@@ -263,6 +294,12 @@ TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
   CHECK(matrix("{lr: [1, 2], w: [3], include: [{lr: 5}, {lr: 1, w: 1, x: 1}]}") ==
         "w.yaml:3:40: error: this element has no value for axis 'w'\n"
         "w.yaml:3:49: error: the matrix has no axis 'x'; known: lr, w");
+  CHECK(matrix("{lr: [1, 2], include: [{lr: 3}, {lr: 2}, {lr: 3}]}") ==
+        "w.yaml:3:41: error: this element is there already; remove one\n"
+        "w.yaml:3:50: error: this element is there already; remove one");
+  CHECK(matrix("{lr: [1, 2], exclude: [{lr: 2}], include: [{lr: 2}]}") == "");
+  CHECK(matrix("{include: [{lr: 3}, {lr: 3}]}") ==
+        "w.yaml:3:29: error: this element is there already; remove one");
   CHECK(matrix("{lr: [1, 2], exclude: [{lr: 5}, {rl: 1}, {}]}") ==
         "w.yaml:3:32: error: axis 'lr' does not have the value 5, so that nothing is left out\n"
         "w.yaml:3:41: error: the matrix has no axis 'rl'; did you mean 'lr'?\n"

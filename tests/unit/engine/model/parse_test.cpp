@@ -1,5 +1,7 @@
 #include "engine/model/parse.h"
 
+#include <sys/stat.h>
+
 #include "base/file.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/model/mistakes_of.h"
@@ -110,6 +112,27 @@ TEST_CASE("a parameter is replaced by --set, typed as YAML", "[parse]") {
         "${{ 1 }}");  // a value from outside is data
 }
 
+TEST_CASE("what the workflow has as a text stays one, as it was typed", "[parse]") {
+  const auto tag = [](const std::string& value) {
+    return workflow_of("params: {tag: \"1.9\"}\nsteps: {s: {run: x}}", {"tag=" + value})
+        .params.at("tag");
+  };
+  CHECK(tag("1.10") == "1.10");
+  CHECK(tag("007") == "007");
+  CHECK(tag("true") == "true");
+  CHECK(tag("null") == "null");
+  CHECK(tag("\"1.10\"") == "1.10");  // as a frozen plan says it
+  CHECK(tag("[1.10]") == Json({1.10}));
+}
+
+TEST_CASE("a run step may be given values, too", "[parse]") {
+  const Workflow workflow = workflow_of(
+      "params: {n: 3}\nsteps: {a: {run: x, outputs: {o: o}}, s: {run: y, with: {n: "
+      "\"${{ params.n }}\", list: \"${{ steps.a.outputs.o }}\", deep: {x: [1]}}}}");
+  CHECK(step_of(workflow, "s").needs == std::vector<std::string>{"a"});
+  CHECK(step_of(workflow, "s").with.source().at("deep") == Json({{"x", {1}}}));
+}
+
 TEST_CASE("plain scalars are typed by YAML 1.2", "[parse]") {
   const Json params = workflow_of(R"(
 params: {a: 007, b: 0x1F, c: 0o17, d: +5, e: 1e-3, f: .5, g: yes, h: "1", i: ~, j: .inf, k: TRUE, l: 1_000,
@@ -182,6 +205,18 @@ steps:
                                    base + "/dta; did you mean 'data'?");
   CHECK(found[2].message ==
         "with.model of step 'folder': " + base + "/models is a folder; give a file");
+}
+
+TEST_CASE("a pipe is no input", "[parse]") {
+  const test::TempDir folder;
+  REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  const auto file = folder.write("w.yaml", "steps: {a: {run: x, inputs: [pipe]}}");
+  const auto result = parse_workflow(file);
+  REQUIRE(std::holds_alternative<Diagnostics>(result));
+  CHECK(std::get<Diagnostics>(result)[0].message ==
+        "inputs[0] of step 'a': " + (folder.path() / "pipe").string() +
+            " is a pipe, a socket or a device, which cannot be copied into a run; let the step "
+            "open it by its absolute path");
 }
 
 TEST_CASE("a file that cannot be read is a diagnostic too", "[parse]") {
