@@ -15,6 +15,10 @@ import unittest
 
 import images
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402, F401: the tests import it from here
+
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"])
 UDOCKER = BUILD / "tests/udocker"  # a Python environment, made by ./dev test
 SKIPPED = 77
@@ -187,7 +191,3 @@ class Case(unittest.TestCase):
                 self.fail(f"gave up waiting for {what}\n{self.errors()}")
             time.sleep(0.05)
         return value
-
-
-def main():
-    unittest.main(module="__main__", argv=[sys.argv[0], "-v"] + sys.argv[1:])

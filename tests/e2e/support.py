@@ -12,6 +12,10 @@ import textwrap
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402, F401: the tests import it from here
+
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 ROOM_FOR_A_RUN = (BIN / "dlflow").stat().st_size + (64 << 20)  # each has a copy of the program
@@ -88,7 +92,3 @@ class Case(unittest.TestCase):
             if time.monotonic() > deadline:
                 self.fail(f"gave up waiting for {what}")
             time.sleep(0.02)
-
-
-def main():
-    unittest.main(module="__main__", argv=[sys.argv[0], "-v"] + sys.argv[1:])

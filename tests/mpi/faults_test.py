@@ -4,9 +4,14 @@ import os
 import pathlib
 import re
 import subprocess
+import sys
 import tempfile
 import time
 import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402
 
 FAULT = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests/fault"
 RANKS = 3
@@ -113,4 +118,4 @@ class Faults(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    main()

@@ -2,7 +2,7 @@
 
 import unittest
 
-from training_case import HAS_AMX, ROOT, TrainingCase
+from training_case import HAS_AMX, ROOT, TrainingCase, main
 
 
 class Exact(TrainingCase):
@@ -59,4 +59,4 @@ class Exact(TrainingCase):
 
 
 if __name__ == "__main__":
-    unittest.main()
+    main()

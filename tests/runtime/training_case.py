@@ -13,6 +13,7 @@ import unittest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "tests/support"))
 import pictures  # noqa: E402
+from cases import main  # noqa: E402, F401: the tests import it from here
 
 HAS_AMX = "amx_bf16" in pathlib.Path("/proc/cpuinfo").read_text()
 BIN = pathlib.Path(os.environ.get("DLFLOW_BIN", ROOT / "build/bin"))

@@ -15,6 +15,10 @@ import textwrap
 import time
 import unittest
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402, F401: the tests import it from here
+
 SLURM_CLUSTER = pathlib.Path(__file__).resolve().parents[1] / "cluster/slurm-cluster"
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"])
 SKIPPED = 77
@@ -151,7 +155,3 @@ class Case(unittest.TestCase):
 
     def read(self, name):
         return (self.folder / name).read_text()
-
-
-def main():
-    unittest.main(module="__main__", argv=[sys.argv[0], "-v"] + sys.argv[1:])

@@ -123,6 +123,20 @@ TEST_CASE("what is encrypted, packed otherwise or there twice is refused", "[bun
   CHECK_THAT(refusal_with({"workflow/w.yaml", "name: other"}), Catch::Contains("is there twice"));
 }
 
+TEST_CASE("a text is read from a bundle only if it is what was packed", "[bundle]") {
+  const TempDir folder;
+  const auto text_of = [&](Manifest manifest) {
+    const fs::path bundle =
+        folder.write("b.dlflow", zip_of(folder.path(), with_manifest(manifest, good_files())));
+    return BundleReader(bundle).read_text("workflow/w.yaml");
+  };
+  Manifest manifest = manifest_of(good_files());
+  CHECK(text_of(manifest) == test::kSharedWorkflow);
+  manifest.files.at("workflow/w.yaml").sha256 = std::string(64, '0');
+  CHECK_THROWS_WITH(text_of(manifest),
+                    Catch::Contains("'workflow/w.yaml' is not what was packed: another checksum"));
+}
+
 TEST_CASE("files and manifest must agree", "[bundle]") {
   const auto changed = [](const std::function<void(Manifest&)>& change) {
     Manifest manifest = manifest_of(good_files());

@@ -1,5 +1,11 @@
 #include "steps/checkpoint/checkpoint_step.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdio>
+
+#include "base/handle.h"
 #include "base/sha256.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "tests/support/catch.h"
@@ -22,6 +28,22 @@ void save(const fs::path& folder, std::initializer_list<uint64_t> steps) {
     if (step == 2) sample.metrics["accuracy"] = 0.99;
     save_checkpoint(folder, sample.content(), 99);
   }
+}
+
+/// What the step says before it ends with 1.
+std::string complaint_about(const Json& with) {
+  const StepFixture step(with);
+  const fs::path said = step.folder().write("stderr", "");
+  std::fflush(stderr);
+  const FileDescriptor before(::dup(2));
+  const FileDescriptor file(::open(said.c_str(), O_WRONLY));
+  ::dup2(file.get(), 2);
+  const int status = checkpoint_main();
+  std::fflush(stderr);
+  ::dup2(before.get(), 2);
+  CHECK(status == 1);
+  CHECK_FALSE(fs::exists(step.outputs() / "outputs.json"));
+  return read_file(said);
 }
 
 void damage(const fs::path& step_folder) { fs::resize_file(step_folder / "model.safetensors", 5); }
@@ -85,26 +107,30 @@ TEST_CASE("pruning keeps the newest and the chosen one", "[checkpoint step]") {
 
 TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[checkpoint step]") {
   const test::TempDir data;
+  save(data.path() / "good", {1});
   save(data.path() / "one", {1});
   damage(data.path() / "one" / "step-000001");
   make_directories(data.path() / "empty");
-  const fs::path one = data.path() / "one";
-  const std::vector<Json> bad = {
-      Json::object(),
-      {{"from", one}},
-      {{"from", data.path() / "empty"}},
-      {{"from", data.path() / "none"}},
-      {{"from", Json::array()}},
-      {{"from", 7}},
-      {{"from", one}, {"select", "best"}},
-      {{"from", one}, {"select", 1}},
-      {{"from", one}, {"export", "onnx"}},
-      {{"from", one}, {"prune", 0}},
+  const fs::path good = data.path() / "good";
+  const std::vector<std::pair<Json, std::string>> bad = {
+      {Json::object(), "from: is a folder of checkpoints, or a list of folders"},
+      {{{"from", data.path() / "one"}}, "; 1 damaged, named above"},
+      {{{"from", data.path() / "empty"}}, "there is no valid checkpoint in"},
+      {{{"from", data.path() / "none"}}, "from: there is no folder"},
+      {{{"from", Json::array()}}, "from: names no folder"},
+      {{{"from", 7}}, "from: is a folder of checkpoints"},
+      // These have a checkpoint to choose, and fail for their own reason.
+      {{{"from", good}, {"select", "best"}}, "best"},
+      {{{"from", good}, {"select", 1}}, "wrong type"},
+      {{{"from", good}, {"export", "onnx"}}, "export: \"onnx\" is not a format"},
+      {{{"from", good}, {"export", "Safetensors"}}, "is not a format; write safetensors"},
+      {{{"from", good}, {"export", true}}, "is not a format; write safetensors"},
+      {{{"from", good}, {"prune", 0}}, "prune: is how many checkpoints stay"},
   };
-  for (const Json& with : bad) {
-    const StepFixture step(with);
+  for (const auto& [with, reason] : bad) {
     CAPTURE(with.dump());
-    CHECK(checkpoint_main() == 1);
-    CHECK_FALSE(fs::exists(step.outputs() / "outputs.json"));
+    CHECK_THAT(complaint_about(with), Catch::Contains(reason));
   }
+  const StepFixture step(Json{{"from", good}});
+  CHECK(checkpoint_main() == 0);
 }
