@@ -17,6 +17,8 @@ void add_graph(CLI::App& app, Session& session);
 void add_resubmit(CLI::App& app, Session& session);
 void add_cancel(CLI::App& app, Session& session);
 void add_list(CLI::App& app, Session& session);
+void add_rm(CLI::App& app, Session& session);
+void add_prune(CLI::App& app, Session& session);
 void add_results(CLI::App& app, Session& session);
 void add_lock(CLI::App& app, Session& session);
 void add_pack(CLI::App& app, Session& session);

@@ -32,7 +32,7 @@ void add_explain(CLI::App& app, Session& session) {
       add_command(app, "explain",
                   "Say why each step runs or is reused: of a run, or of a workflow if it ran now.",
                   "  dlflow explain pipeline.yaml --set epochs=30\n"
-                  "  dlflow explain fashion-mnist-7f3a train");
+                  "  dlflow explain fashion-mnist-7f3a91c0 train");
   const auto what = add_workflow_argument(*command);
   const auto arguments = add_plan_arguments(*command);
   const auto step = std::make_shared<std::string>();

@@ -97,7 +97,7 @@ void print_logs(Session& session, const std::string& run, const std::string& wor
 void add_logs(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "logs", "Print what a job wrote: output, then errors.",
                                   "  dlflow logs                          (the newest run)\n"
-                                  "  dlflow logs fashion-mnist-7f3a 'train[lr=0.1]' -f");
+                                  "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
   const auto run = std::make_shared<std::string>();
   const auto job = std::make_shared<std::string>();
   const auto follow = std::make_shared<bool>(false);

@@ -30,7 +30,7 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  dlflow run workflows/fashion-mnist.yaml\n"
     "  dlflow status\n"
-    "  dlflow logs fashion-mnist-7f3a train\n"
+    "  dlflow logs fashion-mnist-7f3a91c0 train\n"
     "\n"
     "Exit status: 0 done, 1 a step failed, 2 the input is wrong, 3 the back end refused,\n"
     "130 interrupted. `dlflow VERB --help` shows the options of a verb.";
@@ -84,10 +84,10 @@ int run_cli(int argc, char** argv) {
   Session session;
   add_common_options(app, session);
   for (const auto add :
-       {add_run,      add_status,     add_logs,   add_explain, add_validate, add_graph,
-        add_resubmit, add_cancel,     add_list,   add_results, add_lock,     add_pack,
-        add_unpack,   add_inspect,    add_cache,  add_data,    add_profile,  add_schema,
-        add_doctor,   add_completion, add_version}) {
+       {add_run,      add_status,     add_logs,    add_explain, add_validate, add_graph,
+        add_resubmit, add_cancel,     add_list,    add_results, add_lock,     add_pack,
+        add_unpack,   add_inspect,    add_cache,   add_data,    add_profile,  add_schema,
+        add_doctor,   add_completion, add_version, add_rm,      add_prune}) {
     add(app, session);
   }
   try {

@@ -109,7 +109,7 @@ void add_pack(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "pack", "Put a workflow, or a run of it, into one file that runs elsewhere.",
                   "  dlflow pack workflows/fashion-mnist.yaml --with-data\n"
-                  "  dlflow pack --from-run fashion-mnist-7f3a -o result.dlflow");
+                  "  dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow");
   const auto arguments = std::make_shared<PackArguments>();
   arguments->workflow = add_workflow_argument(*command, Presence::Optional);
   command->add_option("-o,--output", arguments->output, "the bundle; NAME.dlflow unless given")

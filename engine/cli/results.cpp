@@ -70,9 +70,9 @@ void show_results(Session& session, const ResultsArguments& arguments) {
 void add_results(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "results", "Show what the jobs of runs were given, and the metrics that came of it.",
-      "  dlflow results sweep-7f3a --sort accuracy\n"
+      "  dlflow results sweep-7f3a91c0 --sort accuracy\n"
       "  dlflow results sweep --sort loss --reverse      (all runs of a workflow)\n"
-      "  dlflow results sweep-7f3a sweep-91c0 --csv > sweep.csv");
+      "  dlflow results sweep-7f3a91c0 sweep-91c0e5d2 --csv > sweep.csv");
   const auto arguments = std::make_shared<ResultsArguments>();
   command->add_option("runs", arguments->runs, "runs or workflows; the newest run if left out")
       ->type_name("RUN");

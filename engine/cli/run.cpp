@@ -110,7 +110,7 @@ void add_run(CLI::App& app, Session& session) {
                                   "  dlflow run workflows/fashion-mnist.yaml --set epochs=5\n"
                                   "  dlflow run pipeline.yaml --until train --dry-run\n"
                                   "  dlflow run fashion-mnist.dlflow --profile beta\n"
-                                  "  dlflow run --resume fashion-mnist-7f3a");
+                                  "  dlflow run --resume fashion-mnist-7f3a91c0");
   const auto arguments = std::make_shared<RunArguments>();
   arguments->workflow = add_workflow_argument(*command, Presence::Optional);
   arguments->plan = add_plan_arguments(*command);
@@ -137,7 +137,7 @@ void add_run(CLI::App& app, Session& session) {
 void add_resubmit(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.",
-      "  dlflow resubmit fashion-mnist-7f3a\n"
+      "  dlflow resubmit fashion-mnist-7f3a91c0\n"
       "  dlflow resubmit 7f3a --step train --set walltime=40m\n"
       "  dlflow resubmit 7f3a --step train --from-scratch");
   const auto run = std::make_shared<std::string>();
@@ -178,8 +178,8 @@ void add_resubmit(CLI::App& app, Session& session) {
 void add_cancel(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "cancel", "Stop a run; what can save a checkpoint does. Twice: kill.",
-                  "  dlflow cancel fashion-mnist-7f3a\n"
-                  "  dlflow run --resume fashion-mnist-7f3a      (goes on later)");
+                  "  dlflow cancel fashion-mnist-7f3a91c0\n"
+                  "  dlflow run --resume fashion-mnist-7f3a91c0      (goes on later)");
   const auto run = std::make_shared<std::string>();
   const auto steps = std::make_shared<std::vector<std::string>>();
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();

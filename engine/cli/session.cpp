@@ -26,7 +26,58 @@ void add_recorded_usage(Session& session, RunStatus& status) {
   }
 }
 
+RunStatus damaged(Session& session, const std::string& run, const Error& error) {
+  RunStatus status = session.store().status(run);
+  status.problem = error.what();
+  status.damaged = true;
+  return status;
+}
+
+/// One damaged run does not hide the others.
+RunStatus read_or_damaged(Session& session, const std::string& run) {
+  try {
+    const std::filesystem::path directory = session.store().directory(run);
+    if (std::filesystem::exists(directory)) run_profile(directory);  // throws what is wrong
+    return read_run(session, run);
+  } catch (const Error& error) {
+    if (error.retryable()) throw;  // the store is busy
+    return damaged(session, run, error);
+  }
+}
+
+struct ClusterRun {
+  std::string run;
+  std::filesystem::path directory;
+};
+
+std::vector<RunStatus> refresh_cluster_runs(Session& session, const std::vector<ClusterRun>& runs,
+                                            Detail detail) {
+  std::vector<std::filesystem::path> directories;
+  for (const ClusterRun& run : runs) directories.push_back(run.directory);
+  try {
+    return refresh_chain_statuses(session, directories, detail);
+  } catch (const Error& error) {
+    if (error.retryable()) throw;
+    if (runs.size() == 1) return {damaged(session, runs.front().run, error)};
+  }
+  std::vector<RunStatus> statuses;  // one of them is damaged: each alone
+  for (const ClusterRun& run : runs) {
+    for (RunStatus& status : refresh_cluster_runs(session, {run}, detail)) {
+      statuses.push_back(std::move(status));
+    }
+  }
+  return statuses;
+}
+
 }  // namespace
+
+std::optional<bool> is_on_cluster(const std::filesystem::path& run_directory) {
+  try {
+    return runs_on_slurm(run_profile(run_directory));
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
                       const std::string& examples) {
@@ -46,17 +97,16 @@ RunStatus refresh_run(Session& session, const std::string& run, Detail detail) {
 std::map<std::string, RunStatus> refresh_runs(Session& session,
                                               const std::vector<std::string>& runs, Detail detail) {
   std::map<std::string, RunStatus> statuses;
-  std::vector<std::filesystem::path> chains;
+  std::vector<ClusterRun> chains;
   for (const std::string& run : runs) {
     const std::filesystem::path directory = session.store().directory(run);
-    const bool exists = std::filesystem::exists(directory);
-    if (exists && runs_on_slurm(run_profile(directory))) {
-      chains.push_back(directory);
+    if (is_on_cluster(directory).value_or(false)) {
+      chains.push_back({run, directory});
     } else {
-      statuses.emplace(run, read_run(session, run));
+      statuses.emplace(run, read_or_damaged(session, run));
     }
   }
-  for (RunStatus& status : refresh_chain_statuses(session, chains, detail)) {
+  for (RunStatus& status : refresh_cluster_runs(session, chains, detail)) {
     std::string run = status.run;
     statuses.emplace(std::move(run), std::move(status));
   }
@@ -91,7 +141,7 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   view.progress = read_progress(view.status);
   const std::filesystem::path directory = view.status.directory;
   const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
-  if (!few || !std::filesystem::exists(directory)) return view;
+  if (!few || !is_on_cluster(directory)) return view;
   const Plan plan = load_run(directory);
   for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
   for (uint32_t job = 0; job < plan.jobs.size() && job < view.status.jobs.size(); ++job) {

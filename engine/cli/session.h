@@ -1,8 +1,10 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -50,7 +52,11 @@ enum class Detail {
 /// are removed.
 RunStatus refresh_run(Session& session, const std::string& run, Detail detail = Detail::State);
 
-/// The same for several runs; a cluster is asked once, however many of them are on it.
+/// Whether a run is on a cluster; nothing if its folder is gone or damaged.
+std::optional<bool> is_on_cluster(const std::filesystem::path& run_directory);
+
+/// The same for several runs; a cluster is asked once, however many of them are on it. One whose
+/// folder is damaged is as it was known before.
 std::map<std::string, RunStatus> refresh_runs(Session& session,
                                               const std::vector<std::string>& runs,
                                               Detail detail = Detail::State);

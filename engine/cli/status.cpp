@@ -84,8 +84,7 @@ std::optional<std::chrono::seconds> pause(Session& session, const std::string& r
   std::optional<std::chrono::seconds> pause;
   for (const RunSummary& known : session.store().runs()) {
     if (known.state != RunState::Running || (!run.empty() && known.run != run)) continue;
-    const bool here = std::filesystem::exists(known.directory);
-    const bool cluster = here && runs_on_slurm(run_profile(known.directory));
+    const bool cluster = is_on_cluster(known.directory).value_or(false);
     pause = std::max(pause.value_or(kLocal), cluster ? kCluster : kLocal);
   }
   return pause;
@@ -108,7 +107,7 @@ void watch(Session& session, const std::string& run, const StatusChoice& choice)
 void add_status(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "status", "Show all runs, or one with its jobs.",
                                   "  dlflow status\n"
-                                  "  dlflow status fashion-mnist-7f3a --watch\n"
+                                  "  dlflow status fashion-mnist-7f3a91c0 --watch\n"
                                   "  dlflow status 7f3a --long        (time and memory used)\n"
                                   "  dlflow status 7f3a --json");
   const auto run = std::make_shared<std::string>();

@@ -86,7 +86,7 @@ struct PlannedStep {
 };
 
 struct Plan {
-  std::string run;                  ///< "fashion-mnist-7f3a"; empty until it has a directory
+  std::string run;                  ///< "fashion-mnist-7f3a91c0"; empty until it has a directory
   std::filesystem::path directory;  ///< RUN, absolute; the same
   Time created{};                   ///< of the directory
   Workflow workflow;

@@ -1,0 +1,161 @@
+"""`dlflow rm` and `dlflow prune`: what goes, what stays because others use it, and that nothing breaks; damaged runs."""
+
+import json
+import os
+import shutil
+
+from support import Case, main
+
+
+class Removal(Case):
+    def pipeline(self, extra=""):
+        """data makes a file of 1 MiB; use reads it, and its result depends on `extra`."""
+        return self.write("w.yaml", f"""
+            name: w
+            steps:
+              data: {{run: 'head -c 1M /dev/zero > $DLFLOW_OUTPUTS/d', outputs: {{d: d}}}}
+              use:
+                run: [sh, -c, 'cat "$1" > $DLFLOW_OUTPUTS/u; {extra}:', sh, "${{{{ steps.data.outputs.d }}}}"]
+                outputs: {{u: u}}
+        """)
+
+    def run_folder(self, run):
+        return self.folder / "dlflow-runs" / run
+
+    def known(self):
+        out, _ = self.dlflow("list", "--quiet")
+        return set(out.split())
+
+    def test_a_run_goes_with_its_folder_and_the_disk_space_is_told(self):
+        self.pipeline()
+        run = self.run_json("w.yaml")["run"]
+        out, _ = self.dlflow("rm", run, "--dry-run")
+        self.assertRegex(out, rf"^{run}  2\.\d MiB would be removed\n2\.\d MiB in all; nothing was removed\.\n$")
+        self.assertTrue(self.run_folder(run).exists())
+        out, _ = self.dlflow("rm", run[-8:-4])
+        self.assertRegex(out, rf"^{run}  2\.\d MiB removed\n2\.\d MiB freed\.\n$")
+        self.assertEqual(self.known(), set())
+        self.assertFalse(self.run_folder(run).exists())
+        self.assertEqual(list((self.folder / "dlflow-runs/.programs").iterdir()), [])
+
+    def test_what_others_use_stays_and_is_reused_and_goes_with_the_last_of_them(self):
+        self.pipeline()
+        first = self.run_json("w.yaml")["run"]
+        self.pipeline(extra="echo;")
+        second = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.states(second), {"data": "cached", "use": "succeeded"})
+        out, _ = self.dlflow("rm", first)
+        self.assertIn(f"data (1.0 MiB) stays, used by {second}", out)
+        self.assertFalse((self.run_folder(first) / "steps/use").exists())
+        self.pipeline(extra="echo; echo;")
+        third = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.states(third), {"data": "cached", "use": "succeeded"})
+        self.dlflow("rm", second, third, first)
+        self.assertEqual(self.known(), set())
+        self.assertFalse(self.run_folder(first).exists())
+
+    def test_a_run_that_reused_from_one_that_was_removed_by_hand_is_repaired(self):
+        self.pipeline()
+        first = self.run_json("w.yaml")["run"]
+        self.pipeline(extra="exit 3;")
+        second = self.run_json("w.yaml", status=1)["run"]
+        self.assertEqual(self.states(second), {"data": "cached", "use": "failed"})
+        shutil.rmtree(self.run_folder(first))
+        out, _ = self.dlflow("resubmit", second, status=1)
+        self.assertEqual(self.states(second), {"data": "succeeded", "use": "failed"}, out)
+        self.assertEqual(self.status(second)["steps"][1]["reason"], "exit 3")
+        self.dlflow("rm", first)
+        self.assertEqual(self.known(), {second})
+
+    def test_a_run_at_work_is_not_removed(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps: {{a: {{run: 'touch {self.folder}/began; while [ ! -e {self.folder}/go ]; do sleep 0.01; done'}}}}
+        """)
+        engine = self.start("run", "w.yaml")
+        self.wait_for((self.folder / "began").exists, what="the step")
+        run = self.known().pop()
+        for verb in (["rm", run], ["rm", run, "--dry-run"]):
+            _, err = self.dlflow(*verb, status=2)
+            self.assertIn(f"{run} is at work; `dlflow cancel {run}` ends it first", err)
+        out, _ = self.dlflow("prune", "--keep", 0)
+        self.assertEqual(out, "0 B freed.\n")
+        engine.kill()  # the job goes on without it
+        engine.wait()
+        _, err = self.dlflow("rm", run, status=2)
+        self.assertIn(f"{run} has jobs at work", err)
+        (self.folder / "go").touch()
+        self.wait_for(lambda: self.status(run)["state"] != "running", what="the end of the step")
+        self.dlflow("rm", run)
+        self.assertEqual(self.known(), set())
+
+    def test_prune_keeps_the_newest_of_each_workflow_and_what_is_young(self):
+        runs = []
+        for name in ("a", "b"):
+            self.write(f"{name}.yaml", f"name: {name}\nsteps: {{s: {{run: 'true'}}}}\n")
+            runs.append([self.run_json(f"{name}.yaml", "--no-cache")["run"] for _ in range(3)])
+        out, _ = self.dlflow("prune", "--keep", 1, "--older-than", "1h")
+        self.assertEqual(out, "0 B freed.\n")
+        self.dlflow("prune", "--keep", 1, "--dry-run")
+        self.assertEqual(len(self.known()), 6)
+        self.dlflow("prune", "--keep", 2)
+        self.assertEqual(self.known(), {run for three in runs for run in three[1:]})
+        _, err = self.dlflow("prune", status=2)
+        self.assertIn("--keep 5", err)
+
+    def test_a_removal_that_was_killed_is_finished_by_the_next(self):
+        self.pipeline()
+        run = self.run_json("w.yaml")["run"]
+        self.dlflow("rm", run, env={"DLFLOW_CRASH_AT": "renamed"}, status=-9)
+        self.assertFalse(self.run_folder(run).exists())
+        self.assertEqual(self.known(), {run})
+        self.dlflow("rm", run)
+        self.assertEqual(self.known(), set())
+        self.assertEqual([entry.name for entry in (self.folder / "dlflow-runs").iterdir()], [".programs"])
+
+    def test_read_only_results_go_too(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: 'mkdir $DLFLOW_OUTPUTS/x; touch $DLFLOW_OUTPUTS/x/y; "
+                             "chmod -R a-w $DLFLOW_OUTPUTS/x'}}\n")
+        run = self.run_json("w.yaml")["run"]
+        self.dlflow("rm", run)
+        self.assertFalse(self.run_folder(run).exists())
+
+    def test_runs_share_one_copy_of_the_program_and_none_breaks_another(self):
+        self.pipeline()
+        first = self.run_json("w.yaml")["run"]
+        second = self.run_json("w.yaml", "--no-cache")["run"]
+        program = self.run_folder(second) / "bin/dlflow"
+        self.assertTrue(os.path.samefile(self.run_folder(first) / "bin/dlflow", program))
+        self.dlflow("rm", first)
+        self.assertTrue(os.access(program, os.X_OK))
+
+    def test_a_damaged_run_is_shown_as_such_beside_the_others(self):
+        self.pipeline()
+        good = self.run_json("w.yaml")["run"]
+        self.pipeline(extra="exit 3;")
+        damaged = self.run_json("w.yaml", status=1)["run"]
+        (self.run_folder(damaged) / "plan.json").unlink()
+        out, _ = self.dlflow("status")
+        lines = {line.split()[0]: line for line in out.splitlines()}
+        self.assertIn("succeeded", lines[good])
+        self.assertIn("damaged: ", lines[damaged])
+        self.assertIn("no plan.json", lines[damaged])
+        out, _ = self.dlflow("status", damaged)
+        self.assertIn("no plan.json", out)
+        self.assertIn("plan.json", json.loads(self.dlflow("status", damaged, "--json")[0])["problem"])
+        self.dlflow("rm", damaged)
+        self.assertEqual(self.known(), {good})
+
+    def test_two_runs_of_one_name_are_both_kept_by_a_rebuild(self):
+        self.pipeline()
+        run = self.run_json("w.yaml")["run"]
+        shutil.copytree(self.run_folder(run), self.folder / "elsewhere" / run, symlinks=True)
+        for _ in range(2):
+            self.dlflow("doctor", "--rebuild", "dlflow-runs", "elsewhere")
+            self.assertEqual(self.known(), {run, run + ".2"})
+        self.assertEqual(self.status(run + ".2")["directory"], str(self.folder / "elsewhere" / run))
+        self.assertEqual(self.status("elsewhere/" + run)["run"], run + ".2")
+
+
+if __name__ == "__main__":
+    main()
