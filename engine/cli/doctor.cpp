@@ -10,16 +10,29 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The run directories in `folder`: itself, or those right below it.
+/// The run directories in `folder`: itself, or those right below it. What begins with a dot is
+/// being made or removed.
 std::vector<fs::path> run_directories(const fs::path& folder) {
   if (fs::exists(folder / "plan.json")) return {folder};
   std::vector<fs::path> found;
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
-    if (fs::exists(entry.path() / "plan.json")) found.push_back(entry.path());
+    const bool hidden = entry.path().filename().string().starts_with('.');
+    if (!hidden && fs::exists(entry.path() / "plan.json")) found.push_back(entry.path());
   }
   if (error) throw Error(Errc::NotFound, folder.string() + ": " + error.message());
   return found;
+}
+
+/// A damaged one does not keep the others from being read.
+void read_again(Session& session, const fs::path& directory) {
+  try {
+    const RunLock lock(directory);  // an engine at work records what we would read half of
+    std::printf("%s\n", session.store().rebuild_run(directory).c_str());
+  } catch (const Error& error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    session.status = exit_status(error);
+  }
 }
 
 }  // namespace
@@ -38,8 +51,7 @@ void add_doctor(CLI::App& app, Session& session) {
     if (folders->empty()) folders->push_back("dlflow-runs");
     for (const std::string& folder : *folders) {
       for (const fs::path& directory : run_directories(fs::absolute(folder))) {
-        const RunLock lock(directory);  // an engine at work records what we would read half of
-        std::printf("%s\n", session.store().rebuild_run(directory).c_str());
+        read_again(session, directory);
       }
     }
   });

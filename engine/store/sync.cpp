@@ -120,9 +120,10 @@ std::string Store::sync_run(const fs::path& run_directory) {
 
 std::string Store::rebuild_run(const fs::path& run_directory) {
   const std::string folder = absolute_folder(run_directory);
-  const std::string own_name = run_name(folder);
+  const Plan plan = load_run(folder);  // a damaged run is not forgotten
   if (has_run(folder)) forget(folder);
-  if (has_run(own_name) && !fs::exists(directory(own_name))) forget(own_name);
+  if (has_run(plan.run) && !fs::exists(directory(plan.run))) forget(plan.run);
+  create_run(plan);
   return sync_run(folder);
 }
 

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 
+from slurm_support import INVALID, UNAVAILABLE, ChainCase
 from support import Case, main
 
 
@@ -143,6 +144,11 @@ class Removal(Case):
         out, _ = self.dlflow("status", damaged)
         self.assertIn("no plan.json", out)
         self.assertIn("plan.json", json.loads(self.dlflow("status", damaged, "--json")[0])["problem"])
+        (self.run_folder(damaged) / "plan.json").write_text("{")
+        self.assertIn("plan.json: not JSON", self.dlflow("status")[0])
+        out, err = self.dlflow("doctor", "--rebuild", status=2)
+        self.assertEqual(out, good + "\n")
+        self.assertIn("plan.json: not JSON", err)
         self.dlflow("rm", damaged)
         self.assertEqual(self.known(), {good})
 
@@ -155,6 +161,46 @@ class Removal(Case):
             self.assertEqual(self.known(), {run, run + ".2"})
         self.assertEqual(self.status(run + ".2")["directory"], str(self.folder / "elsewhere" / run))
         self.assertEqual(self.status("elsewhere/" + run)["run"], run + ".2")
+
+
+class RemovalOnSlurm(ChainCase):
+    def test_a_run_with_jobs_in_the_queue_is_not_removed(self):
+        run = self.failed_chain()  # two jobs wait for what never comes
+        _, err = self.dlflow("rm", run, status=INVALID)
+        self.assertIn(f"{run} has jobs in SLURM's queue; `dlflow cancel {run}` ends it first", err)
+        out, err = self.dlflow("prune", "--keep", 0)
+        self.assertEqual((out, err.count("in SLURM's queue")), ("0 B freed.\n", 1))
+        self.dlflow("cancel", run)
+        self.dlflow("rm", run)
+        self.assertFalse((self.folder / "runs" / run).exists())
+
+    def test_a_run_is_not_removed_while_slurm_does_not_answer(self):
+        self.nothing_runs()
+        self.chain_of("a")
+        run = self.submit()
+        self.dlflow("rm", run, status=INVALID)
+        self.slurm.end(self.ids(run)["a"], "CANCELLED")
+        self.states(run)
+        self.slurm.fault("squeue", "before", "connect", "always")
+        self.dlflow("rm", run, status=UNAVAILABLE)
+        self.assertTrue((self.folder / "runs" / run).exists())
+
+    def test_what_was_reused_and_is_gone_is_submitted_again(self):
+        steps = {"data": "run: 'echo x > $DLFLOW_OUTPUTS/d', outputs: {d: d}"}
+        use = f"run: [sh, -c, '[ -e {self.folder}/go ]', sh, \"${{{{ steps.data.outputs.d }}}}\"]"
+        self.workflow(**steps)
+        first = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(first), {"data": "succeeded"})
+        self.workflow(**steps, use=use)
+        second = self.submit()
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(second), {"data": "cached", "use": "failed"})
+        shutil.rmtree(self.folder / "runs" / first)
+        (self.folder / "go").touch()
+        self.dlflow("resubmit", second)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.states(second), {"data": "succeeded", "use": "succeeded"})
 
 
 if __name__ == "__main__":
