@@ -183,11 +183,12 @@ const Form& variable_form() {
 }
 
 const Form& env_form() {
-  static const Form form = {.what = "the name of an environment variable that a step may set",
-                            .examples = "letters, digits and _, with a letter or _ first",
-                            .pattern = "^(?!DLFLOW_(?!STALL_TIMEOUT$|COLLECTIVES$))[A-Za-z_][A-Za-z0-9_]*$",
-                            .accepts = is_env,
-                            .advice = advice_on_env};
+  static const Form form = {
+      .what = "the name of an environment variable that a step may set",
+      .examples = "letters, digits and _, with a letter or _ first",
+      .pattern = "^(?!DLFLOW_(?!STALL_TIMEOUT$|COLLECTIVES$))[A-Za-z_][A-Za-z0-9_]*$",
+      .accepts = is_env,
+      .advice = advice_on_env};
   return form;
 }
 

@@ -116,7 +116,7 @@ std::string Store::create_run(const Plan& plan) {
   Transaction transaction(database_);
   const std::string directory = plan.directory.string();
   if (has_run(directory)) return name_of(directory);
-  const std::string run_name = free_name(plan.run);
+  std::string run_name = free_name(plan.run);
   database_.execute(
       "INSERT INTO runs(name, workflow, profile, directory, state, started_ms, engine_read) "
       "VALUES(?, ?, ?, ?, ?, ?, 0)",
