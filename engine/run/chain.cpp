@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain_work.h"
+#include "engine/run/journal.h"
 #include "engine/slurm/limits.h"
 
 namespace dlflow {
@@ -62,7 +63,7 @@ void create_chain(Plan& plan, const ChainServices& services, const fs::path& pro
   create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
                        [&](const std::string& run) { return services.store.has_run(run); });
   write_file_atomic(cluster_file(plan.directory), cluster.cluster);
-  services.store.create_run(plan);
+  record_new_run(plan, services.store);
 }
 
 ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,

@@ -1,11 +1,23 @@
 #include "engine/run/journal.h"
 
+#include <filesystem>
+
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/log.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
+
+void record_new_run(const Plan& plan, Store& store) {
+  try {
+    store.create_run(plan);
+  } catch (...) {
+    std::error_code ignored;
+    std::filesystem::remove_all(plan.directory, ignored);
+    throw;
+  }
+}
 
 Journal::Journal(const Plan& plan, Store& store, Observer& observer)
     : run_(plan.directory.string()),

@@ -11,6 +11,10 @@
 
 namespace dlflow {
 
+/// Adds a run that has a folder now, and nothing else yet, to the store. If that fails the folder
+/// is removed: else `status` and `--resume` would not know it.
+void record_new_run(const Plan& plan, Store& store);
+
 /// Takes every event of a run to all who keep or show it: RUN/events.jsonl, the store, the
 /// observer. The file is written at once; the store in groups, since it is an index that can be
 /// made again.

@@ -9,6 +9,7 @@
 #include "base/process.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/engine.h"
+#include "engine/run/journal.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
@@ -26,7 +27,7 @@ void create_run(Plan& plan, const Services& services, const std::filesystem::pat
   services.backend.check(plan);
   create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
                        [&](const std::string& run) { return services.store.has_run(run); });
-  services.store.create_run(plan);
+  record_new_run(plan, services.store);
 }
 
 RunResult start_run(Plan plan, const Services& services, const RunOptions& options) {

@@ -36,6 +36,18 @@ TEST_CASE("jobs run after those they need, and the run succeeds", "[scheduler]")
   CHECK(run.state() == RunState::Succeeded);
 }
 
+TEST_CASE("a run that cannot be recorded leaves no folder that nobody knows", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n");
+  Database(run.path() / "state" / "dlflow.db").script("DROP TABLE counts");
+  CHECK_THROWS_AS(run.start(), Error);
+  size_t runs = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(run.path() / "runs")) {
+    runs += entry.path().filename() != ".programs";
+  }
+  CHECK(runs == 0);
+  CHECK(run.backend.submitted.empty());
+}
+
 TEST_CASE("the observer hears of every change once, in order", "[scheduler]") {
   TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
   run.start();
