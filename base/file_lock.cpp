@@ -32,15 +32,21 @@ bool is_at(int file, const fs::path& path) {
 
 std::string process_name() { return host_name() + "." + std::to_string(::getpid()); }
 
+Flock try_flock(int file) {
+  while (::flock(file, LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return Flock::Busy;
+    if (errno != EINTR) return Flock::None;
+  }
+  return Flock::Taken;
+}
+
 std::optional<FileLock> FileLock::try_acquire(const fs::path& path, const std::string& purpose) {
   while (true) {
     FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
     if (!file) throw_errno("cannot write " + path.string(), errno);
-    if (::flock(file.get(), LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK) return std::nullopt;
-      if (errno == EINTR) continue;
-      return FileLock(std::move(file), false);
-    }
+    const Flock flock = try_flock(file.get());
+    if (flock == Flock::Busy) return std::nullopt;
+    if (flock == Flock::None) return FileLock(std::move(file), false);
     if (!is_at(file.get(), path)) continue;
     if (purpose.empty()) return FileLock(std::move(file), true);
     const std::string owner = process_name() + ", which " + purpose;

@@ -13,9 +13,14 @@
 /// so a lock is never taken over by guessing. A lock file made with O_EXCL would be left behind by
 /// a kill -9, and whether its owner lives cannot be told from another node without clocks and
 /// heartbeats; taking it over wrongly would let two jobs write to one file.
-/// Where the file system has no flock (some Lustre mounts) a lock is granted but not exclusive():
-/// the cache stays correct, since all it holds appears by rename; jobs only do the same work twice.
+/// Where the file system has no flock (some Lustre mounts; link_lock.h is for what must be
+/// exclusive there, too) a lock is granted but not exclusive(): the cache stays correct, since all
+/// it holds appears by rename; jobs only do the same work twice.
 namespace dlflow {
+
+/// What became of an attempt to lock an open file; None: its file system has no flock.
+enum class Flock { Taken, Busy, None };
+Flock try_flock(int file);
 
 class FileLock {
  public:

@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/handle.h"
+#include "base/link_lock.h"
 #include "engine/plan/job.h"
 #include "engine/plan/plan.h"
 
@@ -91,7 +92,8 @@ std::vector<JobEvent> attempt_events(const std::filesystem::path& job_directory,
                                      std::string_view job, int attempt);
 
 /// RUN/lock: whoever holds it is the one engine of a run. Released when destroyed, and by the
-/// kernel when the process dies.
+/// kernel when the process dies. Where the file system has no flock(2), or one that other nodes do
+/// not see, RUN/lock.owner is the lock (see link_lock.h).
 class RunLock {
  public:
   /// Waits a moment, since `status` holds it for as long as it reads. Throws Error{Unavailable}
@@ -103,9 +105,11 @@ class RunLock {
   static std::optional<RunLock> try_acquire(const std::filesystem::path& run_directory);
 
  private:
-  explicit RunLock(FileDescriptor file) : file_(std::move(file)) {}
+  RunLock(FileDescriptor file, std::optional<LinkLock> link)
+      : file_(std::move(file)), link_(std::move(link)) {}
 
   FileDescriptor file_;
+  std::optional<LinkLock> link_;
 };
 
 }  // namespace dlflow

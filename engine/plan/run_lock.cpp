@@ -1,5 +1,4 @@
 #include <fcntl.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -8,6 +7,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_lock.h"
+#include "base/process.h"
 #include "base/text.h"
 #include "engine/plan/run_directory.h"
 
@@ -27,21 +28,9 @@ FileDescriptor open_lock(const fs::path& run_directory) {
   return descriptor;
 }
 
-bool lock(const FileDescriptor& file, const fs::path& run_directory) {
-  if (::flock(file.get(), LOCK_EX | LOCK_NB) == 0) return true;
-  if (errno == EWOULDBLOCK || errno == EINTR) return false;
-  throw_errno("cannot lock " + lock_file(run_directory).string(), errno);
-}
-
-std::string this_process() {
-  char host[256] = {};
-  ::gethostname(host, sizeof host - 1);
-  return "process " + std::to_string(::getpid()) + " on " + host;
-}
-
 /// Says who holds it; only for the message of the one who waits, so a failure does not matter.
 void sign(const FileDescriptor& file) {
-  const std::string text = this_process() + "\n";
+  const std::string text = "process " + std::to_string(::getpid()) + " on " + host_name() + "\n";
   if (::ftruncate(file.get(), 0) == 0 && ::pwrite(file.get(), text.data(), text.size(), 0) < 0) {
     return;
   }
@@ -51,9 +40,17 @@ void sign(const FileDescriptor& file) {
 
 std::optional<RunLock> RunLock::try_acquire(const fs::path& run_directory) {
   FileDescriptor file = open_lock(run_directory);
-  if (!lock(file, run_directory)) return std::nullopt;
+  const Flock flock = try_flock(file.get());
+  if (flock == Flock::Busy) return std::nullopt;
+  std::optional<LinkLock> link;
+  const bool alone = flock == Flock::Taken && !has_local_flock(run_directory);
+  const bool may_write = ::access(run_directory.c_str(), W_OK) == 0;
+  if (!alone && may_write) {
+    link = LinkLock::try_acquire(lock_file(run_directory).string() + ".owner");
+    if (!link) return std::nullopt;
+  }
   sign(file);
-  return RunLock(std::move(file));
+  return RunLock(std::move(file), std::move(link));
 }
 
 RunLock::RunLock(const fs::path& run_directory, std::chrono::milliseconds patience) {

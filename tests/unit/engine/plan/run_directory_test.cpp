@@ -357,3 +357,22 @@ TEST_CASE("a lock ends with its process", "[run_directory]") {
   REQUIRE(::waitpid(child, &status, 0) == child);
   CHECK(RunLock::try_acquire(folder.path()).has_value());
 }
+
+TEST_CASE("where the file system has no flock, one engine at a time works on a run all the same",
+          "[run_directory]") {
+  const TempDir folder;
+  const auto excluded =
+      test::run_with_failing_syscalls([](uint64_t call) { return call == SYS_flock; }, ENOSYS,
+                                      [&] {
+                                        {
+                                          const auto lock = RunLock::try_acquire(folder.path());
+                                          if (!lock) throw Error(Errc::NotFound, "nobody has it");
+                                          if (RunLock::try_acquire(folder.path()))
+                                            throw Error(Errc::NotFound, "two have it");
+                                        }
+                                        if (!RunLock::try_acquire(folder.path()))
+                                          throw Error(Errc::NotFound, "it was kept");
+                                      });
+  if (!excluded) return test::skip("processes cannot be traced here");
+  CHECK(*excluded);
+}

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string_view>
+
+/// A lock between processes of several nodes for file systems where flock(2) does not work, or
+/// holds on one node only: a file that is made by link(2) in one step, with its owner in it.
+///
+/// A kill -9 leaves the file behind. So its owner touches it every ten seconds, and it counts as
+/// left behind once nobody has for kLockLease, by the file system's own clock, or if its owner was
+/// a process of this host that has ended. That is a guess about the time: an owner that is stopped
+/// for longer than the lease loses the lock without a word. Where flock works, use FileLock.
+namespace dlflow {
+
+inline constexpr std::chrono::seconds kLockLease{120};
+
+class LinkLock {
+ public:
+  /// Takes the lock unless somebody has it. Throws Error if files cannot be made beside `path`.
+  static std::optional<LinkLock> try_acquire(const std::filesystem::path& path);
+
+ private:
+  class Hold;
+  explicit LinkLock(std::unique_ptr<Hold> hold);
+
+ public:
+  LinkLock(LinkLock&&) noexcept;
+  LinkLock& operator=(LinkLock&&) noexcept;
+  ~LinkLock();
+
+ private:
+  std::unique_ptr<Hold> hold_;
+};
+
+/// Whether mount options say that flock holds on this node only: "localflock" of Lustre, "nolock"
+/// and "local_lock=flock" of NFS.
+bool keeps_locks_local(std::string_view mount_options);
+
+/// The same of the file system that `path` is on.
+bool has_local_flock(const std::filesystem::path& path);
+
+}  // namespace dlflow

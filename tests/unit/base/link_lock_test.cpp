@@ -1,0 +1,78 @@
+#include "base/link_lock.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/process.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// As a process of another host leaves it that took the lock `age` ago.
+void taken_elsewhere(const fs::path& path, std::chrono::seconds age) {
+  ProcessIdentity owner = identify(::getpid()).value();
+  owner.host = "another-node";
+  owner.boot_id = "another-boot";
+  write_file_atomic(path, to_json(owner).dump());
+  struct stat info {};
+  REQUIRE(::stat(path.c_str(), &info) == 0);
+  const timespec then{info.st_mtim.tv_sec - age.count(), 0};
+  const timespec times[] = {then, then};
+  REQUIRE(::utimensat(AT_FDCWD, path.c_str(), times, 0) == 0);
+}
+
+}  // namespace
+
+TEST_CASE("one has the lock until it lets go", "[link_lock]") {
+  const test::TempDir folder;
+  const fs::path path = folder.path() / "lock.owner";
+  {
+    const auto lock = LinkLock::try_acquire(path);
+    REQUIRE(lock.has_value());
+    CHECK_FALSE(LinkLock::try_acquire(path).has_value());
+    CHECK(read_file(path).find(host_name()) != std::string::npos);
+  }
+  CHECK(fs::is_empty(folder.path()));
+  CHECK(LinkLock::try_acquire(path).has_value());
+}
+
+TEST_CASE("the lock of a dead process of this host is taken over", "[link_lock]") {
+  const test::TempDir folder;
+  const fs::path path = folder.path() / "lock.owner";
+  const pid_t child = ::fork();
+  if (child == 0) {
+    const auto lock = LinkLock::try_acquire(path);
+    ::_exit(lock ? 0 : 1);  // as killed: nothing is cleaned up
+  }
+  REQUIRE(wait_for(child).code == 0);
+  REQUIRE(fs::exists(path));
+  CHECK(LinkLock::try_acquire(path).has_value());
+}
+
+TEST_CASE("the lock of another node is left to it for its lease", "[link_lock]") {
+  const test::TempDir folder;
+  const fs::path path = folder.path() / "lock.owner";
+  taken_elsewhere(path, kLockLease - std::chrono::seconds(20));
+  CHECK_FALSE(LinkLock::try_acquire(path).has_value());
+  taken_elsewhere(path, kLockLease + std::chrono::seconds(20));
+  CHECK(LinkLock::try_acquire(path).has_value());
+}
+
+TEST_CASE("mount options tell where flock holds on one node only", "[link_lock]") {
+  CHECK(keeps_locks_local("rw,localflock,lazystatfs"));
+  CHECK(keeps_locks_local("rw,vers=3,nolock"));
+  CHECK(keeps_locks_local("rw,vers=3,local_lock=all"));
+  CHECK(keeps_locks_local("local_lock=flock"));
+  CHECK_FALSE(keeps_locks_local("rw,vers=4.2,local_lock=none"));
+  CHECK_FALSE(keeps_locks_local("rw,local_lock=posix"));
+  CHECK_FALSE(keeps_locks_local("rw,flock"));
+  const test::TempDir folder;
+  CHECK_FALSE(has_local_flock(folder.path()));
+}
