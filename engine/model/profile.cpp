@@ -32,16 +32,21 @@ const Shape& size_or_zero() {
   return shape;
 }
 
-/// Options of sbatch that dlflow decides for each job; a second one would undo the first.
-constexpr std::array<std::string_view, 14> kOwnOptions = {
-    "array",  "chdir",     "comment",  "dependency", "error",      "export", "job-name",
-    "output", "open-mode", "parsable", "requeue",    "no-requeue", "signal", "wrap"};
+/// Options of sbatch that dlflow decides for each job, where a second one would undo the first, and
+/// those with which sbatch does something else than to submit a job here and to say its id.
+constexpr std::array<std::string_view, 22> kOwnOptions = {
+    "array",  "chdir",       "clusters", "comment",  "dependency", "error",
+    "export", "export-file", "help",     "job-name", "no-requeue", "open-mode",
+    "output", "parsable",    "quiet",    "requeue",  "signal",     "test-only",
+    "usage",  "version",     "wait",     "wrap"};
 
 bool is_sbatch_option(std::string_view text) {
   constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz-";
   if (!text.starts_with("--")) return false;
   const std::string_view name = text.substr(2, text.find('=') - 2);
-  const bool own = std::find(kOwnOptions.begin(), kOwnOptions.end(), name) != kOwnOptions.end();
+  // sbatch takes the start of a name for it.
+  const bool own = std::any_of(kOwnOptions.begin(), kOwnOptions.end(),
+                               [name](std::string_view o) { return o.starts_with(name); });
   return !own && !name.empty() && name.find_first_not_of(kLetters) == name.npos && is_line(text);
 }
 
@@ -49,8 +54,8 @@ const Form& sbatch_option_form() {
   static const Form form = {
       .what = "a free option of sbatch",
       .examples =
-          "--hint=nomultithread or such; dlflow itself decides on --array, --dependency, "
-          "--output, --signal",
+          "--hint=nomultithread or such, spelled out; dlflow itself decides on --array, "
+          "--dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs",
       .pattern = "^--[a-z-]+(=.*)?$",
       .accepts = is_sbatch_option};
   return form;

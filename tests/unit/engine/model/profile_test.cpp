@@ -105,6 +105,33 @@ TEST_CASE("an unknown profile is answered with those there are", "[profile]") {
   CHECK_THROWS_WITH(load_profile("none.yaml"), "cannot open none.yaml: No such file or directory");
 }
 
+TEST_CASE("what dlflow decides for each job is no free option, abbreviated neither", "[profile]") {
+  const Elsewhere elsewhere;
+  const auto accepts = [&elsewhere](const std::string& option) {
+    elsewhere.write("cluster-profiles/a.yaml",
+                    "scheduler: slurm\nslurm: {options: ['" + option + "']}\n");
+    try {
+      load_profile("a");
+      return true;
+    } catch (const Error&) {
+      return false;
+    }
+  };
+  for (const char* option :
+       {"--array=1-3", "--arr=1-3", "--clusters=beta", "--cluster=beta", "--wait", "--wai",
+        "--test-only", "--test", "--dep=afterok:1", "--out=x", "--open=truncate", "--no-req",
+        "--quiet", "--export-file=x"}) {
+    INFO(option);
+    CHECK_FALSE(accepts(option));
+  }
+  for (const char* option :
+       {"--wait-all-nodes=1", "--cluster-constraint=x", "--mem=4G", "--mail-user=a", "--exclude=n1",
+        "--exclusive=user", "--nice=5", "--tmp=1G"}) {
+    INFO(option);
+    CHECK(accepts(option));
+  }
+}
+
 TEST_CASE("all mistakes of a profile are told", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("cluster-profiles/bad.yaml",
@@ -164,8 +191,8 @@ node: {memory: lots}
   CHECK_THROWS_WITH(load_profile("bad"), R"(the profile cannot be used:
 cluster-profiles/bad.yaml:2:3: error: unknown key 'partitions' in slurm of the profile; did you mean 'partition'?
 cluster-profiles/bad.yaml:3:12: error: slurm.account of the profile: 'two	columns' is not one line of text; write it without control characters
-cluster-profiles/bad.yaml:4:13: error: slurm.options[0] of the profile: '-p batch' is not a free option of sbatch; write --hint=nomultithread or such; dlflow itself decides on --array, --dependency, --output, --signal
-cluster-profiles/bad.yaml:4:23: error: slurm.options[1] of the profile: '--array=1-3' is not a free option of sbatch; write --hint=nomultithread or such; dlflow itself decides on --array, --dependency, --output, --signal
+cluster-profiles/bad.yaml:4:13: error: slurm.options[0] of the profile: '-p batch' is not a free option of sbatch; write --hint=nomultithread or such, spelled out; dlflow itself decides on --array, --dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs
+cluster-profiles/bad.yaml:4:23: error: slurm.options[1] of the profile: '--array=1-3' is not a free option of sbatch; write --hint=nomultithread or such, spelled out; dlflow itself decides on --array, --dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs
 cluster-profiles/bad.yaml:5:20: error: limits.walltime of the profile: '20 parsecs' is not a duration; write 90s, 20m, 4h or 1-12:00:00
 cluster-profiles/bad.yaml:5:38: error: limits.jobs of the profile must be an integer of at least 0, not -1
 cluster-profiles/bad.yaml:6:16: error: node.memory of the profile: 'lots' is not a size; write 512MiB, 2GiB or 1.5GB)");
