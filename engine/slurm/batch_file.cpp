@@ -1,12 +1,16 @@
 #include "engine/slurm/batch_file.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <cstdio>
 #include <fstream>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_lock.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -15,6 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 using Key = std::pair<uint32_t, uint32_t>;
+
+constexpr uint32_t kLists = 0;  // where calls have their number: of lists of parents
 
 [[noreturn]] void throw_damaged(const fs::path& file, std::string_view line) {
   throw Error(Errc::Corrupt, file.string() + " is damaged: " + std::string(line.substr(0, 80)));
@@ -27,6 +33,22 @@ Json parse_line(const fs::path& file, std::string_view line) {
                      json[3].is_string();
   if (!sound) throw_damaged(file, line);
   return json;
+}
+
+std::string line_of(Key key, int attempt, const std::string& job, const Json& content) {
+  return "[" + std::to_string(key.first) + "," + std::to_string(key.second) + "," +
+         std::to_string(attempt) + "," + Json(job).dump() + "," + content.dump() + "]\n";
+}
+
+/// Whether there is another file with one of its calls.
+bool overlaps_others(const fs::path& file) {
+  size_t with_it = 0;
+  BatchRange own;
+  if (std::sscanf(file.filename().c_str(), "%u-%u", &own.first, &own.last) != 2) return false;
+  for (const BatchRange& other : batch_ranges(file.parent_path().parent_path())) {
+    with_it += other.first <= own.last && own.first <= other.last;
+  }
+  return with_it > 1;
 }
 
 /// A batch file whose lines are looked up by halving.
@@ -84,27 +106,69 @@ fs::path batch_file(const fs::path& run_directory, BatchRange batches) {
          (std::to_string(batches.first) + "-" + std::to_string(batches.last) + ".jsonl");
 }
 
-std::string batch_line(const BatchTask& task) {
-  return "[" + std::to_string(task.batch) + "," + std::to_string(task.task) + "," +
-         std::to_string(task.attempt) + "," + Json(task.spec.job).dump() + "," +
-         to_json(task.spec).dump() + "]\n";
+void BatchLines::add(const BatchTask& task) {
+  Json spec;
+  if (task.spec.parents.size() > 1) {
+    JobSpec without = task.spec;
+    without.parents.clear();
+    spec = to_json(without);
+    spec["parents"] = list_of(task.spec);
+  } else {
+    spec = to_json(task.spec);
+  }
+  tasks_ += line_of({task.batch, task.task}, task.attempt, task.spec.job, spec);
+}
+
+uint32_t BatchLines::list_of(const JobSpec& spec) {
+  const auto same = [](const ParentRef& a, const ParentRef& b) {
+    return a.directory == b.directory && a.step == b.step && a.element == b.element;
+  };
+  if (std::equal(spec.parents.begin(), spec.parents.end(), last_.begin(), last_.end(), same)) {
+    return last_number_;
+  }
+  const Json json = to_json(spec).at("parents");
+  const auto [list, is_new] = numbers_.try_emplace(json.dump(), uint32_t(numbers_.size()));
+  if (is_new) lists_ += line_of({kLists, list->second}, 0, "", json);
+  last_ = spec.parents;
+  return last_number_ = list->second;
 }
 
 void write_batch_file(const fs::path& file, std::string_view lines) {
   const fs::path folder = file.parent_path();
   make_directories(folder);
-  write_file_atomic(file, lines, Durability::Synced);
+  const fs::path draft = folder / ("." + process_name() + ".draft");
+  write_file_atomic(draft, lines, Durability::Synced);
+  // Not by rename, which would replace another's.
+  const bool made = ::link(draft.c_str(), file.c_str()) == 0;
+  const int problem = errno;
+  ::unlink(draft.c_str());
+  if (!made && problem != EEXIST) throw_errno("cannot create " + file.string(), problem);
+  if (!made || overlaps_others(file)) {
+    if (made) ::unlink(file.c_str());
+    throw Error(Errc::Unavailable, "another dlflow submits jobs of " +
+                                       folder.parent_path().string() + " at this moment");
+  }
+  sync_directory(folder);
   sync_directory(folder.parent_path());  // which `folder` may be new in
 }
 
 BatchTask read_batch_task(const fs::path& file, uint32_t batch, uint32_t task) {
-  const std::string line = SortedLines(file).find({batch, task});
+  SortedLines lines(file);
+  const std::string line = lines.find({batch, task});
   const Json json = line.empty() ? Json() : parse_line(file, line);
   if (line.empty() || json[0] != batch || json[1] != task) {
     throw Error(Errc::NotFound, file.string() + " has no task " + std::to_string(task) +
                                     " of batch " + std::to_string(batch));
   }
-  return {batch, task, json[2].get<int>(), job_spec_from_json(json[4])};
+  Json spec = json[4];
+  if (spec.is_object() && spec.contains("parents") && spec["parents"].is_number_unsigned()) {
+    const auto list = spec["parents"].get<uint32_t>();
+    const std::string parents = lines.find({kLists, list});
+    const Json found = parents.empty() ? Json() : parse_line(file, parents);
+    if (parents.empty() || found[0] != kLists || found[1] != list) throw_damaged(file, line);
+    spec["parents"] = found[4];
+  }
+  return {batch, task, json[2].get<int>(), job_spec_from_json(spec)};
 }
 
 std::vector<BatchEntry> read_batch_entries(const fs::path& file) {
@@ -112,6 +176,7 @@ std::vector<BatchEntry> read_batch_entries(const fs::path& file) {
   for (const std::string& line : split(read_file(file), '\n')) {
     if (line.empty()) continue;
     const Json json = parse_line(file, line);
+    if (json[0] == kLists) continue;
     entries.push_back({json[0].get<uint32_t>(), json[1].get<uint32_t>(), json[2].get<int>(),
                        json[3].get<std::string>()});
   }

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -11,7 +12,9 @@
 /// RUN/batches/7-18.jsonl: what the sbatch calls 7 to 18 of a run hand over. It is on disk before
 /// the first of them, so that after a kill everybody knows what was meant, and it is all that their
 /// jobs read. One file for many calls: a shared file system is slow at files, and at syncing them.
-/// Each line is [batch, task, attempt, job's name, JobSpec], in the order of the first two.
+/// Each line is [batch, task, attempt, job's name, JobSpec], in the order of the first two. Parents
+/// that tasks have in common are there once, as batch 0: [0, list, 0, "", parents]; a JobSpec has
+/// the number of the list in their place.
 namespace dlflow {
 
 struct BatchTask {
@@ -38,10 +41,26 @@ struct BatchRange {
 
 std::filesystem::path batch_file(const std::filesystem::path& run_directory, BatchRange batches);
 
-/// A line of the file, with its end.
-std::string batch_line(const BatchTask& task);
+/// The lines of a batch file to be.
+class BatchLines {
+ public:
+  /// `task` is behind all others in their order.
+  void add(const BatchTask& task);
 
-/// Complete on disk when it returns, or not there.
+  std::string text() const { return lists_ + tasks_; }
+
+ private:
+  uint32_t list_of(const JobSpec& spec);
+
+  std::string lists_;
+  std::string tasks_;
+  std::map<std::string, uint32_t> numbers_;  // of lists, by their text
+  std::vector<ParentRef> last_;              // neighbours mostly have the same
+  uint32_t last_number_ = 0;
+};
+
+/// Complete on disk when it returns, or not there. Throws Error{Unavailable} if somebody else has
+/// made a file for one of its calls: two are at work on the run, whatever its lock says.
 void write_batch_file(const std::filesystem::path& file, std::string_view lines);
 
 /// Looks at some lines only, however many there are. Throws Error: NotFound for a task that is not

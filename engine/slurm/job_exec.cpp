@@ -1,5 +1,6 @@
 #include "engine/slurm/job_exec.h"
 
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,6 +18,7 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/slurm/batch_file.h"
+#include "engine/slurm/memory_kills.h"
 #include "engine/slurm/tools.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/parents.h"
@@ -223,6 +225,21 @@ void raise_memory(const std::string& id, uint64_t bytes) {
   }
 }
 
+std::optional<uint64_t> own_memory_kills() {
+  const auto own = read_file_if_exists("/proc/self/cgroup");
+  return own ? job_memory_kills("/sys/fs/cgroup", *own) : std::nullopt;
+}
+
+/// A warning that the walltime is near waits for the supervisor, and kills nothing before it is
+/// there. The script (script.h) has it ignored until now.
+void hold_warnings() {
+  sigset_t warning;
+  ::sigemptyset(&warning);
+  ::sigaddset(&warning, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &warning, nullptr);
+  ::signal(SIGUSR1, SIG_DFL);
+}
+
 std::string variable(const char* name) {
   const char* const value = std::getenv(name);
   return value == nullptr ? "" : value;
@@ -238,6 +255,7 @@ Allocation current_allocation() {
   if (allocation.id.empty()) {
     throw Error(Errc::InvalidInput, "job-exec is for SLURM to call: there is no $SLURM_JOB_ID");
   }
+  if (own_memory_kills()) allocation.memory_kills = [] { return own_memory_kills().value_or(0); };
   allocation.requeue = requeue_job;
   allocation.is_at_work = is_at_work;
   constexpr uint64_t kMebibyte = uint64_t{1} << 20;
@@ -249,6 +267,7 @@ Allocation current_allocation() {
 
 int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
              const Allocation& allocation) {
+  hold_warnings();
   BatchTask batch_task = read_batch_task(batch_file, batch, task);
   Attempt attempt(std::move(batch_task.spec), batch_task.attempt);
   if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
@@ -274,6 +293,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   SupervisorOptions options;
   options.backend_id = allocation.id;
   options.requeues = true;
+  options.memory_kills = allocation.memory_kills;
   options.memory_bytes = allocation.memory_bytes;
   options.more_memory_bytes = more_memory(attempt.spec(), allocation);
   const int tries = attempt.failed_tries();

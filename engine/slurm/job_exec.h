@@ -16,6 +16,8 @@ struct Allocation {
   std::function<void(const std::string& id)> requeue;
   /// Whether another job of ours waits or runs, as far as can be told.
   std::function<bool(const std::string& id)> is_at_work;
+  /// See SupervisorOptions.
+  std::function<uint64_t()> memory_kills;
   uint64_t memory_bytes = 0;  ///< on each node; 0: not said per node
   /// Gives a job that was requeued more of it, although SLURM is ending this process meanwhile.
   /// Where that fails the job keeps what it had. Does not throw.

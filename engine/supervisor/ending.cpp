@@ -35,7 +35,8 @@ class Ending {
         options_(options),
         before_(before),
         watched_(watched),
-        out_of_memory_(out_of_memory_kills() > before.memory_kills) {}
+        out_of_memory_(out_of_memory_kills() > before.memory_kills ||
+                       ran_out_of_memory(options, before)) {}
 
   JobEvent event() const;
 
@@ -86,8 +87,10 @@ JobEvent Ending::event() const {
 }
 
 /// A rank that the kernel killed for want of memory, and the others asked to be run again: where
-/// more memory is to follow, that is what counts.
+/// more memory is to follow, that is what counts. And a program does not end well if the kernel
+/// killed a part of it.
 int Ending::exit_code() const {
+  if (watched_.exit.code == 0) return 128 + SIGKILL;
   JobEvent killed;
   killed.state = JobState::Failed;
   killed.exit = 128 + SIGKILL;
@@ -130,10 +133,18 @@ std::string Ending::failure_reason(int code) const {
 
 }  // namespace
 
-BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files) {
+BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
+                            const SupervisorOptions& options) {
   std::error_code none;
   const auto bytes = fs::file_size(files.standard_error(), none);
-  return {checkpoint_signature(spec), out_of_memory_kills(), none ? 0 : bytes};
+  return {.checkpoints = checkpoint_signature(spec),
+          .memory_kills = out_of_memory_kills(),
+          .memory_kills_of_job = options.memory_kills ? options.memory_kills() : 0,
+          .standard_error_bytes = none ? 0 : bytes};
+}
+
+bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before) {
+  return options.memory_kills && options.memory_kills() > before.memory_kills_of_job;
 }
 
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,

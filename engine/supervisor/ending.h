@@ -15,10 +15,15 @@ namespace dlflow {
 struct BeforePass {
   std::string checkpoints;            ///< checkpoint_signature()
   uint64_t memory_kills = 0;          ///< by the kernel, on this machine since it booted
+  uint64_t memory_kills_of_job = 0;   ///< SupervisorOptions::memory_kills
   uint64_t standard_error_bytes = 0;  ///< what earlier passes left there
 };
 
-BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files);
+BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
+                            const SupervisorOptions& options);
+
+/// Whether the scheduler will take the job for one that ran out of memory.
+bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before);
 
 /// The exit status, the state that follows from it (none: the scheduler has yet to say), and the
 /// reason in words. Exit status 75 is no failure if there is a new checkpoint.

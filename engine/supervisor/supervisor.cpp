@@ -21,6 +21,7 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
+#include "engine/plan/withdrawn.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
 #include "engine/supervisor/launch.h"
@@ -219,7 +220,7 @@ JobEvent Pass::execute() {
   redactor_ = Redactor(secrets);
   Command command = make_command(spec_, job, files_, options_.gpus, secrets);
   const std::string fingerprint = fingerprint_of(parents);
-  const BeforePass before = look_before_pass(spec_, files_);
+  const BeforePass before = look_before_pass(spec_, files_, options_);
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
     if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
@@ -227,6 +228,9 @@ JobEvent Pass::execute() {
   }
   if (fs::exists(files_.cancel_request())) {
     return event(JobState::Cancelled, "cancelled by `dlflow cancel`");
+  }
+  if (options_.requeues && is_withdrawn(spec_.run_directory, spec_.job, files_.number)) {
+    return event(JobState::Cancelled, "withdrawn before it began: cancelled, or tried again since");
   }
 
   record(event(JobState::Running));
@@ -255,8 +259,9 @@ JobEvent Pass::execute() {
     output->finish();
     redact_reports(files_, redactor_);
   }
-  JobEvent end = watched.exit.code == 0 ? succeeded(fingerprint)
-                                        : ending_of(spec_, files_, options_, before, watched);
+  const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before);
+  JobEvent end =
+      well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
   end.used = watched.used;
   return end;
 }

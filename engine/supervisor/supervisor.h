@@ -42,6 +42,10 @@ struct SupervisorOptions {
   /// nothing more is recorded.
   std::chrono::milliseconds look_again = std::chrono::seconds(45);
 
+  /// Processes of the job that the kernel has killed for want of memory so far, as its scheduler
+  /// counts them; empty: that is not known. One with more at its end has failed, whatever its
+  /// program says: the scheduler takes it for failed, too.
+  std::function<uint64_t()> memory_kills;
   uint64_t memory_bytes = 0;       ///< that the scheduler gives it on a node; 0: as the job asks
   uint64_t more_memory_bytes = 0;  ///< that a next try gets for want of memory; 0: the same
 };

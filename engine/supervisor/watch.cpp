@@ -82,7 +82,7 @@ class Deadlines {
  public:
   explicit Deadlines(const WatchOptions& options) : options_(options) {
     if (options.walltime.count() > 0) {
-      set(steady_clock::now() + options.walltime - options.time_to_save);
+      set(options_.now() + options.walltime - options.time_to_save);
     }
   }
 
@@ -95,12 +95,12 @@ class Deadlines {
 
   /// Leaves out what comes before SIGTERM.
   void end_now() {
-    end_ = steady_clock::now();
+    end_ = options_.now();
     kill_ = std::min(kill_, end_ + options_.time_to_end);
     done_ = std::max(done_, 1);
   }
 
-  void kill_now() { kill_ = steady_clock::now(); }
+  void kill_now() { kill_ = options_.now(); }
 
   void postpone(steady_clock::duration time) {
     for (auto* deadline : {&save_, &end_, &kill_}) {
@@ -115,7 +115,7 @@ class Deadlines {
 
   /// Sends the signals that are due; whether the first of them has been sent.
   bool act(pid_t group) {
-    const auto now = steady_clock::now();
+    const auto now = options_.now();
     if (done_ < 1 && now >= save_) {
       if (options_.time_to_save.count() > 0) signal_group(group, SIGUSR1);
       done_ = 1;
@@ -211,7 +211,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
   Deadlines deadlines(options);
   Requests news = before_;
   int stops = 0;
-  auto look = options.is_wanted ? steady_clock::now() + options.look_again : kNever;
+  auto look = options.is_wanted ? options.now() + options.look_again : kNever;
   while (true) {
     // SLURM warns everybody; what cannot save has until its walltime.
     const bool only_warned = news.stops == 0 && news.cause == StopCause::Walltime;
@@ -219,7 +219,7 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
       news.cause = StopCause::None;
     }
     if (news.cause != StopCause::None) {
-      deadlines.set(steady_clock::now());
+      deadlines.set(options.now());
       if (news.stops > 0 && stops + news.stops > 1) deadlines.kill_now();  // asked twice
       if (stops == 0 && news.cause == StopCause::Terminated && options.on_terminate) {
         options.on_terminate();
@@ -235,8 +235,8 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
       }
       break;
     }
-    if (steady_clock::now() >= look) {
-      look = steady_clock::now() + options.look_again;
+    if (options.now() >= look) {
+      look = options.now() + options.look_again;
       if (!options.is_wanted()) {
         result.cause = StopCause::Unwanted;
         deadlines.end_now();
@@ -244,12 +244,12 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
     }
     const bool asked = deadlines.act(program);
     if (asked && result.cause == StopCause::None) result.cause = StopCause::Walltime;
-    const auto now = steady_clock::now();
+    const auto now = options.now();
     const auto next = std::min({deadlines.next(), look, now + std::chrono::minutes(1)});
     const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
     news = read_signals(wait);
     // Much later: the job was suspended meanwhile, which does not count.
-    const auto late = steady_clock::now() - (now + wait);
+    const auto late = options.now() - (now + wait);
     if (late > kSuspended) deadlines.postpone(late);
   }
   end_leftovers(program, usage);

@@ -25,6 +25,8 @@ struct WatchOptions {
   /// once, since a checkpoint of it serves nobody.
   std::function<bool()> is_wanted;
   std::chrono::milliseconds look_again{0};
+  /// Tests turn it.
+  std::function<std::chrono::steady_clock::time_point()> now = std::chrono::steady_clock::now;
 };
 
 enum class StopCause {

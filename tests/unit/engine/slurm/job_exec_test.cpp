@@ -1,5 +1,6 @@
 #include "engine/slurm/job_exec.h"
 
+#include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -9,9 +10,11 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/withdrawn.h"
 #include "engine/slurm/batch_file.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"
+#include "tests/support/failing_syscall.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -41,7 +44,10 @@ class Job {
   /// The exit status of a SLURM job.
   int execute(const std::string& id = "812") const {
     const fs::path file = batch_file(run.path(), {1, 1});
-    write_batch_file(file, batch_line({1, 0, 1, spec}));
+    BatchLines lines;
+    lines.add({1, 0, 1, spec});
+    fs::remove(file);
+    write_batch_file(file, lines.text());
     Allocation allocation;
     allocation.id = id;
     allocation.patience = std::chrono::milliseconds(0);
@@ -52,13 +58,20 @@ class Job {
       if (content("asked").size() <= silent_times) throw Error(Errc::Unavailable, "no controller");
       std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
     };
-    allocation.is_at_work = [this](const std::string& job) { return at_work == job; };
+    allocation.is_at_work = [this](const std::string& job) {
+      if (warned_early) ::raise(SIGUSR1);
+      return at_work == job;
+    };
+    if (kills_memory) {
+      allocation.memory_kills = [this] { return content("killed").size(); };
+    }
     allocation.memory_bytes = memory_bytes;
     allocation.raise_memory = [this](const std::string&, uint64_t bytes) {
       std::ofstream(run.path() / "raised", std::ios::app) << (bytes >> 20) << "\n";
     };
     const pid_t child = ::fork();
     if (child == 0) {
+      if (syncs_fail && !test::fail_syscall(SYS_fdatasync, EIO)) ::_exit(98);
       try {
         ::_exit(job_exec(file, 1, 0, allocation));
       } catch (const std::exception&) {
@@ -90,6 +103,10 @@ class Job {
   size_t silent_times = 0;  ///< that it asks for its requeue and no controller is there
   std::string at_work;      ///< the id of another SLURM job that waits or runs
   uint64_t memory_bytes = 0;
+  bool syncs_fail = false;
+  bool warned_early = false;  ///< of its walltime, before there is a supervisor
+  bool kills_memory =
+      false;  ///< the kernel has killed as many of its processes as {run}/killed is long
 };
 
 }  // namespace
@@ -199,6 +216,15 @@ TEST_CASE("a pass that was told to end was preempted, whatever became of it then
   }
 }
 
+TEST_CASE("what a job records of a pass before it is on disk, or it does not go on", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  job.spec.retry.attempts = 2;
+  job.syncs_fail = true;
+  CHECK(job.execute() == 99);
+  CHECK(job.content("trace").empty());
+}
+
 TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {
   const Job job("true");
   job.die_in_a_pass();
@@ -304,6 +330,69 @@ TEST_CASE("the try after one that ran out of memory has twice as much, if a node
     CHECK(job.content("raised").empty());
   }
   CHECK(job.last().state == JobState::Queued);
+}
+
+TEST_CASE("a program that ends well has failed if the kernel killed a part of it", "[job-exec]") {
+  Job job("printf x >> {run}/killed; echo 42 > $DLFLOW_OUTPUTS/answer");
+  job.spec.resources.memory_bytes = uint64_t{1} << 30;
+  job.kills_memory = true;
+  SECTION("and its job with it, as SLURM sees it") {
+    CHECK(job.execute() == 137);
+    CHECK(job.last().state == JobState::Failed);
+    CHECK_THAT(job.last().reason, Catch::StartsWith("out of memory (killed by the kernel), asked "
+                                                    "for 1.0 GiB"));
+    CHECK_FALSE(fs::exists(job.spec.job_directory / "outputs"));
+  }
+  SECTION("and is tried again where that is retried") {
+    job.spec.retry = {.attempts = 2, .on = {RetryCause::OutOfMemory}};
+    job.memory_bytes = uint64_t{1} << 30;
+    CHECK(job.execute() == kTryAgain);
+    CHECK(job.content("raised") == "2048\n");
+  }
+  SECTION("but not for what was killed before it began") {
+    job.spec.run_command = "true";
+    job.run.write("killed", "xx");
+    CHECK(job.execute() == 0);
+  }
+}
+
+TEST_CASE("a warning of the walltime before there is a supervisor kills nothing", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.spec.resources.walltime = std::chrono::hours(1);
+  job.spec.retry.attempts = 2;
+  job.die_in_a_pass();
+  job.warned_early = true;
+  CHECK(job.execute("813") == 0);
+  CHECK(job.content("trace") == "x\n");
+}
+
+TEST_CASE("an attempt that was withdrawn runs nothing", "[job-exec]") {
+  const Job job("echo x >> {run}/trace");
+  const std::vector<WithdrawnAttempt> attempts = {{job.spec.job, 2}, {job.spec.job, 1}};
+  withdraw(job.run.path(), attempts);
+  SECTION("whatever SLURM does with its job") {
+    CHECK(job.execute() == 1);
+    CHECK(job.content("trace").empty());
+    CHECK(job.last().state == JobState::Cancelled);
+  }
+  SECTION("until it is wanted again") {
+    want_again(job.run.path(), {&attempts[1], 1});
+    CHECK(job.execute() == 0);
+    CHECK(is_withdrawn(job.run.path(), job.spec.job, 2));
+  }
+}
+
+TEST_CASE("while SLURM cannot be asked, another job is taken to be at work", "[job-exec]") {
+  const test::TempDir tools;
+  fs::permissions(tools.write("squeue", "#!/bin/sh\necho 'error: no answer' >&2; exit 1\n"),
+                  fs::perms::owner_all);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("PATH", (tools.path().string() + ":/usr/bin:/bin").c_str(), 1);
+    ::setenv("SLURM_JOB_ID", "813", 1);
+    ::_exit(current_allocation().is_at_work("812") ? 0 : 1);
+  }
+  CHECK(wait_for(child).code == 0);
 }
 
 TEST_CASE("the end of a pass says what it used", "[job-exec]") {

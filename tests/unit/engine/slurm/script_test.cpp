@@ -41,6 +41,7 @@ TEST_CASE("the script of a plain job", "[slurm]") {
 #SBATCH --open-mode=append
 #SBATCH --export=ALL
 
+trap '' USR1
 exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec data
 )");
 }
@@ -108,6 +109,7 @@ TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
 #SBATCH --hint=nomultithread
 #SBATCH --spread-job
 
+trap '' USR1
 exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec "${SLURM_ARRAY_TASK_ID:-0}"
 )");
 }
@@ -165,7 +167,7 @@ TEST_CASE("a free option takes the place of the one that says the same", "[slurm
   CHECK_FALSE(has(script, "#SBATCH --time=21"));
   CHECK(
       script.ends_with("#SBATCH --mem-per-cpu=2G\n#SBATCH --gpus-per-node=a100:1\n"
-                       "#SBATCH --time=5\n#SBATCH --exclusive\n\n"
+                       "#SBATCH --time=5\n#SBATCH --exclusive\n\ntrap '' USR1\n"
                        "exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec data\n"));
 }
 

@@ -1,0 +1,122 @@
+#include "engine/supervisor/watch.h"
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+namespace fs = std::filesystem;
+
+namespace {
+
+constexpr uint64_t kToken = 7;
+
+/// No time of grace ever ends.
+WatchOptions without_time() {
+  WatchOptions options;
+  options.time_to_save = 60s;
+  options.time_to_end = 10s;
+  options.now = [still = std::chrono::steady_clock::now()] { return still; };
+  return options;
+}
+
+/// A script that is watched by a child process, in `folder`.
+class WatchedScript {
+ public:
+  WatchedScript(const fs::path& folder, const std::string& script, const WatchOptions& options)
+      : folder_(folder), child_(::fork()) {
+    if (child_ != 0) return;
+    Watcher watcher(kToken);
+    Command command;
+    command.argv = {"/bin/sh", "-c", script};
+    command.environment = current_environment();
+    command.directory = folder_;
+    command.own_group = true;
+    ::_exit(watcher.watch(start(command), options).exit.code);
+  }
+  WatchedScript(const WatchedScript&) = delete;
+  WatchedScript& operator=(const WatchedScript&) = delete;
+  ~WatchedScript() {
+    if (child_ > 0) ::kill(child_, SIGKILL);
+    if (child_ > 0) ::waitpid(child_, nullptr, 0);
+  }
+
+  bool has(const char* file) const { return fs::exists(folder_ / file); }
+  void make(const char* file) const { write_file_atomic(folder_ / file, ""); }
+  void wait_for(const char* file) const {
+    for (int i = 0; i < 3000 && !has(file); ++i) std::this_thread::sleep_for(10ms);
+    REQUIRE(has(file));
+  }
+  void request(uint64_t token) const { CHECK(request_stop(identify(child_).value(), token)); }
+
+  /// The script's exit status; nothing if it goes on and on.
+  std::optional<int> exit() {
+    for (int i = 0; i < 3000; ++i) {
+      int status = 0;
+      if (::waitpid(child_, &status, WNOHANG) == child_) {
+        child_ = -1;
+        return WEXITSTATUS(status);
+      }
+      std::this_thread::sleep_for(10ms);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  fs::path folder_;
+  pid_t child_;
+};
+
+}  // namespace
+
+TEST_CASE("a second request for the end kills at once", "[watch]") {
+  const test::TempDir folder;
+  WatchedScript script(folder.path(),
+                       "trap '' USR1 TERM; touch ready; while :; do sleep 0.01; done",
+                       without_time());
+  script.wait_for("ready");
+  script.request(kToken);
+  script.request(kToken);
+  CHECK(script.exit() == 128 + SIGKILL);
+}
+
+TEST_CASE("one request for the end does not kill", "[watch]") {
+  const test::TempDir folder;
+  WatchedScript script(folder.path(),
+                       "trap 'touch told' USR1; touch ready; until [ -e go ]; do sleep 0.01; done",
+                       without_time());
+  script.wait_for("ready");
+  script.request(kToken);
+  script.wait_for("told");
+  script.make("go");
+  CHECK(script.exit() == 0);
+}
+
+TEST_CASE("time for which a job was suspended is not counted against its walltime", "[watch]") {
+  const test::TempDir folder;
+  WatchOptions options;
+  options.walltime = 5min;
+  // An hour passes while the watcher waits, as it does for a process that is stopped.
+  options.now = [path = folder.path(), looks = 0]() mutable {
+    const auto now = std::chrono::steady_clock::now();
+    if (!fs::exists(path / "suspended")) return now;
+    if (++looks == 9) write_file_atomic(path / "looked", "");  // two rounds later
+    return now + 1h;
+  };
+  WatchedScript script(folder.path(), "touch ready; until [ -e go ]; do sleep 0.01; done", options);
+  script.wait_for("ready");
+  script.make("suspended");
+  while (!script.has("looked")) {
+    script.request(kToken + 1);  // wakes it, and is for another
+    std::this_thread::sleep_for(1ms);
+  }
+  script.make("go");
+  CHECK(script.exit() == 0);
+}
