@@ -76,9 +76,12 @@ class Crash(Case):
             for occurrence in (1, 2):
                 with self.subTest(point=point, occurrence=occurrence):
                     self.setUp()
-                    steps = self.workflow(width=1, depth=3, seconds=0.05)
-                    process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:{occurrence}"})
+                    steps = self.workflow(width=1, depth=5, seconds=0.05)
+                    mark = self.folder / "reached"
+                    process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:{occurrence}",
+                                                               "DLFLOW_CRASH_MARK": str(mark)})
                     process.communicate(timeout=30)
+                    self.assertTrue(mark.exists(), "the point was not reached")
                     run = self.finish()
                     states = Counter(self.states(run).values())
                     self.assertEqual(states, {"succeeded": steps})
@@ -90,8 +93,10 @@ class Crash(Case):
             with self.subTest(point=point):
                 self.setUp()
                 steps = self.workflow(width=2, depth=4, seconds=0.05)
-                process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:1"})
+                mark = self.folder / "reached"
+                process = self.start("run", "w.yaml", env={"DLFLOW_CRASH_AT": f"{point}:1", "DLFLOW_CRASH_MARK": str(mark)})
                 process.communicate(timeout=60)
+                self.assertTrue(mark.exists(), "the point was not reached")
                 self.assertEqual(process.returncode, 0)
                 self.check_finished(self.only_run(), steps)
                 self.doCleanups()

@@ -69,6 +69,39 @@ class Chains(Chain):
         self.assertEqual({job for job in before if before[job] != after[job]}, {"train[n=1]"})
         self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
 
+    def test_arrays_behind_a_job_that_failed_are_repaired_in_place(self):
+        sweep = "matrix: {n: [0, 1, 2, 3]}"
+        self.write("w.yaml", f"""
+            name: arrays
+            steps:
+              data: {{run: '[ -e {self.folder}/mended ]'}}
+              many: {{{sweep}, needs: [data], run: 'echo m >> {self.folder}/trace'}}
+              each: {{{sweep}, needs: [many], run: 'echo e >> {self.folder}/trace'}}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"data": "failed", "many[n=3]": "blocked", "each[n=3]": "blocked"})
+        before = self.ids(run)
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {job: "succeeded" for job in before}, timeout=90)
+        after = self.ids(run)
+        self.assertEqual({job for job in before if before[job] != after[job]}, {"data"})
+        self.assertEqual(sorted(self.trace()), ["e"] * 4 + ["m"] * 4)
+
+    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
+        self.write("w.yaml", f"""
+            name: places
+            steps:
+              many:
+                matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
+                resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
+                run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
+        """)
+        run = self.submit()
+        jobs = list(self.ids(run))
+        self.assertEqual(len({id.split("_")[0] for id in self.ids(run).values()}), 2)
+        self.wait_for(run, {job: "succeeded" for job in jobs}, timeout=90)
+
     def test_a_chain_that_is_deeper_than_slurm_looks_for_cycles_is_repaired_too(self):
         """max_depend_depth is 10: nothing deeper is refused, and nothing found."""
         names = [f"s{number}" for number in range(12)]
@@ -225,13 +258,17 @@ class Chains(Chain):
 
     def test_two_calls_at_once_submit_each_job_once(self):
         self.counting(10, "checkpoint: {}")
-        run = self.submit(env={"DLFLOW_CRASH_AT": "none:1"})
+        self.dlflow("run", "w.yaml", "--profile", "alpha", env={"DLFLOW_CRASH_AT": "intents:1"}, status=-9)
+        run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+        self.assertEqual(set(self.states(run).values()), {"submitting"})  # so each call has all to do
         calls = [self.alpha.start([STAGED / "bin/dlflow", "run", "--resume", run], cwd=self.folder, env=self.env)
                  for _ in range(3)]
         for call in calls:
             call.communicate(timeout=60)
         self.wait_for(run, {"after": "succeeded"})
         self.assertEqual(self.trace(), [str(n) for n in range(1, 11)] + ["after"])
+        jobs = self.alpha.run(["squeue", "--me", "--noheader", "--states=all", "--format=%j"]).stdout.split()
+        self.assertEqual(sorted(name.split(".")[2] for name in jobs if name.startswith(run)), ["after", "count"])
 
     def trained(self, profile, on, workflow, *options):
         """The weights of each training of `workflow`, run to its end on a cluster."""

@@ -44,6 +44,19 @@ steps:
   CHECK(ordered(workflow) == std::vector<std::string>{"fetch", "train", "plot", "alone"});
 }
 
+TEST_CASE("a step comes behind the last of the steps that it needs", "[graph]") {
+  const Workflow workflow = parsed(R"(
+name: w
+steps:
+  first: {run: "true"}
+  all:   {run: "true", needs: [first, last, middle]}
+  early: {run: "true"}
+  middle: {run: "true", needs: [early]}
+  last:  {run: "true", needs: [middle]}
+)");
+  CHECK(ordered(workflow) == std::vector<std::string>{"first", "early", "middle", "last", "all"});
+}
+
 TEST_CASE("a chain of 20,000 steps is ordered without deep recursion", "[graph]") {
   Workflow workflow;
   for (int i = 0; i < 20'000; ++i) {

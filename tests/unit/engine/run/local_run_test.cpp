@@ -274,16 +274,20 @@ TEST_CASE("a supervisor that has recorded its step takes another", "[local]") {
 }
 
 TEST_CASE("a supervisor that is killed between two steps harms none", "[local]") {
+  // Both run at once, and so under a supervisor each.
   LocalRun run(R"(
-  quick: {run: 'echo $PPID >> TRACE'}
+  quick: {run: 'echo $PPID >> TRACE; until [ -e TRACE.slow ]; do sleep 0.01; done'}
   slow:
     run: |
+      touch TRACE.slow
       until grep -q succeeded $DLFLOW_OUTPUTS/../../../quick/attempt-1/events.jsonl; do sleep 0.01; done
       sleep 0.05
-      grep -qx $PPID TRACE || kill -9 $(cat TRACE)
+      kill -9 $(cat TRACE) && echo killed >> TRACE
   after: {matrix: {n: [1, 2, 3, 4]}, needs: [slow], run: 'true'}
 )");
   CHECK(run.start() == RunState::Succeeded);
+  REQUIRE(run.trace().size() == 2);
+  CHECK(run.trace().back() == "killed");
 }
 
 TEST_CASE("what a step used is its own, whoever supervised others before it", "[local]") {

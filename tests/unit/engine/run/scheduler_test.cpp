@@ -237,3 +237,27 @@ TEST_CASE("a run can be cancelled through its folder", "[scheduler]") {
   CHECK_FALSE(result.interrupted);
   CHECK_FALSE(std::filesystem::exists(run.directory / "cancel"));
 }
+
+TEST_CASE("what is submitted is on record before", "[scheduler]") {
+  TestRun run("  train: {run: ./train}\n");
+  std::vector<JobState> recorded;
+  run.backend.on_submit = [&](const std::string&) {
+    for (const JobEvent& event : EventTail(run.directory / "events.jsonl").read()) {
+      recorded.push_back(event.state.value());
+    }
+  };
+  run.start();
+  CHECK(recorded == std::vector{Submitting});
+}
+
+TEST_CASE("a run in which one job failed and another was cancelled has failed", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n");
+  run.backend.fail("a");
+  run.backend.held = {"b"};
+  run.observer.on_event = [](const JobEvent& event) {
+    if (event.state == Failed) ::kill(::getpid(), SIGINT);
+  };
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"a", Failed}, {"b", Cancelled}});
+  CHECK(run.state() == RunState::Failed);
+}
