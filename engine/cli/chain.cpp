@@ -1,5 +1,6 @@
 #include "engine/cli/chain.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "engine/cli/exit_status.h"
@@ -35,8 +36,13 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   for (const std::string& job : result.adopted) {
     std::printf("  %s was submitted before, and is adopted\n", job.c_str());
   }
-  for (const std::string& job : result.repointed) {
-    std::printf("  %s waits for the new jobs now\n", job.c_str());
+  constexpr size_t kListed = 10;
+  const size_t listed = std::min(kListed, result.repointed.size());
+  for (size_t i = 0; i < listed; ++i) {
+    std::printf("  %s waits for the new jobs now\n", result.repointed[i].c_str());
+  }
+  if (const size_t more = result.repointed.size() - listed; more > 0) {
+    std::printf("  and %s more\n", count(more, "job").c_str());
   }
   if (result.held_back > 0) {
     std::printf(
@@ -67,7 +73,7 @@ JobUsage usage_of(const SlurmJob& job) {
           .memory_bytes = job.max_memory_bytes};
 }
 
-void add_view(JobRow& row, const ChainView& view) {
+void add_view(JobRow& row, const ChainView& view, const std::string& run) {
   const auto known = view.accounting.find(row.job);
   const bool measured = known != view.accounting.end() && is_over(known->second.state);
   if (measured && is_final(row.state)) row.usage = usage_of(known->second);
@@ -77,6 +83,7 @@ void add_view(JobRow& row, const ChainView& view) {
   const std::string waits = pending_in_words(job, SystemClock().now());
   if (row.state == JobState::Queued && !waits.empty()) {
     row.reason += (row.reason.empty() ? "" : "; ") + waits;
+    if (job.reason == kNeverSatisfied) row.reason += "; dlflow resubmit " + run;
   }
   if (row.state == JobState::Running) row.limit = job.limit;
 }
@@ -97,7 +104,7 @@ std::vector<RunStatus> refresh_chain_statuses(Session& session,
     if (!view.problem.empty()) status.problem = "SLURM could not be asked now: " + view.problem;
     if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
     for (JobRow& row : status.jobs) {
-      add_view(row, view);
+      add_view(row, view, status.run);
       if (row.state == JobState::Planned && row.reason.empty()) {
         row.reason = "not submitted yet: dlflow run --resume " + status.run;
       }

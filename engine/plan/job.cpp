@@ -36,10 +36,15 @@ constexpr std::array<States, kNames.size()> kNext = [] {
   next[size_t(Queued)] = set_of({Running, Failed, TimedOut, Cancelled, Lost, Blocked, Skipped});
   next[size_t(Running)] = set_of({Succeeded, Failed, TimedOut, Cancelled, Lost, Queued});
   // Succeeded, Cached: what it left is gone, and a job that is to run needs it.
-  for (const JobState state :
-       {Succeeded, Cached, Failed, TimedOut, Cancelled, Lost, Blocked, Skipped}) {
+  for (const JobState state : {Succeeded, Cached, Failed, TimedOut, Cancelled, Skipped}) {
     next[size_t(state)] = set_of({Planned});
   }
+  // Nobody knew it for a while: its record shows late, or the cluster has it after all. So it is
+  // with what waits for it.
+  next[size_t(Lost)] =
+      set_of({Planned, Queued, Running, Succeeded, Failed, TimedOut, Cancelled, Blocked, Skipped});
+  next[size_t(Blocked)] =
+      set_of({Planned, Queued, Running, Succeeded, Failed, TimedOut, Cancelled, Lost, Skipped});
   return next;
 }();
 

@@ -1,6 +1,5 @@
 #include "engine/run/cancel.h"
 
-#include <optional>
 #include <thread>
 
 #include "base/file.h"
@@ -14,27 +13,24 @@ namespace {
 namespace fs = std::filesystem;
 using namespace std::chrono_literals;
 
-/// The lock, once the engine that has it has ended.
-std::optional<RunLock> wait_for_lock(const fs::path& run_directory,
-                                     std::chrono::milliseconds patience) {
-  const auto deadline = std::chrono::steady_clock::now() + patience;
-  while (std::chrono::steady_clock::now() < deadline) {
-    if (auto lock = RunLock::try_acquire(run_directory)) return lock;
-    std::this_thread::sleep_for(20ms);
-  }
-  return std::nullopt;
-}
-
 }  // namespace
+
+std::optional<RunLock> take_over(const fs::path& run_directory,
+                                 std::chrono::milliseconds patience) {
+  auto lock = RunLock::try_acquire(run_directory);
+  const auto deadline = std::chrono::steady_clock::now() + patience;
+  if (!lock) write_file_atomic(cancel_file(run_directory), "");
+  while (!lock && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(20ms);
+    lock = RunLock::try_acquire(run_directory);
+  }
+  return lock;
+}
 
 bool cancel_run(const fs::path& run_directory, const Services& services,
                 std::chrono::milliseconds patience) {
-  auto lock = RunLock::try_acquire(run_directory);
-  if (!lock) {
-    write_file_atomic(cancel_file(run_directory), "");
-    lock = wait_for_lock(run_directory, patience);
-    if (!lock) return false;
-  }
+  const auto lock = take_over(run_directory, patience);
+  if (!lock) return false;
   // Whatever an engine has done by now, or was killed before it did, this one completes.
   const std::string run = services.store.sync_run(run_directory);
   if (services.store.status(run).state == RunState::Running) {

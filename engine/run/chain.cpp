@@ -7,7 +7,9 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/cancel.h"
 #include "engine/run/chain_work.h"
+#include "engine/run/engine.h"
 #include "engine/run/journal.h"
 #include "engine/slurm/limits.h"
 
@@ -45,7 +47,7 @@ std::string name_of_cluster(SlurmTools& tools) {
 
 ChainAnswer ask_or_say_why_not(SlurmTools& tools, const ChainQuestion& question) {
   try {
-    return ask(tools, question);
+    return ask(tools, question, Doubt::Leave);
   } catch (const Error& error) {
     if (!error.retryable()) throw;
     ChainAnswer answer;
@@ -70,13 +72,22 @@ ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
                          const ChainServices& services) {
   require_here(run_directory, services.tools);
   const RunLock lock(run_directory);
+  std::error_code ignored;
+  fs::remove(cancel_file(run_directory), ignored);  // meant for a submission before us
   return Chain(run_directory, services).submit(again);
 }
 
 CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,
                           const ChainServices& services) {
+  constexpr std::chrono::minutes kPatience(5);  // some sbatch may be under way
   require_here(run_directory, services.tools);
-  const RunLock lock(run_directory);
+  const auto lock = take_over(run_directory, kPatience);
+  if (!lock) {
+    throw Error(Errc::Unavailable, "another dlflow is at work on " + run_directory.string() +
+                                       " and has been asked to stop; nothing is cancelled yet");
+  }
+  std::error_code ignored;
+  fs::remove(cancel_file(run_directory), ignored);
   return Chain(run_directory, services).cancel(names);
 }
 

@@ -54,7 +54,9 @@ struct CancelResult {
 };
 
 /// Ends a run, or some of its steps or jobs: what waits is taken from the queue, what runs is asked
-/// to save and to end; a second call ends that at once. Holds RunLock.
+/// to save and to end; a second call ends that at once. A submission that is under way stops first.
+/// Only what SLURM has done is recorded; if it refuses, what waits does not begin its program all
+/// the same, and Error{InvalidInput} says so. Holds RunLock.
 CancelResult cancel_chain(const std::filesystem::path& run_directory,
                           const std::vector<std::string>& names, const ChainServices& services);
 

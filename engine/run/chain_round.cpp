@@ -8,6 +8,7 @@
 #include "base/sha256.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain_work.h"
+#include "engine/run/engine.h"
 #include "engine/slurm/submissions.h"
 
 /// A round of sbatch calls: parents before children, and each of them once, whatever happens
@@ -22,7 +23,8 @@ using namespace std::chrono_literals;
 size_t num_needed(const PlannedBatch& batch) {
   size_t needed = 0;
   for (const Link& link : batch.links) {
-    if (link.kind != Link::Kind::Id) needed = std::max<size_t>(needed, link.batch + 1);
+    const bool earlier = link.kind != Link::Kind::Id && link.kind != Link::Kind::EndedId;
+    if (earlier) needed = std::max<size_t>(needed, link.batch + 1);
   }
   return needed;
 }
@@ -43,22 +45,30 @@ std::string Chain::progress() const {
          "` looks for the others first and submits only what is missing.";
 }
 
+/// What keeps dlflow below a limit that it ran into.
+std::string Chain::limit_advice() const {
+  const Profile& profile = plan_.profile;
+  return "\n       With `limits: {jobs: N}` in " +
+         (profile.file.empty() ? "the profile " + profile.name : profile.file) +
+         " dlflow counts your jobs itself, and submits N at a time.";
+}
+
 /// All that the round means to do is on disk when it returns; as many syncs for one job as for all.
 BatchRange Chain::write_intents(const std::vector<PlannedBatch>& round) {
   const std::vector<BatchRange> before = batch_ranges(plan_.directory);
   const uint32_t first = before.empty() ? 1 : before.back().last + 1;
-  std::string lines;
+  BatchLines lines;
   for (uint32_t i = 0; i < round.size(); ++i) {
     const PlannedBatch& planned = round[i];
     for (size_t j = 0; j < planned.jobs.size(); ++j) {
       const uint32_t job = planned.jobs[j];
       if (jobs_[job].state == JobState::Planned) ++jobs_[job].attempt;
       const uint32_t task = planned.is_array ? planned.tasks[j] : 0;
-      lines += batch_line({first + i, task, jobs_[job].attempt, job_spec(plan_, job)});
+      lines.add({first + i, task, jobs_[job].attempt, job_spec(plan_, job)});
     }
   }
   const BatchRange range{first, first + uint32_t(round.size()) - 1};
-  write_batch_file(batch_file(plan_.directory, range), lines);
+  write_batch_file(batch_file(plan_.directory, range), lines.text());
   crash_point("batches");
   for (const PlannedBatch& planned : round) {
     for (const uint32_t job : planned.jobs) record_.move(job, JobState::Submitting);
@@ -75,7 +85,7 @@ Batch Chain::describe(const PlannedBatch& planned, uint32_t number, BatchRange r
   batch.name = batch_name(number, planned.step);
   batch.resources = plan_.jobs[planned.jobs.front()].resources;
   batch.tasks = planned.tasks;
-  batch.max_parallel = step.matrix.max_parallel;
+  batch.max_parallel = planned.max_parallel;
   batch.dependency = dependency(planned.links, ids);
   batch.may_requeue = step.checkpoint || step.uses == "train" || step.retry.attempts > 1;
   batch.run_directory = plan_.directory;
@@ -91,9 +101,10 @@ std::string Chain::id_of(const PlannedBatch& planned, uint32_t number, const Sba
   constexpr int kLooks = 5;
   if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
   if (const auto* refused = std::get_if<Refused>(&answer)) {
-    const Errc code = refused->too_many ? Errc::Unavailable : Errc::InvalidInput;
-    throw Error(code, "sbatch refuses step '" + plan_.workflow.steps[planned.step].name + "' of " +
-                          plan_.run + ": " + refused->message);
+    const std::string message = "sbatch refuses step '" + plan_.workflow.steps[planned.step].name +
+                                "' of " + plan_.run + ": " + refused->message;
+    if (!refused->too_many) throw Error(Errc::InvalidInput, message);
+    throw TooManyJobs(message, planned.jobs.size());
   }
   for (int look = 0; look < kLooks; ++look) {  // the answer was lost; the job may show late
     const std::vector<std::string> names = {batch_name(number, planned.step)};
@@ -132,20 +143,30 @@ void Chain::submit(const std::vector<PlannedBatch>& round, ChainResult& result) 
     take_id(planned, ids.back(), result);
     crash_point("recorded");
   };
-  try {
-    for (uint32_t i = 0; i < round.size(); ++i) {
-      while (calls.is_full() || ids.size() < num_needed(round[i])) take_answer();
-      crash_point("sbatch");
-      calls.begin(sbatch_script(describe(round[i], range.first + i, range, ids), plan_.profile));
-    }
-    while (!calls.empty()) take_answer();
-  } catch (const Error& error) {
+  const auto take_the_rest = [&] {
     while (!calls.empty()) {
       try {
         take_answer();
       } catch (const Error&) {  // the first problem is the one to tell
       }
     }
+  };
+  try {
+    for (uint32_t i = 0; i < round.size(); ++i) {
+      while (calls.is_full() || ids.size() < num_needed(round[i])) take_answer();
+      if (fs::exists(cancel_file(plan_.directory))) {
+        throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
+      }
+      crash_point("sbatch");
+      calls.begin(sbatch_script(describe(round[i], range.first + i, range, ids), plan_.profile));
+    }
+    while (!calls.empty()) take_answer();
+  } catch (const TooManyJobs& refused) {
+    take_the_rest();
+    throw TooManyJobs(std::string(refused.what()) + "\n       " + progress() + limit_advice(),
+                      refused.jobs);
+  } catch (const Error& error) {
+    take_the_rest();
     throw Error(error.code(), std::string(error.what()) + "\n       " + progress());
   }
 }

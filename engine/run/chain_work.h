@@ -10,6 +10,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/error.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain.h"
 #include "engine/run/chain_record.h"
@@ -37,12 +38,25 @@ struct ChainQuestion {
 struct ChainAnswer {
   std::vector<SlurmJob> queue;
   Accounting accounting;
-  std::string problem;  ///< nothing is known, and why; else empty
+  std::set<std::string> gone;  ///< ids of jobs that have vanished
+  std::string problem;         ///< nothing is known, and why; else empty
 };
 
-/// One squeue, and at most one sacct; none of them if there is nothing to ask. Throws as
-/// SlurmTools.
-ChainAnswer ask(SlurmTools& tools, const ChainQuestion& question);
+/// Of a job that accounting alone takes for running it is doubtful how it ended.
+enum class Doubt { Leave, GiveUp };
+
+/// One squeue, and at most one sacct; none of them if there is nothing to ask. Then one scontrol
+/// for each job or array that neither knows: it is lost only if the controller itself says so.
+/// Throws as SlurmTools.
+ChainAnswer ask(SlurmTools& tools, const ChainQuestion& question, Doubt doubt);
+
+/// sbatch refuses a batch of so many jobs: of a limit on submitted jobs, which are fewer later.
+class TooManyJobs : public Error {
+ public:
+  TooManyJobs(const std::string& message, size_t batch)
+      : Error(Errc::Unavailable, message), jobs(batch) {}
+  size_t jobs;
+};
 
 /// One call of chain.h at work. For whoever holds RunLock.
 class Chain {
@@ -59,13 +73,18 @@ class Chain {
 
  private:
   std::vector<OpenJob> open_jobs() const;
-  enum class Doubt { Leave, GiveUp };
   std::map<std::string, SlurmJob> look(Doubt doubt);
   std::map<std::string, SlurmJob> take(const ChainAnswer& answer);
+  void believe(std::map<std::string, SlurmJob>& at_work);
+  void unblock(const std::map<std::string, SlurmJob>& at_work);
   bool has_moved_on(uint32_t job);
+  std::optional<uint32_t> broken_parent(uint32_t job) const;
   bool block_if_hopeless(uint32_t job);
   void block_descendants();
-  bool ask_to_save(uint32_t job);
+  enum class Asked { Now, Before, Refused };
+  Asked ask_to_save(uint32_t job, std::string& refusal);
+  size_t take_from_slurm(std::vector<uint32_t>& waiting, std::vector<uint32_t>& running,
+                         std::string& refusal);
 
   void adopt(ChainResult& result);
   void adopt(const BatchEntry& entry, const std::string& id, ChainResult& result);
@@ -82,8 +101,12 @@ class Chain {
   void take_id(const PlannedBatch& planned, const std::string& id, ChainResult& result);
   std::string batch_name(uint32_t number, uint32_t step) const;
   std::string progress() const;
+  std::string limit_advice() const;
 
   bool repoint(ChainResult& result);
+  bool repoint_tasks(const std::string& array, const std::vector<uint32_t>& jobs,
+                     const std::string& dependency, ChainResult& result);
+  bool repoint_one(uint32_t job, const std::string& dependency, ChainResult& result);
   std::optional<std::string> new_dependency(uint32_t job) const;
 
   const ChainServices& services_;

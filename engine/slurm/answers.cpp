@@ -80,8 +80,9 @@ std::string failure(std::string_view tool, const Output& output,
 }
 
 SbatchAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit) {
-  constexpr std::array<std::string_view, 3> kTooMany = {
-      "MaxSubmitJob", "temporarily unable to accept job", "Resource temporarily unavailable"};
+  constexpr std::array<std::string_view, 4> kTooMany = {"MaxSubmitJob", "GrpSubmitJob",
+                                                        "temporarily unable to accept job",
+                                                        "Resource temporarily unavailable"};
   const auto id = submitted_id(output.text);
   if (is_transient(output)) return Unclear{failure("sbatch", output, time_limit)};
   if (output.status.code == 0) {

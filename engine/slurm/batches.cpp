@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
+#include <string_view>
 #include <tuple>
 #include <utility>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "engine/slurm/output.h"
 
 namespace dlflow {
 namespace {
@@ -52,6 +55,7 @@ class BatchPlanner {
 
   void plan_step(JobRange jobs) {
     constexpr size_t kThrottle = 16;  // "%20" comes behind the list
+    const size_t first_batch = batches_.size();
     std::map<Key, Group> groups;
     for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
       if (standing_[job].kind != Standing::Kind::ToSubmit) continue;
@@ -71,6 +75,43 @@ class BatchPlanner {
       batch_of_[job] = group.batch;
     }
     all_links_.clear();
+    share_places(jobs, first_batch);
+  }
+
+  void share_places(JobRange jobs, size_t first) {
+    const int most = plan_.workflow.steps[plan_.jobs[jobs.first].step].matrix.max_parallel;
+    const size_t count = batches_.size() - first;
+    if (most == 0 || count == 0) return;
+    const std::vector<Link> before = links_to_what_is_there(jobs);
+    const size_t lanes = std::min(count, size_t(most));
+    for (size_t i = 0; i < count; ++i) {
+      PlannedBatch& batch = batches_[first + i];
+      batch.max_parallel = int(size_t(most) / lanes + (i % lanes < size_t(most) % lanes ? 1 : 0));
+      if (i >= lanes) {
+        batch.links.push_back({.kind = Link::Kind::Ended, .batch = uint32_t(first + i - lanes)});
+      } else {
+        batch.links.insert(batch.links.end(), before.begin(), before.end());
+      }
+    }
+  }
+
+  /// One link for an array, unless some of its tasks may stay there for ever.
+  std::vector<Link> links_to_what_is_there(JobRange jobs) const {
+    std::set<std::string_view> stuck;
+    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
+      const Standing& standing = standing_[job];
+      if (standing.kind == Standing::Kind::LeftOut) stuck.insert(array_id(standing.id));
+    }
+    std::set<std::string> ids;
+    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
+      const Standing& standing = standing_[job];
+      if (standing.kind != Standing::Kind::Waiting) continue;
+      const std::string_view array = array_id(standing.id);
+      ids.emplace(stuck.contains(array) ? standing.id : array);
+    }
+    std::vector<Link> links;
+    for (const std::string& id : ids) links.push_back({.kind = Link::Kind::EndedId, .id = id});
+    return links;
   }
 
   std::vector<Link> links_of(uint32_t job) {
@@ -134,6 +175,7 @@ std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Stand
 std::string dependency(const std::vector<Link>& links, const std::vector<std::string>& ids) {
   std::string after_ok;
   std::string after_task;
+  std::string after_end;
   for (const Link& link : links) {
     switch (link.kind) {
       case Link::Kind::All:
@@ -148,10 +190,17 @@ std::string dependency(const std::vector<Link>& links, const std::vector<std::st
       case Link::Kind::SameTask:
         after_task += ":" + ids[link.batch];
         break;
+      case Link::Kind::Ended:
+        after_end += ":" + ids[link.batch];
+        break;
+      case Link::Kind::EndedId:
+        after_end += ":" + link.id;
+        break;
     }
   }
   std::string text = after_ok.empty() ? "" : "afterok" + after_ok;
   if (!after_task.empty()) text += (text.empty() ? "aftercorr" : ",aftercorr") + after_task;
+  if (!after_end.empty()) text += (text.empty() ? "afterany" : ",afterany") + after_end;
   if (text.size() <= kMaxDependencyText) return text;
   throw Error(Errc::InvalidInput, "a job has to wait for " + format_count(links.size()) +
                                       " others one by one, more than SLURM reads (128 KiB of ids); "

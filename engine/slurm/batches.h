@@ -19,7 +19,7 @@ struct Standing {
     LeftOut,   ///< neither it nor what waits for it can run
   };
   Kind kind = Kind::Done;
-  std::string id = {};
+  std::string id = {};  ///< also of a job that is left out, if SLURM has it
 };
 
 /// What a batch waits for.
@@ -29,6 +29,8 @@ struct Link {
     SameTask,  ///< task i for task i of it
     OneTask,   ///< for `task` of it
     Id,        ///< for a job that SLURM had before
+    Ended,     ///< for the end of all of an earlier batch, whatever it is
+    EndedId,   ///< the same of a job or array that SLURM had before
   };
   Kind kind = Kind::All;
   uint32_t batch = 0;  ///< its place in the list
@@ -43,7 +45,8 @@ struct PlannedBatch {
   bool is_array = false;
   std::vector<uint32_t> jobs = {};   ///< numbers in the plan, ascending
   std::vector<uint32_t> tasks = {};  ///< of the array: the element's number modulo the array size
-  std::vector<Link> links = {};      ///< sorted, each once
+  std::vector<Link> links = {};      ///< each once
+  int max_parallel = 0;              ///< of its tasks that run at a time; 0: any number
 };
 
 /// What slurmctld refuses to read (_test_strlen in its job_mgr.c), in bytes.
@@ -54,11 +57,15 @@ inline constexpr size_t kMaxDependencyText = size_t{128} * 1024;
 /// step has one array where it can be, more if it is larger than `max_array_size`, if its elements
 /// differ in that, or if so many are missing in between that the list of its tasks is too long.
 /// `standing` is by job.
+///
+/// A step's `max_parallel` holds over all its arrays, those that SLURM has already among them: they
+/// share its places, and where there are more arrays than places, or some from before, one begins
+/// when another has ended.
 std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
                                        uint32_t max_array_size);
 
-/// "afterok:811:812_3,aftercorr:813"; `ids` are those of the batches so far. Empty for no links.
-/// Throws Error{InvalidInput} if that is longer than SLURM reads.
+/// "afterok:811:812_3,aftercorr:813,afterany:810"; `ids` are those of the batches so far. Empty for
+/// no links. Throws Error{InvalidInput} if that is longer than SLURM reads.
 std::string dependency(const std::vector<Link>& links, const std::vector<std::string>& ids);
 
 }  // namespace dlflow

@@ -68,15 +68,18 @@ std::string launcher_lines(const DetectedCluster& cluster) {
          ".\nlauncher:\n  program: mpirun\n  arguments: [--bind-to, none]\n";
 }
 
-std::string limit_lines(const ClusterLimits& limits, const PartitionInfo& partition) {
+std::string limit_lines(const ClusterLimits& limits, const PartitionInfo& partition,
+                        int submit_limit) {
   std::string text = "limits:\n";
   if (partition.max_walltime) {
     text += "  walltime: " + yaml_duration(*partition.max_walltime) + "\n";
   }
   text += "  nodes: " + std::to_string(partition.max_nodes.value_or(partition.nodes)) + "\n";
   text += "  array_size: " + std::to_string(limits.max_array_size) + "\n";
-  text += "  # How many jobs a user may have at a time; the site's documentation says it.\n";
-  return text + "  jobs: 0\n";
+  text += submit_limit > 0
+              ? "  # How many jobs a user may have at a time, as the association and its QOS say.\n"
+              : "  # How many jobs a user may have at a time; the site's documentation says it.\n";
+  return text + "  jobs: " + std::to_string(submit_limit) + "\n";
 }
 
 std::string container_lines(const std::map<std::string, std::string>& found) {
@@ -99,7 +102,10 @@ std::string container_lines(const std::map<std::string, std::string>& found) {
 DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path) {
   DetectedCluster cluster;
   cluster.limits = tools.cluster();
-  if (cluster.limits.accounting) cluster.accounts = tools.accounts();
+  if (cluster.limits.accounting) {
+    cluster.accounts = tools.accounts();
+    cluster.submit_limit = tools.submit_limit();
+  }
   cluster.mpi_types = tools.mpi_types();
   std::vector<const char*> programs = {"mpirun", "srun"};
   for (const ContainerTool& tool : kContainerTools) programs.push_back(tool.program);
@@ -131,7 +137,7 @@ std::string detected_profile(const DetectedCluster& cluster, const std::string& 
   text += "node: {cores: " + std::to_string(partition.node.cores) +
           ", memory: " + yaml_size(partition.node.memory_bytes) +
           ", gpus: " + std::to_string(partition.node.gpus) + "}\n";
-  text += limit_lines(limits, partition);
+  text += limit_lines(limits, partition, cluster.submit_limit);
   text += launcher_lines(cluster);
   text += "# Modules that every job needs: [module load openmpi].\nsetup: []\n";
   text += "paths:\n  # A folder that login and compute nodes share.\n  runs: dlflow-runs\n";

@@ -97,13 +97,28 @@ std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
   for (const OpenJob& job : open) {
     const SlurmJob* const queued = find(known, job.id);
     // Of an end the queue does not say by whom, nor with what exit status.
+    if (job.state == JobState::Lost) continue;
     if (queued == nullptr || is_over(queued->state)) ids.push_back(job.id);
   }
   return ids;
 }
 
+std::vector<std::string> ids_nobody_knows(std::span<const OpenJob> open,
+                                          std::span<const SlurmJob> queue,
+                                          std::span<const SlurmJob> accounting) {
+  const ById queued = by_id(queue);
+  const ById accounted = by_id(accounting);
+  std::vector<std::string> ids;
+  for (const OpenJob& job : open) {
+    const bool known = find(queued, job.id) != nullptr || find(accounted, job.id) != nullptr;
+    if (job.state != JobState::Lost && !known) ids.push_back(job.id);
+  }
+  return ids;
+}
+
 Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> queue,
-                    std::span<const SlurmJob> accounting, bool complete, Time now) {
+                    std::span<const SlurmJob> accounting, const std::set<std::string>& gone,
+                    Time now) {
   const ById queued = by_id(queue);
   const ById accounted = by_id(accounting);
   Observation result;
@@ -119,7 +134,7 @@ Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> que
       if (const auto state = verdict(*known, now)) {
         result.events.push_back(end_of(job, *known, *state, now));
       }
-    } else if (complete) {
+    } else if (gone.contains(job.id)) {
       result.events.push_back(event(
           job, JobState::Lost,
           "SLURM no longer knows job " + job.id + ", and there is no record of its end", now));

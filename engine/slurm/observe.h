@@ -1,6 +1,7 @@
 #pragma once
 
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -12,7 +13,8 @@
 /// What SLURM says of jobs + what is on record -> what has to be recorded. Pure.
 namespace dlflow {
 
-/// A job that is queued or running as far as its record goes.
+/// A job that is queued or running as far as its record goes, or that was given up as lost: it may
+/// turn up again.
 struct OpenJob {
   std::string job;
   int attempt = 1;
@@ -21,9 +23,16 @@ struct OpenJob {
   uint64_t memory_bytes = 0;  ///< that it asked for; 0: not said
 };
 
-/// The ids that the queue does not name: for sacct.
+/// The ids that the queue does not name, but for those of lost jobs: for sacct.
 std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
                                         std::span<const SlurmJob> queue);
+
+/// The ids, again but for those of lost jobs, that neither names: for the controller itself. An
+/// empty answer proves nothing: it may be a wrapper's that is broken, or that of another cluster's
+/// tools.
+std::vector<std::string> ids_nobody_knows(std::span<const OpenJob> open,
+                                          std::span<const SlurmJob> queue,
+                                          std::span<const SlurmJob> accounting);
 
 struct Observation {
   std::vector<JobEvent> events;             ///< ends that only SLURM knows, for RUN/events.jsonl
@@ -35,9 +44,11 @@ struct Observation {
 /// job that the queue has forgotten and accounting still takes for waiting or running has ended
 /// somehow: nothing is said of it until accounting hears how, or knows nothing of it either.
 /// \param accounting  what sacct said of ids_to_ask_for().
-/// \param complete    sacct could be asked, or never can: what nobody knows has vanished.
+/// \param gone        ids of which the controller says that there is no such job, and accounting
+///                    has nothing to say either: they have vanished.
 Observation observe(std::span<const OpenJob> open, std::span<const SlurmJob> queue,
-                    std::span<const SlurmJob> accounting, bool complete, Time now);
+                    std::span<const SlurmJob> accounting, const std::set<std::string>& gone,
+                    Time now);
 
 inline constexpr std::chrono::seconds kRecordPatience{60};
 

@@ -165,6 +165,23 @@ class Jobs {
   size_t num_expanded_ = 0;
 };
 
+/// "3:9" -> exit status 3, signal 9, of a job that is over.
+void take_exit(SlurmJob& job, std::string_view text) {
+  const size_t colon = text.find(':');
+  if (!is_over(job.state) || colon == text.npos) return;
+  job.exit = to_number<int>(text.substr(0, colon));
+  job.signal = to_number<int>(text.substr(colon + 1)).value_or(0);
+}
+
+/// The word behind " KEY=" in a line of scontrol.
+std::string_view value_of(std::string_view line, std::string_view key) {
+  const std::string wanted = " " + std::string(key) + "=";
+  const size_t at = line.find(wanted);
+  if (at == line.npos) return {};
+  line.remove_prefix(at + wanted.size());
+  return line.substr(0, line.find(' '));
+}
+
 SlurmJob sacct_job(const std::vector<std::string_view>& fields) {
   constexpr std::string_view kBy = " by ";
   SlurmJob job;
@@ -173,11 +190,7 @@ SlurmJob sacct_job(const std::vector<std::string_view>& fields) {
   if (const size_t by = fields[1].find(kBy); by != fields[1].npos) {
     job.cancelled_by = trim(fields[1].substr(by + kBy.size()));
   }
-  const size_t colon = fields[2].find(':');
-  if (is_over(job.state) && colon != fields[2].npos) {
-    job.exit = to_number<int>(fields[2].substr(0, colon));
-    job.signal = to_number<int>(fields[2].substr(colon + 1)).value_or(0);
-  }
+  take_exit(job, fields[2]);
   job.elapsed = whole_seconds(fields[3]);
   job.limit = whole_seconds(fields[4]);
   job.start = parse_slurm_time(fields[5]);
@@ -295,6 +308,29 @@ std::vector<SlurmJob> parse_sacct(std::string_view text) {
     } else if (is_job_id(id)) {
       jobs.add(sacct_job(*fields));
     }
+  });
+  return jobs.take();
+}
+
+std::vector<SlurmJob> parse_show_job(std::string_view text) {
+  Jobs jobs;
+  for_each_line(text, [&jobs](std::string_view line) {
+    const std::string padded = " " + std::string(line);
+    const std::string_view array = value_of(padded, "ArrayJobId");
+    const std::string_view tasks = value_of(padded, "ArrayTaskId");  // "3", "3-9%2"
+    SlurmJob job;
+    job.id = value_of(padded, "JobId");
+    if (!array.empty()) {
+      const bool one = is_number(tasks);
+      job.id = std::string(array) + "_" + (one ? "" : "[") + std::string(tasks) + (one ? "" : "]");
+    }
+    if (!is_job_id(job.id)) return;
+    job.name = value_of(padded, "JobName");
+    job.state = slurm_state(value_of(padded, "JobState"));
+    job.reason = said(value_of(padded, "Reason"));
+    job.end = parse_slurm_time(value_of(padded, "EndTime"));
+    take_exit(job, value_of(padded, "ExitCode"));
+    jobs.add(std::move(job));
   });
   return jobs.take();
 }

@@ -71,6 +71,9 @@ struct SlurmJob {
 /// folder is missing there, or not writable. Nothing of the job ran.
 inline constexpr int kOutputNotWritable = 53;
 
+/// Why a job is pending that waits for one which SLURM takes as failed: it never starts.
+inline constexpr std::string_view kNeverSatisfied = "DependencyNeverSatisfied";
+
 /// How it ended, for people, empty while it has not: "out of memory", "walltime of 20:00 reached",
 /// "cancelled by user 1000", "exit 3".
 std::string ending_in_words(const SlurmJob& job);
@@ -99,6 +102,8 @@ inline constexpr size_t kMaxExpandedTasks = 200'000;
 std::vector<SlurmJob> parse_squeue(std::string_view text);
 /// Lines of steps ("812.batch") add their memory to their job.
 std::vector<SlurmJob> parse_sacct(std::string_view text);
+/// Of `scontrol --oneliner show job ID`: id, name, state and how it ended, no more.
+std::vector<SlurmJob> parse_show_job(std::string_view text);
 
 /// "1-02:03:04", "03:04", "00:01.250"; nothing for "UNLIMITED", "INVALID", "Partition_Limit".
 std::optional<std::chrono::milliseconds> parse_slurm_duration(std::string_view text);

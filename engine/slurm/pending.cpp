@@ -16,8 +16,9 @@ struct Reason {
 };
 
 // The first that fits. SLURM has some 200 of them; what is not here is printed as it is.
-constexpr std::array<Reason, 16> kReasons = {{
-    {"Dependency", ""},  // also DependencyNeverSatisfied
+constexpr std::array<Reason, 17> kReasons = {{
+    {kNeverSatisfied, "never starts: SLURM takes what it waits for as failed"},
+    {"Dependency", ""},
     {"Resources", "waits for free nodes", true},
     {"Priority", "waits in the queue", true},
     {"BeginTime", "waits for its start time", true},

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <map>
 #include <set>
 #include <thread>
@@ -200,6 +201,13 @@ std::vector<SlurmJob> SlurmTools::find_by_name(std::span<const std::string> name
   return found;
 }
 
+std::optional<std::vector<SlurmJob>> SlurmTools::show_job(const std::string& id) {
+  const Output output = ask({"scontrol", "--oneliner", "show", "job", id});
+  std::vector<SlurmJob> jobs = parse_show_job(output.text);
+  if (!jobs.empty() || output.errors.find("Invalid job id") != std::string::npos) return jobs;
+  return std::nullopt;
+}
+
 JobAnswer SlurmTools::request(const std::vector<std::string>& argv) {
   if (!options_.outlives_sigterm) return job_answer(ask(argv));
   std::vector<std::string> deaf = {"sh", "-c", "trap '' TERM; exec \"$@\"", "sh"};
@@ -214,8 +222,9 @@ JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {
     std::vector<std::string> argv = {"scancel"};
     const auto part = ids.subspan(first, std::min(kAtOnce, ids.size() - first));
     argv.insert(argv.end(), part.begin(), part.end());
-    const JobAnswer next = request(argv);
-    if (next.kind != JobAnswer::Kind::Done) answer = next;
+    JobAnswer next = request(argv);
+    const bool worse = next.kind > answer.kind;
+    if (worse) answer = std::move(next);
   }
   return answer;
 }
@@ -270,20 +279,47 @@ Output SlurmTools::run_if_there(const std::vector<std::string>& argv) {
   }
 }
 
-std::vector<std::string> SlurmTools::accounts() {
+std::vector<std::string> SlurmTools::associations(const std::string& format) {
   std::string user;  // sacctmgr takes no number
   for (const std::string& entry : options_.environment) {
     if (entry.starts_with("USER=")) user = entry.substr(5);
   }
   if (user.empty()) return {};
   const Output output = run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "assoc",
-                                      "where", "user=" + user, "format=account"});
+                                      "where", "user=" + user, "format=" + format});
+  return output.status.code == 0 ? split(output.text, '\n') : std::vector<std::string>();
+}
+
+std::vector<std::string> SlurmTools::accounts() {
   std::set<std::string> accounts;
-  if (output.status.code == 0) {
-    for (const std::string& line : split(output.text, '\n')) accounts.emplace(trim(line));
-  }
+  for (const std::string& line : associations("account")) accounts.emplace(trim(line));
   accounts.erase("");
   return {accounts.begin(), accounts.end()};
+}
+
+int SlurmTools::submit_limit() {
+  int limit = 0;
+  const auto tighten = [&limit](const std::string& text) {
+    const int value = std::atoi(text.c_str());
+    if (value > 0) limit = limit == 0 ? value : std::min(limit, value);
+  };
+  std::set<std::string> chosen;  // QOS
+  for (const std::string& line : associations("maxsubmitjobs,grpsubmitjobs,defaultqos,qos")) {
+    const std::vector<std::string> fields = split(line, '|');
+    if (fields.size() != 4) continue;
+    tighten(fields[0]);
+    tighten(fields[1]);
+    chosen.insert(fields[2].empty() ? fields[3] : fields[2]);  // one only, or nobody knows which
+  }
+  const Output output = run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "qos",
+                                      "format=name,maxsubmitjobsperuser,grpsubmitjobs"});
+  for (const std::string& line : split(output.text, '\n')) {
+    const std::vector<std::string> fields = split(line, '|');
+    if (fields.size() != 3 || !chosen.contains(fields[0])) continue;
+    tighten(fields[1]);
+    tighten(fields[2]);
+  }
+  return limit;
 }
 
 std::vector<std::string> SlurmTools::mpi_types() {

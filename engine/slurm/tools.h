@@ -63,6 +63,10 @@ class SlurmTools {
   /// answer. One squeue, and one sacct if a name is not in it.
   std::vector<SlurmJob> find_by_name(std::span<const std::string> names, Time since);
 
+  /// Job or array `id` (with all its tasks) as the controller has it in memory. Empty if it says
+  /// that there is no such job; nothing if it says neither. One scontrol.
+  std::optional<std::vector<SlurmJob>> show_job(const std::string& id);
+
   /// Cancels jobs, arrays ("812") or tasks ("812_3"). What has ended stays as it is.
   JobAnswer cancel(std::span<const std::string> ids);
   /// Sends `signal` ("USR1") to the batch shell alone.
@@ -86,12 +90,17 @@ class SlurmTools {
   ClusterLimits cluster();
   /// Accounts that this user may charge; empty if that cannot be told.
   std::vector<std::string> accounts();
+  /// How many jobs this user may have submitted at a time, as the accounting database has it of the
+  /// user's associations and their default QOS; 0 if it names no limit, or cannot be asked.
+  int submit_limit();
   /// What `srun --mpi` takes: "pmix", "pmi2"; empty if that cannot be told.
   std::vector<std::string> mpi_types();
 
  private:
   Output run_once(const std::vector<std::string>& argv);
   Output run_if_there(const std::vector<std::string>& argv);
+  /// The lines that sacctmgr shows of this user's associations; none if it cannot tell.
+  std::vector<std::string> associations(const std::string& format);
   Output ask(const std::vector<std::string>& argv);
   std::string answer(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);

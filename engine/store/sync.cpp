@@ -96,7 +96,9 @@ std::string Store::sync_run(const fs::path& run_directory) {
     news[std::move(job)].push_back({.event = std::move(event)});
   }
   const Rows active = database_.query(
-      "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running')", id);
+      "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
+      "'lost', 'blocked')",
+      id);  // of the last two, which may be wrong, records may show late
   while (active->next()) news[active->text(0)];
   ExistingFolders folders;
   for (auto& [job, list] : news) {

@@ -216,6 +216,42 @@ class ChainTest(ChainCase):
         self.submit()
         self.assertIn("[0-2%2]", self.slurm.run("squeue", "--noheader", "--format=%i").stdout)
 
+    def test_of_a_matrix_in_several_arrays_no_more_run_at_a_time_either(self):
+        self.nothing_runs()
+        self.workflow(many="run: 'true', matrix: {n: [1, 2, 3, 4], max_parallel: 1}, "
+                           "resources: {cpus_per_rank: '${{ matrix.n }}'}")
+        self.submit()
+        self.assertEqual(len(self.slurm.jobs()), 4)
+        for _ in range(4):
+            self.slurm.advance(1)
+            states = {id: job["tasks"][0]["state"] for id, job in self.slurm.jobs().items()}
+            running = [id for id, state in states.items() if state == "RUNNING"]
+            self.assertEqual(len(running), 1, states)
+            self.slurm.end(f"{running[0]}_{running[0] - 1}", "FAILED")
+
+    def test_of_an_array_above_a_limit_that_only_slurm_knows_as_much_as_fits_is_submitted(self):
+        self.nothing_runs()
+        self.slurm.set(max_submit=20)
+        self.workflow(many=f"run: 'true', matrix: {{n: {list(range(50))}}}", last="run: 'true', needs: [many]")
+        run, err = self.refused(UNAVAILABLE)
+        self.assertIn("20 of 51 jobs are submitted", err)
+        self.assertIn("`limits: {jobs: N}` in cluster-profiles/alpha.yaml", err)
+        for _ in range(3):
+            for id in self.job_ids(run).values():
+                if id and self.slurm.task(id)["state"] in ("PENDING", "RUNNING"):
+                    self.slurm.end(id, "COMPLETED")
+            steps = self.folder / "runs" / run / "steps"
+            for n in range(50):  # as their supervisors would
+                if self.job_ids(run)[f"many[n={n}]"] and not (steps / f"many/n={n}").exists():
+                    attempt = steps / f"many/n={n}/attempt-1"
+                    (attempt / "outputs").mkdir(parents=True)
+                    (steps / f"many/n={n}/outputs").symlink_to("attempt-1/outputs")
+                    (attempt / "events.jsonl").write_text("".join(
+                        f'{{"at":"2026-11-22T08:00:00.000Z","state":"{state}"}}\n' for state in ("running", "succeeded")))
+            self.start("run", "--resume", run).communicate(timeout=60)
+        self.assertEqual(len(set(self.job_ids(run).values())), 51)
+        self.assertEqual(sum(len(job["tasks"]) for job in self.slurm.jobs().values()), 51)
+
     # The supervisor on its node
 
     def test_the_supervisor_is_small_and_sleeps_while_its_program_runs(self):
@@ -258,6 +294,24 @@ class ChainTest(ChainCase):
         self.assertEqual(self.trace(), ["a", "b"])
         self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
 
+    def test_a_job_that_ended_well_but_slurm_takes_as_out_of_memory_is_told_and_resubmit_frees_what_waits(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        ids = self.ids(run)
+        self.dlflow("job-exec", self.folder / "runs" / run / "batches/1-2.jsonl", "1", "0",
+                    env={"SLURM_JOB_ID": ids["a"]})
+        self.slurm.end(ids["a"], "OUT_OF_MEMORY")
+        self.slurm.advance(1)
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "queued"})
+        out = " ".join(self.dlflow("status", run)[0].split())
+        self.assertIn(f"never starts: SLURM takes what it waits for as failed; dlflow resubmit {run}", out)
+        self.slurm.mode("run background")
+        self.dlflow("resubmit", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual((self.trace(), self.ids(run)), (["a", "b"], ids))
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+
     def test_a_failed_chain_is_repaired_in_place(self):
         run = self.failed_chain()
         before = self.ids(run)
@@ -266,6 +320,25 @@ class ChainTest(ChainCase):
         self.assertEqual(self.trace(), ["a", "b", "c"])
         self.assertEqual(self.states(run), dict.fromkeys("abc", "succeeded"))
         self.assertEqual([job for job, id in self.ids(run).items() if id != before[job]], ["a"])
+
+    def test_what_waits_for_one_job_is_repointed_an_array_at_a_time(self):
+        self.nothing_runs()
+        sweep = f"matrix: {{n: {list(range(40))}}}"
+        self.workflow(a="run: 'true'", many=f"run: 'true', {sweep}, needs: [a]", each=f"run: 'true', {sweep}, needs: [many]",
+                      last="run: 'true', needs: [each]")
+        run = self.submit()
+        before = self.job_ids(run)
+        self.slurm.end(before["a"], "TIMEOUT")
+        self.slurm.advance(1)
+        self.assertEqual(self.states(run)["many[n=7]"], "blocked")
+        self.dlflow("resubmit", run)
+        updates = [call["argv"] for call in self.slurm.calls("scontrol") if call["argv"][1:2] == ["update"] or call["argv"][:1] == ["update"]]
+        self.assertEqual(len(updates), 3, updates)
+        after = self.job_ids(run)
+        self.assertEqual([job for job in after if after[job] != before[job]], ["a"])
+        self.assertEqual(set(self.states(run).values()), {"queued"})
+        for id in (before["many[n=39]"], before["each[n=3]"]):
+            self.assertEqual(self.slurm.task(id)["reason"], "Dependency")
 
     def test_a_repair_goes_on_if_slurm_has_dropped_what_waits(self):
         run = self.failed_chain()

@@ -216,6 +216,54 @@ class SlurmFaults(ChainCase):
         self.dlflow("cancel", run, env={"DLFLOW_CRASH_AT": "cancel:1"}, status=-9)
         self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
 
+    def test_a_cancel_that_slurm_refuses_is_told_and_what_waits_runs_nothing_all_the_same(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.fault("scancel", "before", "Access/permission denied")
+        _, err = self.dlflow("cancel", run, status=INVALID)
+        self.assertIn("scancel refuses 2 of 2 jobs", err)
+        self.assertIn("Access/permission denied", err)
+        self.assertEqual(set(self.states(run).values()), {"queued"})
+        before = self.ids(run)
+        self.slurm.mode("run background")
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), [])
+        self.assertEqual(self.states(run), {"a": "cancelled", "b": "blocked"})
+        self.dlflow("run", "--resume", run)
+        self.slurm.wait_until_idle()
+        self.assertEqual(self.trace(), ["a", "b"])
+        self.assertEqual(self.states(run), {"a": "succeeded", "b": "succeeded"})
+        self.assertEqual(self.ids(run)["b"], before["b"])
+
+    def test_after_a_cancel_that_slurm_refused_a_resume_submits_nothing_twice(self):
+        self.nothing_runs()
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.fault("scancel", "before", "Access/permission denied")
+        self.dlflow("cancel", run, status=INVALID)
+        self.dlflow("run", "--resume", run)
+        self.slurm.mode("run background")
+        self.check_all_ran_once(run, "a", "b")
+
+    def test_a_cancel_while_a_chain_is_submitted_ends_the_submission_and_what_it_has_submitted(self):
+        self.nothing_runs()
+        self.profile("limits: {submit_interval: 1s}\n")
+        self.workflow(**{name: "run: 'true'" for name in "abcdefghijklmnopqrst"})
+        submission = self.start("run", "w.yaml", "--profile", "alpha")
+        self.wait_for(lambda: len(self.slurm.jobs()) > 0, what="the first job")
+        run = json.loads(self.dlflow("list", "--json")[0])[0]["run"]
+        self.dlflow("cancel", run)
+        _, err = submission.communicate(timeout=60)
+        self.assertEqual(submission.returncode, UNAVAILABLE)
+        self.assertIn("stopped by `dlflow cancel`", err)
+        submitted = self.slurm.jobs()
+        self.assertLess(len(submitted), 20)
+        self.assertEqual({task["state"] for job in submitted.values() for task in job["tasks"]}, {"CANCELLED"})
+        self.profile()
+        self.dlflow("run", "--resume", run)
+        self.assertEqual(set(self.states(run).values()), {"queued"})
+
     def test_a_job_whose_answer_was_lost_is_cancelled_too(self):
         self.nothing_runs()
         self.chain_of("a", "b")
@@ -249,9 +297,10 @@ class SlurmFaults(ChainCase):
             self.env["DLFLOW_HOME"] = str(self.folder / f"state{number}")  # no result of before is known
             run = self.failed_chain()
             calls = [self.start("cancel", run), self.start("resubmit", run)]
-            for call in calls:
-                out, err = call.communicate(timeout=60)
-                self.assertEqual(call.returncode, 0, out + err)
+            cancel, resubmit = [call.communicate(timeout=60) for call in calls]
+            self.assertEqual(calls[0].returncode, 0, cancel)
+            if calls[1].returncode != 0:  # the cancel came while it submitted
+                self.assertIn("stopped by `dlflow cancel`", resubmit[1])
             self.slurm.wait_until_idle()
             states = set(self.states(run).values())
             self.assertTrue(states <= {"succeeded", "cancelled", "blocked"}, states)
@@ -289,12 +338,71 @@ class SlurmFaults(ChainCase):
         self.chain_of("a", "b")
         run = self.submit()
         self.slurm.advance(1)
+        self.controller_denies_jobs()
         self.slurm.fault("squeue", "output", "empty", "always")
         self.assertEqual(self.states(run), {"a": "queued", "b": "queued"})
         self.assertEqual(self.states(run), {"a": "queued", "b": "queued"})
         self.dlflow("run", "--resume", run)
         self.slurm.clear_faults()
         self.assertEqual(self.steps_in_slurm(), ["a", "a", "b", "b"])
+
+    # What is lost
+
+    def test_an_empty_answer_of_squeue_and_of_sacct_makes_no_live_job_lost(self):
+        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
+        run = self.submit()
+        self.slurm.wait(lambda: self.trace() == ["a"], what="a to begin")
+        self.queue_and_accounting_say_nothing()
+        self.assertEqual(self.states(run), {"a": "running", "b": "queued"})
+        self.dlflow("run", "--resume", run)
+        self.dlflow("resubmit", run)
+        self.slurm.clear_faults()
+        self.go()
+        self.check_all_ran_once(run, "a", "b")
+
+    def test_of_an_array_only_the_tasks_that_the_controller_denies_are_lost(self):
+        self.nothing_runs()
+        self.slurm.set(accounting="off")
+        self.workflow(many="run: 'true', matrix: {n: [0, 1, 2]}", after="run: 'true', needs: [many]")
+        run = self.submit()
+        array = self.job_ids(run)["many[n=0]"].split("_")[0]
+        self.slurm.end(f"{array}_1", "CANCELLED")
+        self.slurm.purge()
+        self.slurm.fault("squeue", "output", "empty", "always")
+        before = len(self.slurm.calls("scontrol"))
+        self.assertEqual(self.states(run), {"many[n=0]": "queued", "many[n=1]": "lost", "many[n=2]": "queued",
+                                            "after": "blocked"})
+        asked = [call["argv"] for call in self.slurm.calls("scontrol")[before:] if "job" in call["argv"]]
+        self.assertEqual(len(asked), 2)  # one for the array, one for the job behind it
+
+    def test_a_lost_job_that_turns_up_again_is_believed_and_what_waits_for_it_too(self):
+        self.workflow(a=self.until_told("a"), b=f"run: 'echo b >> {self.folder}/trace', needs: [a]")
+        run = self.submit()
+        self.slurm.wait(lambda: self.trace() == ["a"], what="a to begin")
+        self.controller_denies_jobs()
+        self.queue_and_accounting_say_nothing()
+        self.assertEqual(self.states(run), {"a": "lost", "b": "blocked"})
+        self.slurm.clear_faults()
+        self.assertEqual(self.states(run), {"a": "running", "b": "queued"})
+        before = self.status(run)
+        self.dlflow("doctor", "--rebuild", self.folder / "runs")
+        self.assertEqual(self.status(run), before)
+        self.dlflow("resubmit", run)
+        self.go()
+        self.check_all_ran_once(run, "a", "b")
+
+    def test_a_record_that_shows_late_counts_before_anything_is_planned_again(self):
+        self.slurm.set(accounting="off")
+        self.chain_of("a", "b")
+        run = self.submit()
+        self.slurm.wait_until_idle()
+        steps = self.folder / "runs" / run / "steps"
+        steps.rename(steps.with_name("not-yet"))  # as a network file system may have it
+        self.slurm.purge()
+        self.assertEqual(self.states(run), {"a": "lost", "b": "blocked"})
+        steps.with_name("not-yet").rename(steps)
+        self.dlflow("resubmit", run)
+        self.check_all_ran_once(run, "a", "b")
 
 
 if __name__ == "__main__":

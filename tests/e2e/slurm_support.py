@@ -39,6 +39,20 @@ class ChainCase(support.Case):
         self.workflow(**{name: f"run: 'echo {name} >> {self.folder}/trace'" +
                          (f", needs: [{names[i - 1]}]" if i > 0 else "") for i, name in enumerate(names)})
 
+    def controller_denies_jobs(self):
+        """`scontrol show job` says of every job that there is none; the rest of scontrol works."""
+        tool = self.write("denies/scontrol", f"""\
+            #!/bin/sh
+            case "$*" in *"show job"*) echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1;; esac
+            exec {fake_slurm.TOOLS}/scontrol "$@"
+            """)
+        tool.chmod(0o755)
+        self.env["PATH"] = f"{tool.parent}:{self.slurm.env['PATH']}"
+
+    def queue_and_accounting_say_nothing(self):
+        for tool in ("squeue", "sacct"):
+            self.slurm.fault(tool, "output", "empty", "always")
+
     def trace(self):
         file = self.folder / "trace"
         return file.read_text().split() if file.exists() else []
@@ -60,6 +74,11 @@ class ChainCase(support.Case):
 
     def ids(self, run):
         return {step["name"]: step["backend_id"] for step in self.status(run)["steps"]}
+
+    def job_ids(self, run):
+        """By job: "many[n=3]"."""
+        return {step["name"] + (f"[{step['element']}]" if step["element"] else ""): step["backend_id"]
+                for step in self.status(run)["steps"]}
 
     def check_all_ran_once(self, run, *names):
         self.slurm.wait_until_idle()

@@ -139,8 +139,10 @@ TEST_CASE("a dependency is told in the words of sbatch", "[slurm]") {
   CHECK(dependency({{.kind = Link::Kind::All, .batch = 1},
                     {.kind = Link::Kind::SameTask, .batch = 0},
                     {.kind = Link::Kind::OneTask, .batch = 0, .task = 3},
-                    {.kind = Link::Kind::Id, .id = "700_2"}},
-                   ids) == "afterok:812:811_3:700_2,aftercorr:811");
+                    {.kind = Link::Kind::Id, .id = "700_2"},
+                    {.kind = Link::Kind::EndedId, .id = "699"},
+                    {.kind = Link::Kind::Ended, .batch = 1}},
+                   ids) == "afterok:812:811_3:700_2,aftercorr:811,afterany:699:812");
 }
 
 TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[slurm]") {
@@ -167,4 +169,46 @@ TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]")
   CHECK(dependency(links, {}).size() < kMaxDependencyText);
   links.resize(11000, links.front());
   CHECK_THROWS_WITH(dependency(links, {}), Catch::Contains("11,000 others one by one"));
+}
+
+namespace {
+
+/// For each array of `step` how many of its tasks may run at a time.
+std::vector<int> places(const std::vector<PlannedBatch>& batches) {
+  std::vector<int> list;
+  for (const PlannedBatch& batch : batches) list.push_back(batch.max_parallel);
+  return list;
+}
+
+/// Five elements, each with resources of its own, so that each is an array.
+Plan five_arrays(int max_parallel) {
+  return plan_of("  train: {run: \"true\", matrix: {n: [1, 2, 3, 4, 5], max_parallel: " +
+                 std::to_string(max_parallel) + "}, resources: {ranks: \"${{ matrix.n }}\"}}\n");
+}
+
+}  // namespace
+
+TEST_CASE("a limit on what runs at a time holds over all arrays of a step", "[slurm]") {
+  SECTION("which share its places") {
+    const Plan plan = five_arrays(7);
+    CHECK(places(plan_batches(plan, all_new(plan), 1001)) == std::vector{2, 2, 1, 1, 1});
+    CHECK(batches_of(plan, all_new(plan)) ==
+          Lines{"train 0", "train 1", "train 2", "train 3", "train 4"});
+  }
+  SECTION("or follow each other where there are more of them than places") {
+    const Plan plan = five_arrays(2);
+    CHECK(places(plan_batches(plan, all_new(plan), 1001)) == std::vector{1, 1, 1, 1, 1});
+    CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0", "train 1", "train 2 <- afterany:811",
+                                                   "train 3 <- afterany:812",
+                                                   "train 4 <- afterany:813"});
+  }
+  SECTION("those that SLURM has already among them") {
+    const Plan plan = five_arrays(2);
+    std::vector<Standing> standing = all_new(plan);
+    standing[0] = {Kind::Waiting, "700_0"};
+    standing[1] = {Kind::Waiting, "701_1"};
+    standing[2] = {Kind::LeftOut, "701_2"};  // it may stay there for ever
+    CHECK(batches_of(plan, standing) ==
+          Lines{"train 3 <- afterany:700:701_1", "train 4 <- afterany:700:701_1"});
+  }
 }

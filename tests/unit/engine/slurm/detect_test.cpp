@@ -70,3 +70,9 @@ TEST_CASE("without PMIx in srun, mpirun starts the ranks", "[slurm]") {
   other.found["mpirun"] = "/usr/bin/mpirun";
   CHECK(loaded(detected_profile(other, "")).launcher == Launcher{"mpirun", {"--bind-to", "none"}});
 }
+
+TEST_CASE("a limit on submitted jobs that accounting knows is in a detected profile", "[slurm]") {
+  DetectedCluster limited = cluster();
+  limited.submit_limit = 200;
+  CHECK(loaded(detected_profile(limited, "")).limits.jobs == 200);
+}

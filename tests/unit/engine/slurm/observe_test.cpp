@@ -24,8 +24,8 @@ SlurmJob slurm(const std::string& id, SlurmState state) {
 const std::vector<OpenJob> kTrain = {{"train", 2, JobState::Running, "812"}};
 
 Observation seen(const std::vector<SlurmJob>& queue, const std::vector<SlurmJob>& accounting = {},
-                 bool complete = true) {
-  return observe(kTrain, queue, accounting, complete, kNow);
+                 const std::set<std::string>& gone = {}) {
+  return observe(kTrain, queue, accounting, gone, kNow);
 }
 
 /// The state that an end means of which there is no record; nothing if it means none yet.
@@ -105,9 +105,10 @@ TEST_CASE("what waits or runs is at work, and no end", "[slurm]") {
   CHECK(result.at_work.at("train").state == state);
 }
 
-TEST_CASE("a job that nobody knows is lost once everybody was asked", "[slurm]") {
-  CHECK(seen({}, {}, false).events.empty());
-  const Observation result = seen({slurm("813", SlurmState::Running)}, {}, true);
+TEST_CASE("a job that nobody knows is lost once the controller denies it", "[slurm]") {
+  CHECK(seen({}, {}).events.empty());
+  CHECK(seen({}, {}, {"813"}).events.empty());
+  const Observation result = seen({slurm("813", SlurmState::Running)}, {}, {"812"});
   REQUIRE(result.events.size() == 1);
   CHECK(result.events.front().state == JobState::Lost);
   CHECK(result.events.front().reason ==
@@ -142,12 +143,22 @@ TEST_CASE("accounting is asked for what the queue has not, or has no more", "[sl
       slurm("811", SlurmState::Pending), slurm("812_2", SlurmState::Pending),
       slurm("813", SlurmState::Cancelled), slurm("814", SlurmState::Running)};
   CHECK(ids_to_ask_for(open, queue) == Ids{"812_3", "813"});
+  CHECK(ids_nobody_knows(open, queue, std::vector{slurm("813", SlurmState::Cancelled)}) ==
+        Ids{"812_3"});
+}
+
+TEST_CASE("a lost job is looked for in the queue alone", "[slurm]") {
+  const std::vector<OpenJob> open = {{"train", 1, JobState::Lost, "812"}};
+  CHECK(ids_to_ask_for(open, {}).empty());
+  CHECK(ids_nobody_knows(open, {}, {}).empty());
+  const std::vector<SlurmJob> queue = {slurm("812", SlurmState::Running)};
+  CHECK(observe(open, queue, {}, {}, kNow).at_work.count("train") == 1);
 }
 
 TEST_CASE("a job that took too much memory says how much it had asked for", "[slurm]") {
   const std::vector<OpenJob> asked = {{"train", 1, JobState::Running, "812", uint64_t{1} << 30}};
   const auto reason = [&asked](const SlurmJob& job) {
-    return observe(asked, {}, std::vector<SlurmJob>{job}, true, kNow).events.at(0).reason;
+    return observe(asked, {}, std::vector<SlurmJob>{job}, {}, kNow).events.at(0).reason;
   };
   CHECK(reason(slurm("812", SlurmState::OutOfMemory)) == "out of memory, asked for 1.0 GiB");
   SlurmJob killed = slurm("812", SlurmState::Failed);  // without cgroups

@@ -168,3 +168,20 @@ TEST_CASE("durations and times as SLURM writes them", "[slurm]") {
     CHECK_FALSE(parse_slurm_time(text));
   }
 }
+
+TEST_CASE("scontrol shows jobs and the tasks of arrays", "[slurm]") {
+  const auto jobs = parse_show_job(
+      "JobId=812 JobName=demo-1.1.a.5c1e UserId=ann(1000) JobState=PENDING "
+      "Reason=DependencyNeverSatisfied Dependency=(null) ExitCode=0:0 EndTime=Unknown\n"
+      "JobId=820 ArrayJobId=813 ArrayTaskId=3 JobName=b JobState=FAILED Reason=NonZeroExitCode "
+      "ExitCode=3:0 EndTime=2026-11-21T08:00:00 NodeList=n1\n"
+      "JobId=813 ArrayJobId=813 ArrayTaskId=4-6,9%2 ArrayTaskThrottle=2 JobName=b "
+      "JobState=PENDING Reason=Dependency\nNo jobs\n");
+  CHECK(ids(jobs) == Ids{"812", "813_3", "813_4", "813_5", "813_6", "813_9"});
+  CHECK(jobs[0].name == "demo-1.1.a.5c1e");
+  CHECK(jobs[0].state == SlurmState::Pending);
+  CHECK(jobs[0].reason == kNeverSatisfied);
+  CHECK(jobs[1].state == SlurmState::Failed);
+  CHECK(jobs[1].exit == 3);
+  CHECK(jobs[1].end == from_rfc3339("2026-11-21T08:00:00.000Z"));
+}

@@ -23,7 +23,8 @@ std::string words_for(const std::string& reason, std::optional<Time> start = std
 TEST_CASE("why a job waits is told in words", "[slurm]") {
   CHECK(words_for("").empty());
   CHECK(words_for("Dependency").empty());
-  CHECK(words_for("DependencyNeverSatisfied").empty());
+  CHECK(words_for("DependencyNeverSatisfied") ==
+        "never starts: SLURM takes what it waits for as failed");
   CHECK(words_for("Resources") == "waits for free nodes");
   CHECK(words_for("JobHeldUser") == "held: scontrol release 812");
   CHECK(words_for("job requeued in held state") == "held: scontrol release 812");

@@ -29,8 +29,9 @@ class Scripts {
          .first_pause = 1s,
          .sleep = [this](std::chrono::milliseconds pause) { pauses.push_back(pause); },
          .environment = {"PATH=" + folder_.path().string() + ":/usr/bin:/bin",
-                         "SLURM_CONF=/etc/alpha.conf", "SLURM_JOB_ID=7", "SBATCH_PARTITION=wrong",
-                         "SQUEUE_FORMAT=%i", "SECRET=swordfish", "TZ=Europe/Prague"}});
+                         "SLURM_CONF=/etc/alpha.conf", "USER=ann", "SLURM_JOB_ID=7",
+                         "SBATCH_PARTITION=wrong", "SQUEUE_FORMAT=%i", "SECRET=swordfish",
+                         "TZ=Europe/Prague"}});
   }
 
   std::vector<std::string> calls() const {
@@ -249,4 +250,19 @@ TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
                "specified' >&2; exit 1");
   CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Gone);
   CHECK(tools.cancel({}).kind == JobAnswer::Kind::Done);
+}
+
+TEST_CASE("the limit on submitted jobs is the smallest of the associations' and their QOS",
+          "[slurm]") {
+  Scripts scripts;
+  const auto limit = [&scripts](const std::string& associations, const std::string& qos) {
+    scripts.tool("sacctmgr", "case \"$*\" in *assoc*) printf '" + associations +
+                                 "';; *qos*) printf '" + qos + "';; esac\n");
+    return scripts.tools().submit_limit();
+  };
+  CHECK(limit("|||normal\\n", "normal|500|\\nlong|3|\\n") == 500);
+  CHECK(limit("100||normal|normal,long\\n", "normal|500|\\nlong|3|\\n") == 100);
+  CHECK(limit("||normal|normal,long\\n", "normal||70\\nlong|3|\\n") == 70);
+  CHECK(limit("|||normal,long\\n", "normal|500|\\nlong|3|\\n") == 0);  // who knows which
+  CHECK(limit("|||\\n", "") == 0);
 }

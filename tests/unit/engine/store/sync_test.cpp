@@ -110,6 +110,21 @@ TEST_CASE("attempts follow each other, with what the engine made of each", "[syn
   CHECK(fixture.store.status(plan.run).jobs[0].attempt == 2);
 }
 
+TEST_CASE("a record that shows late counts more than that the job was lost, in a rebuilt index too",
+          "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan,
+              {event("a", 1, Submitting, 1), event("a", 1, Queued, 2), event("a", 1, Lost, 9)});
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).jobs[0].state == Lost);
+  finish_on_disk(plan, 0, {event("a", 1, Running, 3), event("a", 1, Succeeded, 4)});
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).jobs[0].state == Succeeded);
+  fixture.store.rebuild_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).jobs[0].state == Succeeded);
+}
+
 TEST_CASE("two processes that sync at once record each event once", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.new_run(kText);
