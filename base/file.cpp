@@ -49,6 +49,24 @@ std::string read_all(int descriptor, const fs::path& path, uint64_t max_bytes) {
   return content;
 }
 
+/// `info` is of `directory`. Throws unless nobody but the own user may enter or change it.
+void check_private(const fs::path& directory, const struct stat& info) {
+  std::string reason;
+  if (!S_ISDIR(info.st_mode)) {
+    reason = "is no folder";
+  } else if (info.st_uid != ::geteuid()) {
+    reason = "belongs to another user (" + std::to_string(info.st_uid) + ")";
+  } else if ((info.st_mode & 077) != 0) {
+    throw Error(Errc::InvalidInput, directory.string() +
+                                        " is open to other users; type `chmod 700 " +
+                                        shell_quote(directory.string()) + "`");
+  } else {
+    return;
+  }
+  throw Error(Errc::InvalidInput, directory.string() + " should be a folder of your own, and " +
+                                      reason + "; have it removed, or choose another cache");
+}
+
 }  // namespace
 
 std::string read_file(const fs::path& path, uint64_t max_bytes) {
@@ -170,7 +188,25 @@ fs::path private_part(const fs::path& folder) {
   struct stat info {};
   if (::stat(folder.c_str(), &info) != 0) return folder;
   const bool shared = info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0;
-  return shared ? folder / ("user-" + std::to_string(::geteuid())) : folder;
+  if (!shared) return folder;
+  fs::path own = folder / ("user-" + std::to_string(::geteuid()));
+  if (::lstat(own.c_str(), &info) == 0) check_private(own, info);
+  return own;
+}
+
+void require_private(const fs::path& directory) {
+  struct stat info {};
+  if (::lstat(directory.c_str(), &info) != 0) {
+    throw_errno("cannot read " + directory.string(), errno);
+  }
+  check_private(directory, info);
+}
+
+void make_private_directory(const fs::path& directory) {
+  if (::mkdir(directory.c_str(), 0700) != 0 && errno != EEXIST) {
+    throw_errno("cannot create folder " + directory.string(), errno);
+  }
+  require_private(directory);
 }
 
 void make_directories(const fs::path& directory) {

@@ -45,8 +45,16 @@ bool sync_tree(const std::filesystem::path& folder);
 void make_directories(const std::filesystem::path& directory);
 
 /// What only this user may change of a folder that users share: user-UID below it; of any other,
-/// and where there is none, the folder itself. Makes nothing.
+/// and where there is none, the folder itself. Makes nothing. Throws Error{InvalidInput} if
+/// somebody else made user-UID, or may enter it.
 std::filesystem::path private_part(const std::filesystem::path& folder);
+
+/// Throws Error{InvalidInput} unless `directory` is a folder, and no link to one, of this user that
+/// nobody else may enter.
+void require_private(const std::filesystem::path& directory);
+
+/// Creates `directory`, mode 0700, unless it is there. Throws as require_private.
+void make_private_directory(const std::filesystem::path& directory);
 
 /// Copies the content and the mode of `from` to `to`, which is replaced if it is there. (std's copy
 /// reports a full disk as an input/output error.)

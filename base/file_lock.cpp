@@ -5,6 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
@@ -28,6 +30,34 @@ bool is_at(int file, const fs::path& path) {
          opened.st_dev == named.st_dev && opened.st_ino == named.st_ino;
 }
 
+/// Between the owner's name and what it does with the lock.
+constexpr std::string_view kWhich = ", which ";
+
+/// Throws unless `file` is empty or says what a lock file says, so that no path, however it came
+/// about, makes a lock of a file that is something else.
+void require_lock_file(int file, const fs::path& path) {
+  struct stat info {};
+  if (::fstat(file, &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  std::array<char, 4096> start{};
+  const ssize_t got =
+      S_ISREG(info.st_mode) ? ::pread(file, start.data(), start.size(), 0) : ssize_t{-1};
+  const std::string_view text(start.data(), size_t(std::max<ssize_t>(got, 0)));
+  if (got == 0 || text.find(kWhich) != text.npos) return;
+  throw Error(Errc::InvalidInput, path.string() + " is no lock file; it is left as it is");
+}
+
+/// Opens the lock file, made if there is none. A link at its place is not followed.
+FileDescriptor open_lock(const fs::path& path, int access) {
+  FileDescriptor file(
+      ::open(path.c_str(), access | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600));
+  if (!file && errno == ELOOP) {
+    throw Error(Errc::InvalidInput, path.string() + " is a link and no lock file");
+  }
+  if (!file) throw_errno("cannot write " + path.string(), errno);
+  require_lock_file(file.get(), path);
+  return file;
+}
+
 }  // namespace
 
 std::string process_name() { return host_name() + "." + std::to_string(::getpid()); }
@@ -42,14 +72,13 @@ Flock try_flock(int file) {
 
 std::optional<FileLock> FileLock::try_acquire(const fs::path& path, const std::string& purpose) {
   while (true) {
-    FileDescriptor file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
-    if (!file) throw_errno("cannot write " + path.string(), errno);
+    FileDescriptor file = open_lock(path, O_RDWR);
     const Flock flock = try_flock(file.get());
     if (flock == Flock::Busy) return std::nullopt;
     if (flock == Flock::None) return FileLock(std::move(file), false);
     if (!is_at(file.get(), path)) continue;
     if (purpose.empty()) return FileLock(std::move(file), true);
-    const std::string owner = process_name() + ", which " + purpose;
+    const std::string owner = process_name() + std::string(kWhich) + purpose;
     if (::ftruncate(file.get(), 0) != 0) throw_errno("cannot write " + path.string(), errno);
     write_all(file.get(), owner, path);
     return FileLock(std::move(file), true);
@@ -58,8 +87,7 @@ std::optional<FileLock> FileLock::try_acquire(const fs::path& path, const std::s
 
 FileLock FileLock::share(const fs::path& path) {
   while (true) {
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
-    if (!file) throw_errno("cannot write " + path.string(), errno);
+    FileDescriptor file = open_lock(path, O_RDONLY);
     if (::flock(file.get(), LOCK_SH) != 0 && errno == EINTR) continue;
     if (is_at(file.get(), path)) return FileLock(std::move(file), false);
   }
@@ -67,8 +95,7 @@ FileLock FileLock::share(const fs::path& path) {
 
 std::optional<FileLock> FileLock::try_share(const fs::path& path) {
   while (true) {
-    FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CREAT | O_CLOEXEC, 0600));
-    if (!file) throw_errno("cannot write " + path.string(), errno);
+    FileDescriptor file = open_lock(path, O_RDONLY);
     if (::flock(file.get(), LOCK_SH | LOCK_NB) != 0) {
       if (errno == EWOULDBLOCK) return std::nullopt;
       if (errno == EINTR) continue;

@@ -26,7 +26,8 @@ class FileLock {
  public:
   /// Takes the lock unless another process has it. `purpose` is what others are told meanwhile:
   /// "downloads http://…"; without one nothing is written, and so a full disk does no harm. Throws
-  /// Error if the file cannot be made.
+  /// Error if the file cannot be made, and if what is there is a link or no lock file: it stays as
+  /// it is.
   static std::optional<FileLock> try_acquire(const std::filesystem::path& path,
                                              const std::string& purpose);
 

@@ -20,6 +20,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -101,6 +102,10 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
   if (command.dies_with_parent) {
     ::prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (::getppid() != parent) ::raise(SIGKILL);  // it died before the line above
+  }
+  if (command.max_file_bytes > 0) {
+    const rlimit limit{command.max_file_bytes, command.max_file_bytes};
+    if (::setrlimit(RLIMIT_FSIZE, &limit) != 0) return errno;
   }
   if (!command.directory.empty() && ::chdir(command.directory.c_str()) != 0) return errno;
   ::dup2(prepared.input.get(), 0);
@@ -209,7 +214,7 @@ pid_t start(const Command& command) {
     got = ::read(reader.get(), &error_number, sizeof error_number);
   } while (got < 0 && errno == EINTR);
   if (got != ssize_t(sizeof error_number)) return child;
-  ::waitpid(child, nullptr, 0);
+  wait_for(child);
   throw_start_error(command, prepared.program, error_number);
 }
 
@@ -223,7 +228,10 @@ ExitStatus wait_for(pid_t pid) {
 
 std::optional<ExitStatus> poll_exit(pid_t pid, struct rusage* used) {
   int status = 0;
-  const pid_t ended = ::wait4(pid, &status, WNOHANG, used);
+  pid_t ended = 0;
+  do {
+    ended = ::wait4(pid, &status, WNOHANG, used);
+  } while (ended < 0 && errno == EINTR);
   if (ended == 0) return std::nullopt;
   if (ended < 0) throw_errno("cannot wait for process " + std::to_string(pid), errno);
   return decode(status);
@@ -323,7 +331,7 @@ ProcessIdentity process_identity_from_json(const Json& json) {
     return {json.at("pid").get<pid_t>(), json.at("start_ticks").get<uint64_t>(),
             json.at("boot_id").get<std::string>(), json.at("host").get<std::string>()};
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not the identity of a process: ") + error.what());
+    throw Error(Errc::Corrupt, std::string("not the identity of a process: ") + reason_of(error));
   }
 }
 

@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
@@ -23,7 +24,9 @@ struct Command {
   std::filesystem::path standard_output;      ///< appended to; empty: inherited
   std::filesystem::path standard_error;       ///< the same
   bool own_group = false;                     ///< leads a process group of its own
-  bool dies_with_parent = false;          ///< killed with -9 when the thread that started it ends
+  bool dies_with_parent = false;  ///< killed with -9 when the thread that started it ends
+  uint64_t max_file_bytes =
+      0;  ///< it is killed (SIGXFSZ) before a file it writes is larger; 0: none
   std::vector<int> blocked_signals = {};  ///< it, and what it starts, first has to unblock these
 };
 

@@ -122,22 +122,51 @@ size_t display_width(std::string_view text) {
   return width;
 }
 
-std::string escaped(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte >= 0x20 && byte != 0x7F) {
-      line += c;
-    } else if (c == '\n' || c == '\t' || c == '\r') {
-      line += c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r";
-    } else {
-      std::array<char, 7> code{};
-      std::snprintf(code.data(), code.size(), "\\u%04x", unsigned{byte});
-      line += code.data();
-    }
-  }
-  return line;
+namespace {
+
+/// Steers a terminal, or changes the direction or the line of the text around it.
+bool is_control(uint32_t code_point) {
+  const auto within = [code_point](uint32_t first, uint32_t last) {
+    return code_point >= first && code_point <= last;
+  };
+  return code_point < 0x20 || within(0x7F, 0x9F) || code_point == 0x61C || within(0x200E, 0x200F) ||
+         within(0x2028, 0x202E) || within(0x2066, 0x2069);
 }
+
+std::string escape(uint32_t code_point) {
+  if (code_point == '\n') return "\\n";
+  if (code_point == '\t') return "\\t";
+  if (code_point == '\r') return "\\r";
+  std::array<char, 7> code{};
+  std::snprintf(code.data(), code.size(), "\\u%04x", unsigned(code_point & 0xFFFFU));
+  return code.data();
+}
+
+std::string escaped_but(std::string_view text, std::string_view kept) {
+  std::string safe;
+  while (!text.empty()) {
+    const auto [code_point, length] = decode_utf8(text);
+    const size_t bytes = std::max<size_t>(length, 1);
+    if (length == 0) {
+      std::array<char, 5> code{};
+      std::snprintf(code.data(), code.size(), "\\x%02x",
+                    unsigned{static_cast<unsigned char>(text.front())});
+      safe += code.data();
+    } else if (is_control(code_point) && kept.find(text.front()) == kept.npos) {
+      safe += escape(code_point);
+    } else {
+      safe += text.substr(0, bytes);
+    }
+    text.remove_prefix(bytes);
+  }
+  return safe;
+}
+
+}  // namespace
+
+std::string escaped(std::string_view text) { return escaped_but(text, ""); }
+
+std::string escaped_lines(std::string_view text) { return escaped_but(text, "\n\t"); }
 
 std::string shell_quote(std::string_view word) {
   constexpr std::string_view kSafe =

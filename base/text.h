@@ -25,8 +25,12 @@ size_t find_invalid_utf8(std::string_view text);
 /// How many terminal columns `text` (UTF-8, no control characters) takes.
 size_t display_width(std::string_view text);
 
-/// `text` on one line that steers no terminal: its control characters as JSON writes them.
+/// `text` on one line that steers no terminal: control characters of ASCII and of C1, and those
+/// that change the direction of text, as JSON writes them; bytes that are no UTF-8 as \xNN.
 std::string escaped(std::string_view text);
+
+/// As escaped, of text that may have several lines: line ends and tabs stay.
+std::string escaped_lines(std::string_view text);
 
 /// `word` as it can be pasted into a POSIX shell.
 std::string shell_quote(std::string_view word);

@@ -24,15 +24,6 @@ using namespace std::chrono_literals;
 
 constexpr const char* kLockEnding = ".lock";
 
-/// Only this user can have made it, and only this user can write to it.
-void require_own(const fs::path& folder) {
-  struct stat info {};
-  if (::lstat(folder.c_str(), &info) != 0) throw_errno("cannot read " + folder.string(), errno);
-  if (S_ISDIR(info.st_mode) && info.st_uid == ::geteuid() && (info.st_mode & 077) == 0) return;
-  throw Error(Errc::InvalidInput,
-              folder.string() + " is not a folder of this user alone; remove it");
-}
-
 uint64_t bytes_below(const fs::path& folder) {
   uint64_t bytes = 0;
   for (const auto& entry : fs::recursive_directory_iterator(folder)) {
@@ -45,10 +36,7 @@ uint64_t bytes_below(const fs::path& folder) {
 
 fs::path own_node_folder(const NodeDisk& disk) {
   fs::path folder = disk.scratch / ("dlflow-" + std::to_string(::geteuid()));
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST) {
-    throw_errno("cannot create folder " + folder.string(), errno);
-  }
-  require_own(folder);
+  make_private_directory(folder);
   return folder;
 }
 

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -17,6 +18,43 @@ TEST_CASE("of a folder that users share each has a part", "[file]") {
   std::filesystem::permissions(folder.path(), std::filesystem::perms::group_write,
                                std::filesystem::perm_options::add);
   CHECK(private_part(folder.path()) == folder.path() / ("user-" + std::to_string(::geteuid())));
+}
+
+TEST_CASE("a part of a shared folder that somebody else made is refused", "[file]") {
+  const test::TempDir folder;
+  std::filesystem::permissions(folder.path(), std::filesystem::perms::group_write,
+                               std::filesystem::perm_options::add);
+  const auto own = folder.path() / ("user-" + std::to_string(::geteuid()));
+  SECTION("a folder of another user") {
+    if (::geteuid() != 0) return test::skip("only root can give a folder away");
+    make_directories(own);
+    REQUIRE(::chown(own.c_str(), 12345, 12345) == 0);
+    CHECK_THROWS_WITH(private_part(folder.path()),
+                      Catch::Contains("belongs to another user (12345)"));
+    CHECK_THROWS_WITH(make_private_directory(own), Catch::Contains("have it removed"));
+  }
+  SECTION("one that others may enter") {
+    make_directories(own);
+    REQUIRE(::chmod(own.c_str(), 0770) == 0);
+    CHECK_THROWS_WITH(private_part(folder.path()),
+                      Catch::EndsWith("type `chmod 700 " + own.string() + "`"));
+  }
+  SECTION("a link, even to a folder of one's own") {
+    const test::TempDir elsewhere;
+    std::filesystem::create_directory_symlink(elsewhere.path(), own);
+    CHECK_THROWS_WITH(private_part(folder.path()), Catch::Contains("is no folder"));
+    CHECK_THROWS_WITH(make_private_directory(own), Catch::Contains("is no folder"));
+  }
+}
+
+TEST_CASE("a private folder is made once", "[file]") {
+  const test::TempDir folder;
+  const auto own = folder.path() / "a";
+  make_private_directory(own);
+  make_private_directory(own);
+  struct stat info {};
+  REQUIRE(::stat(own.c_str(), &info) == 0);
+  CHECK((info.st_mode & 0777) == 0700);
 }
 
 TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]") {

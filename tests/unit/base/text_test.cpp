@@ -27,6 +27,16 @@ TEST_CASE("escaped text is one line, and letters of all languages stay", "[text]
   CHECK(escaped("\033[31m\x7f") == "\\u001b[31m\\u007f");
 }
 
+TEST_CASE("escaped text steers no terminal by C1 and turns no other text around", "[text]") {
+  CHECK(escaped("a\u009b31mb") == "a\\u009b31mb");  // CSI in one character
+  CHECK(escaped("a\x9b"
+                "31mb") == "a\\x9b31mb");                     // ... and in one byte
+  CHECK(escaped("fdp\u202egpj.exe") == "fdp\\u202egpj.exe");  // right to left from here
+  CHECK(escaped("\u2066a\u2069\u200f\u061c\u2028") == "\\u2066a\\u2069\\u200f\\u061c\\u2028");
+  CHECK(escaped("שלום عربي") == "שלום عربي");
+  CHECK(escaped_lines("a\n\tb\033[2J") == "a\n\tb\\u001b[2J");
+}
+
 TEST_CASE("a shell reads a quoted word back as it was", "[text]") {
   CHECK(shell_quote("a/b=1") == "a/b=1");
   CHECK(shell_quote("it's; rm") == "'it'\\''s; rm'");

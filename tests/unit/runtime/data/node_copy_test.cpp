@@ -132,7 +132,7 @@ TEST_CASE("a disk that is not there, or is no folder of ours, is a reason and no
   CHECK_THAT(refusal(node, {node.plain, 0}), Catch::Contains("Not a directory"));
   fs::create_directory(node.own());
   fs::permissions(node.own(), fs::perms(0777));
-  CHECK_THAT(refusal(node, node.node_disk()), Catch::Contains("not a folder of this user alone"));
+  CHECK_THAT(refusal(node, node.node_disk()), Catch::Contains("type `chmod 700"));
 }
 
 TEST_CASE("a damaged source is named, and leaves no copy", "[node copy]") {

@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+
+/// Digests of images and of their parts: "sha256:" and 64 lower-case hexadecimal digits. They
+/// become names of files, so nothing else may pass for one, wherever it comes from.
+namespace dlflow {
+
+bool is_digest(std::string_view text);
+
+/// `digest`. Throws Error{Corrupt}, which names `source`, if it is none.
+std::string checked_digest(std::string digest, const std::string& source);
+
+/// The 64 digits of a digest; checked again, since a path is made of them.
+std::string digest_hex(const std::string& digest);
+
+}  // namespace dlflow
