@@ -139,6 +139,10 @@ uint64_t max_unpacked_bytes(uint64_t packed_bytes) {
   return std::max(most, kFreeExpansion);
 }
 
+uint64_t max_unpacked_entries(uint64_t packed_bytes) {
+  return kFreeEntries + packed_bytes / kBytesPerEntry;
+}
+
 std::unique_ptr<ByteSource> limit_bytes(std::unique_ptr<ByteSource> source, ByteBudget& budget,
                                         std::string name) {
   return std::make_unique<LimitedSource>(std::move(source), budget, std::move(name));

@@ -35,6 +35,13 @@ constexpr uint64_t kMaxExpansion = 200;
 constexpr uint64_t kFreeExpansion = uint64_t{1} << 30;
 uint64_t max_unpacked_bytes(uint64_t packed_bytes);
 
+/// So can they hold millions of empty files: each takes an inode, and its header less than ten
+/// bytes once it is packed, where those of different names take forty. An entry far down in folders
+/// stands for those, too, and counts as several.
+constexpr uint64_t kFreeEntries = 100'000;
+constexpr uint64_t kBytesPerEntry = 16;
+uint64_t max_unpacked_entries(uint64_t packed_bytes);
+
 /// How much may be read of several sources together.
 struct ByteBudget {
   uint64_t max_bytes = 0;

@@ -10,6 +10,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/units.h"
 
 namespace dlflow {
 namespace {
@@ -97,10 +98,10 @@ struct Entry {
 
 class TarReader {
  public:
-  TarReader(ByteSource& archive, ArchiveEntries& entries)
-      : archive_(archive), entries_(entries), buffer_(size_t{1} << 18) {}
+  TarReader(ByteSource& archive, ArchiveEntries& entries, uint64_t max_entries)
+      : archive_(archive), entries_(entries), max_entries_(max_entries), buffer_(size_t{1} << 18) {}
 
-  void read_all() {
+  uint64_t read_all() {
     Block block;
     while (next_header(block)) {
       Entry entry = parse(block);
@@ -119,12 +120,23 @@ class TarReader {
           break;
         default:
           apply_extensions(entry);
+          count(entry);
           unpack(entry);
       }
     }
+    return num_entries_;
   }
 
  private:
+  void count(const Entry& entry) {
+    constexpr uint64_t kLevels = 8;
+    num_entries_ += 1 + uint64_t(std::ranges::count(entry.name, '/')) / kLevels;
+    if (num_entries_ <= max_entries_) return;
+    throw Error(Errc::InvalidInput, "the tar archive has more than " + format_count(max_entries_) +
+                                        " entries, far more than its size lets expect; it may be "
+                                        "made to fill disks");
+  }
+
   /// False at the end of the archive: two zero blocks, one, or (of some programs) none.
   bool next_header(Block& block) {
     const size_t got = archive_.read(block);
@@ -239,6 +251,8 @@ class TarReader {
 
   ByteSource& archive_;
   ArchiveEntries& entries_;
+  uint64_t max_entries_;
+  uint64_t num_entries_ = 0;
   std::vector<char> buffer_;
   bool any_header_ = false;
   std::map<std::string, std::string> pax_;  // of the next entry only, like the long names
@@ -248,8 +262,8 @@ class TarReader {
 
 }  // namespace
 
-void read_tar(ByteSource& archive, ArchiveEntries& entries) {
-  TarReader(archive, entries).read_all();
+uint64_t read_tar(ByteSource& archive, ArchiveEntries& entries, uint64_t max_entries) {
+  return TarReader(archive, entries, max_entries).read_all();
 }
 
 }  // namespace dlflow

@@ -8,8 +8,9 @@ namespace dlflow {
 
 /// Hands every entry of the archive to `entries`: POSIX ustar, pax headers (path, linkpath, size)
 /// and GNU long names. Refuses sparse files with Error{InvalidInput}; throws Error{Corrupt}
-/// where a header is damaged or the archive ends too early.
-/// Source: POSIX.1-2017, pax, "ustar Interchange Format" and "pax Header Block".
-void read_tar(ByteSource& archive, ArchiveEntries& entries);
+/// where a header is damaged or the archive ends too early, and Error{InvalidInput} if there are
+/// more than `max_entries` (see max_unpacked_entries). How many there were. Source: POSIX.1-2017,
+/// pax, "ustar Interchange Format" and "pax Header Block".
+uint64_t read_tar(ByteSource& archive, ArchiveEntries& entries, uint64_t max_entries);
 
 }  // namespace dlflow

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "base/parse_json.h"
 #include "base/process.h"
 #include "base/secret_file.h"
 #include "engine/container/container_job.h"
@@ -150,7 +151,7 @@ int container_exec(const fs::path& folder) {
     SignalPipe signals;
     Control control(meeting.control());
     const ContainerRequest request =
-        container_request_from_json(Json::parse(read_file(meeting.request()), nullptr, false));
+        container_request_from_json(parse_json(read_file(meeting.request())));
     if (request.adds_ranks) {
       const char* const number = std::getenv("SLURM_PROCID");
       rank = number == nullptr ? "0" : number;

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 
 namespace dlflow {
 namespace {
@@ -12,7 +13,7 @@ auto reading(const char* what, const Read& read) {
   try {
     return read();
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not a ") + what + ": " + error.what());
+    throw Error(Errc::Corrupt, std::string("not a ") + what + ": " + reason_of(error));
   }
 }
 

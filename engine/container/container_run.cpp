@@ -10,7 +10,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/process.h"
+#include "base/remove_tree.h"
 #include "base/text.h"
 #include "engine/container/binds.h"
 #include "engine/container/container_environment.h"
@@ -68,7 +70,7 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
   ~NewFolder() {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    remove_tree(path_, ignored);
   }
   const fs::path& path() const { return path_; }
 
@@ -224,7 +226,7 @@ int run_container(const ContainerJob& job) {
 
 int container_run(const fs::path& file) {
   try {
-    const Json json = Json::parse(read_file(file), nullptr, false);
+    const Json json = parse_json(read_file(file));
     return run_container(container_job_from_json(json));
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());

@@ -7,9 +7,10 @@
 
 #include "base/archive/byte_source.h"
 #include "base/archive/tar.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/parse_json.h"
 #include "base/sha256.h"
 #include "engine/container/tree.h"
 
@@ -18,14 +19,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxTextBytes = uint64_t{64} << 20;
+/// Of a manifest or of a configuration; registries take no larger ones either.
+constexpr uint64_t kMaxTextBytes = uint64_t{4} << 20;
 
 Error corrupt(const std::string& what) { return Error(Errc::Corrupt, what); }
 
 Json parse(const std::string& text, const std::string& what) {
-  Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) throw corrupt(what + " is not JSON");
-  return json;
+  return parse_json_or_throw(text, what, {.max_depth = 64, .max_bytes = kMaxTextBytes});
 }
 
 /// Runs `read` over JSON that others have written.
@@ -34,7 +34,7 @@ auto reading(const std::string& what, const Read& read) {
   try {
     return read();
   } catch (const Json::exception& error) {
-    throw corrupt(what + " does not say what it should: " + error.what());
+    throw corrupt(what + " does not say what it should: " + reason_of(error));
   }
 }
 
@@ -95,7 +95,7 @@ PackedFiles unpack(const fs::path& archive, const fs::path& work) {
   ByteBudget budget{max_unpacked_bytes(fs::file_size(archive))};
   const auto source =
       is_gzip(archive) ? limit_bytes(open_gzip(archive), budget, "the image") : open_file(archive);
-  read_tar(*source, files);
+  read_tar(*source, files, max_unpacked_entries(fs::file_size(archive)));
   files.finish();
   return files;
 }
@@ -156,13 +156,14 @@ fs::path unpack_layout(const fs::path& archive, const fs::path& work) {
     if (fs::exists(to)) return;  // a layer may be there twice
     fs::rename(files.at("blobs/sha256/" + to.filename().string(), archive), to);
   };
-  std::string digest = manifest_for_this_machine(read_file(layout / "index.json"), archive);
+  const auto text_of = [](const fs::path& file) { return read_file(file, kMaxTextBytes); };
+  std::string digest = manifest_for_this_machine(text_of(layout / "index.json"), archive);
   take_blob(digest);
-  if (const std::string list = read_file(blob_path(layout, digest)); is_image_index(list)) {
+  if (const std::string list = text_of(blob_path(layout, digest)); is_image_index(list)) {
     digest = manifest_for_this_machine(list, archive);
     take_blob(digest);
   }
-  for (const std::string& blob : blobs_of(read_file(blob_path(layout, digest)))) take_blob(blob);
+  for (const Blob& blob : blobs_of(text_of(blob_path(layout, digest)))) take_blob(blob.digest);
   return layout;
 }
 
@@ -180,11 +181,7 @@ fs::path checked_blob(const fs::path& layout, const std::string& digest) {
 }  // namespace
 
 fs::path blob_path(const fs::path& layout, const std::string& digest) {
-  constexpr std::string_view kPrefix = "sha256:";
-  const bool plain = digest.starts_with(kPrefix) &&
-                     digest.find_first_not_of("0123456789abcdef", kPrefix.size()) == digest.npos;
-  if (!plain) throw corrupt("'" + digest + "' is not the digest of a part of an image");
-  return layout / "blobs/sha256" / digest.substr(kPrefix.size());
+  return layout / "blobs/sha256" / digest_hex(digest);
 }
 
 bool is_image_index(const std::string& manifest) {
@@ -203,7 +200,7 @@ std::string manifest_for_this_machine(const std::string& index, const std::strin
       const Json platform = manifest.value("platform", Json::object());
       const bool fits =
           platform.value("architecture", here) == here && platform.value("os", "linux") == "linux";
-      if (fits && found.empty()) found = manifest.at("digest").get<std::string>();
+      if (fits && found.empty()) found = checked_digest(manifest.at("digest"), what);
     }
     if (found.empty()) {
       throw Error(Errc::InvalidInput, what + " has no image for linux on " + here);
@@ -212,23 +209,26 @@ std::string manifest_for_this_machine(const std::string& index, const std::strin
   });
 }
 
-std::vector<std::string> blobs_of(const std::string& manifest) {
+std::vector<Blob> blobs_of(const std::string& manifest) {
   return reading("the image's manifest", [&] {
     const Json json = parse(manifest, "the image's manifest");
-    std::vector<std::string> digests = {json.at("config").at("digest").get<std::string>()};
-    for (const Json& layer : json.at("layers")) {
-      digests.push_back(layer.at("digest").get<std::string>());
-    }
-    return digests;
+    const auto blob = [](const Json& part) {
+      return Blob{checked_digest(part.at("digest"), "the image's manifest"),
+                  part.value("size", uint64_t{0})};
+    };
+    std::vector<Blob> blobs = {blob(json.at("config"))};
+    for (const Json& layer : json.at("layers")) blobs.push_back(blob(layer));
+    return blobs;
   });
 }
 
 std::string oci_manifest_digest(const fs::path& layout) {
-  const auto index = read_file_if_exists(layout / "index.json");
-  if (!index) {
+  const fs::path index = layout / "index.json";
+  if (!fs::exists(index)) {
     throw Error(Errc::InvalidInput, layout.string() + " has no index.json: it is no OCI image");
   }
-  const std::string digest = manifest_for_this_machine(*index, layout.string());
+  const std::string digest =
+      manifest_for_this_machine(read_file(index, kMaxTextBytes), layout.string());
   const std::string list = read_file(checked_blob(layout, digest), kMaxTextBytes);
   return is_image_index(list) ? manifest_for_this_machine(list, layout.string()) : digest;
 }
@@ -239,9 +239,9 @@ ImageContents oci_contents(const fs::path& layout, const std::string& digest) {
     const std::string chosen = manifest_for_this_machine(manifest, layout.string());
     manifest = read_file(checked_blob(layout, chosen), kMaxTextBytes);
   }
-  const std::vector<std::string> blobs = blobs_of(manifest);
+  const std::vector<Blob> blobs = blobs_of(manifest);
   ImageContents contents;
-  for (const std::string& blob : blobs) contents.layers.push_back(checked_blob(layout, blob));
+  for (const Blob& blob : blobs) contents.layers.push_back(checked_blob(layout, blob.digest));
   const fs::path config = contents.layers.front();
   contents.layers.erase(contents.layers.begin());
   contents.environment = reading(config.string(), [&] {

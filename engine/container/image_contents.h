@@ -34,8 +34,14 @@ std::string manifest_for_this_machine(const std::string& index, const std::strin
 /// Whether a manifest is a list of manifests.
 bool is_image_index(const std::string& manifest);
 
-/// The digests that a manifest names: configuration first, then the layers.
-std::vector<std::string> blobs_of(const std::string& manifest);
+/// A part of an image.
+struct Blob {
+  std::string digest;
+  uint64_t bytes = 0;  ///< as its manifest says
+};
+
+/// What a manifest names: configuration first, then the layers.
+std::vector<Blob> blobs_of(const std::string& manifest);
 
 /// layout/blobs/sha256/HEX
 std::filesystem::path blob_path(const std::filesystem::path& layout, const std::string& digest);

@@ -1,8 +1,9 @@
 #include "engine/container/image_lock.h"
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/parse_json.h"
 
 namespace dlflow {
 
@@ -15,15 +16,16 @@ fs::path image_lock_file(const fs::path& workflow) {
 ImageLock read_image_lock(const fs::path& file) {
   const auto text = read_file_if_exists(file);
   if (!text) return {};
+  const Json json = parse_json_or_throw(*text, file.string());
   try {
     ImageLock lock;
-    const Json json = Json::parse(*text);
     for (const auto& [name, image] : json.at("images").items()) {
-      lock[name] = {image.at("from").get<std::string>(), image.at("digest").get<std::string>()};
+      lock[name] = {image.at("from").get<std::string>(),
+                    checked_digest(image.at("digest"), file.string())};
     }
     return lock;
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, file.string() + " is no lock file (" + error.what() +
+    throw Error(Errc::Corrupt, file.string() + " is no lock file (" + reason_of(error) +
                                    "); `dlflow lock` writes it anew once it is removed");
   }
 }

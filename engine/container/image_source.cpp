@@ -1,5 +1,6 @@
 #include "engine/container/image_source.h"
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "engine/container/image_contents.h"
 #include "engine/container/tree.h"
@@ -53,7 +54,7 @@ ImageSource image_source(const std::string& from, const fs::path& base) {
     }
     const size_t at = rest.find('@');
     source.name = rest.substr(0, at);
-    if (at != rest.npos) source.digest = rest.substr(at + 1);
+    if (at != rest.npos) source.digest = checked_digest(rest.substr(at + 1), "'" + from + "'");
     return source;
   }
   throw Error(Errc::InvalidInput, "'" + from + "' is not an image source");

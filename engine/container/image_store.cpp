@@ -10,9 +10,11 @@
 #include <random>
 
 #include "base/archive/byte_source.h"
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/parse_json.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/units.h"
 #include "engine/container/image_contents.h"
@@ -25,8 +27,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Kind = ImageSource::Kind;
-
-std::string hex_of(const std::string& digest) { return digest.substr(digest.find(':') + 1); }
 
 std::string name_of(const ImageSource& source) {
   switch (source.kind) {
@@ -95,24 +95,30 @@ bool is_zstd(const fs::path& path) {
   return open_file(path)->read(magic) == 4 && std::string_view(magic, 4) == "\x28\xb5\x2f\xfd";
 }
 
-/// All layers together may unpack to what the size of the image lets expect.
-ByteBudget budget_of(const ImageSource& source, const std::vector<fs::path>& layers) {
+/// What all layers together may unpack to.
+struct Budget {
+  ByteBudget bytes;
+  uint64_t entries = 0;  ///< left
+};
+
+/// What the size of the image lets expect.
+Budget budget_of(const ImageSource& source, const std::vector<fs::path>& layers) {
   uint64_t packed_bytes = 0;
   for (const fs::path& layer : layers) packed_bytes += fs::file_size(layer);
   // The layers of a packed archive were unpacked once already.
   if (fs::is_regular_file(source.path)) packed_bytes = fs::file_size(source.path);
-  return {max_unpacked_bytes(packed_bytes)};
+  return {{max_unpacked_bytes(packed_bytes)}, max_unpacked_entries(packed_bytes)};
 }
 
-void apply(const fs::path& layer, const fs::path& rootfs, ByteBudget& budget) {
+void apply(const fs::path& layer, const fs::path& rootfs, Budget& budget) {
   if (is_zstd(layer)) {
     throw Error(Errc::InvalidInput,
                 "a layer of the image is packed by zstd, which dlflow does not "
                 "read; `skopeo copy --dest-compress-format gzip` repacks it");
   }
   const auto source =
-      is_gzip(layer) ? limit_bytes(open_gzip(layer), budget, "the image") : open_file(layer);
-  apply_layer(*source, rootfs);
+      is_gzip(layer) ? limit_bytes(open_gzip(layer), budget.bytes, "the image") : open_file(layer);
+  budget.entries -= apply_layer(*source, rootfs, budget.entries);
 }
 
 Json to_json(const StoredImage& image) {
@@ -124,20 +130,26 @@ Json to_json(const StoredImage& image) {
 }
 
 std::optional<StoredImage> read_image(const fs::path& folder) {
-  const auto text = read_file_if_exists(folder / "image.json");
+  const auto text = read_private_file(folder / "image.json");
   if (!text) return std::nullopt;
-  const Json json = Json::parse(*text, nullptr, false);
-  if (json.is_discarded()) {
-    throw Error(Errc::Corrupt, (folder / "image.json").string() +
-                                   " is damaged; remove the folder, and it is unpacked again");
+  require_private(folder);
+  const auto damaged = [&] {
+    return Error(Errc::Corrupt, (folder / "image.json").string() +
+                                    " is damaged; remove the folder, and it is unpacked again");
+  };
+  const Json json = parse_json(*text);
+  if (json.is_discarded()) throw damaged();
+  try {
+    return StoredImage{json.at("digest").get<std::string>(),
+                       json.at("from").get<std::string>(),
+                       folder,
+                       folder / "rootfs",
+                       json.at("bytes").get<uint64_t>(),
+                       json.at("tree_sha256").get<std::string>(),
+                       json.at("environment").get<std::map<std::string, std::string>>()};
+  } catch (const Json::exception&) {
+    throw damaged();
   }
-  return StoredImage{json.at("digest").get<std::string>(),
-                     json.at("from").get<std::string>(),
-                     folder,
-                     folder / "rootfs",
-                     json.at("bytes").get<uint64_t>(),
-                     json.at("tree_sha256").get<std::string>(),
-                     json.at("environment").get<std::map<std::string, std::string>>()};
 }
 
 /// Fails silently: a cache may be read-only.
@@ -147,19 +159,24 @@ void mark_used(const StoredImage& image) {
 
 }  // namespace
 
-fs::path ImageStore::folder(const std::string& digest) const { return root_ / hex_of(digest); }
+fs::path ImageStore::folder(const std::string& digest) const { return root_ / digest_hex(digest); }
 
 fs::path ImageStore::use_lock(const std::string& digest) const {
-  return root_ / "locks" / (hex_of(digest) + ".use");
+  return root_ / "locks" / (digest_hex(digest) + ".use");
 }
 
 FileLock ImageStore::lock(const std::string& digest, const std::string& purpose) {
   make_directories(root_ / "locks");
-  return FileLock::acquire(root_ / "locks" / hex_of(digest), purpose);
+  return FileLock::acquire(root_ / "locks" / digest_hex(digest), purpose);
 }
 
 std::optional<StoredImage> ImageStore::find(const std::string& digest) const {
-  return read_image(folder(digest));
+  auto image = read_image(folder(digest));
+  if (image && image->digest != digest) {
+    throw Error(Errc::Corrupt, image->folder.string() + " holds another image, " + image->digest +
+                                   "; remove the folder, and it is unpacked again");
+  }
+  return image;
 }
 
 StoredImage ImageStore::unpack(const ImageSource& source, const std::string& digest) {
@@ -187,7 +204,7 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
                     .environment = contents.environment};
   make_directories(image.rootfs);
   ::chmod(image.rootfs.c_str(), 0755);
-  ByteBudget budget = budget_of(source, contents.layers);
+  Budget budget = budget_of(source, contents.layers);
   for (const fs::path& layer : contents.layers) apply(layer, image.rootfs, budget);
   add_mount_points(image.rootfs);
   const TreeHash tree =
@@ -253,7 +270,7 @@ bool ImageStore::remove(const StoredImage& image) {
   if (!unused || !unused->exclusive()) return false;  // no locks there: nobody knows who uses it
   // First its name goes: a kill leaves no image that is there in part.
   make_directories(root_ / "work");
-  const fs::path gone = root_ / "work" / (kRemoved + hex_of(image.digest));
+  const fs::path gone = root_ / "work" / (kRemoved + digest_hex(image.digest));
   remove_tree(gone);
   if (::rename(image.folder.c_str(), gone.c_str()) != 0) {
     throw_errno("cannot remove " + image.folder.string(), errno);

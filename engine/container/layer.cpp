@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "base/remove_tree.h"
 #include "engine/container/tree.h"
 
 namespace dlflow {
@@ -144,10 +145,11 @@ class Layer : public ArchiveEntries {
 
 }  // namespace
 
-void apply_layer(ByteSource& source, const fs::path& root) {
+uint64_t apply_layer(ByteSource& source, const fs::path& root, uint64_t max_entries) {
   Layer layer(root);
-  read_tar(source, layer);
+  const uint64_t entries = read_tar(source, layer, max_entries);
   layer.end_file();
+  return entries;
 }
 
 }  // namespace dlflow

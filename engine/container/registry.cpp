@@ -1,5 +1,7 @@
 #include "engine/container/registry.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -7,10 +9,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/json.h"
+#include "base/parse_json.h"
 #include "base/process.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/container/image_contents.h"
 
 namespace dlflow {
@@ -22,6 +26,9 @@ constexpr const char* kManifests =
     "application/vnd.oci.image.index.v1+json, application/vnd.oci.image.manifest.v1+json, "
     "application/vnd.docker.distribution.manifest.list.v2+json, "
     "application/vnd.docker.distribution.manifest.v2+json";
+
+/// Registries take no larger manifests; a token is a few hundred bytes.
+constexpr uint64_t kMaxManifestBytes = uint64_t{4} << 20;
 
 struct Answer {
   int status = 0;
@@ -62,13 +69,14 @@ class Registry {
   Registry(const std::string& name, const fs::path& scratch)
       : name_(registry_name(name)), shown_("docker://" + name), scratch_(scratch) {}
 
-  /// The body at `path` of the repository ("manifests/latest") goes to `file`.
-  void get(const std::string& path, const fs::path& file) {
+  /// The body at `path` of the repository ("manifests/latest") goes to `file`, unless it has more
+  /// than `max_bytes`.
+  void get(const std::string& path, const fs::path& file, uint64_t max_bytes) {
     const std::string url = name_.server + "/v2/" + name_.repository + "/" + path;
-    Answer answer = request(url, file);
+    Answer answer = request(url, file, max_bytes);
     if (answer.status == 401 && token_.empty()) {
       token_ = fetch_token(answer.challenge);
-      answer = request(url, file);
+      answer = request(url, file, max_bytes);
     }
     if (answer.status == 200) return;
     if (answer.status == 404 || answer.status == 401 || answer.status == 403) {
@@ -83,7 +91,7 @@ class Registry {
   const RegistryName& name() const { return name_; }
 
  private:
-  Answer request(const std::string& url, const fs::path& file) const {
+  Answer request(const std::string& url, const fs::path& file, uint64_t max_bytes) const {
     const fs::path headers = scratch_ / "headers";
     Command command;
     command.argv = {"curl",
@@ -112,10 +120,13 @@ class Registry {
                     "--url",
                     url};
     command.environment = current_environment();
+    // Headers are written to a file, too, and a server may send as many as it likes.
+    command.max_file_bytes = std::max(max_bytes, kMaxManifestBytes);
     // On standard input: a token on the command line could be read by others.
     std::string settings = std::string("header = \"Accept: ") + kManifests + "\"\n";
     if (!token_.empty()) settings += "header = \"Authorization: Bearer " + token_ + "\"\n";
     const Output output = run(command, OutputOptions{.input = settings, .collect_errors = true});
+    if (output.status.signal == SIGXFSZ) throw_too_much(url, command.max_file_bytes);
     if (output.status.code != 0) {
       throw Error(Errc::Unavailable,
                   "cannot fetch " + shown_ + ": " + std::string(trim(output.errors)));
@@ -131,12 +142,17 @@ class Registry {
     const fs::path file = scratch_ / "token";
     request(realm + "?service=" + parameter(challenge, "service") +
                 "&scope=repository:" + name_.repository + ":pull",
-            file);
-    const Json json = Json::parse(read_file(file), nullptr, false);
+            file, kMaxManifestBytes);
+    const Json json = parse_json(read_file(file, kMaxManifestBytes), kForeignJson);
     if (!json.is_object()) return "";
     const Json token = json.value("token", json.value("access_token", Json("")));
     if (!token.is_string() || !is_token(token.get_ref<const std::string&>())) throw_odd_token();
     return token;
+  }
+
+  [[noreturn]] void throw_too_much(const std::string& url, uint64_t max_bytes) const {
+    throw Error(Errc::Corrupt, name_.server + " sends more than the " + format_size(max_bytes) +
+                                   " that are expected of " + url);
   }
 
   [[noreturn]] void throw_odd_token() const {
@@ -166,7 +182,7 @@ class Scratch {
   Scratch& operator=(const Scratch&) = delete;
   ~Scratch() {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    remove_tree(path_, ignored);
   }
   const fs::path& path() const { return path_; }
 
@@ -204,8 +220,8 @@ std::string registry_digest(const std::string& name) {
   const Scratch scratch;
   Registry registry(name, scratch.path());
   const fs::path file = scratch.path() / "manifest";
-  registry.get("manifests/" + registry.name().tag, file);
-  const std::string manifest = read_file(file);
+  registry.get("manifests/" + registry.name().tag, file, kMaxManifestBytes);
+  const std::string manifest = read_file(file, kMaxManifestBytes);
   return is_image_index(manifest) ? manifest_for_this_machine(manifest, "docker://" + name)
                                   : "sha256:" + sha256_hex(manifest);
 }
@@ -215,17 +231,17 @@ void fetch_image(const std::string& name, const std::string& digest, const fs::p
   Registry registry(name, scratch.path());
   make_directories(layout / "blobs/sha256");
   const fs::path file = blob_path(layout, digest);
-  registry.get("manifests/" + digest, file);
+  registry.get("manifests/" + digest, file, kMaxManifestBytes);
   check_content(file, digest);
-  std::string manifest = read_file(file);
+  std::string manifest = read_file(file, kMaxManifestBytes);
   if (is_image_index(manifest)) {
     const std::string chosen = manifest_for_this_machine(manifest, "docker://" + name);
-    registry.get("manifests/" + chosen, blob_path(layout, chosen));
+    registry.get("manifests/" + chosen, blob_path(layout, chosen), kMaxManifestBytes);
     check_content(blob_path(layout, chosen), chosen);
-    manifest = read_file(blob_path(layout, chosen));
+    manifest = read_file(blob_path(layout, chosen), kMaxManifestBytes);
   }
-  for (const std::string& blob : blobs_of(manifest)) {
-    registry.get("blobs/" + blob, blob_path(layout, blob));
+  for (const auto& [blob, bytes] : blobs_of(manifest)) {
+    registry.get("blobs/" + blob, blob_path(layout, blob), bytes);
     check_content(blob_path(layout, blob), blob);
   }
 }

@@ -118,17 +118,6 @@ void make_folders_read_only(const fs::path& root) {
   for (const fs::path& folder : folders) change_mode(folder, 0555, 0500);
 }
 
-void remove_tree(const fs::path& root) {
-  std::error_code error;
-  if (fs::is_directory(fs::symlink_status(root, error))) {
-    for_each_folder(root, [](const fs::path& folder) { ::chmod(folder.c_str(), 0700); });
-  }
-  fs::remove_all(root, error);
-  if (error) {
-    throw Error(Errc::InvalidInput, "cannot remove " + root.string() + ": " + error.message());
-  }
-}
-
 fs::path resolve_in(const fs::path& root, const fs::path& name) {
   std::list<std::string> left;
   for (const fs::path& part : name.relative_path()) left.push_back(part.string());

@@ -23,9 +23,6 @@ TreeHash hash_tree(const std::filesystem::path& root,
 /// Takes the permission to write from all folders below `root`, itself included.
 void make_folders_read_only(const std::filesystem::path& root);
 
-/// Removes `root`, its read-only folders too. Throws Error if something stays.
-void remove_tree(const std::filesystem::path& root);
-
 /// Makes the folder (or the empty file) `target` of a container exist below `root`, to be mounted
 /// on: links are followed as the container sees them. Throws Error, naming both, if it is neither
 /// there nor can be made.

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 
+#include "base/digest.h"
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -131,15 +132,13 @@ bool is_selection(std::string_view text) {
 }
 
 bool is_image_source(std::string_view text) {
+  const size_t at = text.starts_with("docker://") ? text.find('@') : text.npos;
+  if (at != text.npos && !is_digest(text.substr(at + 1))) return false;
   constexpr std::array<std::string_view, 4> kTransports = {"docker-archive:", "docker://",
                                                            "oci:", "dir:"};
   return std::any_of(kTransports.begin(), kTransports.end(), [text](std::string_view transport) {
     return text.starts_with(transport) && text.size() > transport.size();
   });
-}
-
-bool is_digest(std::string_view text) {
-  return text.starts_with("sha256:") && is_sha256(text.substr(7));
 }
 
 bool is_interval(std::string_view text) { return parse_interval(text).has_value(); }
@@ -320,7 +319,7 @@ const Form& image_source_form() {
   static const Form form = {
       .what = "an image source",
       .examples = "docker://NAME, docker-archive:FILE, oci:FOLDER or dir:FOLDER",
-      .pattern = "^(docker-archive:|docker://|oci:|dir:).",
+      .pattern = "^((docker-archive:|oci:|dir:).|docker://[^@]+(@sha256:[0-9a-f]{64})?$)",
       .accepts = is_image_source};
   return form;
 }
@@ -328,7 +327,7 @@ const Form& image_source_form() {
 const Form& digest_form() {
   static const Form form = {.what = "a digest",
                             .examples = "sha256: and 64 digits",
-                            .pattern = "^sha256:[0-9a-fA-F]{64}$",
+                            .pattern = "^sha256:[0-9a-f]{64}$",
                             .accepts = is_digest};
   return form;
 }

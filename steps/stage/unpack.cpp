@@ -43,7 +43,7 @@ Listing read_archive(const std::filesystem::path& packed, Unpack unpack, Unpacki
       return unpacking.finish();
     case Unpack::Tar: {
       const auto archive = is_gzip(packed) ? open_gzip(packed) : open_file(packed);
-      read_tar(*archive, unpacking);
+      read_tar(*archive, unpacking, max_unpacked_entries(std::filesystem::file_size(packed)));
       return unpacking.finish();
     }
     case Unpack::None:

@@ -40,7 +40,7 @@ void unpack(char kind, std::string archive, const fs::path& folder) {
     read_zip(packed, unpacking);
   } else {
     const auto source = kind == 'g' ? open_gzip(packed) : open_file(packed);
-    read_tar(*source, unpacking);
+    read_tar(*source, unpacking, 1000);
   }
   check_names(unpacking.finish());
 }

@@ -1,5 +1,6 @@
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 #include "engine/container/image_contents.h"
 #include "engine/container/layer.h"
 #include "engine/container/tree.h"
@@ -43,7 +44,7 @@ class Site {
 
 void put_on(const Site& site, const std::string& layer) {
   try {
-    apply_layer(*open_file(site.packed(layer)), site.root());
+    apply_layer(*open_file(site.packed(layer)), site.root(), 1000);
     add_mount_points(site.root());
   } catch (const Error&) {
     // Refused; what came before is there.
@@ -55,7 +56,7 @@ void read_json(const std::string& text) {
   if (is_image_index(text)) {
     blob_path("/layout", manifest_for_this_machine(text, "the index"));
   } else {
-    for (const std::string& digest : blobs_of(text)) blob_path("/layout", digest);
+    for (const Blob& blob : blobs_of(text)) blob_path("/layout", blob.digest);
   }
 }
 

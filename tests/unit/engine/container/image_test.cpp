@@ -7,6 +7,7 @@
 #include "engine/container/registry.h"
 #include "engine/container/tree.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/steps/stage/archives.h"
 
@@ -49,8 +50,9 @@ TEST_CASE("a source is a kind, and a place or a name", "[container]") {
   CHECK(image_source("oci:images/x", "/flows") ==
         ImageSource{Kind::Oci, "/flows/images/x", "", ""});
   CHECK(image_source("docker-archive:/x.tar", "/flows").path == "/x.tar");
-  CHECK(image_source("docker://ghcr.io/a/b:1@sha256:12", "/flows") ==
-        ImageSource{Kind::Registry, "", "ghcr.io/a/b:1", "sha256:12"});
+  const std::string digest = "sha256:" + sha256_hex("an image");
+  CHECK(image_source("docker://ghcr.io/a/b:1@" + digest, "/flows") ==
+        ImageSource{Kind::Registry, "", "ghcr.io/a/b:1", digest});
 }
 
 TEST_CASE("what is not there, or not pinned, is said", "[container]") {
@@ -149,6 +151,39 @@ TEST_CASE("an image that is used stays", "[container]") {
   CHECK_FALSE(store.store.find(image.digest));
 }
 
+TEST_CASE("an image in the cache that others made, or may write to, is never run",
+          "[container][attack]") {
+  Store store;
+  const StoredImage image = store.provide(saved_image(kManifest));
+  const fs::path settings = image.folder / "image.json";
+  SECTION("its folder is open to others") {
+    fs::permissions(image.folder, fs::perms(0770));
+    CHECK_THROWS_WITH(store.store.find(image.digest), Contains("is open to other users"));
+    fs::permissions(image.folder, fs::perms(0700));
+  }
+  SECTION("its folder belongs to somebody else") {
+    if (::geteuid() != 0) return test::skip("only root can give a folder away");
+    REQUIRE(::chown(image.folder.c_str(), 12345, 12345) == 0);
+    CHECK_THROWS_WITH(store.store.find(image.digest), Contains("belongs to another user (12345)"));
+    REQUIRE(::chown(image.folder.c_str(), 0, 0) == 0);
+  }
+  SECTION("it is another image under this one's name") {
+    const std::string text = read_file(settings);
+    std::string other = text;
+    other.replace(other.find("sha256:") + 7, 4, "0000");
+    write_file_atomic(settings, other);
+    CHECK_THROWS_WITH(store.store.find(image.digest), Contains("holds another image"));
+    write_file_atomic(settings, text);
+  }
+  SECTION("what it says of itself is nested a million levels deep") {
+    const std::string text = read_file(settings);
+    write_file_atomic(settings, std::string(1'000'000, '['));
+    CHECK_THROWS_WITH(store.store.find(image.digest), Contains("is damaged"));
+    write_file_atomic(settings, text);
+  }
+  CHECK(store.store.find(image.digest).has_value());
+}
+
 TEST_CASE("what a runtime needs of an image is made once", "[container]") {
   Store store;
   const StoredImage image = store.provide(saved_image(kManifest));
@@ -202,7 +237,7 @@ TEST_CASE("an OCI image in one file may have a layer twice, and no digest that i
                           folder.path());
   };
   CHECK(contents("sha256:" + sha256_hex(manifest)).layers.size() == 2);
-  CHECK_THROWS_WITH(contents("x"), Contains("'x' is not the digest of a part of an image"));
+  CHECK_THROWS_WITH(contents("x"), Contains("names 'x' where the digest of an image belongs"));
 }
 
 TEST_CASE("a lock file is read as it was written", "[container]") {
@@ -210,11 +245,50 @@ TEST_CASE("a lock file is read as it was written", "[container]") {
   const fs::path file = image_lock_file(folder.path() / "train.yaml");
   CHECK(file.filename() == "train.lock.json");
   CHECK(read_image_lock(file).empty());
-  const ImageLock lock = {{"torch", {"oci:x", "sha256:1"}}};
+  const ImageLock lock = {{"torch", {"oci:x", "sha256:" + sha256_hex("1")}}};
   write_image_lock(file, lock);
   CHECK(read_image_lock(file) == lock);
   write_file_atomic(file, "{}");
   CHECK_THROWS_WITH(read_image_lock(file), Contains("is no lock file"));
+}
+
+TEST_CASE("a digest that climbs out of the cache is refused wherever it comes from",
+          "[container][attack]") {
+  const test::TempDir folder;
+  const fs::path canary = folder.write("canary", "precious");
+  const std::string evil = "sha256:../../../canary";
+  SECTION("an OCI folder's index") {
+    folder.write("oci/index.json", R"({"manifests": [{"digest": ")" + evil + R"("}]})");
+    CHECK_THROWS_WITH(oci_manifest_digest(folder.path() / "oci"), Contains("names '" + evil));
+  }
+  SECTION("an OCI folder's list of manifests") {
+    const std::string list = R"({"manifests": [{"digest": ")" + evil + R"("}]})";
+    folder.write("oci/blobs/sha256/" + sha256_hex(list), list);
+    folder.write("oci/index.json",
+                 R"({"manifests": [{"digest": "sha256:)" + sha256_hex(list) + R"("}]})");
+    CHECK_THROWS_WITH(oci_manifest_digest(folder.path() / "oci"), Contains("names '" + evil));
+  }
+  SECTION("a manifest's configuration and layers") {
+    const std::string good = R"({"digest": "sha256:)" + sha256_hex("x") + R"("})";
+    const std::string bad = R"({"digest": ")" + evil + R"("})";
+    CHECK_THROWS_WITH(blobs_of(R"({"config": )" + bad + R"(, "layers": []})"), Contains(evil));
+    CHECK_THROWS_WITH(blobs_of(R"({"config": )" + good + R"(, "layers": [)" + bad + "]}"),
+                      Contains(evil));
+  }
+  SECTION("a lock file") {
+    const fs::path file = folder.write(
+        "w.lock.json", R"({"images": {"a": {"from": "oci:x", "digest": ")" + evil + R"("}}})");
+    CHECK_THROWS_WITH(read_image_lock(file), Contains(file.string() + " names '" + evil));
+  }
+  SECTION("an address") {
+    CHECK_THROWS_WITH(image_source("docker://python@" + evil, "/"), Contains("names '" + evil));
+  }
+  SECTION("the store itself") {
+    ImageStore store(folder.path() / "a/b/cache");
+    CHECK_THROWS_WITH(store.find(evil), Contains(evil));
+    CHECK_THROWS_WITH(store.lock(evil, "tests"), Contains(evil));
+  }
+  CHECK(read_file(canary) == "precious");
 }
 
 }  // namespace dlflow

@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/error.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "engine/container/tree.h"
 #include "tests/support/catch.h"
@@ -20,7 +22,7 @@ class Root {
   ~Root() { remove_tree(root); }
 
   Root& add(std::initializer_list<test::TarEntry> entries) {
-    apply_layer(*open_file(folder_.write("layer.tar", test::tar(entries))), root);
+    apply_layer(*open_file(folder_.write("layer.tar", test::tar(entries))), root, 1000);
     return *this;
   }
   std::string content(const std::string& name) const { return read_file(root / name); }
@@ -144,6 +146,21 @@ TEST_CASE("a file in the way of a mount point is named", "[container]") {
   root.add({{"data", "a file"}});
   CHECK_THROWS_WITH(make_mount_point(root.root, "/data/set", MountPoint::Folder),
                     Catch::Contains("the image has no /data/set to bind that to"));
+}
+
+TEST_CASE("a layer of more entries than its size lets expect is refused", "[container][attack]") {
+  const test::TempDir folder;
+  const auto apply = [&](std::initializer_list<test::TarEntry> entries, uint64_t max_entries) {
+    return apply_layer(*open_file(folder.write("layer.tar", test::tar(entries))),
+                       folder.path() / "root", max_entries);
+  };
+  make_directories(folder.path() / "root");
+  CHECK(apply({{"a"}, {"b"}, {"c/d"}}, 3) == 3);
+  CHECK_THROWS_WITH(apply({{"a"}, {"b"}, {"c/d"}}, 2), Catch::Contains("more than 2 entries"));
+  // One that is eighteen folders down counts as three.
+  CHECK(apply({{"1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/f"}}, 3) == 3);
+  CHECK_THROWS_AS(apply({{"1/2/3/4/5/6/7/8/9/0/1/2/3/4/5/6/7/8/f"}}, 2), Error);
+  CHECK(max_unpacked_entries(7'000'000) < 1'000'000);  // empty files, packed as small as can be
 }
 
 }  // namespace dlflow

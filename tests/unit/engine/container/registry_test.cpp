@@ -49,6 +49,23 @@ TEST_CASE("a token that would be more than a token in curl's settings is refused
                     Contains("does not ask for a token as registries do"));
 }
 
+TEST_CASE("a registry whose list of images names a path is refused", "[container][attack]") {
+  const test::AnsweringServer server([](const std::string&) {
+    return answer("200 OK", "", R"({"manifests": [{"digest": "sha256:../../../../canary"}]})");
+  });
+  CHECK_THROWS_WITH(
+      registry_digest(server.host() + "/a/b:c"),
+      Contains("names 'sha256:../../../../canary' where the digest of an image belongs"));
+}
+
+TEST_CASE("a manifest without an end is cut off", "[container][attack]") {
+  const test::AnsweringServer server(
+      [](const std::string&) { return std::string("HTTP/1.1 200 OK\r\n\r\n"); },
+      test::AnsweringServer::Ends::Never);
+  CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"),
+                    Contains("sends more than the 4.0 MiB that are expected"));
+}
+
 TEST_CASE("a token is fetched from the web, and from nowhere else", "[container]") {
   const char* realm = GENERATE("file:///etc/passwd", "/etc/passwd", "-K/etc/passwd", "ftp://h/x");
   CHECK_THROWS_WITH(TokenRegistry("{}", realm).digest(),

@@ -130,12 +130,15 @@ class Nginx {
   pid_t pid_ = -1;
 };
 
-/// A server that says what `answer` makes of a request, and ends the connection.
+/// A server that says what `answer` makes of a request, and ends the connection; if it is endless,
+/// it goes on with letters until its client has enough.
 class AnsweringServer {
  public:
   using Answer = std::function<std::string(const std::string& request)>;
+  enum class Ends { Yes, Never };
 
-  explicit AnsweringServer(Answer answer) : answer_(std::move(answer)) {
+  explicit AnsweringServer(Answer answer, Ends ends = Ends::Yes)
+      : answer_(std::move(answer)), ends_(ends) {
     std::tie(socket_, port_) = bind_free_port();
     DLFLOW_CHECK(::listen(socket_.get(), 16) == 0);
     thread_ = std::thread([this] { serve(); });
@@ -158,11 +161,16 @@ class AnsweringServer {
       const ssize_t got = ::recv(client.get(), request.data(), request.size(), 0);
       request.resize(size_t(std::max<ssize_t>(got, 0)));
       const std::string answer = answer_(request);
-      ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+      const std::string more(size_t{1} << 16, 'x');
+      ssize_t sent = ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
+      while (ends_ == Ends::Never && sent >= 0) {
+        sent = ::send(client.get(), more.data(), more.size(), MSG_NOSIGNAL);
+      }
     }
   }
 
   Answer answer_;
+  Ends ends_;
   FileDescriptor socket_;
   uint16_t port_ = 0;
   std::thread thread_;
