@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "steps/environment/place_file.h"
 #include "steps/stage/eviction.h"
 #include "steps/stage/seal.h"
@@ -37,6 +38,8 @@ void sync_files(std::span<const Cache::NewObject> objects) {
 Cache::Cache(fs::path root, uint64_t budget_bytes)
     : root_(private_part(root)), budget_bytes_(budget_bytes) {
   try {
+    make_directories(root);
+    if (root_ != root) make_private_directory(root_);
     for (const char* folder : {"objects", "urls", "unpacked", "partial", "locks", "work"}) {
       make_directories(root_ / folder);
     }
@@ -59,7 +62,7 @@ fs::path Cache::object(const std::string& sha256) const {
 
 std::optional<fs::path> Cache::find(const std::string& sha256) {
   const fs::path path = object(sha256);
-  if (!fs::exists(path)) return std::nullopt;
+  if (!fs::exists(fs::symlink_status(path))) return std::nullopt;
   if (!is_intact(path, sha256)) {
     ::unlink(path.c_str());
     return std::nullopt;
@@ -114,9 +117,10 @@ void Cache::make_room(uint64_t bytes) {
 }
 
 std::optional<Json> Cache::note(const std::string& name) const {
-  const auto text = read_file_if_exists(root_ / name);
+  const auto text = read_private_file(root_ / name);
   if (!text) return std::nullopt;
-  Json value = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  constexpr JsonLimits kLimits{.max_bytes = size_t{1} << 30};  // archives of millions of files
+  Json value = parse_json(*text, kLimits);
   return value.is_object() ? std::optional(std::move(value)) : std::nullopt;
 }
 

@@ -1,5 +1,6 @@
 #include "steps/stage/fetch.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 
@@ -59,6 +60,21 @@ Fetched fetch_commit(const Source& source, Cache& cache, const RetryPolicy& retr
   return fetched;
 }
 
+/// Room for what a server announces, or as it comes: it may announce nothing, or less than it
+/// sends. `room` is how much of the file there is room for by now.
+void make_room(Cache& cache, uint64_t bytes, std::optional<uint64_t> total_bytes, uint64_t& room) {
+  constexpr uint64_t kAhead = uint64_t{64} << 20;
+  if (total_bytes && *total_bytes > room) {
+    room = *total_bytes;
+  } else if (bytes > room) {
+    const uint64_t budget = cache.budget_bytes();
+    room = budget == 0 ? bytes + kAhead : std::max(bytes, std::min(bytes + kAhead, budget));
+  } else {
+    return;
+  }
+  cache.make_room(room);
+}
+
 /// Downloads once, hashes, and moves the result into the workspace.
 Fetched download_to_workspace(const Source& source, const std::optional<KnownContent>& known,
                               Cache& cache, const FileLock& lock, const FetchOptions& options,
@@ -69,12 +85,9 @@ Fetched download_to_workspace(const Source& source, const std::optional<KnownCon
                           .listed = source.listed,
                           .known_version = known ? known->version : "",
                           .bytes_per_second = options.bytes_per_second};
-  bool has_room = false;
+  uint64_t room = 0;
   request.progress = [&](uint64_t bytes, std::optional<uint64_t> total_bytes) {
-    if (!has_room && total_bytes) {
-      cache.make_room(*total_bytes);
-      has_room = true;
-    }
+    make_room(cache, bytes, total_bytes, room);
     options.progress(bytes, total_bytes);
   };
   const Downloaded downloaded = download(request, cache.new_file(), options.retry);

@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <cerrno>
 
@@ -14,6 +15,12 @@ namespace {
 
 /// Seven hexadecimal digits are below 10^9.
 long seal_of(const std::string& sha256) { return std::stol(sha256.substr(0, 7), nullptr, 16); }
+
+/// Nobody but this user can have written to it, or can write to it after it was looked at.
+bool is_own(const struct stat& info) {
+  return S_ISREG(info.st_mode) && info.st_uid == ::geteuid() &&
+         (info.st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
 
 }  // namespace
 
@@ -28,7 +35,8 @@ void seal(const std::filesystem::path& file, const std::string& sha256) {
 
 bool is_intact(const std::filesystem::path& file, const std::string& sha256) {
   struct stat info {};
-  if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
+  if (::lstat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
+  if (!is_own(info)) return false;
   if (info.st_mtim.tv_nsec == seal_of(sha256)) return true;
   if (sha256_file(file, [](uint64_t) { throw_if_stopped(); }) != sha256) return false;
   try {

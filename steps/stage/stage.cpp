@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 #include "base/units.h"
 #include "steps/environment/step_environment.h"
 #include "steps/stage/expand.h"
@@ -121,8 +122,8 @@ void place_all(const std::vector<Item>& items, const fs::path& outputs) {
   const fs::path temporary = outputs / "data.tmp";
   const fs::path data = outputs / "data";
   std::error_code ignored;
-  fs::remove_all(temporary, ignored);
-  fs::remove_all(data, ignored);
+  remove_tree(temporary, ignored);
+  remove_tree(data, ignored);
   try {
     make_directories(temporary);
     for (const Item& item : items) place(*item.staged, temporary, item.source.name);
@@ -130,7 +131,7 @@ void place_all(const std::vector<Item>& items, const fs::path& outputs) {
       throw_errno("cannot write " + data.string(), errno);
     }
   } catch (...) {
-    fs::remove_all(temporary, ignored);
+    remove_tree(temporary, ignored);
     throw;
   }
 }

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 
 namespace dlflow::steps {
 namespace {
@@ -53,7 +54,7 @@ Workspace::Workspace(const fs::path& cache) {
 
 Workspace::~Workspace() {
   std::error_code ignored;
-  fs::remove_all(path_, ignored);
+  remove_tree(path_, ignored);
 }
 
 fs::path Workspace::new_file() { return path_ / std::to_string(num_files_++); }
@@ -64,7 +65,7 @@ void Workspace::sweep(const fs::path& cache) {
   for (const auto& entry : fs::directory_iterator(cache / "work", error)) {
     if (owner_is_dead(entry.path())) dead.push_back(entry.path());
   }
-  for (const fs::path& workspace : dead) fs::remove_all(workspace, error);
+  for (const fs::path& workspace : dead) remove_tree(workspace, error);
 }
 
 }  // namespace dlflow::steps

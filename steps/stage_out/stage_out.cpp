@@ -11,6 +11,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/local_files.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/units.h"
 #include "steps/environment/step_environment.h"
@@ -126,7 +127,7 @@ class TemporaryFolder {
   TemporaryFolder& operator=(const TemporaryFolder&) = delete;
   ~TemporaryFolder() {
     std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    remove_tree(path_, ignored);
   }
   const fs::path& path() const { return path_; }
 

@@ -50,7 +50,11 @@ Error http_error(int status, const std::string& url) {
   return Error(transient ? Errc::Unavailable : Errc::InvalidInput, where + code);
 }
 
-std::string content_of(const fs::path& file) { return read_file_if_exists(file).value_or(""); }
+/// What the server says before the content. Throws Error if that does not end.
+std::string headers_in(const fs::path& file) {
+  constexpr uint64_t kMaxBytes = uint64_t{1} << 20;
+  return fs::exists(file) ? read_file(file, kMaxBytes) : "";
+}
 
 /// A file that tells curl the address: in its arguments all users of the node could read it, and
 /// what is secret in it.
@@ -103,7 +107,7 @@ CurlResult run_curl(const std::string& url, const std::vector<std::string>& argu
 
   CurlResult result;
   const ToolResult run = run_tool(tool, [&](const ToolResult&) {
-    result.response = parse_response(content_of(headers));
+    result.response = parse_response(headers_in(headers));
     watch(result.response);
   });
   result.exit_status = run.exit_status;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 #include "steps/environment/step_environment.h"
 #include "steps/transfer/tool.h"
 
@@ -29,7 +30,7 @@ class Git {
   Git& operator=(const Git&) = delete;
   ~Git() {
     std::error_code ignored;
-    fs::remove_all(repository_, ignored);
+    remove_tree(repository_, ignored);
   }
 
   ToolResult run(std::vector<std::string> arguments) const {

@@ -41,18 +41,22 @@ bool is_of_other_content(const CurlResult& result, uint64_t offset, const std::s
   return result.response.status == 206 && !version.empty() && result.response.etag != version;
 }
 
-bool is_complete(const CurlResult& result, uint64_t bytes) {
+/// `offset`: 0 if the whole was asked for. Then 416 and 206 are answers to another question.
+bool is_complete(const CurlResult& result, uint64_t offset, uint64_t bytes) {
   // 416: the part that is here already was all of it.
-  if (result.response.status == 416) return result.response.total_bytes == bytes;
-  const bool has_content = result.response.status == 200 || result.response.status == 206;
+  if (result.response.status == 416) return offset > 0 && result.response.total_bytes == bytes;
+  const bool has_content =
+      result.response.status == 200 || (result.response.status == 206 && offset > 0);
   return result.exit_status == 0 && has_content &&
          (!result.response.total_bytes || *result.response.total_bytes == bytes);
 }
 
-Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t bytes) {
+Error failure(const CurlResult& result, const DownloadRequest& request, uint64_t offset,
+              uint64_t bytes) {
   const std::string url = request.address.display();
   if (result.exit_status != 0) return curl_error(result, url);
-  if (const int status = result.response.status; status != 200 && status != 206) {
+  const int status = result.response.status;
+  if (status != 200 && (status != 206 || offset == 0)) {
     return Error(Errc::Unavailable, "cannot download " + url + ": the server answers with status " +
                                         std::to_string(status) + " and not with the file");
   }
@@ -77,7 +81,11 @@ Downloaded download_once(const DownloadRequest& request, Partial& partial,
     return download_once(request, partial, temporary, continued);
   }
   continued = continued || offset > 0;
-  if (!is_complete(result, partial.bytes())) throw failure(result, request, partial.bytes());
+  if (!is_complete(result, offset, partial.bytes())) {
+    const Error error = failure(result, request, offset, partial.bytes());
+    if (offset == 0 && result.response.status == 206) partial.discard();  // a part of what?
+    throw error;
+  }
   return {.version = etag, .continued = continued};
 }
 

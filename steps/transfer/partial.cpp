@@ -1,7 +1,7 @@
 #include "steps/transfer/partial.h"
 
 #include "base/file.h"
-#include "base/json.h"
+#include "base/parse_json.h"
 
 namespace dlflow::steps {
 
@@ -11,7 +11,7 @@ Partial::Partial(fs::path content, bool hash_is_known)
     : content_(std::move(content)),
       note_(content_.string() + ".json"),
       hash_is_known_(hash_is_known) {
-  const Json note = Json::parse(read_file_if_exists(note_).value_or(""), nullptr, false);
+  const Json note = parse_json(read_file_if_exists(note_).value_or(""));
   if (note.is_object()) version_ = note.value("version", "");
   drop_unknown();
 }

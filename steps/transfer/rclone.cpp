@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/error.h"
-#include "base/json.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "steps/transfer/listed_names.h"
 #include "steps/transfer/tool.h"
@@ -42,7 +42,7 @@ std::string limit(uint64_t bytes_per_second) {
 }
 
 Json parse(const ToolResult& result, const Address& address) {
-  Json json = Json::parse(result.output, nullptr, /*allow_exceptions=*/false);
+  Json json = parse_json(result.output);
   if (json.is_discarded()) {
     throw Error(
         Errc::InvalidInput,
@@ -99,7 +99,7 @@ Comparison compare(const std::optional<Json>& there, const UploadRequest& reques
 uint64_t sent_bytes(const std::string& log) {
   const size_t last = log.rfind("{\"level\"");
   if (last == std::string::npos) return 0;
-  const Json line = Json::parse(log.substr(last, log.find('\n', last) - last), nullptr, false);
+  const Json line = parse_json(log.substr(last, log.find('\n', last) - last));
   if (!line.is_object() || !line.contains("stats")) return 0;
   return line["stats"].value("bytes", uint64_t{0});
 }
@@ -108,7 +108,7 @@ uint64_t sent_bytes(const std::string& log) {
 std::string errors_in(const std::string& log) {
   std::string errors;
   for (const std::string& text : split(log, '\n')) {
-    const Json line = Json::parse(text, nullptr, /*allow_exceptions=*/false);
+    const Json line = parse_json(text);
     if (!line.is_object()) {
       errors += text + "\n";
     } else if (line.value("level", "") == "error") {

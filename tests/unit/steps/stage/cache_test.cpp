@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "steps/stage/eviction.h"
+#include "steps/stage/seal.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
 #include "tests/support/kill_at_syscall.h"
@@ -66,6 +67,47 @@ TEST_CASE("an object that somebody wrote to is forgotten, a touched one is not",
   { AppendFile(object).append("more"); }
   CHECK_FALSE(Cache(folder.path(), 0).find(hash).has_value());
   CHECK_FALSE(fs::exists(object));
+}
+
+TEST_CASE("an object that another user made, or may write to, is never used", "[cache][attack]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
+  SECTION("one with a forged seal, of another user") {
+    if (::geteuid() != 0) return test::skip("only root can give a file away");
+    fs::permissions(object, fs::perms(0644));
+    write_file_atomic(object, "poison");
+    seal(object, hash);
+    REQUIRE(::chown(object.c_str(), 12345, 12345) == 0);
+  }
+  SECTION("one that others may write to") { fs::permissions(object, fs::perms(0464)); }
+  SECTION("a link to a file with a forged seal") {
+    const fs::path poison = folder.write("poison", "poison");
+    seal(poison, hash);
+    fs::remove(object);
+    fs::create_symlink(poison, object);
+  }
+  CHECK_FALSE(Cache(folder.path(), 0).find(hash).has_value());
+  CHECK_FALSE(fs::exists(fs::symlink_status(object)));
+}
+
+TEST_CASE("a cache that a colleague made for one is refused", "[cache][attack]") {
+  if (::geteuid() != 0) return test::skip("only root can give a folder away");
+  const test::TempDir folder;
+  fs::permissions(folder.path(), fs::perms(0777));
+  const fs::path own = folder.path() / ("user-" + std::to_string(::geteuid()));
+  fs::create_directory(own);
+  REQUIRE(::chown(own.c_str(), 12345, 12345) == 0);
+  CHECK_THROWS_WITH(Cache(folder.path(), 0), Contains("belongs to another user (12345)"));
+}
+
+TEST_CASE("a note that others may write to is refused", "[cache][attack]") {
+  const test::TempDir folder;
+  Cache cache(folder.path(), 0);
+  cache.write_note("urls/a.json", {{"sha256", "x"}});
+  CHECK(cache.note("urls/a.json").has_value());
+  fs::permissions(folder.path() / "urls/a.json", fs::perms(0666));
+  CHECK_THROWS_WITH(cache.note("urls/a.json"), Contains("is open to other users"));
 }
 
 TEST_CASE("the least recently used objects make room", "[cache]") {

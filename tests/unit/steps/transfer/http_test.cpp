@@ -209,6 +209,31 @@ TEST_CASE("an answer that is not the file is an error that may pass", "[download
   }
 }
 
+TEST_CASE("a part of a file that nobody asked for is not taken for the file",
+          "[download][attack]") {
+  const std::string answer = GENERATE(
+      "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n"
+      "Content-Range: bytes 0-3/4\r\n\r\npart",
+      "HTTP/1.1 206 Partial Content\r\nContent-Length: 4\r\n\r\npart",
+      "HTTP/1.1 416 Range Not Satisfiable\r\nContent-Length: 0\r\n"
+      "Content-Range: bytes */0\r\n\r\n");
+  const test::AnsweringServer server([&](const std::string&) { return answer; });
+  Target target("http://" + server.host() + "/file");
+  CHECK_THROWS_WITH(target.download(), Contains("answers"));
+  CHECK(Partial(target.request().partial, true).bytes() == 0);
+}
+
+TEST_CASE("headers without an end are cut off", "[download][attack]") {
+  const std::string header = "X: " + std::string(60'000, 'x') + "\r\n";
+  const test::AnsweringServer server([&](const std::string&) {
+    std::string answer = "HTTP/1.1 200 OK\r\n";
+    for (int i = 0; i < 40; ++i) answer += header;
+    return answer;
+  });
+  Target target("http://" + server.host() + "/file");
+  CHECK_THROWS_AS(target.download(), Error);
+}
+
 TEST_CASE("an address with a password is used and never shown", "[download]") {
   const auto nginx = Nginx::start();
   if (!nginx) return test::skip("nginx is not installed");
