@@ -1,5 +1,6 @@
 #include "base/endpoint.h"
 
+#include <openssl/crypto.h>
 #include <sys/random.h>
 
 #include <array>
@@ -27,6 +28,12 @@ std::string random_token() {
 }
 
 }  // namespace
+
+bool knows_token(const Endpoint& endpoint, std::string_view shown) {
+  const std::string& token = endpoint.token;
+  return shown.size() == token.size() && !token.empty() &&
+         ::CRYPTO_memcmp(shown.data(), token.data(), token.size()) == 0;
+}
 
 Endpoint endpoint_of(const Listener& listener) {
   return {random_token(), host_name(), listener.port, own_addresses()};

@@ -1,7 +1,10 @@
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/socket.h"
@@ -17,6 +20,14 @@ struct Endpoint {
 
   bool operator==(const Endpoint&) const = default;
 };
+
+/// How long somebody who has connected may take to show the token, and how many may be about to:
+/// strangers get no more of a process's descriptors.
+constexpr std::chrono::seconds kTimeForToken{2};
+constexpr size_t kMaxStrangers = 64;
+
+/// Whether `shown` is the token, in a time that does not tell how much of it is right.
+bool knows_token(const Endpoint& endpoint, std::string_view shown);
 
 /// Of this machine, with a new token. Throws Error.
 Endpoint endpoint_of(const Listener& listener);

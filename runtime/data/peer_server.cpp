@@ -2,8 +2,11 @@
 
 #include <poll.h>
 #include <sys/eventfd.h>
+#include <sys/socket.h>
 
+#include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -16,7 +19,6 @@ namespace {
 using namespace std::chrono_literals;
 using Clock = std::chrono::steady_clock;
 
-constexpr auto kTimeForToken = 2s;
 constexpr auto kTimeToSend = 10s;  // a chunk, to whoever has asked for it
 
 bool send_answer(const FileDescriptor& socket, PeerAnswer answer, bool more = false) {
@@ -62,6 +64,7 @@ void PeerServer::work(const std::stop_token& stop) {
 std::optional<PeerServer::Connection> PeerServer::next_that_asks(const std::stop_token& stop) {
   const std::lock_guard waiting(waiting_);
   while (!stop.stop_requested()) {
+    const bool has_strangers = send_strangers_away();
     std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {listener_.socket.get(), POLLIN, 0}};
     {
       const std::lock_guard lock(mutex_);
@@ -69,7 +72,8 @@ std::optional<PeerServer::Connection> PeerServer::next_that_asks(const std::stop
         polled.push_back({connection.socket.get(), POLLIN, 0});
       }
     }
-    ::poll(polled.data(), polled.size(), -1);
+    constexpr std::chrono::milliseconds kLook = kTimeForToken;
+    if (::poll(polled.data(), polled.size(), has_strangers ? int(kLook.count()) : -1) < 0) continue;
     eventfd_t ignored = 0;
     ::eventfd_read(wake_.get(), &ignored);
     if (polled[1].revents != 0) admit();
@@ -85,7 +89,19 @@ std::optional<PeerServer::Connection> PeerServer::next_that_asks(const std::stop
 void PeerServer::admit() {
   FileDescriptor socket = accept_from(listener_);
   if (!socket) std::this_thread::sleep_for(1ms);  // it stays ready until there is one less
-  give_back({std::move(socket), false});
+  give_back({.socket = std::move(socket), .until = Clock::now() + kTimeForToken});
+}
+
+/// Hangs up on those who had their time, and on the oldest of too many. False if none is left.
+bool PeerServer::send_strangers_away() {
+  const std::lock_guard lock(mutex_);
+  size_t strangers = size_t(std::ranges::count(idle_, false, &Connection::is_known));
+  std::erase_if(idle_, [&, now = Clock::now()](const Connection& connection) {
+    const bool goes = !connection.is_known && (strangers > kMaxStrangers || connection.until < now);
+    if (goes) --strangers;
+    return goes;
+  });
+  return strangers > 0;
 }
 
 /// The first connection of those that ask. What came back meanwhile stands behind them, so that
@@ -131,14 +147,15 @@ bool PeerServer::answer(Connection& connection, std::span<std::byte> room,
          send_all(connection.socket, content, Clock::now() + kTimeToSend) == Transferred::All;
 }
 
+/// Takes what has arrived of the token; no thread waits for the rest.
 bool PeerServer::welcome(Connection& connection) const {
-  std::array<char, kPeerTokenBytes> token{};
-  const auto deadline = Clock::now() + kTimeForToken;
-  if (receive_all(connection.socket, std::as_writable_bytes(std::span(token)), deadline) !=
-          Transferred::All ||
-      std::string_view(token.data(), token.size()) != endpoint_.token) {
-    return false;
-  }
+  std::array<char, kPeerTokenBytes> rest{};
+  const size_t missing = kPeerTokenBytes - connection.said.size();
+  const ssize_t got = ::recv(connection.socket.get(), rest.data(), missing, 0);
+  if (got <= 0) return got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR);
+  connection.said.append(rest.data(), size_t(got));
+  if (connection.said.size() < kPeerTokenBytes) return true;
+  if (!knows_token(endpoint_, connection.said)) return false;
   connection.is_known = true;
   return send_answer(connection.socket, PeerAnswer::Welcome);
 }

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <optional>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -33,7 +34,9 @@ class PeerServer {
  private:
   struct Connection {
     FileDescriptor socket;
-    bool is_known = false;  // has said the token
+    bool is_known = false;                             // has said the token
+    std::string said = {};                             // of it
+    std::chrono::steady_clock::time_point until = {};  // when it must be known
   };
 
   void work(const std::stop_token& stop);
@@ -43,6 +46,7 @@ class PeerServer {
   void give_back(Connection connection);
   bool answer(Connection& connection, std::span<std::byte> room, const std::stop_token& stop);
   bool welcome(Connection& connection) const;
+  bool send_strangers_away();
   void wake() const;
 
   const ChunkedDataset& data_;

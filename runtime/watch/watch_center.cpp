@@ -27,7 +27,7 @@ WatchCenter::WatchCenter(int num_ranks, const CallLog& own, WatchLimits limits)
 
 void WatchCenter::add_to(std::vector<pollfd>& descriptors) const {
   if (listener_.socket) descriptors.push_back({listener_.socket.get(), POLLIN, 0});
-  for (const FrameSocket& link : strangers_) descriptors.push_back(waiting_for(link));
+  for (const Stranger& stranger : strangers_) descriptors.push_back(waiting_for(stranger.link));
   for (const FrameSocket& link : links_) {
     if (link.is_open()) descriptors.push_back(waiting_for(link));
   }
@@ -51,15 +51,32 @@ WatchEnd::Outcome WatchCenter::turn(const Pulse& pulse, bool beats, Time now) {
 }
 
 void WatchCenter::welcome_strangers(Time now) {
-  while (FileDescriptor socket = accept_from(listener_)) strangers_.emplace_back(std::move(socket));
-  for (auto link = strangers_.begin(); link != strangers_.end();) {
-    const auto hello = link->receive(kMaxHello);
-    const bool gone = !link->is_open() || (hello && !join(*link, *hello, now)) || hello;
-    link = gone ? strangers_.erase(link) : std::next(link);
+  while (strangers_.size() < max_strangers()) {
+    FileDescriptor socket = accept_from(listener_);
+    if (!socket) break;
+    strangers_.push_back({FrameSocket(std::move(socket)), now});
   }
+  for (auto stranger = strangers_.begin(); stranger != strangers_.end();) {
+    const auto hello = stranger->link.receive(kMaxHello);
+    if (hello) join(stranger->link, *hello, now);
+    const bool gone = !stranger->link.is_open() || hello;
+    stranger = gone ? strangers_.erase(stranger) : std::next(stranger);
+  }
+  send_strangers_away(now);
   if (num_joined_ + 1 == int(links_.size())) {
     listener_.socket.reset();
     strangers_.clear();
+  }
+}
+
+/// All ranks may come at once, and others beside them.
+size_t WatchCenter::max_strangers() const { return links_.size() + kMaxStrangers; }
+
+/// Those who had their time, and the oldest of too many: a rank says its token at once.
+void WatchCenter::send_strangers_away(Time now) {
+  while (!strangers_.empty() &&
+         (strangers_.size() == max_strangers() || now - strangers_.front().since > kTimeForToken)) {
+    strangers_.pop_front();
   }
 }
 
@@ -69,7 +86,7 @@ bool WatchCenter::join(FrameSocket& stranger, const Frame& hello, Time now) {
   const auto head = from_body<HelloHead>(hello.body, &text);
   if (hello.kind != FrameKind::Hello || !head || head->rank < 1 ||
       size_t(head->rank) >= links_.size() || links_[size_t(head->rank)].is_open() ||
-      text.substr(0, head->token_bytes) != endpoint_.token) {
+      !knows_token(endpoint_, text.substr(0, head->token_bytes))) {
     return false;
   }
   FrameSocket& link = links_[size_t(head->rank)] = std::move(stranger);

@@ -28,7 +28,14 @@ class WatchCenter : public WatchEnd {
   bool leave() override;
 
  private:
+  struct Stranger {
+    FrameSocket link;
+    Time since;
+  };
+
   void welcome_strangers(Time now);
+  void send_strangers_away(Time now);
+  size_t max_strangers() const;
   bool join(FrameSocket& stranger, const Frame& hello, Time now);
   void hear(int rank, Time now);
   void answer(int rank, const Frame& frame, Time now);
@@ -37,8 +44,8 @@ class WatchCenter : public WatchEnd {
   Listener listener_;
   Endpoint endpoint_;
   std::string node_;
-  std::list<FrameSocket> strangers_;  // have not said the token yet
-  std::vector<FrameSocket> links_;    // by rank
+  std::list<Stranger> strangers_;   // have not said the token yet; the oldest first
+  std::vector<FrameSocket> links_;  // by rank
   std::atomic<int> num_joined_{0};
   bool has_decided_ = false, says_goodbye_ = false;
   Judge judge_;

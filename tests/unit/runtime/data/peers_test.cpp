@@ -203,6 +203,29 @@ TEST_CASE("many ranks ask one node at the same time", "[cache][threads]") {
   CHECK(keeps.source.reads() == 25);
 }
 
+TEST_CASE("strangers without a word are hung up on, and nodes are still served",
+          "[cache][threads][attack]") {
+  const Stored stored;
+  const ChunkedDataset data = stored.open();
+  PartNode keeps(stored, data, {0, 2, 20, 5, kChunk, 0}),
+      asks(stored, data, {1, 2, 0, 0, kChunk, 0});
+  PeerServer server(data, *keeps.part);
+  std::vector<FileDescriptor> strangers;
+  for (size_t i = 0; i < 2 * kMaxStrangers; ++i) {
+    strangers.push_back(connect_to("127.0.0.1", server.endpoint().port, 2000ms));
+    REQUIRE(strangers.back());
+    if (i % 2 == 0) send_all(strangers.back(), std::array{std::byte{'x'}}, FakePeer::far());
+  }
+  PeerLinks links(data, asks.books, {{server.endpoint(), keeps.part->size()}, {}}, 1, asks.warn());
+  Content to(kChunk);
+  CHECK(links.read(0, to));
+  CHECK(to == chunk_of(stored, data.chunks()[0]));
+  for (const FileDescriptor& stranger : strangers) {
+    std::byte answer{};
+    CHECK(receive_all(stranger, {&answer, 1}, FakePeer::far()) == Transferred::Closed);
+  }
+}
+
 TEST_CASE("a peer that sends something else is not asked again, and told once", "[cache]") {
   const Stored stored;
   const ChunkedDataset data = stored.open();

@@ -1,0 +1,82 @@
+#include <poll.h>
+
+#include <vector>
+
+#include "runtime/watch/frame_socket.h"
+#include "runtime/watch/frames.h"
+#include "runtime/watch/watch_center.h"
+#include "tests/support/catch.h"
+
+/// Whoever connects to rank 0 and is none of the ranks.
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+
+namespace {
+
+constexpr int kRanks = 2;
+constexpr size_t kMost = 1 + kRanks + kMaxStrangers;  // the listener, strangers
+
+class Center {
+ public:
+  FileDescriptor connect() const { return connect_to("127.0.0.1", center.endpoint().port, 2000ms); }
+
+  size_t descriptors() const {
+    std::vector<pollfd> all;
+    center.add_to(all);
+    return all.size();
+  }
+
+  void turn(std::chrono::seconds later = 0s) { center.turn({}, false, start + later); }
+
+  /// What a rank says first.
+  static std::string hello(int rank, const std::string& token) {
+    return to_body(HelloHead{rank, uint32_t(token.size())}) + token + "a-node";
+  }
+
+  CallLog calls;
+  WatchCenter center{kRanks, calls, {}};
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+TEST_CASE("strangers without a word take a bounded number of descriptors, and ranks still join",
+          "[watch][attack]") {
+  Center rank0;
+  std::vector<FileDescriptor> strangers;
+  for (size_t i = 0; i < 3 * kMost; ++i) {
+    strangers.push_back(rank0.connect());
+    REQUIRE(strangers.back());
+    rank0.turn();
+    REQUIRE(rank0.descriptors() <= kMost);
+  }
+  FrameSocket rank(rank0.connect());
+  rank.send(FrameKind::Hello, Center::hello(1, rank0.center.endpoint().token));
+  rank0.turn();
+  CHECK(rank0.center.num_joined() == 1);
+}
+
+TEST_CASE("a stranger has two seconds to show the token", "[watch][attack]") {
+  Center rank0;
+  const FileDescriptor stranger = rank0.connect();
+  rank0.turn();
+  CHECK(rank0.descriptors() == 2);
+  rank0.turn(2s);
+  CHECK(rank0.descriptors() == 2);
+  rank0.turn(3s);
+  CHECK(rank0.descriptors() == 1);
+}
+
+TEST_CASE("a wrong token lets nobody in", "[watch][attack]") {
+  Center rank0;
+  const std::string right = rank0.center.endpoint().token;
+  for (const std::string& wrong :
+       {std::string(), right.substr(1), right + "0", std::string(right.size(), '0')}) {
+    FrameSocket stranger(rank0.connect());
+    stranger.send(FrameKind::Hello, Center::hello(1, wrong));
+    rank0.turn();
+    CHECK(rank0.center.num_joined() == 0);
+    CHECK(rank0.descriptors() == 1);
+  }
+}
