@@ -9,6 +9,8 @@
 #include <cstdio>
 
 #include "base/file.h"
+#include "base/parse_json.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "runtime/checkpoint/checkpoint_manifest.h"
@@ -47,12 +49,6 @@ fs::path temporary_beside(const fs::path& path) {
 
 void rename_or_throw(const fs::path& from, const fs::path& to) {
   if (::rename(from.c_str(), to.c_str()) != 0) throw_errno("cannot write " + to.string(), errno);
-}
-
-void remove_tree(const fs::path& path) {
-  std::error_code error;
-  fs::remove_all(path, error);
-  if (error) throw_errno("cannot remove " + path.string(), error.value());
 }
 
 /// Removes what killed writers left. Only one process at a time saves, so nobody else's is alive.
@@ -175,7 +171,7 @@ fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& conten
       rename_or_throw(temporary, target);
     } catch (...) {
       std::error_code ignored;
-      fs::remove_all(temporary, ignored);
+      remove_tree(temporary, ignored);
       throw;
     }
     sync_directory(folder);
@@ -193,7 +189,7 @@ CheckpointInfo read_checkpoint_info(const fs::path& step_folder) {
 
 Checkpoint load_checkpoint(const fs::path& step_folder) {
   Manifest manifest = verify(step_folder);
-  Json state = Json::parse(read_file(step_folder / kStateFile), nullptr, false);
+  Json state = parse_json(read_file(step_folder / kStateFile));
   if (state.is_discarded()) {
     throw Error(Errc::Corrupt, (step_folder / kStateFile).string() + " is not JSON");
   }

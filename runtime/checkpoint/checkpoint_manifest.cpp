@@ -4,7 +4,9 @@
 #include <limits>
 
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/sha256.h"
+#include "base/text.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -15,6 +17,12 @@ constexpr int kVersion = 1;
 std::string self_hash(Json manifest) {
   manifest.erase("sha256");
   return sha256_hex(manifest.dump());
+}
+
+/// Of a file in the checkpoint's own folder.
+bool is_file_name(const std::string& name) {
+  return !name.empty() && name != "." && name != ".." && name.find('/') == name.npos &&
+         name.find('\0') == name.npos;
 }
 
 Manifest from_json(const Json& json) {
@@ -54,15 +62,14 @@ std::string format_manifest(const Manifest& manifest) {
 
 Manifest read_manifest(const std::filesystem::path& step_folder) {
   const auto path = step_folder / kManifestFile;
-  const auto text = read_file_if_exists(path);
-  if (!text) {
+  if (!std::filesystem::exists(path)) {
     throw Error(Errc::NotFound, step_folder.string() + " is not a checkpoint: it has no " +
                                     kManifestFile + ", which is written last");
   }
   const auto corrupt = [&](const std::string& what) {
     return Error(Errc::Corrupt, path.string() + " is damaged: " + what);
   };
-  const Json json = Json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  const Json json = parse_json(read_file(path, kForeignJson.max_bytes), kForeignJson);
   if (!json.is_object()) throw corrupt("it is not a JSON object");
   try {
     if (json.at("format") != "dlflow-checkpoint") throw corrupt("it is of another program");
@@ -71,9 +78,13 @@ Manifest read_manifest(const std::filesystem::path& step_folder) {
                     ", this is " + json.at("version").dump());
     }
     if (json.at("sha256") != self_hash(json)) throw corrupt("its hash does not hold");
-    return from_json(json);
+    Manifest manifest = from_json(json);
+    for (const auto& [name, file] : manifest.files) {
+      if (!is_file_name(name)) throw corrupt("'" + escaped(name) + "' is no name of a file in it");
+    }
+    return manifest;
   } catch (const Json::exception& error) {
-    throw corrupt(error.what());
+    throw corrupt(reason_of(error));
   }
 }
 

@@ -24,6 +24,7 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 
 // docs/data-format.md names every field.
 constexpr std::string_view kMagic = "DLFDATA\n";
+constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
 constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1;
 
 struct Header {
@@ -100,6 +101,10 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
   if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
   if (header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
+  }
+  if (header.num_classes > kMaxClasses) {
+    throw_corrupt(name, fmt::format("says that it has {} classes, which is more than {}",
+                                    header.num_classes, kMaxClasses));
   }
   BinaryHeader known = {header.pixel_type,
                         header.num_samples,

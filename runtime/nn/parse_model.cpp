@@ -18,6 +18,7 @@ constexpr size_t kMaxBytes = 1 << 20;
 constexpr size_t kMaxLayers = 10'000;
 constexpr int64_t kMaxUnits = 1 << 20;
 constexpr int64_t kMaxValue = 1 << 28;             // numbers in one sample's value
+constexpr int64_t kMaxValues = int64_t(1) << 30;   // numbers in all values of one sample
 constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
 
 /// `- conv2d: {...}`, `- relu` or `- BLOCK: {...}`: a word and its attributes.
@@ -227,7 +228,9 @@ class Parser {
     for (const int64_t n : layer.shape) size *= n;
     if (layer.kernel > 0) inputs = layer.kernel * layer.kernel;
     inputs *= shapes[0][0];
-    if (size > kMaxValue || (layer.units > 0 && inputs > kMaxWeights / layer.units)) {
+    values_ += size;
+    if (size > kMaxValue || values_ > kMaxValues ||
+        (layer.units > 0 && inputs > kMaxWeights / layer.units)) {
       layer.shape.clear();
       report(entry.at, "the layer is too large: its result is " + to_string(shapes[0]) + scope.use);
     }
@@ -376,6 +379,7 @@ class Parser {
   static constexpr const char* kLoss = "softmax_cross_entropy";
   std::string file_;
   Model model_;
+  int64_t values_ = 0;  // numbers in the results of the layers so far
   std::map<std::string, YAML::Node> blocks_;
   std::set<std::string> layer_names_;
   std::map<std::string, int> num_unnamed_;

@@ -2,6 +2,8 @@
 
 #include <deque>
 
+#include "base/parse_json.h"
+
 namespace dlflow::runtime {
 namespace {
 
@@ -42,16 +44,21 @@ void add_plain_tensors(const WeightLayout& layout, const NamedBuffer& buffer, si
   }
 }
 
-void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t index,
-                 const std::string& name, std::span<float> buffer) {
-  const Parameter& parameter = layout.parameters()[index];
+const TensorView& tensor_of(const Safetensors& tensors, const Parameter& parameter,
+                            const std::string& name) {
   const TensorView& tensor = tensors.at(parameter.name + name);
-  std::vector<float> values(tensor.bytes.size() / sizeof(float));
-  copy_elements<float>(tensor, values);
   if (tensor.shape != unsigned_shape(parameter)) {
     throw Error(Errc::InvalidInput,
                 "tensor '" + tensor.name + "' has another shape than the model says");
   }
+  return tensor;
+}
+
+void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t index,
+                 const std::string& name, std::span<float> buffer) {
+  const TensorView& tensor = tensor_of(tensors, layout.parameters()[index], name);
+  std::vector<float> values(tensor.bytes.size() / sizeof(float));
+  copy_elements<float>(tensor, values);
   layout.from_plain(values, buffer, index);
 }
 
@@ -90,7 +97,7 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +
-                                   e.what());
+                                   reason_of(e));
   }
 }
 
@@ -107,6 +114,12 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
     changes.push_back("it was computed by " + saved.arithmetic + ", now by " + now.arithmetic);
   }
   return changes;
+}
+
+void require_weights(const Checkpoint& checkpoint, const Model& model) {
+  for (const Parameter& parameter : plain_layout(model)->parameters()) {
+    tensor_of(checkpoint.model, parameter, "");
+  }
 }
 
 void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,

@@ -62,6 +62,10 @@ TrainingState training_state_of(const Checkpoint& checkpoint);
 /// never interrupted; empty if nothing does. Their positions do not matter.
 std::vector<std::string> changes_of_bits(const TrainingState& saved, const TrainingState& now);
 
+/// Throws Error as load_weights, before any memory is taken for `model`, whose text a checkpoint
+/// brings along.
+void require_weights(const Checkpoint& checkpoint, const Model& model);
+
 /// Copies the tensors of a checkpoint to `weights`, and those that the optimizer keeps as `name` to
 /// `buffer`. Throws Error{NotFound} or Error{InvalidInput} naming the tensor that is not there or
 /// does not fit.

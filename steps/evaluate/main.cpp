@@ -89,6 +89,7 @@ int evaluate_rank(runtime::Communicator& comm) {
   const auto settings = runtime::parse_evaluate_settings(environment.with);
   const runtime::Checkpoint checkpoint = runtime::load_checkpoint(settings.checkpoint);
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
+  runtime::require_weights(checkpoint, model);
   const NodeData place =
       settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
                        : NodeData(settings.data);

@@ -4,6 +4,8 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "base/json.h"
+#include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/runtime/checkpoint/sample_checkpoint.h"
@@ -63,6 +65,29 @@ TEST_CASE("further files of tensors are part of a checkpoint", "[checkpoint]") {
   CHECK(residuals == sample.momenta);
   fs::resize_file(saved / "residuals.safetensors", 1);
   CHECK_THROWS_WITH(load_checkpoint(saved), Contains("residuals.safetensors has 1 bytes"));
+}
+
+TEST_CASE("a manifest whose files lie elsewhere is refused", "[checkpoint][attack]") {
+  const test::TempDir folder;
+  const SampleCheckpoint sample(7);
+  const fs::path saved = save_checkpoint(folder.path(), sample.content(), 2);
+  folder.write("secret", "word");
+  const std::string name = GENERATE("../secret", "/etc/hostname", "..", ".", "", "a/b");
+  Json manifest = Json::parse(read_file(saved / "manifest.json"));
+  manifest["files"][name] = {{"bytes", 4}, {"sha256", sha256_hex("word")}};
+  manifest.erase("sha256");
+  manifest["sha256"] = sha256_hex(manifest.dump());
+  write_file_atomic(saved / "manifest.json", manifest.dump());
+  CHECK_THROWS_WITH(load_checkpoint(saved), Contains("is no name of a file in it"));
+  CHECK_THROWS_WITH(read_checkpoint_info(saved), Contains("is no name of a file in it"));
+}
+
+TEST_CASE("a manifest or a state nested a million levels deep is refused", "[checkpoint][attack]") {
+  const test::TempDir folder;
+  const fs::path saved = save_checkpoint(folder.path(), SampleCheckpoint(7).content(), 2);
+  const std::string deep(1'000'000, '[');
+  write_file_atomic(saved / "manifest.json", deep);
+  CHECK_THROWS_AS(load_checkpoint(saved), Error);
 }
 
 TEST_CASE("a metric that is not a number stays one that is not", "[checkpoint]") {
