@@ -11,6 +11,8 @@
 #include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/units.h"
 
@@ -19,14 +21,12 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr uint64_t kMaxManifestBytes = uint64_t{256} << 20;
+constexpr uint64_t kMaxManifestBytes = uint64_t{64} << 20;
 
 Manifest parse_manifest(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (json.is_discarded()) {
-    throw Error(Errc::Corrupt, std::string(kManifestName) + " is damaged: it is no JSON");
-  }
-  return manifest_from_json(json);
+  return manifest_from_json(parse_json_or_throw(
+      text, kManifestName,
+      {.max_depth = kForeignJson.max_depth, .max_bytes = size_t(kMaxManifestBytes)}));
 }
 
 Manifest first_entry(ZipReader& zip) {
@@ -53,7 +53,7 @@ class NewFolder {
   NewFolder& operator=(const NewFolder&) = delete;
   ~NewFolder() {
     std::error_code ignored;
-    if (!path_.empty()) fs::remove_all(path_, ignored);
+    if (!path_.empty()) remove_tree(path_, ignored);
   }
 
   fs::path path() const { return path_; }
@@ -191,17 +191,29 @@ void BundleReader::unpack(const fs::path& folder) {
 
 std::optional<fs::path> unpacked_bundle(const fs::path& workflow) {
   const fs::path file = fs::absolute(workflow).lexically_normal();
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) return std::nullopt;
+  const uid_t owner = info.st_uid;
   for (fs::path folder = file.parent_path(); folder.has_relative_path();
        folder = folder.parent_path()) {
-    std::error_code ignored;
-    if (!fs::is_regular_file(folder / kManifestName, ignored)) continue;
+    // Others may put files of that name into folders above, /tmp for one: the tree ends there.
+    if (::lstat(folder.c_str(), &info) != 0 || info.st_uid != owner) return std::nullopt;
+    const fs::path manifest = folder / kManifestName;
+    if (::lstat(manifest.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != owner) {
+      continue;
+    }
     if (folder / read_manifest(folder).workflow == file) return folder;
   }
   return std::nullopt;
 }
 
 Manifest read_manifest(const fs::path& folder) {
-  return parse_manifest(read_file(folder / kManifestName, kMaxManifestBytes));
+  const fs::path file = folder / kManifestName;
+  try {
+    return parse_manifest(read_file(file, kMaxManifestBytes));
+  } catch (const Error& error) {
+    throw Error(error.code(), file.string() + ": " + error.what());
+  }
 }
 
 }  // namespace dlflow

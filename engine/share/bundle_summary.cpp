@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/parse.h"
@@ -68,7 +69,7 @@ BundleSummary summarize(const std::filesystem::path& file) {
   BundleSummary summary{bundle.file_bytes(), manifest,
                         parse(bundle.read_text(manifest.workflow), manifest), Json()};
   if (!manifest.run.empty()) {
-    summary.run = Json::parse(bundle.read_text("run/run.json"), nullptr, false);
+    summary.run = parse_json(bundle.read_text("run/run.json"), kForeignJson);
     if (!summary.run.is_object()) throw Error(Errc::Corrupt, "run/run.json is no object");
   }
   return summary;
@@ -90,14 +91,6 @@ Json to_json(const BundleSummary& summary) {
 }
 
 namespace {
-
-/// No byte of a stranger's bundle steers the terminal.
-std::string printable(std::string text) {
-  std::replace_if(
-      text.begin(), text.end(),
-      [](unsigned char c) { return (c < 0x20 && c != '\n') || c == 0x7f; }, '?');
-  return text;
-}
 
 std::string plain_text(const BundleSummary& summary) {
   const Manifest& manifest = summary.manifest;
@@ -130,9 +123,9 @@ std::string plain_text(const BundleSummary& summary) {
 
 std::string to_text(const BundleSummary& summary) {
   try {
-    return printable(plain_text(summary));
+    return escaped_lines(plain_text(summary));  // a stranger's
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("run/run.json is damaged: ") + error.what());
+    throw Error(Errc::Corrupt, std::string("run/run.json is damaged: ") + reason_of(error));
   }
 }
 

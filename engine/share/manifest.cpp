@@ -1,6 +1,8 @@
 #include "engine/share/manifest.h"
 
+#include "base/digest.h"
 #include "base/error.h"
+#include "base/parse_json.h"
 #include "engine/model/forms.h"
 #include "engine/share/zip_reader.h"
 
@@ -25,7 +27,8 @@ Manifest read(const Json& json) {
         {data.at("url"), data.at("sha256"), data.at("bytes"), data.at("packed").get<bool>()});
   }
   for (const auto& [name, image] : json.at("images").items()) {
-    manifest.images[name] = {image.at("from"), image.at("digest"), image.at("packed").get<bool>()};
+    manifest.images[name] = {image.at("from"), checked_digest(image.at("digest"), kManifestName),
+                             image.at("packed").get<bool>()};
   }
   json.at("run").get_to(manifest.run);
   for (const auto& [name, file] : json.at("files").items()) {
@@ -94,7 +97,7 @@ Manifest manifest_from_json(const Json& json) {
     check(manifest);
     return manifest;
   } catch (const Json::exception& error) {
-    throw corrupt(error.what());
+    throw corrupt(reason_of(error));
   }
 }
 

@@ -4,7 +4,9 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/text.h"
+#include "engine/plan/plan_json.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/private_words.h"
 
@@ -40,7 +42,7 @@ std::vector<std::string> nodes_of(const RecordedRun& run) {
 std::string numbers_of(const std::string& metrics) {
   std::string lines;
   for (const std::string& line : split(metrics, '\n')) {
-    const Json json = Json::parse(line, nullptr, false);
+    const Json json = parse_json(line);
     if (!json.is_object()) continue;
     Json numbers = Json::object();
     for (const auto& [key, value] : json.items()) {
@@ -81,7 +83,7 @@ class Recorder {
 
   Json run_record(Json jobs) const {
     const Plan& plan = run_.plan;
-    const Json frozen = Json::parse(read_file(plan.directory / "plan.json"));
+    const Json frozen = read_json_file(plan.directory / "plan.json", kPlanLimits);
     std::map<std::string, std::string> images;
     for (const Image& image : plan.workflow.images) {
       if (!image.digest.empty()) images[image.name] = image.digest;

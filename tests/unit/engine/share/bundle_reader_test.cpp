@@ -1,13 +1,18 @@
 #include "engine/share/bundle_reader.h"
 
+#include <unistd.h>
+
 #include <functional>
 
+#include "engine/share/bundle_summary.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/share/bundles.h"
 
 using namespace dlflow;
 using test::good_files;
+using test::kSharedWorkflow;
 using test::manifest_of;
 using test::Packed;
 using test::TempDir;
@@ -231,4 +236,66 @@ TEST_CASE("a bundle that would fill the disk is refused before anything is writt
     }
   }
   CHECK_THAT(refusal_of(bytes), Catch::Contains("suspicious"));
+}
+
+TEST_CASE("a manifest nested a million levels deep is refused", "[bundle][attack]") {
+  std::string text = to_json(manifest_of(good_files())).dump();
+  const std::string set = R"("set":{})";
+  REQUIRE(text.find(set) != text.npos);
+  text.replace(
+      text.find(set), set.size(),
+      R"("set":{"a":)" + std::string(1'000'000, '[') + "0" + std::string(1'000'000, ']') + "}");
+  std::vector<Packed> files = good_files();
+  files.insert(files.begin(), {kManifestName, text});
+  CHECK_THAT(refusal_of(files), Catch::Contains("is nested deeper than 64 levels"));
+}
+
+TEST_CASE("a bundle's image digest that is a path is refused", "[bundle][attack]") {
+  Manifest manifest = manifest_of(good_files());
+  manifest.images["a"] = {"oci:a", "sha256:../../../canary", false};
+  CHECK_THAT(refusal_of(with_manifest(manifest, good_files())),
+             Catch::Contains("where the digest of an image belongs"));
+}
+
+TEST_CASE("a manifest that somebody else put above a workflow is none of its business",
+          "[bundle][attack]") {
+  if (::geteuid() != 0) return test::skip("only root can give a file away");
+  const TempDir shared;
+  const fs::path workflow = shared.write("mine/flows/w.yaml", kSharedWorkflow);
+  Manifest manifest = manifest_of(good_files());
+  manifest.workflow = "mine/flows/w.yaml";
+  manifest.files["mine/flows/w.yaml"] = {sha256_hex(""), 0, false};
+  const std::string good = to_json(manifest).dump();
+  const fs::path above = shared.write("dlflow-bundle.json", good);
+  CHECK(unpacked_bundle(workflow) == shared.path());
+
+  const std::string text = GENERATE_COPY(good, std::string(1'000'000, '['), std::string("{"));
+  write_file_atomic(above, text);
+  SECTION("a file of another user") { REQUIRE(::chown(above.c_str(), 12345, 12345) == 0); }
+  SECTION("in a folder of another user, whoever owns the file") {
+    REQUIRE(::chown(shared.path().c_str(), 12345, 12345) == 0);
+  }
+  SECTION("a link to a file") {
+    fs::rename(above, shared.path() / "elsewhere");
+    fs::create_symlink("elsewhere", above);
+  }
+  CHECK_FALSE(unpacked_bundle(workflow).has_value());
+}
+
+TEST_CASE("a damaged manifest of one's own is named", "[bundle]") {
+  const TempDir folder;
+  const fs::path workflow = folder.write("flows/w.yaml", kSharedWorkflow);
+  const fs::path manifest = folder.write("dlflow-bundle.json", std::string(1'000'000, '['));
+  CHECK_THROWS_WITH(unpacked_bundle(workflow),
+                    Catch::StartsWith(manifest.string()) && Catch::Contains("nested deeper"));
+}
+
+TEST_CASE("what a bundle says of itself steers no terminal", "[bundle][attack]") {
+  const TempDir folder;
+  Manifest manifest = manifest_of(good_files());
+  manifest.dlflow = "0.1\033]0;title\a\u009b31m\u202e";
+  const fs::path file =
+      folder.write("b.dlflow", zip_of(folder.path(), with_manifest(manifest, good_files())));
+  const std::string text = to_text(summarize(file));
+  CHECK_THAT(text, Catch::Contains("by dlflow 0.1\\u001b]0;title\\u0007\\u009b31m\\u202e"));
 }
