@@ -123,7 +123,8 @@ void verify(Session& session, const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     for (const SplitFiles& split : splits_at(path)) {
       const std::vector<std::string> mistakes = mistakes_in(split);
-      for (const std::string& mistake : mistakes) std::printf("%s\n", mistake.c_str());
+      for (const std::string& mistake : mistakes)
+        std::printf("%s\n", escaped_lines(mistake).c_str());
       if (!mistakes.empty()) session.status = kStepFailed;
       if (mistakes.empty() && !session.quiet) std::printf("%s: good\n", split.files[0].c_str());
     }
@@ -198,7 +199,7 @@ void print(const Overview& split) {
   for (size_t label = 0; label < split.histogram.size(); ++label) {
     const std::string& name = split.names[label];
     std::printf("%5zu  %7s%s%s\n", label, format_count(split.histogram[label]).c_str(),
-                name.empty() ? "" : "  ", name.c_str());
+                name.empty() ? "" : "  ", escaped(name).c_str());
   }
 }
 

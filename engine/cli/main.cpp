@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/log.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/backend/local_launcher.h"
 #include "engine/cli/commands.h"
@@ -100,10 +101,10 @@ int run_cli(int argc, char** argv) {
   } catch (const AlreadyReported&) {
     return kBadInput;
   } catch (const Error& error) {
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", escaped_lines(error.what()).c_str());
     return exit_status(error);
   } catch (const std::exception& error) {  // of a library
-    std::fprintf(stderr, "error: %s\n", error.what());
+    std::fprintf(stderr, "error: %s\n", escaped_lines(reason_of(error)).c_str());
     return kBadInput;
   }
 }

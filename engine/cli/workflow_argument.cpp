@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/file.h"
+#include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/model/parse.h"
 #include "engine/share/bundle_reader.h"
@@ -53,7 +54,7 @@ bool check_request(const Workflow& workflow, const Step& step, const Json& with)
     const auto place = step.locations.find("with.sources");
     const Diagnostic diagnostic{
         workflow.file, place == step.locations.end() ? step.location : place->second, error.what()};
-    std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
+    std::fprintf(stderr, "%s\n", escaped_lines(to_string(diagnostic)).c_str());
     return false;
   }
 }
@@ -87,7 +88,7 @@ Workflow WorkflowArgument::read() const {
   if (auto* workflow = std::get_if<Workflow>(&result)) return std::move(*workflow);
   const auto& diagnostics = std::get<Diagnostics>(result);
   for (const Diagnostic& diagnostic : diagnostics) {
-    std::fprintf(stderr, "%s\n", to_string(diagnostic).c_str());
+    std::fprintf(stderr, "%s\n", escaped_lines(to_string(diagnostic)).c_str());
   }
   if (diagnostics.size() > 1) std::fprintf(stderr, "%zu errors.\n", diagnostics.size());
   throw AlreadyReported{};

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
 
@@ -108,7 +109,7 @@ void apply_changes(Plan& plan) {
   std::unordered_map<std::string, uint32_t> number_of;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) number_of[plan.jobs[job].name] = job;
   for (const std::string& line : split(*text, '\n')) {
-    const Json change = Json::parse(line, nullptr, false);
+    const Json change = parse_json(line);
     if (!change.is_object() || !change.contains("jobs") || !change.contains("set")) continue;
     std::vector<uint32_t> jobs;
     for (const Json& name : change["jobs"]) {

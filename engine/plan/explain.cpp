@@ -7,6 +7,7 @@
 #include <sstream>
 #include <utility>
 
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
 
@@ -173,7 +174,7 @@ std::optional<Nearest> nearest(const Plan& plan, uint32_t number, History& histo
   std::optional<Nearest> best;
   for (const EarlierBase& base :
        history.earlier(plan.workflow.name, step.name, job.name, plan.run)) {
-    auto list = differences(Json::parse(base.text), now, step);
+    auto list = differences(parse_json(base.text), now, step);
     if (best && best->differences.size() <= list.size()) continue;
     best = Nearest{base.run, std::move(list)};
   }

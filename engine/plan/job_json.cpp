@@ -4,6 +4,8 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/parse_json.h"
+#include "base/text.h"
 #include "engine/plan/job.h"
 
 namespace dlflow {
@@ -158,6 +160,25 @@ JobSpec read_job_spec(const Json& json) {
   return spec;
 }
 
+/// An object if it is there. Throws Json::exception.
+Json object_at(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  if (found == json.end()) return {};
+  return found->get_ref<const Json::object_t&>();
+}
+
+/// Names, each with a value and a hash, so that nobody who reads them is surprised.
+Json outputs_at(const Json& json) {
+  Json outputs = object_at(json, "outputs");
+  for (const Json& output : outputs) (void)output.value("sha256", std::string());
+  return outputs;
+}
+
+/// Text that came from programs, perhaps another user's, and that people will see.
+std::string shown_text_at(const Json& json, const char* key) {
+  return escaped_lines(json.value(key, ""));
+}
+
 JobEvent read_job_event(const Json& json) {
   JobEvent event;
   event.job = json.value("job", "");
@@ -165,13 +186,13 @@ JobEvent read_job_event(const Json& json) {
   if (json.contains("state")) event.state = job_state(json.at("state").get<std::string>());
   event.at = from_rfc3339(json.at("at").get<std::string>());
   event.backend_id = json.value("backend_id", "");
-  event.node = json.value("node", "");
+  event.node = shown_text_at(json, "node");
   if (json.contains("exit")) event.exit = json.at("exit").get<int>();
-  event.reason = json.value("reason", "");
+  event.reason = shown_text_at(json, "reason");
   event.fingerprint = json.value("fingerprint", "");
-  event.outputs = json.value("outputs", Json());
-  event.metrics = json.value("metrics", Json());
-  event.reused_from = json.value("reused_from", "");
+  event.outputs = outputs_at(json);
+  event.metrics = object_at(json, "metrics");
+  event.reused_from = shown_text_at(json, "reused_from");
   event.failed_tries = json.value("failed_tries", 0);
   event.preempted = json.value("preempted", false);
   if (const auto used = json.find("used"); used != json.end()) {
@@ -223,7 +244,7 @@ JobSpec job_spec_from_json(const Json& json) {
   try {
     return read_job_spec(json);
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not a job.json: ") + error.what());
+    throw Error(Errc::Corrupt, std::string("not a job.json: ") + reason_of(error));
   }
 }
 
@@ -256,7 +277,7 @@ JobEvent job_event_from_json(const Json& json) {
   try {
     return read_job_event(json);
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not an event: ") + error.what());
+    throw Error(Errc::Corrupt, std::string("not an event: ") + reason_of(error));
   }
 }
 
@@ -266,8 +287,9 @@ std::string to_line(const JobEvent& event) {
 }
 
 JobEvent job_event_from_line(std::string_view line) {
-  const Json json = Json::parse(line, nullptr, false);
-  if (json.is_discarded()) throw Error(Errc::Corrupt, "not a line of JSON: " + std::string(line));
+  const Json json = parse_json(line);
+  if (json.is_discarded())
+    throw Error(Errc::Corrupt, "not a line of JSON: " + escaped(line.substr(0, 80)));
   return job_event_from_json(json);
 }
 

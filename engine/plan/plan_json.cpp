@@ -1,6 +1,7 @@
 #include "engine/plan/plan_json.h"
 
 #include "base/error.h"
+#include "base/parse_json.h"
 
 namespace dlflow {
 namespace {
@@ -192,7 +193,7 @@ FrozenSettings frozen_settings_from_json(const Json& json) {
     }
     return read(json);
   } catch (const Json::exception& error) {
-    throw Error(Errc::Corrupt, std::string("not a plan.json: ") + error.what());
+    throw Error(Errc::Corrupt, std::string("not a plan.json: ") + reason_of(error));
   }
 }
 

@@ -1,6 +1,6 @@
 #pragma once
 
-#include "base/json.h"
+#include "base/parse_json.h"
 #include "engine/plan/plan.h"
 
 /// RUN/plan.json: the settings that, with the frozen text, make the same plan again. Its keys are
@@ -11,6 +11,9 @@ Json frozen_settings(const Plan& plan);
 
 /// The key `profile` of it, which is also what `dlflow profile show --json` prints.
 Json to_json(const Profile& profile);
+
+/// plan.json names every job whose result is reused: 100,000 jobs take 50 MiB.
+inline constexpr JsonLimits kPlanLimits{.max_bytes = size_t{1} << 30};
 
 /// What plan.json says. Decisions are given by the names of jobs.
 struct FrozenSettings {

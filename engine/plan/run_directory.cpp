@@ -11,6 +11,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "engine/model/parse.h"
 #include "engine/plan/changes.h"
@@ -53,7 +55,7 @@ class NewDirectory {
   NewDirectory& operator=(const NewDirectory&) = delete;
   ~NewDirectory() {
     std::error_code ignored;
-    if (!committed_) fs::remove_all(renamed_ ? final() : temporary(), ignored);
+    if (!committed_) remove_tree(renamed_ ? final() : temporary(), ignored);
   }
 
   const std::string& run() const { return run_; }
@@ -134,7 +136,7 @@ FrozenSettings read_settings(const fs::path& directory) {
                                     file.filename().string());
   }
   try {
-    const Json json = Json::parse(*text, nullptr, false);
+    const Json json = parse_json(*text, kPlanLimits);
     if (json.is_discarded()) throw Error(Errc::Corrupt, "not JSON");
     return frozen_settings_from_json(json);
   } catch (const Error& error) {

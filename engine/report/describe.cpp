@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/not_finite.h"
+#include "base/text.h"
 #include "base/units.h"
 
 namespace dlflow {
@@ -18,10 +19,16 @@ std::optional<double> number(const Json& object, const char* key) {
   return found->get<double>();
 }
 
+/// Of a number that a program wrote: none is too large, negative or no number at all.
+uint64_t whole(double value) {
+  constexpr double kLargest = 1e18;
+  return value > 0 ? uint64_t(std::min(value, kLargest)) : 0;
+}
+
 std::string print_number(double value) {
   std::array<char, 40> text{};
-  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
-  std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.3g", value);
+  const bool is_whole = value == std::floor(value) && std::abs(value) < 1e15;
+  std::snprintf(text.data(), text.size(), is_whole ? "%.0f" : "%.3g", value);
   return text.data();
 }
 
@@ -47,10 +54,10 @@ void add(std::string& text, const std::string& part, const char* separator = ", 
 
 /// Done of all: of a step that says how far it is, or how many bytes it has.
 std::optional<double> fraction_of(const Json& progress) {
-  if (const auto fraction = number(progress, "progress")) return fraction;
+  if (const auto fraction = number(progress, "progress")) return std::clamp(*fraction, 0.0, 1.0);
   const auto bytes = number(progress, "bytes");
   const auto total = number(progress, "total_bytes");
-  if (bytes && total && *total > 0) return *bytes / *total;
+  if (bytes && total && *total > 0) return std::clamp(*bytes / *total, 0.0, 1.0);
   return std::nullopt;
 }
 
@@ -68,7 +75,7 @@ std::string how_far(const Json& progress, int width, const Style& style) {
   if (fraction) rest = print_number(std::floor(*fraction * 100)) + "%";
   if (const auto bytes = number(progress, "bytes")) {
     const auto total = number(progress, "total_bytes");
-    add(rest, format_size(uint64_t(*bytes)) + (total ? " of " + format_size(uint64_t(*total)) : ""),
+    add(rest, format_size(whole(*bytes)) + (total ? " of " + format_size(whole(*total)) : ""),
         "  ");
   }
   if (const auto loss = measured(progress, "loss")) add(rest, "loss " + *loss, "  ");
@@ -82,19 +89,20 @@ std::string how_far(const Json& progress, int width, const Style& style) {
 std::string how_fast(const Json& progress) {
   std::string text;
   if (const auto rate = number(progress, "images_per_s")) {
-    text = format_count(uint64_t(*rate)) + " img/s";
+    text = format_count(whole(*rate)) + " img/s";
     if (const auto ranks = number(progress, "ranks")) {
       text += " on " + print_number(*ranks) + (*ranks == 1 ? " rank" : " ranks");
     }
   }
   if (const auto eta = number(progress, "eta_s")) {
-    add(text, format_duration(std::chrono::seconds(int64_t(*eta))) + " left");
+    add(text, format_duration(std::chrono::seconds(whole(*eta))) + " left");
   }
   if (const auto noise = number(progress, "noise_scale")) {
-    add(text, "noise scale " + format_count(uint64_t(*noise)));
+    add(text, "noise scale " + format_count(whole(*noise)));
   }
   const auto message = progress.find("message");
-  if (message != progress.end() && message->is_string()) add(text, message->get<std::string>());
+  if (message != progress.end() && message->is_string())
+    add(text, escaped(message->get<std::string>()));
   return text;
 }
 
@@ -110,21 +118,21 @@ std::string elapsed(const JobRow& job, Time now) {
 std::string describe_metrics(const Json& metrics) {
   std::string text;
   if (const auto bytes = number(metrics, "bytes")) {
-    add(text, format_size(uint64_t(*bytes)) + " staged");
+    add(text, format_size(whole(*bytes)) + " staged");
     if (const auto files = number(metrics, "files")) {
-      add(text, format_count(uint64_t(*files)) + (*files == 1 ? " file" : " files"));
+      add(text, format_count(whole(*files)) + (*files == 1 ? " file" : " files"));
     }
   }
   for (const char* key : {"accuracy", "loss"}) {
     if (const auto value = measured(metrics, key)) add(text, std::string(key) + " " + *value);
   }
   if (const auto rate = number(metrics, "images_per_s")) {
-    add(text, format_count(uint64_t(*rate)) + " img/s");
+    add(text, format_count(whole(*rate)) + " img/s");
   }
   if (!text.empty() || !metrics.is_object()) return text;
   for (const auto& [key, value] : metrics.items()) {  // numbers of a kind we do not know: the first
-    if (value.is_number()) return key + " " + print_number(value.get<double>());
-    if (number_of(value)) return key + " " + value.get<std::string>();
+    if (value.is_number()) return escaped(key) + " " + print_number(value.get<double>());
+    if (number_of(value)) return escaped(key) + " " + value.get<std::string>();
   }
   return text;
 }

@@ -4,6 +4,7 @@
 #include <fstream>
 
 #include "base/not_finite.h"
+#include "base/parse_json.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -21,7 +22,7 @@ std::optional<Json> last_metrics(const std::filesystem::path& file) {
   const size_t before = tail.rfind('\n', end - 1);
   const size_t begin = before == std::string::npos ? 0 : before + 1;
   const std::string_view last = std::string_view(tail).substr(begin, end - begin);
-  Json line = Json::parse(quote_not_finite(last), nullptr, false);
+  Json line = parse_json(quote_not_finite(last), kForeignJson);
   if (!line.is_object()) return std::nullopt;
   return line;
 }

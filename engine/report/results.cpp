@@ -136,8 +136,8 @@ std::string step_table(std::span<const Result> results, const std::string& first
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));
   std::string text = results.front().step + "\n" + table.text();
   if (left_out > 0) {
-    text += dim(std::to_string(left_out) +
-                    " more with --csv or --json: " + join(std::span(metrics).last(left_out), ", "),
+    text += dim(std::to_string(left_out) + " more with --csv or --json: " +
+                    escaped(join(std::span(metrics).last(left_out), ", ")),
                 style) +
             "\n";
   }

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -27,7 +28,7 @@ constexpr uint32_t kLists = 0;  // where calls have their number: of lists of pa
 }
 
 Json parse_line(const fs::path& file, std::string_view line) {
-  Json json = Json::parse(line, nullptr, false);
+  Json json = parse_json(line);
   const bool sound = json.is_array() && json.size() == 5 && json[0].is_number_unsigned() &&
                      json[1].is_number_unsigned() && json[2].is_number_integer() &&
                      json[3].is_string();

@@ -1,6 +1,7 @@
 #include "engine/store/job_table.h"
 
 #include "base/error.h"
+#include "base/parse_json.h"
 
 namespace dlflow {
 namespace {
@@ -23,10 +24,6 @@ std::optional<std::string> json_or_null(const Json& json) {
 
 std::optional<int64_t> ms_or_null(const std::optional<Time>& time) {
   return time ? std::optional(to_ms(*time)) : std::nullopt;
-}
-
-Json json_at(const Statement& row, int column) {
-  return row.is_null(column) ? Json() : Json::parse(row.text(column));
 }
 
 std::optional<Time> time_at(const Statement& row, int column) {
@@ -54,7 +51,16 @@ StoredJob read_job(const Statement& row) {
   return job;
 }
 
+Json stored_json(const std::string& text) {
+  return parse_json_or_throw(text,
+                             "what the store holds (`dlflow doctor --rebuild` makes it anew)");
+}
+
 }  // namespace
+
+Json json_at(const Statement& row, int column) {
+  return row.is_null(column) ? Json() : stored_json(row.text(column));
+}
 
 StoredJob load_job(Database& database, int64_t run, std::string_view name) {
   static const std::string sql =
@@ -98,7 +104,7 @@ StoredEvent to_row(const JobEvent& event) {
 }
 
 JobEvent from_row(const StoredEvent& row) {
-  Json json = row.detail.empty() ? Json::object() : Json::parse(row.detail);
+  Json json = row.detail.empty() ? Json::object() : stored_json(row.detail);
   json["attempt"] = row.attempt;
   json["at"] = to_rfc3339(from_ms(row.at_ms));
   if (!row.state.empty()) json["state"] = row.state;

@@ -25,6 +25,9 @@ struct StoredJob {
   JobRecord record;
 };
 
+/// Null where the column is. Throws Error{Corrupt} if it is no JSON that may be read.
+Json json_at(const Statement& row, int column);
+
 /// Throws Error{NotFound}.
 StoredJob load_job(Database& database, int64_t run, std::string_view name);
 /// All jobs of a run, in plan order.

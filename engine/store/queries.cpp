@@ -225,8 +225,8 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
     result.run = rows->text(0);
     result.job = rows->text(2);
     result.directory = job_directory(rows->text(1), result.job);
-    if (!rows->is_null(3)) result.outputs = Json::parse(rows->text(3));
-    if (!rows->is_null(4)) result.metrics = Json::parse(rows->text(4));
+    if (!rows->is_null(3)) result.outputs = json_at(*rows, 3);
+    if (!rows->is_null(4)) result.metrics = json_at(*rows, 4);
     if (is_on_disk(result)) return result;
   }
   return std::nullopt;

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/error.h"
+#include "base/parse_json.h"
 
 namespace dlflow {
 namespace {
@@ -53,7 +54,7 @@ std::optional<Claim> newest_claim(const fs::path& attempt_directory) {
   }
   if (claim.pass == 0) return std::nullopt;
   const fs::path file = claim_file(attempt_directory, claim.pass);
-  const Json json = Json::parse(fs::read_symlink(file).native(), nullptr, false);
+  const Json json = parse_json(fs::read_symlink(file).native());
   if (json.is_discarded()) throw Error(Errc::Corrupt, file.string() + " is damaged");
   claim.supervisor = process_identity_from_json(json);
   claim.backend_id = json.value("backend_id", "");

@@ -15,6 +15,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/not_finite.h"
+#include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
 
@@ -26,7 +27,7 @@ namespace fs = std::filesystem;
 Json read_object(const fs::path& file, const char* what) {
   const auto text = read_file_if_exists(file);
   if (!text) return Json::object();
-  Json json = Json::parse(quote_not_finite(*text), nullptr, false);
+  Json json = parse_json_or_throw(quote_not_finite(*text), file.string(), kForeignJson);
   if (json.is_object()) return json;
   throw Error(Errc::InvalidInput, file.string() + " is not a JSON object, as " + what + " must be");
 }
@@ -68,6 +69,9 @@ Json output_entry(const JobSpec& spec, const AttemptFiles& files, const Json& gi
   Json entry = {{"value", place ? Json(place->published.string()) : value}};
   if (detailed && given.contains("sha256")) {
     entry["sha256"] = given.at("sha256");
+    if (!entry["sha256"].is_string()) {
+      throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
+    }
   } else {
     entry["sha256"] = place ? content_hash(place->now) : sha256_hex(value.dump());
   }
@@ -92,7 +96,7 @@ std::string print(double value) {
 
 /// JSON writes some characters in other ways, so that it is read first; what is no JSON is text.
 std::string redacted(const std::string& text, const Redactor& redactor) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text);
   if (json.is_discarded()) return redactor.text(text);
   const Json clean = redactor.json(json);
   return clean == json ? text : clean.dump(-1, ' ', false, Json::error_handler_t::replace);
@@ -124,7 +128,7 @@ std::string plain_text(const std::string& line) {
       text += kept[i];
     }
   }
-  return std::string(trim(text));
+  return escaped(trim(text));
 }
 
 void link_outputs(const JobSpec& spec, const AttemptFiles& files) {

@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/parse_json.h"
 #include "base/process.h"
 #include "engine/supervisor/open_folder.h"
 #include "engine/supervisor/results.h"
@@ -245,7 +246,7 @@ FileDescriptor open_entry(const fs::path& entry) {
 }
 
 Json read_result(const FileDescriptor& entry) {
-  return Json::parse(read_file(path_of(open_within(entry, "result.json"))));
+  return read_json_file(path_of(open_within(entry, "result.json")), kForeignJson);
 }
 
 SharedResult take_entry(const fs::path& path, const JobSpec& spec, const AttemptFiles& files) {

@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/fingerprint.h"
@@ -332,7 +333,7 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
       return Supervision::NotOurs;
     }
     crash_point("claim");
-    const Json json = Json::parse(read_file(attempt_directory / "job.json"), nullptr, false);
+    const Json json = parse_json(read_file(attempt_directory / "job.json"));
     Pass(job_spec_from_json(json), files, watcher, options).run();
     return Supervision::Recorded;
   } catch (const std::exception& error) {

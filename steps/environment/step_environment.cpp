@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 
 namespace dlflow::steps {
 namespace {
@@ -27,11 +28,10 @@ std::string environment_variable(const char* name) {
 
 StepEnvironment read_step_environment() {
   const std::string with = required_variable("DLFLOW_WITH");
-  StepEnvironment environment{
-      .with = Json::parse(read_file(with), nullptr, /*allow_exceptions=*/false),
-      .outputs = required_variable("DLFLOW_OUTPUTS"),
-      .metrics = required_variable("DLFLOW_METRICS"),
-      .summary = required_variable("DLFLOW_SUMMARY")};
+  StepEnvironment environment{.with = parse_json(read_file(with)),
+                              .outputs = required_variable("DLFLOW_OUTPUTS"),
+                              .metrics = required_variable("DLFLOW_METRICS"),
+                              .summary = required_variable("DLFLOW_SUMMARY")};
   if (!environment.with.is_object()) {
     throw Error(Errc::InvalidInput, with + " is not a JSON object");
   }

@@ -174,3 +174,35 @@ TEST_CASE("a line that is no event is refused", "[job]") {
   INFO(line);
   CHECK_THROWS_AS(job_event_from_line(line), Error);
 }
+
+TEST_CASE("a line of events nested a million levels deep is refused in a short sentence",
+          "[job][attack]") {
+  const std::string open = GENERATE("[", "{\"a\":");
+  std::string line = R"({"at":"2026-11-21T08:00:00.123Z","state":"succeeded","outputs":{"o":)";
+  for (int i = 0; i < 1'000'000; ++i) line += open;
+  try {
+    job_event_from_line(line);
+    FAIL("it was read");
+  } catch (const Error& error) {
+    CHECK(std::string(error.what()).size() < 200);
+  }
+}
+
+TEST_CASE("an event whose outputs or metrics are of another form is refused", "[job][attack]") {
+  const std::string odd = GENERATE(R"("outputs":7)", R"("outputs":[])", R"("outputs":{"o":"x"})",
+                                   R"("outputs":{"o":{"value":"x","sha256":7}})",
+                                   R"("metrics":"accuracy")", R"("metrics":[1])");
+  INFO(odd);
+  CHECK_THROWS_AS(
+      job_event_from_line(R"({"at":"2026-11-21T08:00:00.123Z","state":"succeeded",)" + odd + "}"),
+      Error);
+}
+
+TEST_CASE("what an event says for people steers no terminal", "[job][attack]") {
+  const JobEvent event = job_event_from_line(
+      R"({"at":"2026-11-21T08:00:00.123Z","state":"failed","node":"n\u009b31m",)"
+      R"("reason":"\u001b]0;title\u0007 one\ntwo \u202egnp.exe","reused_from":"\u001b[2J"})");
+  CHECK(event.reason == "\\u001b]0;title\\u0007 one\ntwo \\u202egnp.exe");
+  CHECK(event.node == "n\\u009b31m");
+  CHECK(event.reused_from == "\\u001b[2J");
+}

@@ -43,3 +43,27 @@ TEST_CASE("progress with values of the wrong type is shown as far as it goes", "
   CHECK(describe_metrics({{"bytes", 30931288}, {"files", 4}}) == "29.5 MiB staged, 4 files");
   CHECK(describe_metrics({{"wer", 0.125}}) == "wer 0.125");
 }
+
+TEST_CASE("a message or a metric's name of a program steers no terminal", "[describe][attack]") {
+  const auto lines =
+      describe_progress({{"message", "\033]0;title\a\u009b31m\u202egnp.exe"}}, {.utf8 = false});
+  REQUIRE(lines.size() == 1);
+  CHECK(lines[0] == "\\u001b]0;title\\u0007\\u009b31m\\u202egnp.exe");
+  CHECK(describe_metrics({{"\033[2J", 1}}) == "\\u001b[2J 1");
+}
+
+TEST_CASE("numbers of a program that are beyond all bounds are shown as far as it goes",
+          "[describe][attack]") {
+  const double odd = GENERATE(1e300, -1e300);
+  const Json progress = {{"progress", odd},     {"bytes", odd},       {"total_bytes", odd},
+                         {"images_per_s", odd}, {"noise_scale", odd}, {"eta_s", odd}};
+  for (const std::string& line : describe_progress(progress, {.utf8 = false})) {
+    CHECK(line.size() < 200);
+  }
+}
+
+TEST_CASE("metrics nested too deep are no progress", "[progress][attack]") {
+  const test::TempDir folder;
+  const std::string deep(4000, '[');  // what is read of a file
+  CHECK_FALSE(last_metrics(folder.write("m", R"({"a":)" + deep + "\n")).has_value());
+}

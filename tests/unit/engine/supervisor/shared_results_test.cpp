@@ -188,6 +188,17 @@ TEST_CASE("a shared result with an output that is another file is not taken", "[
   CHECK_FALSE(second.take().has_value());
 }
 
+TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_results][attack]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  write_file_atomic(entry(folder) / "result.json", R"({"outputs":)" + std::string(1'000'000, '['));
+  Job second(folder, "second-2");
+  CHECK_FALSE(second.take().has_value());
+  CHECK(list_shared_results(folder.path() / "cache").empty());
+}
+
 TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   test::TempDir folder;
   make_cache(folder, 02770);
