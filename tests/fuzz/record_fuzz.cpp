@@ -1,0 +1,88 @@
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parse_json.h"
+#include "base/text.h"
+#include "engine/container/image_lock.h"
+#include "engine/plan/job.h"
+#include "engine/plan/plan_json.h"
+#include "engine/supervisor/results.h"
+#include "tests/fuzz/fuzz.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// What was read of an event can be written, copied, compared, and shown.
+void read_event(const std::string& line) {
+  const JobEvent event = job_event_from_line(line);
+  const JobEvent copy = event;
+  DLFLOW_CHECK(to_line(copy) == to_line(event));
+  DLFLOW_CHECK(escaped_lines(event.reason) == event.reason);  // already
+  for (const Json& output : event.outputs)
+    DLFLOW_CHECK(output.value("sha256", "").size() < 1 << 20);
+}
+
+/// What a program left in its folders.
+void read_reports(const fs::path& folder, const char* name, const std::string& text) {
+  JobSpec spec;
+  spec.job_directory = folder / "job";
+  AttemptFiles files;
+  files.attempt = spec.job_directory / "attempt-1";
+  make_directories(files.outputs());
+  write_file_atomic((name[0] == 'o' ? files.outputs() : files.attempt) / name, text);
+  const Json json = name[0] == 'o' ? collect_outputs(spec, files) : read_metrics(files);
+  DLFLOW_CHECK(json.is_object() && Json(json) == json);
+  (void)json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+void read(char kind, const std::string& text, const test::TempDir& folder) {
+  if (kind == 'e') return read_event(text);
+  if (kind == 'o') return read_reports(folder.path(), "outputs.json", text);
+  if (kind == 'm') return read_reports(folder.path(), "metrics.json", text);
+  if (kind == 'j') return (void)job_spec_from_json(parse_json(text));
+  if (kind == 'p') return (void)frozen_settings_from_json(parse_json_or_throw(text, "plan.json"));
+  for (const auto& [name, image] : read_image_lock(folder.write("w.lock.json", text))) {
+    DLFLOW_CHECK(image.digest.size() == 71 && image.digest.find('/') == image.digest.npos);
+  }
+}
+
+std::string nested(const std::string& before, const std::string& open) {
+  std::string text = before;
+  for (int i = 0; i < 50'000; ++i) text += open;
+  return text;
+}
+
+}  // namespace
+
+/// The first byte says what the rest is: 'e' a line of events.jsonl, 'o' outputs.json, 'm'
+/// metrics.json, 'j' job.json, 'p' plan.json, 'l' a lock file of images.
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  if (size == 0) return 0;
+  const test::TempDir folder;
+  try {
+    read(char(data[0]), std::string(data + 1, data + size), folder);
+  } catch (const Error&) {
+    // Refused, as most are.
+  }
+  return 0;
+}
+
+std::vector<std::string> fuzz_seeds() {
+  JobEvent event;
+  event.state = JobState::Succeeded;
+  event.reason = "error: \x1b[31m";
+  event.outputs = {{"o", {{"value", "x"}, {"sha256", "0"}}}};
+  event.metrics = {{"accuracy", 0.5}};
+  const std::string digest = "sha256:" + std::string(64, 'a');
+  return {"e" + to_line(event),
+          nested(R"(e{"at":"2026-11-21T08:00:00.123Z","outputs":{"o":)", "["),
+          nested("o", R"({"o":)"),
+          nested("m", "["),
+          R"(o{"a": "text", "b": {"value": [1, {"c": 2}], "sha256": "0"}, "c": {"sha256": 7}})",
+          R"(m{"accuracy": 0.5, "loss": null, "n": [1]})",
+          "j" + to_json(JobSpec{}).dump(),
+          R"(p{"dlflow": "0.1.0", "run": "a-1"})",
+          R"(l{"images": {"a": {"from": "oci:a", "digest": ")" + digest + R"("}}})"};
+}
