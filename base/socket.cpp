@@ -50,8 +50,11 @@ bool wait_until(const FileDescriptor& socket, short events, Deadline until) {
 }
 
 bool is_connected(const FileDescriptor& socket, std::chrono::milliseconds limit) {
+  const Deadline until = std::chrono::steady_clock::now() + limit;
   pollfd waiting{socket.get(), POLLOUT, 0};
-  if (::poll(&waiting, 1, int(limit.count())) != 1) return false;
+  while (::poll(&waiting, 1, 0) != 1) {
+    if (!wait_until(socket, POLLOUT, until)) return false;
+  }
   int error = 0;
   socklen_t size = sizeof error;
   return ::getsockopt(socket.get(), SOL_SOCKET, SO_ERROR, &error, &size) == 0 && error == 0;

@@ -185,6 +185,7 @@ void Launcher::report_ended() {
   int status = 0;
   while (true) {
     const pid_t child = ::waitpid(-1, &status, WNOHANG);
+    if (child < 0 && errno == EINTR) continue;
     if (child <= 0) return;
     const auto worker = workers_.find(child);
     if (worker == workers_.end()) continue;

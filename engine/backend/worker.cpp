@@ -76,7 +76,7 @@ bool has_children() {
   pid_t ended = 0;
   do {
     ended = ::waitpid(-1, nullptr, WNOHANG);
-  } while (ended > 0);
+  } while (ended > 0 || (ended < 0 && errno == EINTR));
   return ended == 0;
 }
 

@@ -71,7 +71,7 @@ void end_leftovers(pid_t group, Usage& usage) {
     pid_t ended = 0;
     struct rusage used {};
     while ((ended = ::wait4(-1, nullptr, WNOHANG, &used)) > 0) usage.add(used);
-    if (ended < 0) return;  // no children any more
+    if (ended < 0 && errno == ECHILD) return;  // no children any more
     for (const pid_t orphan : children()) ::kill(orphan, SIGKILL);
     ::usleep(1000);
   }

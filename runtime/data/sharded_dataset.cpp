@@ -62,7 +62,7 @@ std::string format_shard_index(const ShardIndex& index) {
 ShardIndex parse_shard_index(std::string_view content, const fs::path& file) {
   ShardIndex index;
   try {
-    index = read_entries(parse_json_or_throw(content, file.string()), file);
+    index = read_entries(parse_json(content), file);
   } catch (const Json::exception&) {
     throw_corrupt(file, "is not an index of shards; copy it again");
   }

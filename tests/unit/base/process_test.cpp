@@ -1,11 +1,15 @@
 #include "base/process.h"
 
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/socket.h"
 #include "tests/support/catch.h"
+#include "tests/support/interrupt_syscall.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -105,4 +109,20 @@ TEST_CASE("a group is gone when its last member is", "[process]") {
   wait_for(group);
   for (int i = 0; i < 200 && group_exists(group); ++i) ::usleep(10'000);
   CHECK_FALSE(group_exists(group));
+}
+
+TEST_CASE("a wait for a process or a connection goes on after a signal", "[process]") {
+  const auto number = GENERATE(uint64_t(SYS_wait4), uint64_t(SYS_poll));
+  const auto ended = test::interrupt_syscall(number, 3, [] {
+    Command command;
+    command.argv = {"true"};
+    command.environment = current_environment();
+    const pid_t process = start(command);
+    DLFLOW_CHECK(wait_for(process, std::chrono::minutes(1)) == ExitStatus{});
+    DLFLOW_CHECK(wait_for(start(command)) == ExitStatus{});
+    const Listener listener = listen_anywhere();
+    DLFLOW_CHECK(bool(connect_to("127.0.0.1", listener.port, std::chrono::minutes(1))));
+  });
+  if (!ended) return test::skip("processes cannot be traced here");
+  CHECK(*ended);
 }

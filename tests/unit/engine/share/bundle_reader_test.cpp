@@ -174,7 +174,7 @@ TEST_CASE("other files are no bundles", "[bundle]") {
   CHECK_THAT(refusal_of(std::string()), Catch::Contains("too short"));
   CHECK_THAT(refusal_of(std::string(test::kSharedWorkflow)), Catch::Contains("its end is missing"));
   CHECK_THAT(refusal_of(good_files()), Catch::Contains("no bundle"));
-  CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{"}}), Catch::Contains("no JSON"));
+  CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{"}}), Catch::Contains("is not JSON"));
   CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "{\"format\": 2}"}}),
              Catch::Contains("newer dlflow"));
   CHECK_THAT(refusal_of(std::vector<Packed>{{kManifestName, "[]"}}), Catch::Contains("damaged"));
