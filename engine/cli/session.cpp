@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/chain.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
@@ -159,6 +160,6 @@ std::string find_run(Session& session, const std::string& word) {
   return runs.front().run;
 }
 
-void print_json(const Json& json) { std::printf("%s\n", json.dump(2).c_str()); }
+void print_json(const Json& json) { std::printf("%s\n", escaped_lines(json.dump(2)).c_str()); }
 
 }  // namespace dlflow

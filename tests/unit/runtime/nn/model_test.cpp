@@ -116,3 +116,15 @@ TEST_CASE("what is not a model at all is refused", "[model]") {
         Lines{"2:8: 'input' is [channels, height, width] or [features]"});
   CHECK(mistakes("name: m\ninput: [1048576]\nlayers: [linear: {features: 1048576}]\n").size() == 1);
 }
+
+TEST_CASE("a model whose layers together make gigabytes of one image is refused",
+          "[model][attack]") {
+  std::string layers = "  - conv2d: {name: first, channels: 1, kernel: 1}\n";
+  const auto mistakes_of = [](const std::string& text) {
+    return mistakes("name: m\ninput: [1, 16384, 16384]\nlayers:\n" + text);
+  };
+  for (int i = 0; i < 4; ++i) layers += "  - relu\n";
+  const Lines found = mistakes_of(layers);
+  REQUIRE_FALSE(found.empty());
+  CHECK_THAT(found.front(), Catch::StartsWith("8:") && Catch::Contains("the layer is too large"));
+}
