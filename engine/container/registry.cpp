@@ -132,7 +132,7 @@ class Registry {
                   "cannot fetch " + shown_ + ": " + std::string(trim(output.errors)));
     }
     return {std::atoi(output.text.c_str()),
-            challenge_in(read_file_if_exists(headers).value_or(""))};
+            challenge_in(fs::exists(headers) ? read_file(headers, kMaxManifestBytes) : "")};
   }
 
   std::string fetch_token(const std::string& challenge) const {

@@ -69,7 +69,8 @@ BundleSummary summarize(const std::filesystem::path& file) {
   BundleSummary summary{bundle.file_bytes(), manifest,
                         parse(bundle.read_text(manifest.workflow), manifest), Json()};
   if (!manifest.run.empty()) {
-    summary.run = parse_json(bundle.read_text("run/run.json"), kForeignJson);
+    summary.run =
+        parse_json(bundle.read_text("run/run.json"), {.max_depth = kForeignJson.max_depth});
     if (!summary.run.is_object()) throw Error(Errc::Corrupt, "run/run.json is no object");
   }
   return summary;

@@ -42,7 +42,8 @@ std::string limit(uint64_t bytes_per_second) {
 }
 
 Json parse(const ToolResult& result, const Address& address) {
-  Json json = parse_json(result.output);
+  constexpr JsonLimits kLimits{.max_depth = 64, .max_bytes = size_t{1} << 30};  // millions of files
+  Json json = parse_json(result.output, kLimits);
   if (json.is_discarded()) {
     throw Error(
         Errc::InvalidInput,

@@ -264,16 +264,6 @@ TEST_CASE("a budget that is too small is an error, and nothing is left", "[stage
   }
 }
 
-TEST_CASE("a download without an end stops at the cache's budget", "[stage][attack]") {
-  const test::AnsweringServer server(
-      [](const std::string&) { return std::string("HTTP/1.1 200 OK\r\n\r\n"); },
-      test::AnsweringServer::Ends::Never);
-  const StepFixture step(with({{{"url", "http://" + server.host() + "/endless"}}}));
-  StepFixture::set("DLFLOW_CACHE_BUDGET", "1000000");
-  CHECK(stage_main() == 1);
-  check_nothing_left(step, step.folder().path() / "cache");
-}
-
 TEST_CASE("a full disk is an error, and its space is given back", "[stage]") {
   const Mount disk("size=200k");
   if (!disk.mounted()) return test::skip("mounting a small file system needs root");
