@@ -81,19 +81,18 @@ void WatchCenter::send_strangers_away(Time now) {
 }
 
 /// Takes over `stranger` if it is a rank that was not here yet.
-bool WatchCenter::join(FrameSocket& stranger, const Frame& hello, Time now) {
+void WatchCenter::join(FrameSocket& stranger, const Frame& hello, Time now) {
   std::string_view text;
   const auto head = from_body<HelloHead>(hello.body, &text);
   if (hello.kind != FrameKind::Hello || !head || head->rank < 1 ||
       size_t(head->rank) >= links_.size() || links_[size_t(head->rank)].is_open() ||
       !knows_token(endpoint_, text.substr(0, head->token_bytes))) {
-    return false;
+    return;
   }
   FrameSocket& link = links_[size_t(head->rank)] = std::move(stranger);
   judge_.joined(head->rank, std::string(text.substr(endpoint_.token.size())), now);
   ++num_joined_;  // first: once that rank is welcome, the number is asked for
   link.send(FrameKind::Welcome);
-  return true;
 }
 
 void WatchCenter::hear(int rank, Time now) {

@@ -36,7 +36,7 @@ class WatchCenter : public WatchEnd {
   void welcome_strangers(Time now);
   void send_strangers_away(Time now);
   size_t max_strangers() const;
-  bool join(FrameSocket& stranger, const Frame& hello, Time now);
+  void join(FrameSocket& stranger, const Frame& hello, Time now);
   void hear(int rank, Time now);
   void answer(int rank, const Frame& frame, Time now);
   void send_all(FrameKind kind, std::string_view body);
