@@ -7,8 +7,8 @@
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "base/remove_tree.h"
 #include "engine/cli/chain.h"
-#include "engine/container/tree.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain.h"

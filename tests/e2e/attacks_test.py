@@ -61,7 +61,7 @@ class Attacks(Case):
         canary = self.write("canary", "precious\n")
         evil = "sha256:../../../../" + str(canary.relative_to("/"))
         step, head = "{image: box, run: 'true'}", "images: {box: {from: \"FROM\"}}\n"
-        self.write("profile.yaml", "name: here\nscheduler: local\ncontainer: {runtime: bubblewrap, command: ['true']}\n")
+        self.write("cluster-profiles/here.yaml", "scheduler: local\ncontainer: {runtime: bubblewrap, command: ['true']}\n")
         index = json.dumps({"manifests": [{"digest": evil}]})
         (self.folder / "oci").mkdir()
         (self.folder / "oci/index.json").write_text(index)
@@ -72,7 +72,7 @@ class Attacks(Case):
             for verb in ("run", "lock"):
                 if verb == "lock" and lock:
                     continue
-                options = ["--profile", "profile.yaml"] if verb == "run" else []
+                options = ["--profile", "here"] if verb == "run" else []
                 _, err = self.dlflow(verb, "w.yaml", *options, status=2)
                 self.assertRegex(err, "digest|image source")
                 self.assertNotIn("json.exception", err)
@@ -96,9 +96,9 @@ class Attacks(Case):
         cache.chmod(0o2770)
         os.chown(own, 12345, 12345)
         data = self.write("data", "mine")
-        self.write("profile.yaml", f"name: here\nscheduler: local\npaths: {{cache: {cache}}}\n")
+        self.write("cluster-profiles/here.yaml", f"scheduler: local\npaths: {{cache: {cache}}}\n")
         self.workflow(f"{{uses: stage, with: {{sources: [{{url: 'file://{data}'}}]}}}}")
-        out, err = self.dlflow("run", "w.yaml", "--profile", "profile.yaml", status=1)
+        out, err = self.dlflow("run", "w.yaml", "--profile", "here", status=1)
         self.assertIn("belongs to another user (12345)", out + err)
 
 
