@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/file_lock.h"
+#include "base/parse_json.h"
 #include "base/process.h"
 #include "base/text.h"
 
@@ -40,7 +41,7 @@ std::optional<time_t> changed(const fs::path& path) {
 }
 
 bool is_dead(const std::string& owner) {
-  const Json json = Json::parse(owner, nullptr, false);
+  const Json json = parse_json(owner);
   if (!json.is_object()) return false;
   try {
     return liveness(process_identity_from_json(json)) == Liveness::Dead;
