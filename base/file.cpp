@@ -1,6 +1,8 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -118,6 +120,7 @@ void copy_content(const fs::path& from, const fs::path& to) {
   struct stat info {};
   if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
   FileDescriptor copy = open_or_throw(to, O_WRONLY | O_CREAT | O_TRUNC, info.st_mode & 0777);
+  if (::ioctl(copy.get(), FICLONE, source.get()) == 0) return close_or_throw(std::move(copy), to);
   std::string buffer(size_t{1} << 20, '\0');
   while (true) {
     const ssize_t got = ::read(source.get(), buffer.data(), buffer.size());

@@ -56,8 +56,9 @@ void require_private(const std::filesystem::path& directory);
 /// Creates `directory`, mode 0700, unless it is there. Throws as require_private.
 void make_private_directory(const std::filesystem::path& directory);
 
-/// Copies the content and the mode of `from` to `to`, which is replaced if it is there. (std's copy
-/// reports a full disk as an input/output error.)
+/// Copies the content and the mode of `from` to `to`, which is replaced if it is there; both share
+/// their blocks until one is changed, where the file system can. (std's copy reports a full disk as
+/// an input/output error.)
 void copy_content(const std::filesystem::path& from, const std::filesystem::path& to);
 
 /// Writes all of `bytes` to a descriptor; `path` is for the error message only.

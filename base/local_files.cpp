@@ -87,6 +87,11 @@ std::vector<LocalFile> files_like(const fs::path& folder, const std::string& pat
 
 }  // namespace
 
+bool is_below(const fs::path& path, const fs::path& folder) {
+  const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
+  return end == folder.end();
+}
+
 std::vector<fs::directory_entry> entries_below(const fs::path& folder, const fs::path& left_out) {
   Walk walk(left_out);
   walk.enter(folder);

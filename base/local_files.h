@@ -15,6 +15,9 @@ namespace dlflow {
 std::vector<std::filesystem::directory_entry> entries_below(
     const std::filesystem::path& folder, const std::filesystem::path& left_out = {});
 
+/// Whether `path` is `folder` or lies below it, by their names alone.
+bool is_below(const std::filesystem::path& path, const std::filesystem::path& folder);
+
 struct LocalFile {
   std::string name;  ///< relative to the folder, with '/' between folders; empty for a single file
   std::filesystem::path path;

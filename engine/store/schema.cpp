@@ -88,6 +88,19 @@ constexpr std::string_view kVersion2 = R"sql(
 CREATE INDEX runs_by_directory ON runs(directory);
 )sql";
 
+/// The remembered hashes are forgotten: they were kept without the time that no tool can set back.
+constexpr std::string_view kVersion3 = R"sql(
+DROP TABLE files;
+CREATE TABLE files(
+  path     TEXT PRIMARY KEY,  -- absolute
+  size     INTEGER NOT NULL,
+  mtime_ns INTEGER NOT NULL,
+  ctime_ns INTEGER NOT NULL,
+  inode    INTEGER NOT NULL,
+  sha256   TEXT NOT NULL
+) WITHOUT ROWID;
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -97,7 +110,8 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 2> steps = {Migration(kVersion1), Migration(kVersion2)};
+  static const std::array<Migration, 3> steps = {Migration(kVersion1), Migration(kVersion2),
+                                                 Migration(kVersion3)};
   return steps;
 }
 

@@ -1,0 +1,38 @@
+#include "base/file_identity.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <chrono>
+
+#include "base/error.h"
+
+namespace dlflow {
+namespace {
+
+int64_t nanoseconds_of(const timespec& time) {
+  return int64_t(time.tv_sec) * 1'000'000'000 + time.tv_nsec;
+}
+
+}  // namespace
+
+FileIdentity identity_of(const std::filesystem::path& path) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0) throw_errno("cannot read " + path.string(), errno);
+  return {info.st_size, nanoseconds_of(info.st_mtim), nanoseconds_of(info.st_ctim),
+          int64_t(info.st_ino)};
+}
+
+std::string to_string(const FileIdentity& identity) {
+  return std::to_string(identity.size) + " " + std::to_string(identity.mtime_ns) + " " +
+         std::to_string(identity.ctime_ns) + " " + std::to_string(identity.inode);
+}
+
+bool is_settled(const FileIdentity& identity) {
+  using namespace std::chrono;
+  const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
+  return now - std::max(identity.mtime_ns, identity.ctime_ns) > nanoseconds(1s).count();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,31 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+
+/// Which state of which file a path leads to, without reading it.
+namespace dlflow {
+
+/// What the kernel changes whenever the content of a file may have changed. Size and time of
+/// modification alone prove nothing, since tools put an old time back; the time of the last change
+/// of the inode (ctime) cannot be set.
+struct FileIdentity {
+  int64_t size = 0;
+  int64_t mtime_ns = 0;
+  int64_t ctime_ns = 0;
+  int64_t inode = 0;
+  bool operator==(const FileIdentity&) const = default;
+};
+
+/// Of the file that `path` leads to, through links. Throws Error.
+FileIdentity identity_of(const std::filesystem::path& path);
+
+/// "size mtime ctime inode", for a hash or a record.
+std::string to_string(const FileIdentity& identity);
+
+/// Whether another change would show: a file that changed a moment ago may change again within the
+/// same tick of its clock, and would look the same.
+bool is_settled(const FileIdentity& identity);
+
+}  // namespace dlflow
