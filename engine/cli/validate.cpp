@@ -5,6 +5,7 @@
 #include "engine/cli/workflow_argument.h"
 #include "engine/model/profile.h"
 #include "engine/model/script_variables.h"
+#include "engine/model/unlisted_files.h"
 #include "engine/supervisor/inherited.h"
 
 namespace dlflow {
@@ -35,6 +36,20 @@ void warn_of_variables(const Workflow& workflow, const Profile& profile) {
   }
 }
 
+/// Files that a change of would not make their step run again.
+void warn_of_files(const Workflow& workflow) {
+  const auto base = std::filesystem::absolute(workflow.file).parent_path();
+  for (const Step& step : workflow.steps) {
+    for (const std::string& file : unlisted_files(step, base)) {
+      const Location at = step.locations.at("run");
+      std::fprintf(stderr,
+                   "%s:%d:%d: warning: step '%s' names %s, which is not in its inputs: it is not "
+                   "copied into the run, and a change of it does not make the step run again\n",
+                   workflow.file.c_str(), at.line, at.column, step.name.c_str(), file.c_str());
+    }
+  }
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, Session&) {
@@ -49,6 +64,7 @@ void add_validate(CLI::App& app, Session&) {
   command->callback([=] {
     const Workflow read = workflow->read();
     check_steps(read);
+    warn_of_files(read);
     warn_of_variables(read, load_profile(*profile));
   });
 }

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/local_files.h"
 #include "base/process.h"
 #include "engine/container/environment.h"
 #include "engine/container/tree.h"
@@ -30,11 +31,6 @@ std::vector<Bind> node_folders(const ContainerJob& job) {
     if (fs::is_directory(folder, ignored)) binds.push_back({folder, folder});
   }
   return binds;
-}
-
-bool is_below(const fs::path& path, const fs::path& folder) {
-  const auto [end, ignored] = std::mismatch(folder.begin(), folder.end(), path.begin(), path.end());
-  return end == folder.end();
 }
 
 bool is_covered(const Bind& bind, const std::vector<Bind>& by) {

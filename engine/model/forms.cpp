@@ -239,6 +239,15 @@ const Form& path_form() {
   return form;
 }
 
+const Form& absolute_path_form() {
+  static const Form form = {
+      .what = "an absolute path",
+      .examples = "/data/images; what lies beside the workflow is named without path: and hash:",
+      .pattern = "^/.",
+      .accepts = [](std::string_view text) { return text.size() > 1 && text.front() == '/'; }};
+  return form;
+}
+
 const Form& inner_path_form() {
   static const Form form = {.what = "a relative path without '..'",
                             .examples = "scripts/prepare.py",

@@ -16,8 +16,9 @@ const Form& env_form();       ///< of those that a step sets itself: not DLFLOW_
 const Form& secret_form();    ///< of environment variables that may hold a secret
 const Form& duration_form();
 const Form& size_form();
-const Form& memory_form();      ///< a size that no unit was forgotten in: at least 1 MiB
-const Form& path_form();        ///< any text but the empty one
+const Form& memory_form();  ///< a size that no unit was forgotten in: at least 1 MiB
+const Form& path_form();    ///< any text but the empty one
+const Form& absolute_path_form();
 const Form& inner_path_form();  ///< relative, and nowhere leading out of its folder
 const Form& model_file_form();  ///< a path to a file that is there
 const Form& input_form();       ///< an inner path to what is there

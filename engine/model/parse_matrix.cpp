@@ -160,6 +160,14 @@ std::string refusal(size_t count, ElementAllowance allowance, const Subject& sub
 
 }  // namespace
 
+bool check_allowance(const Matrix& matrix, Mistakes& mistakes, const Subject& subject,
+                     Location location, ElementAllowance allowance) {
+  const size_t count = max_elements(matrix);
+  if (count <= allowance.most - allowance.used) return true;
+  mistakes.add(location, refusal(count, allowance, subject));
+  return false;
+}
+
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
                                   const Subject& subject, ElementAllowance allowance) {
   const size_t before = mistakes.count();
@@ -169,11 +177,7 @@ std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, cons
   if (!value) return std::nullopt;
   Matrix matrix = MatrixReader(node, *value, shape, mistakes, subject).read();
   if (mistakes.count() != before) return std::nullopt;
-  const size_t count = max_elements(matrix);
-  if (count > allowance.most - allowance.used) {
-    mistakes.add(node.location, refusal(count, allowance, subject));
-    return std::nullopt;
-  }
+  if (!check_allowance(matrix, mistakes, subject, node.location, allowance)) return std::nullopt;
   if (has_no_element(matrix)) {
     mistakes.add(node.location, "exclude leaves no element of " + subject.name());
     return std::nullopt;

@@ -17,4 +17,8 @@ struct ElementAllowance {
 std::optional<Matrix> read_matrix(const YamlNode& node, Mistakes& mistakes, const Names& names,
                                   const Subject& subject, ElementAllowance allowance);
 
+/// Adds a mistake at `location` if `matrix` has more elements than are allowed; false then.
+bool check_allowance(const Matrix& matrix, Mistakes& mistakes, const Subject& subject,
+                     Location location, ElementAllowance allowance);
+
 }  // namespace dlflow

@@ -54,6 +54,7 @@ class StepReader {
     check_keys();
     note_locations();
     read_matrix_first();
+    read_repeat();
     read_command();
     read_plain_keys();
     read_expressions("env", parsed_.step.environment);
@@ -102,6 +103,38 @@ class StepReader {
     if (!matrix) return;
     parsed_.step.matrix = std::move(*matrix);
     names_.matrix = &parsed_.step.matrix;
+  }
+
+  /// Repetitions are an axis, the last one.
+  void read_repeat() {
+    const auto times = value_of("repeat");
+    if (!times || names_.matrix_is_wrong) return;
+    Matrix& matrix = parsed_.step.matrix;
+    const Subject subject = subject_.at("repeat");
+    const Location location = parsed_.step.locations.at("repeat");
+    if (!matrix.include.empty()) {
+      return mistakes_.add(location, subject.name() +
+                                         " cannot stand beside matrix.include; write "
+                                         "an axis of it, called repeat");
+    }
+    const auto has_name = [](const MatrixAxis& axis) { return axis.name == kRepeatAxis; };
+    if (std::any_of(matrix.axes.begin(), matrix.axes.end(), has_name)) {
+      return mistakes_.add(location, subject.name() + " is an axis of the matrix already");
+    }
+    MatrixAxis axis{kRepeatAxis, {}};
+    for (int number = 1; number <= times->get<int>(); ++number) axis.values.emplace_back(number);
+    matrix.axes.push_back(std::move(axis));
+    check_allowance(matrix, mistakes_, subject, location, surroundings_.allowance);
+    names_.matrix = &matrix;
+  }
+
+  /// Else each repetition would give the same.
+  void give_seed(const StepKind& kind, const YamlNode& with) {
+    if (find_entry(node_, "repeat") == nullptr || find_entry(with, "seed") != nullptr) return;
+    if (find_field(kind.with, "seed") == nullptr) return;
+    Json source = parsed_.step.with.source();
+    source["seed"] = "${{ matrix." + std::string(kRepeatAxis) + " }}";
+    parsed_.step.with = Template(source);
   }
 
   void read_command() {
@@ -155,6 +188,7 @@ class StepReader {
       return;
     }
     read_expressions("with", kind.with, node, parsed_.step.with);
+    give_seed(kind, node);
     for (const auto& [key, other] : kind.alternatives) {
       const YamlEntry* second = find_entry(node, other);
       if (find_entry(node, key) == nullptr || second == nullptr) continue;
@@ -259,8 +293,33 @@ class StepReader {
         step.require.back().metric = metric;
       }
     }
-    if (const auto inputs = value_of("inputs"))
-      step.inputs = inputs->get<std::vector<std::string>>();
+    if (const auto inputs = value_of("inputs")) {
+      for (const Json& input : *inputs) {
+        if (input.is_string()) {
+          step.inputs.push_back(input);
+        } else {
+          step.data.push_back({input.at("path"), input.at("hash") == "content"});
+        }
+      }
+    }
+    read_reuse();
+  }
+
+  void read_reuse() {
+    const auto reuse = value_of("reuse");
+    if (!reuse) return;
+    Step& step = parsed_.step;
+    if (!step.uses.empty()) {
+      return refuse_key("reuse",
+                        "belongs to run; what a result of '" + step.uses + "' depends on is known");
+    }
+    step.reuse.environment = reuse->value("environment", std::vector<std::string>());
+    step.reuse.program = reuse->at("program");
+    if (step.reuse.program && step.run.source().is_string()) {
+      mistakes_.add(step.locations.at("reuse"),
+                    subject_.at("reuse").name() +
+                        ": program has a meaning where run is a list, whose first word is one");
+    }
   }
 
   void read_needs() {

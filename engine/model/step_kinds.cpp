@@ -45,6 +45,7 @@ StepKind stage_kind() {
                       parallel_field(),
                       bandwidth_field()}),
       .outputs = {{"path", text(), "The folder of the staged files"}},
+      .reuse = StepKind::Reuse::Own,  // the cache has them already
   };
 }
 
@@ -78,6 +79,7 @@ StepKind stage_out_kind() {
            parallel_field(),
            bandwidth_field()}),
       .outputs = {{"manifest", text(), "What was sent, as sha256sum prints it"}},
+      .reuse = StepKind::Reuse::Never,
   };
 }
 
@@ -97,6 +99,19 @@ Shape cooperation_shape() {
        "parameter_server: how many steps a worker may be ahead of the slowest; 0: synchronous, "
        "'unbounded': asynchronous, 4 unless given"},
   });
+}
+
+/// Exact training gives the same bits for any number of ranks with as many threads each, unless the
+/// number of ranks makes the batch or the ranks are not synchronous.
+std::vector<std::string> resources_of_training(const Json& with) {
+  const Json precision = with.value("precision", Json::object());
+  const bool exact =
+      precision.is_object() && precision.value("reduction", Json("exact")) == "exact";
+  const Json cooperation = with.value("cooperation", Json::object());
+  const bool synchronous =
+      cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
+  if (exact && synchronous && !with.contains("batch_per_rank")) return {"cpus_per_rank"};
+  return {"ranks", "cpus_per_rank"};
 }
 
 StepKind train_kind() {
@@ -210,6 +225,7 @@ StepKind train_kind() {
       .alternatives = {{"batch", "batch_per_rank"}},
       .neutral = {"scratch", "cache"},
       .demands = {{"device", "cuda", "gpus_per_rank"}},
+      .decisive_resources = resources_of_training,
   };
 }
 
@@ -246,10 +262,13 @@ StepKind evaluate_kind() {
            Presence::Optional, 256},
       }),
       .neutral = {"scratch", "cache"},
+      .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
   };
 }
 
 }  // namespace
+
+std::vector<std::string> StepKind::no_resources(const Json&) { return {}; }
 
 std::span<const StepKind> step_kinds() {
   static const std::vector<StepKind> kinds = {stage_kind(), stage_out_kind(), train_kind(),

@@ -29,6 +29,18 @@ struct StepKind {
   std::vector<std::pair<std::string, std::string>> alternatives = {};  ///< not both in `with`
   std::vector<std::string> neutral = {};  ///< keys of `with` that no result depends on
   std::vector<Demand> demands = {};
+
+  /// Who may take a result of it instead of running it again.
+  enum class Reuse {
+    Shared,  ///< later runs, and through a shared cache other users
+    Own,     ///< later runs of the same user
+    Never,   ///< nobody: what it does is outside of the run
+  };
+  Reuse reuse = Reuse::Shared;
+
+  /// The resources that its result depends on, by their names in `resources:`.
+  std::vector<std::string> (*decisive_resources)(const Json& with) = no_resources;
+  static std::vector<std::string> no_resources(const Json& with);
 };
 
 /// All kinds, in the order the documentation lists them.

@@ -54,6 +54,9 @@ struct MatrixAxis {
   std::vector<Json> values;
 };
 
+/// The axis that `repeat:` makes. Its value is also in DLFLOW_SEED.
+inline constexpr const char* kRepeatAxis = "repeat";
+
 struct Matrix {
   std::vector<MatrixAxis> axes;
   std::vector<Json> include;  ///< objects: further elements
@@ -91,6 +94,18 @@ struct Requirement {
   double bound = 0;
 };
 
+/// `inputs: [{path: /data/set, hash: content}]`
+struct DataInput {
+  std::string path;            ///< absolute
+  bool content_counts = true;  ///< for the fingerprint
+};
+
+/// `reuse: {environment: [LOADEDMODULES], program: true}`
+struct ReuseConditions {
+  std::vector<std::string> environment;  ///< variables whose values count
+  bool program = false;  ///< the first word of `run: [..]`, as PATH finds it, counts
+};
+
 struct Image {
   std::string name;
   std::string from;  ///< docker-archive:FILE, oci:…, docker://…, dir:…
@@ -114,8 +129,10 @@ struct Step {
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
   std::vector<Requirement> require;
-  Template condition;                          ///< `if:`; null: always
-  std::vector<std::string> inputs;             ///< files the step reads, relative to the workflow
+  Template condition;               ///< `if:`; null: always
+  std::vector<std::string> inputs;  ///< files the step reads, relative to the workflow
+  std::vector<DataInput> data;      ///< what else it reads, where it lies
+  ReuseConditions reuse;
   std::map<std::string, std::string> outputs;  ///< run: only; name -> path below $DLFLOW_OUTPUTS
   /// "with.model", "resources.walltime", "needs" -> where the value stands; two levels deep.
   std::map<std::string, Location> locations;

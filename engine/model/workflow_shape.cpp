@@ -48,6 +48,25 @@ Shape retry_shape() {
   });
 }
 
+/// Of `inputs`: what lies elsewhere, and is read where it lies.
+Shape data_shape() {
+  return object({
+      {"path", formed(absolute_path_form()), "A file or folder of this machine", kRequired},
+      {"hash", choice({"content", "none"}),
+       "content: another content is other work. none: it is taken for the same whatever it is",
+       kOptional, "content"},
+  });
+}
+
+Shape reuse_shape() {
+  return object({
+      {"environment", list_of(formed(variable_form()), 1),
+       "Variables, of the profile or else of the shell that plans the run"},
+      {"program", boolean(),
+       "Where PATH finds the first word of `run: [..]`, and what that file is", kOptional, false},
+  });
+}
+
 std::vector<std::string> kind_names() {
   std::vector<std::string> names;
   for (const StepKind& kind : step_kinds()) names.push_back(kind.name);
@@ -73,6 +92,9 @@ Shape make_step_shape() {
                               "are referred to need not be named"}),
       scoped(Scope::Params,
              {"matrix", matrix_shape(), "Values that the step runs once for each of"}),
+      scoped(Scope::Params,
+             {"repeat", integer(1),
+              "How many times the step runs, each time with another $DLFLOW_SEED: 1, 2, …"}),
       scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
       scoped(Scope::Steps, {"env", map_of(env_form(), scalar()), "Environment variables"}),
       scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
@@ -84,8 +106,12 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"require", map_of(name_form(), formed(requirement_form())),
                              "Metrics without which the step has failed"}),
       scoped(Scope::Steps, {"if", boolean(), "Whether the step runs; else it is skipped"}),
-      scoped(Scope::Params, {"inputs", list_of(formed(input_form())),
-                             "Files and folders beside the workflow that the step reads"}),
+      scoped(Scope::Params, {"inputs", list_of(either({formed(input_form()), data_shape()})),
+                             "Files and folders beside the workflow that the step reads, and "
+                             "data elsewhere"}),
+      scoped(Scope::Params, {"reuse", reuse_shape(),
+                             "Of run steps: what else has to be the same for a result to be "
+                             "reused"}),
       scoped(Scope::Params, {"outputs", map_of(name_form(), formed(inner_path_form())),
                              "Of run steps: what they leave, as paths below $DLFLOW_OUTPUTS"}),
   });

@@ -77,7 +77,7 @@ std::optional<JobEvent> published_result(const fs::path& job_directory) {
   std::error_code none;
   const fs::path target = fs::read_symlink(job_directory / "outputs", none);
   if (none) return std::nullopt;
-  const auto attempt = attempt_number(target.parent_path().filename().string());
+  const auto attempt = attempt_number(target.begin()->string());
   if (!attempt) return std::nullopt;
   std::vector<JobEvent> events = attempt_events(job_directory, "", *attempt);
   for (auto event = events.rbegin(); event != events.rend(); ++event) {

@@ -60,6 +60,9 @@ std::string called(const std::vector<std::string>& path, const Step& step) {
   if (!from.empty()) return from;
   if (part == "with") return below;
   if (part == "environment") return "variable " + below;
+  if (part == "job") return "name";
+  if (part == "profile") return below + " of the profile";
+  if (part == "resources") return below;
   if (part == "params") return "parameter " + below;
   if (part == "files") return "content of " + below;
   if (part == "version") return "version of step kind";
@@ -192,7 +195,7 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
     result.from = plan.reused.at(number).run;
     return result;
   }
-  if (job.cause == Cause::Forced) return result;
+  if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside) return result;
   const std::optional<Nearest> earlier = nearest(plan, number, history);
   if (!earlier) {
     result.verdict = Action::Run;
@@ -207,8 +210,9 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
   } else if (job.cause == Cause::WaitsForParents) {
     result.reason = waits_in_words(plan, number);
   } else {
-    result.reason = "the outputs it had in " + earlier->run +
-                    " are gone, or were made from other outputs of its parents";
+    result.reason = "what it left in " + earlier->run +
+                    " is gone, was changed or is not to be reused, or its parents left something "
+                    "else";
   }
   return result;
 }

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 #include <utility>
 
@@ -6,9 +7,13 @@
 #include "base/file.h"
 #include "base/local_files.h"
 #include "base/sha256.h"
+#include "base/text.h"
+#include "base/url.h"
 #include "engine/model/forms.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/data_identity.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
@@ -54,6 +59,59 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
   }
 }
 
+/// An input that lies elsewhere and is read there.
+void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput& data,
+               std::vector<std::string>& texts) {
+  const std::vector<LocalFile> files = data_at(data.path);
+  if (files.empty()) {
+    throw_at(plan.workflow, location_of(step, "inputs"), data.path + ": there is no such file");
+  }
+  for (const LocalFile& file : files) {
+    if (fs::file_size(file.path) <= kMaxScriptBytes) texts.push_back(read_file(file.path));
+  }
+  if (!data.content_counts || plan.data.contains(data.path)) return;
+  plan.outside.emplace(data.path, data_identity(data.path));
+  Sha256 hash;
+  for (const LocalFile& file : files)
+    hash.update(file.name + " " + hashes.sha256(file.path) + "\n");
+  plan.data.emplace(data.path, hash.hex());
+}
+
+/// The variable as the program of a step will find it, if it is passed on.
+std::string variable_of(const Profile& profile, const std::string& name) {
+  if (const auto given = profile.environment.find(name); given != profile.environment.end()) {
+    return given->second;
+  }
+  const char* const value = std::getenv(name.c_str());
+  return value == nullptr ? "" : value;
+}
+
+/// Where the profile's or the caller's PATH finds `program`, and what that is.
+std::string program_identity(const Plan& plan, FileHashes& hashes, const std::string& program) {
+  for (const std::string& folder : split(variable_of(plan.profile, "PATH"), ':')) {
+    const fs::path file =
+        program.find('/') == std::string::npos ? fs::path(folder) / program : fs::path(program);
+    std::error_code none;
+    if (!file.is_absolute() || !fs::is_regular_file(file, none)) continue;
+    return file.string() + " " + hashes.sha256(file);
+  }
+  return "not found";
+}
+
+/// What `reuse:` of a step finds now.
+Json reuse_conditions(const Plan& plan, FileHashes& hashes, const Step& step) {
+  Json conditions = Json::object();
+  for (const std::string& name : step.reuse.environment) {
+    conditions["environment"][name] = variable_of(plan.profile, name);
+  }
+  if (step.reuse.program) {
+    const Json& word = step.run.source().front();
+    conditions["program"] =
+        program_identity(plan, hashes, word.is_string() ? word.get<std::string>() : word.dump());
+  }
+  return conditions;
+}
+
 void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
   PlannedStep& planned = plan.steps[number];
@@ -68,45 +126,22 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
       planned.inputs.push_back(std::move(name));
     }
   }
+  for (const DataInput& data : step.data) read_data(plan, hashes, step, data, texts);
+  planned.conditions = reuse_conditions(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
+  planned.sees_run = sees_run(step, texts);
 }
 
-std::vector<LocalFile> files_at(const fs::path& path) {
-  if (!fs::is_directory(path)) return {{"", path}};
-  std::vector<LocalFile> files;
-  for (const auto& entry : entries_below(path)) {
-    if (!entry.is_regular_file()) continue;
-    files.push_back({entry.path().lexically_relative(path).string(), entry.path()});
-  }
-  std::sort(files.begin(), files.end(),
-            [](const LocalFile& a, const LocalFile& b) { return a.name < b.name; });
-  return files;
-}
-
-/// What a step reads from where it lies: too large to copy or to read through whenever a run is
-/// planned. It is taken for the same as long as names, sizes and times of change are.
-std::string identity_outside(const std::vector<LocalFile>& files) {
-  Sha256 hash;
-  for (const LocalFile& file : files) {
-    hash.update(file.name + " " + std::to_string(fs::file_size(file.path)) + " " +
-                std::to_string(fs::last_write_time(file.path).time_since_epoch().count()) + "\n");
-  }
-  return hash.hex();
+/// The place of data as any folder finds it.
+std::string absolute_place(const Plan& plan, const std::string& name) {
+  if (parse_file_url(name)) return name;
+  return (plan.base / name).lexically_normal().string();
 }
 
 /// What is not there yet is for the step to miss: it may appear before the step runs.
 void add_outside(Plan& plan, const std::string& name) {
   if (plan.outside.contains(name)) return;
-  if (const auto place = parse_file_url(name)) {
-    try {
-      plan.outside.emplace(name, identity_outside(list_local_files(*place)));
-    } catch (const Error&) {
-    }
-    return;
-  }
-  std::error_code ignored;
-  const fs::path path = plan.base / name;
-  if (fs::exists(path, ignored)) plan.outside.emplace(name, identity_outside(files_at(path)));
+  plan.outside.emplace(name, data_identity(absolute_place(plan, name)));
 }
 
 /// The local files that a step stages and whose content nothing in the workflow pins.
@@ -204,13 +239,39 @@ ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with
   const Step& step = plan.workflow.steps[job.step];
   ContentHashes files;
   const auto add = [&files](const ContentHashes& hashes, const std::string& name) {
-    if (const auto found = hashes.find(name); found != hashes.end()) files.insert(*found);
+    const auto found = hashes.find(name);
+    if (found != hashes.end() && !found->second.empty()) files.insert(*found);
   };
   for (const std::string& name : plan.steps[job.step].inputs) add(plan.files, name);
   const NamedFiles named = named_files(step, with);
   for (const auto& [key, name] : named.frozen) add(plan.files, name);
   for (const std::string& name : named.outside) add(plan.outside, name);
+  for (const DataInput& data : step.data) add(plan.data, data.path);
   return files;
+}
+
+SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with) {
+  const Step& step = plan.workflow.steps[job.step];
+  SourceProofs proofs;
+  const auto add_frozen = [&](const std::string& name) {
+    const auto found = plan.files.find(name);
+    if (found == plan.files.end()) return;
+    proofs.frozen.emplace(frozen_file(plan, name).string(), found->second);
+  };
+  for (const std::string& name : plan.steps[job.step].inputs) add_frozen(name);
+  const NamedFiles named = named_files(step, with);
+  for (const auto& [key, name] : named.frozen) add_frozen(name);
+  std::vector<std::string> outside = named.outside;
+  for (const DataInput& data : step.data) {
+    if (data.content_counts) outside.push_back(data.path);
+  }
+  for (const std::string& name : outside) {
+    const auto found = plan.outside.find(name);
+    if (found != plan.outside.end()) {
+      proofs.outside.emplace(absolute_place(plan, name), found->second);
+    }
+  }
+  return proofs;
 }
 
 }  // namespace dlflow

@@ -14,7 +14,7 @@ namespace dlflow {
 namespace {
 
 /// Raised when dlflow runs commands in a way that gives other results.
-constexpr int kRunVersion = 1;
+constexpr int kRunVersion = 2;
 
 int kind_version(const std::string& uses) {
   if (uses.empty()) return kRunVersion;
@@ -85,24 +85,74 @@ Json values_left(const Step& step, const Context& known) {
   return values;
 }
 
+constexpr std::string_view kPrefix = "DLFLOW_";
 constexpr std::string_view kParamPrefix = "DLFLOW_PARAM_";
 
-/// What stands behind each "DLFLOW_PARAM_" in `text`, up to the end of the name.
-void collect_mentions(std::string_view text, std::set<std::string, std::less<>>& mentions) {
-  for (size_t at = text.find(kParamPrefix); at != std::string_view::npos;
-       at = text.find(kParamPrefix, at)) {
+using Mentions = std::set<std::string, std::less<>>;
+
+/// Every name in `text` that begins with "DLFLOW_", up to its end.
+void collect_mentions(std::string_view text, Mentions& mentions) {
+  for (size_t at = text.find(kPrefix); at != std::string_view::npos; at = text.find(kPrefix, at)) {
     const size_t begin = at;
-    at += kParamPrefix.size();
+    at += kPrefix.size();
     while (at < text.size() && is_name_character(text[at])) ++at;
     mentions.emplace(text.substr(begin, at - begin));
   }
 }
 
-void collect_mentions(const Json& json, std::set<std::string, std::less<>>& mentions) {
+void collect_mentions(const Json& json, Mentions& mentions) {
   if (json.is_string())
     collect_mentions(std::string_view(json.get_ref<const std::string&>()), mentions);
   if (!json.is_structured()) return;
   for (const Json& part : json) collect_mentions(part, mentions);
+}
+
+/// The variables that a `run:` step may read: mentioned in its command, its `env:` or `texts`.
+Mentions mentions_of(const Step& step, std::span<const std::string> texts) {
+  Mentions mentions;
+  collect_mentions(step.run.source(), mentions);
+  collect_mentions(step.environment.source(), mentions);
+  for (const std::string& text : texts) collect_mentions(std::string_view(text), mentions);
+  return mentions;
+}
+
+bool mentions_run(const Step& step) {
+  return std::ranges::any_of(templates_of(step), [](const Template* part) {
+    return std::ranges::any_of(part->references(),
+                               [](const Reference& r) { return r.path[0] == "run"; });
+  });
+}
+
+/// An output as a child sees it: below the folder of its job, wherever that is, or as it is.
+Json seen_output(const Json& output, const std::filesystem::path& directory) {
+  const Json value = output.value("value", Json());
+  Json seen = {{"sha256", output.value("sha256", "")}};
+  const std::string folder = directory.string() + "/";
+  if (value.is_string() && value.get_ref<const std::string&>().starts_with(folder)) {
+    seen["path"] = value.get_ref<const std::string&>().substr(folder.size());
+  } else {
+    seen["value"] = value;
+  }
+  return seen;
+}
+
+/// A parent as its child sees it. `referenced` are the metrics that the child refers to, by step.
+Json seen_parent(const ParentResult& parent, bool in_list, const Json& referenced) {
+  Json seen = {{"step", parent.step}};
+  if (!parent.element.empty()) seen["element"] = parent.element;
+  if (in_list) seen["in_list"] = true;
+  if (parent.skipped) {
+    seen["skipped"] = true;
+    return seen;
+  }
+  for (const auto& [name, output] : parent.outputs.items()) {
+    seen["outputs"][name] = seen_output(output, parent.directory);
+  }
+  if (parent.outputs.empty()) seen["fingerprint"] = parent.fingerprint;
+  for (const Json& name : referenced.value(parent.step, Json::array())) {
+    seen["metrics"][name] = parent.metrics.value(name.get<std::string>(), Json());
+  }
+  return seen;
 }
 
 }  // namespace
@@ -137,29 +187,35 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   return base;
 }
 
-std::string fingerprint(std::string_view base, std::span<const ParentResult> parents) {
+bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element) {
+  return num_parents_of_step != 1 || (!parent_element.empty() && parent_element != element);
+}
+
+std::string fingerprint(std::string_view base, const Json& element,
+                        std::span<const ParentResult> parents) {
   Sha256 hash;
   hash.update(base);
   if (parents.empty()) return hash.hex();
   const Json referenced = Json::parse(base).value("metrics", Json::object());
+  std::map<std::string_view, size_t> parents_of;
+  for (const ParentResult& parent : parents) ++parents_of[parent.step];
   for (const ParentResult& parent : parents) {
-    Json result = Json::object();
-    for (const auto& [name, output] : parent.outputs.items()) {
-      result["outputs"][name] = output.value("sha256", "");
-    }
-    for (const Json& name : referenced.value(parent.step, Json::array())) {
-      result["metrics"][name] = parent.metrics.value(name.get<std::string>(), Json());
-    }
-    hash.update("\n").update(result.dump());
+    const bool leaves_trace = parent.skipped || !parent.outputs.empty();
+    if (!leaves_trace && parent.fingerprint.empty()) return "";
+    const bool in_list = is_list(parents_of[parent.step], parent.element, element);
+    hash.update("\n").update(seen_parent(parent, in_list, referenced).dump());
   }
   return hash.hex();
 }
 
-bool mentions_run(const Step& step) {
-  return std::ranges::any_of(templates_of(step), [](const Template* part) {
-    return std::ranges::any_of(part->references(),
-                               [](const Reference& r) { return r.path[0] == "run"; });
-  });
+bool sees_run(const Step& step, std::span<const std::string> texts) {
+  if (mentions_run(step)) return true;
+  if (!step.uses.empty()) return false;
+  const Mentions mentions = mentions_of(step, texts);
+  constexpr std::array<std::string_view, 4> kNames = {"DLFLOW_RUN", "DLFLOW_ATTEMPT", "DLFLOW_PASS",
+                                                      kPrefix};
+  return std::ranges::any_of(kNames,
+                             [&](std::string_view name) { return mentions.contains(name); });
 }
 
 Json late_params(const Step& step, const Context& known) {
@@ -174,16 +230,16 @@ Json late_params(const Step& step, const Context& known) {
 }
 
 Json visible_params(const Step& step, const Json& params, std::span<const std::string> texts) {
+  if (!step.uses.empty()) return Json::object();
+  Mentions mentions = mentions_of(step, texts);
   Json visible = Json::object();
-  if (!step.uses.empty()) return visible;
-  std::set<std::string, std::less<>> mentions;
-  collect_mentions(step.run.source(), mentions);
-  collect_mentions(step.environment.source(), mentions);
-  for (const std::string& text : texts) collect_mentions(std::string_view(text), mentions);
   for (const auto& [key, value] : params.items()) {
     if (mentions.erase(environment_name(kParamPrefix, key)) != 0) visible[key] = value;
   }
-  return mentions.empty() ? visible : params;
+  const bool may_compose = std::ranges::any_of(mentions, [](const std::string& name) {
+    return name == kPrefix || name.starts_with(kParamPrefix);
+  });
+  return may_compose ? params : visible;
 }
 
 }  // namespace dlflow

@@ -35,31 +35,49 @@ using ContentHashes = std::map<std::string, std::string>;
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,
 /// command, `with`, environment, names of secrets, condition, the values in expressions that wait
 /// for parents, those that reach its environment, image, files, what `require`, `checkpoint` and
-/// `outputs` ask for, the metrics of parents that it refers to. Not in it: the step's name,
-/// resources, retries, profile, run directory. Absent parts are left out. The text of it (dump())
-/// is what fingerprint() takes. \param element  values of the matrix axes, {} without a matrix.
+/// `outputs` ask for, the metrics of parents that it refers to. fingerprint_base() in plan.h adds
+/// what the job is called and has. Not in it: walltime, memory, retries, the run directory. Absent
+/// parts are left out. The text of it (dump()) is what fingerprint() takes.
+/// \param element  values of the matrix axes, {} without a matrix.
 /// \param visible  the parameters that reach its environment, see visible_params().
 /// \param files    what it reads: declared inputs, models, local sources.
 Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& element,
                       const Json& visible, const ContentHashes& files);
 
-/// Whether `step` says `run.id` or `run.directory`: its result is that of one run.
-bool mentions_run(const Step& step);
+/// Whether `step` can see what differs in every run: it says `run.id` or `run.directory`, or its
+/// command, `env:` or one of `texts` (the content of its inputs) mentions $DLFLOW_RUN,
+/// $DLFLOW_ATTEMPT or $DLFLOW_PASS, or composes the names of variables. Its result is then that of
+/// one run. A `run:` step that mentions none of these variables does not get them.
+bool sees_run(const Step& step, std::span<const std::string> texts);
 
 /// The parameters in expressions that `known` does not suffice for.
 Json late_params(const Step& step, const Context& known);
 
-/// What a parent left.
+/// What a parent left, and where its child finds it.
 struct ParentResult {
   std::string step;
-  Json outputs = Json::object();  ///< JobEvent::outputs
-  Json metrics = Json::object();  ///< JobEvent::metrics
+  Json element = Json::object();    ///< matrix values, {} without a matrix
+  std::filesystem::path directory;  ///< job folder, which its outputs lie below
+  bool skipped = false;             ///< then it left nothing
+  Json outputs = Json::object();    ///< JobEvent::outputs
+  Json metrics = Json::object();    ///< JobEvent::metrics
+  std::string fingerprint;          ///< JobEvent::fingerprint
 };
 
-/// The fingerprint of a job. `base` is the text of fingerprint_base (JobSpec::fingerprint_base);
-/// `parents` are in the order of JobSpec::parents. Of outputs only the hashes count, not where they
-/// lie; of metrics only those that the step refers to.
-std::string fingerprint(std::string_view base, std::span<const ParentResult> parents);
+/// What steps.NAME.outputs.KEY is to a job with the matrix values `element`: a list over all
+/// parents of that step, or the one value of the only parent, which has no matrix or the job's own
+/// element.
+bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element);
+
+/// The fingerprint of a job; empty if its result cannot be known again: a parent declared no
+/// outputs, so that its own fingerprint has to stand for what it did, and has none.
+/// \param base     the text of fingerprint_base (JobSpec::fingerprint_base).
+/// \param element  the job's matrix values.
+/// \param parents  in the order of JobSpec::parents; each counts with its step, its element, how it
+/// is referred to, and names (below its folder), values and hashes of its outputs; of metrics only
+/// those that the step refers to.
+std::string fingerprint(std::string_view base, const Json& element,
+                        std::span<const ParentResult> parents);
 
 /// The parameters that a `run:` step can see as DLFLOW_PARAM_*: those whose variable occurs in its
 /// command, in `env:` or in one of `texts` (the content of its inputs); all of them if

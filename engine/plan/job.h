@@ -68,6 +68,14 @@ struct ContainerSpec {
   bool operator==(const ContainerSpec&) const = default;
 };
 
+/// What the files that a job reads were when the run was planned, so that a change since then
+/// shows.
+struct SourceProofs {
+  std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> SHA-256
+  std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
+  bool operator==(const SourceProofs&) const = default;
+};
+
 /// All that a supervisor needs to run one job on any backend: the content of attempt-N/job.json.
 /// Nothing else of the plan is read on a compute node. Paths are absolute.
 struct JobSpec {
@@ -84,6 +92,7 @@ struct JobSpec {
   Json condition;                     ///< may hold steps.* expressions; null: always
   Json params = Json::object();       ///< that reach its environment
   Json late_params = Json::object();  ///< that its expressions still mention
+  bool sees_run = false;              ///< see sees_run()
   Resources resources;
   std::optional<ContainerSpec> container;  ///< none: it runs as the host is
   std::optional<CheckpointPolicy> checkpoint;
@@ -92,7 +101,9 @@ struct JobSpec {
   std::map<std::string, std::string> outputs;
   std::vector<ParentRef> parents;
   std::map<std::string, std::string>
-      inputs;  ///< path as the workflow names it -> frozen copy (absolute)
+      inputs;                     ///< path as the workflow names it -> frozen copy (absolute)
+  std::vector<std::string> data;  ///< inputs that are read where they lie
+  SourceProofs sources;
   std::filesystem::path run_directory;
   std::filesystem::path job_directory;  ///< RUN/steps/STEP[/ELEMENT]
   std::filesystem::path cache;

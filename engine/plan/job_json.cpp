@@ -134,6 +134,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.condition = json.at("condition");
   spec.params = json.at("params");
   spec.late_params = json.at("late_params");
+  spec.sees_run = json.at("sees_run").get<bool>();
   spec.resources = job_resources_from_json(json.at("resources"));
   if (json.contains("container")) {
     spec.container = container_spec_from_json(json.at("container"));
@@ -146,6 +147,10 @@ JobSpec read_job_spec(const Json& json) {
   spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
   spec.parents = parents_from_json(json.at("parents"));
   spec.inputs = json.at("inputs").get<std::map<std::string, std::string>>();
+  json.at("data").get_to(spec.data);
+  const Json& sources = json.at("sources");
+  sources.at("frozen").get_to(spec.sources.frozen);
+  sources.at("outside").get_to(spec.sources.outside);
   spec.run_directory = json.at("run_directory").get<std::string>();
   spec.job_directory = json.at("job_directory").get<std::string>();
   spec.cache = json.at("cache").get<std::string>();
@@ -218,6 +223,7 @@ Json to_json(const JobSpec& spec) {
                {"condition", spec.condition},
                {"params", spec.params},
                {"late_params", spec.late_params},
+               {"sees_run", spec.sees_run},
                {"resources", job_resources_to_json(spec.resources)},
                {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
                {"retry", to_json(spec.retry)},
@@ -225,6 +231,8 @@ Json to_json(const JobSpec& spec) {
                {"outputs", spec.outputs},
                {"parents", to_json(spec.parents)},
                {"inputs", spec.inputs},
+               {"data", spec.data},
+               {"sources", {{"frozen", spec.sources.frozen}, {"outside", spec.sources.outside}}},
                {"run_directory", spec.run_directory.string()},
                {"job_directory", spec.job_directory.string()},
                {"cache", spec.cache.string()},

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
@@ -119,6 +120,11 @@ void check_number_of_edges(const Plan& plan, uint32_t step, const std::vector<St
   }
 }
 
+bool acts_outside(const Step& step) {
+  const StepKind* kind = find_step_kind(step.uses);
+  return kind != nullptr && kind->reuse == StepKind::Reuse::Never;
+}
+
 void check_names(const Workflow& workflow, const std::vector<std::string>& names) {
   for (const std::string& name : names) needed_for(workflow, name);  // throws if unknown
 }
@@ -166,6 +172,9 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
     if (std::find(force.begin(), force.end(), step) != force.end()) {
       job.action = Action::Run;
       job.cause = Cause::Forced;
+    } else if (acts_outside(plan.workflow.steps[job.step])) {
+      job.action = Action::Run;
+      job.cause = Cause::ActsOutside;
     } else if (!std::all_of(parents.begin(), parents.end(), is_reused)) {
       job.action = Action::DecideLater;
       job.cause = Cause::WaitsForParents;

@@ -13,12 +13,15 @@ namespace dlflow {
 /// Throws as make_plan.
 void lay_out(Plan& plan);
 
-/// Finds all files that the steps read: `files`, `outside`, and each step's `inputs` and
-/// `visible_params`. Throws as make_plan.
+/// Finds all files that the steps read: `files`, `outside`, and each step's `inputs`,
+/// `visible_params` and `sees_run`. Throws as make_plan.
 void read_files(Plan& plan, FileHashes& hashes);
 
 /// The files that one job reads, with their hashes. `with` is its evaluated `with:`.
 ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with);
+
+/// What the files that one job reads have to be when it runs. `with` is its evaluated `with:`.
+SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with);
 
 /// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
 
@@ -76,31 +77,27 @@ std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
   return std::nullopt;
 }
 
-/// The fingerprint of a job whose parents are all reused.
-std::string fingerprint_from_reused(const Plan& plan, uint32_t job) {
-  std::vector<ParentResult> parents;
-  for (const JobRange& range : plan.graph.parents(job)) {
-    for (uint32_t number = range.first; number < range.first + range.count; ++number) {
-      const KnownResult& result = plan.reused.at(number);
-      parents.push_back(
-          {plan.workflow.steps[plan.jobs[number].step].name, result.outputs, result.metrics});
-    }
+/// What the job has, as far as its result may depend on it: a program may ask for anything, a step
+/// kind says what counts. Walltime and memory decide whether there is a result, not which.
+Json decisive_resources(const Step& step, const Resources& resources) {
+  const Json all = {{"ranks", resources.ranks},
+                    {"cpus_per_rank", resources.cpus_per_rank},
+                    {"gpus_per_rank", resources.gpus_per_rank}};
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr) return all;
+  Json decisive = Json::object();
+  for (const std::string& name : kind->decisive_resources(step.with.source())) {
+    decisive[name] = all.at(name);
   }
-  return fingerprint(fingerprint_base(plan, job), parents);
+  return decisive;
 }
 
-/// Training in exact mode gives the same bits for any number of ranks, unless that makes the batch
-/// or the ranks are not synchronous. No other resource changes a result.
-bool depends_on_ranks(const Step& step) {
-  if (step.uses != "train") return false;
-  const Json& with = step.with.source();
-  const Json precision = with.value("precision", Json::object());
-  const bool exact =
-      precision.is_object() && precision.value("reduction", Json("exact")) == "exact";
-  const Json cooperation = with.value("cooperation", Json::object());
-  const bool synchronous =
-      cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
-  return !exact || !synchronous || with.contains("batch_per_rank");
+/// What a program is told of the place it runs in, besides what the step itself says.
+Json surroundings_of(const Profile& profile) {
+  Json surroundings = Json::object();
+  if (!profile.environment.empty()) surroundings["environment"] = profile.environment;
+  if (!profile.setup.empty()) surroundings["setup"] = profile.setup;
+  return surroundings;
 }
 
 }  // namespace
@@ -108,9 +105,9 @@ bool depends_on_ranks(const Step& step) {
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
 
 std::string_view words(Cause cause) {
-  constexpr std::array<std::string_view, 4> kWords = {"there is no earlier result", "forced",
-                                                      "nothing that matters changed",
-                                                      "decided once its parents are done"};
+  constexpr std::array<std::string_view, 5> kWords = {
+      "there is no earlier result", "forced", "what it sends is looked for where it goes",
+      "nothing that matters changed", "decided once its parents are done"};
   return kWords[size_t(cause)];
 }
 
@@ -125,7 +122,10 @@ Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& opt
   plan.options = options;
   lay_out(plan);
   read_files(plan, hashes);
-  decide(plan, [&](uint32_t job) { return known.find(fingerprint_from_reused(plan, job)); });
+  const auto reused = [&](uint32_t job) { return as_parent(plan, job, plan.reused.at(job)); };
+  decide(plan, [&](uint32_t job) {
+    return reusable_result(plan, job, parents_as_seen(plan, job, reused), known);
+  });
   return plan;
 }
 
@@ -153,9 +153,51 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   Json base =
       fingerprint_base(plan.workflow, step, *known.matrix, plan.steps[job.step].visible_params,
                        files_of(plan, job, step.with.evaluate_known(known)));
-  if (depends_on_ranks(step)) base["ranks"] = job.resources.ranks;
-  if (mentions_run(step)) base["run"] = plan.run;
+  const Json resources = decisive_resources(step, job.resources);
+  if (!resources.empty()) base["resources"] = resources;
+  if (step.uses.empty()) {
+    base["job"] = job.name;
+    const Json surroundings = surroundings_of(plan.profile);
+    if (!surroundings.empty()) base["profile"] = surroundings;
+  }
+  const Json& conditions = plan.steps[job.step].conditions;
+  if (!conditions.empty()) base["reuse"] = conditions;
+  if (plan.steps[job.step].sees_run) base["run"] = plan.run;
   return base.dump();
+}
+
+ParentResult as_parent(const Plan& plan, uint32_t number, const KnownResult& result) {
+  const PlannedJob& job = plan.jobs[number];
+  return {.step = plan.workflow.steps[job.step].name,
+          .element = (*plan.steps[job.step].elements)[job.element],
+          .directory = result.directory,
+          .skipped = false,
+          .outputs = result.outputs,
+          .metrics = result.metrics,
+          .fingerprint = result.fingerprint};
+}
+
+std::vector<ParentResult> parents_as_seen(const Plan& plan, uint32_t job,
+                                          const std::function<ParentResult(uint32_t)>& left) {
+  std::vector<ParentResult> parents;
+  for (const JobRange& range : plan.graph.parents(job)) {
+    for (uint32_t number = range.first; number < range.first + range.count; ++number) {
+      parents.push_back(left(number));
+    }
+  }
+  return parents;
+}
+
+std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t number,
+                                           std::span<const ParentResult> parents,
+                                           KnownResults& known) {
+  const PlannedJob& job = plan.jobs[number];
+  const Json& element = (*plan.steps[job.step].elements)[job.element];
+  const std::string wanted = fingerprint(fingerprint_base(plan, number), element, parents);
+  if (wanted.empty()) return std::nullopt;
+  auto result = known.find(wanted);
+  if (result) result->fingerprint = wanted;
+  return result;
 }
 
 JobSpec job_spec(const Plan& plan, uint32_t number) {
@@ -181,6 +223,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.condition = step.condition.evaluate_known(known);
   spec.params = plan.steps[job.step].visible_params;
   spec.late_params = late_params(step, known);
+  spec.sees_run = plan.steps[job.step].sees_run;
   spec.resources = job.resources;
   spec.container = container_of(plan, step);
   spec.checkpoint = step.checkpoint;
@@ -191,6 +234,8 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   for (const std::string& name : plan.steps[job.step].inputs) {
     spec.inputs.emplace(name, frozen_file(plan, name).string());
   }
+  for (const DataInput& data : step.data) spec.data.push_back(data.path);
+  spec.sources = source_proofs(plan, job, step.with.evaluate_known(known));
   spec.run_directory = plan.directory;
   spec.job_directory = job_directory(plan, number);
   spec.cache = cache_directory(plan.profile);
@@ -201,7 +246,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.launcher = launcher_of(plan.profile, job.resources);
   spec.setup = plan.profile.setup;
   spec.fingerprint_base = fingerprint_base(plan, number);
-  spec.reuse = plan.jobs[number].cause != Cause::Forced;
+  spec.reuse = job.cause != Cause::Forced && job.cause != Cause::ActsOutside;
   return spec;
 }
 

@@ -2,9 +2,11 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,6 +27,7 @@ struct KnownResult {
   std::string run;
   std::string job;
   std::filesystem::path directory;  ///< its folder, absolute
+  std::string fingerprint = {};     ///< JobEvent::fingerprint
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
 };
@@ -34,7 +37,8 @@ class KnownResults {
  public:
   virtual ~KnownResults() = default;
 
-  /// The newest result with this fingerprint.
+  /// The newest result with this fingerprint of which all that was published is still there,
+  /// unchanged.
   virtual std::optional<KnownResult> find(const std::string& fingerprint) = 0;
 };
 
@@ -58,6 +62,7 @@ enum class Action {
 enum class Cause {
   NoResult,         ///< Run: no earlier result with this fingerprint
   Forced,           ///< Run: --force
+  ActsOutside,      ///< Run: what it does is outside of the run, and looked at there
   NothingChanged,   ///< Reuse
   WaitsForParents,  ///< DecideLater
 };
@@ -83,6 +88,8 @@ struct PlannedStep {
   std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix
   std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
   Json visible_params = Json::object();               ///< see visible_params()
+  bool sees_run = false;                              ///< see sees_run()
+  Json conditions = Json::object();                   ///< what `reuse:` found, for the fingerprint
 };
 
 struct Plan {
@@ -97,7 +104,8 @@ struct Plan {
   std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
   Graph graph;                     ///< over `jobs`
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
-  ContentHashes outside;  ///< of data that they read where it lies: names, sizes, times of change
+  ContentHashes outside;  ///< of data that they read where it lies: data_identity()
+  ContentHashes data;     ///< content of `inputs` that lie elsewhere, as far as it counts
 
   /// What the jobs asked for whose resources were changed after the plan was frozen, see changes.h.
   std::map<uint32_t, Resources> changed;
@@ -120,8 +128,22 @@ std::filesystem::path cache_directory(const Profile& profile);
 /// The folder of a job, RUN/steps/STEP[/ELEMENT]. The plan must have a directory.
 std::filesystem::path job_directory(const Plan& plan, uint32_t job);
 
-/// The text to hash with the parents' outputs, see fingerprint().
+/// The text to hash with what the parents left, see fingerprint().
 std::string fingerprint_base(const Plan& plan, uint32_t job);
+
+/// `job` as its children see it: where it lies, and what `result` says that it left.
+ParentResult as_parent(const Plan& plan, uint32_t job, const KnownResult& result);
+
+/// The parents of `job` as it sees them; `left` says what became of each.
+std::vector<ParentResult> parents_as_seen(const Plan& plan, uint32_t job,
+                                          const std::function<ParentResult(uint32_t)>& left);
+
+/// The one place that decides what is reused. The rule: a result is reused only if all that its
+/// program could see is the same (the fingerprint), and all that it published is still there,
+/// unchanged (KnownResults::find).
+std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t job,
+                                           std::span<const ParentResult> parents,
+                                           KnownResults& known);
 
 /// All that a supervisor needs for one job. Paths are absolute: inputs and models are the frozen
 /// copies under RUN/sources, parents that were reused point to the run they come from. Expressions

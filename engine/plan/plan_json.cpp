@@ -119,13 +119,18 @@ Json to_json(const KnownResult& result) {
   return {{"run", result.run},
           {"job", result.job},
           {"directory", result.directory.string()},
+          {"fingerprint", result.fingerprint},
           {"outputs", result.outputs},
           {"metrics", result.metrics}};
 }
 
 KnownResult known_result_from_json(const Json& json) {
-  return {json.at("run").get<std::string>(), json.at("job").get<std::string>(),
-          json.at("directory").get<std::string>(), json.at("outputs"), json.at("metrics")};
+  return {.run = json.at("run").get<std::string>(),
+          .job = json.at("job").get<std::string>(),
+          .directory = json.at("directory").get<std::string>(),
+          .fingerprint = json.value("fingerprint", ""),
+          .outputs = json.at("outputs"),
+          .metrics = json.at("metrics")};
 }
 
 FrozenSettings read(const Json& json) {
@@ -141,9 +146,12 @@ FrozenSettings read(const Json& json) {
   settings.profile = profile_from_json(json.at("profile"));
   json.at("files").get_to(settings.files);
   json.at("outside").get_to(settings.outside);
+  if (json.contains("data")) json.at("data").get_to(settings.data);
   for (const auto& [step, frozen] : json.at("steps").items()) {
     settings.inputs[step] = frozen.at("inputs").get<std::vector<std::string>>();
     settings.visible_params[step] = frozen.at("visible_params");
+    settings.conditions[step] = frozen.value("conditions", Json::object());
+    if (frozen.value("sees_run", true)) settings.sees_run.insert(step);  // of an older dlflow: all
   }
   for (const auto& [job, result] : json.at("reused").items()) {
     settings.reused.emplace(job, known_result_from_json(result));
@@ -159,7 +167,9 @@ Json frozen_settings(const Plan& plan) {
     const PlannedStep& planned = plan.steps[step];
     if (!planned.planned) continue;
     steps[plan.workflow.steps[step].name] = {{"inputs", planned.inputs},
-                                             {"visible_params", planned.visible_params}};
+                                             {"visible_params", planned.visible_params},
+                                             {"conditions", planned.conditions},
+                                             {"sees_run", planned.sees_run}};
   }
   Json reused = Json::object();
   for (const auto& [job, result] : plan.reused) reused[plan.jobs[job].name] = to_json(result);
@@ -180,6 +190,7 @@ Json frozen_settings(const Plan& plan) {
           {"profile", to_json(plan.profile)},
           {"files", plan.files},
           {"outside", plan.outside},
+          {"data", plan.data},
           {"steps", std::move(steps)},
           {"reused", std::move(reused)}};
 }

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <set>
+
 #include "base/parse_json.h"
 #include "engine/plan/plan.h"
 
@@ -27,8 +29,11 @@ struct FrozenSettings {
   std::map<std::string, std::string> images;  ///< name -> digest
   ContentHashes files;
   ContentHashes outside;
+  ContentHashes data;
   std::map<std::string, std::vector<std::string>> inputs;  ///< by step
   std::map<std::string, Json> visible_params;              ///< by step
+  std::map<std::string, Json> conditions;                  ///< by step, see PlannedStep
+  std::set<std::string> sees_run;                          ///< steps, see sees_run()
   std::map<std::string, KnownResult> reused;               ///< by job
 };
 

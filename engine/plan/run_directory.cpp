@@ -117,6 +117,9 @@ void copy_sources(const Plan& plan, const fs::path& directory) {
   for (const auto& [name, hash] : plan.files) {
     const fs::path frozen = frozen_path(base, name);
     freeze(plan.base / name, frozen);
+    constexpr fs::perms kWrite =
+        fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+    fs::permissions(frozen, kWrite, fs::perm_options::remove);  // steps find links to it
     if (sha256_file(frozen) != hash) {
       throw Error(Errc::InvalidInput, (plan.base / name).string() +
                                           " changed while the run was created; start it again");
@@ -162,11 +165,14 @@ Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings)
 void take_file_settings(Plan& plan, const FrozenSettings& settings) {
   plan.files = settings.files;
   plan.outside = settings.outside;
+  plan.data = settings.data;
   for (uint32_t step = 0; step < plan.steps.size(); ++step) {
     if (!plan.steps[step].planned) continue;
     const std::string& name = plan.workflow.steps[step].name;
     plan.steps[step].inputs = settings.inputs.at(name);
     plan.steps[step].visible_params = settings.visible_params.at(name);
+    plan.steps[step].conditions = settings.conditions.at(name);
+    plan.steps[step].sees_run = settings.sees_run.contains(name);
   }
 }
 

@@ -82,6 +82,7 @@ void Chain::reuse() {
     cached.state = JobState::Cached;
     cached.at = services_.clock.now();
     cached.reason = "reused from " + known.run;
+    cached.fingerprint = known.fingerprint;
     cached.outputs = known.outputs;
     cached.metrics = known.metrics;
     cached.reused_from = known.directory.string();

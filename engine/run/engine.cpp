@@ -22,8 +22,16 @@ constexpr std::chrono::milliseconds kTick = 200ms;
 /// it.
 constexpr std::chrono::milliseconds kSave = 50ms;
 
-const Json& object_or(const Json& json, const Json& fallback) {
-  return json.is_object() ? json : fallback;
+Json object_or_empty(const Json& json) { return json.is_object() ? json : Json::object(); }
+
+/// What the end of a job of this run says that it left.
+KnownResult known_result(const Plan& plan, uint32_t job, const JobEvent& end) {
+  return {.run = plan.run,
+          .job = plan.jobs[job].name,
+          .directory = job_directory(plan, job),
+          .fingerprint = end.fingerprint,
+          .outputs = object_or_empty(end.outputs),
+          .metrics = object_or_empty(end.metrics)};
 }
 
 }  // namespace
@@ -153,23 +161,22 @@ void Engine::look_at(uint32_t job) {
     done(job);
     return;
   }
-  const Action action = plan_.jobs[job].action;
-  std::string fingerprint;
-  if (action != Action::Run) fingerprint = fingerprint_of(job);
-  if (action == Action::DecideLater) {
-    if (auto known = services_.store.find(fingerprint)) plan_.reused[job] = std::move(*known);
+  if (plan_.jobs[job].action == Action::DecideLater) {
+    const auto left = [this](uint32_t parent) { return result_of(parent); };
+    auto known = reusable_result(plan_, job, parents_as_seen(plan_, job, left), services_.store);
+    if (known) plan_.reused[job] = std::move(*known);
   }
   if (plan_.reused.contains(job)) {
-    reuse(job, fingerprint);
+    reuse(job);
   } else {
     put_into_queue(job);
   }
 }
 
-void Engine::reuse(uint32_t job, const std::string& fingerprint) {
+void Engine::reuse(uint32_t job) {
   const KnownResult& known = plan_.reused.at(job);
   JobEvent cached = event(job, JobState::Cached, "reused from " + known.run);
-  cached.fingerprint = fingerprint;
+  cached.fingerprint = known.fingerprint;
   cached.outputs = known.outputs;
   cached.metrics = known.metrics;
   cached.reused_from = known.directory.string();
@@ -178,31 +185,18 @@ void Engine::reuse(uint32_t job, const std::string& fingerprint) {
   done(job);
 }
 
-std::string Engine::fingerprint_of(uint32_t job) const {
-  std::vector<ParentResult> parents;
-  for (const JobRange& range : plan_.graph.parents(job)) {
-    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
-      parents.push_back(result_of(parent));
-    }
-  }
-  return fingerprint(fingerprint_base(plan_, job), parents);
-}
-
+/// What a parent left; its record is read again if it ended before this engine began.
 ParentResult Engine::result_of(uint32_t job) const {
-  const auto known = results_.find(job);
-  if (known != results_.end()) return known->second;
-  static const Json none = Json::object();
-  ParentResult result;
-  result.step = plan_.workflow.steps[plan_.jobs[job].step].name;
+  const auto ended = results_.find(job);
+  if (ended != results_.end()) return as_parent(plan_, job, ended->second);
   const auto reused = plan_.reused.find(job);
-  if (reused != plan_.reused.end()) {
-    result.outputs = reused->second.outputs;
-    result.metrics = reused->second.metrics;
-  } else if (const auto published = published_result(job_directory(plan_, job))) {
-    result.outputs = object_or(published->outputs, none);  // of an engine before this one
-    result.metrics = object_or(published->metrics, none);
-  }
-  return result;
+  if (reused != plan_.reused.end()) return as_parent(plan_, job, reused->second);
+  const std::filesystem::path directory = job_directory(plan_, job);
+  const auto published = published_result(directory);
+  if (published) return as_parent(plan_, job, known_result(plan_, job, *published));
+  ParentResult none = as_parent(plan_, job, {});
+  none.skipped = jobs_[job].state == JobState::Skipped;
+  return none;
 }
 
 void Engine::start_jobs() {
@@ -274,9 +268,7 @@ void Engine::take(const Update& update) {
   if (progress.state == JobState::Queued) {
     requeue(update.job);
   } else if (satisfies_dependents(progress.state)) {
-    const auto& step = plan_.workflow.steps[plan_.jobs[update.job].step].name;
-    static const Json none = Json::object();
-    results_[update.job] = {step, object_or(event.outputs, none), object_or(event.metrics, none)};
+    results_[update.job] = known_result(plan_, update.job, event);
     done(update.job);
   } else if (progress.state == JobState::Skipped) {
     done(update.job);

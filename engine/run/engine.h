@@ -62,8 +62,7 @@ class Engine {
   // Jobs that wait for nothing more: reused, skipped, or put into the queue.
   void look_at_open();
   void look_at(uint32_t job);
-  void reuse(uint32_t job, const std::string& fingerprint);
-  std::string fingerprint_of(uint32_t job) const;
+  void reuse(uint32_t job);
   ParentResult result_of(uint32_t job) const;
 
   int max_parallel(uint32_t job) const;
@@ -96,7 +95,7 @@ class Engine {
   ReadyQueue ready_;                          // to be handed over when there is room
   std::multimap<Time, uint32_t> delayed_;     // retries, by when they may start
   std::set<uint32_t> active_;                 // handed over, not ended
-  std::map<uint32_t, ParentResult> results_;  // of jobs that ended now and have children
+  std::map<uint32_t, KnownResult> results_;   // of jobs that ended now and have children
   std::map<uint32_t, uint64_t> events_read_;  // see hand_over_again()
   Time last_tick_{};
   Time last_save_{};

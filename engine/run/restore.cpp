@@ -61,6 +61,7 @@ void take_reused(Plan& plan, const RunStatus& status) {
     known.job = row.job;
     known.directory = row.directory;
     if (const auto result = published_result(row.directory)) {
+      known.fingerprint = result->fingerprint;
       known.outputs = result->outputs;
       known.metrics = result->metrics;
     }

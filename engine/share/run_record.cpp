@@ -161,7 +161,8 @@ class Recorder {
     const fs::path outputs = fs::canonical(fs::path(job.directory) / "outputs", none);
     if (!none) {
       add_tree(outputs, folder_of(job) + "/outputs");
-      const auto metrics = read_file_if_exists(outputs.parent_path() / "metrics.jsonl");
+      const fs::path attempt = outputs.parent_path().parent_path();
+      const auto metrics = read_file_if_exists(attempt / "metrics.jsonl");
       const std::string numbers = numbers_of(metrics.value_or(""));
       if (!numbers.empty()) {
         bundle_.files.push_back({folder_of(job) + "/metrics.jsonl", {}, numbers});

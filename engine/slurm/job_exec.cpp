@@ -140,10 +140,13 @@ void wait_for_parents(const JobSpec& spec, std::chrono::milliseconds patience) {
   }
 }
 
-/// A failed try leaves nothing that the next could take for its own; a checkpoint is kept.
+/// Takes away what failed passes left; a checkpoint is kept. One that still writes there, on a node
+/// that was given up, keeps its folder.
 void clear(const Attempt& attempt) {
-  for (const char* name : {"work", "outputs", "metrics.json", "metrics.jsonl"}) {
-    fs::remove_all(attempt.directory() / name);
+  fs::remove(attempt.directory() / "metrics.jsonl");
+  for (const auto& entry : fs::directory_iterator(attempt.directory())) {
+    std::error_code in_use;
+    if (entry.path().filename().string().starts_with("pass-")) fs::remove_all(entry.path(), in_use);
   }
 }
 

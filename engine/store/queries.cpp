@@ -1,12 +1,11 @@
-#include <sys/stat.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <span>
 
 #include "base/error.h"
+#include "base/file_identity.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
@@ -45,19 +44,6 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
 
 std::optional<Time> optional_time(const Statement& row, int column) {
   return row.is_null(column) ? std::nullopt : std::optional(from_ms(row.integer(column)));
-}
-
-/// Whether what a job left can be used: its outputs are published and where they were.
-bool is_on_disk(const KnownResult& result) {
-  std::error_code ignored;
-  if (!fs::exists(result.directory / "outputs", ignored)) return false;
-  for (const auto& [name, output] : result.outputs.items()) {
-    const Json value = output.value("value", Json());
-    if (!value.is_string()) continue;
-    const fs::path path = value.get<std::string>();
-    if (path.is_absolute() && !fs::exists(path, ignored)) return false;
-  }
-  return true;
 }
 
 struct NamedRun {
@@ -104,28 +90,6 @@ std::vector<NamedRun> runs_meant(const std::vector<NamedRun>& all, std::string_v
   throw Error(Errc::NotFound, "there is no run '" + std::string(word) + "'" +
                                   did_you_mean(word, names) +
                                   "; `dlflow list` shows those there are");
-}
-
-struct FileIdentity {
-  int64_t size;
-  int64_t mtime_ns;
-  int64_t inode;
-  bool operator==(const FileIdentity&) const = default;
-};
-
-FileIdentity identity_of(const fs::path& file) {
-  struct stat info {};
-  if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
-  return {info.st_size, int64_t(info.st_mtim.tv_sec) * 1'000'000'000 + info.st_mtim.tv_nsec,
-          int64_t(info.st_ino)};
-}
-
-/// A file that was changed a moment ago may change again within the same tick of its clock, and
-/// would look the same.
-bool is_settled(const FileIdentity& identity) {
-  using namespace std::chrono;
-  const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch()).count();
-  return now - identity.mtime_ns > nanoseconds(1s).count();
 }
 
 }  // namespace
@@ -214,11 +178,24 @@ fs::path Store::directory(std::string_view run) {
   return rows->text(0);
 }
 
+/// Whether the job that left `result` has run since, and did other work.
+bool Store::was_overtaken(const std::string& workflow, const KnownResult& result,
+                          int64_t ended_ms) {
+  const Rows later = database_.query(
+      "SELECT 1 FROM jobs JOIN runs ON runs.id = jobs.run WHERE runs.workflow = ? "
+      "AND jobs.name = ? AND jobs.attempt > 0 AND jobs.started_ms >= ? "
+      "AND jobs.fingerprint IS NOT ? LIMIT 1",
+      workflow, result.job, ended_ms, result.fingerprint);
+  return later->next();
+}
+
 std::optional<KnownResult> Store::find(const std::string& fingerprint) {
+  if (fingerprint.empty()) return std::nullopt;
   const Rows rows = database_.query(
-      "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics FROM jobs "
-      "JOIN runs ON runs.id = jobs.run WHERE jobs.fingerprint = ? AND jobs.state = ? "
-      "ORDER BY jobs.ended_ms DESC",
+      "SELECT runs.name, runs.directory, jobs.name, jobs.outputs, jobs.metrics, runs.workflow, "
+      "jobs.ended_ms, instr(bases.text, '\"kind\":\"run\"') FROM jobs "
+      "JOIN runs ON runs.id = jobs.run JOIN bases ON bases.id = jobs.base "
+      "WHERE jobs.fingerprint = ? AND jobs.state = ? ORDER BY jobs.ended_ms DESC",
       fingerprint, name(JobState::Succeeded));
   while (rows->next()) {
     KnownResult result;
@@ -227,7 +204,11 @@ std::optional<KnownResult> Store::find(const std::string& fingerprint) {
     result.directory = job_directory(rows->text(1), result.job);
     if (!rows->is_null(3)) result.outputs = json_at(*rows, 3);
     if (!rows->is_null(4)) result.metrics = json_at(*rows, 4);
-    if (is_on_disk(result)) return result;
+    result.fingerprint = fingerprint;
+    // A command without outputs did something elsewhere, which later work may have undone.
+    const bool acts_elsewhere = result.outputs.empty() && rows->integer(7) > 0;
+    if (acts_elsewhere && was_overtaken(rows->text(5), result, rows->integer(6))) continue;
+    if (!find_change(result.directory, *this)) return result;
   }
   return std::nullopt;
 }
@@ -263,17 +244,19 @@ std::string Store::sha256(const fs::path& file) {
   const FileIdentity before = identity_of(path);
   {
     const Rows rows = database_.query(
-        "SELECT sha256 FROM files WHERE path = ? AND size = ? AND mtime_ns = ? AND inode = ?", path,
-        before.size, before.mtime_ns, before.inode);
+        "SELECT sha256 FROM files WHERE path = ? AND size = ? AND mtime_ns = ? AND ctime_ns = ? "
+        "AND inode = ?",
+        path, before.size, before.mtime_ns, before.ctime_ns, before.inode);
     if (rows->next()) return rows->text(0);
   }
   std::string sha256 = sha256_file(path);
   if (is_settled(before) && identity_of(path) == before) {
     database_.execute(
-        "INSERT INTO files(path, size, mtime_ns, inode, sha256) VALUES(?, ?, ?, ?, ?) "
-        "ON CONFLICT(path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns, "
-        "inode = excluded.inode, sha256 = excluded.sha256",
-        path, before.size, before.mtime_ns, before.inode, sha256);
+        "INSERT INTO files(path, size, mtime_ns, ctime_ns, inode, sha256) "
+        "VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT(path) DO UPDATE SET size = excluded.size, "
+        "mtime_ns = excluded.mtime_ns, ctime_ns = excluded.ctime_ns, inode = excluded.inode, "
+        "sha256 = excluded.sha256",
+        path, before.size, before.mtime_ns, before.ctime_ns, before.inode, sha256);
   }
   return sha256;
 }

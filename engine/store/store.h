@@ -118,6 +118,7 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string sha256(const std::filesystem::path& file) override;
 
  private:
+  bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t ended_ms);
   int64_t run_id(std::string_view run);
   std::string name_of(std::string_view run);
   std::string free_name(const std::string& wanted);

@@ -32,6 +32,7 @@ std::vector<Bind> binds_of(const JobSpec& spec, const ResolvedJob& job) {
   for (const ParentRef& parent : spec.parents) {
     binds.push_back({parent.directory, parent.directory, true});
   }
+  for (const std::string& path : spec.data) binds.push_back({path, path, true});
   collect_paths(job.with, binds);
   std::erase_if(binds, [&](const Bind& bind) {
     return bind.source.string().starts_with(runs.string() + "/");

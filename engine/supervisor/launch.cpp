@@ -4,11 +4,14 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <map>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "engine/plan/run_directory.h"
 #include "engine/supervisor/container.h"
 #include "engine/supervisor/inherited.h"
 
@@ -78,6 +81,24 @@ std::vector<std::string> launcher(const JobSpec& spec) {
 constexpr const char* kScriptThatSaves =
     "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1 ;; esac' EXIT; . \"$0\"";
 
+/// Whether the pass before has ended, with a checkpoint: what it left is for this one.
+bool follows_saved_pass(const AttemptFiles& files) {
+  if (files.pass == 1) return false;
+  std::optional<JobEvent> last;
+  for (JobEvent& event : EventTail(files.events()).read()) {
+    if (event.state) last = std::move(event);
+  }
+  return last && last->state == JobState::Queued && last->exit == kExitAgain;
+}
+
+void take_over_folders(AttemptFiles before) {
+  const fs::path own = before.own();
+  while (--before.pass > 0) {
+    if (::rename(before.own().c_str(), own.c_str()) == 0) return;
+    if (errno != ENOENT) throw_errno("cannot take over " + before.own().string(), errno);
+  }
+}
+
 /// The shell for the user's lines: bash where there is one, for `module load` and `source`.
 std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
 
@@ -119,11 +140,13 @@ std::vector<std::string> shell_command(const std::string& shell) {
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
                                                         const AttemptFiles& files) {
   std::map<std::string, std::string> values;
-  values["DLFLOW_RUN"] = spec.run;
   values["DLFLOW_STEP"] = spec.step;
   values["DLFLOW_JOB"] = spec.job;
-  values["DLFLOW_ATTEMPT"] = std::to_string(files.number);
-  values["DLFLOW_PASS"] = std::to_string(files.pass);
+  if (spec.sees_run || !spec.uses.empty()) {  // else its result could not be reused
+    values["DLFLOW_RUN"] = spec.run;
+    values["DLFLOW_ATTEMPT"] = std::to_string(files.number);
+    values["DLFLOW_PASS"] = std::to_string(files.pass);
+  }
   values["DLFLOW_RANKS"] = std::to_string(spec.resources.ranks);
   values["DLFLOW_CPUS_PER_RANK"] = std::to_string(spec.resources.cpus_per_rank);
   values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
@@ -151,6 +174,9 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   for (const auto& [key, value] : spec.element.items()) {
     values[environment_name("DLFLOW_MATRIX_", key)] = text_of(value);
   }
+  if (const auto seed = spec.element.find(kRepeatAxis); seed != spec.element.end()) {
+    values["DLFLOW_SEED"] = text_of(*seed);
+  }
   for (const auto& [key, value] : job.environment.items()) values[key] = text_of(value);
   return values;
 }
@@ -176,6 +202,7 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 fs::path checkpoints_directory(const JobSpec& spec) { return spec.job_directory / "checkpoints"; }
 
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
+  if (follows_saved_pass(files)) take_over_folders(files);
   make_directories(files.work());
   make_directories(files.outputs());
   for (const auto& [name, frozen] : spec.inputs) {

@@ -24,8 +24,10 @@ struct AttemptFiles {
   int number = 1;
   int pass = 1;
 
-  std::filesystem::path work() const { return attempt / "work"; }
-  std::filesystem::path outputs() const { return attempt / "outputs"; }
+  /// What only this pass writes: one that was given up may still be at work on its own.
+  std::filesystem::path own() const { return attempt / ("pass-" + std::to_string(pass)); }
+  std::filesystem::path work() const { return own() / "work"; }
+  std::filesystem::path outputs() const { return own() / "outputs"; }
   std::filesystem::path outputs_file() const { return outputs() / "outputs.json"; }
   std::filesystem::path with() const { return attempt / "with.json"; }
   std::filesystem::path script() const { return attempt / "run.sh"; }
@@ -33,7 +35,7 @@ struct AttemptFiles {
   std::filesystem::path standard_output() const { return attempt / "stdout"; }
   std::filesystem::path standard_error() const { return attempt / "stderr"; }
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
-  std::filesystem::path summary() const { return attempt / "metrics.json"; }
+  std::filesystem::path summary() const { return own() / "metrics.json"; }
   std::filesystem::path events() const { return attempt / "events.jsonl"; }
   /// There once `dlflow cancel` has asked this attempt to save and to end (SLURM): a pass that
   /// comes after the one that was told so does not begin.
@@ -48,7 +50,8 @@ struct ResolvedJob {
 };
 
 /// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
-/// with.json, the script of a textual `run:`.
+/// with.json, the script of a textual `run:`. If the pass before saved and asked to be run again,
+/// its folders are taken over as they are.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
 
 /// What the job itself declares of its environment: the DLFLOW_* variables of

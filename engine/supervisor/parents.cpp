@@ -27,19 +27,21 @@ std::optional<JobState> newest_state(const fs::path& job_directory) {
   return state;
 }
 
-ParentRecord read_parent(const JobSpec& spec, const ParentRef& parent) {
-  ParentRecord record;
-  record.left.step = parent.step;
-  record.element = parent.element;
+ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
+  ParentResult left;
+  left.step = parent.step;
+  left.element = parent.element;
+  left.directory = parent.directory;
   if (const auto result = published_result(parent.directory)) {
-    if (result->outputs.is_object()) record.left.outputs = result->outputs;
-    if (result->metrics.is_object()) record.left.metrics = result->metrics;
-    return record;
+    if (result->outputs.is_object()) left.outputs = result->outputs;
+    if (result->metrics.is_object()) left.metrics = result->metrics;
+    left.fingerprint = result->fingerprint;
+    return left;
   }
   const auto state = newest_state(parent.directory);
   if (state == JobState::Skipped) {
-    record.skipped = true;
-    return record;
+    left.skipped = true;
+    return left;
   }
   throw Error(Errc::InvalidInput,
               spec.job + " must not run: " + parent_name(parent) + " " +
@@ -48,25 +50,25 @@ ParentRecord read_parent(const JobSpec& spec, const ParentRef& parent) {
                   (state ? "" : "; `dlflow resubmit " + spec.run + "` runs it again"));
 }
 
-Json value_of(const ParentRecord& parent, const Reference& reference) {
+Json value_of(const ParentResult& parent, const Reference& reference) {
   const bool metric = reference.path[2] == "metrics";
   const std::string& key = reference.path[3];
-  const Json& values = metric ? parent.left.metrics : parent.left.outputs;
+  const Json& values = metric ? parent.metrics : parent.outputs;
   const auto found = values.find(key);
   if (found != values.end()) return metric ? *found : found->at("value");
   std::vector<std::string> keys;
   for (const auto& [name, value] : values.items()) keys.push_back(name);
-  throw Error(Errc::InvalidInput, to_string(reference) + ": step '" + parent.left.step +
-                                      "' left no " + (metric ? "metric" : "output") + " '" + key +
-                                      "'; it has " + (keys.empty() ? "none" : join(keys, ", ")));
+  throw Error(Errc::InvalidInput, to_string(reference) + ": step '" + parent.step + "' left no " +
+                                      (metric ? "metric" : "output") + " '" + key + "'; it has " +
+                                      (keys.empty() ? "none" : join(keys, ", ")));
 }
 
 }  // namespace
 
-std::vector<ParentRecord> read_parents(const JobSpec& spec) {
-  std::vector<ParentRecord> records;
-  for (const ParentRef& parent : spec.parents) records.push_back(read_parent(spec, parent));
-  return records;
+std::vector<ParentResult> read_parents(const JobSpec& spec) {
+  std::vector<ParentResult> parents;
+  for (const ParentRef& parent : spec.parents) parents.push_back(read_parent(spec, parent));
+  return parents;
 }
 
 bool have_ended(const std::vector<ParentRef>& parents) {
@@ -78,32 +80,31 @@ bool have_ended(const std::vector<ParentRef>& parents) {
 }
 
 bool refers_to_skipped(const std::vector<Reference>& references,
-                       const std::vector<ParentRecord>& parents) {
+                       const std::vector<ParentResult>& parents) {
   for (const Reference& reference : references) {
     if (reference.path.size() < 2 || reference.path[0] != "steps") continue;
-    for (const ParentRecord& parent : parents) {
-      if (parent.skipped && parent.left.step == reference.path[1]) return true;
+    for (const ParentResult& parent : parents) {
+      if (parent.skipped && parent.step == reference.path[1]) return true;
     }
   }
   return false;
 }
 
 Json parent_value(const Reference& reference, const Json& element,
-                  const std::vector<ParentRecord>& parents) {
+                  const std::vector<ParentResult>& parents) {
   DLFLOW_CHECK(reference.path.size() == 4);
-  std::vector<const ParentRecord*> of_step;
-  for (const ParentRecord& parent : parents) {
-    if (parent.left.step == reference.path[1]) of_step.push_back(&parent);
+  std::vector<const ParentResult*> of_step;
+  for (const ParentResult& parent : parents) {
+    if (parent.step == reference.path[1]) of_step.push_back(&parent);
   }
   if (of_step.empty()) {
     throw Error(Errc::InvalidInput, to_string(reference) + ": it is not among the parents");
   }
-  const Json& first = of_step.front()->element;
-  if (of_step.size() == 1 && (first.empty() || first == element)) {
+  if (!is_list(of_step.size(), of_step.front()->element, element)) {
     return value_of(*of_step.front(), reference);
   }
   Json list = Json::array();
-  for (const ParentRecord* parent : of_step) list.push_back(value_of(*parent, reference));
+  for (const ParentResult* parent : of_step) list.push_back(value_of(*parent, reference));
   return list;
 }
 

@@ -11,15 +11,9 @@
 /// What a job's parents left on disk: whether it may run at all (P3), and what it may refer to.
 namespace dlflow {
 
-struct ParentRecord {
-  ParentResult left;  ///< no outputs, no metrics if it was skipped
-  Json element = Json::object();
-  bool skipped = false;
-};
-
-/// The records of `spec.parents`, in their order. Throws Error{InvalidInput} naming a parent that
-/// has not succeeded: a job must never run on a failed parent, whatever the scheduler thinks.
-std::vector<ParentRecord> read_parents(const JobSpec& spec);
+/// What `spec.parents` left, in their order. Throws Error{InvalidInput} naming a parent that has
+/// not succeeded: a job must never run on a failed parent, whatever the scheduler thinks.
+std::vector<ParentResult> read_parents(const JobSpec& spec);
 
 /// Whether the end of every parent is on record; on a network file system that may take a while to
 /// show.
@@ -27,12 +21,12 @@ bool have_ended(const std::vector<ParentRef>& parents);
 
 /// Whether `references` mention a parent that was skipped.
 bool refers_to_skipped(const std::vector<Reference>& references,
-                       const std::vector<ParentRecord>& parents);
+                       const std::vector<ParentResult>& parents);
 
-/// The value of steps.NAME.outputs.KEY or steps.NAME.metrics.KEY: of the one parent that is NAME
-/// without a matrix or with this job's own element, else the list over all elements of NAME. Throws
-/// Error{InvalidInput} naming the keys there are.
+/// The value of steps.NAME.outputs.KEY or steps.NAME.metrics.KEY: of the one parent of that step,
+/// or the list over all of them, see is_list(). Throws Error{InvalidInput} naming the keys there
+/// are.
 Json parent_value(const Reference& reference, const Json& element,
-                  const std::vector<ParentRecord>& parents);
+                  const std::vector<ParentResult>& parents);
 
 }  // namespace dlflow

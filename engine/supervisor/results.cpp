@@ -10,14 +10,18 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <map>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/not_finite.h"
 #include "base/parse_json.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "engine/plan/data_identity.h"
+#include "engine/supervisor/content_hash.h"
 
 namespace dlflow {
 namespace {
@@ -62,21 +66,102 @@ std::optional<Place> find_output(const JobSpec& spec, const AttemptFiles& files,
   return place;
 }
 
-Json output_entry(const JobSpec& spec, const AttemptFiles& files, const Json& given) {
-  const bool detailed = given.is_object() && given.contains("value");
-  const Json value = detailed ? given.at("value") : given;
-  const auto place = find_output(spec, files, value);
-  Json entry = {{"value", place ? Json(place->published.string()) : value}};
-  if (detailed && given.contains("sha256")) {
-    entry["sha256"] = given.at("sha256");
-    if (!entry["sha256"].is_string()) {
-      throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
-    }
-  } else {
-    entry["sha256"] = place ? content_hash(place->now) : sha256_hex(value.dump());
-  }
-  return entry;
+/// Where an entry of a publication is before it is published.
+fs::path place_of(const JobSpec& spec, const AttemptFiles& files, const std::string& name) {
+  const bool is_output = name == "outputs" || name.starts_with("outputs/");
+  return (is_output ? files.own() : spec.job_directory) / name;
 }
+
+/// Looks at the outputs of a pass and hashes them, each file once.
+class Collector {
+ public:
+  Collector(const JobSpec& spec, const AttemptFiles& files) : spec_(spec), files_(files) {
+    add_tree(files.outputs(), "outputs");
+  }
+
+  void add(const std::string& name, const Json& given) {
+    const bool detailed = given.is_object() && given.contains("value");
+    const Json value = detailed ? given.at("value") : given;
+    const auto place = find_output(spec_, files_, value);
+    if (place) {
+      if (!entries_.contains(place->now)) {
+        add_tree(place->now, place->now.lexically_relative(spec_.job_directory));
+      }
+    } else if (value.is_string() && fs::path(value.get<std::string>()).is_absolute()) {
+      const auto path = value.get<std::string>();
+      outputs_.publication.outside.emplace(path, data_identity(path));
+    }
+    Json entry = {{"value", place ? Json(place->published.string()) : value}};
+    if (detailed && given.contains("sha256")) {
+      entry["sha256"] = given.at("sha256");
+      if (!entry["sha256"].is_string()) {
+        throw Error(Errc::InvalidInput, "outputs.json gives an output a sha256 that is no text");
+      }
+    } else {
+      entry["sha256"] = place ? hash(place->now) : sha256_hex(value.dump());
+    }
+    outputs_.values[name] = std::move(entry);
+  }
+
+  /// An output whose value says where it will be.
+  void add_placed(const fs::path& published) {
+    const fs::path inner = published.lexically_relative(spec_.job_directory);
+    if (inner.empty() || *inner.begin() == "..") return;
+    const fs::path now = place_of(spec_, files_, inner);
+    if (!entries_.contains(now)) add_tree(now, inner);
+    hash(now);
+  }
+
+  Outputs take() {
+    for (auto& [place, entry] : entries_) outputs_.publication.entries.push_back(entry);
+    return std::move(outputs_);
+  }
+
+ private:
+  void add_tree(const fs::path& place, const std::string& tree) {
+    outputs_.publication.trees.push_back(tree);
+    for (PublishedEntry& entry : list_published(place, tree)) {
+      fs::path path = place.string() + entry.name.substr(tree.size());
+      if (entry.kind == PublishedEntry::Kind::Link) check_link(path);
+      entries_.emplace(std::move(path), std::move(entry));
+    }
+  }
+
+  /// Of a link, only what the run has and what its parents published stays as it is.
+  void check_link(const fs::path& link) const {
+    const fs::path target = target_of(link);
+    const std::string what = "the output " + link.string() + " is a link to " + target.string();
+    std::error_code none;
+    if (!fs::exists(link, none)) throw Error(Errc::InvalidInput, what + ", which is not there");
+    const auto holds = [&](const fs::path& folder) {
+      return is_below(target, folder) || is_below(target, fs::weakly_canonical(folder));
+    };
+    const bool is_kept =
+        holds(spec_.run_directory) ||
+        std::any_of(spec_.parents.begin(), spec_.parents.end(),
+                    [&](const ParentRef& parent) { return holds(parent.directory); });
+    if (!is_kept) {
+      throw Error(Errc::InvalidInput,
+                  what + ", outside of the run, where it may change; copy it instead");
+    }
+  }
+
+  std::string hash(const fs::path& path) {
+    return content_hash(path, [this](const fs::path& file) {
+      const auto entry = entries_.find(file);
+      if (entry == entries_.end() || entry->second.kind != PublishedEntry::Kind::File) {
+        return sha256_file(file);
+      }
+      if (entry->second.sha256.empty()) entry->second.sha256 = sha256_file(file);
+      return entry->second.sha256;
+    });
+  }
+
+  const JobSpec& spec_;
+  const AttemptFiles& files_;
+  Outputs outputs_;
+  std::map<fs::path, PublishedEntry> entries_;  // by where they are now
+};
 
 bool holds(double value, const Requirement& requirement) {
   const std::string& comparison = requirement.comparison;
@@ -131,10 +216,22 @@ std::string plain_text(const std::string& line) {
   return escaped(trim(text));
 }
 
+/// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
+/// it may not be ours alone, and a change shows all the same.
+void seal(const fs::path& file, PublishedEntry& entry) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0) throw_errno("cannot look at " + file.string(), errno);
+  constexpr mode_t kWrite = S_IWUSR | S_IWGRP | S_IWOTH;
+  if (info.st_nlink == 1 && (info.st_mode & kWrite) != 0) {
+    if (::chmod(file.c_str(), info.st_mode & 07777 & ~kWrite) != 0) return;  // another user's
+    entry.identity.ctime_ns = identity_of(file).ctime_ns;
+  }
+}
+
 void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
   const fs::path link = spec.job_directory / "outputs";
   const fs::path temporary = spec.job_directory / ("outputs.tmp." + std::to_string(::getpid()));
-  const std::string target = files.attempt.filename().string() + "/outputs";
+  const std::string target = files.outputs().lexically_relative(spec.job_directory);
   if (::symlink(target.c_str(), link.c_str()) == 0) return;  // nothing was published before
   ::unlink(temporary.c_str());
   if (::symlink(target.c_str(), temporary.c_str()) != 0 ||
@@ -144,16 +241,6 @@ void link_outputs(const JobSpec& spec, const AttemptFiles& files) {
 }
 
 }  // namespace
-
-std::string content_hash(const fs::path& path) {
-  if (!fs::is_directory(path)) return sha256_file(path);
-  Sha256 hash;
-  for (const fs::path& file : files_below(path)) {
-    hash.update(file.lexically_relative(path).string()).update(std::string_view("\0", 1));
-    hash.update(sha256_file(file));
-  }
-  return hash.hex();
-}
 
 void redact_reports(const AttemptFiles& files, const Redactor& redactor) {
   replace_file(files.metrics(), redactor, redacted_lines);
@@ -170,20 +257,27 @@ Json read_metrics(const AttemptFiles& files) {
   return numbers;
 }
 
-Json collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
-  Json outputs = Json::object();
+Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
+  Collector collector(spec, files);
   for (const auto& [name, path] : spec.outputs) {
     if (!fs::exists(files.outputs() / path)) {
       throw Error(Errc::InvalidInput,
                   "output '" + name + "' is missing: $DLFLOW_OUTPUTS/" + path + " was not written");
     }
-    outputs[name] = output_entry(spec, files, path);
+    collector.add(name, path);
   }
   const Json reported = read_object(files.outputs_file(), "outputs.json");
-  for (const auto& [name, given] : reported.items()) {
-    outputs[name] = output_entry(spec, files, given);
+  for (const auto& [name, given] : reported.items()) collector.add(name, given);
+  return collector.take();
+}
+
+Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values) {
+  Collector collector(spec, files);
+  for (const auto& [name, output] : values.items()) {
+    const Json& value = output.at("value");
+    if (value.is_string()) collector.add_placed(value.get<std::string>());
   }
-  return outputs;
+  return collector.take().publication;
 }
 
 void check_requirements(const JobSpec& spec, const Json& metrics) {
@@ -209,7 +303,11 @@ void check_requirements(const JobSpec& spec, const Json& metrics) {
   }
 }
 
-void publish(const JobSpec& spec, const AttemptFiles& files) {
+void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication) {
+  for (PublishedEntry& entry : publication.entries) {
+    if (entry.kind == PublishedEntry::Kind::File) seal(place_of(spec, files, entry.name), entry);
+  }
+  write_publication(files.own(), publication);
   sync_tree(checkpoints_directory(spec));  // where outputs may lie
   const bool any = sync_tree(files.outputs());
   link_outputs(spec, files);

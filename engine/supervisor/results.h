@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "engine/plan/job.h"
+#include "engine/plan/published.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/redact.h"
 
@@ -21,23 +22,31 @@ void redact_reports(const AttemptFiles& files, const Redactor& redactor);
 /// object.
 Json read_metrics(const AttemptFiles& files);
 
-/// Name -> {"value", "sha256"} of the declared outputs and of $DLFLOW_OUTPUTS/outputs.json. A value
-/// that is the relative path of something there becomes the path it has once it is published; one
-/// below checkpoints/ that in the job's folder. What has no hash yet is hashed: files by content,
-/// folders by names and contents, other values by their text. Throws Error{InvalidInput} naming a
-/// declared output that is not there.
-Json collect_outputs(const JobSpec& spec, const AttemptFiles& files);
+/// What a program left to be published.
+struct Outputs {
+  Json values = Json::object();  ///< name -> {"value", "sha256"}, see JobEvent::outputs
+  Publication publication;
+};
 
-/// SHA-256 of a file's content, or of the names and contents of all files below a folder. Throws
-/// Error.
-std::string content_hash(const std::filesystem::path& path);
+/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A value that is the relative
+/// path of something there becomes the path it has once it is published; one below checkpoints/
+/// that in the job's folder. What has no hash yet is hashed: files by content, folders by names and
+/// contents, other values by their text. Links may lead to what else the run has and to what the
+/// parents published; they count with what they lead to. Throws Error{InvalidInput} naming a
+/// declared output that is not there, a link that leads elsewhere or nowhere, and what is neither
+/// file nor folder.
+Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
+
+/// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.
+Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values);
 
 /// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
 void check_requirements(const JobSpec& spec, const Json& metrics);
 
-/// Points RUN/steps/STEP/outputs at this attempt's, by rename. Then they would survive a power cut,
+/// Takes the right to write from the files of `publication`, records what they are, and points
+/// RUN/steps/STEP/outputs at this pass's outputs, by rename. Then they would survive a power cut,
 /// as what is recorded of them will.
-void publish(const JobSpec& spec, const AttemptFiles& files);
+void publish(const JobSpec& spec, const AttemptFiles& files, Publication publication);
 
 /// What tells one state of the checkpoints from another: names, sizes and times of change.
 std::string checkpoint_signature(const JobSpec& spec);

@@ -7,14 +7,18 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <functional>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/parse_json.h"
 #include "base/process.h"
+#include "engine/model/step_kinds.h"
+#include "engine/supervisor/content_hash.h"
 #include "engine/supervisor/open_folder.h"
 #include "engine/supervisor/results.h"
+#include "engine/supervisor/shared_tree.h"
 
 namespace dlflow {
 namespace {
@@ -40,8 +44,9 @@ std::optional<Sharing> sharing_of(const fs::path& cache) {
 void set_access(const fs::path& path, const Sharing& sharing) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0) throw_errno("cannot look at " + path.string(), errno);
-  const mode_t readers = sharing.mode & (S_IRGRP | S_IROTH);
-  const mode_t mode = S_ISDIR(info.st_mode) ? sharing.mode : (info.st_mode & 07777) | readers;
+  const mode_t readers = S_IRUSR | (sharing.mode & (S_IRGRP | S_IROTH));
+  const mode_t runs = (info.st_mode & S_IXUSR) != 0 ? readers >> 2 : 0;
+  const mode_t mode = S_ISDIR(info.st_mode) ? sharing.mode : readers | runs;
   if ((info.st_gid != sharing.group && ::chown(path.c_str(), uid_t(-1), sharing.group) != 0) ||
       ::chmod(path.c_str(), mode) != 0) {
     throw_errno("cannot share " + path.string(), errno);
@@ -60,41 +65,6 @@ FileDescriptor shared_folder(const FileDescriptor& above, const std::string& nam
 
 fs::path entry_of(const JobSpec& spec, const std::string& fingerprint) {
   return spec.cache / "results" / fingerprint.substr(0, 2) / fingerprint;
-}
-
-/// Links `to` to the file `from`, or copies it if it cannot be linked.
-void link_file(const fs::path& from, const fs::path& to) {
-  if (::linkat(AT_FDCWD, from.c_str(), AT_FDCWD, to.c_str(), AT_SYMLINK_FOLLOW) != 0) {
-    copy_content(from, to);
-  }
-}
-
-/// Links or copies the files below `from`, a folder of this user.
-void link_tree(const fs::path& from, const fs::path& to) {
-  make_directories(to);
-  for (const auto& item : fs::recursive_directory_iterator(from)) {
-    const fs::path target = to / item.path().lexically_relative(from);
-    if (item.is_regular_file()) {
-      link_file(item.path(), target);
-    } else if (item.is_directory() && !item.is_symlink()) {
-      make_directories(target);
-    }
-  }
-}
-
-/// As link_tree, of a folder that others may write to. What is shared has no links, so one that is
-/// there may lead to anything. Throws Error.
-void take_tree(const FileDescriptor& from, const fs::path& to) {
-  make_directories(to);
-  for (const auto& item : fs::directory_iterator(path_of(from))) {
-    const fs::path name = item.path().filename();
-    const FileDescriptor opened = open_within(from, name);
-    if (fs::is_directory(path_of(opened))) {
-      take_tree(opened, to / name);
-    } else {
-      link_file(path_of(opened), to / name);
-    }
-  }
 }
 
 /// The path of an output, relative to the job's folder; nothing if its value is no path there.
@@ -120,9 +90,7 @@ std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
   for (const auto& [name, output] : outputs.items()) {
     const Json value = output.at("value");
     if (const auto path = path_in_job(spec, value)) {
-      described[name] = {{"path", path->string()},
-                         {"content", content_hash(spec.job_directory / *path)},
-                         {"sha256", output.at("sha256")}};
+      described[name] = {{"path", path->string()}, {"sha256", output.at("sha256")}};
     } else if (lies_elsewhere(value)) {
       return std::nullopt;
     } else {
@@ -130,6 +98,16 @@ std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
     }
   }
   return described;
+}
+
+/// "outputs" and "checkpoints" -> hash of all that is in each, as far as `place_of_tree` has them.
+Json hashes_of_trees(const std::function<fs::path(const std::string&)>& place_of_tree) {
+  Json hashes = Json::object();
+  for (const char* tree : kTrees) {
+    const fs::path place = place_of_tree(tree);
+    if (fs::exists(place) && !fs::is_empty(place)) hashes[tree] = content_hash(place);
+  }
+  return hashes;
 }
 
 /// A new entry on its way, gone with this object unless it was published. Until then nobody else
@@ -171,41 +149,72 @@ class NewEntry {
   FileDescriptor folder_;
 };
 
-void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing) {
-  const fs::path entry = entry_of(spec, end.fingerprint);
-  if (fs::exists(entry)) return;
+/// First its name goes: a kill leaves no result that is there in part. False if it may not be
+/// removed.
+bool remove_entry(const fs::path& entry) {
+  const fs::path gone = entry.parent_path() / (".removed." + entry.filename().string() + "." +
+                                               host_name() + "." + std::to_string(::getpid()));
+  std::error_code error;
+  fs::rename(entry, gone, error);
+  if (error) return false;
+  fs::remove_all(gone, error);
+  return !error;
+}
+
+FileDescriptor open_entry(const fs::path& entry) {
+  return open_within(open_folder(entry.parent_path()), entry.filename());
+}
+
+Json read_result(const FileDescriptor& entry) {
+  return read_json_file(path_of(open_within(entry, "result.json")), kForeignJson);
+}
+
+/// The name that a result of this user may have; nothing if one is there that stays.
+std::optional<std::string> free_name(const JobSpec& spec, const std::string& fingerprint,
+                                     Existing existing) {
+  const fs::path entry = entry_of(spec, fingerprint);
+  if (!fs::exists(entry)) return fingerprint;
+  if (existing == Existing::Stays) return std::nullopt;
+  if (remove_entry(entry)) return fingerprint;
+  const std::string beside = fingerprint + "." + std::to_string(::getuid());
+  remove_entry(entry.parent_path() / beside);
+  return beside;
+}
+
+void add_entry(const JobSpec& spec, const JobEvent& end, const Sharing& sharing,
+               Existing existing) {
+  // What a command without outputs did is elsewhere, and not in a cache.
+  if (spec.uses.empty() && end.outputs.empty()) return;
+  const auto name = free_name(spec, end.fingerprint, existing);
+  if (!name) return;
   const auto outputs = describe_outputs(spec, end.outputs);
   if (!outputs) return;
+  const std::string digits = entry_of(spec, end.fingerprint).parent_path().filename();
   const FileDescriptor results = shared_folder(open_folder(spec.cache), "results", sharing);
-  NewEntry draft(shared_folder(results, entry.parent_path().filename(), sharing), end.fingerprint);
+  NewEntry draft(shared_folder(results, digits, sharing), *name);
   for (const char* tree : kTrees) {
     if (fs::exists(spec.job_directory / tree)) {
-      link_tree(fs::canonical(spec.job_directory / tree), draft.path() / tree);
+      copy_tree(fs::canonical(spec.job_directory / tree), draft.path() / tree);
     }
   }
-  const Json result = {
-      {"run", spec.run}, {"job", spec.job}, {"metrics", end.metrics}, {"outputs", *outputs}};
+  const Json trees = hashes_of_trees([&](const std::string& tree) { return draft.path() / tree; });
+  const Json result = {{"run", spec.run},
+                       {"job", spec.job},
+                       {"metrics", end.metrics},
+                       {"outputs", *outputs},
+                       {"trees", trees}};
   write_file_atomic(draft.path() / "result.json", result.dump(1) + "\n");
   draft.publish(sharing);
 }
 
-bool is_shareable(const JobSpec& spec) { return spec.uses != "stage"; }
+bool is_shareable(const JobSpec& spec) {
+  const StepKind* kind = find_step_kind(spec.uses);
+  return kind == nullptr || kind->reuse == StepKind::Reuse::Shared;
+}
 
 /// Where a tree of the entry belongs in the job's folders.
 fs::path place_of(const std::string& tree, const JobSpec& spec, const AttemptFiles& files) {
   return tree == "outputs" ? files.outputs() : checkpoints_directory(spec);
-}
-
-/// Whether every file is what was shared.
-bool is_as_shared(const Json& outputs, const JobSpec& spec, const AttemptFiles& files) {
-  for (const auto& [name, output] : outputs.items()) {
-    if (!output.contains("path")) continue;
-    const fs::path path = output.at("path").get<std::string>();
-    const fs::path file =
-        place_of(path.begin()->string(), spec, files) / path.lexically_relative(*path.begin());
-    if (content_hash(file) != output.at("content")) return false;
-  }
-  return true;
 }
 
 /// Of what another user says lies below the job's folder. Throws Error{Corrupt} if it does not.
@@ -241,14 +250,6 @@ void clear(const JobSpec& spec, const AttemptFiles& files) {
   }
 }
 
-FileDescriptor open_entry(const fs::path& entry) {
-  return open_within(open_folder(entry.parent_path()), entry.filename());
-}
-
-Json read_result(const FileDescriptor& entry) {
-  return read_json_file(path_of(open_within(entry, "result.json")), kForeignJson);
-}
-
 SharedResult take_entry(const fs::path& path, const JobSpec& spec, const AttemptFiles& files) {
   const FileDescriptor entry = open_entry(path);
   const Json result = read_result(entry);
@@ -257,7 +258,9 @@ SharedResult take_entry(const fs::path& path, const JobSpec& spec, const Attempt
     if (!fs::exists(path_of(entry) / tree)) continue;
     take_tree(open_within(entry, tree), place_of(tree, spec, files));
   }
-  if (!is_as_shared(result.at("outputs"), spec, files)) {
+  const Json taken =
+      hashes_of_trees([&](const std::string& tree) { return place_of(tree, spec, files); });
+  if (taken != result.at("trees")) {
     throw Error(Errc::Corrupt, path.string() + " was changed after it was shared");
   }
   ::futimens(entry.get(), nullptr);  // used now; a cache may be read-only
@@ -288,6 +291,22 @@ std::optional<StoredResult> read_entry(const fs::path& entry) {
   }
 }
 
+/// The entry with this fingerprint, and those that were put beside it, as far as they may be read.
+std::vector<fs::path> entries_of(const JobSpec& spec, const std::string& fingerprint) {
+  const fs::path first = entry_of(spec, fingerprint);
+  std::vector<fs::path> entries = {first};
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(first.parent_path(), none)) {
+    if (entry.path().filename().string().starts_with(fingerprint + ".")) {
+      entries.push_back(entry.path());
+    }
+  }
+  std::erase_if(entries,
+                [&](const fs::path& entry) { return !fs::exists(entry / "result.json", none); });
+  std::sort(entries.begin() + (entries.empty() ? 0 : 1), entries.end());
+  return entries;
+}
+
 bool has_checkpoints(const JobSpec& spec) {
   std::error_code none;
   const fs::path folder = checkpoints_directory(spec);
@@ -296,11 +315,11 @@ bool has_checkpoints(const JobSpec& spec) {
 
 }  // namespace
 
-bool share_result(const JobSpec& spec, const JobEvent& end) {
+bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing) {
   const auto sharing = is_shareable(spec) ? sharing_of(spec.cache) : std::nullopt;
   if (!sharing) return true;
   try {
-    add_entry(spec, end, *sharing);
+    add_entry(spec, end, *sharing, existing);
     return true;
   } catch (const std::exception& error) {
     log("not shared as " + entry_of(spec, end.fingerprint).string() + ": " + error.what());
@@ -308,20 +327,22 @@ bool share_result(const JobSpec& spec, const JobEvent& end) {
   }
 }
 
-std::optional<SharedResult> take_shared_result(const JobSpec& spec, const AttemptFiles& files,
-                                               const std::string& fingerprint) {
-  if (!spec.reuse || !is_shareable(spec) || !sharing_of(spec.cache)) return std::nullopt;
-  if (has_checkpoints(spec)) return std::nullopt;  // it has begun, and goes on from there
-  const fs::path entry = entry_of(spec, fingerprint);
-  std::error_code unreadable;
-  if (!fs::exists(entry / "result.json", unreadable)) return std::nullopt;
-  try {
-    return take_entry(entry, spec, files);
-  } catch (const std::exception& error) {
-    log(std::string("not reused: ") + error.what());
-    clear(spec, files);
-    return std::nullopt;
+TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
+                               const std::string& fingerprint) {
+  if (!spec.reuse || !is_shareable(spec) || !sharing_of(spec.cache)) return {};
+  if (has_checkpoints(spec)) return {};  // it has begun, and goes on from there
+  TakenResult taken;
+  for (const fs::path& entry : entries_of(spec, fingerprint)) {
+    try {
+      taken.result = take_entry(entry, spec, files);
+      return taken;
+    } catch (const std::exception& error) {
+      log(std::string("not reused: ") + error.what());
+      clear(spec, files);
+      taken.was_damaged = true;
+    }
   }
+  return taken;
 }
 
 std::vector<StoredResult> list_shared_results(const fs::path& cache) {
@@ -336,16 +357,6 @@ std::vector<StoredResult> list_shared_results(const fs::path& cache) {
   return results;
 }
 
-bool remove_shared_result(const StoredResult& result) {
-  // First its name goes: a kill leaves no result that is there in part.
-  const fs::path gone =
-      result.folder.parent_path() /
-      (".removed." + result.fingerprint + "." + host_name() + "." + std::to_string(::getpid()));
-  std::error_code error;
-  fs::rename(result.folder, gone, error);
-  if (error) return false;
-  fs::remove_all(gone, error);
-  return !error;
-}
+bool remove_shared_result(const StoredResult& result) { return remove_entry(result.folder); }
 
 }  // namespace dlflow

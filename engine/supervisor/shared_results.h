@@ -16,9 +16,10 @@
 ///   CACHE/results/aa/FINGERPRINT/result.json            its run, metrics, and outputs with hashes
 ///
 /// A cache is shared if its folder's group, or everyone, may write to it; without that, nothing
-/// here does anything. What is put there gets the folder's group and permissions, and is linked,
-/// not copied, where the file system can. Others may write there, too: no link is followed. Staged
-/// files are left out: the cache has them already.
+/// here does anything. What is put there gets the folder's group, may be read like the folder, and
+/// written by nobody. It is a copy, as is what a job takes (one that shares its blocks, where the
+/// file system can): two users never have the same file. Others may write there, too: no link is
+/// followed. Kinds of steps say whether their results are shared (StepKind::reuse).
 namespace dlflow {
 
 struct SharedResult {
@@ -27,16 +28,26 @@ struct SharedResult {
   Json metrics = Json::object();
 };
 
-/// Adds what a job left: `end` is its succeeded event, and its outputs are published. A result that
-/// is there already stays. A failure (full disk, a folder of someone else) is no failure of the
-/// job: false is returned.
-bool share_result(const JobSpec& spec, const JobEvent& end);
+/// What becomes of a result with the same fingerprint that is there already.
+enum class Existing {
+  Stays,
+  IsDamaged,  ///< it is replaced, or, if it is another user's, the new one is put beside it
+};
+
+/// Adds what a job left: `end` is its succeeded event, and its outputs are published. A failure
+/// (full disk, a folder of someone else) is no failure of the job: false is returned.
+bool share_result(const JobSpec& spec, const JobEvent& end, Existing existing = Existing::Stays);
+
+struct TakenResult {
+  std::optional<SharedResult> result;
+  bool was_damaged = false;  ///< there is one that cannot be taken
+};
 
 /// Puts the result with this fingerprint where the job's program would have left it, after checking
 /// that it is what was shared. Nothing if there is none, it may not be read, or it is damaged; then
 /// the job's folders are as before.
-std::optional<SharedResult> take_shared_result(const JobSpec& spec, const AttemptFiles& files,
-                                               const std::string& fingerprint);
+TakenResult take_shared_result(const JobSpec& spec, const AttemptFiles& files,
+                               const std::string& fingerprint);
 
 /// A result in the cache, as who looks after the cache sees it.
 struct StoredResult {

@@ -25,6 +25,7 @@
 #include "engine/plan/withdrawn.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
+#include "engine/supervisor/input_proof.h"
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
@@ -78,11 +79,11 @@ class Pass {
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
-  ResolvedJob resolve(const std::vector<ParentRecord>& parents) const;
+  ResolvedJob resolve(const std::vector<ParentResult>& parents) const;
   WatchOptions watch_options() const;
-  JobEvent succeeded(const std::string& fingerprint) const;
-  std::string fingerprint_of(const std::vector<ParentRecord>& parents) const;
-  JobEvent reused(SharedResult known, const std::string& fingerprint) const;
+  JobEvent succeeded(const std::string& fingerprint);
+  JobEvent reused(SharedResult known, const std::string& fingerprint);
+  void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
   JobEvent end_or_next_try(JobEvent end) const;
   bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
 
@@ -92,6 +93,8 @@ class Pass {
   const SupervisorOptions& options_;
   int failed_tries_;
   Redactor redactor_;
+  Publication publication_;  // of a job that succeeded
+  Existing shared_before_ = Existing::Stays;
   AppendFile events_;
 };
 
@@ -110,7 +113,7 @@ void Pass::record(JobEvent event) {
   events_.append(to_line(event));
 }
 
-ResolvedJob Pass::resolve(const std::vector<ParentRecord>& parents) const {
+ResolvedJob Pass::resolve(const std::vector<ParentResult>& parents) const {
   const Json run = {{"id", spec_.run}, {"directory", spec_.run_directory.string()}};
   Json params = spec_.params;
   params.update(spec_.late_params);
@@ -173,7 +176,7 @@ void Pass::run() {
     end = execute();
     if (end.state == JobState::Succeeded && is_ours()) {
       crash_point("publish");
-      publish(spec_, files_);
+      publish(spec_, files_, std::move(publication_));
     }
   } catch (const Skip& skip) {
     end = event(JobState::Skipped, skip.reason);
@@ -186,7 +189,9 @@ void Pass::run() {
   events_.sync();
   notify(Notice::Recorded);
   crash_point("ended");
-  if (end.state == JobState::Succeeded) share_result(spec_, end);
+  if (end.state == JobState::Succeeded && !end.fingerprint.empty()) {
+    share_result(spec_, end, shared_before_);
+  }
 }
 
 /// A node that was given up may come back and go on with a pass that another node has taken over.
@@ -208,7 +213,7 @@ bool Pass::may_be_ours() const {
 }
 
 JobEvent Pass::execute() {
-  std::vector<ParentRecord> parents;
+  std::vector<ParentResult> parents;
   try {
     parents = read_parents(spec_);
   } catch (const Error& error) {
@@ -220,7 +225,9 @@ JobEvent Pass::execute() {
   const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
   redactor_ = Redactor(secrets);
   Command command = make_command(spec_, job, files_, options_.gpus, secrets);
-  const std::string fingerprint = fingerprint_of(parents);
+  const std::string fingerprint =
+      dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
+  const InputProof proof(spec_);
   const BeforePass before = look_before_pass(spec_, files_, options_);
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
@@ -236,8 +243,10 @@ JobEvent Pass::execute() {
 
   record(event(JobState::Running));
   crash_point("running");
-  if (auto known = take_shared_result(spec_, files_, fingerprint)) {
-    return reused(std::move(*known), fingerprint);
+  if (!fingerprint.empty() && !proof.change_at_start()) {
+    TakenResult taken = take_shared_result(spec_, files_, fingerprint);
+    if (taken.result) return reused(std::move(*taken.result), fingerprint);
+    if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
   std::optional<RedactedOutput> output;
   if (!secrets.empty()) output.emplace(command, redactor_);
@@ -263,17 +272,20 @@ JobEvent Pass::execute() {
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before);
   JobEvent end =
       well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
+  take_back_fingerprint(end, proof);
   end.used = watched.used;
   return end;
 }
 
-JobEvent Pass::succeeded(const std::string& fingerprint) const {
+JobEvent Pass::succeeded(const std::string& fingerprint) {
   JobEvent end;
   end.exit = 0;
   try {
     end.metrics = read_metrics(files_);
     check_requirements(spec_, end.metrics);
-    end.outputs = collect_outputs(spec_, files_);
+    Outputs outputs = collect_outputs(spec_, files_);
+    end.outputs = std::move(outputs.values);
+    publication_ = std::move(outputs.publication);
   } catch (const std::exception& error) {
     end.state = JobState::Failed;  // with the exit status and the metrics
     end.reason = error.what();
@@ -284,16 +296,20 @@ JobEvent Pass::succeeded(const std::string& fingerprint) const {
   return end;
 }
 
-std::string Pass::fingerprint_of(const std::vector<ParentRecord>& parents) const {
-  std::vector<ParentResult> left;
-  for (const ParentRecord& parent : parents) left.push_back(parent.left);
-  return fingerprint(spec_.fingerprint_base, left);
+/// A result of what changed meanwhile is that of no fingerprint.
+void Pass::take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
+  if (end.state != JobState::Succeeded || end.fingerprint.empty()) return;
+  const auto doubt = proof.find_change();
+  if (!doubt) return;
+  end.fingerprint.clear();
+  end.reason = "will not be reused: " + *doubt;
 }
 
-JobEvent Pass::reused(SharedResult known, const std::string& fingerprint) const {
+JobEvent Pass::reused(SharedResult known, const std::string& fingerprint) {
   JobEvent end = event(JobState::Succeeded, "reused from " + known.run + ", in the shared cache");
   end.exit = 0;
   end.outputs = std::move(known.outputs);
+  publication_ = publication_of(spec_, files_, end.outputs);
   end.metrics = std::move(known.metrics);
   end.fingerprint = fingerprint;
   return end;

@@ -59,7 +59,7 @@ class Runtime(containers.Case):
         jobs = self.run_workflow()
         out = self.lines("look")
         self.assertEqual(out[:3], ["busybox", "given", f"uid {0 if ALONE else self.user}"])
-        self.assertRegex(out[3], rf"^there {self.folder}/dlflow-runs/w-[0-9a-f]+/steps/look/attempt-1/work$")
+        self.assertRegex(out[3], rf"^there {self.folder}/dlflow-runs/w-[0-9a-f]+/steps/look/attempt-1/pass-1/work$")
         self.assertEqual(out[4:6], ["declared a 'b' $c", "secret is not here"])
         self.assertRegex(out[6], "^step look of w-")
         self.assertRegex(out[7], r"^dlflow \d")
@@ -80,7 +80,7 @@ class Runtime(containers.Case):
             other: {image: box, run: 'echo "${TOKEN-unset}"', needs: [push]}
         """)
         process = self.start("run", "w.yaml", "--profile", "here", env={"TOKEN": TOKEN})
-        held, = self.wait_for(lambda: self.made("push", "outputs/held"), what="the program to run")
+        held, = self.wait_for(lambda: self.made("push", "pass-1/outputs/held"), what="the program to run")
         kept, = self.folder.glob("dlflow-runs/*/secrets")
         self.assertEqual(files_with(TOKEN, self.folder), [str(kept)])
         self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search does find it
@@ -116,7 +116,7 @@ class Runtime(containers.Case):
         script = textwrap.indent(textwrap.dedent(self.SAVES), "    ")
         self.workflow(f"save:\n  image: box\n  checkpoint: {{}}\n  resources: {{ranks: {ranks}}}\n  run: |\n{script}")
         process = self.start("run", "w.yaml", "--profile", "here")
-        self.wait_for(lambda: len(self.made("save", "work/ready.*")) == ranks, what="all ranks to be ready")
+        self.wait_for(lambda: len(self.made("save", "pass-1/work/ready.*")) == ranks, what="all ranks to be ready")
         os.kill(self.supervisor("save"), signal.SIGUSR1)
         self.finish(process)
         return len(list(self.folder.glob("dlflow-runs/*/steps/save/checkpoints/saved.*")))

@@ -220,7 +220,7 @@ class Run(Case):
             name: w
             steps:
               one: {{run: 'echo one >> {self.folder}/trace; echo 42 > $DLFLOW_OUTPUTS/answer', outputs: {{answer: answer}}}}
-              two: {{run: [sh, -c, 'cat "$0" >> {self.folder}/trace', '${{{{ steps.one.outputs.answer }}}}']}}
+              two: {{run: [sh, -c, 'cat "$0" >> {self.folder}/trace; cp "$0" $DLFLOW_OUTPUTS/o', '${{{{ steps.one.outputs.answer }}}}'], outputs: {{o: o}}}}
         """)
         cache = self.folder / "cache/dlflow"
         cache.mkdir(parents=True)

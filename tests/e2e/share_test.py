@@ -43,7 +43,7 @@ class Share(support.Case):
             echo $((n * DLFLOW_PARAM_TIMES)) > $DLFLOW_OUTPUTS/sum.txt
             pwd > $DLFLOW_OUTPUTS/where.txt
             echo "on $(uname -n)" > $DLFLOW_OUTPUTS/node.txt
-            ln -s "$HOME/notes" $DLFLOW_OUTPUTS/notes
+            ln -s "$HOME/notes" $DLFLOW_CHECKPOINTS/notes
             echo "{\\"sum\\": $n, \\"message\\": \\"at $PWD\\"}" >> $DLFLOW_METRICS
             echo "{\\"sum\\": $n}" > $DLFLOW_SUMMARY
             echo "{\\"sum\\": \\"sum.txt\\", \\"place\\": \\"$PWD\\"}" > $DLFLOW_OUTPUTS/outputs.json
@@ -61,6 +61,7 @@ class Share(support.Case):
               add:
                 run: [./add.sh, "${{{{ steps.get.outputs.path }}}}"]
                 inputs: [add.sh]
+                checkpoint: {{}}
             """)
 
     def pack(self, *arguments, **options):
@@ -103,8 +104,8 @@ class Share(support.Case):
     def test_a_run_is_packed_with_its_settings_metrics_and_outputs_and_without_where_it_was(self):
         run = self.run_json(self.workflow(), "--set", "times=5")["run"]
         _, err = self.pack("--from-run", run, "--with-data")
-        for name in ("where.txt", "node.txt", "notes"):
-            self.assertRegex(err, rf"warning: run/steps/add/outputs/{name} is left out")
+        for name in ("outputs/where.txt", "outputs/node.txt", "checkpoints/notes"):
+            self.assertRegex(err, rf"warning: run/steps/add/{name} is left out")
         first = str(self.first)
         env = self.elsewhere()
         files = self.unpacked(env=env)

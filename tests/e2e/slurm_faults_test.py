@@ -158,7 +158,7 @@ class SlurmFaults(ChainCase):
         self.slurm.wait_until_idle()
         self.assertEqual(self.states(run), {"a": "failed", "b": "blocked"})
         self.assertIn("No space left on device", self.status(run)["steps"][0]["reason"])
-        for zero in disk.glob("*/steps/a/attempt-1/outputs/zero"):
+        for zero in disk.glob("*/steps/a/attempt-1/pass-1/outputs/zero"):
             zero.unlink()
         (self.folder / "mended").touch()
         self.dlflow("resubmit", run)

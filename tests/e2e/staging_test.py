@@ -30,7 +30,7 @@ class Staging(Case):
     def stage(self, *sources, status=0, env=None, **keys):
         """Runs a workflow of one stage step; its folder. The last run's folder is in self.attempt."""
         with_ = {"sources": list(sources), **keys}
-        return self.run_step({"data": {"uses": "stage", "with": with_}}, status, env) / "outputs" / "data"
+        return self.run_step({"data": {"uses": "stage", "with": with_}}, status, env) / "pass-1/outputs" / "data"
 
     def send(self, from_, to, status=0, env=None, **keys):
         return self.run_step({"out": {"uses": "stage-out", "with": {"from": str(from_), "to": to, **keys}}}, status, env)
@@ -49,7 +49,7 @@ class Staging(Case):
         return [json.loads(line) for line in (self.attempt / "metrics.jsonl").read_text().splitlines()]
 
     def summary(self):
-        return json.loads((self.attempt / "metrics.json").read_text())
+        return json.loads((self.attempt / "pass-1/metrics.json").read_text())
 
     def start_step(self, steps, env=None):
         (self.folder / "w.yaml").write_text(json.dumps({"name": "w", "steps": steps}))
@@ -83,7 +83,7 @@ class Web(Staging):
         kept = self.partial_bytes()
         self.server.start(rate=0)
         attempt = self.finish(process)
-        self.assertEqual((attempt / "outputs/data/x").read_bytes(), data)
+        self.assertEqual((attempt / "pass-1/outputs/data/x").read_bytes(), data)
         self.assertIn("trying again", (attempt / "stdout").read_text())
         [(status, size)] = self.server.answers("slow/x")
         self.assertEqual(status, 206)
@@ -180,7 +180,7 @@ class Ssh(Staging):
         self.wait_for(lambda: self.partial_bytes() > 400_000, seconds=60, what="a part of the download")
         self.server.break_off()
         attempt = self.finish(process)
-        self.assertEqual((attempt / "outputs/data/x").read_bytes(), data)
+        self.assertEqual((attempt / "pass-1/outputs/data/x").read_bytes(), data)
         self.assertIn("trying again", (attempt / "stdout").read_text())
         _, received = self.server.transferred()[-1]  # the broken one may not have noted what it did
         self.assertTrue(500_000 < received < 2_800_000, received)
@@ -194,7 +194,7 @@ class Ssh(Staging):
         self.assertEqual((there / "model").read_bytes(), model)
         self.assertEqual(sorted(p.name for p in there.rglob("*")), ["log", "model", "sub"])
         self.assertEqual(self.summary(), {"bytes": 100_010, "files": 2, "sent": 2})
-        self.assertIn(f"{sha256(model)}  results/model\n", (attempt / "outputs/SHA256SUMS").read_text())
+        self.assertIn(f"{sha256(model)}  results/model\n", (attempt / "pass-1/outputs/SHA256SUMS").read_text())
         self.send(self.folder / "results", to)
         self.assertEqual(self.summary()["sent"], 0)
         (there / "model").write_bytes(bytes(len(model)))

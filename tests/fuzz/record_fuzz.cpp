@@ -31,8 +31,8 @@ void read_reports(const fs::path& folder, const char* name, const std::string& t
   AttemptFiles files;
   files.attempt = spec.job_directory / "attempt-1";
   make_directories(files.outputs());
-  write_file_atomic((name[0] == 'o' ? files.outputs() : files.attempt) / name, text);
-  const Json json = name[0] == 'o' ? collect_outputs(spec, files) : read_metrics(files);
+  write_file_atomic((name[0] == 'o' ? files.outputs() : files.own()) / name, text);
+  const Json json = name[0] == 'o' ? collect_outputs(spec, files).values : read_metrics(files);
   DLFLOW_CHECK(json.is_object() && Json(json) == json);
   (void)json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

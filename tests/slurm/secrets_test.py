@@ -38,7 +38,7 @@ class Secrets(Chain):
         # SLURM is told of some variables, and https_proxy would be one of them.
         run = self.submit(*options, env={"TOKEN": TOKEN, "https_proxy": f"http://me:{TOKEN}@proxy"})
         directory = self.folder / "dlflow-runs" / run
-        held = directory / "steps/push/attempt-1/outputs/held"
+        held = directory / "steps/push/attempt-1/pass-1/outputs/held"
         wait_until(held.exists, 120, f"{run} to run; it is {self.dlflow('status', run).stdout}")
         return run, directory
 
@@ -58,7 +58,7 @@ class Secrets(Chain):
         self.assertNotEqual(processes_with(TOKEN, "environ"), [])  # so the search does find it
 
     def finish(self, run, directory):
-        (directory / "steps/push/attempt-1/outputs/go").touch()
+        (directory / "steps/push/attempt-1/pass-1/outputs/go").touch()
         self.wait_for(run, {"push": "succeeded", "after": "succeeded"}, timeout=120)
         said = (directory / "steps/push/attempt-1/stdout").read_text()
         self.assertEqual(said.splitlines()[-1], "it is ***")

@@ -12,6 +12,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/backend/backend.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "tests/support/fake_clock.h"
 
@@ -148,15 +149,23 @@ class FakeBackend : public Backend {
     const auto spec = job_spec_from_json(Json::parse(read_file(folder / "job.json")));
     std::vector<ParentResult> parents;
     for (const ParentRef& parent : spec.parents) {
-      const auto result = published_result(parent.directory);  // nothing if it was skipped
-      parents.push_back({parent.step, result ? result->outputs : Json::object(), Json::object()});
+      ParentResult& left = parents.emplace_back();
+      left.step = parent.step;
+      left.element = parent.element;
+      left.directory = parent.directory;
+      const auto result = published_result(parent.directory);
+      left.skipped = !result;
+      if (result) left.outputs = result->outputs;
+      if (result) left.fingerprint = result->fingerprint;
     }
     event.outputs =
         outputs.contains(submission.name) ? outputs.at(submission.name) : Json::object();
-    event.fingerprint = fingerprint(spec.fingerprint_base, parents);
-    make_directories(folder / "outputs");
+    event.fingerprint = fingerprint(spec.fingerprint_base, spec.element, parents);
+    make_directories(folder / "pass-1" / "outputs");
+    write_publication(folder / "pass-1",
+                      {{"outputs"}, list_published(folder / "pass-1/outputs", "outputs"), {}});
     std::filesystem::remove(submission.job_directory / "outputs");
-    std::filesystem::create_directory_symlink(folder.filename() / "outputs",
+    std::filesystem::create_directory_symlink(folder.filename() / "pass-1/outputs",
                                               submission.job_directory / "outputs");
   }
 

@@ -19,14 +19,14 @@ class KnownByFingerprint : public KnownResults {
       result.job = plan.jobs[job].name;
       result.directory = job_directory(plan, job);
       result.outputs["path"] = {{"value", result.job}, {"sha256", "hash of " + result.job}};
-      std::vector<ParentResult> parents;
-      for (const JobRange& range : plan.graph.parents(job)) {
-        for (uint32_t p = range.first; p < range.first + range.count; ++p) {
-          parents.push_back(
-              {plan.workflow.steps[plan.jobs[p].step].name, results.at(p).outputs, Json::object()});
-        }
-      }
-      known_[fingerprint(fingerprint_base(plan, job), parents)] = result;
+      const auto left = [&](uint32_t parent) {
+        return as_parent(plan, parent, results.at(parent));
+      };
+      const PlannedJob& planned = plan.jobs[job];
+      result.fingerprint = fingerprint(fingerprint_base(plan, job),
+                                       (*plan.steps[planned.step].elements)[planned.element],
+                                       parents_as_seen(plan, job, left));
+      known_[result.fingerprint] = result;
       results[job] = std::move(result);
     }
   }

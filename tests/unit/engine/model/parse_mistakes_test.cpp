@@ -369,3 +369,19 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
   CHECK(mistakes_of("steps: {a: {run: x, env: {T: 1}, secrets: [T]}}") ==
         "w.yaml:1:44: error: secrets of step 'a': T is in env, too; remove it there");
 }
+
+TEST_CASE("repetitions and conditions of reuse that cannot be are told", "[mistakes]") {
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, repeat: 2, matrix: {include: [{b: 1}]}}}"),
+             Catch::Contains("repeat of step 'a' cannot stand beside matrix.include"));
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, repeat: 2, matrix: {repeat: [1]}}}"),
+             Catch::Contains("repeat of step 'a' is an axis of the matrix already"));
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, repeat: 2000000}}"),
+             Catch::Contains("repeat of step 'a' has 2,000,000 elements"));
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, inputs: [{path: data}]}}"),
+             Catch::Contains("'data' is not an absolute path"));
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, reuse: {program: true}}}"),
+             Catch::Contains("where run is a list"));
+  CHECK_THAT(mistakes_of("steps: {a: {uses: stage, reuse: {program: true}, "
+                         "with: {sources: [{url: 'https://x/y'}]}}}"),
+             Catch::Contains("reuse of step 'a' belongs to run"));
+}

@@ -234,3 +234,29 @@ TEST_CASE("a file that cannot be read is a diagnostic too", "[parse]") {
                               "/large: error: the file has 95.4 MiB, a workflow may have 4.0 MiB; "
                               "is it the right file?");
 }
+
+TEST_CASE("repetitions are an axis, and give training its seed", "[parse]") {
+  const Workflow workflow = workflow_of(R"(
+steps:
+  a: {run: ./a, repeat: 3}
+  b: {run: ./b, matrix: {lr: [1, 2]}, repeat: 2}
+  c: {uses: train, repeat: 2, with: {model: m, data: d, epochs: 1, lr: 1}}
+  d: {uses: train, repeat: 2, with: {model: m, data: d, epochs: 1, lr: 1, seed: 7}}
+)");
+  const Matrix& a = step_of(workflow, "a").matrix;
+  CHECK(matrix_elements(a) == std::vector<Json>{{{"repeat", 1}}, {{"repeat", 2}}, {{"repeat", 3}}});
+  CHECK(matrix_elements(step_of(workflow, "b").matrix).size() == 4);
+  CHECK(step_of(workflow, "c").with.source().at("seed") == "${{ matrix.repeat }}");
+  CHECK(step_of(workflow, "d").with.source().at("seed") == 7);
+}
+
+TEST_CASE("an input that lies elsewhere says whether its content counts", "[parse]") {
+  const Workflow workflow =
+      workflow_of("steps: {a: {run: x, inputs: [{path: /a}, {path: /b, hash: none}]}}");
+  const Step& step = workflow.steps[0];
+  CHECK(step.inputs.empty());
+  REQUIRE(step.data.size() == 2);
+  CHECK(step.data[0].path == "/a");
+  CHECK(step.data[0].content_counts);
+  CHECK_FALSE(step.data[1].content_counts);
+}

@@ -115,7 +115,7 @@ TEST_CASE("the same work whose outputs are gone says so", "[explain]") {
   NothingKnown nothing;
   CHECK(reasons(plan_of(parsed(kText), nothing), earlier)
             .at("data")
-            .starts_with("the outputs it had in mnist-0000 are gone"));
+            .starts_with("what it left in mnist-0000 is gone, was changed"));
 }
 
 TEST_CASE("differences are called as people call the parts of a step", "[explain]") {

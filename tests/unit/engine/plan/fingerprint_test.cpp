@@ -39,8 +39,23 @@ Json visible(const std::string& script, const std::vector<std::string>& texts = 
   return visible_params(step, {{"lr", 0.1}, {"lr_decay", 2}, {"warm-up", 5}}, texts);
 }
 
-ParentResult parent(const std::string& step, Json outputs, Json metrics = Json::object()) {
-  return {step, std::move(outputs), std::move(metrics)};
+/// A parent whose outputs lie in `folder`.
+ParentResult parent(const std::string& step, Json outputs, const std::string& folder = "/r/steps") {
+  ParentResult parent;
+  parent.step = step;
+  parent.directory = folder + "/" + step;
+  parent.outputs = std::move(outputs);
+  return parent;
+}
+
+/// An output of a parent in `folder`: a file that is called `name` there.
+Json output(const std::string& folder, const std::string& name, const std::string& hash) {
+  return {{"o", {{"value", folder + "/outputs/" + name}, {"sha256", hash}}}};
+}
+
+std::string with_parents(const std::vector<ParentResult>& parents,
+                         const Json& element = Json::object(), const std::string& base = "{}") {
+  return fingerprint(base, element, parents);
 }
 
 }  // namespace
@@ -95,14 +110,22 @@ steps:
   const Json element = {{"fold", 0}};
   known.matrix = &element;
   CHECK(late_params(workflow.steps.front(), known) == Json{{"p", 1}});
-  CHECK_FALSE(mentions_run(workflow.steps.front()));
+  CHECK_FALSE(sees_run(workflow.steps.front(), {}));
 }
 
-TEST_CASE("who mentions the run has a result of its own", "[fingerprint]") {
-  const Workflow workflow =
-      parsed("name: w\nsteps:\n  a: {run: [echo, \"${{ run.id }}\"]}\n  b: {run: [echo, x]}\n");
-  CHECK(mentions_run(workflow.steps[0]));
-  CHECK_FALSE(mentions_run(workflow.steps[1]));
+TEST_CASE("who can see what differs in every run has a result of its own", "[fingerprint]") {
+  const auto sees = [](const std::string& step, const std::vector<std::string>& texts = {}) {
+    return sees_run(parsed("name: w\nsteps:\n  a: {" + step + "}\n").steps[0], texts);
+  };
+  CHECK(sees("run: [echo, \"${{ run.id }}\"]"));
+  CHECK(sees("run: 'echo $DLFLOW_RUN'"));
+  CHECK(sees("run: 'echo ${DLFLOW_ATTEMPT}'"));
+  CHECK(sees("run: [sh, -c, 'echo $DLFLOW_PASS']"));
+  CHECK(sees("run: 'sh -c \"$C\"', env: {C: 'echo $DLFLOW_RUN'}"));
+  CHECK(sees("run: ./a.py", {"os.environ['DLFLOW_RUN']"}));
+  CHECK(sees("run: 'env | grep ^DLFLOW_'"));
+  CHECK_FALSE(sees("run: 'echo $DLFLOW_STEP $DLFLOW_RANKS > $DLFLOW_OUTPUTS/x'"));
+  CHECK_FALSE(sees("run: 'echo $DLFLOW_RUNS'"));
 }
 
 TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]") {
@@ -115,6 +138,7 @@ TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]")
        {"{SEED: 7}", "{SEED: 7}\n    outputs: {model: model.bin}"},
        {"{SEED: 7}", "{SEED: 7}\n    secrets: [TOKEN]"},
        {"{SEED: 7}", "{SEED: 7}\n    matrix: {lr: [1]}"},
+       {"{SEED: 7}", "{SEED: 7}\n    checkpoint: {every: 2 epochs}"},
        {"{SEED: 7}", "{SEED: 7}\n    if: ${{ params.epochs > 2 }}"}}));
   INFO(from << " -> " << to);
   CHECK(base_of(changed(from, to)) != base_of(kReference));
@@ -124,8 +148,8 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
   // Pins the canonical form: a change here makes all earlier results unknown.
   CHECK(
       base_of(kReference).dump() ==
-      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":1})");
-  CHECK(fingerprint(R"({"kind":"run"})", {}) ==
+      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":2})");
+  CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}) ==
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }
 
@@ -139,33 +163,100 @@ TEST_CASE("content of files counts under the name the workflow gives them", "[fi
   CHECK(with_file("aa") != with_file("bb"));
 }
 
-TEST_CASE("parents count by the hashes of their outputs, in order, not by where these lie",
-          "[fingerprint]") {
-  const auto output = [](const char* path, const char* hash) {
-    return Json{{"path", {{"value", path}, {"sha256", hash}}}};
+TEST_CASE("the image of a step is in its fingerprint, and what it pins", "[fingerprint]") {
+  const auto base = [](const std::string& image) {
+    return base_of("name: w\nimages: {i: {" + image + "}}\nsteps: {a: {image: i, run: [x]}}\n");
   };
-  const std::vector<ParentResult> here = {parent("a", output("/x", "11")),
-                                          parent("b", output("/y", "22"))};
-  const std::vector<ParentResult> there = {parent("a", output("/elsewhere", "11")),
-                                           parent("b", output("/y", "22"))};
-  const std::vector<ParentResult> other = {parent("a", output("/x", "33")),
-                                           parent("b", output("/y", "22"))};
-  const std::vector<ParentResult> swapped = {here[1], here[0]};
-  CHECK(fingerprint("{}", here) == fingerprint("{}", there));
-  CHECK(fingerprint("{}", here) != fingerprint("{}", other));
-  CHECK(fingerprint("{}", here) != fingerprint("{}", swapped));
-  CHECK(fingerprint("{}", here) != fingerprint("{}", {}));
+  const std::string one = "sha256:" + std::string(64, '1');
+  const std::string two = "sha256:" + std::string(64, '2');
+  CHECK(base("from: 'docker://a:1'") != base("from: 'docker://a:2'"));
+  CHECK(base("from: 'docker://a:1', digest: '" + one + "'") !=
+        base("from: 'docker://a:1', digest: '" + two + "'"));
+}
+
+TEST_CASE("parents count by what a child sees of them, not by the run they lie in",
+          "[fingerprint]") {
+  const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
+  const ParentResult b = parent("b", output("/r/steps/b", "y", "22"));
+  const std::string here = with_parents({a, b});
+  CHECK(with_parents({parent("a", output("/other/steps/a", "x", "11"), "/other/steps"), b}) ==
+        here);
+  CHECK(with_parents({}) != here);
+  SECTION("content") {
+    CHECK(with_parents({parent("a", output("/r/steps/a", "x", "33")), b}) != here);
+  }
+  SECTION("name of a file with the same content") {
+    CHECK(with_parents({parent("a", output("/r/steps/a", "z", "11")), b}) != here);
+  }
+  SECTION("order") { CHECK(with_parents({b, a}) != here); }
+  SECTION("contents that change places") {
+    CHECK(with_parents({parent("a", output("/r/steps/a", "x", "22")),
+                        parent("b", output("/r/steps/b", "y", "11"))}) != here);
+  }
+  SECTION("a value that is no path") {
+    const auto value = [](const char* text) {
+      return parent("a", {{"o", {{"value", text}, {"sha256", "given"}}}});
+    };
+    CHECK(with_parents({value("1")}) != with_parents({value("2")}));
+  }
+  SECTION("a parent that was skipped") {
+    ParentResult skipped = parent("a", Json::object());
+    skipped.skipped = true;
+    ParentResult ran = parent("a", Json::object());
+    ran.fingerprint = "f";
+    CHECK(with_parents({skipped}) != with_parents({ran}));
+  }
+}
+
+TEST_CASE("an element of one list is not the same in another", "[fingerprint]") {
+  const auto shard = [](const std::string& step, int number) {
+    ParentResult of = parent(step, output("/r/steps/" + step, "shard", std::to_string(number)));
+    of.element = {{"shard", number}};
+    return of;
+  };
+  const std::string before = with_parents({shard("train", 1), shard("train", 2), shard("test", 3)});
+  CHECK(with_parents({shard("train", 1), shard("test", 2), shard("test", 3)}) != before);
+  ParentResult other_element = shard("train", 1);
+  other_element.element = {{"shard", 7}};
+  CHECK(with_parents({other_element}) != with_parents({shard("train", 1)}));
+}
+
+TEST_CASE("a list of one is not the one value", "[fingerprint]") {
+  ParentResult only = parent("a", output("/r/steps/a", "x", "11"));
+  only.element = {{"fold", 1}};
+  CHECK_FALSE(is_list(1, only.element, {{"fold", 1}}));
+  CHECK(is_list(1, only.element, Json::object()));
+  CHECK_FALSE(is_list(1, Json::object(), {{"fold", 1}}));
+  CHECK(is_list(2, only.element, {{"fold", 1}}));
+  CHECK(with_parents({only}, {{"fold", 1}}) != with_parents({only}));
+}
+
+TEST_CASE("where a parent declares no outputs, its fingerprint stands for what it did",
+          "[fingerprint]") {
+  const auto prepared = [](const std::string& fingerprint) {
+    ParentResult prep = parent("prep", Json::object());
+    prep.fingerprint = fingerprint;
+    return std::vector{prep};
+  };
+  CHECK(with_parents(prepared("one")) != with_parents(prepared("two")));
+  CHECK(with_parents(prepared("")).empty());  // nobody knows what it did
+  ParentResult declares = parent("prep", output("/r/steps/prep", "x", "11"));
+  const std::string with_outputs = with_parents({declares});
+  declares.fingerprint = "another";
+  CHECK(with_parents({declares}) == with_outputs);
 }
 
 TEST_CASE("a parent's metric counts only for a step that refers to it", "[fingerprint]") {
-  const auto with_loss = [](double loss) {
-    return std::vector<ParentResult>{parent("a", Json(), {{"loss", loss}, {"seconds", 10 * loss}})};
+  const auto with_loss = [](const std::string& base, double loss) {
+    ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
+    a.metrics = {{"loss", loss}, {"seconds", 10 * loss}};
+    return with_parents({a}, Json::object(), base);
   };
-  CHECK(fingerprint("{}", with_loss(1)) == fingerprint("{}", with_loss(2)));
+  CHECK(with_loss("{}", 1) == with_loss("{}", 2));
   const std::string refers = R"({"metrics":{"a":["loss"]}})";
-  CHECK(fingerprint(refers, with_loss(1)) != fingerprint(refers, with_loss(2)));
+  CHECK(with_loss(refers, 1) != with_loss(refers, 2));
   const std::string other = R"({"metrics":{"a":["accuracy"]}})";
-  CHECK(fingerprint(other, with_loss(1)) == fingerprint(other, with_loss(2)));
+  CHECK(with_loss(other, 1) == with_loss(other, 2));
 }
 
 TEST_CASE("a command sees the parameters whose variable it mentions", "[fingerprint]") {
@@ -177,6 +268,7 @@ TEST_CASE("a command sees the parameters whose variable it mentions", "[fingerpr
 }
 
 TEST_CASE("a command that composes the names of variables sees all parameters", "[fingerprint]") {
+  CHECK(visible("env | grep ^DLFLOW_").size() == 3);
   CHECK(visible("env | grep DLFLOW_PARAM_").size() == 3);
   CHECK(visible("eval echo \\$DLFLOW_PARAM_L$x").size() == 3);
 }

@@ -69,28 +69,66 @@ TEST_CASE("a step becomes one job per element of its matrix", "[plan]") {
   CHECK_FALSE(find_job(plan, "train").has_value());
 }
 
-TEST_CASE("more ranks are other work only where they change the result", "[plan]") {
-  const auto base = [](const std::string& ranks, const std::string& step) {
+TEST_CASE("ranks, cores and GPUs are other work where they may change the result", "[plan]") {
+  const auto base = [](const std::string& resources, const std::string& step) {
     const Plan plan =
         plan_of(parsed("name: w\nsteps:\n  c: {run: ./c, outputs: {m: m}}\n  t:\n    " + step +
-                       "\n    resources: {ranks: " + ranks + "}\n"));
+                       "\n    resources: {" + resources + "}\n"));
     return fingerprint_base(plan, *find_job(plan, "t"));
   };
-  const auto depends_on_ranks = [&](const std::string& step) {
-    return base("2", step) != base("4", step);
+  const auto depends_on = [&](const std::string& resource, const std::string& step) {
+    return base(resource + ": 2", step) != base(resource + ": 4", step);
   };
   const auto train = [](const std::string& with) {
     return "uses: train\n    with: {model: '${{ steps.c.outputs.m }}', data: /d, epochs: 1, lr: "
            "0.1" +
            with + "}";
   };
-  CHECK_FALSE(depends_on_ranks("run: ./t"));
-  CHECK_FALSE(depends_on_ranks(train("")));
-  CHECK_FALSE(depends_on_ranks(train(", batch: 256, precision: {leaves: 4}")));
-  CHECK(depends_on_ranks(train(", batch_per_rank: 64")));
-  CHECK(depends_on_ranks(train(", precision: {reduction: fast}")));
-  CHECK_FALSE(depends_on_ranks(train(", cooperation: {kind: synchronous}")));
-  CHECK(depends_on_ranks(train(", cooperation: {kind: gossip}")));
+  for (const char* resource : {"ranks", "cpus_per_rank", "gpus_per_rank"}) {
+    CHECK(depends_on(resource, "run: ./t"));
+  }
+  CHECK_FALSE(depends_on("ranks", train("")));
+  CHECK(depends_on("cpus_per_rank", train("")));
+  CHECK_FALSE(depends_on("ranks", train(", batch: 256, precision: {leaves: 4}")));
+  CHECK(depends_on("ranks", train(", batch_per_rank: 64")));
+  CHECK(depends_on("ranks", train(", precision: {reduction: fast}")));
+  CHECK_FALSE(depends_on("ranks", train(", cooperation: {kind: synchronous}")));
+  CHECK(depends_on("ranks", train(", cooperation: {kind: gossip}")));
+  const std::string stage = "uses: stage\n    with: {sources: [{url: 'https://x/y'}]}";
+  CHECK_FALSE(depends_on("cpus_per_rank", stage));
+  const auto with_walltime = [&](const char* walltime) {
+    return base("walltime: " + std::string(walltime) + ", memory: 2GiB", "run: ./t");
+  };
+  CHECK(with_walltime("20m") == with_walltime("30m"));
+}
+
+TEST_CASE("a command's names and what the profile gives it are in its fingerprint", "[plan]") {
+  const auto base = [](const std::string& name, const Profile& profile = {}) {
+    const Workflow workflow = parsed("name: w\nsteps:\n  " + name + ": {run: ./t}\n");
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    return fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0);
+  };
+  CHECK(base("replica_1") != base("replica_2"));
+  Profile modules;
+  modules.setup = {"module load X/1"};
+  CHECK(base("a", modules) != base("a"));
+  Profile variables;
+  variables.environment = {{"OMP_PROC_BIND", "true"}};
+  CHECK(base("a", variables) != base("a"));
+}
+
+TEST_CASE("what acts outside of the run runs each time", "[plan]") {
+  const Workflow workflow = parsed(
+      "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /tmp, to: 'file:///x/'}}\n"
+      "  b: {run: ./b, needs: a}\n");
+  test::KnownByFingerprint known;
+  known.learn(plan_of(workflow));
+  FreshFileHashes hashes;
+  const Plan plan = make_plan(workflow, Profile(), {}, known, hashes);
+  CHECK(plan.jobs[0].action == Action::Run);
+  CHECK(plan.jobs[0].cause == Cause::ActsOutside);
+  CHECK(plan.jobs[1].action == Action::DecideLater);
 }
 
 TEST_CASE("resources may depend on the element", "[plan]") {
@@ -221,7 +259,6 @@ steps:
 )"));
   plan.profile.environment = {{"BOTH", "profile"}, {"ONE", "profile"}};
   CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
-  CHECK(fingerprint_base(plan, 0).find("profile") == std::string::npos);
 }
 
 TEST_CASE("inputs are frozen copies whose content is in the fingerprint", "[plan]") {
@@ -246,6 +283,54 @@ steps:
 
   folder.write("lib/b.py", "x = 2");
   CHECK(fingerprint_base(plan_of(parsed(text, folder.path())), 0) != spec.fingerprint_base);
+}
+
+TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
+  const TempDir folder;
+  const std::string script = folder.write("elsewhere/a.py", "print(1)").string();
+  const auto base = [&](const std::string& hash) {
+    return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {run: [python3, a.py], inputs: "
+                                           "[{path: " +
+                                           script + ", hash: " + hash + "}]}\n")),
+                            0);
+  };
+  const std::string content = base("content");
+  const std::string none = base("none");
+  CHECK(content != none);
+  folder.write("elsewhere/a.py", "print(2)");
+  CHECK(base("content") != content);
+  CHECK(base("none") == none);
+  folder.write("elsewhere/a.py", "print(1)");
+  CHECK(base("content") == content);  // another inode and time, the same content
+  std::filesystem::remove(script);
+  CHECK_THROWS_WITH(base("content"), Catch::Contains("there is no such file"));
+}
+
+TEST_CASE("variables and the program that `reuse:` names are in the fingerprint", "[plan]") {
+  const TempDir folder;
+  const auto tool = [&](const std::string& place, const std::string& content) {
+    const auto file = folder.write(place + "/tool", content);
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    return file.parent_path().string();
+  };
+  const auto base = [&](const std::map<std::string, std::string>& environment) {
+    Profile profile;
+    profile.environment = environment;
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    const Workflow workflow = parsed(
+        "name: w\nsteps:\n  a: {run: [tool, x], reuse: {environment: [MODE], program: true}}\n");
+    return Json::parse(fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0))
+        .at("reuse");
+  };
+  const std::string one = tool("one", "1");
+  const std::string two = tool("two", "2");
+  CHECK(base({{"PATH", one}, {"MODE", "a"}}) != base({{"PATH", one}, {"MODE", "b"}}));
+  CHECK(base({{"PATH", one}}) != base({{"PATH", two + ":" + one}}));
+  const Json before = base({{"PATH", one}});
+  tool("one", "changed");
+  CHECK(base({{"PATH", one}}) != before);
+  CHECK(base({{"PATH", "/nowhere"}}).at("program") == "not found");
 }
 
 TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {

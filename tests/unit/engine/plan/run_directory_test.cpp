@@ -301,7 +301,7 @@ TEST_CASE("what is published is what the attempt behind outputs recorded", "[run
   event.at = kNow;
   event.fingerprint = "abc";
   AppendFile(attempt / "events.jsonl").append(to_line(event));
-  fs::create_symlink("attempt-2/outputs", job / "outputs");
+  fs::create_symlink("attempt-2/pass-3/outputs", job / "outputs");
   const auto published = published_result(job);
   REQUIRE(published.has_value());
   CHECK(published->attempt == 2);

@@ -280,7 +280,7 @@ TEST_CASE("a supervisor that is killed between two steps harms none", "[local]")
   slow:
     run: |
       touch TRACE.slow
-      until grep -q succeeded $DLFLOW_OUTPUTS/../../../quick/attempt-1/events.jsonl; do sleep 0.01; done
+      until grep -q succeeded $DLFLOW_OUTPUTS/../../../../quick/attempt-1/events.jsonl; do sleep 0.01; done
       sleep 0.05
       kill -9 $(cat TRACE) && echo killed >> TRACE
   after: {matrix: {n: [1, 2, 3, 4]}, needs: [slow], run: 'true'}

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "base/file.h"
+#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/store.h"
 #include "tests/support/parsed.h"
@@ -55,6 +56,12 @@ inline JobEvent succeeded(const std::string& job, const std::string& fingerprint
   return result;
 }
 
+/// What lies in the outputs of a job now is what it published.
+inline void record_publication(const std::filesystem::path& job_directory) {
+  const auto outputs = std::filesystem::canonical(job_directory / "outputs");
+  write_publication(outputs.parent_path(), {{"outputs"}, list_published(outputs, "outputs"), {}});
+}
+
 /// What a supervisor leaves on disk: the events of attempt 1 and published outputs.
 inline void finish_on_disk(const Plan& plan, uint32_t job, const std::vector<JobEvent>& events) {
   const auto directory = job_directory(plan, job);
@@ -64,8 +71,9 @@ inline void finish_on_disk(const Plan& plan, uint32_t job, const std::vector<Job
     e.job.clear();
     file.append(to_line(e));
   }
-  make_directories(attempt / "outputs");
-  std::filesystem::create_symlink("attempt-1/outputs", directory / "outputs");
+  make_directories(attempt / "pass-1/outputs");
+  std::filesystem::create_symlink("attempt-1/pass-1/outputs", directory / "outputs");
+  record_publication(directory);
 }
 
 }  // namespace dlflow::test

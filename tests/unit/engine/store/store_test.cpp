@@ -1,10 +1,20 @@
 #include "engine/store/store.h"
 
+#include <sys/syscall.h>
+
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <thread>
+#include <utility>
 
 #include "base/error.h"
+#include "base/file_identity.h"
+#include "base/sha256.h"
 #include "tests/support/catch.h"
+#include "tests/support/kill_at_syscall.h"
+#include "tests/support/skip.h"
 #include "tests/unit/engine/store/store_fixture.h"
 
 using namespace dlflow;
@@ -248,13 +258,16 @@ TEST_CASE("an unknown run is told, and where to look", "[store]") {
 TEST_CASE("a result is found by its fingerprint while its outputs are on disk", "[store]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);
-  const auto output = fixture.folder.write("made/model.bin", "x");
+  const fs::path output = job_directory(plan, 0) / "outputs/model.bin";
   const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
                                         succeeded("data", "f1", output.string())};
   fixture.store.record(plan.run, events);
   CHECK_FALSE(fixture.store.find("f1").has_value());  // nothing is published
 
   finish_on_disk(plan, 0, events);
+  write_file_atomic(output, "x");
+  CHECK_FALSE(fixture.store.find("f1").has_value());  // not as it was published
+  record_publication(job_directory(plan, 0));
   const auto result = fixture.store.find("f1");
   REQUIRE(result.has_value());
   CHECK(result->run == plan.run);
@@ -282,6 +295,27 @@ TEST_CASE("of several results with one fingerprint the newest is reused", "[stor
   const auto result = fixture.store.find("f1");
   REQUIRE(result.has_value());
   CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
+}
+
+TEST_CASE("what a command without outputs did is known until the step did something else",
+          "[store]") {
+  StoreFixture fixture;
+  const auto run = [&](const std::string& fingerprint, int seconds) {
+    const Plan plan = fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(seconds));
+    JobEvent end = event("a", 1, Succeeded, seconds + 2);
+    end.fingerprint = fingerprint;
+    const std::vector<JobEvent> events = {event("a", 1, Submitting, seconds),
+                                          event("a", 1, Running, seconds + 1), end};
+    fixture.store.record(plan.run, events);
+    finish_on_disk(plan, 0, events);
+  };
+  run("one", 0);
+  CHECK(fixture.store.find("one").has_value());
+  run("one", 100);
+  CHECK(fixture.store.find("one").has_value());
+  run("two", 200);
+  CHECK_FALSE(fixture.store.find("one").has_value());
+  CHECK(fixture.store.find("two").has_value());
 }
 
 TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
@@ -323,23 +357,56 @@ TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
   CHECK(fixture.store.earlier("other", "train", "train", "").empty());
 }
 
+namespace {
+
+/// The hash that is remembered for `file` becomes another one, to be told from a fresh one.
+void mark_remembered(StoreFixture& fixture, const fs::path& file) {
+  while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fixture.store.sha256(file);
+  Database database(fixture.home / "dlflow.db");
+  database.script("UPDATE files SET sha256 = 'remembered'");
+}
+
+}  // namespace
+
 TEST_CASE("the hash of a file is remembered until the file changes", "[store]") {
   StoreFixture fixture;
   const auto file = fixture.folder.write("x", "one");
-  const auto long_ago = fs::file_time_type::clock::now() - std::chrono::hours(1);
-  fs::last_write_time(file, long_ago);
-  const std::string one = fixture.store.sha256(file);
-  {
-    Database database(fixture.home / "dlflow.db");
-    database.script("UPDATE files SET sha256 = 'remembered'");
-  }
+  mark_remembered(fixture, file);
   CHECK(fixture.store.sha256(file) == "remembered");
   fixture.folder.write("x", "two");  // a new inode
-  fs::last_write_time(file, long_ago);
-  CHECK(fixture.store.sha256(file) != "remembered");
-  CHECK(fixture.store.sha256(file) != one);
+  CHECK(fixture.store.sha256(file) == sha256_hex("two"));
   CHECK_THROWS_WITH(fixture.store.sha256(fixture.folder.path() / "none"),
                     Catch::Contains("No such file"));
+}
+
+TEST_CASE("a file of the same size whose old time was put back is hashed again", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", "one");
+  const auto time = fs::last_write_time(file);
+  mark_remembered(fixture, file);
+  std::ofstream(file) << "two";  // the same inode
+  fs::last_write_time(file, time);
+  CHECK(fixture.store.sha256(file) == sha256_hex("two"));
+}
+
+TEST_CASE("the hash of a file that changes while it is read is not remembered", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", std::string(size_t{1} << 20, 'x'));
+  while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  bool was_read = false;
+  const auto append_when_read = [&](uint64_t call) {
+    if (call == SYS_read && !std::exchange(was_read, true)) {
+      std::ofstream(file, std::ios::app) << "more";
+    }
+    return true;
+  };
+  const auto ended =
+      test::watch_syscalls(append_when_read, [&] { Store(fixture.home).sha256(file); });
+  if (!ended) return test::skip("processes cannot be traced");
+  REQUIRE(*ended);
+  Database database(fixture.home / "dlflow.db");
+  CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
 }
 
 TEST_CASE("a file that changed a moment ago is hashed again", "[store]") {

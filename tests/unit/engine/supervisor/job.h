@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
+#include "engine/supervisor/launch.h"
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -28,9 +29,15 @@ class Job {
     spec.job_directory = run.path() / "steps" / "step";
     spec.cache = run.path() / "cache";
     spec.fingerprint_base = "{}";
+    spec.sees_run = true;
   }
 
   std::filesystem::path attempt() const { return attempt_directory(spec.job_directory, 1); }
+
+  /// Where its program writes in pass `pass`.
+  std::filesystem::path outputs(int pass = 1) const {
+    return AttemptFiles{attempt(), 1, pass}.outputs();
+  }
 
   void write_spec() const {
     run.write(std::filesystem::relative(attempt() / "job.json", run.path()), to_json(spec).dump());

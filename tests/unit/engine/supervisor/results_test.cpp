@@ -5,23 +5,27 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <fstream>
 #include <optional>
 #include <vector>
 
 #include "base/file.h"
 #include "engine/plan/run_directory.h"
+#include "engine/supervisor/content_hash.h"
 #include "tests/support/catch.h"
 #include "tests/support/kill_at_syscall.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+namespace fs = std::filesystem;
 
 namespace {
 
 /// A succeeded attempt, about to be published.
 struct Attempt {
   Attempt() {
+    spec.run_directory = run.path();
     spec.job_directory = run.path() / "steps" / "step";
     files.attempt = attempt_directory(spec.job_directory, 1);
     make_directories(files.outputs());
@@ -34,8 +38,9 @@ struct Attempt {
   /// Publishes it. The system calls that sync something or make links, in order.
   std::optional<std::vector<uint64_t>> publish() const {
     bool finished = false;
-    auto calls =
-        test::run_until_syscall(SIZE_MAX, finished, [this] { dlflow::publish(spec, files); });
+    auto calls = test::run_until_syscall(SIZE_MAX, finished, [this] {
+      dlflow::publish(spec, files, collect_outputs(spec, files).publication);
+    });
     if (!calls) return calls;
     CHECK(finished);
     std::erase_if(*calls, [](uint64_t call) {
@@ -72,4 +77,78 @@ TEST_CASE("a step without outputs waits for no disk", "[results]") {
   const auto calls = Attempt().publish();
   if (!calls) return test::skip("processes cannot be traced");
   CHECK(*calls == std::vector<uint64_t>{SYS_symlink});
+}
+
+namespace {
+
+/// What the attempt's program left, if `output` is among its declared outputs.
+Outputs collect(Attempt& attempt, const std::string& output) {
+  attempt.spec.outputs = {{"o", output}};
+  return collect_outputs(attempt.spec, attempt.files);
+}
+
+}  // namespace
+
+TEST_CASE("nobody writes to a published file by mistake", "[results]") {
+  Attempt attempt;
+  attempt.write("table.csv");
+  publish(attempt.spec, attempt.files, collect(attempt, "table.csv").publication);
+  const auto file = attempt.spec.job_directory / "outputs/table.csv";
+  const auto writable = fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  CHECK((fs::status(file).permissions() & writable) == fs::perms::none);
+  FreshFileHashes hashes;
+  CHECK(find_change(attempt.spec.job_directory, hashes) == std::nullopt);
+}
+
+TEST_CASE("links in outputs are followed within the run and to parents, and refused elsewhere",
+          "[results]") {
+  Attempt attempt;
+  const test::TempDir elsewhere;
+  const auto data = elsewhere.write("parent/outputs/data/part", "one");
+  const fs::path folder = attempt.files.outputs() / "folder";
+  make_directories(folder);
+  SECTION("a folder of a parent counts with what is in it") {
+    attempt.spec.parents = {{"parent", Json::object(), elsewhere.path() / "parent"}};
+    fs::create_directory_symlink(data.parent_path(), folder / "data");
+    const Json before = collect(attempt, "folder").values;
+    elsewhere.write("parent/outputs/data/part", "two");
+    CHECK(collect(attempt, "folder").values != before);
+  }
+  SECTION("outside of the run") {
+    fs::create_directory_symlink(data.parent_path(), folder / "data");
+    CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("copy it instead"));
+  }
+  SECTION("to nothing") {
+    fs::create_symlink("nothing", folder / "link");
+    CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("not there"));
+  }
+  SECTION("in a ring") {
+    attempt.write("other/file");
+    fs::create_directory_symlink("../other", folder / "there");
+    fs::create_directory_symlink("../other", attempt.files.outputs() / "other/back");
+    CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("lies in"));
+  }
+  SECTION("a link within an output is as it is") {
+    attempt.write("folder/step-1/model");
+    fs::create_directory_symlink("step-1", folder / "latest");
+    const Json before = collect(attempt, "folder").values;
+    attempt.write("folder/step-2/model");
+    const Json with_another = collect(attempt, "folder").values;
+    fs::remove(folder / "latest");
+    fs::create_directory_symlink("step-2", folder / "latest");
+    CHECK(with_another != before);
+    CHECK(collect(attempt, "folder").values != with_another);
+  }
+}
+
+TEST_CASE("a folder's hash knows names, content, empty folders and what may be run", "[results]") {
+  Attempt attempt;
+  attempt.write("folder/a");
+  const fs::path folder = attempt.files.outputs() / "folder";
+  const std::string before = content_hash(folder);
+  SECTION("a name") { fs::rename(folder / "a", folder / "b"); }
+  SECTION("content") { std::ofstream(folder / "a") << "y"; }
+  SECTION("an empty folder") { make_directories(folder / "empty"); }
+  SECTION("the right to run it") { fs::permissions(folder / "a", fs::perms::owner_all); }
+  CHECK(content_hash(folder) != before);
 }

@@ -81,7 +81,7 @@ TEST_CASE("what a program prints is there to be read before it ends", "[secrets]
       "printf 'begun, h'; while [ ! -e go ]; do sleep 0.02; done; echo \"unt; $TOKEN\"");
   const pid_t supervisor = job.begin();
   job.wait_for_text(job.attempt() / "stdout", "begun, ");  // h may be the beginning of the token
-  job.run.write(fs::relative(job.attempt() / "work/go", job.run.path()), "");
+  job.run.write(fs::relative(job.outputs().parent_path() / "work/go", job.run.path()), "");
   CHECK(job.finish(supervisor).state == JobState::Succeeded);
   CHECK(job.read("stdout") == "begun, hunt; ***\n");
 }

@@ -5,9 +5,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "base/file.h"
 #include "engine/supervisor/results.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -40,10 +43,11 @@ class Job {
                       R"({"sub": "sub", "model": "checkpoints/step-1", "size": 7})");
     JobEvent end;
     end.state = JobState::Succeeded;
-    end.outputs = collect_outputs(spec, files);
+    Outputs outputs = collect_outputs(spec, files);
+    end.outputs = outputs.values;
     end.metrics = {{"accuracy", 0.9}};
     end.fingerprint = kFingerprint;
-    publish(spec, files);
+    publish(spec, files, std::move(outputs.publication));
     return end;
   }
 
@@ -73,7 +77,7 @@ TEST_CASE("what one job left is what the next one takes", "[shared_results]") {
   fs::remove_all(first.spec.run_directory);
 
   Job second(folder, "second-2");
-  const auto taken = second.take();
+  const auto taken = second.take().result;
   REQUIRE(taken.has_value());
   CHECK(taken->run == "first-1");
   CHECK(taken->metrics == end.metrics);
@@ -105,10 +109,104 @@ TEST_CASE("a shared result that was changed is not taken, and leaves nothing", "
   write_file_atomic(entry(folder) / changed, "something else");
 
   Job second(folder, "second-2");
-  CHECK_FALSE(second.take().has_value());
+  CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
   const fs::path checkpoints = checkpoints_directory(second.spec);
   CHECK((!fs::exists(checkpoints) || fs::is_empty(checkpoints)));
+}
+
+TEST_CASE("two users never have the same file, and nobody writes to a shared one",
+          "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02775);
+  const mode_t umask = ::umask(002);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  ::umask(umask);
+  Job second(folder, "second-2");
+  REQUIRE(second.take().result.has_value());
+  const fs::path shared = entry(folder) / "outputs/sub/log";
+  CHECK((fs::status(shared).permissions() & fs::perms::all) ==
+        (fs::perms::owner_read | fs::perms::group_read | fs::perms::others_read));
+  for (const Job* job : {&first, &second}) {
+    const fs::path own = job->files.outputs() / "sub/log";
+    fs::permissions(own, fs::perms::owner_all);
+    std::ofstream(own, std::ios::app) << "mine";
+  }
+  CHECK(read_file(shared) == "42");
+  Job third(folder, "third-3");
+  CHECK(third.take().result.has_value());
+}
+
+TEST_CASE("a damaged result is replaced by the next one", "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  const std::string name = GENERATE(as<std::string>{}, "outputs/sub/log", "outputs/outputs.json");
+  write_file_atomic(entry(folder) / name, "{}");
+  Job second(folder, "second-2");
+  const TakenResult taken = second.take();
+  CHECK_FALSE(taken.result.has_value());
+  CHECK(taken.was_damaged);
+  REQUIRE(share_result(second.spec, second.trained(), Existing::IsDamaged));
+  Job third(folder, "third-3");
+  const auto result = third.take().result;
+  REQUIRE(result.has_value());
+  CHECK(result->run == "second-2");
+}
+
+TEST_CASE("a damaged result of another user is left, and the next one put beside it",
+          "[shared_results]") {
+  if (::geteuid() != 0) return test::skip("only root can be two users");
+  test::TempDir folder;
+  ::chmod(folder.path().c_str(), 0777);
+  constexpr gid_t kGroup = 54321;
+  make_cache(folder, 0700);
+  REQUIRE(::chown((folder.path() / "cache").c_str(), uid_t(-1), kGroup) == 0);
+  ::chmod((folder.path() / "cache").c_str(), 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  write_file_atomic(entry(folder) / "outputs/sub/log", "damaged");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::setgroups(1, &kGroup) != 0 || ::setgid(54322) != 0 || ::setuid(54322) != 0) ::_exit(3);
+    Job second(folder, "second-2");
+    const bool was_damaged = second.take().was_damaged;
+    const bool shared = share_result(second.spec, second.trained(), Existing::IsDamaged);
+    ::_exit(was_damaged && shared ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  REQUIRE(WEXITSTATUS(status) == 0);
+  Job third(folder, "third-3");
+  const auto result = third.take().result;
+  REQUIRE(result.has_value());
+  CHECK(result->run == "second-2");
+}
+
+TEST_CASE("links that stay in a result are shared as links, and none that could leave it",
+          "[shared_results]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  make_directories(checkpoints_directory(first.spec) / "step-1");
+  fs::create_directory_symlink("step-1", checkpoints_directory(first.spec) / "latest");
+  REQUIRE(share_result(first.spec, first.trained()));
+  SECTION("as it was shared") {
+    Job second(folder, "second-2");
+    REQUIRE(second.take().result.has_value());
+    CHECK(fs::read_symlink(checkpoints_directory(second.spec) / "latest") == "step-1");
+  }
+  SECTION("as somebody changed it") {
+    const std::string target =
+        GENERATE(as<std::string>{}, "..", "../..", "step-1/../../..", "/etc");
+    fs::remove(entry(folder) / "checkpoints/latest");
+    fs::create_directory_symlink(target, entry(folder) / "checkpoints/latest");
+    Job second(folder, "second-2");
+    CHECK_FALSE(second.take().result.has_value());
+    CHECK_FALSE(fs::exists(fs::symlink_status(checkpoints_directory(second.spec) / "latest")));
+  }
 }
 
 TEST_CASE("nobody takes away or replaces what another user shared", "[shared_results]") {
@@ -151,7 +249,7 @@ TEST_CASE("a shared result that leads elsewhere is not taken", "[shared_results]
     fs::create_symlink(elsewhere, moved);
   }
   Job second(folder, "second-2");
-  CHECK_FALSE(second.take().has_value());
+  CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
@@ -168,10 +266,9 @@ TEST_CASE("a shared result that names files of others as its own is not taken",
   write_file_atomic(secret, "word");
   Json result = Json::parse(read_file(entry(folder) / "result.json"));
   result["outputs"]["model"]["path"] = path;
-  result["outputs"]["model"]["content"] = content_hash(secret);
   write_file_atomic(entry(folder) / "result.json", result.dump());
 
-  CHECK_FALSE(second.take().has_value());
+  CHECK_FALSE(second.take().result.has_value());
   CHECK(fs::is_empty(second.files.outputs()));
 }
 
@@ -185,7 +282,7 @@ TEST_CASE("a shared result with an output that is another file is not taken", "[
   write_file_atomic(entry(folder) / "result.json", result.dump());
 
   Job second(folder, "second-2");
-  CHECK_FALSE(second.take().has_value());
+  CHECK_FALSE(second.take().result.has_value());
 }
 
 TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_results][attack]") {
@@ -195,7 +292,7 @@ TEST_CASE("a shared result nested a million levels deep is not taken", "[shared_
   REQUIRE(share_result(first.spec, first.trained()));
   write_file_atomic(entry(folder) / "result.json", R"({"outputs":)" + std::string(1'000'000, '['));
   Job second(folder, "second-2");
-  CHECK_FALSE(second.take().has_value());
+  CHECK_FALSE(second.take().result.has_value());
   CHECK(list_shared_results(folder.path() / "cache").empty());
 }
 
@@ -219,7 +316,7 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   CHECK(listed[0].bytes > 2 + 7);
 
   Job second(folder, "second-2");
-  REQUIRE(second.take().has_value());
+  REQUIRE(second.take().result.has_value());
   listed = list_shared_results(first.spec.cache);
   REQUIRE(listed.size() == 2);
   CHECK(listed[1].fingerprint == kFingerprint);
@@ -243,7 +340,7 @@ TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[s
     make_directories(checkpoints_directory(second.spec));
     write_file_atomic(checkpoints_directory(second.spec) / "own", "");
   }
-  CHECK_FALSE(second.take().has_value());
+  CHECK_FALSE(second.take().result.has_value());
 }
 
 TEST_CASE("an output that lies outside of the job is not shared", "[shared_results]") {
@@ -278,7 +375,7 @@ TEST_CASE("who is in the group of a cache takes its results, and nobody else", "
       ::_exit(3);
     }
     Job second(folder, "second-2");
-    const bool taken = second.take().has_value();
+    const bool taken = second.take().result.has_value();
     ::_exit(taken && read_file(checkpoints_directory(second.spec) / "step-1/model") == "weights");
   }
   int status = 0;

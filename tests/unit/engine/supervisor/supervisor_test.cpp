@@ -144,7 +144,7 @@ TEST_CASE("a list that is too long for a variable is told where it goes", "[supe
   Job file("cp $DLFLOW_WITH $DLFLOW_OUTPUTS/seen");
   file.spec.with = {{"shards", {long_list}}};
   CHECK(file.execute().state == JobState::Succeeded);
-  CHECK(Json::parse(read_file(file.attempt() / "outputs" / "seen")) == file.spec.with);
+  CHECK(Json::parse(read_file(file.outputs() / "seen")) == file.spec.with);
 }
 
 TEST_CASE("a job gets the caller's variables that are listed, and those that a profile adds",
@@ -163,7 +163,7 @@ TEST_CASE("a job gets the caller's variables that are listed, and those that a p
   const auto seen = [](const Job& job) {
     job.execute();
     std::map<std::string, std::string> variables;
-    for (const std::string& line : split(read_file(job.attempt() / "outputs" / "env"), '\n')) {
+    for (const std::string& line : split(read_file(job.outputs() / "env"), '\n')) {
       variables.emplace(line.substr(0, line.find('=')), line.substr(line.find('=') + 1));
     }
     return variables;
@@ -191,7 +191,7 @@ TEST_CASE("a job does not run on a parent without a record of success", "[superv
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Blocked);
   CHECK(end.reason.find("step must not run: data has no record") == 0);
-  CHECK_FALSE(fs::exists(job.attempt() / "outputs" / "ran"));
+  CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
 TEST_CASE("outputs of parents reach the command, a list for all elements of a matrix",
@@ -207,7 +207,7 @@ TEST_CASE("outputs of parents reach the command, a list for all elements of a ma
                       {"make", {{"i", 2}}, parent.spec.job_directory}};
   CHECK(job.execute().state == JobState::Succeeded);
   const std::string path = (parent.spec.job_directory / "outputs" / "f").string();
-  CHECK(Json::parse(read_file(job.attempt() / "outputs" / "seen")) == Json{path, path});
+  CHECK(Json::parse(read_file(job.outputs() / "seen")) == Json{path, path});
 }
 
 TEST_CASE("a false condition skips the job, and so does a skipped parent that it uses",
@@ -226,7 +226,7 @@ TEST_CASE("a false condition skips the job, and so does a skipped parent that it
 }
 
 TEST_CASE("of two supervisors for one pass the second leaves at once", "[supervisor]") {
-  const Job job("echo ran >> $DLFLOW_OUTPUTS/../count");
+  const Job job("echo ran >> $DLFLOW_OUTPUTS/../../count");
   CHECK(job.execute().state == JobState::Succeeded);
   const pid_t second = job.begin();
   int status = 0;
@@ -250,7 +250,7 @@ TEST_CASE("a request to stop reaches the program, and exit 75 is a saved checkpo
           "[supervisor]") {
   const Job job("trap 'exit 75' TERM; touch $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done");
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "ready");
+  job.wait_for(job.outputs() / "ready");
   ::kill(supervisor, SIGTERM);
   const JobEvent end = job.finish(supervisor);
   CHECK(end.state == JobState::Cancelled);
@@ -262,23 +262,23 @@ TEST_CASE("a second request kills a program that does not listen, and what it st
   const Job job(
       "trap '' TERM; sleep 60 & echo $! > $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "child");
+  job.wait_for(job.outputs() / "child");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let the number be written
   ::kill(supervisor, SIGTERM);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // two signals at once would be one
   ::kill(supervisor, SIGTERM);
   CHECK(job.finish(supervisor).state == JobState::Cancelled);
-  CHECK(::kill(std::stoi(read_file(job.attempt() / "outputs" / "child")), 0) != 0);
+  CHECK(::kill(std::stoi(read_file(job.outputs() / "child")), 0) != 0);
 }
 
 TEST_CASE("a request to stop names its pass and stops no other", "[supervisor]") {
   Job job("touch $DLFLOW_OUTPUTS/begun; while [ ! -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02; done");
   job.options.token = 7;
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "begun");
+  job.wait_for(job.outputs() / "begun");
   const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
   CHECK(request_stop(owner, 6));
-  job.run.write(fs::relative(job.attempt() / "outputs" / "go", job.run.path()), "");
+  job.run.write(fs::relative(job.outputs() / "go", job.run.path()), "");
   CHECK(job.finish(supervisor).state == JobState::Succeeded);
 }
 
@@ -287,7 +287,7 @@ TEST_CASE("a request for its pass reaches it behind one for another, and two kil
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; while :; do sleep 0.02; done");
   job.options.token = 7;
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "begun");
+  job.wait_for(job.outputs() / "begun");
   const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
   for (const uint64_t token : {6, 7, 7}) CHECK(request_stop(owner, token));
   const JobEvent end = job.finish(supervisor);
@@ -315,9 +315,9 @@ TEST_CASE("a supervisor that takes another pass brings nothing of the last one",
     ::_exit(int(supervise(second.attempt(), 1, second.options)));
   }
   CHECK(second.finish(supervisor).state == JobState::Succeeded);
-  CHECK(read_file(first.attempt() / "outputs" / "gpus") == "3\n");
-  CHECK(read_file(second.attempt() / "outputs" / "gpus") == "unset\n");
-  std::istringstream children(read_file(second.attempt() / "outputs" / "children"));
+  CHECK(read_file(first.outputs() / "gpus") == "3\n");
+  CHECK(read_file(second.outputs() / "gpus") == "unset\n");
+  std::istringstream children(read_file(second.outputs() / "children"));
   const std::vector<std::string> pids{std::istream_iterator<std::string>(children), {}};
   REQUIRE(pids.size() == 2);  // only its own program
   CHECK(pids[0] == pids[1]);
@@ -371,6 +371,34 @@ TEST_CASE("a script waits for its program to save", "[supervisor]") {
   CHECK(read_file(job.attempt() / "stdout").empty());
 }
 
+TEST_CASE("a pass that was told to go on finds what the one before left, another one finds nothing",
+          "[supervisor]") {
+  Job job(
+      "ls $DLFLOW_OUTPUTS; touch here $DLFLOW_OUTPUTS/there; ls > $DLFLOW_OUTPUTS/seen\n"
+      "[ $DLFLOW_PASS != 1 ] || { touch $DLFLOW_CHECKPOINTS/1; exit 75; }");
+  const auto seen = [&](int pass) { return read_file(job.outputs(pass) / "seen"); };
+  job.spec.checkpoint = CheckpointPolicy{};
+  SECTION("it saved a checkpoint") {
+    CHECK(job.execute(1).state == JobState::Queued);
+    CHECK(job.execute(2).state == JobState::Succeeded);
+    CHECK(fs::exists(job.outputs(2) / "there"));
+    CHECK_FALSE(fs::exists(job.outputs(1)));
+    CHECK(fs::canonical(job.spec.job_directory / "outputs") == fs::canonical(job.outputs(2)));
+  }
+  SECTION("its node was given up, and may still write") {
+    fs::create_directories(job.outputs(1));
+    job.run.write(fs::relative(job.outputs(1) / "half", job.run.path()), "");
+    JobEvent lost;
+    lost.state = JobState::Queued;  // "try 2 of 2 follows": no exit status
+    AppendFile(job.attempt() / "events.jsonl").append(to_line(lost));
+    CHECK(job.execute(2).state == JobState::Succeeded);
+    CHECK_FALSE(fs::exists(job.outputs(2) / "half"));
+    job.run.write(fs::relative(job.outputs(1) / "late", job.run.path()), "");
+    CHECK_FALSE(fs::exists(job.spec.job_directory / "outputs/late"));
+  }
+  CHECK(seen(2).find("here") != std::string::npos);
+}
+
 TEST_CASE("at the walltime a program without a new checkpoint has timed out", "[supervisor]") {
   Job idle("trap 'exit 75' USR1; while :; do sleep 0.02; done");
   idle.spec.checkpoint = CheckpointPolicy{};
@@ -393,8 +421,8 @@ TEST_CASE("the program dies with its supervisor", "[supervisor]") {
       "echo $$ > $DLFLOW_OUTPUTS/pid.tmp; mv $DLFLOW_OUTPUTS/pid.tmp $DLFLOW_OUTPUTS/pid; exec "
       "sleep 60");
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "pid");
-  const auto program = identify(std::stoi(read_file(job.attempt() / "outputs" / "pid")));
+  job.wait_for(job.outputs() / "pid");
+  const auto program = identify(std::stoi(read_file(job.outputs() / "pid")));
   REQUIRE(program.has_value());
   ::kill(supervisor, SIGKILL);
   ::waitpid(supervisor, nullptr, 0);
@@ -411,7 +439,7 @@ TEST_CASE("the environment is what the documentation says, whatever the caller's
   job.spec.element = {{"lr", 0.1}};
   job.spec.environment = {{"EXTRA", "yes"}};
   job.execute();
-  const std::string env = read_file(job.attempt() / "outputs" / "env");
+  const std::string env = read_file(job.outputs() / "env");
   CHECK(env.find("PYTHONPATH") == std::string::npos);
   for (const char* line : {"DLFLOW_PARAM_WARM_UP=3\n", "DLFLOW_MATRIX_LR=0.1\n", "EXTRA=yes\n",
                            "DLFLOW_ATTEMPT=1\n", "DLFLOW_RANKS=1\n", "DLFLOW_JOB=step\n"}) {
@@ -439,7 +467,7 @@ TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says",
       "while :; do sleep 0.02; done");
   job.spec.checkpoint = CheckpointPolicy{};
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "begun");
+  job.wait_for(job.outputs() / "begun");
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the trap is set
   ::kill(supervisor, SIGUSR1);
   CHECK(job.finish(supervisor).state == JobState::Queued);
@@ -450,7 +478,7 @@ TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", 
   job.options.requeues = true;
   job.options.backend_id = "812_3";
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "begun");
+  job.wait_for(job.outputs() / "begun");
   ::kill(supervisor, SIGTERM);
   const JobEvent end = job.finish(supervisor);
   CHECK_FALSE(end.state.has_value());
@@ -462,7 +490,7 @@ TEST_CASE("that SIGTERM came is on record before the program has ended", "[super
   Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; sleep 60");
   job.options.requeues = true;
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "begun");
+  job.wait_for(job.outputs() / "begun");
   ::kill(supervisor, SIGTERM);
   const auto events = [&job] { return attempt_events(job.spec.job_directory, job.spec.job, 1); };
   for (int i = 0; i < 500 && events().back().state; ++i) {
@@ -482,11 +510,11 @@ TEST_CASE("a program whose pass another one has taken over is ended, and leaves 
   job.options.requeues = true;
   job.options.look_again = std::chrono::milliseconds(20);
   const pid_t supervisor = job.begin();
-  job.wait_for(job.attempt() / "outputs" / "begun");
+  job.wait_for(job.outputs() / "begun");
   SECTION("in this attempt") { CHECK(claim_pass(job.attempt(), 2, "813")); }
   SECTION("in the next") { make_directories(attempt_directory(job.spec.job_directory, 2)); }
   CHECK(wait_for(supervisor).code == int(Supervision::Unrecorded));
-  CHECK(read_file(job.attempt() / "outputs" / "end") == "told\n");
+  CHECK(read_file(job.outputs() / "end") == "told\n");
   CHECK(attempt_events(job.spec.job_directory, job.spec.job, 1).back().state == JobState::Running);
 }
 

@@ -1,0 +1,182 @@
+#include "engine/plan/published.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <map>
+#include <sstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parse_json.h"
+#include "engine/plan/data_identity.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+using Kind = PublishedEntry::Kind;
+
+constexpr const char* kRecord = "published.jsonl";
+
+void list_into(const fs::path& place, const std::string& name,
+               std::vector<PublishedEntry>& entries) {
+  const fs::file_status status = fs::symlink_status(place);
+  if (fs::is_symlink(status)) {
+    entries.push_back({.name = name, .kind = Kind::Link, .sha256 = fs::read_symlink(place)});
+  } else if (fs::is_regular_file(status)) {
+    entries.push_back(
+        {.name = name,
+         .identity = identity_of(place),
+         .is_executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none});
+  } else if (fs::is_directory(status)) {
+    entries.push_back({.name = name, .kind = Kind::Folder});
+    for (const auto& entry : fs::directory_iterator(place)) {
+      list_into(entry.path(), name + "/" + entry.path().filename().string(), entries);
+    }
+  } else {
+    throw Error(Errc::InvalidInput,
+                place.string() + " is neither a file nor a folder, and cannot be published");
+  }
+}
+
+Json to_json(const PublishedEntry& entry) {
+  Json json = {{"name", entry.name}};
+  switch (entry.kind) {
+    case Kind::Folder:
+      json["folder"] = true;
+      return json;
+    case Kind::Link:
+      json["link"] = entry.sha256;
+      return json;
+    case Kind::File:
+      break;
+  }
+  json["size"] = entry.identity.size;
+  json["mtime_ns"] = entry.identity.mtime_ns;
+  json["ctime_ns"] = entry.identity.ctime_ns;
+  json["inode"] = entry.identity.inode;
+  if (entry.is_executable) json["executable"] = true;
+  if (!entry.sha256.empty()) json["sha256"] = entry.sha256;
+  return json;
+}
+
+PublishedEntry entry_from_json(const Json& json) {
+  PublishedEntry entry{.name = json.at("name").get<std::string>()};
+  if (json.contains("folder")) {
+    entry.kind = Kind::Folder;
+  } else if (json.contains("link")) {
+    entry.kind = Kind::Link;
+    entry.sha256 = json.at("link").get<std::string>();
+  } else {
+    entry.identity = {json.at("size").get<int64_t>(), json.at("mtime_ns").get<int64_t>(),
+                      json.at("ctime_ns").get<int64_t>(), json.at("inode").get<int64_t>()};
+    entry.is_executable = json.value("executable", false);
+    entry.sha256 = json.value("sha256", "");
+  }
+  return entry;
+}
+
+/// Nothing if there is no record, or one that is damaged.
+std::optional<Publication> read_publication(const fs::path& pass_folder) {
+  const auto text = read_file_if_exists(pass_folder / kRecord);
+  if (!text) return std::nullopt;
+  try {
+    std::istringstream lines(*text);
+    std::string line;
+    std::getline(lines, line);
+    const Json head = parse_json_or_throw(line, kRecord);
+    Publication publication;
+    head.at("trees").get_to(publication.trees);
+    head.at("outside").get_to(publication.outside);
+    while (std::getline(lines, line)) {
+      publication.entries.push_back(entry_from_json(parse_json_or_throw(line, kRecord)));
+    }
+    const bool is_whole = publication.entries.size() == head.at("entries").get<size_t>();
+    return is_whole ? std::optional(std::move(publication)) : std::nullopt;
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+/// Files whose content was not hashed count as the same while size, time of modification and inode
+/// are: a further link to a file of the cache changes its ctime.
+bool is_same_file(const PublishedEntry& then, const PublishedEntry& now, const fs::path& file,
+                  FileHashes& hashes) {
+  if (then.identity == now.identity) return true;
+  if (then.identity.size != now.identity.size) return false;
+  if (!then.sha256.empty()) return hashes.sha256(file) == then.sha256;
+  return then.identity.mtime_ns == now.identity.mtime_ns &&
+         then.identity.inode == now.identity.inode;
+}
+
+bool is_same(const PublishedEntry& then, const PublishedEntry& now, const fs::path& place,
+             FileHashes& hashes) {
+  if (then.kind != now.kind || then.is_executable != now.is_executable) return false;
+  if (then.kind == Kind::File) return is_same_file(then, now, place, hashes);
+  return then.sha256 == now.sha256;
+}
+
+std::optional<std::string> compare(const Publication& then, const fs::path& job_directory,
+                                   FileHashes& hashes) {
+  std::map<std::string, PublishedEntry> now;
+  for (const std::string& tree : then.trees) {
+    const fs::path place = job_directory / tree;
+    if (!fs::exists(place)) return tree + " is gone";
+    // "outputs" itself is a link to the pass that was published.
+    const bool is_link = fs::is_symlink(place);
+    for (PublishedEntry& entry : list_published(is_link ? fs::canonical(place) : place, tree)) {
+      now.emplace(entry.name, std::move(entry));
+    }
+  }
+  for (const PublishedEntry& entry : then.entries) {
+    const auto found = now.find(entry.name);
+    if (found == now.end()) return entry.name + " is gone";
+    if (!is_same(entry, found->second, job_directory / entry.name, hashes)) {
+      return entry.name + " was changed";
+    }
+    now.erase(found);
+  }
+  if (!now.empty()) return now.begin()->first + " was added";
+  for (const auto& [path, identity] : then.outside) {
+    if (data_identity(path) != identity) return path + " was changed";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+std::vector<PublishedEntry> list_published(const fs::path& place, const std::string& name) {
+  std::vector<PublishedEntry> entries;
+  list_into(place, name, entries);
+  std::sort(entries.begin(), entries.end(),
+            [](const PublishedEntry& a, const PublishedEntry& b) { return a.name < b.name; });
+  return entries;
+}
+
+void write_publication(const fs::path& pass_folder, const Publication& publication) {
+  const Json head = {{"trees", publication.trees},
+                     {"outside", publication.outside},
+                     {"entries", publication.entries.size()}};
+  std::string text = head.dump() + "\n";
+  for (const PublishedEntry& entry : publication.entries) {
+    text += to_json(entry).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  }
+  write_file_atomic(pass_folder / kRecord, text);
+}
+
+std::optional<std::string> find_change(const fs::path& job_directory, FileHashes& hashes) {
+  try {
+    const fs::path outputs = job_directory / "outputs";
+    if (!fs::exists(outputs)) return "outputs is gone";
+    const fs::path folder = fs::canonical(outputs);
+    if (const auto publication = read_publication(folder.parent_path())) {
+      return compare(*publication, job_directory, hashes);
+    }
+    return "the record of what was published is gone";
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace dlflow

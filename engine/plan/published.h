@@ -1,0 +1,47 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file_identity.h"
+#include "engine/plan/fingerprint.h"
+
+/// What a job published, file by file: the proof, later, that it is still what it was.
+namespace dlflow {
+
+/// A file, folder or link below a job's folder.
+struct PublishedEntry {
+  enum class Kind { File, Folder, Link };
+  std::string name;  ///< "outputs/data/x.csv"
+  Kind kind = Kind::File;
+  FileIdentity identity = {};  ///< of a file
+  std::string sha256 = {};     ///< of a file's content; empty: not computed. A link's target.
+  bool is_executable = false;
+};
+
+/// The trees below a job's folder that hold its outputs, and all that is in them.
+struct Publication {
+  std::vector<std::string> trees;  ///< "outputs", "checkpoints/step-000123"
+  std::vector<PublishedEntry> entries;
+  std::map<std::string, std::string> outside;  ///< what else outputs name: path -> data_identity()
+};
+
+/// All that is in `place`, a file or a folder that is called `name` below the job's folder, in the
+/// order of names; nothing is hashed. Links are not followed. Throws Error{InvalidInput} naming
+/// what is neither file, folder nor link.
+std::vector<PublishedEntry> list_published(const std::filesystem::path& place,
+                                           const std::string& name);
+
+/// The record of it beside the outputs of pass folder `pass_folder`.
+void write_publication(const std::filesystem::path& pass_folder, const Publication& publication);
+
+/// What of the published result of `job_directory` is not as it was, in words ("outputs/x.csv is
+/// gone"), or nothing. What the kernel says is unchanged is not read; other files are hashed, if
+/// their hash was recorded.
+std::optional<std::string> find_change(const std::filesystem::path& job_directory,
+                                       FileHashes& hashes);
+
+}  // namespace dlflow

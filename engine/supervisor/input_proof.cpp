@@ -1,0 +1,74 @@
+#include "engine/supervisor/input_proof.h"
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "engine/plan/data_identity.h"
+#include "engine/plan/published.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Whether a frozen copy was not touched since the plan was: then it needs not be read.
+bool is_older(const FileIdentity& copy, const fs::path& run_directory) {
+  std::error_code none;
+  const fs::path plan = run_directory / "plan.json";
+  return fs::exists(plan, none) && copy.ctime_ns < identity_of(plan).ctime_ns;
+}
+
+std::optional<std::string> find_change_outside(const JobSpec& spec) {
+  for (const auto& [place, identity] : spec.sources.outside) {
+    if (data_identity(place) != identity) {
+      return place + " changed after the run was planned";
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
+  FreshFileHashes hashes;
+  for (const ParentRef& parent : spec.parents) {
+    if (!published_result(parent.directory)) continue;  // it was skipped
+    if (const auto change = find_change(parent.directory, hashes)) {
+      return "of step " + parent.step + ", " + *change + " after it was published";
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+InputProof::InputProof(const JobSpec& spec) : spec_(spec), change_(find_change_at_start()) {}
+
+std::optional<std::string> InputProof::find_change_at_start() {
+  try {
+    for (const auto& [copy, sha256] : spec_.sources.frozen) {
+      const FileIdentity identity = identity_of(copy);
+      if (!is_older(identity, spec_.run_directory) && sha256_file(copy) != sha256) {
+        return copy + " was changed";
+      }
+      frozen_.emplace(copy, identity);
+    }
+    if (auto change = find_change_outside(spec_)) return change;
+    return find_change_of_parents(spec_);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+std::optional<std::string> InputProof::find_change() const {
+  if (change_) return change_;
+  try {
+    for (const auto& [copy, identity] : frozen_) {
+      if (identity_of(copy) != identity) return copy.string() + " was changed while it ran";
+    }
+    if (auto change = find_change_outside(spec_)) return change;
+    return find_change_of_parents(spec_);
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+}
+
+}  // namespace dlflow

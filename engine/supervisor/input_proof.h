@@ -1,0 +1,35 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/file_identity.h"
+#include "engine/plan/job.h"
+
+/// Whether a job's program saw what its fingerprint says: the frozen copies and the data outside of
+/// the run as they were when the run was planned, its parents' outputs as they were published, from
+/// before the program begins until after it has ended.
+namespace dlflow {
+
+class InputProof {
+ public:
+  /// Looks at all of it before the program begins. `spec` must outlive this.
+  explicit InputProof(const JobSpec& spec);
+
+  /// What had changed, in words, when this was made; or nothing.
+  const std::optional<std::string>& change_at_start() const { return change_; }
+
+  /// What has changed then or since. Reads only what the kernel does not know to be unchanged.
+  std::optional<std::string> find_change() const;
+
+ private:
+  std::optional<std::string> find_change_at_start();
+
+  const JobSpec& spec_;
+  std::map<std::filesystem::path, FileIdentity> frozen_;
+  std::optional<std::string> change_;  // at the start
+};
+
+}  // namespace dlflow

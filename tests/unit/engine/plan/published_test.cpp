@@ -1,0 +1,133 @@
+#include "engine/plan/published.h"
+
+#include <sys/stat.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A job that has published a file, a folder with a file, a link and an executable.
+struct Published {
+  Published() {
+    make_directories(outputs() / "folder");
+    folder.write("job/attempt-1/pass-1/outputs/table.csv", "1,2\n");
+    folder.write("job/attempt-1/pass-1/outputs/folder/part", "half");
+    folder.write("job/attempt-1/pass-1/outputs/tool", "#!/bin/sh\n");
+    fs::permissions(outputs() / "tool", fs::perms::owner_all);
+    fs::create_symlink("table.csv", outputs() / "newest");
+    fs::create_symlink("attempt-1/pass-1/outputs", job() / "outputs");
+    Publication publication = {{"outputs"}, list_published(outputs(), "outputs"), {}};
+    for (PublishedEntry& entry : publication.entries) {
+      if (entry.name == "outputs/table.csv") entry.sha256 = hashes.sha256(job() / entry.name);
+    }
+    write_publication(outputs().parent_path(), publication);
+  }
+
+  fs::path job() const { return folder.path() / "job"; }
+  fs::path outputs() const { return job() / "attempt-1/pass-1/outputs"; }
+  std::optional<std::string> change() { return find_change(job(), hashes); }
+
+  test::TempDir folder;
+  FreshFileHashes hashes;
+};
+
+/// Writes into the file itself; its time of modification is as before.
+void write_with_old_time(const fs::path& file, const std::string& content) {
+  const auto time = fs::last_write_time(file);
+  std::ofstream(file) << content;
+  fs::last_write_time(file, time);
+}
+
+}  // namespace
+
+TEST_CASE("what was published and left alone is unchanged", "[published]") {
+  Published published;
+  CHECK(published.change() == std::nullopt);
+  SECTION("also when a hashed file was copied over itself") {
+    const fs::path file = published.outputs() / "table.csv";
+    fs::rename(file, published.folder.path() / "aside");
+    fs::copy_file(published.folder.path() / "aside", file);
+    CHECK(published.change() == std::nullopt);
+  }
+  SECTION("also when a file has got another name elsewhere") {
+    fs::create_hard_link(published.outputs() / "folder/part", published.folder.path() / "other");
+    CHECK(published.change() == std::nullopt);
+  }
+}
+
+TEST_CASE("every change of what was published is seen and named", "[published]") {
+  Published published;
+  const fs::path outputs = published.outputs();
+  SECTION("half of a folder is gone") {
+    fs::remove(outputs / "folder/part");
+    CHECK(published.change() == "outputs/folder/part is gone");
+  }
+  SECTION("all of it is gone, but for the folders") {
+    fs::remove_all(outputs);
+    make_directories(outputs);
+    CHECK(published.change().has_value());
+  }
+  SECTION("and so is the record") {
+    fs::remove_all(outputs.parent_path());
+    make_directories(outputs);
+    CHECK(published.change() == "the record of what was published is gone");
+  }
+  SECTION("nothing is left") {
+    fs::remove_all(published.job());
+    CHECK(published.change() == "outputs is gone");
+  }
+  SECTION("something was appended") {
+    std::ofstream(outputs / "table.csv", std::ios::app) << "3,4\n";
+    CHECK(published.change() == "outputs/table.csv was changed");
+  }
+  SECTION("other content of the same size and time") {
+    write_with_old_time(outputs / "table.csv", "1,3\n");
+    CHECK(published.change() == "outputs/table.csv was changed");
+  }
+  SECTION("a file whose hash is not known was written to") {
+    std::ofstream(outputs / "folder/part") << "full";
+    CHECK(published.change() == "outputs/folder/part was changed");
+  }
+  SECTION("a file was added") {
+    published.folder.write("job/attempt-1/pass-1/outputs/folder/more", "");
+    CHECK(published.change() == "outputs/folder/more was added");
+  }
+  SECTION("an empty folder was added") {
+    make_directories(outputs / "empty");
+    CHECK(published.change() == "outputs/empty was added");
+  }
+  SECTION("a link leads elsewhere") {
+    fs::remove(outputs / "newest");
+    fs::create_symlink("tool", outputs / "newest");
+    CHECK(published.change() == "outputs/newest was changed");
+  }
+  SECTION("a program may not be run any more") {
+    fs::permissions(outputs / "tool", fs::perms::owner_read);
+    CHECK(published.change() == "outputs/tool was changed");
+  }
+  SECTION("a file became a folder") {
+    fs::remove(outputs / "table.csv");
+    make_directories(outputs / "table.csv");
+    CHECK(published.change() == "outputs/table.csv was changed");
+  }
+  SECTION("the record was cut") {
+    std::string record = read_file(outputs.parent_path() / "published.jsonl");
+    record.erase(record.rfind("{"));
+    write_file_atomic(outputs.parent_path() / "published.jsonl", record);
+    CHECK(published.change() == "the record of what was published is gone");
+  }
+}
+
+TEST_CASE("what is no file, folder or link cannot be published", "[published]") {
+  const test::TempDir folder;
+  REQUIRE(::mkfifo((folder.path() / "pipe").c_str(), 0600) == 0);
+  CHECK_THROWS_WITH(list_published(folder.path(), "outputs"), Catch::Contains("pipe is neither"));
+}

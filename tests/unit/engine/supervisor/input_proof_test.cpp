@@ -1,0 +1,98 @@
+#include <fstream>
+
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/plan/data_identity.h"
+#include "tests/support/catch.h"
+#include "tests/unit/engine/supervisor/job.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// A job that reads a frozen copy, data outside of the run, and what its parent published.
+struct Reader {
+  explicit Reader(const std::string& script) : parent("echo 1 > $DLFLOW_OUTPUTS/o"), job(script) {
+    parent.spec.outputs = {{"o", "o"}};
+    parent.spec.step = "parent";
+    REQUIRE(parent.execute().state == JobState::Succeeded);
+    job.spec.parents = {{"parent", Json::object(), parent.spec.job_directory}};
+    frozen = job.run.write("sources/model.yaml", "v1");
+    data = elsewhere.write("data", "v1");
+    job.run.write("plan.json", "{}");
+    job.spec.sources.frozen[frozen.string()] = sha256_hex("v1");
+    job.spec.sources.outside[data.string()] = data_identity(data.string());
+    job.spec.environment = {{"FROZEN", frozen.string()},
+                            {"DATA", data.string()},
+                            {"PARENT", (parent.spec.job_directory / "outputs/o").string()}};
+  }
+
+  test::TempDir elsewhere;
+  test::Job parent;
+  test::Job job;
+  fs::path frozen, data;
+};
+
+}  // namespace
+
+TEST_CASE("a job whose inputs stayed the same has a result that can be reused", "[input_proof]") {
+  const Reader reader("cat $FROZEN $DATA $PARENT");
+  const JobEvent end = reader.job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK_FALSE(end.fingerprint.empty());
+  CHECK(end.reason.empty());
+}
+
+TEST_CASE("an input that changed after the run was planned: the result is not reused, and why",
+          "[input_proof]") {
+  Reader reader("cat $FROZEN $DATA $PARENT");
+  std::string named;
+  SECTION("a frozen copy") {
+    std::ofstream(reader.frozen) << "v2";
+    named = "model.yaml was changed";
+  }
+  SECTION("data outside of the run, with its size and its old time") {
+    const auto time = fs::last_write_time(reader.data);
+    std::ofstream(reader.data) << "v2";
+    fs::last_write_time(reader.data, time);
+    named = "changed after the run was planned";
+  }
+  SECTION("data that was not there") {
+    reader.job.spec.sources.outside[reader.data.string()] = "";
+    named = "changed after the run was planned";
+  }
+  SECTION("what a parent published") {
+    const fs::path output = reader.parent.spec.job_directory / "outputs/o";
+    fs::permissions(output, fs::perms::owner_all);
+    std::ofstream(output, std::ios::app) << "2\n";
+    named = "of step parent, outputs/o was changed after it was published";
+  }
+  const JobEvent end = reader.job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.fingerprint.empty());
+  CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: ") && Catch::Contains(named));
+}
+
+TEST_CASE("an input that changes while the program runs: the result is not reused",
+          "[input_proof]") {
+  const std::string input = GENERATE(as<std::string>{}, "$FROZEN", "$DATA", "$PARENT");
+  CAPTURE(input);
+  const Reader reader("chmod u+w " + input + "; echo more >> " + input);
+  const JobEvent end = reader.job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.fingerprint.empty());
+  CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: "));
+}
+
+TEST_CASE("a child of a result that nobody can know again cannot be known again either",
+          "[input_proof]") {
+  Reader reader("true");
+  reader.parent.spec.outputs.clear();  // of a second attempt that declares none
+  JobEvent succeeded;
+  succeeded.state = JobState::Succeeded;
+  AppendFile(reader.parent.attempt() / "events.jsonl").append(to_line(succeeded));
+  const JobEvent end = reader.job.execute();
+  CHECK(end.state == JobState::Succeeded);
+  CHECK(end.fingerprint.empty());
+}
