@@ -25,15 +25,18 @@ function(dlflow_library name)
   target_link_libraries(${name} PUBLIC dlflow_options ${ARG_LINKS})
 endfunction()
 
-# dlflow_test(NAME SOURCES ... LINKS ... LABELS ...): a Catch2 program, each of its cases a ctest test.
+# dlflow_test(NAME SOURCES ... LINKS ... LABELS ... [TIMEOUT SECONDS]): a Catch2 program, each of its cases a ctest test.
 # A case that prints "skipped here: REASON" (tests/support/skip.h) is reported as skipped.
 function(dlflow_test name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;LINKS;LABELS" ${ARGN})
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LINKS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 120)
+  endif()
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE test_support ${ARG_LINKS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # Catch2 is slow to optimise
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT 120
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 

@@ -13,7 +13,8 @@ TEST_CASE("a download without an end stops at the cache's budget, and leaves not
   const test::AnsweringServer server([&](const std::string&) { return head; },
                                      test::AnsweringServer::Ends::Never);
   const Json source = {{"url", "http://" + server.host() + "/endless"}};
-  const test::StepFixture step({{"sources", Json::array({source})}});
+  const Json with = {{"sources", Json::array({source})}};
+  const test::StepFixture step(with);
   test::StepFixture::set("DLFLOW_CACHE_BUDGET", "1000000");
   CHECK(steps::stage_main() == 1);
   for (const char* folder : {"cache/objects", "cache/partial", "cache/work", "outputs"}) {
