@@ -120,7 +120,7 @@ TEST_CASE("a command's names and what the profile gives it are in its fingerprin
 
 TEST_CASE("what acts outside of the run runs each time", "[plan]") {
   const Workflow workflow = parsed(
-      "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /tmp, to: 'file:///x/'}}\n"
+      "name: w\nsteps:\n  a: {uses: stage-out, with: {from: /nowhere, to: 'file:///x/'}}\n"
       "  b: {run: ./b, needs: a}\n");
   test::KnownByFingerprint known;
   known.learn(plan_of(workflow));
