@@ -117,7 +117,8 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
 }
 
 void require_weights(const Checkpoint& checkpoint, const Model& model) {
-  for (const Parameter& parameter : plain_layout(model)->parameters()) {
+  const auto layout = plain_layout(model);
+  for (const Parameter& parameter : layout->parameters()) {
     tensor_of(checkpoint.model, parameter, "");
   }
 }

@@ -23,7 +23,7 @@ TEST_CASE(
     "[checkpoint][attack]") {
   const test::TempDir folder;
   const Model model = parse_model(
-      "input: [1, 1, 1024]\n"
+      "name: huge\ninput: [1, 1, 1024]\n"
       "layers:\n"
       "  - flatten\n"
       "  - linear: {name: fc, features: 1000000}\n",
