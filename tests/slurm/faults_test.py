@@ -85,7 +85,7 @@ class Faults(Chain):
 
     def wait_here(self, here):
         """Until `here` has ended well; how many seconds it trained."""
-        _, err = here.communicate(timeout=240)
+        _, err = here.communicate(timeout=600)
         self.assertEqual(here.returncode, 0, err)
         events = next(self.folder.glob("dlflow-runs/*/steps/train/attempt-1/events.jsonl")).read_text().splitlines()
         began, ended = (datetime.datetime.fromisoformat(json.loads(line)["at"]) for line in (events[0], events[-1]))
