@@ -12,7 +12,8 @@ using HashOfFile = std::function<std::string(const std::filesystem::path&)>;
 
 /// Of a file its content; of a folder the names and contents of all that is below it, empty folders
 /// and the right to run a file among them. A link that stays in the folder counts as the link that
-/// it is, another one as what it leads to. Throws Error, also of a link to a folder that it lies in.
+/// it is, another one as what it leads to. Throws Error, also of a link to a folder that it lies
+/// in.
 std::string content_hash(const std::filesystem::path& path);
 std::string content_hash(const std::filesystem::path& path, const HashOfFile& hash_of);
 

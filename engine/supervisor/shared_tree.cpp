@@ -9,8 +9,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether a link with this target, `depth` folders below its tree, stays in the tree whatever is in
-/// there: it goes up first, if at all, and no further than to the top.
+/// Whether a link with this target, `depth` folders below its tree, stays in the tree whatever is
+/// in there: it goes up first, if at all, and no further than to the top.
 bool is_inner(const fs::path& target, size_t depth) {
   if (target.is_absolute()) return false;
   bool goes_down = false;

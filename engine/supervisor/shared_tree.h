@@ -12,8 +12,8 @@ namespace dlflow {
 /// entered. Throws Error.
 void copy_tree(const std::filesystem::path& from, const std::filesystem::path& to);
 
-/// As copy_tree, of a folder that others may write to. What is shared has no links that leave it, so
-/// one that is there may lead to anything. Throws Error.
+/// As copy_tree, of a folder that others may write to. What is shared has no links that leave it,
+/// so one that is there may lead to anything. Throws Error.
 void take_tree(const FileDescriptor& from, const std::filesystem::path& to);
 
 }  // namespace dlflow
