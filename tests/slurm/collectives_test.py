@@ -11,7 +11,8 @@ TRAIN = STAGED / "bin/dlflow-train"
 
 class Collectives(Case):
     def srun(self, ranks, *command):
-        return self.alpha.run(["srun", "-N2", f"-n{ranks}", "--overcommit", "--mpi=pmix", *command], cwd=self.folder).stdout
+        return self.alpha.run(["srun", "-N2", f"-n{ranks}", "--overcommit", "--mpi=pmix", *command], cwd=self.folder,
+                              timeout=240).stdout  # ranks that share cores with other tests are slow
 
     @unittest.skipUnless(MPI_TEST.exists(), "built without MPI")
     def test_they_give_what_mpi_gives_between_two_nodes_of_one_rank(self):
