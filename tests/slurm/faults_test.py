@@ -135,7 +135,7 @@ class Faults(Chain):
         self.training(15, f"checkpoint: {{every: 1 epoch}}\n                resources: {{walltime: {math.ceil(seconds / 3)}s}}")
         run = self.submit()
         before = self.ids(run)
-        self.wait_for(run, {"best": "succeeded"}, timeout=240)
+        self.wait_for(run, {"best": "succeeded"}, timeout=600)
         self.assertEqual(self.ids(run), before)
         self.assertTrue((self.folder / "runs" / run / "steps/train/attempt-1/claim-3").is_symlink())
         self.check_same_bits()
