@@ -38,6 +38,15 @@ std::vector<LocalFile> data_at(const std::string& place) {
   }
 }
 
+bool is_executable(const fs::path& file) {
+  std::error_code none;
+  return (fs::status(file, none).permissions() & fs::perms::owner_exec) != fs::perms::none && !none;
+}
+
+std::string content_of(const fs::path& file, FileHashes& hashes) {
+  return hashes.sha256(file) + (is_executable(file) ? " executable" : "");
+}
+
 std::string data_identity(const std::string& place) {
   const std::vector<LocalFile> files = data_at(place);
   if (files.empty()) return "";

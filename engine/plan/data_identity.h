@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "base/local_files.h"
+#include "engine/plan/fingerprint.h"
 
 /// Data that a step reads where it lies: too large to copy into the run.
 namespace dlflow {
@@ -16,5 +17,13 @@ std::vector<LocalFile> data_at(const std::string& place);
 /// What tells one state of that data from another without reading it: names, sizes, times and
 /// inodes. Empty if there is nothing.
 std::string data_identity(const std::string& place);
+
+/// Whether the owner of `file`, or of what it leads to, may run it: all of a file's mode that a
+/// result can depend on. False if it is not there.
+bool is_executable(const std::filesystem::path& file);
+
+/// What a program can see of `file` besides its name: the SHA-256 of its content, with
+/// " executable" behind it if it may be run. Throws Error.
+std::string content_of(const std::filesystem::path& file, FileHashes& hashes);
 
 }  // namespace dlflow

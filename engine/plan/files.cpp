@@ -53,7 +53,7 @@ void add_file(Plan& plan, FileHashes& hashes, const Step& step, const std::strin
               const std::string& name) {
   if (plan.files.contains(name)) return;
   try {
-    plan.files.emplace(name, hashes.sha256(plan.base / name));
+    plan.files.emplace(name, content_of(plan.base / name, hashes));
   } catch (const Error& error) {
     throw_at(plan.workflow, location_of(step, key), error.what());
   }
@@ -72,8 +72,9 @@ void read_data(Plan& plan, FileHashes& hashes, const Step& step, const DataInput
   if (!data.content_counts || plan.data.contains(data.path)) return;
   plan.outside.emplace(data.path, data_identity(data.path));
   Sha256 hash;
-  for (const LocalFile& file : files)
-    hash.update(file.name + " " + hashes.sha256(file.path) + "\n");
+  for (const LocalFile& file : files) {
+    hash.update(file.name + " " + content_of(file.path, hashes) + "\n");
+  }
   plan.data.emplace(data.path, hash.hex());
 }
 

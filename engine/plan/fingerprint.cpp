@@ -127,6 +127,7 @@ bool mentions_run(const Step& step) {
 Json seen_output(const Json& output, const std::filesystem::path& directory) {
   const Json value = output.value("value", Json());
   Json seen = {{"sha256", output.value("sha256", "")}};
+  if (output.contains("executable")) seen["executable"] = output.at("executable");
   const std::string folder = directory.string() + "/";
   if (value.is_string() && value.get_ref<const std::string&>().starts_with(folder)) {
     seen["path"] = value.get_ref<const std::string&>().substr(folder.size());

@@ -28,8 +28,8 @@ class FreshFileHashes : public FileHashes {
   std::string sha256(const std::filesystem::path& file) override;
 };
 
-/// Content of files by the name that the workflow gives them. No absolute path of a frozen copy
-/// enters a fingerprint, so that the same workflow elsewhere is the same work.
+/// What content_of() says of files, by the name that the workflow gives them. No absolute path of a
+/// frozen copy enters a fingerprint, so that the same workflow elsewhere is the same work.
 using ContentHashes = std::map<std::string, std::string>;
 
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,

@@ -71,7 +71,7 @@ struct ContainerSpec {
 /// What the files that a job reads were when the run was planned, so that a change since then
 /// shows.
 struct SourceProofs {
-  std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> SHA-256
+  std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> content_of()
   std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
   bool operator==(const SourceProofs&) const = default;
 };
@@ -141,8 +141,9 @@ struct JobEvent {
   std::optional<int> exit;  ///< exit status; 128+n for signal n
   std::string reason;       ///< in words, for people: "exit 3: loss is NaN at step 412"
   std::string fingerprint;  ///< of a succeeded or cached job
-  Json outputs;             ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}
-  Json metrics;             ///< of an ended job: summary numbers by name
+  Json outputs;  ///< of a succeeded or cached job: name -> {"value":…, "sha256":…}, of
+                 ///< a file that may be run "executable": true
+  Json metrics;  ///< of an ended job: summary numbers by name
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
   int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
   bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's

@@ -26,9 +26,7 @@ void list_into(const fs::path& place, const std::string& name,
     entries.push_back({.name = name, .kind = Kind::Link, .sha256 = fs::read_symlink(place)});
   } else if (fs::is_regular_file(status)) {
     entries.push_back(
-        {.name = name,
-         .identity = identity_of(place),
-         .is_executable = (status.permissions() & fs::perms::owner_exec) != fs::perms::none});
+        {.name = name, .identity = identity_of(place), .is_executable = is_executable(place)});
   } else if (fs::is_directory(status)) {
     entries.push_back({.name = name, .kind = Kind::Folder});
     for (const auto& entry : fs::directory_iterator(place)) {

@@ -13,9 +13,9 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
-#include "base/sha256.h"
 #include "engine/model/parse.h"
 #include "engine/plan/changes.h"
+#include "engine/plan/data_identity.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/programs.h"
@@ -114,13 +114,14 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& ru
 void copy_sources(const Plan& plan, const fs::path& directory) {
   const fs::path base = frozen_base(directory / "sources", plan.files);
   make_directories(base);
-  for (const auto& [name, hash] : plan.files) {
+  FreshFileHashes hashes;
+  for (const auto& [name, content] : plan.files) {
     const fs::path frozen = frozen_path(base, name);
     freeze(plan.base / name, frozen);
     constexpr fs::perms kWrite =
         fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
     fs::permissions(frozen, kWrite, fs::perm_options::remove);  // steps find links to it
-    if (sha256_file(frozen) != hash) {
+    if (content_of(frozen, hashes) != content) {
       throw Error(Errc::InvalidInput, (plan.base / name).string() +
                                           " changed while the run was created; start it again");
     }

@@ -53,7 +53,7 @@ CREATE TABLE jobs(
   exit        INTEGER,
   reason      TEXT,
   fingerprint TEXT,              -- SHA-256; of succeeded and cached jobs
-  outputs     TEXT,              -- JSON: name -> {"value", "sha256"}
+  outputs     TEXT,              -- JSON: name -> {"value", "sha256"}, see JobEvent::outputs
   metrics     TEXT,              -- JSON: name -> number
   reused_from TEXT,              -- of cached jobs: the folder of the job whose outputs it takes
   PRIMARY KEY(run, number)

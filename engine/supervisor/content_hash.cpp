@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/local_files.h"
 #include "base/sha256.h"
+#include "engine/plan/data_identity.h"
 
 namespace dlflow {
 namespace {
@@ -41,12 +42,11 @@ class FolderHash {
   void add(const fs::path& place, const std::string& name) {
     if (fs::is_symlink(place) && is_below(target_of(place), root_)) {
       update('l', name, target_of(place).lexically_relative(root_));
-    } else if (const fs::file_status status = fs::status(place); fs::is_directory(status)) {
+    } else if (fs::is_directory(place)) {
       update('d', name, "");
       enter(place, name + "/");
     } else {
-      const bool runs = (status.permissions() & fs::perms::owner_exec) != fs::perms::none;
-      update(runs ? 'x' : 'f', name, hash_of_(place));
+      update(is_executable(place) ? 'x' : 'f', name, hash_of_(place));
     }
   }
 

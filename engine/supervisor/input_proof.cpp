@@ -1,7 +1,6 @@
 #include "engine/supervisor/input_proof.h"
 
 #include "base/error.h"
-#include "base/sha256.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
@@ -44,9 +43,10 @@ InputProof::InputProof(const JobSpec& spec) : spec_(spec), change_(find_change_a
 
 std::optional<std::string> InputProof::find_change_at_start() {
   try {
-    for (const auto& [copy, sha256] : spec_.sources.frozen) {
+    FreshFileHashes hashes;
+    for (const auto& [copy, content] : spec_.sources.frozen) {
       const FileIdentity identity = identity_of(copy);
-      if (!is_older(identity, spec_.run_directory) && sha256_file(copy) != sha256) {
+      if (!is_older(identity, spec_.run_directory) && content_of(copy, hashes) != content) {
         return copy + " was changed";
       }
       frozen_.emplace(copy, identity);

@@ -100,6 +100,9 @@ class Collector {
     } else {
       entry["sha256"] = place ? hash(place->now) : sha256_hex(value.dump());
     }
+    if (place && !fs::is_directory(place->now) && is_executable(place->now)) {
+      entry["executable"] = true;
+    }
     outputs_.values[name] = std::move(entry);
   }
 

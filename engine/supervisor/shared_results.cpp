@@ -90,7 +90,9 @@ std::optional<Json> describe_outputs(const JobSpec& spec, const Json& outputs) {
   for (const auto& [name, output] : outputs.items()) {
     const Json value = output.at("value");
     if (const auto path = path_in_job(spec, value)) {
-      described[name] = {{"path", path->string()}, {"sha256", output.at("sha256")}};
+      described[name] = output;
+      described[name].erase("value");
+      described[name]["path"] = path->string();
     } else if (lies_elsewhere(value)) {
       return std::nullopt;
     } else {
@@ -232,6 +234,7 @@ Json outputs_here(const Json& outputs, const JobSpec& spec) {
     if (output.contains("path")) {
       const fs::path path = place_below(spec.job_directory, output.at("path").get<std::string>());
       here[name] = {{"value", path.string()}, {"sha256", output.at("sha256")}};
+      if (output.value("executable", false)) here[name]["executable"] = true;
     } else if (lies_elsewhere(output.at("value"))) {
       throw Error(Errc::Corrupt, "a shared result has '" + name + "' elsewhere");
     } else {

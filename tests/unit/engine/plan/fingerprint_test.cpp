@@ -185,6 +185,11 @@ TEST_CASE("parents count by what a child sees of them, not by the run they lie i
   SECTION("content") {
     CHECK(with_parents({parent("a", output("/r/steps/a", "x", "33")), b}) != here);
   }
+  SECTION("the right to run it") {
+    Json runs = output("/r/steps/a", "x", "11");
+    runs.begin()->emplace("executable", true);
+    CHECK(with_parents({parent("a", runs), b}) != here);
+  }
   SECTION("name of a file with the same content") {
     CHECK(with_parents({parent("a", output("/r/steps/a", "z", "11")), b}) != here);
   }

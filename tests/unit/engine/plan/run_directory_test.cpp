@@ -11,10 +11,10 @@
 #include "base/file.h"
 #include "engine/plan/programs.h"
 #include "tests/support/catch.h"
-#include "tests/support/fail_at_syscall.h"
 #include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
 #include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -142,14 +142,15 @@ TEST_CASE("a name that is taken elsewhere is not given to a new run", "[run_dire
 TEST_CASE("a run whose name may not survive a power cut is not left behind", "[run_directory]") {
   const Place place;
   bool renamed = false;
-  const auto fails = [&](uint64_t call) {  // the sync of the runs' folder
+  const auto fate_of = [&](uint64_t call) {
     renamed = renamed || call == SYS_rename;
-    return renamed && call == SYS_fsync;
+    const bool syncs_runs = renamed && call == SYS_fsync;
+    return syncs_runs ? test::Fate::fails(EIO) : test::Fate::made();
   };
-  const auto created = test::run_with_failing_syscalls(fails, EIO, [&] { place.created(); });
-  if (!created) return test::skip("processes cannot be traced here");
+  const auto ended = test::run_watched(fate_of, [&] { place.created(); });
+  if (!ended) return test::skip("processes cannot be traced here");
   CHECK(renamed);
-  CHECK_FALSE(*created);
+  CHECK(*ended != 0);
   CHECK(place.num_entries() == 0);
 }
 
@@ -361,18 +362,14 @@ TEST_CASE("a lock ends with its process", "[run_directory]") {
 TEST_CASE("where the file system has no flock, one engine at a time works on a run all the same",
           "[run_directory]") {
   const TempDir folder;
-  const auto excluded =
-      test::run_with_failing_syscalls([](uint64_t call) { return call == SYS_flock; }, ENOSYS,
-                                      [&] {
-                                        {
-                                          const auto lock = RunLock::try_acquire(folder.path());
-                                          if (!lock) throw Error(Errc::NotFound, "nobody has it");
-                                          if (RunLock::try_acquire(folder.path()))
-                                            throw Error(Errc::NotFound, "two have it");
-                                        }
-                                        if (!RunLock::try_acquire(folder.path()))
-                                          throw Error(Errc::NotFound, "it was kept");
-                                      });
-  if (!excluded) return test::skip("processes cannot be traced here");
-  CHECK(*excluded);
+  const auto ended = test::run_without(SYS_flock, ENOSYS, [&] {
+    {
+      const auto lock = RunLock::try_acquire(folder.path());
+      if (!lock) throw Error(Errc::NotFound, "nobody has it");
+      if (RunLock::try_acquire(folder.path())) throw Error(Errc::NotFound, "two have it");
+    }
+    if (!RunLock::try_acquire(folder.path())) throw Error(Errc::NotFound, "it was kept");
+  });
+  if (!ended) return test::skip("processes cannot be traced here");
+  CHECK(*ended == 0);
 }

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -54,6 +56,17 @@ TEST_CASE("values come back as they went in", "[database]") {
   CHECK(rows->is_null(2));
   CHECK(rows->text(2).empty());
   CHECK_FALSE(rows->next());
+}
+
+TEST_CASE("the log is on disk before the database is written, and that before the log is cut",
+          "[database]") {
+  const TempDir folder;
+  const auto order = test::order_of_syncs([&] {
+    Database database(folder.path() / "x.db");
+    database.script("CREATE TABLE t(a); PRAGMA wal_checkpoint(TRUNCATE)");
+  });
+  if (!order) return test::skip("processes cannot be traced here");
+  CHECK_THAT(*order, Catch::EndsWith("sync sync"));
 }
 
 TEST_CASE("a transaction that is not committed never was", "[database]") {

@@ -13,8 +13,8 @@
 #include "base/file_identity.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
-#include "tests/support/kill_at_syscall.h"
 #include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/unit/engine/store/store_fixture.h"
 
 using namespace dlflow;
@@ -399,12 +399,11 @@ TEST_CASE("the hash of a file that changes while it is read is not remembered", 
     if (call == SYS_read && !std::exchange(was_read, true)) {
       std::ofstream(file, std::ios::app) << "more";
     }
-    return true;
+    return test::Fate::made();
   };
-  const auto ended =
-      test::watch_syscalls(append_when_read, [&] { Store(fixture.home).sha256(file); });
+  const auto ended = test::run_watched(append_when_read, [&] { Store(fixture.home).sha256(file); });
   if (!ended) return test::skip("processes cannot be traced");
-  REQUIRE(*ended);
+  REQUIRE(*ended == 0);
   Database database(fixture.home / "dlflow.db");
   CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
 }

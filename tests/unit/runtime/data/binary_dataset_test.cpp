@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -47,6 +49,14 @@ TEST_CASE("a data set comes back from its file as it was", "[data]") {
     CHECK(read_binary_dataset(folder.path() / "train.dlset") == dataset);
     CHECK(read_binary_dataset(folder.path() / "train.dlset", Proof::Structure) == dataset);
   }
+}
+
+TEST_CASE("a packed file is on disk before it has its name", "[data]") {
+  const test::TempDir folder;
+  const auto order =
+      test::order_of_syncs([&] { write_binary_dataset(folder.path() / "train.dlset", kBytes); });
+  if (!order) return test::skip("processes cannot be traced here");
+  CHECK(*order == "sync rename");
 }
 
 TEST_CASE("the file has the bytes that docs/data-format.md says", "[data]") {

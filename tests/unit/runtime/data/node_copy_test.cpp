@@ -11,8 +11,8 @@
 #include "base/file.h"
 #include "runtime/data/binary_dataset.h"
 #include "tests/support/catch.h"
-#include "tests/support/kill_at_syscall.h"
 #include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"
 

@@ -5,6 +5,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <fstream>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -12,8 +14,8 @@
 #include "steps/stage/seal.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
-#include "tests/support/kill_at_syscall.h"
 #include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -54,6 +56,28 @@ TEST_CASE("an object is found by its hash, read-only, in whatever cache object",
   CHECK(read_file(*found) == "content");
   CHECK((fs::status(*found).permissions() & fs::perms(0777)) == fs::perms(0444));
   CHECK_FALSE(cache.find(sha256_hex("other")).has_value());
+}
+
+TEST_CASE("an object is on disk before it has its name", "[cache]") {
+  const test::TempDir folder;
+  const auto add_files = [&](size_t count) {
+    return test::order_of_syncs([&folder, count] {
+      Cache cache(folder.path(), 0);
+      std::vector<Cache::NewObject> objects;
+      for (size_t i = 0; i < count; ++i) {
+        const fs::path file = cache.new_file();
+        std::ofstream(file) << i;
+        objects.push_back({file, sha256_hex(std::to_string(i)), 1});
+      }
+      cache.add(objects);
+    });
+  };
+  const auto one = add_files(1);
+  if (!one) return test::skip("processes cannot be traced here");
+  CHECK_THAT(*one, Contains("sync link"));
+  const auto many = add_files(17);
+  REQUIRE(many);
+  CHECK_THAT(*many, Contains("sync-all link link"));
 }
 
 TEST_CASE("an object that somebody wrote to is forgotten, a touched one is not", "[cache]") {
@@ -185,16 +209,16 @@ TEST_CASE("a download that begins at any moment of an eviction keeps what it wri
     std::optional<FileLock> lock;
     size_t calls = 0;
     const auto begin_download = [&](uint64_t) {
-      if (calls++ != moment) return true;
+      if (calls++ != moment) return test::Fate::made();
       lock = FileLock::try_acquire(folder.path() / "locks/key", "downloads");
       if (lock) write_file_atomic(partial, "begun");
-      return true;
+      return test::Fate::made();
     };
-    const auto finished = test::watch_syscalls(begin_download, [&] { evict(folder.path(), 0, 0); });
-    if (!finished) return test::skip("processes cannot be traced here");
+    const auto ended = test::run_watched(begin_download, [&] { evict(folder.path(), 0, 0); });
+    if (!ended) return test::skip("processes cannot be traced here");
     if (calls <= moment) return;
     CAPTURE(moment);
-    REQUIRE(*finished);
+    REQUIRE(*ended == 0);
     CHECK((!lock || fs::exists(partial)));
   }
 }

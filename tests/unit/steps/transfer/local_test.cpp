@@ -9,6 +9,8 @@
 #include "base/sha256.h"
 #include "steps/transfer/stop_signal.h"
 #include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
@@ -47,6 +49,14 @@ TEST_CASE("a copy goes on where what is there agrees", "[local]") {
     CHECK(read_file(to) == text);
     CHECK(last == text.size());
   }
+}
+
+TEST_CASE("what was sent is on disk before it has its name, and so is the name", "[local]") {
+  const test::TempDir folder;
+  const auto from = folder.write("from", "text");
+  const auto order = test::order_of_syncs([&] { send(from, folder.path() / "to"); });
+  if (!order) return test::skip("processes cannot be traced here");
+  CHECK(*order == "sync rename sync");
 }
 
 TEST_CASE("a stopped copy keeps what it has", "[local]") {

@@ -1,0 +1,44 @@
+#include "engine/plan/data_identity.h"
+
+#include <filesystem>
+
+#include "base/sha256.h"
+#include "engine/plan/plan.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+TEST_CASE("a file is its content and whether it may be run", "[data_identity]") {
+  const test::TempDir folder;
+  const fs::path file = folder.write("tool", "content");
+  FreshFileHashes hashes;
+  CHECK_FALSE(is_executable(file));
+  CHECK(content_of(file, hashes) == sha256_hex("content"));
+  fs::permissions(file, fs::perms::group_exec, fs::perm_options::add);
+  CHECK(content_of(file, hashes) == sha256_hex("content"));
+  fs::permissions(file, fs::perms::owner_exec, fs::perm_options::add);
+  CHECK(content_of(file, hashes) == sha256_hex("content") + " executable");
+  CHECK_FALSE(is_executable(folder.path() / "none"));
+}
+
+TEST_CASE("an input that may be run now is other work", "[data_identity]") {
+  const test::TempDir folder;
+  const fs::path tool = folder.write("tool", "content");
+  const std::string inputs =
+      GENERATE(as<std::string>(), "[tool]", "[{path: {tool}, hash: content}]");
+  const auto base = [&] {
+    std::string text = "name: w\nsteps: {a: {run: [ls], inputs: " + inputs + "}}\n";
+    if (const size_t at = text.find("{tool}"); at != text.npos) text.replace(at, 6, tool.string());
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    return fingerprint_base(
+        make_plan(test::parsed(text, folder.path()), Profile(), PlanOptions(), nothing, hashes), 0);
+  };
+  const std::string before = base();
+  CHECK(base() == before);
+  fs::permissions(tool, fs::perms::owner_exec, fs::perm_options::add);
+  CHECK(base() != before);
+}

@@ -1,0 +1,245 @@
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <iterator>
+#include <map>
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+#include "engine/model/workflow.h"
+
+/// Small workflows at random, whose programs print all that they can see, and what people change in
+/// them between two runs.
+namespace dlflow::test {
+
+/// Random choices that are the same for a seed on every machine.
+class Dice {
+ public:
+  explicit Dice(uint64_t seed) : generator_(seed) {}
+  int below(size_t bound) { return bound == 0 ? 0 : int(generator_() % bound); }
+  bool once_in(int times) { return below(size_t(times)) == 0; }
+  template <typename List>
+  auto& one_of(List& list) {
+    return *std::next(list.begin(), below(list.size()));
+  }
+
+ private:
+  std::mt19937_64 generator_;
+};
+
+struct RandomStep {
+  std::string name;
+  bool stages = false;  ///< brings the data through the cache; all below is of commands
+  int constant = 0;
+  std::string axis;  ///< of its matrix; empty: none. "a" is that of several steps
+  bool repeats = false;
+  bool has_condition = false;
+  std::vector<std::string> reads;  ///< steps whose output it reads, in this order
+  std::vector<std::string> needs;  ///< steps that it only waits for
+  std::string input;               ///< a file beside the workflow
+  std::string output = "o.txt";    ///< empty: it declares none
+  bool is_folder = false;
+  bool is_executable = false;  ///< its output may be run
+  bool says_names = false;
+  bool reads_shared = false, writes_shared = false, reads_data = false, sees_param = false;
+  int ranks = 1;
+
+  bool is_one_job() const { return axis.empty() && !repeats; }
+};
+
+/// All that a user may change.
+struct RandomWorkflow {
+  std::map<std::string, int> params = {{"p", 1}, {"q", 1}};
+  std::map<std::string, std::vector<int>> axes;
+  std::map<std::string, std::string> files = {{"f0.txt", "zero"}, {"f1.txt", "one"}};
+  std::string runs;           ///< the one of `files` that may be run
+  std::string data = "data";  ///< content of a file elsewhere
+  std::vector<RandomStep> steps;
+};
+
+/// What a step of this workflow gets from those before it.
+inline void choose_parents(RandomStep& step, const RandomWorkflow& workflow, Dice& dice) {
+  for (const RandomStep& earlier : workflow.steps) {
+    if (!earlier.output.empty() && dice.once_in(2)) {
+      step.reads.push_back(earlier.name);
+    } else if (dice.once_in(4)) {
+      step.needs.push_back(earlier.name);
+      if (earlier.writes_shared) step.reads_shared = true;
+    }
+  }
+}
+
+inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
+  RandomStep step;
+  const std::string number = std::to_string(workflow.steps.size());
+  step.name = "s" + number;
+  step.stages = dice.once_in(12);
+  if (step.stages) return step;
+  step.constant = dice.below(2);
+  if (dice.once_in(3)) step.axis = dice.once_in(2) ? "a" : "own" + number;
+  step.repeats = step.axis.empty() && dice.once_in(8);
+  step.has_condition = dice.once_in(8);
+  choose_parents(step, workflow, dice);
+  if (dice.once_in(2)) step.input = dice.once_in(2) ? "f0.txt" : "f1.txt";
+  step.says_names = dice.once_in(4);
+  step.reads_data = dice.once_in(4);
+  step.sees_param = dice.once_in(2);
+  step.is_folder = dice.once_in(4);
+  // One step writes to a place outside of its outputs, and declares none.
+  const bool is_first_writer = std::none_of(workflow.steps.begin(), workflow.steps.end(),
+                                            [](const RandomStep& s) { return s.writes_shared; });
+  if (is_first_writer && step.is_one_job() && !step.has_condition && dice.once_in(3)) {
+    step.writes_shared = true;
+    step.output.clear();
+  }
+  return step;
+}
+
+inline RandomWorkflow random_workflow(Dice& dice) {
+  RandomWorkflow workflow;
+  const int num_steps = 2 + dice.below(4);
+  for (int number = 0; number < num_steps; ++number) {
+    workflow.steps.push_back(random_step(workflow, dice));
+    const std::string& axis = workflow.steps.back().axis;
+    if (!axis.empty()) workflow.axes[axis] = {1, 2};
+  }
+  return workflow;
+}
+
+/// One change that people make between two runs.
+inline void edit(RandomWorkflow& workflow, Dice& dice) {
+  RandomStep& step = dice.one_of(workflow.steps);
+  switch (dice.below(13)) {
+    case 0:
+      workflow.params["p"] = 1 + dice.below(2);
+      break;
+    case 1:
+      workflow.params["q"] = 1 + dice.below(2);
+      break;
+    case 2:
+      step.constant = dice.below(2);
+      break;
+    case 3:
+      dice.one_of(workflow.files).second = "v" + std::to_string(dice.below(2));
+      break;
+    case 4:
+      std::swap(workflow.files["f0.txt"], workflow.files["f1.txt"]);
+      break;
+    case 5:
+      std::reverse(step.reads.begin(), step.reads.end());
+      std::reverse(step.needs.begin(), step.needs.end());
+      break;
+    case 6:
+      if (!step.output.empty()) step.output = step.output == "o.txt" ? "renamed.txt" : "o.txt";
+      break;
+    case 7:
+      if (!step.axis.empty()) {
+        const std::vector<std::vector<int>> choices = {{1, 2}, {2}, {2, 1}};
+        workflow.axes[step.axis] = choices[size_t(dice.below(choices.size()))];
+      }
+      break;
+    case 8:
+      step.ranks = 1 + dice.below(3);
+      break;
+    case 9:
+      step.says_names = !step.says_names;
+      break;
+    case 10:
+      workflow.data = "d" + std::to_string(dice.below(2));
+      break;
+    case 11:
+      step.is_executable = !step.is_executable;
+      break;
+    default:
+      workflow.runs = workflow.runs.empty() ? dice.one_of(workflow.files).first : "";
+  }
+}
+
+/// Where the workflow's programs find what is in no run.
+struct Surroundings {
+  std::string data;    ///< a file that they read where it lies
+  std::string shared;  ///< a file that one of them writes
+};
+
+/// A shell script that prints all that it sees. Without `cat`: a process less for each file.
+inline std::string script(const RandomStep& step, const Surroundings& around) {
+  std::ostringstream sh;
+  sh << "show() { while IFS= read -r l || [ -n \"$l\" ]; do printf '%s\\n' \"$l\"; done < $1\n"
+     << "if [ -x $1 ]; then echo may run; fi; }\n"
+     << "{ echo constant " << step.constant << "\n";
+  if (!step.input.empty()) sh << "echo " << step.input << "; show " << step.input << "\n";
+  if (step.sees_param) sh << "echo p $DLFLOW_PARAM_P\n";
+  if (step.ranks > 1) sh << "echo ranks $DLFLOW_RANKS\n";
+  if (step.says_names) sh << "echo I am $DLFLOW_STEP $DLFLOW_JOB $DLFLOW_RANKS\n";
+  if (!step.axis.empty()) {
+    sh << "echo axis $" << environment_name("DLFLOW_MATRIX_", step.axis) << "\n";
+  }
+  if (step.repeats) sh << "echo seed $DLFLOW_SEED\n";
+  if (step.reads_data) sh << "show " << around.data << "\n";
+  if (step.reads_shared) sh << "show " << around.shared << "\n";
+  for (size_t i = 0; i < step.reads.size(); ++i) {
+    sh << "echo " << step.reads[i] << "; case $IN" << i << " in *]) echo a list ;; esac\n"
+       << "IFS='[],\"'; for f in $IN" << i << "; do [ -n \"$f\" ] || continue; echo ${f##*/}\n"
+       << "if [ -d $f ]; then for g in $f/*; do echo ${g##*/}; show $g; done; else show $f; fi\n"
+       << "done; unset IFS\n";
+  }
+  const std::string output = "$DLFLOW_OUTPUTS/" + step.output;
+  if (step.writes_shared) {
+    sh << "} > " << around.shared;
+  } else if (step.is_folder) {
+    sh << "} > ../text; mkdir -p " << output << "; cp ../text " << output << "/a; mv ../text "
+       << output << "/b";
+  } else {
+    sh << "} > " << output;
+  }
+  if (step.is_executable && !step.output.empty()) {
+    sh << "; chmod +x " << output << (step.is_folder ? "/b" : "");
+  }
+  return sh.str();
+}
+
+inline void write_command(std::ostream& yaml, const RandomStep& step,
+                          const RandomWorkflow& workflow, const Surroundings& around) {
+  yaml << "    run: |\n";
+  std::istringstream lines(script(step, around));
+  for (std::string line; std::getline(lines, line);) yaml << "      " << line << "\n";
+  if (!step.axis.empty()) {
+    yaml << "    matrix: {" << step.axis << ": " << Json(workflow.axes.at(step.axis)).dump()
+         << "}\n";
+  }
+  if (step.repeats) yaml << "    repeat: 2\n";
+  if (step.has_condition) yaml << "    if: ${{ params.q == 1 }}\n";
+  if (!step.reads.empty()) yaml << "    env:\n";
+  for (size_t i = 0; i < step.reads.size(); ++i) {
+    yaml << "      IN" << i << ": ${{ steps." << step.reads[i] << ".outputs.path }}\n";
+  }
+  if (!step.needs.empty()) yaml << "    needs: " << Json(step.needs).dump() << "\n";
+  Json inputs = Json::array();
+  if (!step.input.empty()) inputs.push_back(step.input);
+  if (step.reads_data) inputs.push_back({{"path", around.data}});
+  if (!inputs.empty()) yaml << "    inputs: " << inputs.dump() << "\n";
+  if (!step.output.empty()) yaml << "    outputs: {path: " << step.output << "}\n";
+  if (step.ranks > 1) yaml << "    resources: {ranks: " << step.ranks << "}\n";
+}
+
+/// The workflow as its user writes it.
+inline std::string yaml_of(const RandomWorkflow& workflow, const Surroundings& around) {
+  std::ostringstream yaml;
+  yaml << "name: w\nparams: {p: " << workflow.params.at("p") << ", q: " << workflow.params.at("q")
+       << "}\nsteps:\n";
+  for (const RandomStep& step : workflow.steps) {
+    yaml << "  " << step.name << ":\n";
+    if (step.stages) {
+      yaml << "    uses: stage\n    with: {sources: [{url: 'file://" << around.data << "'}]}\n";
+    } else {
+      write_command(yaml, step, workflow, around);
+    }
+  }
+  return yaml.str();
+}
+
+}  // namespace dlflow::test

@@ -1,0 +1,220 @@
+#pragma once
+
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <deque>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/file.h"
+#include "engine/model/parse.h"
+#include "engine/plan/data_identity.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/scheduler.h"
+#include "engine/supervisor/supervisor.h"
+#include "tests/support/catch.h"
+#include "tests/support/fake_clock.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/engine/run/random_workflow.h"
+
+/// Two users who share a cache, and run a workflow again and again.
+namespace dlflow::test {
+
+namespace fs = std::filesystem;
+
+/// Runs each job in a child process, one after the other, as the local back end would.
+class OneByOne : public Backend {
+ public:
+  void check(const Plan&) const override {}
+  void begin(const fs::path&) override {}
+  bool has_room(const Resources&) const override { return waiting_.empty(); }
+  void submit(const Submission& submission) override { waiting_.push_back(submission); }
+  Recovery recover(const Submission&) override { return Recovery::NotStarted; }
+  void stop(uint32_t, Stop) override {}
+
+  std::vector<Update> wait(std::chrono::milliseconds, int) override {
+    std::vector<Update> updates;
+    if (waiting_.empty()) return updates;
+    const Submission job = waiting_.front();
+    waiting_.pop_front();
+    const fs::path attempt = attempt_directory(job.job_directory, job.attempt);
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(int(supervise(attempt, job.pass)));
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    for (JobEvent& event : attempt_events(job.job_directory, job.name, job.attempt)) {
+      updates.push_back({job.job, std::move(event), true});
+    }
+    return updates;
+  }
+
+ private:
+  std::deque<Submission> waiting_;
+};
+
+class Silent : public Observer {
+ public:
+  void began(const Plan&, const RunStatus&) override {}
+  void event(const JobEvent&) override {}
+  void tick(Time) override {}
+  void stopping() override {}
+  void ended(RunState, Time) override {}
+};
+
+/// The workflow's folder, runs, and where users keep their stores.
+class World {
+ public:
+  /// \param reuses  what it can; else every run does everything.
+  explicit World(bool reuses) : reuses_(reuses) {
+    make_directories(path("shared"));
+    make_directories(path("cache"));
+    ::chmod(path("cache").c_str(), 02770);
+    program_ = folder_.write("dlflow", "#!/bin/sh\nexec " DLFLOW_PROGRAM " \"$@\"\n");
+    ::chmod(program_.c_str(), 0755);
+    for (const char* user : {"ann", "bob"}) {
+      make_directories(path(user));
+      stores_.emplace(user, std::make_unique<Store>(path(user)));
+    }
+  }
+
+  void write_data(const std::string& content, bool keeps_time) {
+    const fs::path file = path("data");
+    const bool was_there = fs::exists(file);
+    const auto time = was_there ? fs::last_write_time(file) : fs::file_time_type{};
+    std::ofstream(file) << content;
+    if (was_there && keeps_time) fs::last_write_time(file, time);
+  }
+
+  /// job -> name and content of each file that it published; what was reused is counted.
+  std::map<std::string, std::string> run(const RandomWorkflow& workflow, const std::string& user,
+                                         const std::function<void()>& between) {
+    write_inputs(workflow);
+    folder_.write("w/w.yaml",
+                  yaml_of(workflow, {path("data").string(), path("shared/" + user).string()}));
+    Store& store = *stores_.at(user);
+    OneByOne backend;
+    Silent observer;
+    const Services services{store, backend, observer, clock_};
+    Plan plan = plan_for(user, store);
+    create_run(plan, services, program_);
+    between();
+    const std::string name = plan.run;
+    start_run(std::move(plan), services, {});
+    clock_.advance(std::chrono::seconds(1));
+    return published(store.status(name));
+  }
+
+  /// A purge, an edit in place, one that puts the old time back, a file more, another mode: of
+  /// anything that a run has published.
+  void damage(Dice& dice) {
+    const std::vector<fs::path> files = published_files();
+    if (files.empty()) return;
+    const fs::path file = files[size_t(dice.below(files.size()))];
+    const auto time = fs::last_write_time(file);
+    switch (dice.below(5)) {
+      case 0:
+        fs::remove(file);
+        break;
+      case 1:
+        std::ofstream(file, std::ios::app) << "appended";
+        break;
+      case 2: {
+        std::string content = read_file(file);
+        if (!content.empty()) content.front() ^= 1;
+        std::ofstream(file) << content;
+        // What was staged may share its bytes with the cache, whose seal is in the time: to put
+        // that back would be to forge it.
+        if (fs::hard_link_count(file) == 1) fs::last_write_time(file, time);
+        break;
+      }
+      case 3:
+        std::ofstream(file.parent_path() / "added") << "more";
+        break;
+      default:
+        ::chmod(file.c_str(), is_executable(file) ? 0444 : 0555);
+    }
+  }
+
+  size_t num_jobs() const { return num_jobs_; }
+  size_t num_reused() const { return num_reused_; }
+
+ private:
+  fs::path path(const std::string& name) const { return folder_.path() / name; }
+
+  void write_inputs(const RandomWorkflow& workflow) {
+    for (const auto& [name, content] : workflow.files) {
+      const fs::path file = path("w/" + name);
+      if (read_file_if_exists(file) != content) folder_.write("w/" + name, content);
+      const mode_t mode = name == workflow.runs ? 0755 : 0644;
+      if (is_executable(file) != (mode == 0755)) ::chmod(file.c_str(), mode);
+    }
+  }
+
+  Plan plan_for(const std::string& user, Store& store) const {
+    auto parsed = parse_workflow(path("w/w.yaml"));
+    if (const auto* wrong = std::get_if<Diagnostics>(&parsed)) {
+      FAIL(to_string(wrong->front()) + "\n" + read_file(path("w/w.yaml")));
+    }
+    Workflow workflow = std::get<Workflow>(std::move(parsed));
+    Profile profile;
+    profile.runs = path(user + "-runs");
+    profile.cache = path("cache");
+    profile.launcher = {"/bin/sh", {"-c", "shift 2; exec \"$@\"", "launcher"}};
+    PlanOptions options;
+    if (!reuses_) {
+      for (const Step& step : workflow.steps) options.force.push_back(step.name);
+    }
+    return make_plan(std::move(workflow), profile, options, store, store);
+  }
+
+  std::vector<fs::path> published_files() const {
+    std::vector<fs::path> files;
+    for (const char* user : {"ann", "bob"}) {
+      std::error_code none;
+      for (const auto& entry :
+           fs::recursive_directory_iterator(path(std::string(user) + "-runs"), none)) {
+        const bool is_output = entry.path().string().find("/outputs/") != std::string::npos;
+        if (is_output && entry.is_regular_file()) files.push_back(entry.path());
+      }
+    }
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+
+  std::map<std::string, std::string> published(const RunStatus& status) {
+    std::map<std::string, std::string> all;
+    for (const JobRow& job : status.jobs) {
+      ++num_jobs_;
+      if (job.state == JobState::Cached || job.reason.starts_with("reused from")) ++num_reused_;
+      std::string& content = all[job.job];
+      content = satisfies_dependents(job.state) ? "done\n" : job.reason;
+      std::error_code none;
+      const fs::path outputs = fs::canonical(fs::path(job.directory) / "outputs", none);
+      std::map<std::string, std::string> files;
+      for (const auto& entry : fs::recursive_directory_iterator(outputs, none)) {
+        if (!entry.is_regular_file()) continue;
+        files[entry.path().lexically_relative(outputs)] =
+            (is_executable(entry.path()) ? " (may run):\n" : ":\n") + read_file(entry.path());
+      }
+      for (const auto& [name, text] : files) content += name + text;
+    }
+    return all;
+  }
+
+  bool reuses_;
+  TempDir folder_;
+  fs::path program_;
+  std::map<std::string, std::unique_ptr<Store>> stores_;
+  FakeClock clock_;
+  size_t num_jobs_ = 0, num_reused_ = 0;
+};
+
+}  // namespace dlflow::test
