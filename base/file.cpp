@@ -8,6 +8,7 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <vector>
 
 #include "base/error.h"
@@ -121,13 +122,14 @@ void copy_content(const fs::path& from, const fs::path& to) {
   if (::fstat(source.get(), &info) != 0) throw_errno("cannot read " + from.string(), errno);
   FileDescriptor copy = open_or_throw(to, O_WRONLY | O_CREAT | O_TRUNC, info.st_mode & 0777);
   if (::ioctl(copy.get(), FICLONE, source.get()) == 0) return close_or_throw(std::move(copy), to);
-  std::string buffer(size_t{1} << 20, '\0');
+  constexpr size_t kBufferBytes = size_t{1} << 20;
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   while (true) {
-    const ssize_t got = ::read(source.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(source.get(), buffer.get(), kBufferBytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("cannot read " + from.string(), errno);
     if (got == 0) return close_or_throw(std::move(copy), to);
-    write_all(copy.get(), std::string_view(buffer.data(), size_t(got)), to);
+    write_all(copy.get(), std::string_view(buffer.get(), size_t(got)), to);
   }
 }
 

@@ -8,7 +8,7 @@
 
 #include <cerrno>
 #include <cstring>
-#include <vector>
+#include <memory>
 
 #include "base/error.h"
 #include "base/handle.h"
@@ -50,14 +50,15 @@ std::string sha256_file(const std::filesystem::path& path,
   const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   if (!file) throw_errno("cannot open " + path.string(), errno);
   Sha256 hash;
-  std::vector<char> buffer(size_t{1} << 20);
+  constexpr size_t kBufferBytes = size_t{1} << 20;
+  const auto buffer = std::make_unique_for_overwrite<char[]>(kBufferBytes);
   uint64_t total = 0;
   while (true) {
-    const ssize_t got = ::read(file.get(), buffer.data(), buffer.size());
+    const ssize_t got = ::read(file.get(), buffer.get(), kBufferBytes);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) throw_errno("cannot read " + path.string(), errno);
     if (got == 0) return hash.hex();
-    hash.update({buffer.data(), size_t(got)});
+    hash.update({buffer.get(), size_t(got)});
     total += uint64_t(got);
     if (progress) progress(total);
   }
