@@ -76,6 +76,8 @@ class Pass {
     if (options_.notify) options_.notify(notice);
   }
   JobEvent execute();
+  std::optional<JobEvent> end_before_start();
+  Watched run_program(Command& command, bool has_secrets);
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
@@ -229,6 +231,26 @@ JobEvent Pass::execute() {
       dlflow::fingerprint(spec_.fingerprint_base, spec_.element, parents);
   const InputProof proof(spec_);
   const BeforePass before = look_before_pass(spec_, files_, options_);
+  if (auto end = end_before_start()) return std::move(*end);
+
+  record(event(JobState::Running));
+  crash_point("running");
+  if (!fingerprint.empty() && !proof.change_at_start()) {
+    TakenResult taken = take_shared_result(spec_, files_, fingerprint);
+    if (taken.result) return reused(std::move(*taken.result), fingerprint);
+    if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
+  }
+  const Watched watched = run_program(command, !secrets.empty());
+  const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before);
+  JobEvent end =
+      well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
+  take_back_fingerprint(end, proof);
+  end.used = watched.used;
+  return end;
+}
+
+/// The end of a pass that is not wanted any more.
+std::optional<JobEvent> Pass::end_before_start() {
   if (const StopCause cause = watcher_.stop_requested(); cause != StopCause::None) {
     JobEvent end = event(JobState::Cancelled, "stopped before it began");
     if (cause == StopCause::Terminated && options_.requeues) end.state.reset();
@@ -240,16 +262,13 @@ JobEvent Pass::execute() {
   if (options_.requeues && is_withdrawn(spec_.run_directory, spec_.job, files_.number)) {
     return event(JobState::Cancelled, "withdrawn before it began: cancelled, or tried again since");
   }
+  return std::nullopt;
+}
 
-  record(event(JobState::Running));
-  crash_point("running");
-  if (!fingerprint.empty() && !proof.change_at_start()) {
-    TakenResult taken = take_shared_result(spec_, files_, fingerprint);
-    if (taken.result) return reused(std::move(*taken.result), fingerprint);
-    if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
-  }
+/// From its start until nothing of it is left, and what it printed and reported is free of secrets.
+Watched Pass::run_program(Command& command, bool has_secrets) {
   std::optional<RedactedOutput> output;
-  if (!secrets.empty()) output.emplace(command, redactor_);
+  if (has_secrets) output.emplace(command, redactor_);
   const pid_t program = start(command);
   // While the program runs already: the claim keeps others away whatever is lost. One that ends at
   // once costs one sync, not two.
@@ -269,12 +288,7 @@ JobEvent Pass::execute() {
     output->finish();
     redact_reports(files_, redactor_);
   }
-  const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before);
-  JobEvent end =
-      well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
-  take_back_fingerprint(end, proof);
-  end.used = watched.used;
-  return end;
+  return watched;
 }
 
 JobEvent Pass::succeeded(const std::string& fingerprint) {
