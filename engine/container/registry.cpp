@@ -78,7 +78,7 @@ class Registry {
       token_ = fetch_token(answer.challenge);
       answer = request(url, file, max_bytes);
     }
-    if (answer.status == 200) return;
+    if (answer.status == 200) return check_size(url, file, max_bytes);
     if (answer.status == 404 || answer.status == 401 || answer.status == 403) {
       throw Error(Errc::NotFound, name_.server + " has no image " + shown_ +
                                       " that everybody may read (status " +
@@ -150,6 +150,12 @@ class Registry {
     return token;
   }
 
+  /// request() lets through what headers may have: a small part may still be too large.
+  void check_size(const std::string& url, const fs::path& file, uint64_t max_bytes) const {
+    std::error_code none;
+    if (fs::exists(file, none) && fs::file_size(file) > max_bytes) throw_too_much(url, max_bytes);
+  }
+
   [[noreturn]] void throw_too_much(const std::string& url, uint64_t max_bytes) const {
     throw Error(Errc::Corrupt, name_.server + " sends more than the " + format_size(max_bytes) +
                                    " that are expected of " + url);
@@ -168,6 +174,28 @@ class Registry {
 void check_content(const fs::path& file, const std::string& digest) {
   if ("sha256:" + sha256_file(file) == digest) return;
   throw Error(Errc::Corrupt, "what the registry sent is not " + digest + "; try again");
+}
+
+/// A manifest may say anything: its parts must fit before the first of them comes.
+void check_room(const std::vector<Blob>& blobs, const std::string& name, const fs::path& layout,
+                uint64_t budget_bytes) {
+  uint64_t bytes = 0;
+  for (const Blob& blob : blobs) bytes += std::min(blob.bytes, UINT64_MAX - bytes);
+  const std::string claim =
+      "docker://" + name + " has parts of " + format_size(bytes) + " together";
+  if (budget_bytes > 0 && bytes > budget_bytes) {
+    throw Error(Errc::InvalidInput, claim + ", and the cache may hold " +
+                                        format_size(budget_bytes) +
+                                        "; raise cache_budget: of the profile, or take a smaller "
+                                        "image");
+  }
+  std::error_code unknown;
+  const fs::space_info space = fs::space(layout, unknown);
+  if (unknown || bytes <= space.available) return;
+  throw Error(Errc::InvalidInput, claim + ", and " + layout.string() + " has room for " +
+                                      format_size(space.available) +
+                                      "; make room (dlflow cache gc), or set paths.cache of the "
+                                      "profile to a larger disk");
 }
 
 /// A folder that is gone afterwards.
@@ -226,7 +254,8 @@ std::string registry_digest(const std::string& name) {
                                   : "sha256:" + sha256_hex(manifest);
 }
 
-void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout) {
+void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout,
+                 uint64_t budget_bytes) {
   const Scratch scratch;
   Registry registry(name, scratch.path());
   make_directories(layout / "blobs/sha256");
@@ -240,7 +269,9 @@ void fetch_image(const std::string& name, const std::string& digest, const fs::p
     check_content(blob_path(layout, chosen), chosen);
     manifest = read_file(blob_path(layout, chosen), kMaxManifestBytes);
   }
-  for (const auto& [blob, bytes] : blobs_of(manifest)) {
+  const std::vector<Blob> blobs = blobs_of(manifest);
+  check_room(blobs, name, layout, budget_bytes);
+  for (const auto& [blob, bytes] : blobs) {
     registry.get("blobs/" + blob, blob_path(layout, blob), bytes);
     check_content(blob_path(layout, blob), blob);
   }
