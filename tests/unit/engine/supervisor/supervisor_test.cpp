@@ -260,10 +260,10 @@ TEST_CASE("a request to stop reaches the program, and exit 75 is a saved checkpo
 TEST_CASE("a second request kills a program that does not listen, and what it started",
           "[supervisor]") {
   const Job job(
-      "trap '' TERM; sleep 60 & echo $! > $DLFLOW_OUTPUTS/child; while :; do sleep 0.02; done");
+      "trap '' TERM; sleep 60 & echo $! > number; mv number $DLFLOW_OUTPUTS/child; while :; do "
+      "sleep 0.02; done");
   const pid_t supervisor = job.begin();
   job.wait_for(job.outputs() / "child");
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // let the number be written
   ::kill(supervisor, SIGTERM);
   std::this_thread::sleep_for(std::chrono::milliseconds(50));  // two signals at once would be one
   ::kill(supervisor, SIGTERM);
@@ -363,11 +363,13 @@ TEST_CASE("a time limit that only the cluster knows is not called a walltime", "
 TEST_CASE("a script waits for its program to save", "[supervisor]") {
   Job job(
       "sh -c 'trap \"sleep 0.1; date +%N > $DLFLOW_CHECKPOINTS/n; exit 75\" USR1; "
-      "while :; do sleep 0.02; done'\n"
+      ": > $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done'\n"
       "echo not reached");
   job.spec.checkpoint = CheckpointPolicy{};
-  job.spec.resources.walltime = std::chrono::seconds(1);
-  CHECK(job.execute().state == JobState::Queued);
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "ready");
+  ::kill(supervisor, SIGUSR1);
+  CHECK(job.finish(supervisor).state == JobState::Queued);
   CHECK(read_file(job.attempt() / "stdout").empty());
 }
 
@@ -463,12 +465,11 @@ TEST_CASE("a command that dies of the request to save before its shell has it co
 
 TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says", "[supervisor]") {
   Job job(
-      "touch $DLFLOW_OUTPUTS/begun; trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; "
+      "trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; : > $DLFLOW_OUTPUTS/begun; "
       "while :; do sleep 0.02; done");
   job.spec.checkpoint = CheckpointPolicy{};
   const pid_t supervisor = job.begin();
   job.wait_for(job.outputs() / "begun");
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // until the trap is set
   ::kill(supervisor, SIGUSR1);
   CHECK(job.finish(supervisor).state == JobState::Queued);
 }
