@@ -3,19 +3,17 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
-#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/parse_json.h"
 #include "base/process.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/container/image_contents.h"
+#include "engine/container/registry_token.h"
 
 namespace dlflow {
 namespace {
@@ -34,35 +32,6 @@ struct Answer {
   int status = 0;
   std::string challenge;  ///< of WWW-Authenticate
 };
-
-/// The last WWW-Authenticate among the headers that curl has written down.
-std::string challenge_in(const std::string& headers) {
-  constexpr std::string_view kName = "www-authenticate:";
-  std::string challenge;
-  for (const std::string& line : split(headers, '\n')) {
-    std::string name = line.substr(0, kName.size());
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    if (name == kName) challenge = trim(std::string_view(line).substr(kName.size()));
-  }
-  return challenge;
-}
-
-/// key="value" of `Bearer realm="…",service="…"`.
-std::string parameter(const std::string& challenge, const std::string& key) {
-  const size_t begin = challenge.find(key + "=\"");
-  if (begin == challenge.npos) return "";
-  const size_t value = begin + key.size() + 2;
-  return challenge.substr(value, challenge.find('"', value) - value);
-}
-
-/// RFC 6750, b64token: nothing that ends a line or a quoted text of curl's settings.
-bool is_token(std::string_view text) {
-  return std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("-._~+/=:").find(char(c)) != std::string_view::npos;
-  });
-}
 
 class Registry {
  public:
@@ -136,18 +105,11 @@ class Registry {
   }
 
   std::string fetch_token(const std::string& challenge) const {
-    const std::string realm = parameter(challenge, "realm");
-    if (realm.empty()) return "";
-    if (!realm.starts_with("https://") && !realm.starts_with("http://")) throw_odd_token();
+    const std::string address = token_address(challenge, name_.repository, name_.server);
+    if (address.empty()) return "";
     const fs::path file = scratch_ / "token";
-    request(realm + "?service=" + parameter(challenge, "service") +
-                "&scope=repository:" + name_.repository + ":pull",
-            file, kMaxManifestBytes);
-    const Json json = parse_json(read_file(file, kMaxManifestBytes), kForeignJson);
-    if (!json.is_object()) return "";
-    const Json token = json.value("token", json.value("access_token", Json("")));
-    if (!token.is_string() || !is_token(token.get_ref<const std::string&>())) throw_odd_token();
-    return token;
+    request(address, file, kMaxManifestBytes);
+    return token_in(read_file(file, kMaxManifestBytes), name_.server);
   }
 
   /// request() lets through what headers may have: a small part may still be too large.
@@ -159,10 +121,6 @@ class Registry {
   [[noreturn]] void throw_too_much(const std::string& url, uint64_t max_bytes) const {
     throw Error(Errc::Corrupt, name_.server + " sends more than the " + format_size(max_bytes) +
                                    " that are expected of " + url);
-  }
-
-  [[noreturn]] void throw_odd_token() const {
-    throw Error(Errc::Corrupt, name_.server + " does not ask for a token as registries do");
   }
 
   RegistryName name_;
