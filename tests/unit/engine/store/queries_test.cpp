@@ -8,6 +8,7 @@
 
 #include "base/file_identity.h"
 #include "base/sha256.h"
+#include "engine/plan/shared_reason.h"
 #include "engine/store/store.h"
 #include "tests/support/catch.h"
 #include "tests/support/kill_at_syscall.h"
@@ -121,6 +122,41 @@ TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
   CHECK(fixture.store.earlier("mnist", "train", "train[lr=0.1]", third.run)[0].text ==
         fingerprint_base(first, 1));
   CHECK(fixture.store.earlier("other", "train", "train", "").empty());
+}
+
+TEST_CASE("a result is that of the run which computed it, whichever took it since", "[store]") {
+  StoreFixture fixture;
+  const Plan maker = fixture.stored_run(kMnist, at(0));
+  const Plan taker = fixture.stored_run(kMnist, at(100));
+  const Plan shared = fixture.stored_run(kMnist, at(200));
+  const Plan last = fixture.stored_run(kMnist, at(300));
+  const auto compute = [&](const Plan& plan, const std::string& reason) {
+    JobEvent end = succeeded("data", "f1", "/d");
+    end.reason = reason;
+    fixture.store.record(plan.run,
+                         std::vector{event("data", 1, Submitting), event("data", 1, Running), end});
+  };
+  compute(maker, "");
+  const auto take = [&](const Plan& plan, const Plan& from) {
+    JobEvent cached = succeeded("data", "f1", "/d");
+    cached.state = Cached;
+    cached.attempt = 0;
+    cached.reused_from = job_directory(from.directory, "data");
+    fixture.store.record(plan.run, std::vector{cached});
+  };
+  take(taker, maker);
+  CHECK(fixture.store.maker(maker.run, "data") == maker.run);
+  CHECK(fixture.store.maker(taker.run, "data") == maker.run);
+  CHECK(fixture.store.earlier("mnist", "data", "data", shared.run)[0].run == maker.run);
+
+  compute(shared, shared_reason("colleagues-7f3a91c0"));
+  take(last, shared);
+  CHECK(fixture.store.maker(shared.run, "data") == "colleagues-7f3a91c0");
+  CHECK(fixture.store.maker(last.run, "data") == "colleagues-7f3a91c0");
+
+  fixture.store.forget(maker.run);
+  CHECK(fixture.store.maker(taker.run, "data") == taker.run);
+  CHECK(fixture.store.maker("unknown", "data") == "unknown");
 }
 
 namespace {
