@@ -110,7 +110,8 @@ void fetch_images(const Plan& plan) {
     if (!used.contains(image.name)) continue;
     const ImageSource source = source_of(plan.workflow, image);
     if (source.kind != ImageSource::Kind::Registry) continue;
-    ImageStore(cache_directory(plan.profile), stderr).provide(source, image.digest);
+    ImageStore(cache_directory(plan.profile), plan.profile.cache_budget_bytes, stderr)
+        .provide(source, image.digest);
   }
 }
 

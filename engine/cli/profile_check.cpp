@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 #include "base/units.h"
 #include "engine/run/interrupts.h"
 #include "engine/slurm/limits.h"
@@ -41,7 +42,7 @@ class Prepared {
   Prepared& operator=(const Prepared&) = delete;
   ~Prepared() {
     std::error_code ignored;
-    fs::remove_all(probe.folder, ignored);
+    remove_tree(probe.folder, ignored);
   }
 
   Probe probe;

@@ -70,6 +70,14 @@ std::vector<RunStatus> refresh_cluster_runs(Session& session, const std::vector<
   return statuses;
 }
 
+/// Adds what only the plan knows.
+void add_plan(RunView& view, const Plan& plan) {
+  for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
+  for (uint32_t job = 0; job < plan.jobs.size() && job < view.status.jobs.size(); ++job) {
+    view.status.jobs[job].asked = plan.jobs[job].resources;
+  }
+}
+
 }  // namespace
 
 std::optional<bool> is_on_cluster(const std::filesystem::path& run_directory) {
@@ -143,10 +151,11 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   const std::filesystem::path directory = view.status.directory;
   const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
   if (!few || !is_on_cluster(directory)) return view;
-  const Plan plan = load_run(directory);
-  for (const Step& step : plan.workflow.steps) view.needs[step.name] = step.needs;
-  for (uint32_t job = 0; job < plan.jobs.size() && job < view.status.jobs.size(); ++job) {
-    view.status.jobs[job].asked = plan.jobs[job].resources;
+  try {
+    add_plan(view, load_run(directory));
+  } catch (const Error& error) {
+    if (error.retryable()) throw;
+    view.status.problem = error.what();  // its jobs are shown all the same
   }
   return view;
 }

@@ -43,6 +43,7 @@ Json to_json(const ContainerJob& job) {
           {"from", job.from},
           {"digest", job.digest},
           {"cache", job.cache.string()},
+          {"cache_budget_bytes", job.cache_budget_bytes},
           {"runtime", job.runtime},
           {"command", job.command},
           {"mode", job.mode},
@@ -65,6 +66,7 @@ ContainerJob container_job_from_json(const Json& json) {
     json.at("from").get_to(job.from);
     json.at("digest").get_to(job.digest);
     job.cache = json.at("cache").get<std::string>();
+    json.at("cache_budget_bytes").get_to(job.cache_budget_bytes);
     json.at("runtime").get_to(job.runtime);
     json.at("command").get_to(job.command);
     json.at("mode").get_to(job.mode);

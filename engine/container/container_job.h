@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <map>
 #include <set>
@@ -19,6 +20,7 @@ struct ContainerJob {
   std::string from;   ///< `images.NAME.from`, with an absolute path
   std::string digest;
   std::filesystem::path cache;
+  uint64_t cache_budget_bytes = 0;  ///< 0: no limit
 
   std::string runtime;               ///< a name of runtime.h
   std::vector<std::string> command;  ///< the site's way to call its program; empty: by its name

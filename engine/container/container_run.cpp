@@ -193,7 +193,7 @@ int run_container(const ContainerJob& job) {
   const Runtime& runtime = runtime_of(job);
   const std::vector<std::string> command = command_of(runtime, job);
   make_directories(job.cache);
-  ImageStore store(job.cache);
+  ImageStore store(job.cache, job.cache_budget_bytes);
   const StoredImage image = provided(job, store);
   std::optional<FileLock> use;
   if (!image.folder.empty()) use = store.use(image);

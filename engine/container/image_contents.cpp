@@ -213,8 +213,11 @@ std::vector<Blob> blobs_of(const std::string& manifest) {
   return reading("the image's manifest", [&] {
     const Json json = parse(manifest, "the image's manifest");
     const auto blob = [](const Json& part) {
-      return Blob{checked_digest(part.at("digest"), "the image's manifest"),
-                  part.value("size", uint64_t{0})};
+      const Json size = part.value("size", Json(uint64_t{0}));
+      if (!size.is_number_unsigned()) {
+        throw corrupt("the image's manifest says that a part has " + size.dump() + " bytes");
+      }
+      return Blob{checked_digest(part.at("digest"), "the image's manifest"), size.get<uint64_t>()};
     };
     std::vector<Blob> blobs = {blob(json.at("config"))};
     for (const Json& layer : json.at("layers")) blobs.push_back(blob(layer));

@@ -184,7 +184,7 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
   const WorkFolder work(root_ / "work");
   ImageContents contents;
   if (source.kind == Kind::Registry) {
-    fetch_image(source.name, digest, work.path() / "layout");
+    fetch_image(source.name, digest, work.path() / "layout", budget_bytes_);
     contents = oci_contents(work.path() / "layout", digest);
   } else {
     const std::string now =

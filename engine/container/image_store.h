@@ -38,9 +38,11 @@ struct StoredImage {
 
 class ImageStore {
  public:
-  /// What it does that takes long is said on `messages`.
-  explicit ImageStore(const std::filesystem::path& cache, std::FILE* messages = stdout)
-      : root_(private_part(cache) / "images"), messages_(messages) {}
+  /// What it does that takes long is said on `messages`. No image is fetched whose parts have more
+  /// than `budget_bytes` (0: no limit).
+  explicit ImageStore(const std::filesystem::path& cache, uint64_t budget_bytes = 0,
+                      std::FILE* messages = stdout)
+      : root_(private_part(cache) / "images"), budget_bytes_(budget_bytes), messages_(messages) {}
 
   /// The image with this digest, unpacked from `source` unless it is there. Of many callers at
   /// once, on any node, one unpacks and the others wait. Throws Error: InvalidInput if the source
@@ -74,6 +76,7 @@ class ImageStore {
   StoredImage unpack(const ImageSource& source, const std::string& digest);
 
   std::filesystem::path root_;
+  uint64_t budget_bytes_;
   std::FILE* messages_;
 };
 

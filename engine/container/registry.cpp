@@ -3,19 +3,17 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
-#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/parse_json.h"
 #include "base/process.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/container/image_contents.h"
+#include "engine/container/registry_token.h"
 
 namespace dlflow {
 namespace {
@@ -35,35 +33,6 @@ struct Answer {
   std::string challenge;  ///< of WWW-Authenticate
 };
 
-/// The last WWW-Authenticate among the headers that curl has written down.
-std::string challenge_in(const std::string& headers) {
-  constexpr std::string_view kName = "www-authenticate:";
-  std::string challenge;
-  for (const std::string& line : split(headers, '\n')) {
-    std::string name = line.substr(0, kName.size());
-    std::transform(name.begin(), name.end(), name.begin(),
-                   [](unsigned char c) { return std::tolower(c); });
-    if (name == kName) challenge = trim(std::string_view(line).substr(kName.size()));
-  }
-  return challenge;
-}
-
-/// key="value" of `Bearer realm="…",service="…"`.
-std::string parameter(const std::string& challenge, const std::string& key) {
-  const size_t begin = challenge.find(key + "=\"");
-  if (begin == challenge.npos) return "";
-  const size_t value = begin + key.size() + 2;
-  return challenge.substr(value, challenge.find('"', value) - value);
-}
-
-/// RFC 6750, b64token: nothing that ends a line or a quoted text of curl's settings.
-bool is_token(std::string_view text) {
-  return std::ranges::all_of(text, [](unsigned char c) {
-    return std::isalnum(c) != 0 ||
-           std::string_view("-._~+/=:").find(char(c)) != std::string_view::npos;
-  });
-}
-
 class Registry {
  public:
   Registry(const std::string& name, const fs::path& scratch)
@@ -78,7 +47,7 @@ class Registry {
       token_ = fetch_token(answer.challenge);
       answer = request(url, file, max_bytes);
     }
-    if (answer.status == 200) return;
+    if (answer.status == 200) return check_size(url, file, max_bytes);
     if (answer.status == 404 || answer.status == 401 || answer.status == 403) {
       throw Error(Errc::NotFound, name_.server + " has no image " + shown_ +
                                       " that everybody may read (status " +
@@ -136,27 +105,22 @@ class Registry {
   }
 
   std::string fetch_token(const std::string& challenge) const {
-    const std::string realm = parameter(challenge, "realm");
-    if (realm.empty()) return "";
-    if (!realm.starts_with("https://") && !realm.starts_with("http://")) throw_odd_token();
+    const std::string address = token_address(challenge, name_.repository, name_.server);
+    if (address.empty()) return "";
     const fs::path file = scratch_ / "token";
-    request(realm + "?service=" + parameter(challenge, "service") +
-                "&scope=repository:" + name_.repository + ":pull",
-            file, kMaxManifestBytes);
-    const Json json = parse_json(read_file(file, kMaxManifestBytes), kForeignJson);
-    if (!json.is_object()) return "";
-    const Json token = json.value("token", json.value("access_token", Json("")));
-    if (!token.is_string() || !is_token(token.get_ref<const std::string&>())) throw_odd_token();
-    return token;
+    request(address, file, kMaxManifestBytes);
+    return token_in(read_file(file, kMaxManifestBytes), name_.server);
+  }
+
+  /// request() lets through what headers may have: a small part may still be too large.
+  void check_size(const std::string& url, const fs::path& file, uint64_t max_bytes) const {
+    std::error_code none;
+    if (fs::exists(file, none) && fs::file_size(file) > max_bytes) throw_too_much(url, max_bytes);
   }
 
   [[noreturn]] void throw_too_much(const std::string& url, uint64_t max_bytes) const {
     throw Error(Errc::Corrupt, name_.server + " sends more than the " + format_size(max_bytes) +
                                    " that are expected of " + url);
-  }
-
-  [[noreturn]] void throw_odd_token() const {
-    throw Error(Errc::Corrupt, name_.server + " does not ask for a token as registries do");
   }
 
   RegistryName name_;
@@ -168,6 +132,28 @@ class Registry {
 void check_content(const fs::path& file, const std::string& digest) {
   if ("sha256:" + sha256_file(file) == digest) return;
   throw Error(Errc::Corrupt, "what the registry sent is not " + digest + "; try again");
+}
+
+/// A manifest may say anything: its parts must fit before the first of them comes.
+void check_room(const std::vector<Blob>& blobs, const std::string& name, const fs::path& layout,
+                uint64_t budget_bytes) {
+  uint64_t bytes = 0;
+  for (const Blob& blob : blobs) bytes += std::min(blob.bytes, UINT64_MAX - bytes);
+  const std::string claim =
+      "docker://" + name + " has parts of " + format_size(bytes) + " together";
+  if (budget_bytes > 0 && bytes > budget_bytes) {
+    throw Error(Errc::InvalidInput, claim + ", and the cache may hold " +
+                                        format_size(budget_bytes) +
+                                        "; raise cache_budget: of the profile, or take a smaller "
+                                        "image");
+  }
+  std::error_code unknown;
+  const fs::space_info space = fs::space(layout, unknown);
+  if (unknown || bytes <= space.available) return;
+  throw Error(Errc::InvalidInput, claim + ", and " + layout.string() + " has room for " +
+                                      format_size(space.available) +
+                                      "; make room (dlflow cache gc), or set paths.cache of the "
+                                      "profile to a larger disk");
 }
 
 /// A folder that is gone afterwards.
@@ -226,7 +212,8 @@ std::string registry_digest(const std::string& name) {
                                   : "sha256:" + sha256_hex(manifest);
 }
 
-void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout) {
+void fetch_image(const std::string& name, const std::string& digest, const fs::path& layout,
+                 uint64_t budget_bytes) {
   const Scratch scratch;
   Registry registry(name, scratch.path());
   make_directories(layout / "blobs/sha256");
@@ -240,7 +227,9 @@ void fetch_image(const std::string& name, const std::string& digest, const fs::p
     check_content(blob_path(layout, chosen), chosen);
     manifest = read_file(blob_path(layout, chosen), kMaxManifestBytes);
   }
-  for (const auto& [blob, bytes] : blobs_of(manifest)) {
+  const std::vector<Blob> blobs = blobs_of(manifest);
+  check_room(blobs, name, layout, budget_bytes);
+  for (const auto& [blob, bytes] : blobs) {
     registry.get("blobs/" + blob, blob_path(layout, blob), bytes);
     check_content(blob_path(layout, blob), blob);
   }

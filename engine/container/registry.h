@@ -1,5 +1,6 @@
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
 #include <string>
 
@@ -9,9 +10,10 @@ namespace dlflow {
 
 /// Brings the image `name` ("python:3.12", "ghcr.io/owner/name:tag") with this digest into an OCI
 /// layout. Throws Error: NotFound if the registry has no such image, Unavailable if it cannot be
-/// reached.
+/// reached, InvalidInput before any part comes if the parts have more than `budget_bytes` together
+/// (0: no limit), or more than the disk has room for.
 void fetch_image(const std::string& name, const std::string& digest,
-                 const std::filesystem::path& layout);
+                 const std::filesystem::path& layout, uint64_t budget_bytes);
 
 /// What `name` means now, on this kind of machine. Throws as fetch_image.
 std::string registry_digest(const std::string& name);

@@ -1,6 +1,7 @@
 #include "engine/container/udocker_engine.h"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "base/file.h"
 #include "base/process.h"
@@ -31,6 +32,25 @@ fs::path write_proot_wrapper(const fs::path& folder, const fs::path& proot) {
   return script;
 }
 
+/// Whether /proc/PID/fd/N can be opened again: not so a socket.
+bool can_be_opened(int descriptor) {
+  struct stat info {};
+  if (::fstat(descriptor, &info) != 0) return false;
+  return S_ISREG(info.st_mode) || S_ISFIFO(info.st_mode) || S_ISCHR(info.st_mode);
+}
+
+/// udocker 1.3 copies what runc prints, a byte at a time, and drops the rest once runc has ended.
+/// So a script has runc print straight to where this process does. It keeps what udocker copies
+/// from open, as descriptor 3: udocker ends a runc that has closed that.
+fs::path write_runc_wrapper(const fs::path& folder, const fs::path& runc) {
+  fs::path script = folder / "runc";
+  const std::string outputs = "/proc/" + std::to_string(::getpid()) + "/fd/";
+  write_file_atomic(script, "#!/bin/sh\nexec " + shell_quote(runc.string()) + " \"$@\" 3>&1 >>" +
+                                outputs + "1 2>>" + outputs + "2\n");
+  ::chmod(script.c_str(), 0700);
+  return script;
+}
+
 }  // namespace
 
 std::vector<std::string> udocker_engine(const std::string& mode, const fs::path& cache,
@@ -38,7 +58,9 @@ std::vector<std::string> udocker_engine(const std::string& mode, const fs::path&
   if (!mode.starts_with('P')) {
     const auto runc = find_program("runc", variable("PATH"));
     if (!runc || !variable("UDOCKER_USE_RUNC_EXECUTABLE").empty()) return {};
-    return {"UDOCKER_USE_RUNC_EXECUTABLE=" + runc->string()};
+    const bool direct = can_be_opened(STDOUT_FILENO) && can_be_opened(STDERR_FILENO);
+    return {"UDOCKER_USE_RUNC_EXECUTABLE=" +
+            (direct ? write_runc_wrapper(folder, *runc) : *runc).string()};
   }
   if (!variable("UDOCKER_USE_PROOT_EXECUTABLE").empty()) return {};
   const auto proot = find_program("proot", variable("PATH"));

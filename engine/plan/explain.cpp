@@ -192,7 +192,8 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
                      .differences = {},
                      .reason = std::string(words(job.cause))};
   if (job.cause == Cause::NothingChanged) {
-    result.from = plan.reused.at(number).run;
+    const KnownResult& known = plan.reused.at(number);
+    result.from = history.maker(known.run, known.job);
     return result;
   }
   if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside) return result;

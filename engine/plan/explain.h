@@ -10,7 +10,7 @@ namespace dlflow {
 
 /// The base of an earlier fingerprint, see fingerprint_base().
 struct EarlierBase {
-  std::string run;
+  std::string run;  ///< that computed the result
   std::string text;
 };
 
@@ -23,6 +23,9 @@ class History {
   /// empty), those of the job called `job` first, then the newest first; a handful.
   virtual std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
                                            const std::string& job, const std::string& run) = 0;
+
+  /// The run that computed the result of `job` of `run`: another one if that took it.
+  virtual std::string maker(const std::string& run, const std::string& job) = 0;
 };
 
 /// "parameter epochs": 3 -> 30. A value that is not there is empty.
@@ -36,7 +39,7 @@ struct Difference {
 struct Explanation {
   std::string job;
   Action verdict = Action::Run;
-  std::string from;  ///< Reuse: the run it comes from; else the run it was compared with, if any
+  std::string from;  ///< the run that computed what is reused, or was compared with, if any
   std::vector<Difference> differences;  ///< to the nearest earlier fingerprint
   std::string reason;                   ///< all of it in words: "parameter epochs: 3 → 30"
 };

@@ -157,8 +157,13 @@ Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings)
   auto parsed = parse_workflow_text(read_file(directory / "workflow.yaml"), settings.workflow_file,
                                     set, limits);
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
-    throw Error(Errc::Corrupt, (directory / "workflow.yaml").string() +
-                                   " is not what was written: " + to_string(diagnostics->front()));
+    throw Error(Errc::Corrupt,
+                "this dlflow does not accept the workflow that run " + settings.run + " has in " +
+                    (directory / "workflow.yaml").string() + ": " +
+                    to_string(diagnostics->front()) +
+                    ". Another version made the run, or the file was changed. The program that "
+                    "made it goes on with it: " +
+                    frozen_program(directory).string() + " run --resume " + settings.run);
   }
   return std::get<Workflow>(std::move(parsed));
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/log.h"
+#include "base/remove_tree.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -14,7 +15,7 @@ void record_new_run(const Plan& plan, Store& store) {
     store.create_run(plan);
   } catch (...) {
     std::error_code ignored;
-    std::filesystem::remove_all(plan.directory, ignored);
+    remove_tree(plan.directory, ignored);
     throw;
   }
 }

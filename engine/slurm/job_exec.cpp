@@ -15,6 +15,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "base/remove_tree.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/slurm/batch_file.h"
@@ -146,7 +147,7 @@ void clear(const Attempt& attempt) {
   fs::remove(attempt.directory() / "metrics.jsonl");
   for (const auto& entry : fs::directory_iterator(attempt.directory())) {
     std::error_code in_use;
-    if (entry.path().filename().string().starts_with("pass-")) fs::remove_all(entry.path(), in_use);
+    if (entry.path().filename().string().starts_with("pass-")) remove_tree(entry.path(), in_use);
   }
 }
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
+#include "engine/plan/shared_reason.h"
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
 
@@ -225,18 +226,42 @@ std::vector<EarlierBase> Store::earlier(const std::string& workflow, const std::
       workflow, run, run);
   while (runs->next()) {
     const Rows rows = database_.query(
-        "SELECT jobs.name, bases.text FROM jobs JOIN bases ON bases.id = jobs.base "
+        "SELECT jobs.name, bases.text, coalesce(reason, ''), coalesce(reused_from, ''), "
+        "coalesce(fingerprint, '') FROM jobs JOIN bases ON bases.id = jobs.base "
         "WHERE run = ?1 AND state IN ('succeeded', 'cached') AND (jobs.name = ?2 "
         "OR jobs.name = ?3 OR (jobs.name > ?3 || '[' AND jobs.name < ?3 || '\\')) "
         "ORDER BY jobs.name = ?2 DESC LIMIT 2",
         runs->integer(0), job, step);
     while (rows->next()) {
       auto& list = rows->text(0) == job ? same_job : same_step;
-      list.push_back({runs->text(1), rows->text(1)});
+      list.push_back(
+          {maker({runs->text(1), rows->text(2), rows->text(3), rows->text(4)}), rows->text(1)});
     }
   }
   same_job.insert(same_job.end(), same_step.begin(), same_step.end());
   return same_job;
+}
+
+std::string Store::maker(const std::string& run, const std::string& job) {
+  const Rows rows = database_.query(
+      "SELECT coalesce(reason, ''), coalesce(reused_from, ''), coalesce(fingerprint, '') FROM jobs "
+      "WHERE run = (SELECT id FROM runs WHERE name = ?) AND name = ?",
+      run, job);
+  return rows->next() ? maker({run, rows->text(0), rows->text(1), rows->text(2)}) : run;
+}
+
+/// A cached job names the folder of one that has the result itself, and that may have taken it from
+/// a shared cache.
+std::string Store::maker(const Origin& taker) {
+  if (const auto shared = run_in_shared_reason(taker.reason)) return *shared;
+  if (taker.reused_from.empty()) return taker.run;
+  const Rows rows = database_.query(
+      "SELECT runs.name, coalesce(jobs.reason, '') FROM jobs JOIN runs ON runs.id = jobs.run "
+      "WHERE jobs.fingerprint = ? AND jobs.reused_from IS NULL "
+      "AND substr(?, 1, length(runs.directory) + 1) = runs.directory || '/'",
+      taker.fingerprint, taker.reused_from);
+  if (!rows->next()) return taker.run;  // the run that it came from is gone
+  return run_in_shared_reason(rows->text(1)).value_or(rows->text(0));
 }
 
 std::string Store::sha256(const fs::path& file) {

@@ -113,11 +113,17 @@ class Store : public KnownResults, public History, public FileHashes {
   std::optional<KnownResult> find(const std::string& fingerprint) override;
   std::vector<EarlierBase> earlier(const std::string& workflow, const std::string& step,
                                    const std::string& job, const std::string& run) override;
+  std::string maker(const std::string& run, const std::string& job) override;
 
   /// As remembered for this path, size, time of change and inode; else reads the file.
   std::string sha256(const std::filesystem::path& file) override;
 
  private:
+  /// The columns of a job that say where it has its result from.
+  struct Origin {
+    std::string run, reason, reused_from, fingerprint;
+  };
+  std::string maker(const Origin& taker);
   bool was_overtaken(const std::string& workflow, const KnownResult& result, int64_t ended_ms);
   int64_t run_id(std::string_view run);
   std::string name_of(std::string_view run);

@@ -2,6 +2,8 @@
 #include <tuple>
 #include <unordered_set>
 
+#include "base/error.h"
+#include "base/units.h"
 #include "engine/plan/run_directory.h"
 #include "engine/store/job_table.h"
 #include "engine/store/store.h"
@@ -18,6 +20,12 @@ namespace fs = std::filesystem;
 constexpr int kRankOfSubmission = 0;
 constexpr int kRankOfSupervisor = 1;
 constexpr int kRankOfVerdict = 2;
+
+/// Jobs write a few lines for each pass, and their outputs. What has more is damaged, or somebody
+/// else's: it may be as large as the disk, and is not read.
+constexpr uint64_t kMaxJobRecord = uint64_t{64} << 20;
+/// What the engine writes of each job, by far.
+constexpr uint64_t kMaxEngineRecord = uint64_t{16} << 10;
 
 struct RankedEvent {
   int rank = 0;
@@ -47,15 +55,55 @@ void rank_engine_events(std::vector<RankedEvent>& list) {
   }
 }
 
-std::vector<JobEvent> in_order(EventsByJob&& events) {
-  std::vector<JobEvent> result;
-  for (auto& [job, list] : events) {
-    std::stable_sort(list.begin(), list.end(), [](const RankedEvent& a, const RankedEvent& b) {
-      return std::tie(a.event.attempt, a.rank) < std::tie(b.event.attempt, b.rank);
-    });
-    for (RankedEvent& ranked : list) result.push_back(std::move(ranked.event));
+/// Adds the events of one job to `result`, in their order.
+void append_in_order(std::vector<RankedEvent>&& list, std::vector<JobEvent>& result) {
+  std::stable_sort(list.begin(), list.end(), [](const RankedEvent& a, const RankedEvent& b) {
+    return std::tie(a.event.attempt, a.rank) < std::tie(b.event.attempt, b.rank);
+  });
+  for (RankedEvent& ranked : list) result.push_back(std::move(ranked.event));
+}
+
+uint64_t size_of(const fs::path& file) {
+  std::error_code none;
+  const uint64_t bytes = fs::file_size(file, none);
+  return none ? 0 : bytes;
+}
+
+/// Throws Error{Corrupt} if `bytes`, those of `file` and of what belongs to it, are too many.
+void check_record(const fs::path& file, uint64_t bytes, uint64_t max_bytes) {
+  if (bytes <= max_bytes) return;
+  throw Error(Errc::Corrupt, file.string() + " is damaged: there are " + format_size(bytes) +
+                                 " of events, and dlflow writes no more than " +
+                                 format_size(max_bytes) +
+                                 "; move it away, and the rest of the run is shown");
+}
+
+/// What is new in the engine's `file`, of which `tail` is.
+EventsByJob read_engine(EventTail& tail, const fs::path& file, uint64_t num_jobs) {
+  const uint64_t bytes = size_of(file);
+  check_record(file, bytes - std::min(bytes, tail.offset()),
+               kMaxJobRecord + num_jobs * kMaxEngineRecord);
+  EventsByJob news;
+  for (JobEvent& event : tail.read()) {
+    std::string job = event.job;
+    news[std::move(job)].push_back({.event = std::move(event)});
   }
-  return result;
+  return news;
+}
+
+/// Adds what the supervisors of a job say to `list`; how many bytes that took.
+uint64_t add_attempts(const fs::path& directory, const std::string& job,
+                      std::vector<RankedEvent>& list) {
+  uint64_t bytes = 0;
+  for (const int attempt : attempts(directory)) {
+    const fs::path file = attempt_directory(directory, attempt) / "events.jsonl";
+    bytes += size_of(file);
+    check_record(file, bytes, kMaxJobRecord);
+    for (JobEvent& event : attempt_events(directory, job, attempt)) {
+      list.push_back({kRankOfSupervisor, std::move(event)});
+    }
+  }
+  return bytes;
 }
 
 /// Which folders are there, asked once for each parent: most of 10,000 queued jobs have none yet,
@@ -84,36 +132,42 @@ std::string Store::sync_run(const fs::path& run_directory) {
   std::string run = has_run(folder) ? name_of(folder) : create_run(load_run(folder));
   const int64_t id = run_id(folder);
 
-  const auto [engine_read, ended] = [&] {
-    const Rows rows = database_.query("SELECT engine_read, state FROM runs WHERE id = ?", id);
+  const auto [engine_read, ended, num_jobs] = [&] {
+    const Rows rows = database_.query(
+        "SELECT engine_read, state, (SELECT count(*) FROM jobs WHERE run = runs.id) FROM runs "
+        "WHERE id = ?",
+        id);
     rows->next();
-    return std::pair(uint64_t(rows->integer(0)), rows->text(1) != name(RunState::Running));
+    return std::tuple(uint64_t(rows->integer(0)), rows->text(1) != name(RunState::Running),
+                      uint64_t(rows->integer(2)));
   }();
   EventTail tail(engine_events_file(run_directory), engine_read);
-  EventsByJob news;
-  for (JobEvent& event : tail.read()) {
-    std::string job = event.job;
-    news[std::move(job)].push_back({.event = std::move(event)});
-  }
+  EventsByJob news = read_engine(tail, engine_events_file(run_directory), num_jobs);
   const Rows active = database_.query(
       "SELECT name FROM jobs WHERE run = ? AND state IN ('submitting', 'queued', 'running', "
       "'lost', 'blocked')",
       id);  // of the last two, which may be wrong, records may show late
   while (active->next()) news[active->text(0)];
   ExistingFolders folders;
+  std::vector<JobEvent> found;
+  uint64_t found_bytes = 0;
+  bool any_new = false;
   for (auto& [job, list] : news) {
     rank_engine_events(list);
     const fs::path directory = job_directory(run_directory, job);
-    if (!folders.contains(directory)) continue;
-    for (const int attempt : attempts(directory)) {
-      for (JobEvent& event : attempt_events(directory, job, attempt)) {
-        list.push_back({kRankOfSupervisor, std::move(event)});
-      }
-    }
+    if (folders.contains(directory)) found_bytes += add_attempts(directory, job, list);
+    append_in_order(std::move(list), found);
+    if (found_bytes < kMaxJobRecord) continue;
+    // What is recorded twice, after a kill before engine_read says so, is recorded once.
+    Transaction part(database_);
+    any_new |= record_in_transaction(id, found);
+    part.commit();
+    found.clear();
+    found_bytes = 0;
   }
 
   Transaction transaction(database_);
-  const bool any_new = record_in_transaction(id, in_order(std::move(news)));
+  any_new |= record_in_transaction(id, found);
   database_.execute("UPDATE runs SET engine_read = ? WHERE id = ?", tail.offset(), id);
   transaction.commit();
   if (any_new || !ended) settle_run_state(run);

@@ -55,6 +55,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
   result.from = container.from;
   result.digest = container.digest;
   result.cache = spec.cache;
+  result.cache_budget_bytes = spec.cache_budget_bytes;
   result.runtime = container.settings.runtime;
   result.command = container.settings.command;
   result.mode = container.settings.mode;

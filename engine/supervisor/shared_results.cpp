@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/parse_json.h"
 #include "base/process.h"
+#include "base/remove_tree.h"
 #include "engine/model/step_kinds.h"
 #include "engine/supervisor/content_hash.h"
 #include "engine/supervisor/open_folder.h"
@@ -121,7 +122,7 @@ class NewEntry {
       : above_(std::move(above)),
         fingerprint_(fingerprint),
         name_("." + fingerprint + "." + host_name() + "." + std::to_string(::getpid())) {
-    fs::remove_all(path_of(above_) / name_);
+    remove_tree(path_of(above_) / name_);
     auto made = make_folder(above_, name_);
     if (!made) throw Error(Errc::Unavailable, "another user made " + name_);
     folder_ = std::move(*made);
@@ -130,7 +131,7 @@ class NewEntry {
   NewEntry& operator=(const NewEntry&) = delete;
   ~NewEntry() {
     std::error_code ignored;
-    fs::remove_all(path_of(above_) / name_, ignored);
+    remove_tree(path_of(above_) / name_, ignored);
   }
 
   fs::path path() const { return path_of(folder_); }
@@ -159,7 +160,7 @@ bool remove_entry(const fs::path& entry) {
   std::error_code error;
   fs::rename(entry, gone, error);
   if (error) return false;
-  fs::remove_all(gone, error);
+  remove_tree(gone, error);
   return !error;
 }
 
@@ -249,7 +250,7 @@ void clear(const JobSpec& spec, const AttemptFiles& files) {
   for (const char* tree : kTrees) {
     const fs::path place = place_of(tree, spec, files);
     if (!fs::exists(place)) continue;
-    for (const auto& item : fs::directory_iterator(place)) fs::remove_all(item.path());
+    for (const auto& item : fs::directory_iterator(place)) remove_tree(item.path());
   }
 }
 

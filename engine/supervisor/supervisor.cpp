@@ -22,6 +22,7 @@
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
+#include "engine/plan/shared_reason.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/supervisor/claim.h"
 #include "engine/supervisor/ending.h"
@@ -320,7 +321,7 @@ void Pass::take_back_fingerprint(JobEvent& end, const InputProof& proof) const {
 }
 
 JobEvent Pass::reused(SharedResult known, const std::string& fingerprint) {
-  JobEvent end = event(JobState::Succeeded, "reused from " + known.run + ", in the shared cache");
+  JobEvent end = event(JobState::Succeeded, shared_reason(known.run));
   end.exit = 0;
   end.outputs = std::move(known.outputs);
   publication_ = publication_of(spec_, files_, end.outputs);

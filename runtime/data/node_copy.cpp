@@ -13,6 +13,7 @@
 #include "base/archive/byte_source.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "runtime/data/binary_dataset.h"
 
@@ -124,7 +125,7 @@ bool NodeCopy::try_to_join(std::span<const CopySource> files, uint64_t budget_by
 void NodeCopy::make(std::span<const CopySource> files, uint64_t budget_bytes) {
   {
     const FileLock registry = lock_registry(root_);
-    fs::remove_all(folder_);
+    remove_tree(folder_);
     const uint64_t bytes = total_bytes(files);
     if (bytes > room_within(root_, budget_bytes)) throw_no_room(root_, bytes, budget_bytes);
     make_directories(folder_);
@@ -142,7 +143,7 @@ void NodeCopy::leave() noexcept {
     use_.reset();
     const auto last = try_node_lock(lock_path());
     if (!last) return;
-    fs::remove_all(folder_);
+    remove_tree(folder_);
     fs::remove(lock_path());
   } catch (const std::exception&) {
     // Whoever comes next clears up.

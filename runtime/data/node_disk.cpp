@@ -14,6 +14,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
+#include "base/remove_tree.h"
 #include "base/units.h"
 
 namespace dlflow::runtime {
@@ -58,7 +59,7 @@ void clear_up(const fs::path& root, const fs::path& but_for) {
     if (path == but_for) continue;
     const auto unused = try_node_lock(path);
     if (!unused) continue;
-    fs::remove_all(fs::path(path).replace_extension());
+    remove_tree(fs::path(path).replace_extension());
     fs::remove(path);
   }
 }

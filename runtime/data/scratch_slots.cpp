@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 
 namespace dlflow::runtime {
 
@@ -46,7 +47,7 @@ ScratchRoom::~ScratchRoom() {
 /// Under the registry's lock.
 void ScratchRoom::leave() noexcept {
   std::error_code stays_for_the_next;
-  fs::remove_all(folder_, stays_for_the_next);
+  remove_tree(folder_, stays_for_the_next);
   use_.reset();
   fs::remove(node_lock_of(folder_), stays_for_the_next);
 }

@@ -23,8 +23,9 @@ using Clock = std::chrono::steady_clock;
 
 constexpr auto kBeat = 100ms;
 
-/// For all ranks to agree on why they end, and to hear of it.
-constexpr auto kTimeToAgree = 2s;
+/// For all ranks to agree on why they end, and to hear of it. They need less than 1 s, unless
+/// processors are busy: who does not wait for the others says the same a second time.
+constexpr auto kTimeToAgree = 10s;
 
 /// After an error nobody ends sooner: launchers report the status of the rank that ends first,
 /// which is to be that of one that died, and kill the others.
@@ -160,7 +161,9 @@ void Watch::act(WatchEnd::Outcome outcome) {
   if (lifeline_.raised()) return;
   if (!outcome.warning.empty()) options_.tell("warning: " + outcome.warning);
   if (!outcome.error) return;
+  // In this order: once others know, they end, and the launcher with them.
   if (outcome.tells) options_.tell(std::string("error: ") + outcome.error->what());
+  end_->pass_on(*outcome.error);
   const std::lock_guard lock(mutex_);
   lifeline_.raise(*outcome.error);
   raised_at_ = Clock::now();

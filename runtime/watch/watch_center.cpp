@@ -43,10 +43,7 @@ WatchEnd::Outcome WatchCenter::turn(const Pulse& pulse, bool beats, Time now) {
   if (beats && !judge_.all_done()) send_all(FrameKind::Pulse, to_body(pulse));
   Judge::Opinion opinion = judge_.look(now);
   if (opinion.asks) send_all(FrameKind::Ask, "");
-  if (opinion.verdict) {
-    has_decided_ = true;
-    send_all(FrameKind::Verdict, to_body(*opinion.verdict));
-  }
+  has_decided_ = opinion.verdict.has_value();
   return {std::move(opinion.warning), std::move(opinion.verdict), true};
 }
 
@@ -129,6 +126,8 @@ void WatchCenter::answer(int rank, const Frame& frame, Time now) {
 void WatchCenter::send_all(FrameKind kind, std::string_view body) {
   for (FrameSocket& link : links_) link.send(kind, body);
 }
+
+void WatchCenter::pass_on(const WatchError& error) { send_all(FrameKind::Verdict, to_body(error)); }
 
 void WatchCenter::fail(Errc code, const std::string& message, Time now) {
   judge_.failed(0, code, message, now);

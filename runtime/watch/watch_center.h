@@ -24,6 +24,7 @@ class WatchCenter : public WatchEnd {
 
   void add_to(std::vector<pollfd>& descriptors) const override;
   Outcome turn(const Pulse& pulse, bool beats, Time now) override;
+  void pass_on(const WatchError& error) override;
   void fail(Errc code, const std::string& message, Time now) override;
   bool leave() override;
 

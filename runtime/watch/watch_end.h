@@ -31,6 +31,9 @@ class WatchEnd {
   /// Reads, answers and thinks. `beats`: it is time to tell the others this rank's `pulse`.
   virtual Outcome turn(const Pulse& pulse, bool beats, Time now) = 0;
 
+  /// `error` of the last Outcome has been said to people: now the others may end.
+  virtual void pass_on(const WatchError& error) = 0;
+
   /// This rank threw: the others are to know.
   virtual void fail(Errc code, const std::string& message, Time now) = 0;
 

@@ -19,6 +19,7 @@ class WatchLeaf : public WatchEnd {
 
   void add_to(std::vector<pollfd>& descriptors) const override;
   Outcome turn(const Pulse& pulse, bool beats, Time now) override;
+  void pass_on(const WatchError&) override {}  // rank 0 does
   void fail(Errc code, const std::string& message, Time now) override;
   bool leave() override;
 

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "steps/checkpoint/selection.h"
@@ -109,7 +110,7 @@ Candidates find_candidates(const Request& request) {
 void publish(const fs::path& chosen, const StepEnvironment& environment, bool export_model) {
   const fs::path folder = environment.outputs / "checkpoint";
   const fs::path model = environment.outputs / "model.safetensors";
-  for (const fs::path& earlier : {folder, model}) fs::remove_all(earlier);  // of an earlier pass
+  for (const fs::path& earlier : {folder, model}) remove_tree(earlier);  // of an earlier pass
   make_directories(folder);
   for (const auto& entry : fs::directory_iterator(chosen)) {
     place_file(entry.path(), folder / entry.path().filename());

@@ -17,7 +17,7 @@ from leaks import TOKEN, files_with, processes_with  # noqa: E402
 NEEDS = {"bubblewrap": ["bwrap"], "charliecloud": ["ch-run"], "podman": ["podman", "newuidmap"], "udocker": ["proot"],
          "udocker-P2": ["proot"], "udocker-R1": ["runc"]}
 RUNTIME = sys.argv.pop(1)
-ALONE = RUNTIME == "udocker-R1"  # root inside, one container at a time, a copy that can be written to, one output
+ALONE = RUNTIME == "udocker-R1"  # root inside, one container at a time, a copy that can be written to
 HAS_RANKS = shutil.which("mpirun") and not ALONE
 
 
@@ -100,8 +100,16 @@ class Runtime(containers.Case):
         jobs = self.jobs("w")
         self.assertEqual([jobs[name]["exit"] for name in ("seven", "killed", "missing")], [7, 128 + 9, 127])
         self.assertIn("killed by signal 9", jobs["killed"]["reason"])
-        said = self.output("missing") if ALONE else jobs["missing"]["reason"]
-        self.assertIn("image 'box' has no program no-such-program in its PATH, /bin", said)
+        self.assertIn("image 'box' has no program no-such-program in its PATH, /bin", jobs["missing"]["reason"])
+
+    def test_all_that_a_program_prints_is_kept_up_to_its_end(self):
+        self.workflow("""
+            prints: {image: box, run: 'seq 20000; seq 20000 >&2'}
+        """)
+        self.run_workflow()
+        for stream in ("stdout", "stderr"):
+            printed = [line for line in self.output("prints", stream).splitlines() if line.isdigit()]
+            self.assertEqual(printed, [str(number) for number in range(1, 20001)], stream)
 
     SAVES = """
         state=$DLFLOW_CHECKPOINTS/saved.$OMPI_COMM_WORLD_RANK

@@ -152,6 +152,18 @@ class Removal(Case):
         self.dlflow("rm", damaged)
         self.assertEqual(self.known(), {good})
 
+    def test_a_run_whose_workflow_is_refused_by_now_is_shown_and_says_what_goes_on_with_it(self):
+        self.pipeline(extra="exit 3;")
+        run = self.run_json("w.yaml", status=1)["run"]
+        frozen = self.run_folder(run) / "workflow.yaml"
+        frozen.write_text(frozen.read_text() + "an-older-dlflow-knew: this\n")
+        out, _ = self.dlflow("status", run)
+        self.assertIn("use", out)
+        self.assertIn("this dlflow does not accept the workflow", " ".join(out.split()))
+        for verb in (["run", "--resume"], ["resubmit"]):
+            _, err = self.dlflow(*verb, run, status=INVALID)
+            self.assertIn(f"{self.run_folder(run)}/bin/dlflow run --resume {run}", err)
+
     def test_two_runs_of_one_name_are_both_kept_by_a_rebuild(self):
         self.pipeline()
         run = self.run_json("w.yaml")["run"]

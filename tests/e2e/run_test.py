@@ -228,10 +228,13 @@ class Run(Case):
             self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})
             self.assertEqual(len(self.trace()), trace)
         cache.chmod(0o2770)
+        runs = {}
         for user, trace in (("cid", 6), ("dan", 6)):
-            run = self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})["run"]
+            runs[user] = self.run_json("w.yaml", env={"DLFLOW_HOME": str(self.folder / user)})["run"]
             self.assertEqual(len(self.trace()), trace)
-        out, _ = self.dlflow("status", run, "--json", env={"DLFLOW_HOME": str(self.folder / "dan")})
+        out, _ = self.dlflow("explain", "w.yaml", env={"DLFLOW_HOME": str(self.folder / "dan")})
+        self.assertEqual(out.count(f"reused from {runs['cid']}"), 2, out)  # who computed it, not who took it
+        out, _ = self.dlflow("status", runs["dan"], "--json", env={"DLFLOW_HOME": str(self.folder / "dan")})
         for step in json.loads(out)["steps"]:
             self.assertEqual(step["state"], "succeeded")
             self.assertIn("in the shared cache", step["reason"])

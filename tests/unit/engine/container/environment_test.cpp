@@ -1,11 +1,20 @@
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdlib>
 #include <filesystem>
 
+#include "base/file.h"
+#include "base/process.h"
 #include "engine/container/container_environment.h"
+#include "engine/container/udocker_engine.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
 
 namespace dlflow {
 namespace {
 
+namespace fs = std::filesystem;
 using Environment = std::map<std::string, std::string>;
 
 /// For a step that declares `declared`, in an image that sets `image`.
@@ -39,6 +48,29 @@ TEST_CASE("of the caller's environment a container has what tells a rank who it 
                   {"LOGNAME", "ann"},
                   {"TMPDIR", inside.at("TMPDIR")},
                   {"PATH", "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + own}});
+}
+
+TEST_CASE("what runc prints does not go through udocker, which would drop the end of it",
+          "[container]") {
+  const test::TempDir folder;
+  const fs::path runc =
+      folder.write("bin/runc", "#!/bin/sh\necho out \"$@\"; echo err >&2; echo open >&3\n");
+  fs::permissions(runc, fs::perms(0700));
+  const fs::path printed = folder.write("printed", "before\n");
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::setenv("PATH", runc.parent_path().c_str(), 1);
+    const int file = ::open(printed.c_str(), O_WRONLY | O_APPEND);
+    ::dup2(file, STDOUT_FILENO);
+    ::dup2(file, STDERR_FILENO);
+    const auto variables = udocker_engine("R1", folder.path(), folder.path());
+    Command udocker;
+    udocker.argv = {variables.at(0).substr(variables.at(0).find('=') + 1), "run"};
+    const Output copied = run(udocker, OutputOptions{.collect_errors = true});
+    ::_exit(copied.text == "open\n" && copied.errors.empty() ? copied.status.code : 99);
+  }
+  CHECK(wait_for(child).code == 0);
+  CHECK(read_file(printed) == "before\nout run\nerr\n");
 }
 
 TEST_CASE("a step's variables win over its rank's, and those over the image's", "[container]") {

@@ -1,7 +1,10 @@
 #include "engine/container/registry.h"
 
+#include <atomic>
+
 #include "base/sha256.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
 #include "tests/unit/steps/transfer/servers.h"
 
 namespace dlflow {
@@ -35,6 +38,39 @@ class TokenRegistry {
   test::AnsweringServer server_{[this](const std::string& request) { return answer_to(request); }};
 };
 
+/// A registry with one image whose manifest says that its one layer has `size` bytes.
+class BoastingRegistry {
+ public:
+  explicit BoastingRegistry(std::string size) : size_(std::move(size)) {}
+
+  void fetch(uint64_t budget_bytes) const {
+    const test::TempDir folder;
+    fetch_image(server_.host() + "/a/b", digest_of(manifest()), folder.path() / "layout",
+                budget_bytes);
+  }
+  int blobs_asked_for() const { return blobs_asked_for_; }
+
+ private:
+  static std::string digest_of(const std::string& content) {
+    return "sha256:" + sha256_hex(content);
+  }
+  std::string manifest() const {
+    return R"({"config": {"digest": ")" + digest_of(kConfig) + R"(", "size": 2}, "layers": [)" +
+           R"({"digest": ")" + digest_of(kLayer) + R"(", "size": )" + size_ + "}]}";
+  }
+  std::string answer_to(const std::string& request) {
+    if (request.find("/manifests/") != request.npos) return answer("200 OK", "", manifest());
+    ++blobs_asked_for_;
+    return answer("200 OK", "",
+                  request.find(sha256_hex(kLayer)) == request.npos ? kConfig : kLayer);
+  }
+
+  inline static const std::string kConfig = "{}", kLayer = std::string(5000, 'l');
+  std::string size_;
+  std::atomic<int> blobs_asked_for_{0};
+  test::AnsweringServer server_{[this](const std::string& request) { return answer_to(request); }};
+};
+
 }  // namespace
 
 TEST_CASE("a registry that asks for a token gets the one that it gave", "[container]") {
@@ -64,6 +100,35 @@ TEST_CASE("a manifest without an end is cut off", "[container][attack]") {
       test::AnsweringServer::Ends::Never);
   CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"),
                     Contains("sends more than the 4.0 MiB that are expected"));
+}
+
+TEST_CASE("parts that do not fit into the cache's budget are refused before the first comes",
+          "[container][attack]") {
+  const BoastingRegistry registry("5000");
+  CHECK_THROWS_WITH(registry.fetch(5001),
+                    Contains("has parts of 4.9 KiB together, and the cache may hold 4.9 KiB; "
+                             "raise cache_budget: of the profile"));
+  CHECK(registry.blobs_asked_for() == 0);
+  registry.fetch(5002);
+  CHECK(registry.blobs_asked_for() == 2);
+}
+
+TEST_CASE("without a budget, parts that no disk has room for are refused before the first comes",
+          "[container][attack]") {
+  const char* size = GENERATE("9223372036854775807", "18446744073709551615");
+  const BoastingRegistry registry(size);
+  CHECK_THROWS_WITH(registry.fetch(0), Contains("/layout has room for "));
+  CHECK(registry.blobs_asked_for() == 0);
+}
+
+TEST_CASE("a part has no more bytes than its manifest says", "[container][attack]") {
+  CHECK_THROWS_WITH(BoastingRegistry("4999").fetch(0),
+                    Contains("sends more than the 4.9 KiB that are expected of"));
+}
+
+TEST_CASE("a part whose size is no number of bytes is refused", "[container][attack]") {
+  const char* size = GENERATE("-1", "1e300", "\"5000\"", "null");
+  CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("says that a part has "));
 }
 
 TEST_CASE("a token is fetched from the web, and from nowhere else", "[container]") {

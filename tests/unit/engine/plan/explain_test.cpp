@@ -55,7 +55,12 @@ class OneRun : public History {
     return {{plan_.run, fingerprint_base(plan_, *number)}};
   }
 
+  std::string maker(const std::string& run, const std::string&) override {
+    return made_by.empty() ? run : made_by;
+  }
+
   KnownByFingerprint known;
+  std::string made_by;  ///< its results; empty: itself
 
  private:
   Plan plan_;
@@ -99,6 +104,15 @@ TEST_CASE("a changed parameter is the reason, and what depends on it follows", "
   CHECK(explanations[1].verdict == Action::Run);
   CHECK(explanations[1].differences == std::vector<Difference>{{"parameter epochs", "3", "30"}});
   CHECK(explanations[2].verdict == Action::DecideLater);
+}
+
+TEST_CASE("a result is said to come from the run that computed it, not from one that took it",
+          "[explain]") {
+  OneRun earlier(parsed(kText));
+  earlier.made_by = "mnist-aaaa";
+  const auto explanations = explain(plan_of(parsed(kText), earlier.known), earlier);
+  CHECK(explanations[0].verdict == Action::Reuse);
+  CHECK(explanations[0].from == "mnist-aaaa");
 }
 
 TEST_CASE("without an earlier run every job runs for the first time", "[explain]") {

@@ -1,29 +1,17 @@
 #include "engine/plan/plan.h"
 
-#include <set>
-
 #include "base/error.h"
 #include "tests/support/catch.h"
 #include "tests/support/known_by_fingerprint.h"
 #include "tests/support/parsed.h"
-#include "tests/support/temp_dir.h"
+#include "tests/unit/engine/plan/plan_of.h"
 
 using namespace dlflow;
 using test::KnownByFingerprint;
 using test::parsed;
-using test::TempDir;
+using test::plan_of;
 
 namespace {
-
-Plan plan_of(const Workflow& workflow, const PlanOptions& options = {},
-             KnownResults* known = nullptr) {
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  Plan plan = make_plan(workflow, Profile(), options, known != nullptr ? *known : nothing, hashes);
-  plan.run = "w-0000";
-  plan.directory = "/runs/w-0000";
-  return plan;
-}
 
 std::vector<std::string> names(const Plan& plan) {
   std::vector<std::string> result;
@@ -259,139 +247,6 @@ steps:
 )"));
   plan.profile.environment = {{"BOTH", "profile"}, {"ONE", "profile"}};
   CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
-}
-
-TEST_CASE("inputs are frozen copies whose content is in the fingerprint", "[plan]") {
-  const TempDir folder;
-  folder.write("a.py", "print(1)");
-  folder.write("lib/b.py", "x = 1");
-  folder.write("lib/c/d.py", "DLFLOW_PARAM_SEED");
-  const char* text = R"(
-name: w
-params: {seed: 1, other: 2}
-steps:
-  a: {run: [python3, a.py], inputs: [a.py, lib]}
-)";
-  const Plan plan = plan_of(parsed(text, folder.path()));
-  const JobSpec spec = job_spec(plan, 0);
-  CHECK(spec.inputs ==
-        std::map<std::string, std::string>{{"a.py", "/runs/w-0000/sources/a.py"},
-                                           {"lib/b.py", "/runs/w-0000/sources/lib/b.py"},
-                                           {"lib/c/d.py", "/runs/w-0000/sources/lib/c/d.py"}});
-  CHECK(spec.params == Json{{"seed", 1}});
-  CHECK(spec.fingerprint_base.find(folder.path().string()) == std::string::npos);
-
-  folder.write("lib/b.py", "x = 2");
-  CHECK(fingerprint_base(plan_of(parsed(text, folder.path())), 0) != spec.fingerprint_base);
-}
-
-TEST_CASE("data elsewhere counts by its content, or not at all", "[plan]") {
-  const TempDir folder;
-  const std::string script = folder.write("elsewhere/a.py", "print(1)").string();
-  const auto base = [&](const std::string& hash) {
-    return fingerprint_base(plan_of(parsed("name: w\nsteps:\n  a: {run: [python3, a.py], inputs: "
-                                           "[{path: " +
-                                           script + ", hash: " + hash + "}]}\n")),
-                            0);
-  };
-  const std::string content = base("content");
-  const std::string none = base("none");
-  CHECK(content != none);
-  folder.write("elsewhere/a.py", "print(2)");
-  CHECK(base("content") != content);
-  CHECK(base("none") == none);
-  folder.write("elsewhere/a.py", "print(1)");
-  CHECK(base("content") == content);  // another inode and time, the same content
-  std::filesystem::remove(script);
-  CHECK_THROWS_WITH(base("content"), Catch::Contains("there is no such file"));
-}
-
-TEST_CASE("variables and the program that `reuse:` names are in the fingerprint", "[plan]") {
-  const TempDir folder;
-  const auto tool = [&](const std::string& place, const std::string& content) {
-    const auto file = folder.write(place + "/tool", content);
-    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
-    return file.parent_path().string();
-  };
-  const auto base = [&](const std::map<std::string, std::string>& environment) {
-    Profile profile;
-    profile.environment = environment;
-    NothingKnown nothing;
-    FreshFileHashes hashes;
-    const Workflow workflow = parsed(
-        "name: w\nsteps:\n  a: {run: [tool, x], reuse: {environment: [MODE], program: true}}\n");
-    return Json::parse(fingerprint_base(make_plan(workflow, profile, {}, nothing, hashes), 0))
-        .at("reuse");
-  };
-  const std::string one = tool("one", "1");
-  const std::string two = tool("two", "2");
-  CHECK(base({{"PATH", one}, {"MODE", "a"}}) != base({{"PATH", one}, {"MODE", "b"}}));
-  CHECK(base({{"PATH", one}}) != base({{"PATH", two + ":" + one}}));
-  const Json before = base({{"PATH", one}});
-  tool("one", "changed");
-  CHECK(base({{"PATH", one}}) != before);
-  CHECK(base({{"PATH", "/nowhere"}}).at("program") == "not found");
-}
-
-TEST_CASE("links in inputs are followed, to files and to folders, but not for ever", "[plan]") {
-  const TempDir folder;
-  folder.write("shared/c/d.py", "x = 1");
-  folder.write("lib/b.py", "x = 2");
-  std::filesystem::create_symlink("../shared", folder.path() / "lib" / "more");
-  std::filesystem::create_symlink("b.py", folder.path() / "lib" / "e.py");
-  const Workflow workflow =
-      parsed("name: w\nsteps:\n  a: {run: x, inputs: [lib]}\n", folder.path());
-  CHECK(plan_of(workflow).steps[0].inputs == Names{"lib/b.py", "lib/e.py", "lib/more/c/d.py"});
-
-  std::filesystem::create_symlink("../../lib", folder.path() / "shared" / "c" / "back");
-  CHECK_THROWS_WITH(plan_of(workflow), Catch::Contains("step 'a' reads ") &&
-                                           Catch::Contains("/lib/more/c/back: ") &&
-                                           Catch::Contains("symbolic links"));
-}
-
-TEST_CASE("runs are no input", "[plan]") {
-  const TempDir folder;
-  folder.write("a.py", "");
-  folder.write("dlflow-runs/w-1234/sources/a.py", "");
-  const Workflow workflow = parsed("name: w\nsteps:\n  a: {run: x, inputs: [.]}\n", folder.path());
-  Profile profile;
-  profile.runs = folder.path() / "dlflow-runs";
-  NothingKnown nothing;
-  FreshFileHashes hashes;
-  CHECK(make_plan(workflow, profile, {}, nothing, hashes).steps[0].inputs == Names{"./a.py"});
-}
-
-TEST_CASE("data that is read where it lies counts by names, sizes and times", "[plan]") {
-  const TempDir folder;
-  folder.write("data/a.bin", "1");
-  const std::string text = "name: w\nsteps:\n  a:\n    uses: evaluate\n    with: {checkpoint: " +
-                           (folder.path() / "none").string() + ", data: data}\n";
-  const auto base = [&] { return fingerprint_base(plan_of(parsed(text, folder.path())), 0); };
-  const std::string before = base();
-  CHECK(base() == before);
-  folder.write("data/b.bin", "2");
-  CHECK(base() != before);
-  const Plan plan = plan_of(parsed(text, folder.path()));
-  CHECK(plan.files.empty());
-  CHECK(job_spec(plan, 0).with.at("data") == (folder.path() / "data").string());
-}
-
-TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]") {
-  const TempDir folder;
-  const auto file = folder.write("x.bin", "1");
-  const auto base = [&](const std::string& more) {
-    return fingerprint_base(
-        plan_of(
-            parsed("name: w\nsteps:\n  a:\n    uses: stage\n    with: {sources: [{url: \"file://" +
-                   file.string() + "\"" + more + "}]}\n")),
-        0);
-  };
-  const std::string pinned = ", sha256: " + std::string(64, 'a');
-  const std::string before = base("");
-  const std::string pinned_before = base(pinned);
-  folder.write("x.bin", "22");
-  CHECK(base("") != before);
-  CHECK(base(pinned) == pinned_before);
 }
 
 TEST_CASE("everything waiting for everything is refused before it fills the memory", "[plan]") {

@@ -269,6 +269,22 @@ TEST_CASE("a folder that is no run, or a damaged one, is refused in words", "[ru
   CHECK_THROWS_WITH(load_run(plan.directory), Catch::Contains("not a plan.json"));
 }
 
+TEST_CASE("a run whose workflow is refused by now is gone on with by its own program",
+          "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created();
+  const auto [line, reason] = GENERATE(table<std::string, std::string>(
+      {{"    env: {DLFLOW_X: 1}", "what dlflow itself tells a step"},
+       {"    resources: {memory: 4000}", "4000"}}));
+  std::ofstream(plan.directory / "workflow.yaml", std::ios::app) << line << "\n";
+  CHECK_THROWS_WITH(
+      load_run(plan.directory),
+      Catch::StartsWith("this dlflow does not accept the workflow that run " + plan.run +
+                        " has in " + (plan.directory / "workflow.yaml").string()) &&
+          Catch::Contains(reason) &&
+          Catch::EndsWith(plan.directory.string() + "/bin/dlflow run --resume " + plan.run));
+}
+
 TEST_CASE("an attempt is all that a supervisor reads, and making it twice is harmless",
           "[run_directory]") {
   const Place place;

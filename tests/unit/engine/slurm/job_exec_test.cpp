@@ -14,6 +14,7 @@
 #include "engine/slurm/batch_file.h"
 #include "engine/supervisor/claim.h"
 #include "tests/support/catch.h"
+#include "tests/support/deep_tree.h"
 #include "tests/support/skip.h"
 #include "tests/support/syscalls.h"
 #include "tests/support/temp_dir.h"
@@ -301,6 +302,16 @@ TEST_CASE("a failed try leaves no outputs for the next", "[job-exec]") {
   CHECK(job.execute() == 1);
   CHECK(job.last().state == JobState::Failed);
   CHECK(job.last().reason.find("output 'model' is missing") != std::string::npos);
+}
+
+TEST_CASE("a failed try leaves no folders, however deep they are", "[job-exec][attack]") {
+  Job job("[ ! -e {run}/tried ] || exit 0; touch {run}/tried; exit 3");
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  REQUIRE(job.execute() == kTryAgain);
+  test::make_deep(job.attempt() / "pass-1/work/deep", 200);
+  const test::FewDescriptors few;
+  CHECK(job.execute() == 0);
+  CHECK_FALSE(fs::exists(job.attempt() / "pass-1"));
 }
 
 TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "engine/plan/published.h"
@@ -44,6 +45,23 @@ inline JobEvent event(const std::string& job, int attempt, JobState state, int s
   result.at = at(seconds);
   result.reason = reason;
   return result;
+}
+
+/// A workflow of three jobs: data, train[lr=0.1] and train[lr=0.5].
+inline constexpr const char* kMnist = R"(
+name: mnist
+steps:
+  data: {run: ./fetch, outputs: {path: data}}
+  train:
+    matrix: {lr: [0.1, 0.5]}
+    run: [./train, "${{ steps.data.outputs.path }}"]
+)";
+
+inline void run_to_success(Store& store, const Plan& plan, const std::string& job) {
+  store.record(
+      plan.directory.string(),
+      std::vector{event(job, 1, JobState::Submitting, 1), event(job, 1, JobState::Queued, 2),
+                  event(job, 1, JobState::Running, 3), event(job, 1, JobState::Succeeded, 4)});
 }
 
 /// The succeeded event of a job whose output is `value`.

@@ -1,20 +1,10 @@
 #include "engine/store/store.h"
 
-#include <sys/syscall.h>
-
-#include <chrono>
 #include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <thread>
-#include <utility>
 
 #include "base/error.h"
-#include "base/file_identity.h"
-#include "base/sha256.h"
 #include "tests/support/catch.h"
-#include "tests/support/skip.h"
-#include "tests/support/syscalls.h"
 #include "tests/unit/engine/store/store_fixture.h"
 
 using namespace dlflow;
@@ -24,22 +14,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr const char* kText = R"(
-name: mnist
-steps:
-  data: {run: ./fetch, outputs: {path: data}}
-  train:
-    matrix: {lr: [0.1, 0.5]}
-    run: [./train, "${{ steps.data.outputs.path }}"]
-)";
-
 using enum JobState;
-
-void run_to_success(Store& store, const Plan& plan, const std::string& job) {
-  store.record(plan.directory.string(),
-               std::vector{event(job, 1, Submitting, 1), event(job, 1, Queued, 2),
-                           event(job, 1, Running, 3), event(job, 1, Succeeded, 4)});
-}
 
 std::map<std::string, JobState> states(const RunStatus& status) {
   std::map<std::string, JobState> result;
@@ -68,7 +43,7 @@ class Variable {
 
 TEST_CASE("a new run is all planned", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   const RunStatus status = fixture.store.status(plan.run);
   CHECK(status.workflow == "mnist");
   CHECK(status.profile == "local");
@@ -86,7 +61,7 @@ TEST_CASE("a new run is all planned", "[store]") {
 
 TEST_CASE("events move jobs and stay readable", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   JobEvent failed = event("train[lr=0.5]", 1, Failed, 9, "exit 3: loss is NaN");
   failed.exit = 3;
   failed.node = "n1";
@@ -112,7 +87,7 @@ TEST_CASE("events move jobs and stay readable", "[store]") {
 
 TEST_CASE("an event that is recorded twice happened once", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   run_to_success(fixture.store, plan, "data");
   run_to_success(fixture.store, plan, "data");
   CHECK(fixture.store.events(plan.run, "data").size() == 4);
@@ -121,7 +96,7 @@ TEST_CASE("an event that is recorded twice happened once", "[store]") {
 
 TEST_CASE("events are recorded all or none", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   CHECK_THROWS_WITH(fixture.store.record(plan.run, std::vector{event("data", 1, Submitting),
                                                                event("nobody", 1, Submitting)}),
                     Catch::Contains("no job 'nobody'"));
@@ -131,7 +106,7 @@ TEST_CASE("events are recorded all or none", "[store]") {
 
 TEST_CASE("replaying the events gives the same present", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   run_to_success(fixture.store, plan, "data");
   fixture.store.record(plan.run, std::vector{event("train[lr=0.1]", 1, Submitting, 5),
                                              event("train[lr=0.1]", 1, Lost, 6, "gone")});
@@ -154,8 +129,8 @@ TEST_CASE("replaying the events gives the same present", "[store]") {
 
 TEST_CASE("runs are listed with the newest first", "[store]") {
   StoreFixture fixture;
-  const Plan old = fixture.stored_run(kText, at(0));
-  const Plan young = fixture.stored_run(kText, at(100));
+  const Plan old = fixture.stored_run(kMnist, at(0));
+  const Plan young = fixture.stored_run(kMnist, at(100));
   fixture.store.set_run_state(old.run, RunState::Failed, at(50));
   const auto runs = fixture.store.runs();
   REQUIRE(runs.size() == 2);
@@ -169,7 +144,7 @@ TEST_CASE("runs are listed with the newest first", "[store]") {
 
 TEST_CASE("without an engine the state of a run follows from its jobs", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   const auto settled = [&] {
     fixture.store.settle_run_state(plan.run);
     return fixture.store.status(plan.run).state;
@@ -197,7 +172,7 @@ TEST_CASE("without an engine the state of a run follows from its jobs", "[store]
 TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
   StoreFixture fixture;
   CHECK_THROWS_WITH(fixture.store.resolve("mnist"), Catch::Contains("there are no runs yet"));
-  const Plan one = fixture.stored_run(kText);
+  const Plan one = fixture.stored_run(kMnist);
   CHECK(fixture.store.resolve(one.run) == one.run);
   CHECK(fixture.store.resolve("mnist") == one.run);
   const std::string digits = one.run.substr(one.run.size() - 8);
@@ -208,7 +183,7 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
   CHECK(fixture.store.resolve((one.directory / "../" / one.run / "").string()) == one.run);
   CHECK_THROWS_WITH(fixture.store.resolve(one.run + "0"),
                     Catch::Contains("did you mean '" + one.run + "'?"));
-  const Plan two = fixture.stored_run(kText);
+  const Plan two = fixture.stored_run(kMnist);
   CHECK_THROWS_WITH(fixture.store.resolve("mnist"), Catch::Contains("2 runs") &&
                                                         Catch::Contains(one.run) &&
                                                         Catch::Contains(two.run));
@@ -216,7 +191,7 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
 
 TEST_CASE("two runs that drew one name are both kept, each with its own record", "[store]") {
   StoreFixture fixture;
-  const Plan one = fixture.stored_run(kText);
+  const Plan one = fixture.stored_run(kMnist);
   const fs::path elsewhere = fixture.folder.path() / "elsewhere" / one.run;
   fs::create_directories(elsewhere.parent_path());
   fs::copy(one.directory, elsewhere, fs::copy_options::recursive);
@@ -240,7 +215,7 @@ TEST_CASE("two runs that drew one name are both kept, each with its own record",
 
 TEST_CASE("a run whose folder was moved is the same run", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   const fs::path moved = fixture.folder.path() / plan.run;
   fs::rename(plan.directory, moved);
   CHECK(fixture.store.rebuild_run(moved) == plan.run);
@@ -255,169 +230,9 @@ TEST_CASE("an unknown run is told, and where to look", "[store]") {
   CHECK_FALSE(fixture.store.has_run("x-0000"));
 }
 
-TEST_CASE("a result is found by its fingerprint while its outputs are on disk", "[store]") {
-  StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
-  const fs::path output = job_directory(plan, 0) / "outputs/model.bin";
-  const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
-                                        succeeded("data", "f1", output.string())};
-  fixture.store.record(plan.run, events);
-  CHECK_FALSE(fixture.store.find("f1").has_value());  // nothing is published
-
-  finish_on_disk(plan, 0, events);
-  write_file_atomic(output, "x");
-  CHECK_FALSE(fixture.store.find("f1").has_value());  // not as it was published
-  record_publication(job_directory(plan, 0));
-  const auto result = fixture.store.find("f1");
-  REQUIRE(result.has_value());
-  CHECK(result->run == plan.run);
-  CHECK(result->job == "data");
-  CHECK(result->directory == job_directory(plan, 0));
-  CHECK(result->outputs == events[2].outputs);
-  CHECK(result->metrics == events[2].metrics);
-  CHECK_FALSE(fixture.store.find("f2").has_value());
-
-  fs::remove(output);
-  CHECK_FALSE(fixture.store.find("f1").has_value());
-}
-
-TEST_CASE("of several results with one fingerprint the newest is reused", "[store]") {
-  StoreFixture fixture;
-  // The newest is neither the first nor the last in the order of the table.
-  for (const int ended : {20, 30, 10}) {
-    const Plan plan = fixture.stored_run(kText, at(100 - ended));
-    const auto output = fixture.folder.write("made/" + std::to_string(ended), "x");
-    const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
-                                          succeeded("data", "f1", output.string(), ended)};
-    fixture.store.record(plan.run, events);
-    finish_on_disk(plan, 0, events);
-  }
-  const auto result = fixture.store.find("f1");
-  REQUIRE(result.has_value());
-  CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
-}
-
-TEST_CASE("what a command without outputs did is known until the step did something else",
-          "[store]") {
-  StoreFixture fixture;
-  const auto run = [&](const std::string& fingerprint, int seconds) {
-    const Plan plan = fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(seconds));
-    JobEvent end = event("a", 1, Succeeded, seconds + 2);
-    end.fingerprint = fingerprint;
-    const std::vector<JobEvent> events = {event("a", 1, Submitting, seconds),
-                                          event("a", 1, Running, seconds + 1), end};
-    fixture.store.record(plan.run, events);
-    finish_on_disk(plan, 0, events);
-  };
-  run("one", 0);
-  CHECK(fixture.store.find("one").has_value());
-  run("one", 100);
-  CHECK(fixture.store.find("one").has_value());
-  run("two", 200);
-  CHECK_FALSE(fixture.store.find("one").has_value());
-  CHECK(fixture.store.find("two").has_value());
-}
-
-TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
-  StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
-  JobEvent cached = succeeded("data", "f1", "/d");
-  cached.state = Cached;
-  cached.attempt = 0;
-  cached.reused_from = "/runs/earlier/steps/data";
-  fixture.store.record(plan.run, std::vector{cached});
-  CHECK_FALSE(fixture.store.find("f1").has_value());
-  const JobRow row = fixture.store.status(plan.run).jobs[0];
-  CHECK(row.state == Cached);
-  CHECK(row.directory == "/runs/earlier/steps/data");
-}
-
-TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
-  StoreFixture fixture;
-  const Plan first = fixture.stored_run(kText, at(0));
-  const Plan second = fixture.stored_run(kText, at(100));
-  const Plan third = fixture.stored_run(kText, at(200));
-  const auto earlier = [&](const std::string& job, const std::string& run) {
-    std::vector<std::string> runs;
-    for (const EarlierBase& base : fixture.store.earlier("mnist", "train", job, run)) {
-      runs.push_back(base.run);
-    }
-    return runs;
-  };
-  CHECK(earlier("train[lr=0.1]", "").empty());  // nothing has succeeded yet
-  run_to_success(fixture.store, first, "train[lr=0.1]");
-  run_to_success(fixture.store, second, "train[lr=0.5]");
-  using Runs = std::vector<std::string>;
-  CHECK(earlier("train[lr=0.1]", third.run) == Runs{first.run, second.run});
-  CHECK(earlier("train[lr=0.5]", third.run) == Runs{second.run, first.run});
-  CHECK(earlier("train[lr=0.9]", "") == Runs{second.run, first.run});
-  CHECK(earlier("train[lr=0.1]", second.run) == Runs{first.run});
-  CHECK(fixture.store.earlier("mnist", "train", "train[lr=0.1]", third.run)[0].text ==
-        fingerprint_base(first, 1));
-  CHECK(fixture.store.earlier("other", "train", "train", "").empty());
-}
-
-namespace {
-
-/// The hash that is remembered for `file` becomes another one, to be told from a fresh one.
-void mark_remembered(StoreFixture& fixture, const fs::path& file) {
-  while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  fixture.store.sha256(file);
-  Database database(fixture.home / "dlflow.db");
-  database.script("UPDATE files SET sha256 = 'remembered'");
-}
-
-}  // namespace
-
-TEST_CASE("the hash of a file is remembered until the file changes", "[store]") {
-  StoreFixture fixture;
-  const auto file = fixture.folder.write("x", "one");
-  mark_remembered(fixture, file);
-  CHECK(fixture.store.sha256(file) == "remembered");
-  fixture.folder.write("x", "two");  // a new inode
-  CHECK(fixture.store.sha256(file) == sha256_hex("two"));
-  CHECK_THROWS_WITH(fixture.store.sha256(fixture.folder.path() / "none"),
-                    Catch::Contains("No such file"));
-}
-
-TEST_CASE("a file of the same size whose old time was put back is hashed again", "[store]") {
-  StoreFixture fixture;
-  const auto file = fixture.folder.write("x", "one");
-  const auto time = fs::last_write_time(file);
-  mark_remembered(fixture, file);
-  std::ofstream(file) << "two";  // the same inode
-  fs::last_write_time(file, time);
-  CHECK(fixture.store.sha256(file) == sha256_hex("two"));
-}
-
-TEST_CASE("the hash of a file that changes while it is read is not remembered", "[store]") {
-  StoreFixture fixture;
-  const auto file = fixture.folder.write("x", std::string(size_t{1} << 20, 'x'));
-  while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  bool was_read = false;
-  const auto append_when_read = [&](uint64_t call) {
-    if (call == SYS_read && !std::exchange(was_read, true)) {
-      std::ofstream(file, std::ios::app) << "more";
-    }
-    return test::Fate::made();
-  };
-  const auto ended = test::run_watched(append_when_read, [&] { Store(fixture.home).sha256(file); });
-  if (!ended) return test::skip("processes cannot be traced");
-  REQUIRE(*ended == 0);
-  Database database(fixture.home / "dlflow.db");
-  CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
-}
-
-TEST_CASE("a file that changed a moment ago is hashed again", "[store]") {
-  StoreFixture fixture;
-  fixture.store.sha256(fixture.folder.write("x", "one"));
-  Database database(fixture.home / "dlflow.db");
-  CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
-}
-
 TEST_CASE("a forgotten run leaves nothing in the store", "[store]") {
   StoreFixture fixture;
-  const Plan plan = fixture.stored_run(kText);
+  const Plan plan = fixture.stored_run(kMnist);
   run_to_success(fixture.store, plan, "data");
   fixture.store.forget(plan.run);
   CHECK(fixture.store.runs().empty());

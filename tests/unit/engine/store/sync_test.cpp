@@ -173,6 +173,55 @@ TEST_CASE("a lost database is made again from the run directories", "[sync]") {
   CHECK(fresh.find("f1").has_value());
 }
 
+TEST_CASE("events larger than any job writes are refused before they are read", "[sync][attack]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1)});
+  finish_on_disk(plan, 0, {event("a", 1, Running, 2), event("a", 1, Succeeded, 3)});
+  const fs::path of_attempt = attempt_directory(job_directory(plan.directory, "a"), 1);
+  const fs::path file =
+      GENERATE(true, false) ? engine_events_file(plan.directory) : of_attempt / "events.jsonl";
+  fs::resize_file(file, uint64_t{1} << 40);  // no disk holds it: zeros that take no room
+  CHECK_THROWS_WITH(fixture.store.sync_run(plan.directory),
+                    Catch::Contains(file.string() + " is damaged: there are 1.0 TiB of events"));
+  fs::remove(file);
+  fixture.store.sync_run(plan.directory);
+}
+
+TEST_CASE("what the attempts of one job wrote counts together", "[sync][attack]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1)});
+  const fs::path directory = job_directory(plan.directory, "a");
+  for (const int attempt : {1, 2}) {
+    const fs::path file = attempt_directory(directory, attempt) / "events.jsonl";
+    make_directories(file.parent_path());
+    write_file_atomic(file, "\n");
+    fs::resize_file(file, uint64_t{33} << 20);
+  }
+  CHECK_THROWS_WITH(fixture.store.sync_run(plan.directory),
+                    Catch::Contains("attempt-2/events.jsonl is damaged: there are 66"));
+}
+
+TEST_CASE("jobs with much to say are recorded one after the other", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan, {event("a", 1, Submitting, 1), event("b", 1, Submitting, 1)});
+  for (const uint32_t job : {0, 1}) {
+    const std::string name = plan.jobs[job].name;
+    finish_on_disk(plan, job, {event(name, 1, Running, 2), event(name, 1, Succeeded, 3)});
+    const fs::path file =
+        attempt_directory(job_directory(plan.directory, name), 1) / "events.jsonl";
+    write_file_atomic(file, read_file(file) + std::string(size_t{63} << 20, '\n'));
+  }
+  fixture.store.sync_run(plan.directory);
+  for (const char* name : {"a", "b"}) {
+    CHECK(recorded(fixture.store, plan, name) == States{Submitting, Running, Succeeded});
+  }
+  fixture.store.sync_run(plan.directory);
+  CHECK(recorded(fixture.store, plan, "a").size() == 3);
+}
+
 TEST_CASE("a folder that is no run is refused", "[sync]") {
   StoreFixture fixture;
   CHECK_THROWS_WITH(fixture.store.sync_run(fixture.folder.path()),

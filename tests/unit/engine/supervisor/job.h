@@ -60,7 +60,7 @@ class Job {
   JobEvent execute(int pass = 1) const { return finish(begin(pass)); }
 
   void wait_for(const std::filesystem::path& file) const {
-    for (int i = 0; i < 500 && !std::filesystem::exists(file); ++i) {
+    for (int i = 0; i < 6000 && !std::filesystem::exists(file); ++i) {
       std::this_thread::sleep_for(std::chrono::milliseconds(10));
     }
     REQUIRE(std::filesystem::exists(file));

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "engine/supervisor/results.h"
 #include "tests/support/catch.h"
+#include "tests/support/deep_tree.h"
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 
@@ -326,6 +327,19 @@ TEST_CASE("results are listed by their last use, and go", "[shared_results]") {
   CHECK(fs::is_empty(entry(folder).parent_path()));
   CHECK(list_shared_results(first.spec.cache).size() == 1);
   CHECK(read_file(second.files.outputs() / "sub/log") == "42");
+}
+
+TEST_CASE("a result goes however deep its folders are", "[shared_results][attack]") {
+  test::TempDir folder;
+  make_cache(folder, 02770);
+  Job first(folder, "first-1");
+  REQUIRE(share_result(first.spec, first.trained()));
+  const auto listed = list_shared_results(first.spec.cache);
+  REQUIRE(listed.size() == 1);
+  test::make_deep(entry(folder) / "deep", 200);
+  const test::FewDescriptors few;
+  CHECK(remove_shared_result(listed[0]));
+  CHECK(fs::is_empty(entry(folder).parent_path()));
 }
 
 TEST_CASE("a job that is forced, has begun, or only stages takes no result", "[shared_results]") {

@@ -134,6 +134,22 @@ TEST_CASE("a header is read without the rest, and what is not proven is not", "[
   CHECK_THROWS_WITH(read_binary_header(file), Catch::Contains("is not a dlflow dataset"));
 }
 
+TEST_CASE("a file that claims 4 G classes is refused before memory is taken for them",
+          "[data][attack]") {
+  const std::string content = content_of(kBytes);
+  const std::string all = changed(content, 36, "\xff\xff\xff\xff"s);
+  CHECK(error_of(all) == "file: says that it has 4294967295 classes, which is more than 4194304");
+  CHECK_THAT(error_of(changed(content, 36, "\x01\0\x40\0"s)),
+             Catch::Contains("says that it has 4194305 classes"));
+  CHECK(error_of(changed(content, 36, "\0\0\x40\0"s)) == "");
+
+  const test::TempDir folder;
+  const std::filesystem::path file = folder.write("train.dlset", all);
+  CHECK_THROWS_WITH(read_binary_header(file), Catch::Contains("4294967295 classes"));
+  CHECK_THROWS_WITH(open_dataset(folder.path(), Split::Train),
+                    Catch::Contains("4294967295 classes"));
+}
+
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
   CHECK_THAT(error_of(changed(content, 8, "\x03")), Catch::Contains("has version 3"));

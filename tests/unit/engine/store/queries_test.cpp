@@ -1,0 +1,218 @@
+#include <sys/syscall.h>
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+#include <utility>
+
+#include "base/file_identity.h"
+#include "base/sha256.h"
+#include "engine/plan/shared_reason.h"
+#include "engine/store/store.h"
+#include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/support/syscalls.h"
+#include "tests/unit/engine/store/store_fixture.h"
+
+using namespace dlflow;
+using namespace dlflow::test;
+
+namespace fs = std::filesystem;
+
+using enum JobState;
+
+TEST_CASE("a result is found by its fingerprint while its outputs are on disk", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kMnist);
+  const fs::path output = job_directory(plan, 0) / "outputs/model.bin";
+  const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
+                                        succeeded("data", "f1", output.string())};
+  fixture.store.record(plan.run, events);
+  CHECK_FALSE(fixture.store.find("f1").has_value());  // nothing is published
+
+  finish_on_disk(plan, 0, events);
+  write_file_atomic(output, "x");
+  CHECK_FALSE(fixture.store.find("f1").has_value());  // not as it was published
+  record_publication(job_directory(plan, 0));
+  const auto result = fixture.store.find("f1");
+  REQUIRE(result.has_value());
+  CHECK(result->run == plan.run);
+  CHECK(result->job == "data");
+  CHECK(result->directory == job_directory(plan, 0));
+  CHECK(result->outputs == events[2].outputs);
+  CHECK(result->metrics == events[2].metrics);
+  CHECK_FALSE(fixture.store.find("f2").has_value());
+
+  fs::remove(output);
+  CHECK_FALSE(fixture.store.find("f1").has_value());
+}
+
+TEST_CASE("of several results with one fingerprint the newest is reused", "[store]") {
+  StoreFixture fixture;
+  // The newest is neither the first nor the last in the order of the table.
+  for (const int ended : {20, 30, 10}) {
+    const Plan plan = fixture.stored_run(kMnist, at(100 - ended));
+    const auto output = fixture.folder.write("made/" + std::to_string(ended), "x");
+    const std::vector<JobEvent> events = {event("data", 1, Submitting), event("data", 1, Running),
+                                          succeeded("data", "f1", output.string(), ended)};
+    fixture.store.record(plan.run, events);
+    finish_on_disk(plan, 0, events);
+  }
+  const auto result = fixture.store.find("f1");
+  REQUIRE(result.has_value());
+  CHECK(result->outputs["path"]["value"].get<std::string>().ends_with("made/30"));
+}
+
+TEST_CASE("what a command without outputs did is known until the step did something else",
+          "[store]") {
+  StoreFixture fixture;
+  const auto run = [&](const std::string& fingerprint, int seconds) {
+    const Plan plan = fixture.stored_run("name: w\nsteps:\n  a: {run: ./a}\n", at(seconds));
+    JobEvent end = event("a", 1, Succeeded, seconds + 2);
+    end.fingerprint = fingerprint;
+    const std::vector<JobEvent> events = {event("a", 1, Submitting, seconds),
+                                          event("a", 1, Running, seconds + 1), end};
+    fixture.store.record(plan.run, events);
+    finish_on_disk(plan, 0, events);
+  };
+  run("one", 0);
+  CHECK(fixture.store.find("one").has_value());
+  run("one", 100);
+  CHECK(fixture.store.find("one").has_value());
+  run("two", 200);
+  CHECK_FALSE(fixture.store.find("one").has_value());
+  CHECK(fixture.store.find("two").has_value());
+}
+
+TEST_CASE("a cached job is not a result of its own, and shows where its outputs are", "[store]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kMnist);
+  JobEvent cached = succeeded("data", "f1", "/d");
+  cached.state = Cached;
+  cached.attempt = 0;
+  cached.reused_from = "/runs/earlier/steps/data";
+  fixture.store.record(plan.run, std::vector{cached});
+  CHECK_FALSE(fixture.store.find("f1").has_value());
+  const JobRow row = fixture.store.status(plan.run).jobs[0];
+  CHECK(row.state == Cached);
+  CHECK(row.directory == "/runs/earlier/steps/data");
+}
+
+TEST_CASE("earlier runs are compared job by job, the newest first", "[store]") {
+  StoreFixture fixture;
+  const Plan first = fixture.stored_run(kMnist, at(0));
+  const Plan second = fixture.stored_run(kMnist, at(100));
+  const Plan third = fixture.stored_run(kMnist, at(200));
+  const auto earlier = [&](const std::string& job, const std::string& run) {
+    std::vector<std::string> runs;
+    for (const EarlierBase& base : fixture.store.earlier("mnist", "train", job, run)) {
+      runs.push_back(base.run);
+    }
+    return runs;
+  };
+  CHECK(earlier("train[lr=0.1]", "").empty());  // nothing has succeeded yet
+  run_to_success(fixture.store, first, "train[lr=0.1]");
+  run_to_success(fixture.store, second, "train[lr=0.5]");
+  using Runs = std::vector<std::string>;
+  CHECK(earlier("train[lr=0.1]", third.run) == Runs{first.run, second.run});
+  CHECK(earlier("train[lr=0.5]", third.run) == Runs{second.run, first.run});
+  CHECK(earlier("train[lr=0.9]", "") == Runs{second.run, first.run});
+  CHECK(earlier("train[lr=0.1]", second.run) == Runs{first.run});
+  CHECK(fixture.store.earlier("mnist", "train", "train[lr=0.1]", third.run)[0].text ==
+        fingerprint_base(first, 1));
+  CHECK(fixture.store.earlier("other", "train", "train", "").empty());
+}
+
+TEST_CASE("a result is that of the run which computed it, whichever took it since", "[store]") {
+  StoreFixture fixture;
+  const Plan maker = fixture.stored_run(kMnist, at(0));
+  const Plan taker = fixture.stored_run(kMnist, at(100));
+  const Plan shared = fixture.stored_run(kMnist, at(200));
+  const Plan last = fixture.stored_run(kMnist, at(300));
+  const auto compute = [&](const Plan& plan, const std::string& reason) {
+    JobEvent end = succeeded("data", "f1", "/d");
+    end.reason = reason;
+    fixture.store.record(plan.run,
+                         std::vector{event("data", 1, Submitting), event("data", 1, Running), end});
+  };
+  compute(maker, "");
+  const auto take = [&](const Plan& plan, const Plan& from) {
+    JobEvent cached = succeeded("data", "f1", "/d");
+    cached.state = Cached;
+    cached.attempt = 0;
+    cached.reused_from = job_directory(from.directory, "data");
+    fixture.store.record(plan.run, std::vector{cached});
+  };
+  take(taker, maker);
+  CHECK(fixture.store.maker(maker.run, "data") == maker.run);
+  CHECK(fixture.store.maker(taker.run, "data") == maker.run);
+  CHECK(fixture.store.earlier("mnist", "data", "data", shared.run)[0].run == maker.run);
+
+  compute(shared, shared_reason("colleagues-7f3a91c0"));
+  take(last, shared);
+  CHECK(fixture.store.maker(shared.run, "data") == "colleagues-7f3a91c0");
+  CHECK(fixture.store.maker(last.run, "data") == "colleagues-7f3a91c0");
+
+  fixture.store.forget(maker.run);
+  CHECK(fixture.store.maker(taker.run, "data") == taker.run);
+  CHECK(fixture.store.maker("unknown", "data") == "unknown");
+}
+
+namespace {
+
+/// The hash that is remembered for `file` becomes another one, to be told from a fresh one.
+void mark_remembered(StoreFixture& fixture, const fs::path& file) {
+  while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  fixture.store.sha256(file);
+  Database database(fixture.home / "dlflow.db");
+  database.script("UPDATE files SET sha256 = 'remembered'");
+}
+
+}  // namespace
+
+TEST_CASE("the hash of a file is remembered until the file changes", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", "one");
+  mark_remembered(fixture, file);
+  CHECK(fixture.store.sha256(file) == "remembered");
+  fixture.folder.write("x", "two");  // a new inode
+  CHECK(fixture.store.sha256(file) == sha256_hex("two"));
+  CHECK_THROWS_WITH(fixture.store.sha256(fixture.folder.path() / "none"),
+                    Catch::Contains("No such file"));
+}
+
+TEST_CASE("a file of the same size whose old time was put back is hashed again", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", "one");
+  const auto time = fs::last_write_time(file);
+  mark_remembered(fixture, file);
+  std::ofstream(file) << "two";  // the same inode
+  fs::last_write_time(file, time);
+  CHECK(fixture.store.sha256(file) == sha256_hex("two"));
+}
+
+TEST_CASE("the hash of a file that changes while it is read is not remembered", "[store]") {
+  StoreFixture fixture;
+  const auto file = fixture.folder.write("x", std::string(size_t{1} << 20, 'x'));
+  while (!is_settled(identity_of(file))) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  bool was_read = false;
+  const auto append_when_read = [&](uint64_t call) {
+    if (call == SYS_read && !std::exchange(was_read, true)) {
+      std::ofstream(file, std::ios::app) << "more";
+    }
+    return test::Fate::made();
+  };
+  const auto ended = test::run_watched(append_when_read, [&] { Store(fixture.home).sha256(file); });
+  if (!ended) return test::skip("processes cannot be traced");
+  REQUIRE(*ended == 0);
+  Database database(fixture.home / "dlflow.db");
+  CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
+}
+
+TEST_CASE("a file that changed a moment ago is hashed again", "[store]") {
+  StoreFixture fixture;
+  fixture.store.sha256(fixture.folder.write("x", "one"));
+  Database database(fixture.home / "dlflow.db");
+  CHECK_FALSE(database.query("SELECT 1 FROM files")->next());
+}

@@ -1,0 +1,291 @@
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <iterator>
+#include <sstream>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "engine/plan/job.h"
+#include "engine/plan/run_directory.h"
+#include "engine/supervisor/claim.h"
+#include "engine/supervisor/supervisor.h"
+#include "engine/supervisor/watch.h"
+#include "tests/support/catch.h"
+#include "tests/unit/engine/supervisor/job.h"
+
+using namespace dlflow;
+using test::Job;
+namespace fs = std::filesystem;
+
+TEST_CASE("a request to stop reaches the program, and exit 75 is a saved checkpoint",
+          "[supervisor]") {
+  const Job job("trap 'exit 75' TERM; touch $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done");
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "ready");
+  ::kill(supervisor, SIGTERM);
+  const JobEvent end = job.finish(supervisor);
+  CHECK(end.state == JobState::Cancelled);
+  CHECK(end.reason == "stopped on request, checkpoint saved");
+}
+
+TEST_CASE("a second request kills a program that does not listen, and what it started",
+          "[supervisor]") {
+  const Job job(
+      "trap '' TERM; sleep 60 & echo $! > number; mv number $DLFLOW_OUTPUTS/child; while :; do "
+      "sleep 0.02; done");
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "child");
+  ::kill(supervisor, SIGTERM);
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));  // two signals at once would be one
+  ::kill(supervisor, SIGTERM);
+  CHECK(job.finish(supervisor).state == JobState::Cancelled);
+  CHECK(::kill(std::stoi(read_file(job.outputs() / "child")), 0) != 0);
+}
+
+TEST_CASE("a request to stop names its pass and stops no other", "[supervisor]") {
+  Job job("touch $DLFLOW_OUTPUTS/begun; while [ ! -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02; done");
+  job.options.token = 7;
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "begun");
+  const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
+  CHECK(request_stop(owner, 6));
+  job.run.write(fs::relative(job.outputs() / "go", job.run.path()), "");
+  CHECK(job.finish(supervisor).state == JobState::Succeeded);
+}
+
+TEST_CASE("a request for its pass reaches it behind one for another, and two kill",
+          "[supervisor]") {
+  Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; while :; do sleep 0.02; done");
+  job.options.token = 7;
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "begun");
+  const ProcessIdentity owner = newest_claim(job.attempt())->supervisor;
+  for (const uint64_t token : {6, 7, 7}) CHECK(request_stop(owner, token));
+  const JobEvent end = job.finish(supervisor);
+  CHECK(end.state == JobState::Cancelled);
+  CHECK(end.exit == 128 + SIGKILL);
+}
+
+TEST_CASE("a supervisor that takes another pass brings nothing of the last one", "[supervisor]") {
+  Job first("echo $CUDA_VISIBLE_DEVICES > $DLFLOW_OUTPUTS/gpus; setsid sleep 60 & kill -9 $$");
+  Job second(
+      "echo ${CUDA_VISIBLE_DEVICES-unset} > $DLFLOW_OUTPUTS/gpus; cat "
+      "/proc/$PPID/task/$PPID/children > $DLFLOW_OUTPUTS/children; echo $$ "
+      ">> $DLFLOW_OUTPUTS/children");
+  first.write_spec();
+  second.write_spec();
+  const pid_t supervisor = ::fork();
+  if (supervisor == 0) {
+    ::unsetenv("CUDA_VISIBLE_DEVICES");
+    first.options.token = 1;
+    first.options.gpus = "3";
+    second.options.token = 2;
+    supervise(first.attempt(), 1, first.options);
+    ::raise(SIGTERM);  // both come too late for the first
+    request_stop(newest_claim(first.attempt())->supervisor, 1);
+    ::_exit(int(supervise(second.attempt(), 1, second.options)));
+  }
+  CHECK(second.finish(supervisor).state == JobState::Succeeded);
+  CHECK(read_file(first.outputs() / "gpus") == "3\n");
+  CHECK(read_file(second.outputs() / "gpus") == "unset\n");
+  std::istringstream children(read_file(second.outputs() / "children"));
+  const std::vector<std::string> pids{std::istream_iterator<std::string>(children), {}};
+  REQUIRE(pids.size() == 2);  // only its own program
+  CHECK(pids[0] == pids[1]);
+}
+
+TEST_CASE("at the walltime a program with a new checkpoint is queued again", "[supervisor]") {
+  const std::string script =
+      "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1; while :; do sleep 0.02; done";
+  Job job(script);
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Queued);
+  CHECK(end.reason == "walltime of 0:01 reached, goes on from its checkpoint");
+  const JobEvent again = job.execute(2);
+  CHECK(again.state == JobState::Queued);
+}
+
+TEST_CASE("a program that asks to be run again may say why, and what earlier passes said is theirs",
+          "[supervisor]") {
+  Job job(
+      "[ $DLFLOW_PASS = 2 ] || echo 'error: rank 1 died' >&2; echo a page of mpirun >&2\n"
+      "[ $DLFLOW_PASS = 3 ] || date +%N > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const JobEvent first = job.execute();
+  CHECK(first.state == JobState::Queued);
+  CHECK(first.reason == "saved a checkpoint and asked to be run again; error: rank 1 died");
+  CHECK(job.execute(2).reason == "saved a checkpoint and asked to be run again");
+  const JobEvent last = job.execute(3);
+  CHECK(last.state == JobState::Failed);
+  CHECK(last.reason ==
+        "exit 75 (run me again), but no progress since the last checkpoint; error: rank 1 died");
+}
+
+TEST_CASE("a time limit that only the cluster knows is not called a walltime", "[supervisor]") {
+  Job job(
+      "trap 'exit 75' USR1; date +%N > $DLFLOW_CHECKPOINTS/n; kill -USR1 $PPID\n"
+      "while :; do sleep 0.02; done");
+  job.spec.checkpoint = CheckpointPolicy{};
+  CHECK(job.execute().reason == "time limit of the cluster reached, goes on from its checkpoint");
+}
+
+TEST_CASE("a script waits for its program to save", "[supervisor]") {
+  Job job(
+      "sh -c 'trap \"sleep 0.1; date +%N > $DLFLOW_CHECKPOINTS/n; exit 75\" USR1; "
+      ": > $DLFLOW_OUTPUTS/ready; while :; do sleep 0.02; done'\n"
+      "echo not reached");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "ready");
+  ::kill(supervisor, SIGUSR1);
+  CHECK(job.finish(supervisor).state == JobState::Queued);
+  CHECK(read_file(job.attempt() / "stdout").empty());
+}
+
+TEST_CASE("a pass that was told to go on finds what the one before left, another one finds nothing",
+          "[supervisor]") {
+  Job job(
+      "ls $DLFLOW_OUTPUTS; touch here $DLFLOW_OUTPUTS/there; ls > $DLFLOW_OUTPUTS/seen\n"
+      "[ $DLFLOW_PASS != 1 ] || { touch $DLFLOW_CHECKPOINTS/1; exit 75; }");
+  const auto seen = [&](int pass) { return read_file(job.outputs(pass) / "seen"); };
+  job.spec.checkpoint = CheckpointPolicy{};
+  SECTION("it saved a checkpoint") {
+    CHECK(job.execute(1).state == JobState::Queued);
+    CHECK(job.execute(2).state == JobState::Succeeded);
+    CHECK(fs::exists(job.outputs(2) / "there"));
+    CHECK_FALSE(fs::exists(job.outputs(1)));
+    CHECK(fs::canonical(job.spec.job_directory / "outputs") == fs::canonical(job.outputs(2)));
+  }
+  SECTION("its node was given up, and may still write") {
+    fs::create_directories(job.outputs(1));
+    job.run.write(fs::relative(job.outputs(1) / "half", job.run.path()), "");
+    JobEvent lost;
+    lost.state = JobState::Queued;  // "try 2 of 2 follows": no exit status
+    AppendFile(job.attempt() / "events.jsonl").append(to_line(lost));
+    CHECK(job.execute(2).state == JobState::Succeeded);
+    CHECK_FALSE(fs::exists(job.outputs(2) / "half"));
+    job.run.write(fs::relative(job.outputs(1) / "late", job.run.path()), "");
+    CHECK_FALSE(fs::exists(job.spec.job_directory / "outputs/late"));
+  }
+  CHECK(seen(2).find("here") != std::string::npos);
+}
+
+TEST_CASE("at the walltime a program without a new checkpoint has timed out", "[supervisor]") {
+  Job idle("trap 'exit 75' USR1; while :; do sleep 0.02; done");
+  idle.spec.checkpoint = CheckpointPolicy{};
+  idle.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(idle.execute().reason == "walltime of 0:01 reached, no progress since the last checkpoint");
+
+  Job slow("sleep 60");
+  slow.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(slow.execute().state == JobState::TimedOut);
+}
+
+TEST_CASE("a program that cannot save has all of its walltime", "[supervisor]") {
+  Job job("sleep 0.9");
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  CHECK(job.execute().state == JobState::Succeeded);
+}
+
+TEST_CASE("the program dies with its supervisor", "[supervisor]") {
+  const Job job(
+      "echo $$ > $DLFLOW_OUTPUTS/pid.tmp; mv $DLFLOW_OUTPUTS/pid.tmp $DLFLOW_OUTPUTS/pid; exec "
+      "sleep 60");
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "pid");
+  const auto program = identify(std::stoi(read_file(job.outputs() / "pid")));
+  REQUIRE(program.has_value());
+  ::kill(supervisor, SIGKILL);
+  ::waitpid(supervisor, nullptr, 0);
+  for (int i = 0; i < 200 && liveness(*program) == Liveness::Alive; ++i) ::usleep(10'000);
+  CHECK(liveness(*program) == Liveness::Dead);
+  CHECK(liveness(newest_claim(job.attempt())->supervisor) == Liveness::Dead);
+}
+
+TEST_CASE("a command that dies of the request to save before its shell has it costs no trap",
+          "[supervisor]") {
+  // As SLURM does, which signals the processes of a step one after the other.
+  Job job(
+      "trap 'date +%N > $DLFLOW_CHECKPOINTS/n; exit 75' USR1\n"
+      "( sleep 0.3; kill -USR1 $$ ) &\n"
+      "sh -c 'kill -USR1 $$'; echo not reached");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const JobEvent end = job.execute();
+  CHECK(end.state == JobState::Queued);
+  CHECK(end.exit == 75);
+}
+
+TEST_CASE("SIGUSR1 says that the walltime is near, whatever the own clock says", "[supervisor]") {
+  Job job(
+      "trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1; : > $DLFLOW_OUTPUTS/begun; "
+      "while :; do sleep 0.02; done");
+  job.spec.checkpoint = CheckpointPolicy{};
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "begun");
+  ::kill(supervisor, SIGUSR1);
+  CHECK(job.finish(supervisor).state == JobState::Queued);
+}
+
+TEST_CASE("what requeues itself leaves it to the scheduler what SIGTERM means", "[supervisor]") {
+  Job job("touch $DLFLOW_OUTPUTS/begun; sleep 60");
+  job.options.requeues = true;
+  job.options.backend_id = "812_3";
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "begun");
+  ::kill(supervisor, SIGTERM);
+  const JobEvent end = job.finish(supervisor);
+  CHECK_FALSE(end.state.has_value());
+  CHECK(end.reason == "stopped by SIGTERM");
+  CHECK(end.backend_id == "812_3");
+}
+
+TEST_CASE("that SIGTERM came is on record before the program has ended", "[supervisor]") {
+  Job job("trap '' TERM; touch $DLFLOW_OUTPUTS/begun; sleep 60");
+  job.options.requeues = true;
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "begun");
+  ::kill(supervisor, SIGTERM);
+  const auto events = [&job] { return attempt_events(job.spec.job_directory, job.spec.job, 1); };
+  for (int i = 0; i < 500 && events().back().state; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  CHECK(events().back().reason == "told to end by SIGTERM");
+  ::kill(supervisor, SIGTERM);  // at once
+  CHECK(job.finish(supervisor).exit == 128 + SIGKILL);
+}
+
+TEST_CASE("a program whose pass another one has taken over is ended, and leaves no word on record",
+          "[supervisor]") {
+  Job job(
+      "trap 'echo told > $DLFLOW_OUTPUTS/end; exit 75' TERM; touch $DLFLOW_OUTPUTS/begun\n"
+      "while :; do sleep 0.02; done");
+  job.spec.checkpoint = CheckpointPolicy{};
+  job.options.requeues = true;
+  job.options.look_again = std::chrono::milliseconds(20);
+  const pid_t supervisor = job.begin();
+  job.wait_for(job.outputs() / "begun");
+  SECTION("in this attempt") { CHECK(claim_pass(job.attempt(), 2, "813")); }
+  SECTION("in the next") { make_directories(attempt_directory(job.spec.job_directory, 2)); }
+  CHECK(wait_for(supervisor).code == int(Supervision::Unrecorded));
+  CHECK(read_file(job.outputs() / "end") == "told\n");
+  CHECK(attempt_events(job.spec.job_directory, job.spec.job, 1).back().state == JobState::Running);
+}
+
+TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener", "[supervisor]") {
+  Job job("exit 3");
+  job.options.requeues = true;
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  const JobEvent first = job.execute();
+  CHECK(first.state == JobState::Queued);
+  CHECK(first.reason == "try 2 of 2 follows; the last one: exit 3");
+  CHECK(first.failed_tries == 1);
+  const JobEvent second = job.execute(2);
+  CHECK(second.state == JobState::Failed);
+  CHECK(second.reason == "exit 3");
+}
