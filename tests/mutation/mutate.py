@@ -19,6 +19,7 @@ import random
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -37,7 +38,7 @@ SHARED = STATE / "mutants"
 WORKERS = 2
 BLOCK = 4096  # numbers per source, so that a change of one source leaves the others as they are
 ROUNDS = 8
-END_TO_END_SECONDS = 60  # of end-to-end tests that a mutant is tried with
+END_TO_END_SECONDS = 30  # of end-to-end tests that a mutant is tried with
 OPTIONS = ["-O1", "-w", "-fdiagnostics-column-unit=byte", "-fno-diagnostics-show-caret", "-include",
            str(SOURCE / "tests/mutation/mutation.h"), f'-DDLFLOW_MUTANTS="{SHARED}"']
 ERROR = re.compile(rf"{re.escape(str(SOURCE))}/((?:engine|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:fatal )?(?:error|required)|"
@@ -195,6 +196,7 @@ def build(sources):
 # 3. and 4. In the workers.
 
 def enter_worker():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
     sandbox.end_with_parent()
     own = HOME / "workers" / str(os.getpid())
     own.mkdir(parents=True)
@@ -311,11 +313,14 @@ def try_all(choice, covered, again):
             order = sorted(tests[number], key=lambda each: (each[0]["e2e"], each[1]))
             work.append((key_of(source, index), number, order))
     random.Random(0).shuffle(work)
-    with workers() as pool, open(file, "a") as log:
-        for result in _shown(pool.imap_unordered(try_mutant, work), len(work), "mutants tried"):
-            results[result["key"]] = result
-            log.write(json.dumps(result) + "\n")
-            log.flush()
+    try:
+        with workers() as pool, open(file, "a") as log:
+            for result in _shown(pool.imap_unordered(try_mutant, work), len(work), "mutants tried"):
+                results[result["key"]] = result
+                log.write(json.dumps(result) + "\n")
+                log.flush()
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here")
     return results
 
 
@@ -323,7 +328,9 @@ def report(choice, results):
     rows = collections.defaultdict(collections.Counter)
     survivors = []
     for source, index in choice:
-        result = results[key_of(source, index)]
+        result = results.get(key_of(source, index))
+        if result is None:  # interrupted
+            continue
         for folder in (str(pathlib.PurePath(source.path).parent), "total"):
             rows[folder].update(["mutants", result["state"]])
         if result["state"] != "killed":

@@ -9,9 +9,9 @@
 
 /// Switches of the mutants in a source that tests/mutation/mutants.py has rewritten.
 ///
-/// DLFLOW_MUTANTS is the path of a file that all processes of a test share: the number of the mutant
-/// that is on (4 bytes, 0: none), then one byte per mutant, set once a process has reached it. A file
-/// and no variable: programs that dlflow starts get an environment of their own.
+/// DLFLOW_MUTANTS is the path of a file that all processes of a test share: the number of the
+/// mutant that is on (4 bytes, 0: none), then one byte per mutant, set once a process has reached
+/// it. A file, no variable: programs that dlflow starts get an environment of their own.
 namespace mutation {
 
 /// The shared file; null where it cannot be seen, as in a container: no mutant is on there.
@@ -19,7 +19,7 @@ inline unsigned char* shared_file() {
   static unsigned char* const file = []() -> unsigned char* {
     const int descriptor = ::open(DLFLOW_MUTANTS, O_RDWR | O_CLOEXEC);
     if (descriptor < 0) return nullptr;
-    struct stat status{};
+    struct stat status {};
     void* memory = MAP_FAILED;
     if (::fstat(descriptor, &status) == 0) {
       memory = ::mmap(nullptr, static_cast<size_t>(status.st_size), PROT_READ | PROT_WRITE,

@@ -58,8 +58,10 @@ def end_with_parent():
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
-def _limits():
+def _prepare():
     end_with_parent()
+    for each in (signal.SIGINT, signal.SIGQUIT):  # a shell's background jobs ignore them
+        signal.signal(each, signal.SIG_DFL)
     resource.setrlimit(resource.RLIMIT_FSIZE, (FILE_BYTES, FILE_BYTES))
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY_BYTES, MEMORY_BYTES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -72,7 +74,7 @@ def run(command, folder, environment, output, limit):
     begin = time.monotonic()
     with open(output, "wb") as log:
         process = subprocess.Popen(inside, env=environment, stdin=subprocess.DEVNULL, stdout=log,
-                                   stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_limits)
+                                   stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_prepare)
         try:
             status = process.wait(limit)
         except subprocess.TimeoutExpired:

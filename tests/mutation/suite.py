@@ -6,7 +6,7 @@ import pathlib
 import re
 import subprocess
 
-LEFT_OUT = {"slurm", "gpu", "perf", "oracle", "fuzz", "runtime", "mpi", "threads"}  # need more than a sandbox, or minutes
+LEFT_OUT = {"slurm", "gpu", "perf", "oracle", "fuzz", "runtime", "mpi"}  # need more than a sandbox, or minutes
 
 # Names of the cases in a file of Python's unittest.
 LIST_CASES = """
