@@ -10,6 +10,7 @@ Results are kept in build/mutate: a run that was interrupted goes on where it wa
 import argparse
 import base64
 import collections
+import functools
 import hashlib
 import json
 import multiprocessing
@@ -41,8 +42,9 @@ ROUNDS = 8
 END_TO_END_SECONDS = 30  # of end-to-end tests that a mutant is tried with
 OPTIONS = ["-O1", "-w", "-fdiagnostics-column-unit=byte", "-fno-diagnostics-show-caret", "-include",
            str(SOURCE / "tests/mutation/mutation.h"), f'-DDLFLOW_MUTANTS="{SHARED}"']
-ERROR = re.compile(rf"{re.escape(str(SOURCE))}/((?:engine|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:fatal )?(?:error|required)|"
-                   r"(?<=\s)(?:\.\./)((?:engine|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:fatal )?(?:error|required)")
+# Of gcc: the place itself, or what instantiates a template of mutation.h. With ccache paths are relative to BUILD.
+ERROR = re.compile(rf"^(?:{re.escape(str(SOURCE))}|\.\.)/((?:engine|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:error|required from here)",
+                   re.MULTILINE)
 
 
 def git_files(*patterns):
@@ -121,22 +123,28 @@ def _source(argument):
     return Source(*argument)
 
 
+@functools.cache
+def all_sources():
+    return sorted(git_files("engine/*.cpp", "steps/*.cpp"))
+
+
 def find_sources(paths):
-    everything = sorted(path for path in git_files("engine/*.cpp", "steps/*.cpp"))
     flags = compile_flags()
-    wanted = [(path, slot, flags[path]) for slot, path in enumerate(everything) if path in flags and
+    wanted = [(path, slot, flags[path]) for slot, path in enumerate(all_sources()) if path in flags and
               any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in paths)]
     with multiprocessing.Pool(WORKERS) as pool:
         sources = pool.map(_source, wanted, chunksize=1)
     for source in sources:
         if source.unreadable:
             print(f"left out: {source.path}: {source.unreadable}")
-    return {source.path: source for source in sources}, len(everything) * BLOCK + 1
+    return {source.path: source for source in sources}
 
 
 # 2. The build.
 
 def copy_tree(sources):
+    """The sources as they are, those with mutants aside, and flags for the latter: all else is as in a normal build, so
+    that ccache has it."""
     wanted = set(git_files())
     for path in wanted:
         if path not in sources:
@@ -180,10 +188,9 @@ def build(sources):
         if made.returncode == 0:
             return
         errors = collections.defaultdict(set)
-        for found in ERROR.findall(made.stdout):
-            path, line, column = found[:3] if found[0] else found[3:]
-            errors[path].add((int(line), int(column)))
-        errors = {path: places for path, places in errors.items() if path in sources}
+        for path, line, column in ERROR.findall(made.stdout):
+            if path in sources:
+                errors[path].add((int(line), int(column)))
         if not errors:
             sys.exit(f"error: the copy cannot be built; see {HOME / 'build.log'}")
         for path, places in errors.items():
@@ -204,20 +211,20 @@ def enter_worker():
 
 
 def run_test(test, number, limit):
-    """Did it pass; None if it was skipped. The seconds it took, and a byte per mutant: was it reached?"""
+    """Did it pass; None if it was skipped. And the seconds it took."""
     SHARED.unlink(missing_ok=True)
     with open(SHARED, "wb") as file:
         file.write(number.to_bytes(4, sys.byteorder))
-        file.truncate(4 + run_test.size)
-    status, seconds = sandbox.run(test["command"], test["folder"], test["environment"], STATE / "output", limit)
-    output = (STATE / "output").read_bytes()[-(1 << 20):]
-    return suite.passed(test, status, output), seconds, SHARED.read_bytes()[4:]
+        file.truncate(4 + 1 + len(all_sources()) * BLOCK)
+    status, seconds, output = sandbox.run(test["command"], test["folder"], test["environment"], STATE, limit)
+    return suite.passed(test, status, output), seconds
 
 
 def cover(test):
-    passed, seconds, reached = run_test(test, 0, 600)
+    passed, seconds = run_test(test, 0, 600)
+    reached = base64.b64encode(zlib.compress(SHARED.read_bytes()[4:])).decode()
     return {"name": test["name"], "version": suite.version(test, BUILD), "passed": passed, "seconds": seconds,
-            "reached": base64.b64encode(zlib.compress(reached)).decode()}
+            "reached": reached}
 
 
 def try_mutant(work):
@@ -361,7 +368,7 @@ def main():
     if ROOT.is_relative_to("/tmp"):
         sys.exit("error: tests get a /tmp of their own, and would not see the build: clone dlflow elsewhere")
     begin = time.monotonic()
-    sources, run_test.size = find_sources(options.paths)
+    sources = find_sources(options.paths)
     print(f"{sum(len(each.mutants) for each in sources.values())} mutants in {len(sources)} sources", flush=True)
     build(sources)
     print(f"built after {time.monotonic() - begin:.0f} s; {sum(len(each.dropped) for each in sources.values())} "

@@ -7,12 +7,14 @@ import pathlib
 import resource
 import signal
 import subprocess
+import tempfile
 import time
 
 CLONE_NEWNS = 0x00020000
 PR_SET_PDEATHSIG = 1
 FILE_BYTES = 1 << 30
 MEMORY_BYTES = 8 << 30
+OUTPUT_BYTES = 1 << 20
 
 # Each test has processes, /proc, /tmp and /dev/shm of its own. The shell is their init: it waits for what is orphaned.
 # Should memory end, they are the first to go.
@@ -67,13 +69,14 @@ def _prepare():
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def run(command, folder, environment, output, limit):
-    """Exit status, or None if it took more than `limit` seconds; and the seconds it took. Call `enter` first."""
+def run(command, folder, environment, scratch, limit):
+    """Exit status, or None if it took more than `limit` seconds; the seconds it took; the end of what it printed, which
+    is kept in `scratch` until then. Call `enter` first."""
     environment = {"PATH": os.environ["PATH"], "LANG": "C.UTF-8", "HOME": "/tmp/home", "TMPDIR": "/tmp", **environment}
     inside = ["unshare", "--pid", "--fork", "--kill-child", "--mount-proc", "sh", "-c", INIT, folder, *command]
     begin = time.monotonic()
-    with open(output, "wb") as log:
-        process = subprocess.Popen(inside, env=environment, stdin=subprocess.DEVNULL, stdout=log,
+    with tempfile.TemporaryFile(dir=scratch) as output:
+        process = subprocess.Popen(inside, env=environment, stdin=subprocess.DEVNULL, stdout=output,
                                    stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_prepare)
         try:
             status = process.wait(limit)
@@ -81,4 +84,6 @@ def run(command, folder, environment, output, limit):
             os.killpg(process.pid, signal.SIGKILL)  # the processes inside end with unshare: --kill-child
             process.wait()
             status = None
-    return status, time.monotonic() - begin
+        seconds = time.monotonic() - begin
+        output.seek(max(0, os.fstat(output.fileno()).st_size - OUTPUT_BYTES))
+        return status, seconds, output.read()
