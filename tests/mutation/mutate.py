@@ -316,8 +316,10 @@ def try_all(choice, covered, again):
             tests[number].append((test, seconds))
     work = []
     for source, index in choice:
-        if key_of(source, index) not in results:
-            number = source.first + index
+        number = source.first + index
+        known = results.get(key_of(source, index))
+        # A survivor is tried again when other tests reach it.
+        if known is None or (known["state"] != "killed" and known["reached_by"] != len(tests[number])):
             order = sorted(tests[number], key=lambda each: (each[0]["e2e"], each[1]))
             work.append((key_of(source, index), number, order))
     random.Random(0).shuffle(work)
