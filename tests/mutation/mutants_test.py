@@ -1,0 +1,151 @@
+"""Mutants of small sources: where they are, that they compile, that each is switched on alone; and the sandbox."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "support"))
+
+import cases  # noqa: E402
+import sandbox  # noqa: E402
+
+try:
+    import mutants
+except ImportError:
+    mutants = None
+NO_CLANG = "needs clang for Python: apt-get install python3-clang-14"
+
+
+class Folder(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="dlflow-mutants.")
+        self.addCleanup(folder.cleanup)
+        self.folder = pathlib.Path(folder.name)
+
+
+@unittest.skipUnless(mutants, NO_CLANG)
+class Mutants(Folder):
+    def found_in(self, text):
+        source = self.folder / "source.cpp"
+        source.write_text(text)
+        return [(each["kind"], each["original"], each["mutant"]) for each in mutants.find(str(source), ["-std=c++20"])]
+
+    def test_each_kind_is_found(self):
+        found = [(each["line"], each["kind"], each["mutant"])
+                 for each in mutants.find(str(HERE / "sample.cpp"), ["-std=c++20"])]
+        self.assertEqual(found, [
+            (4, "arithmetic", "a / 2"),
+            (4, "literal plus one", "2 + 1"),
+            (5, "condition negated", "!(a && b)"),
+            (5, "operand dropped", "b"),
+            (5, "operand dropped", "a"),
+            (6, "comparison", "a != b"),
+            (7, "! dropped", "a"),
+            (10, "statement deleted", ""),
+        ])
+        self.assertEqual({kind for _, kind, _ in found}, set(mutants.KINDS))
+
+    def test_a_program_with_mutants_is_as_before_until_one_is_on(self):
+        text = (HERE / "sample.cpp").read_text()
+        found = mutants.find(str(HERE / "sample.cpp"), ["-std=c++20"])
+        numbers = list(range(1, len(found) + 1))
+        (self.folder / "sample.cpp").write_text(mutants.rewritten(text, found, numbers))
+        shared, program = self.folder / "mutants", self.folder / "sample"
+        subprocess.run([os.environ["DLFLOW_CXX"], "-std=c++20", "-include", HERE / "mutation.h",
+                        f'-DDLFLOW_MUTANTS="{shared}"', "-o", program, self.folder / "sample.cpp"], check=True)
+
+        def printed(number):
+            shared.write_bytes(number.to_bytes(4, sys.byteorder) + bytes(len(found) + 1))
+            return subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout
+
+        self.assertEqual(printed(0), "6 0 0 1 0")
+        self.assertEqual(shared.read_bytes()[4:], b"\0" + b"\1" * len(found))
+        outputs = [printed(number) for number in numbers]
+        self.assertEqual(outputs, ["1 0 0 1 0", "9 0 0 1 0", "6 1 1 1 0", "6 0 1 1 0", "6 1 0 1 0", "6 0 0 0 0",
+                                   "6 0 0 1 1", ""])
+        shared.unlink()
+        self.assertEqual(subprocess.run([program], stdout=subprocess.PIPE, text=True, check=True).stdout, "6 0 0 1 0")
+
+    def test_an_error_of_the_compiler_is_traced_to_its_place(self):
+        text = (HERE / "sample.cpp").read_text()
+        found = mutants.find(str(HERE / "sample.cpp"), ["-std=c++20"])
+        numbers = list(range(1, len(found) + 1))
+        at = mutants.rewritten(text, found, numbers).index("a == b")
+        self.assertEqual(mutants.original_offset(text, found, numbers, at), text.index("a == b"))
+
+    def test_macros_and_constants_stay(self):
+        self.assertEqual(self.found_in("""
+            #define CHECK(x) if (!(x)) return 1
+            enum Format { kVersion = 3 };
+            constexpr int kSize = 4 + 5;
+            static_assert(kSize == 9);
+            constexpr int next(int a) { return a + 1; }
+            int room(int a, int b = 7) {
+              CHECK(a < b);
+              int array[6];
+              switch (a) { case 2: return b; }
+              if constexpr (kSize > 1) return array[a];
+            }"""), [])
+
+    def test_words_and_speed_stay(self):
+        self.assertEqual(self.found_in("""
+            void log(int);
+            struct Text { void reserve(int); };
+            void f(Text& text) { log(1); text.reserve(2); }
+            void g() { throw 3; }"""), [])
+
+    def test_a_throw_is_deleted_where_the_program_can_go_on(self):
+        self.assertEqual(self.found_in("void f(bool a) { if (a) throw 1; if (a) { throw 2; } else { throw 3; } }"), [
+            ("condition negated", "a", "!(a)"), ("statement deleted", "throw 1", ""), ("condition negated", "a", "!(a)")])
+
+    def test_loops_are_left_early_or_late(self):
+        self.assertEqual(self.found_in("void f(int a) { for (int i = 0; i <= a; ++i) { if (i) continue; else break; break; } }"), [
+            ("literal plus one", "0", "0 + 1"), ("comparison", "i <= a", "i < a"), ("statement deleted", "break", ""),
+            ("condition negated", "i", "!(i)")])
+
+    def test_a_source_that_clang_cannot_read_is_an_error(self):
+        with self.assertRaises(mutants.Unreadable):
+            self.found_in("int f( {")
+
+
+@unittest.skipIf(sandbox.missing(), sandbox.missing())
+class Sandbox(Folder):
+    def run_inside(self, script, limit=20):
+        """Exit status of a shell script in a sandbox, and what it printed."""
+        own, at = self.folder / "own", self.folder / "at"
+        own.mkdir()
+        at.mkdir()
+        child = os.fork()
+        if child == 0:
+            try:
+                sandbox.enter(own, at)
+                status, _, output = sandbox.run(["sh", "-c", script], "/", {}, at, limit)
+                (at / "ended").write_text(f"{status} {output.decode()}")
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        return (own / "ended").read_text()
+
+    def test_nothing_outside_can_be_written(self):
+        self.assertEqual(self.run_inside(f"! touch {HERE}/touched 2>&- && ! touch /touched 2>&- && touch /tmp/own && echo done"),
+                         "0 done\n")
+        self.assertFalse((HERE / "touched").exists() or pathlib.Path("/tmp/own").exists())
+
+    def test_no_other_process_can_be_killed(self):
+        self.assertEqual(self.run_inside(f"kill -0 {os.getpid()} 2>/dev/null || echo alone"), "0 alone\n")
+
+    def test_what_takes_too_long_ends_with_all_it_started(self):
+        self.assertEqual(self.run_inside("setsid sleep 1234567 & sleep 1234567", limit=1), "None ")
+        commands = [path.read_bytes() for path in pathlib.Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        self.assertNotIn(b"sleep\x001234567\0", commands)
+
+    def test_a_file_without_end_is_refused(self):
+        self.assertIn("refused", self.run_inside("head -c 1100M /dev/zero >/tmp/file || echo refused"))
+
+
+if __name__ == "__main__":
+    cases.main()

@@ -1,0 +1,386 @@
+"""Mutation score: how many small faults in engine/ and steps/ make a test fail. `./dev mutate` runs this.
+
+All mutants of a source are compiled at once, each behind a switch (mutation.h), so that one build serves thousands.
+1. Mutants are found with clang (mutants.py). A copy of the tree, in build/mutate/source, has their switches.
+2. The copy is built. A mutant that does not compile is dropped.
+3. Every test runs once, in a sandbox (sandbox.py), with no mutant on: which mutants does it reach, and how long does it take?
+4. For each mutant, the tests that reach it run, the quickest first, until one of them fails.
+Results are kept in build/mutate: a run that was interrupted goes on where it was."""
+
+import argparse
+import base64
+import collections
+import functools
+import hashlib
+import json
+import multiprocessing
+import os
+import pathlib
+import random
+import re
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+import zlib
+
+import mutants as finder
+import sandbox
+import suite
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+HOME = ROOT / "build/mutate"
+SOURCE = HOME / "source"
+BUILD = SOURCE / "build"
+STATE = HOME / "state"  # a folder of the worker's own is mounted here
+SHARED = STATE / "mutants"
+WORKERS = 2
+BLOCK = 4096  # numbers per source, so that a change of one source leaves the others as they are
+ROUNDS = 8
+END_TO_END_SECONDS = 30  # of end-to-end tests that a mutant is tried with
+OPTIONS = ["-O1", "-w", "-fdiagnostics-column-unit=byte", "-fno-diagnostics-show-caret", "-include",
+           str(SOURCE / "tests/mutation/mutation.h"), f'-DDLFLOW_MUTANTS="{SHARED}"']
+# Of gcc: the place itself, or what instantiates a template of mutation.h. With ccache paths are relative to BUILD.
+ERROR = re.compile(rf"^(?:{re.escape(str(SOURCE))}|\.\.)/((?:engine|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:error|required from here)",
+                   re.MULTILINE)
+
+
+def git_files(*patterns):
+    listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", *patterns], cwd=ROOT, capture_output=True,
+                            text=True, check=True)
+    return [path for path in listed.stdout.splitlines() if (ROOT / path).exists()]
+
+
+# 1. Mutants.
+
+class Source:
+    """A source with its mutants; those that do not compile are dropped, and that is remembered."""
+
+    def __init__(self, path, slot, flags):
+        self.path = path
+        self.text = (ROOT / path).read_text(encoding="latin-1")
+        rules = pathlib.Path(finder.__file__).read_bytes() + (ROOT / "tests/mutation/mutation.h").read_bytes()
+        self.cache = HOME / "found" / (hashlib.sha256(rules + path.encode() + self.text.encode()).hexdigest() + ".json")
+        found = json.loads(self.cache.read_text()) if self.cache.exists() else self.find(flags)
+        self.mutants, self.dropped, self.unreadable = found["mutants"], set(found["dropped"]), found["unreadable"]
+        self.first = slot * BLOCK + 1
+
+    def find(self, flags):
+        try:
+            found = {"mutants": finder.find(str(ROOT / self.path), flags)[:BLOCK - 1], "dropped": [], "unreadable": ""}
+        except finder.Unreadable as error:
+            found = {"mutants": [], "dropped": [], "unreadable": str(error)}
+        _write(self.cache, json.dumps(found))
+        return found
+
+    def numbers(self):
+        return [None if index in self.dropped else self.first + index for index in range(len(self.mutants))]
+
+    def rewritten(self):
+        return finder.rewritten(self.text, self.mutants, self.numbers())
+
+    def drop(self, places, thoroughly):
+        """Drops what an error at line and column can come from: the smallest mutant around it, or all."""
+        lines = self.rewritten().split("\n")
+        dropped = set()
+        for line, column in places:
+            offset = sum(len(each) + 1 for each in lines[:line - 1]) + column - 1
+            at = finder.original_offset(self.text, self.mutants, self.numbers(), offset)
+            left = [(mutant["end"] - mutant["begin"], index) for index, mutant in enumerate(self.mutants)
+                    if index not in self.dropped and (mutant["begin"] <= at <= mutant["end"])]
+            if not left or thoroughly:
+                left += [(0, index) for index, mutant in enumerate(self.mutants) if mutant["line"] == line]
+            dropped |= {index for _, index in (left if thoroughly else sorted(left)[:1])}
+        dropped -= self.dropped
+        self.dropped |= dropped or set(range(len(self.mutants)))
+        _write(self.cache, json.dumps({"mutants": self.mutants, "dropped": sorted(self.dropped), "unreadable": ""}))
+
+
+def _write(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_suffix(f".{os.getpid()}")
+    unfinished.write_text(text, encoding="latin-1")
+    unfinished.replace(path)
+
+
+def compile_flags():
+    """source -> its flags for clang."""
+    commands = json.loads((ROOT / "build/compile_commands.json").read_text())
+    flags = {}
+    for each in commands:
+        words = shlex.split(each["command"])
+        kept = [word for word in words if word.startswith(("-I", "-D", "-std"))]
+        for at, word in enumerate(words):
+            if word == "-isystem":
+                kept += words[at:at + 2]
+        flags[os.path.relpath(each["file"], ROOT)] = kept + ["-w"]
+    return flags
+
+
+def _source(argument):
+    return Source(*argument)
+
+
+@functools.cache
+def all_sources():
+    return sorted(git_files("engine/*.cpp", "steps/*.cpp"))
+
+
+def find_sources(paths):
+    flags = compile_flags()
+    wanted = [(path, slot, flags[path]) for slot, path in enumerate(all_sources()) if path in flags and
+              any(path == prefix or path.startswith(prefix.rstrip("/") + "/") for prefix in paths)]
+    with multiprocessing.Pool(WORKERS) as pool:
+        sources = pool.map(_source, wanted, chunksize=1)
+    for source in sources:
+        if source.unreadable:
+            print(f"left out: {source.path}: {source.unreadable}")
+    return {source.path: source for source in sources}
+
+
+# 2. The build.
+
+def copy_tree(sources):
+    """The sources as they are, those with mutants aside, and flags for the latter: all else is as in a normal build, so
+    that ccache has it."""
+    wanted = set(git_files())
+    for path in wanted:
+        if path not in sources:
+            _copy(ROOT / path, SOURCE / path)
+    with open(SOURCE / "CMakeLists.txt", "a") as file:
+        file.write("\n" + "".join(f"set_property(SOURCE {SOURCE / path} DIRECTORY {_cmake_folder(path)} APPEND PROPERTY\n"
+                                  f"             COMPILE_OPTIONS [=[{';'.join(OPTIONS)}]=])\n" for path in sorted(sources)))
+    for path in subprocess.run(["find", ".", "-path", "./build", "-prune", "-o", "-type", "f", "-print"], cwd=SOURCE,
+                               capture_output=True, text=True, check=True).stdout.splitlines():
+        if path[2:] not in wanted:
+            (SOURCE / path).unlink()
+
+
+def _cmake_folder(path):
+    return next(folder for folder in (SOURCE / path).parents if (folder / "CMakeLists.txt").exists())
+
+
+def _copy(source, target):
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if source.is_symlink() or not target.exists() or target.read_bytes() != source.read_bytes():
+        target.unlink(missing_ok=True)
+        shutil.copy(source, target, follow_symlinks=False)
+
+
+def write_mutants(sources):
+    for source in sources:
+        target = SOURCE / source.path
+        text = source.rewritten()
+        if not target.exists() or target.read_text(encoding="latin-1") != text:
+            _write(target, text)
+
+
+def build(sources):
+    copy_tree(sources)
+    write_mutants(sources.values())
+    subprocess.run(["cmake", "--preset", "release"], cwd=SOURCE, stdout=subprocess.DEVNULL, check=True)
+    for attempt in range(ROUNDS):
+        made = subprocess.run(["cmake", "--build", BUILD, "-j", str(WORKERS), "--target", "programs", "tests/unit/all",
+                               "tests/support/all", "--", "-k", "0"], capture_output=True, text=True)
+        (HOME / "build.log").write_text(made.stdout + made.stderr)
+        if made.returncode == 0:
+            return
+        errors = collections.defaultdict(set)
+        for path, line, column in ERROR.findall(made.stdout):
+            if path in sources:
+                errors[path].add((int(line), int(column)))
+        if not errors:
+            sys.exit(f"error: the copy cannot be built; see {HOME / 'build.log'}")
+        for path, places in errors.items():
+            sources[path].drop(places, thoroughly=attempt > 0)
+        print(f"{sum(len(places) for places in errors.values())} places in {len(errors)} files do not compile; without them again")
+        write_mutants(sources[path] for path in errors)
+    sys.exit(f"error: the copy cannot be built; see {HOME / 'build.log'}")
+
+
+# 3. and 4. In the workers.
+
+def enter_worker():
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends the workers
+    sandbox.end_with_parent()
+    own = HOME / "workers" / str(os.getpid())
+    own.mkdir(parents=True)
+    sandbox.enter(own, STATE)
+
+
+def run_test(test, number, limit):
+    """Did it pass; None if it was skipped. And the seconds it took."""
+    SHARED.unlink(missing_ok=True)
+    with open(SHARED, "wb") as file:
+        file.write(number.to_bytes(4, sys.byteorder))
+        file.truncate(4 + 1 + len(all_sources()) * BLOCK)
+    SHARED.chmod(0o666)  # some tests start programs of other users
+    status, seconds, output = sandbox.run(test["command"], test["folder"], test["environment"], STATE, limit)
+    return suite.passed(test, status, output), seconds
+
+
+def cover(test):
+    passed, seconds = run_test(test, 0, 600)
+    reached = base64.b64encode(zlib.compress(SHARED.read_bytes()[4:])).decode()
+    return {"name": test["name"], "version": suite.version(test, BUILD), "passed": passed, "seconds": seconds,
+            "reached": reached}
+
+
+def try_mutant(work):
+    """Runs tests until one of them fails."""
+    key, number, tests = work
+    seconds_left = END_TO_END_SECONDS
+    tried = 0
+    for test, seconds in tests:
+        if test["e2e"]:
+            seconds_left -= seconds
+            if seconds_left < 0:
+                break
+        tried += 1
+        if run_test(test, number, 5 * seconds + 10)[0] is False:
+            return {"key": key, "state": "killed", "by": test["name"], "reached_by": len(tests), "tried": tried}
+    return {"key": key, "state": "survived" if tests else "not reached", "reached_by": len(tests), "tried": tried}
+
+
+def workers():
+    shutil.rmtree(HOME / "workers", ignore_errors=True)
+    STATE.mkdir(parents=True, exist_ok=True)
+    return multiprocessing.Pool(WORKERS, initializer=enter_worker)
+
+
+def coverage(tests):
+    """Of each test that passes without a mutant: the test, its seconds, the numbers it reaches."""
+    file = HOME / "coverage.jsonl"
+    known = {each["name"]: each for each in _lines(file) if each["passed"]}  # the others may pass now
+    todo = [test for test in tests if known.get(test["name"], {}).get("version") != suite.version(test, BUILD)]
+    with workers() as pool, open(file, "a") as log:
+        for done in _shown(pool.imap_unordered(cover, todo), len(todo), "tests run once"):
+            known[done["name"]] = done
+            log.write(json.dumps(done) + "\n")
+    covered = []
+    for test in tests:
+        each = known[test["name"]]
+        if each["passed"]:
+            reached = zlib.decompress(base64.b64decode(each["reached"]))
+            covered.append((test, each["seconds"], [found.start() for found in re.finditer(b"\1", reached)]))
+        else:
+            print(f"left out: {test['name']}: " + ("skipped here" if each["passed"] is None else "fails without a mutant"))
+    return covered
+
+
+def _lines(file):
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _shown(results, total, what):
+    shown = time.monotonic()
+    for count, result in enumerate(results, 1):
+        yield result
+        if time.monotonic() - shown > 15 or count == total:
+            shown = time.monotonic()
+            print(f"{time.strftime('%H:%M:%S')} {count} of {total} {what}", flush=True)
+
+
+# 4. Which mutants, and what became of them.
+
+def chosen(sources, sample, seed):
+    """(source, index) of the mutants to try: all, or `sample` of them, by folder in proportion."""
+    by_folder = collections.defaultdict(list)
+    for source in sources.values():
+        folder = str(pathlib.PurePath(source.path).parent)
+        by_folder[folder] += [(source, index) for index in range(len(source.mutants)) if index not in source.dropped]
+    total = sum(map(len, by_folder.values()))
+    if sample is None or sample >= total:
+        return [each for folder in sorted(by_folder) for each in by_folder[folder]]
+    shares = {folder: sample * len(each) / total for folder, each in by_folder.items()}
+    counts = {folder: int(share) for folder, share in shares.items()}
+    for folder in sorted(shares, key=lambda each: counts[each] - shares[each])[:sample - sum(counts.values())]:
+        counts[folder] += 1
+    choice = random.Random(seed)
+    return [each for folder in sorted(by_folder) for each in choice.sample(by_folder[folder], counts[folder])]
+
+
+def key_of(source, index):
+    mutant = source.mutants[index]
+    return f"{source.path}:{mutant['line']}:{mutant['column']} {mutant['kind']}: {mutant['original']} -> {mutant['mutant']}"
+
+
+def try_all(choice, covered, again):
+    file = HOME / "results.jsonl"
+    results = {each["key"]: each for each in _lines(file) if not again or each["state"] == "killed"}
+    tests = collections.defaultdict(list)
+    for test, seconds, reached in covered:
+        for number in reached:
+            tests[number].append((test, seconds))
+    work = []
+    for source, index in choice:
+        number = source.first + index
+        known = results.get(key_of(source, index))
+        # A survivor is tried again when other tests reach it.
+        if known is None or (known["state"] != "killed" and known["reached_by"] != len(tests[number])):
+            order = sorted(tests[number], key=lambda each: (each[0]["e2e"], each[1]))
+            work.append((key_of(source, index), number, order))
+    random.Random(0).shuffle(work)
+    try:
+        with workers() as pool, open(file, "a") as log:
+            for result in _shown(pool.imap_unordered(try_mutant, work), len(work), "mutants tried"):
+                results[result["key"]] = result
+                log.write(json.dumps(result) + "\n")
+                log.flush()
+    except KeyboardInterrupt:
+        print("interrupted; the same command goes on from here")
+    return results
+
+
+def report(choice, results):
+    rows = collections.defaultdict(collections.Counter)
+    survivors = []
+    for source, index in choice:
+        result = results.get(key_of(source, index))
+        if result is None:  # interrupted
+            continue
+        for folder in (str(pathlib.PurePath(source.path).parent), "total"):
+            rows[folder].update(["mutants", result["state"]])
+        if result["state"] != "killed":
+            tried = "" if result["tried"] == result["reached_by"] else f", {result['tried']} tried"
+            survivors.append(f"{result['key']} (reached by {result['reached_by']} tests{tried})")
+    (HOME / "survivors.txt").write_text("".join(line + "\n" for line in sorted(survivors)), encoding="latin-1")
+    print(f"\n{'folder':24}{'mutants':>9}{'killed':>9}{'survived':>10}{'not reached':>13}{'score %':>9}")
+    for folder in sorted(rows, key=lambda each: (each == "total", each)):
+        row = rows[folder]
+        print(f"{folder:24}{row['mutants']:9}{row['killed']:9}{row['survived']:10}{row['not reached']:13}"
+              f"{100 * row['killed'] / row['mutants']:9.1f}")
+    print(f"\nsurvivors: {HOME / 'survivors.txt'}")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(prog="./dev mutate", description="How many small faults do the tests notice?")
+    parser.add_argument("--sample", type=int, metavar="N", help="N mutants at random, not all")
+    parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (default: 1)")
+    parser.add_argument("--again", action="store_true", help="try survivors of earlier runs again, with the tests as they are now")
+    parser.add_argument("paths", nargs="*", default=["engine", "steps"], metavar="PATH", help="folders or files (default: engine steps)")
+    return parser.parse_args()
+
+
+def main():
+    options = arguments()
+    if reason := sandbox.missing():
+        sys.exit(f"error: faulty programs need a sandbox: {reason}")
+    if ROOT.is_relative_to("/tmp"):
+        sys.exit("error: tests get a /tmp of their own, and would not see the build: clone dlflow elsewhere")
+    begin = time.monotonic()
+    sources = find_sources(options.paths)
+    print(f"{sum(len(each.mutants) for each in sources.values())} mutants in {len(sources)} sources", flush=True)
+    build(sources)
+    print(f"built after {time.monotonic() - begin:.0f} s; {sum(len(each.dropped) for each in sources.values())} "
+          "mutants do not compile", flush=True)
+    covered = coverage(suite.find(BUILD, str(SHARED).encode()))
+    choice = chosen(sources, options.sample, options.seed)
+    report(choice, try_all(choice, covered, options.again))
+    print(f"{time.monotonic() - begin:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
