@@ -35,17 +35,18 @@ class BatchMaker {
       : dataset_(dataset), options_(std::move(options)) {
     DLFLOW_CHECK(options_.normalization.scale.size() == dataset.shape.channels);
     DLFLOW_CHECK(options_.normalization.shift.size() == dataset.shape.channels);
-    if (options_.global_batch < 1) {
+    if (options_.division.global_batch < 1) {
       throw Error(Errc::InvalidInput, "a batch needs at least one sample");
     }
+    options_.division.num_samples = dataset.size();
   }
 
-  size_t steps() const { return steps_per_epoch(dataset_.size(), options_.global_batch); }
+  size_t steps() const { return options_.division.num_steps(); }
   const StepImages* images() const { return options_.images; }
 
   Slot make_slot() const {
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
-            std::vector<uint32_t>(options_.own_leaves * largest_leaf()),
+            std::vector<uint32_t>(options_.own_leaves * options_.division.largest_leaf()),
             std::vector<Leaf>(options_.own_leaves),
             {}};
   }
@@ -55,18 +56,16 @@ class BatchMaker {
     if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
     slot.batch = {slot.leaves, 0, position.epoch, position.step};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
-      const Share share = share_of(dataset_.size(), options_.global_batch, position.step,
-                                   options_.first_leaf + i, options_.num_leaves);
+      const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
       float* const images = slot.images.get() + i * leaf_stride();
-      uint32_t* const labels = slot.labels.data() + i * largest_leaf();
+      uint32_t* const labels = slot.labels.data() + i * options_.division.largest_leaf();
       for (size_t k = 0; k < share.count; ++k) {
         write_sample(position.epoch, share.first + k, images + k * dataset_.shape.num_values(),
                      labels[k]);
       }
       slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()}, {labels, share.count}};
     }
-    slot.batch.global_samples =
-        share_of(dataset_.size(), options_.global_batch, position.step, 0, 1).global_samples;
+    slot.batch.global_samples = options_.division.samples_of(position.step);
     if (options_.images != nullptr) options_.images->end();
   }
 
@@ -76,11 +75,9 @@ class BatchMaker {
   }
 
  private:
-  size_t largest_leaf() const {
-    return (options_.global_batch + options_.num_leaves - 1) / options_.num_leaves;
+  size_t leaf_stride() const {
+    return whole_lines(options_.division.largest_leaf() * dataset_.shape.num_values());
   }
-
-  size_t leaf_stride() const { return whole_lines(largest_leaf() * dataset_.shape.num_values()); }
 
   void write_sample(uint64_t epoch, size_t place, float* image, uint32_t& label) {
     const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);

@@ -8,13 +8,13 @@
 #include "runtime/data/augment.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/normalization.h"
+#include "runtime/data/shard.h"
 #include "runtime/data/step_images.h"
 
 namespace dlflow::runtime {
 
 struct LoaderOptions {
-  size_t global_batch = 64;               ///< samples per step, over all ranks
-  size_t num_leaves = 1;                  ///< into which a global batch is divided
+  Division division;                      ///< the loader fills in the number of samples
   size_t first_leaf = 0, own_leaves = 1;  ///< of this rank
   uint64_t seed = 0;
   bool shuffle = true;  ///< false: samples in the order of the dataset, for evaluation

@@ -19,22 +19,46 @@ std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint6
   return order;
 }
 
-size_t steps_per_epoch(size_t num_samples, size_t global_batch) {
-  return (num_samples + global_batch - 1) / global_batch;
+size_t Division::num_steps() const {
+  const size_t full = num_samples / global_batch;
+  return last_batch == LastBatch::Drop || num_samples % global_batch == 0 ? full : full + 1;
 }
 
-size_t first_of_leaf(size_t samples, size_t leaf, size_t num_leaves) {
-  return samples * leaf / num_leaves;
+size_t Division::samples_of(size_t step) const {
+  DLFLOW_CHECK(step < num_steps());
+  return std::min(global_batch, num_samples - step * global_batch);
 }
 
-Share share_of(size_t num_samples, size_t global_batch, size_t step, size_t leaf,
-               size_t num_leaves) {
-  const size_t first = step * global_batch;
-  DLFLOW_CHECK(first < num_samples);
-  const size_t samples = std::min(global_batch, num_samples - first);
-  const size_t begin = first_of_leaf(samples, leaf, num_leaves);
-  const size_t end = first_of_leaf(samples, leaf + 1, num_leaves);
-  return {first + begin, end - begin, samples};
+size_t Division::first_of_leaf(size_t samples, size_t leaf) const {
+  const auto usual_first = [this](size_t l) { return global_batch * l / num_leaves; };
+  if (spreads_last || samples == 0) return samples * leaf / num_leaves;
+  // The last leaf that begins before `samples`, unless what it would have is too little.
+  size_t last = (samples * num_leaves + global_batch - 1) / global_batch - 1;
+  const size_t rest = samples - usual_first(last);
+  if (last > 0 && 2 * rest < usual_first(last + 1) - usual_first(last)) --last;
+  return leaf > last ? samples : usual_first(leaf);
+}
+
+Share Division::leaf(size_t step, size_t leaf) const {
+  const size_t samples = samples_of(step);
+  const size_t begin = first_of_leaf(samples, leaf), end = first_of_leaf(samples, leaf + 1);
+  return {step * global_batch + begin, end - begin, samples};
+}
+
+size_t Division::largest_leaf() const {
+  const size_t usual = usual_leaf();
+  return num_leaves == 1 || spreads_last ? usual : usual + (usual - 1) / 2;
+}
+
+std::set<size_t> Division::leaf_sizes() const {
+  std::set<size_t> sizes;
+  const size_t steps = num_steps();
+  if (steps == 0) return sizes;
+  for (const size_t step : {size_t{0}, steps - 1}) {
+    for (size_t l = 0; l < num_leaves; ++l) sizes.insert(leaf(step, l).count);
+  }
+  sizes.erase(0);
+  return sizes;
 }
 
 }  // namespace dlflow::runtime

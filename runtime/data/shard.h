@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <vector>
 
 /// Which samples belong together. Any number of ranks agrees on the order of samples, on each
@@ -12,9 +13,6 @@ namespace dlflow::runtime {
 /// random numbers are keyed by (seed, epoch). num_samples below 2^32.
 std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint64_t epoch);
 
-/// How many steps visit every sample once; the last batch may be smaller.
-size_t steps_per_epoch(size_t num_samples, size_t global_batch);
-
 /// Positions [first, first + count) of the epoch's order.
 struct Share {
   size_t first = 0;
@@ -24,12 +22,36 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-/// Where leaf `leaf` of `num_leaves` begins among the `samples` of a step.
-size_t first_of_leaf(size_t samples, size_t leaf, size_t num_leaves);
+/// What becomes of the samples at an epoch's end that do not fill a batch.
+enum class LastBatch { Keep, Drop };
 
-/// Leaf `leaf` of the `num_leaves` into which the global batch of `step` is divided: consecutive
-/// parts, whose sizes differ by one at most.
-Share share_of(size_t num_samples, size_t global_batch, size_t step, size_t leaf,
-               size_t num_leaves);
+/// How the samples of an epoch are divided into steps, and those of a step into leaves.
+///
+/// The leaves of a whole batch have consecutive parts of it, whose sizes differ by one at most.
+/// Those of a smaller last batch are filled up to these sizes one after the other, so that no leaf
+/// has so few samples that batch normalisation tells little; what is left for the last of them, if
+/// that is less than half a leaf, goes to the one before it. The others have none. Or the last
+/// batch, too, is spread evenly: for ranks that each make a step of their own.
+struct Division {
+  size_t num_samples = 0;   ///< of an epoch
+  size_t global_batch = 1;  ///< samples per step, over all ranks
+  size_t num_leaves = 1;    ///< of a step
+  LastBatch last_batch = LastBatch::Keep;
+  bool spreads_last = false;
+
+  size_t num_steps() const;
+  size_t samples_of(size_t step) const;
+  Share leaf(size_t step, size_t leaf) const;
+
+  /// Where leaf `leaf` begins in a step of `samples` samples, at most global_batch.
+  size_t first_of_leaf(size_t samples, size_t leaf) const;
+
+  /// No leaf has more samples, and none of a whole batch.
+  size_t largest_leaf() const;
+  size_t usual_leaf() const { return (global_batch + num_leaves - 1) / num_leaves; }
+
+  /// Of all leaves of an epoch, but the empty ones.
+  std::set<size_t> leaf_sizes() const;
+};
 
 }  // namespace dlflow::runtime

@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <limits>
 
-#include "runtime/data/shard.h"
-
 namespace dlflow::runtime {
 namespace {
 
@@ -28,10 +26,6 @@ class StepChunks {
 
 }  // namespace
 
-uint64_t VisitOrder::train_steps() const {
-  return runtime::steps_per_epoch(train_chunks.size(), global_batch);
-}
-
 uint64_t VisitOrder::validation_steps() const {
   size_t most = 0;
   for (const Run& run : batches) most = std::max(most, run.count);
@@ -46,7 +40,7 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
   for (uint64_t step = 0; step < train_steps(); ++step) {
     for (const Run& run : leaves) {
       for (size_t leaf = run.first; leaf < run.first + run.count; ++leaf) {
-        const Share share = share_of(train_chunks.size(), global_batch, step, leaf, num_leaves);
+        const Share share = division.leaf(step, leaf);
         for (size_t i = 0; i < share.count; ++i) training.add(order[share.first + i]);
       }
     }
@@ -66,12 +60,22 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
 }
 
 size_t VisitOrder::most_chunks_per_step() const {
-  size_t chunks = 0, training = 0;
+  size_t chunks = 0;
   for (const auto* of_samples : {&train_chunks, &validation_chunks}) {
     for (const uint32_t chunk : *of_samples) chunks = std::max<size_t>(chunks, chunk + 1);
   }
-  for (const Run& run : leaves)
-    training += run.count * ((global_batch + num_leaves - 1) / num_leaves);
+  const auto samples_in = [&](size_t step) {
+    size_t samples = 0;
+    for (const Run& run : leaves) {
+      for (size_t leaf = run.first; leaf < run.first + run.count; ++leaf) {
+        samples += division.leaf(step, leaf).count;
+      }
+    }
+    return samples;
+  };
+  // Leaves have as many samples in each step but the last.
+  const size_t training =
+      train_steps() == 0 ? 0 : std::max(samples_in(0), samples_in(train_steps() - 1));
   const size_t validation = std::min(validation_chunks.size(), batches.size() * validation_batch);
   return std::min(chunks, std::max(training, validation));
 }

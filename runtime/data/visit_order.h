@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/data/chunked_dataset.h"
+#include "runtime/data/shard.h"
 
 /// In which order the ranks of a node look at images: what a cache plans by.
 namespace dlflow::runtime {
@@ -20,14 +21,14 @@ struct VisitOrder {
   uint64_t seed = 0, num_epochs = 1;
 
   std::vector<uint32_t> train_chunks;  ///< of each training sample, the chunk; may be empty
-  size_t global_batch = 1, num_leaves = 1;
-  std::vector<Run> leaves;  ///< of each rank of the node
+  Division division;                   ///< of the training samples
+  std::vector<Run> leaves;             ///< of each rank of the node
 
   std::vector<uint32_t> validation_chunks;  ///< of each sample that is validated with
   size_t validation_batch = 1;
   std::vector<Run> batches;  ///< of each rank of the node
 
-  uint64_t train_steps() const;
+  uint64_t train_steps() const { return division.num_steps(); }
   uint64_t validation_steps() const;
   uint64_t steps_per_epoch() const { return train_steps() + validation_steps(); }
   uint64_t end() const { return num_epochs * steps_per_epoch(); }

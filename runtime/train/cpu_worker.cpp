@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/train/divergence.h"
+#include "runtime/train/division.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gradient_compression.h"
 #include "runtime/train/next_batch.h"
@@ -53,9 +54,10 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
       job_(job),
       recording_(recording),
       hooks_(std::move(hooks)),
-      global_batch_(runtime::global_batch(job.settings, int(role.num_teams) * role.team->size())),
+      division_(division_of(job.settings, job.model, data.train.size(),
+                            {role.num_teams, role.team->size(), role.own_mean})),
       networks_(
-          job.model, int64_t(largest_leaf()),
+          job.model, int64_t(division_.usual_leaf()),
           job.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training,
           nullptr, compute()),
       reducer_(*role.team, flat_layout(layout()), reducer_options()),
@@ -65,11 +67,15 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
       cache_(make_cache(data)),
       loader_(data.train, loader_options(normalization)),
       steps_per_epoch_(loader_.steps_per_epoch()),
-      schedule_(schedule_of(job.settings, global_batch_, steps_per_epoch_)) {
+      schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
   networks_.use_timeline(recording_.timeline());
   networks_.use_label_smoothing(job.settings.label_smoothing);
   if (!role_.updates) pushed_ = HugeBuffer(layout().size());
   if (state_.is_filled_here()) initialise(layout(), job.settings.seed, state_.weights());
+  if (const auto idle = idle_ranks(job.settings, division_, comm_.size());
+      idle && comm_.rank() == 0) {
+    std::fprintf(stderr, "%s\n", idle->c_str());
+  }
 }
 
 size_t CpuWorker::leaves_of_team() const {
@@ -106,8 +112,7 @@ ReducerOptions CpuWorker::reducer_options() {
 }
 
 PassesOptions CpuWorker::passes_options() const {
-  return {.num_leaves = leaves_of_team(),
-          .largest_leaf = largest_leaf(),
+  return {.division = division_,
           .exact = job_.settings.precision.exact,
           .joint = job_.settings.joint_batch_norm};
 }
@@ -115,17 +120,16 @@ PassesOptions CpuWorker::passes_options() const {
 /// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too
 /// little of what is subtracted; and what one team sums is not the gradient of the step.
 NoiseMeter::Setup CpuWorker::noise_setup() const {
-  const bool possible = role_.team_is_all && num_leaves() >= size_t(role_.team->size()) &&
+  const bool possible = role_.team_is_all && division_.num_leaves >= size_t(role_.team->size()) &&
                         job_.settings.gradients.wire == DataType::Float32 &&
                         !job_.settings.gradients.compression;
-  return {global_batch_, possible ? num_leaves() : 1, reducer_.num_leaves(),
+  return {division_.global_batch, possible ? division_.num_leaves : 1, reducer_.num_leaves(),
           layout().trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
 }
 
 LoaderOptions CpuWorker::loader_options(const Normalization& normalization) const {
   LoaderOptions options;
-  options.global_batch = global_batch_;
-  options.num_leaves = num_leaves();
+  options.division = division_;
   options.first_leaf = first_leaf();
   options.own_leaves = reducer_.num_leaves();
   options.seed = job_.settings.seed;
@@ -142,8 +146,7 @@ std::unique_ptr<NodeCache> CpuWorker::make_cache(const TrainingData& data) const
   order.num_epochs = job_.settings.epochs;
   order.seed = job_.settings.seed;
   order.train_chunks = chunks_of_images(*job_.cache->data, data.train);
-  order.global_batch = global_batch_;
-  order.num_leaves = num_leaves();
+  order.division = division_;
   order.validation_chunks = chunks_of_images(*job_.cache->data, data.validation);
   order.validation_batch = kEvaluationBatch;
   std::optional<Run> own;

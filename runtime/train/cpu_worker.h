@@ -28,7 +28,7 @@ class CpuWorker final : public Worker {
             const Normalization& normalization, Recording& recording, WorkerHooks hooks);
 
   const WeightLayout& layout() const override { return *networks_.layout(); }
-  size_t global_batch() const override { return global_batch_; }
+  size_t global_batch() const override { return division_.global_batch; }
   uint64_t steps_per_epoch() const override { return steps_per_epoch_; }
   std::string arithmetic() const override { return runtime::arithmetic(); }
   void restore(const Checkpoint& checkpoint, uint64_t updates) override {
@@ -55,9 +55,7 @@ class CpuWorker final : public Worker {
 
  private:
   size_t leaves_of_team() const;
-  size_t num_leaves() const { return role_.num_teams * leaves_of_team(); }
   size_t first_leaf() const { return role_.index * leaves_of_team() + reducer_.first_leaf(); }
-  size_t largest_leaf() const { return (global_batch_ + num_leaves() - 1) / num_leaves(); }
   size_t report_index() const { return layout().parameters().size(); }
   Compute compute() const;
   ReducerOptions reducer_options();
@@ -84,7 +82,7 @@ class CpuWorker final : public Worker {
   const TrainingJob& job_;
   Recording& recording_;
   WorkerHooks hooks_;
-  size_t global_batch_;
+  Division division_;
   NetworkSet networks_;
   std::optional<NetworkSet> inference_;
   Reducer reducer_;

@@ -40,7 +40,7 @@ Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
 }
 
 Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks) {
-  const size_t batches = steps_per_epoch(num_samples, batch);
+  const size_t batches = Division{num_samples, batch}.num_steps();
   const size_t first = batches * size_t(rank) / size_t(num_ranks);
   return {first, batches * size_t(rank + 1) / size_t(num_ranks) - first};
 }
@@ -49,7 +49,7 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
                     const Normalization& normalization, size_t batch,
                     const std::function<void(size_t, size_t)>& progress, StepImages* images) {
   LoaderOptions options;
-  options.global_batch = batch;
+  options.division.global_batch = batch;
   options.shuffle = false;
   options.normalization = normalization;
   options.images = images;

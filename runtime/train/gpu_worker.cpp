@@ -6,6 +6,7 @@
 #include <cstdio>
 
 #include "runtime/train/divergence.h"
+#include "runtime/train/division.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -22,14 +23,14 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
       job_(job),
       recording_(recording),
       hooks_(std::move(hooks)),
-      global_batch_(runtime::global_batch(job.settings, comm_.size())),
-      replica_(comm_, job.gpu, job.model, std::max(largest_share(), kEvaluationBatch),
+      division_(division_of(job.settings, job.model, data.train.size(), {1, comm_.size()})),
+      replica_(comm_, job.gpu, job.model, std::max(division_.largest_leaf(), kEvaluationBatch),
                kReportFloats),
       weights_(layout().size()),
       velocity_(layout().trainable_size()),
       loader_(data.train, loader_options(normalization)),
       steps_per_epoch_(loader_.steps_per_epoch()),
-      schedule_(schedule_of(job.settings, global_batch_, steps_per_epoch_)) {
+      schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
   initialise(layout(), job.settings.seed, weights_);
   replica_.set_state(weights_, velocity_);
   if (comm_.rank() == 0) {
@@ -40,8 +41,7 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
 /// One share of a batch for each rank.
 LoaderOptions GpuWorker::loader_options(const Normalization& normalization) const {
   LoaderOptions options;
-  options.global_batch = global_batch_;
-  options.num_leaves = num_ranks();
+  options.division = division_;
   options.first_leaf = size_t(comm_.rank());
   options.own_leaves = 1;
   options.seed = job_.settings.seed;

@@ -23,7 +23,7 @@ class GpuWorker final : public Worker {
             const Normalization& normalization, Recording& recording, WorkerHooks hooks);
 
   const WeightLayout& layout() const override { return replica_.layout(); }
-  size_t global_batch() const override { return global_batch_; }
+  size_t global_batch() const override { return division_.global_batch; }
   uint64_t steps_per_epoch() const override { return steps_per_epoch_; }
   std::string arithmetic() const override;
   void restore(const Checkpoint& checkpoint, uint64_t updates) override;
@@ -48,8 +48,6 @@ class GpuWorker final : public Worker {
   void update(size_t, std::span<const float>, double) override { DLFLOW_CHECK(false); }
 
  private:
-  size_t num_ranks() const { return size_t(comm_.size()); }
-  size_t largest_share() const { return (global_batch_ + num_ranks() - 1) / num_ranks(); }
   LoaderOptions loader_options(const Normalization& normalization) const;
   std::string velocity_name() const;
   DlflowGpuSgd sgd(uint64_t step) const;
@@ -60,7 +58,7 @@ class GpuWorker final : public Worker {
   const TrainingJob& job_;
   Recording& recording_;
   WorkerHooks hooks_;
-  size_t global_batch_;
+  Division division_;
   GpuReplica replica_;
   std::vector<float> weights_, velocity_;  // as they were when they were last fetched
   Loader loader_;

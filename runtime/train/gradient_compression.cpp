@@ -1,6 +1,8 @@
 #include "runtime/train/gradient_compression.h"
 
 #include <cstdio>
+#include <functional>
+#include <numeric>
 #include <vector>
 
 #include "base/error.h"
@@ -42,8 +44,11 @@ Matrix matrix_of(const WeightLayout& layout, size_t index) {
   return matrix;
 }
 
+/// By the shape that people wrote: the slot has as much padding as the processor's kernels want.
 bool is_matrix(const Parameter& parameter) {
-  return parameter.trainable && parameter.shape.size() >= 2 && parameter.size >= kSmallest;
+  const auto& shape = parameter.shape;
+  const auto size = std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
+  return parameter.trainable && shape.size() >= 2 && size_t(size) >= kSmallest;
 }
 
 }  // namespace

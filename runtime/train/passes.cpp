@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "runtime/data/shard.h"
 #include "runtime/reduce/leaf_sums.h"
 
 namespace dlflow::runtime {
@@ -33,7 +32,7 @@ class LeafAfterLeaf : public Passes {
         reducer_(reducer),
         noise_(noise),
         products_(add_leaves(networks, options) ? networks.products() : std::vector<ProductShape>(),
-                  reducer.num_leaves() * options.largest_leaf, reducer.additions()) {
+                  reducer.num_leaves() * options.division.largest_leaf(), reducer.additions()) {
     networks_.leave_products_to(products_);
   }
 
@@ -92,11 +91,12 @@ class LeafAfterLeaf : public Passes {
 class LeavesSideBySide : public Passes {
  public:
   LeavesSideBySide(Communicator& comm, NetworkSet& networks, Reducer& reducer, NoiseMeter& noise,
-                   size_t num_leaves)
+                   const Division& division)
       : networks_(networks),
         reducer_(reducer),
         noise_(noise),
-        sums_(comm, num_leaves),
+        division_(division),
+        sums_(comm, division.num_leaves),
         sizes_(networks.joint_sums()) {}
 
   float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
@@ -156,9 +156,7 @@ class LeavesSideBySide : public Passes {
   }
 
   bool every_rank_computes(size_t samples) const {
-    const auto first_of = [&](size_t leaf) {
-      return first_of_leaf(samples, leaf, sums_.num_leaves());
-    };
+    const auto first_of = [&](size_t leaf) { return division_.first_of_leaf(samples, leaf); };
     return std::ranges::all_of(sums_.shares(), [&](const LeafShare& share) {
       return first_of(share.first) < first_of(share.first + share.count);
     });
@@ -205,6 +203,7 @@ class LeavesSideBySide : public Passes {
   NetworkSet& networks_;
   Reducer& reducer_;
   NoiseMeter& noise_;
+  Division division_;
   LeafSums sums_;
   std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
   std::vector<Member> members_;
@@ -216,14 +215,14 @@ class LeavesSideBySide : public Passes {
 /// for 64 and 128, 0.84 for 512, where oneDNN's products are faster than ours.
 bool add_leaves(const NetworkSet& networks, const PassesOptions& options) {
   constexpr size_t kLarge = 64;
-  return options.exact && !options.joint && options.largest_leaf < kLarge &&
+  return options.exact && !options.joint && options.division.usual_leaf() < kLarge &&
          !networks.products().empty();
 }
 
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
                                     NoiseMeter& noise, const PassesOptions& options) {
   if (!options.joint) return std::make_unique<LeafAfterLeaf>(networks, reducer, noise, options);
-  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, options.num_leaves);
+  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, options.division);
 }
 
 }  // namespace dlflow::runtime

@@ -37,10 +37,9 @@ class Passes {
 };
 
 struct PassesOptions {
-  size_t num_leaves = 1;    ///< of all ranks
-  size_t largest_leaf = 1;  ///< in samples
-  bool exact = true;        ///< what a leaf's gradient is depends on the leaf alone
-  bool joint = false;       ///< batch normalisation is that of the global batch
+  Division division;
+  bool exact = true;   ///< what a leaf's gradient is depends on the leaf alone
+  bool joint = false;  ///< batch normalisation is that of the global batch
 };
 
 /// Whether the gradients of the leaves of some parameters are added up by the passes themselves

@@ -91,6 +91,12 @@ Precision read_precision(const Json* json, bool synchronous) {
   return precision;
 }
 
+LastBatch read_last_batch(const Json* json) {
+  if (json == nullptr || *json == "keep") return LastBatch::Keep;
+  if (*json == "drop") return LastBatch::Drop;
+  WithReader::fail("last_batch", "'keep' or 'drop'");
+}
+
 GradientTravel read_gradients(const Json* json, const Precision& precision) {
   GradientTravel travel;
   if (json == nullptr) return travel;
@@ -157,7 +163,6 @@ size_t global_batch(const TrainSettings& settings, int num_ranks) {
 }
 
 size_t num_leaves(const TrainSettings& settings, int num_ranks) {
-  constexpr size_t kMostLeaves = 8, kSmallestLeaf = 32;
   const size_t batches = settings.update.accumulate;
   if (!settings.precision.exact) return size_t(num_ranks) * batches;
   if (settings.precision.leaves > 0) return settings.precision.leaves * batches;
@@ -198,6 +203,7 @@ TrainSettings parse_train_settings(const Json& with) {
   if (reader.find("batch_per_rank") != nullptr) {
     s.batch_per_rank = reader.count("batch_per_rank", 1, {});
   }
+  s.last_batch = read_last_batch(reader.find("last_batch"));
   reader.find("cooperation");
   s.cooperation = read_cooperation(with);
   const bool synchronous = s.cooperation.kind == CooperationOptions::Kind::Synchronous;

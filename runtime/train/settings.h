@@ -12,6 +12,7 @@
 #include "runtime/data/augment.h"
 #include "runtime/data/chunk_cache.h"
 #include "runtime/data/normalization.h"
+#include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/train/device_settings.h"
@@ -60,6 +61,7 @@ struct TrainSettings {
   uint64_t epochs = 1;
   size_t batch = 128;  ///< samples per step, over all ranks; unless:
   std::optional<size_t> batch_per_rank;
+  LastBatch last_batch = LastBatch::Keep;
   Precision precision;
   bool joint_batch_norm = false;  ///< over the samples of a step; else over those of a leaf
   GradientTravel gradients;
@@ -79,8 +81,11 @@ struct TrainSettings {
 /// Samples per step, over all ranks that compute and all batches that are accumulated.
 size_t global_batch(const TrainSettings& settings, int num_ranks);
 
+/// Without a number of leaves in the settings: so that no kernel gets slow.
+constexpr size_t kMostLeaves = 8, kSmallestLeaf = 32;
+
 /// Into how many leaves a step of this run is divided; in fast mode one per rank. Without a number
-/// of leaves in the settings: up to 8, but of at least 32 samples, so that no kernel gets slow.
+/// of leaves in the settings: up to kMostLeaves, but of at least kSmallestLeaf samples.
 size_t num_leaves(const TrainSettings& settings, int num_ranks);
 
 /// How the learning rate goes, for steps of `global_batch` samples.

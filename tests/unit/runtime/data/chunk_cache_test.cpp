@@ -33,8 +33,8 @@ constexpr size_t kBatch = 16;
 
 LoaderOptions loader_options(const Dataset& dataset) {
   LoaderOptions options;
-  options.global_batch = kBatch;
-  options.num_leaves = 4;
+  options.division.global_batch = kBatch;
+  options.division.num_leaves = 4;
   options.own_leaves = 4;
   options.seed = 7;
   options.augmentation = {2, true};
@@ -47,8 +47,7 @@ VisitOrder training_order(const ChunkedDataset& data, uint64_t epochs, int ranks
   order.seed = 7;
   order.num_epochs = epochs;
   order.train_chunks = chunks_of_images(data, data.dataset());
-  order.global_batch = kBatch;
-  order.num_leaves = 4;
+  order.division = {order.train_chunks.size(), kBatch, 4};
   for (int rank = 0; rank < ranks; ++rank) {
     const size_t first = 4 * size_t(rank) / size_t(ranks),
                  end = 4 * size_t(rank + 1) / size_t(ranks);
@@ -250,7 +249,7 @@ TEST_CASE("training and validation share the memory", "[cache][threads]") {
   LoaderOptions in_order = options;
   in_order.shuffle = false;
   in_order.augmentation = {};
-  in_order.global_batch = 9;
+  in_order.division.global_batch = 9;
   Loader expected(stored.original, options);
   options.images = &cache.training();
   options.prefetch = 2;  // prepares the next epoch while this one is validated
@@ -349,7 +348,7 @@ TEST_CASE("what a step looks at fits beside the node's part, however much memory
   const Stored stored;
   const ChunkedDataset data = stored.open();
   VisitOrder order = training_order(data, 1);
-  order.global_batch = 40;
+  order.division.global_batch = 40;
   const size_t chunks = data.chunks().size(), needed = order.most_chunks_per_step();
   REQUIRE(needed == 40);
   for (size_t memory = needed; memory <= chunks; ++memory) {

@@ -25,7 +25,7 @@ Dataset numbered(uint32_t num_samples) {
 
 LoaderOptions options_for(const Dataset& dataset) {
   LoaderOptions options;
-  options.global_batch = 8;
+  options.division.global_batch = 8;
   options.seed = 5;
   options.normalization = normalization_of(dataset);
   return options;
@@ -99,7 +99,7 @@ TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", 
   options.augmentation = {2, true};
   Loader whole(dataset, options);
   std::vector<std::unique_ptr<Loader>> loaders;
-  options.num_leaves = num_leaves;
+  options.division.num_leaves = num_leaves;
   for (size_t first = 0; first < num_leaves; first += leaves_per_rank) {
     options.first_leaf = first;
     options.own_leaves = std::min(leaves_per_rank, num_leaves - first);
@@ -170,7 +170,7 @@ TEST_CASE("however many threads share the samples out, their changes are the sam
   const Dataset dataset = numbered(50);
   LoaderOptions options = options_for(dataset);
   options.augmentation = {2, true};
-  options.num_leaves = 4;
+  options.division.num_leaves = 4;
   options.own_leaves = 4;
   Loader alone(dataset, options);
   const std::vector<Copy> expected = take(alone, 14);  // two epochs

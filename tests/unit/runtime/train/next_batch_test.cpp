@@ -43,7 +43,7 @@ TEST_CASE("a rank that fetches its data is known to wait for it", "[train]") {
   comm.set_lifeline(&lifeline);
   Watched images(lifeline);
   LoaderOptions options;
-  options.global_batch = 2;
+  options.division.global_batch = 2;
   options.normalization = normalization_of(data);
   options.images = &images;
   Loader loader(data, options);

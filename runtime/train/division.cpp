@@ -1,0 +1,62 @@
+#include "runtime/train/division.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Of one value, mean and variance say nothing: the layer's result would be its bias. As PyTorch.
+void require_statistics(const TrainSettings& settings, const Model& model,
+                        const Division& division) {
+  const size_t samples = settings.joint_batch_norm ? division.samples_of(division.num_steps() - 1)
+                                                   : *division.leaf_sizes().begin();
+  if (samples > 1) return;
+  for (const Layer& layer : model.layers) {
+    const bool has_pixels = std::any_of(layer.shape.begin() + 1, layer.shape.end(),
+                                        [](int64_t size) { return size > 1; });
+    if (layer.kind != LayerKind::BatchNorm || has_pixels) continue;
+    throw Error(Errc::InvalidInput,
+                "batch normalisation '" + layer.name +
+                    "' would be over one value: " + std::to_string(division.num_samples) +
+                    " samples in steps of " + std::to_string(division.global_batch) +
+                    " leave one alone; take another 'batch', fewer leaves, or 'last_batch: drop'");
+  }
+}
+
+}  // namespace
+
+Division division_of(const TrainSettings& settings, const Model& model, size_t num_samples,
+                     const Teams& teams) {
+  const Division division = {num_samples, global_batch(settings, teams.num_ranks()),
+                             num_leaves(settings, teams.size) * teams.count, settings.last_batch,
+                             teams.own_mean && teams.count > 1};
+  if (division.num_steps() == 0) {
+    throw Error(Errc::InvalidInput, "with: 'last_batch: drop' leaves no step: there are " +
+                                        std::to_string(num_samples) +
+                                        " samples to train with, and a step takes " +
+                                        std::to_string(division.global_batch));
+  }
+  require_statistics(settings, model, division);
+  return division;
+}
+
+std::optional<std::string> idle_ranks(const TrainSettings& settings, const Division& division,
+                                      int num_ranks) {
+  const size_t ranks = size_t(num_ranks), leaves = division.num_leaves;
+  if (!settings.precision.exact || leaves >= ranks) return std::nullopt;
+  const size_t batches = settings.update.accumulate, idle = ranks - leaves;
+  const size_t enough = (ranks + batches - 1) / batches;  // of a batch
+  std::string text =
+      std::to_string(idle) + " of " + std::to_string(ranks) + " ranks " +
+      (idle == 1 ? "has" : "have") + " nothing to do: a step has " + std::to_string(leaves) +
+      " leaves. All have work with 'precision: {leaves: " + std::to_string(enough) + "}'";
+  if (settings.precision.leaves == 0 && enough <= kMostLeaves) {
+    text += ", or with 'batch: " + std::to_string(std::bit_ceil(enough) * kSmallestLeaf) + "'";
+  }
+  return text;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,32 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "runtime/data/shard.h"
+#include "runtime/nn/model.h"
+#include "runtime/train/settings.h"
+
+/// How a training divides its samples, and what is wrong or wasteful about that.
+namespace dlflow::runtime {
+
+/// The ranks that compute: those of a team take each step together.
+struct Teams {
+  size_t count = 1;
+  int size = 1;
+  bool own_mean = false;  ///< each follows the mean over its own samples: none is to have none
+
+  int num_ranks() const { return int(count) * size; }
+};
+
+/// Of `num_samples` samples. Throws Error{InvalidInput} if there would be no step, or if a batch
+/// normalisation of `model` would be over one value.
+Division division_of(const TrainSettings& settings, const Model& model, size_t num_samples,
+                     const Teams& teams);
+
+/// That ranks have nothing to do, since a step has fewer leaves, and what would use them all; or
+/// nothing.
+std::optional<std::string> idle_ranks(const TrainSettings& settings, const Division& division,
+                                      int num_ranks);
+
+}  // namespace dlflow::runtime
