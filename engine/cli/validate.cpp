@@ -6,6 +6,7 @@
 #include "engine/model/profile.h"
 #include "engine/model/script_variables.h"
 #include "engine/model/unlisted_files.h"
+#include "engine/model/wasted_ranks.h"
 #include "engine/supervisor/inherited.h"
 
 namespace dlflow {
@@ -50,6 +51,18 @@ void warn_of_files(const Workflow& workflow) {
   }
 }
 
+/// Ranks that would only wait.
+void warn_of_ranks(const Workflow& workflow) {
+  for (const Step& step : workflow.steps) {
+    for (const std::string& text : wasted_ranks(step, workflow.params)) {
+      const auto found = step.locations.find("resources");
+      const Location at = found == step.locations.end() ? step.location : found->second;
+      std::fprintf(stderr, "%s:%d:%d: warning: step '%s': %s\n", workflow.file.c_str(), at.line,
+                   at.column, step.name.c_str(), text.c_str());
+    }
+  }
+}
+
 }  // namespace
 
 void add_validate(CLI::App& app, Session&) {
@@ -65,6 +78,7 @@ void add_validate(CLI::App& app, Session&) {
     const Workflow read = workflow->read();
     check_steps(read);
     warn_of_files(read);
+    warn_of_ranks(read);
     warn_of_variables(read, load_profile(*profile));
   });
 }

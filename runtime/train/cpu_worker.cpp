@@ -72,10 +72,14 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
   networks_.use_label_smoothing(job.settings.label_smoothing);
   if (!role_.updates) pushed_ = HugeBuffer(layout().size());
   if (state_.is_filled_here()) initialise(layout(), job.settings.seed, state_.weights());
-  if (const auto idle = idle_ranks(job.settings, division_, comm_.size());
-      idle && comm_.rank() == 0) {
-    std::fprintf(stderr, "%s\n", idle->c_str());
-  }
+  if (comm_.rank() == 0) tell_idle_ranks();
+}
+
+/// In fast mode every rank has a leaf.
+void CpuWorker::tell_idle_ranks() const {
+  if (!job_.settings.precision.exact) return;
+  const auto idle = idle_ranks(leaf_settings(job_.settings, comm_.size()), size_t(comm_.size()));
+  if (idle) std::fprintf(stderr, "%s\n", idle->c_str());
 }
 
 size_t CpuWorker::leaves_of_team() const {

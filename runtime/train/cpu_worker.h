@@ -54,6 +54,7 @@ class CpuWorker final : public Worker {
   void set_updates(uint64_t updates) override { state_.set_updates(updates); }
 
  private:
+  void tell_idle_ranks() const;
   size_t leaves_of_team() const;
   size_t first_leaf() const { return role_.index * leaves_of_team() + reducer_.first_leaf(); }
   size_t report_index() const { return layout().parameters().size(); }

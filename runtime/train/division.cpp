@@ -1,7 +1,6 @@
 #include "runtime/train/division.h"
 
 #include <algorithm>
-#include <bit>
 
 #include "base/error.h"
 
@@ -41,22 +40,6 @@ Division division_of(const TrainSettings& settings, const Model& model, size_t n
   }
   require_statistics(settings, model, division);
   return division;
-}
-
-std::optional<std::string> idle_ranks(const TrainSettings& settings, const Division& division,
-                                      int num_ranks) {
-  const size_t ranks = size_t(num_ranks), leaves = division.num_leaves;
-  if (!settings.precision.exact || leaves >= ranks) return std::nullopt;
-  const size_t batches = settings.update.accumulate, idle = ranks - leaves;
-  const size_t enough = (ranks + batches - 1) / batches;  // of a batch
-  std::string text =
-      std::to_string(idle) + " of " + std::to_string(ranks) + " ranks " +
-      (idle == 1 ? "has" : "have") + " nothing to do: a step has " + std::to_string(leaves) +
-      " leaves. All have work with 'precision: {leaves: " + std::to_string(enough) + "}'";
-  if (settings.precision.leaves == 0 && enough <= kMostLeaves) {
-    text += ", or with 'batch: " + std::to_string(std::bit_ceil(enough) * kSmallestLeaf) + "'";
-  }
-  return text;
 }
 
 }  // namespace dlflow::runtime

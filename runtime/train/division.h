@@ -1,13 +1,12 @@
 #pragma once
 
-#include <optional>
-#include <string>
+#include <cstddef>
 
 #include "runtime/data/shard.h"
 #include "runtime/nn/model.h"
 #include "runtime/train/settings.h"
 
-/// How a training divides its samples, and what is wrong or wasteful about that.
+/// How a training divides its samples.
 namespace dlflow::runtime {
 
 /// The ranks that compute: those of a team take each step together.
@@ -23,10 +22,5 @@ struct Teams {
 /// normalisation of `model` would be over one value.
 Division division_of(const TrainSettings& settings, const Model& model, size_t num_samples,
                      const Teams& teams);
-
-/// That ranks have nothing to do, since a step has fewer leaves, and what would use them all; or
-/// nothing.
-std::optional<std::string> idle_ranks(const TrainSettings& settings, const Division& division,
-                                      int num_ranks);
 
 }  // namespace dlflow::runtime

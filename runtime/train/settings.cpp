@@ -162,12 +162,14 @@ size_t global_batch(const TrainSettings& settings, int num_ranks) {
   return batch_at_a_time(settings, num_ranks) * settings.update.accumulate;
 }
 
+LeafSettings leaf_settings(const TrainSettings& settings, int num_ranks) {
+  return {batch_at_a_time(settings, num_ranks), settings.precision.leaves,
+          settings.update.accumulate};
+}
+
 size_t num_leaves(const TrainSettings& settings, int num_ranks) {
-  const size_t batches = settings.update.accumulate;
-  if (!settings.precision.exact) return size_t(num_ranks) * batches;
-  if (settings.precision.leaves > 0) return settings.precision.leaves * batches;
-  const size_t leaves = batch_at_a_time(settings, num_ranks) / kSmallestLeaf;
-  return std::clamp<size_t>(std::bit_floor(leaves), 1, kMostLeaves) * batches;
+  if (!settings.precision.exact) return size_t(num_ranks) * settings.update.accumulate;
+  return num_leaves(leaf_settings(settings, num_ranks));
 }
 
 Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_t steps_per_epoch) {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "base/leaves.h"
 #include "runtime/comm/values.h"
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
@@ -81,11 +82,10 @@ struct TrainSettings {
 /// Samples per step, over all ranks that compute and all batches that are accumulated.
 size_t global_batch(const TrainSettings& settings, int num_ranks);
 
-/// Without a number of leaves in the settings: so that no kernel gets slow.
-constexpr size_t kMostLeaves = 8, kSmallestLeaf = 32;
+/// What base/leaves.h wants to know of them.
+LeafSettings leaf_settings(const TrainSettings& settings, int num_ranks);
 
-/// Into how many leaves a step of this run is divided; in fast mode one per rank. Without a number
-/// of leaves in the settings: up to kMostLeaves, but of at least kSmallestLeaf samples.
+/// Into how many leaves a step of this run is divided; in fast mode one per rank.
 size_t num_leaves(const TrainSettings& settings, int num_ranks);
 
 /// How the learning rate goes, for steps of `global_batch` samples.

@@ -77,24 +77,3 @@ TEST_CASE("less than a batch that is to be dropped is nothing to train with", "[
                     "with: 'last_batch: drop' leaves no step: there are 127 samples to train with, "
                     "and a step takes 128");
 }
-
-TEST_CASE("ranks without leaves are told, and what would give them work", "[division]") {
-  const auto told = [](size_t batch, size_t leaves, int ranks) {
-    const TrainSettings settings = settings_of(batch, leaves);
-    return idle_ranks(settings, division_of(settings, perceptron(), 10'000, {1, ranks}), ranks);
-  };
-  CHECK_FALSE(told(128, 0, 4));
-  CHECK_FALSE(told(128, 8, 8));
-  CHECK(told(128, 0, 8) ==
-        "4 of 8 ranks have nothing to do: a step has 4 leaves. All have work with 'precision: "
-        "{leaves: 8}', or with 'batch: 256'");
-  CHECK(told(128, 2, 3) ==
-        "1 of 3 ranks has nothing to do: a step has 2 leaves. All have work with 'precision: "
-        "{leaves: 3}'");
-  CHECK(told(1024, 0, 16) ==
-        "8 of 16 ranks have nothing to do: a step has 8 leaves. All have work with 'precision: "
-        "{leaves: 16}'");
-  TrainSettings fast = settings_of(128, 0);
-  fast.precision.exact = false;
-  CHECK_FALSE(idle_ranks(fast, division_of(fast, perceptron(), 10'000, {1, 8}), 8));
-}

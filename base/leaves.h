@@ -1,0 +1,27 @@
+#pragma once
+
+#include <cstddef>
+#include <optional>
+#include <string>
+
+/// Into how many parts, called leaves, a training in exact mode divides a step, whatever the number
+/// of ranks (docs/runtime.md).
+namespace dlflow {
+
+struct LeafSettings {
+  size_t batch = 128;     ///< samples that are computed at a time, over all ranks
+  size_t leaves = 0;      ///< of a batch; 0: as many as default_leaves() says
+  size_t accumulate = 1;  ///< batches that make a step
+};
+
+/// Up to 8, but of at least 32 samples, so that no kernel gets slow.
+size_t default_leaves(size_t batch);
+
+/// Of a step.
+size_t num_leaves(const LeafSettings& settings);
+
+/// That ranks have nothing to do, since a step has fewer leaves, and what would give them work; or
+/// nothing.
+std::optional<std::string> idle_ranks(const LeafSettings& settings, size_t ranks);
+
+}  // namespace dlflow

@@ -1,0 +1,54 @@
+#include "engine/model/wasted_ranks.h"
+
+#include <optional>
+
+#include "base/leaves.h"
+
+namespace dlflow {
+namespace {
+
+/// The number that `key` has in `object`; `otherwise` without the key, nothing if it is no number.
+std::optional<size_t> count_at(const Json& object, const char* key, size_t otherwise) {
+  if (!object.is_object()) return otherwise;
+  const auto found = object.find(key);
+  if (found == object.end()) return otherwise;
+  const bool is_count = found->is_number_integer() && found->get<int64_t>() >= 0;
+  return is_count ? std::optional(found->get<size_t>()) : std::nullopt;
+}
+
+/// Whether every rank computes a part of each step, as many parts as the leaves.
+bool is_exact(const Json& with) {
+  const Json precision = with.value("precision", Json::object());
+  const Json cooperation = with.value("cooperation", Json::object());
+  return precision.is_object() && precision.value("reduction", Json("exact")) == "exact" &&
+         cooperation.is_object() && cooperation.value("kind", Json("synchronous")) == "synchronous";
+}
+
+std::optional<std::string> wasted(const Json& with, size_t ranks) {
+  if (!with.is_object() || !is_exact(with)) return std::nullopt;
+  const LeafSettings usual;
+  const auto per_rank = count_at(with, "batch_per_rank", 0);
+  const auto batch = count_at(with, "batch", usual.batch);
+  const auto leaves = count_at(with.value("precision", Json::object()), "leaves", usual.leaves);
+  const auto accumulate = count_at(with, "accumulate", usual.accumulate);
+  if (!per_rank || !batch || !leaves || !accumulate) return std::nullopt;
+  return idle_ranks({*per_rank > 0 ? *per_rank * ranks : *batch, *leaves, *accumulate}, ranks);
+}
+
+}  // namespace
+
+std::set<std::string> wasted_ranks(const Step& step, const Json& params) {
+  std::set<std::string> texts;
+  if (step.uses != "train") return texts;
+  Context known;
+  known.params = &params;
+  for (const Json& element : matrix_elements(step.matrix)) {
+    known.matrix = &element;
+    const auto ranks = count_at(step.resources.evaluate_known(known), "ranks", 1);
+    if (!ranks) continue;
+    if (auto text = wasted(step.with.evaluate_known(known), *ranks)) texts.insert(std::move(*text));
+  }
+  return texts;
+}
+
+}  // namespace dlflow
