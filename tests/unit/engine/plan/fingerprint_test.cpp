@@ -264,6 +264,39 @@ TEST_CASE("a parent's metric counts only for a step that refers to it", "[finger
   CHECK(with_loss(other, 1) == with_loss(other, 2));
 }
 
+TEST_CASE("a result that hangs on a parent's metric is not reused for another value of it",
+          "[fingerprint]") {
+  const auto with_loss = [](const std::string& key, double loss) {
+    const std::string metric = "${{ steps.a.metrics.loss }}";
+    const std::string run = key == "run" ? "[./b, \"" + metric + "\"]" : "./b";
+    const std::string more = key == "env"  ? ", env: {LOSS: \"" + metric + "\"}"
+                             : key == "if" ? ", if: \"${{ steps.a.metrics.loss > 2 }}\""
+                                           : "";
+    const std::string base = base_of("name: w\nsteps:\n  b: {run: " + run + ", needs: a" + more +
+                                     "}\n  a: {run: ./a, outputs: {x: x}}\n")
+                                 .dump();
+    ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
+    a.metrics = {{"loss", loss}};
+    return with_parents({a}, Json::object(), base);
+  };
+  for (const std::string key : {"run", "env", "if"}) {
+    INFO(key);
+    CHECK(with_loss(key, 1) != with_loss(key, 3));
+    CHECK(with_loss(key, 1) == with_loss(key, 1));
+  }
+  CHECK(with_loss("nothing", 1) == with_loss("nothing", 3));
+}
+
+TEST_CASE("whether a parent was skipped is in the fingerprint, whatever else it says",
+          "[fingerprint]") {
+  ParentResult skipped = parent("a", output("/r/steps/a", "x", "11"));
+  skipped.skipped = true;
+  ParentResult without = parent("a", Json::object());
+  without.skipped = true;
+  CHECK(with_parents({skipped}) == with_parents({without}));
+  CHECK_FALSE(with_parents({without}).empty());
+}
+
 TEST_CASE("a command sees the parameters whose variable it mentions", "[fingerprint]") {
   CHECK(visible("echo hello") == Json::object());
   CHECK(visible("echo $DLFLOW_PARAM_LR") == Json{{"lr", 0.1}});
