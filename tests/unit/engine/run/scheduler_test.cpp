@@ -153,6 +153,18 @@ TEST_CASE("a skipped step skips those that use its outputs, not those that only 
   CHECK(run.states() == States{{"plot", Skipped}, {"show", Skipped}, {"frame", Succeeded}});
 }
 
+TEST_CASE("a step that uses one step's outputs runs although another one that it needs was skipped",
+          "[scheduler]") {
+  TestRun run(R"(
+  a:    {run: ./a, outputs: {o: o}}
+  b:    {run: ./b, outputs: {o: o}}
+  both: {run: [both, "${{ steps.a.outputs.o }}"], needs: [b]}
+)");
+  run.backend.ends["b"] = {Skipped};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Skipped}, {"both", Succeeded}});
+}
+
 TEST_CASE("only as many jobs run at once as there is room for, small ones pass wide ones",
           "[scheduler]") {
   TestRun run(R"(
