@@ -1,5 +1,6 @@
 #include "engine/plan/fingerprint.h"
 
+#include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 
@@ -211,6 +212,30 @@ TEST_CASE("parents count by what a child sees of them, not by the run they lie i
     ran.fingerprint = "f";
     CHECK(with_parents({skipped}) != with_parents({ran}));
   }
+}
+
+TEST_CASE("what parents left gives the same fingerprint on every day", "[fingerprint]") {
+  // Pins the canonical form, as above.
+  ParentResult list = parent("a", output("/r/steps/a", "x", "11"));
+  list.element = {{"fold", 1}};
+  list.metrics = {{"loss", 0.5}};
+  ParentResult value = parent("b", {{"o", {{"value", 7}, {"sha256", "22"}, {"executable", true}}}});
+  ParentResult skipped = parent("c", Json::object());
+  skipped.skipped = true;
+  ParentResult plain = parent("d", Json::object());
+  plain.fingerprint = "f1";
+  CHECK(with_parents({list, value, skipped, plain}, Json::object(),
+                     R"({"metrics":{"a":["loss"]}})") ==
+        sha256_hex(R"({"metrics":{"a":["loss"]}})"
+                   "\n"
+                   R"({"element":{"fold":1},"in_list":true,"metrics":{"loss":0.5},)"
+                   R"("outputs":{"o":{"path":"outputs/x","sha256":"11"}},"step":"a"})"
+                   "\n"
+                   R"({"outputs":{"o":{"executable":true,"sha256":"22","value":7}},"step":"b"})"
+                   "\n"
+                   R"({"skipped":true,"step":"c"})"
+                   "\n"
+                   R"({"fingerprint":"f1","step":"d"})"));
 }
 
 TEST_CASE("an element of one list is not the same in another", "[fingerprint]") {

@@ -171,6 +171,23 @@ TEST_CASE("what is forced, or acts outside, takes no result of others either", "
   CHECK(reuses(Cause::WaitsForParents));
 }
 
+TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]") {
+  const TempDir folder;
+  folder.write("m.yaml", "a model");
+  folder.write("d/x", "data");
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  Plan plan = make_plan(parsed("name: w\nsteps:\n  a: {uses: train, with: {model: m.yaml, data: d, "
+                               "epochs: 1, lr: 0.1}}\n",
+                               folder.path()),
+                        Profile(), PlanOptions(), nothing, hashes);
+  plan.directory = "/runs/w-0000";
+  const std::string data = folder.path() / "d";
+  CHECK(job_spec(plan, 0).sources ==
+        SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
+                     {{data, plan.outside.at("d")}}});
+}
+
 TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]") {
   Whole whole;
   const Json base = Json::parse(fingerprint_base(whole.plan, 2));

@@ -116,6 +116,12 @@ TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"flaky", "flaky#2", "flaky#3"});
   CHECK(run.clock.now() - before >= std::chrono::milliseconds(500 + 1000));
+  Names reasons;
+  for (const JobEvent& event : run.store.events(run_name(run.directory), "flaky")) {
+    if (event.state == Planned) reasons.push_back(event.reason);
+  }
+  CHECK(reasons ==
+        Names{"try 2 of 3 follows; the last one: ", "try 3 of 3 follows; the last one: "});
 }
 
 TEST_CASE("retries end with the last attempt", "[scheduler]") {
@@ -225,6 +231,15 @@ TEST_CASE("a second interruption kills", "[scheduler]") {
   CHECK(run.start().state == RunState::Cancelled);
   CHECK(run.backend.stopped == std::vector<std::pair<std::string, Stop>>{{"train", Stop::AndSave},
                                                                          {"train", Stop::AtOnce}});
+}
+
+TEST_CASE("a job that fails while the run is stopped has failed", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  run.backend.stubborn = {"a"};
+  run.backend.fail("a");
+  run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"a", Failed}, {"b", Blocked}});
 }
 
 TEST_CASE("an interruption between two jobs leaves a cancelled run", "[scheduler]") {

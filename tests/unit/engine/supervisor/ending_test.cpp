@@ -86,6 +86,7 @@ TEST_CASE("an exit status above 128 is a signal if there is one of that number",
   const auto reason = [](int code) { return Ended(code).event().reason; };
   CHECK(reason(128) == "exit 128");
   CHECK(reason(128 + SIGTERM) == "killed by signal 15 (Terminated)");
+  CHECK(reason(128 + SIGKILL) == "killed by signal 9 (Killed)");
   CHECK(reason(128 + 64).starts_with("killed by signal 64 ("));
   CHECK(reason(128 + 65) == "exit 193");
   CHECK(reason(255) == "exit 255");
