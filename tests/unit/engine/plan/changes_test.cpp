@@ -76,6 +76,20 @@ TEST_CASE("a change is told in the words of the workflow", "[changes]") {
       "→ 3");
 }
 
+TEST_CASE("a line of changes that is none is passed over", "[changes]") {
+  const TempDir folder;
+  Plan changed = plan();
+  changed.directory = folder.path();
+  const std::vector<uint32_t> jobs = {1};
+  folder.write("changes.jsonl",
+               "[]\n7\n{\"set\":{\"ranks\":3}}\n{\"jobs\":[\"eval\"]}\n{\"jobs\":[\"gone\"],"
+               "\"set\":{\"ranks\":4}}\n");
+  record_change(changed, jobs, {{"ranks", 8}}, Time());
+  apply_changes(changed);
+  CHECK(changed.jobs[0].resources == Resources());
+  CHECK(changed.jobs[1].resources.ranks == 8);
+}
+
 TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
   Plan changed = plan();
   const std::vector<uint32_t> jobs = {1};

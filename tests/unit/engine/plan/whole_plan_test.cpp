@@ -1,4 +1,6 @@
+#include <cstdlib>
 #include <map>
+#include <optional>
 #include <string>
 
 #include "base/error.h"
@@ -186,6 +188,38 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
   CHECK(job_spec(plan, 0).sources ==
         SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
                      {{data, plan.outside.at("d")}}});
+}
+
+TEST_CASE("an image of a registry is named as it is", "[plan]") {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  const Plan plan = make_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
+                                     "{image: i, run: [x]}}\n"),
+                              whole_profile(), PlanOptions(), nothing, hashes);
+  CHECK(job_spec(plan, 0).container->from == "docker://a:1");
+}
+
+TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]") {
+  std::map<std::string, std::optional<std::string>> before;
+  const auto set = [](const std::string& name, const std::optional<std::string>& value) {
+    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  };
+  for (const char* name : {"XDG_CACHE_HOME", "HOME"}) {
+    const char* value = std::getenv(name);
+    before[name] = value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  }
+  set("XDG_CACHE_HOME", "/x");
+  set("HOME", "/h");
+  CHECK(cache_directory(whole_profile()) == "/cache");
+  CHECK(cache_directory(Profile()) == "/x/dlflow");
+  for (const auto& unset : {std::optional<std::string>(), std::optional<std::string>("")}) {
+    set("XDG_CACHE_HOME", unset);
+    set("HOME", "/h");
+    CHECK(cache_directory(Profile()) == "/h/.cache/dlflow");
+    set("HOME", unset);
+    CHECK_THROWS_WITH(cache_directory(Profile()), Catch::Contains("set HOME"));
+  }
+  for (const auto& [name, value] : before) set(name, value);
 }
 
 TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]") {

@@ -241,6 +241,12 @@ TEST_CASE("a job whose supervisor was killed is lost, and what it left behind is
   ::waitpid(engine, &status, 0);
   CHECK(WIFEXITED(status));
   CHECK(run.attempt("slow") == 2);
+  std::vector<JobEvent> written = EventTail(run.directory / "events.jsonl").read();
+  std::erase_if(written, [](const JobEvent& event) { return event.state != Lost; });
+  REQUIRE(written.size() == 1);
+  CHECK(written[0].attempt == 1);
+  CHECK(written[0].node == host_name());
+  CHECK(written[0].reason == "its supervisor was killed by signal 9");
   CHECK(run.state() == RunState::Succeeded);
   CHECK_FALSE(identify(pid_t(std::stoi(run.trace().front()))).has_value());
 }

@@ -116,6 +116,7 @@ TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"flaky", "flaky#2", "flaky#3"});
   CHECK(run.clock.now() - before >= std::chrono::milliseconds(500 + 1000));
+  CHECK(run.observer.ticks > 2);
   Names reasons;
   for (const JobEvent& event : run.store.events(run_name(run.directory), "flaky")) {
     if (event.state == Planned) reasons.push_back(event.reason);
@@ -275,6 +276,16 @@ TEST_CASE("what is submitted is on record before", "[scheduler]") {
   };
   run.start();
   CHECK(recorded == std::vector{Submitting});
+}
+
+TEST_CASE("what a supervisor has on record the engine does not write down again", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n");
+  run.start();
+  std::vector<JobState> written;
+  for (const JobEvent& event : EventTail(run.directory / "events.jsonl").read()) {
+    written.push_back(event.state.value());
+  }
+  CHECK(written == std::vector{Submitting});
 }
 
 TEST_CASE("a run in which one job failed and another was cancelled has failed", "[scheduler]") {

@@ -77,7 +77,9 @@ TEST_CASE("what a command without outputs did is known until the step did someth
     finish_on_disk(plan, 0, events);
   };
   run("one", 0);
-  CHECK(fixture.store.find("one").has_value());
+  REQUIRE(fixture.store.find("one").has_value());
+  CHECK(fixture.store.find("one")->outputs == Json::object());
+  CHECK(fixture.store.find("one")->metrics == Json::object());
   run("one", 100);
   CHECK(fixture.store.find("one").has_value());
   run("two", 200);
