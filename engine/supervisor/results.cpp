@@ -344,7 +344,7 @@ std::string telling_line(const fs::path& standard_error, uint64_t from) {
   for (std::string line; std::getline(stream, line);) {
     const std::string text = plain_text(line);
     const bool frame = text.find_first_not_of('-') == std::string::npos;
-    if (frame || find_invalid_utf8(text) != std::string::npos) continue;
+    if (frame) continue;
     last = text;
     if (text.starts_with("error") || text.starts_with("Error")) last_error = text;
   }

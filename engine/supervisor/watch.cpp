@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/file.h"
 #include "base/text.h"
 
@@ -232,6 +233,9 @@ Watched Watcher::watch(pid_t program, const WatchOptions& options) {
       result.exit = *exit;
       if (result.cause == StopCause::None && exit->code > 128) {
         result.cause = wait_for_request(kSignalsTogether).cause;
+      }
+      if (result.cause == StopCause::None && exit->code == kExitAgain) {
+        result.cause = read_signals(milliseconds(0)).cause;  // what it was told, we were told, too
       }
       break;
     }

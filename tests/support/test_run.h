@@ -38,11 +38,12 @@ class RecordingObserver : public Observer {
     heard.push_back(event.job + " " + std::string(name(*event.state)));
     if (on_event) on_event(event);
   }
-  void tick(Time) override {}
+  void tick(Time) override { ++ticks; }
   void stopping() override { heard.emplace_back("stopping"); }
   void ended(RunState state, Time) override { heard.push_back("run " + std::string(name(state))); }
 
   std::vector<std::string> heard;
+  int ticks = 0;
   States states;
   std::function<void(const JobEvent&)> on_event;
 };

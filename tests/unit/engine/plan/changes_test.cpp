@@ -56,6 +56,7 @@ TEST_CASE("a setting that is none says what to do", "[changes]") {
   CHECK(refusal("walltime=soon").find("soon") != std::string::npos);
   CHECK(refusal("ranks=0").find("ranks") != std::string::npos);
   CHECK(refusal("memory").find("KEY=VALUE") != std::string::npos);
+  CHECK(refusal("=4").find("KEY=VALUE") != std::string::npos);
   const std::string parameter = refusal("epochs=30");
   CHECK(parameter.find("is a parameter") != std::string::npos);
   CHECK(parameter.find("workflow.yaml --set epochs=") != std::string::npos);
@@ -68,6 +69,25 @@ TEST_CASE("a change is told in the words of the workflow", "[changes]") {
   now.walltime = 40min;
   now.ranks = 4;
   CHECK(words_of_change(before, now) == "walltime 20:00 → 40:00, ranks 1 → 4");
+  now = {.ranks = 1, .cpus_per_rank = 2, .gpus_per_rank = 3, .memory_bytes = 0, .walltime = 0min};
+  CHECK(
+      words_of_change(before, now) ==
+      "walltime 20:00 → not said, memory 1.0 GiB → not said, cpus_per_rank 1 → 2, gpus_per_rank 0 "
+      "→ 3");
+}
+
+TEST_CASE("a line of changes that is none is passed over", "[changes]") {
+  const TempDir folder;
+  Plan changed = plan();
+  changed.directory = folder.path();
+  const std::vector<uint32_t> jobs = {1};
+  folder.write("changes.jsonl",
+               "[]\n7\n{\"set\":{\"ranks\":3}}\n{\"jobs\":[\"eval\"]}\n{\"jobs\":[\"gone\"],"
+               "\"set\":{\"ranks\":4}}\n");
+  record_change(changed, jobs, {{"ranks", 8}}, Time());
+  apply_changes(changed);
+  CHECK(changed.jobs[0].resources == Resources());
+  CHECK(changed.jobs[1].resources.ranks == 8);
 }
 
 TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {

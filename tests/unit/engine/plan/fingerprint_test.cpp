@@ -1,5 +1,6 @@
 #include "engine/plan/fingerprint.h"
 
+#include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 
@@ -213,6 +214,30 @@ TEST_CASE("parents count by what a child sees of them, not by the run they lie i
   }
 }
 
+TEST_CASE("what parents left gives the same fingerprint on every day", "[fingerprint]") {
+  // Pins the canonical form, as above.
+  ParentResult list = parent("a", output("/r/steps/a", "x", "11"));
+  list.element = {{"fold", 1}};
+  list.metrics = {{"loss", 0.5}};
+  ParentResult value = parent("b", {{"o", {{"value", 7}, {"sha256", "22"}, {"executable", true}}}});
+  ParentResult skipped = parent("c", Json::object());
+  skipped.skipped = true;
+  ParentResult plain = parent("d", Json::object());
+  plain.fingerprint = "f1";
+  CHECK(with_parents({list, value, skipped, plain}, Json::object(),
+                     R"({"metrics":{"a":["loss"]}})") ==
+        sha256_hex(R"({"metrics":{"a":["loss"]}})"
+                   "\n"
+                   R"({"element":{"fold":1},"in_list":true,"metrics":{"loss":0.5},)"
+                   R"("outputs":{"o":{"path":"outputs/x","sha256":"11"}},"step":"a"})"
+                   "\n"
+                   R"({"outputs":{"o":{"executable":true,"sha256":"22","value":7}},"step":"b"})"
+                   "\n"
+                   R"({"skipped":true,"step":"c"})"
+                   "\n"
+                   R"({"fingerprint":"f1","step":"d"})"));
+}
+
 TEST_CASE("an element of one list is not the same in another", "[fingerprint]") {
   const auto shard = [](const std::string& step, int number) {
     ParentResult of = parent(step, output("/r/steps/" + step, "shard", std::to_string(number)));
@@ -262,6 +287,39 @@ TEST_CASE("a parent's metric counts only for a step that refers to it", "[finger
   CHECK(with_loss(refers, 1) != with_loss(refers, 2));
   const std::string other = R"({"metrics":{"a":["accuracy"]}})";
   CHECK(with_loss(other, 1) == with_loss(other, 2));
+}
+
+TEST_CASE("a result that hangs on a parent's metric is not reused for another value of it",
+          "[fingerprint]") {
+  const auto with_loss = [](const std::string& key, double loss) {
+    const std::string metric = "${{ steps.a.metrics.loss }}";
+    const std::string run = key == "run" ? "[./b, \"" + metric + "\"]" : "./b";
+    const std::string more = key == "env"  ? ", env: {LOSS: \"" + metric + "\"}"
+                             : key == "if" ? ", if: \"${{ steps.a.metrics.loss > 2 }}\""
+                                           : "";
+    const std::string base = base_of("name: w\nsteps:\n  b: {run: " + run + ", needs: a" + more +
+                                     "}\n  a: {run: ./a, outputs: {x: x}}\n")
+                                 .dump();
+    ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
+    a.metrics = {{"loss", loss}};
+    return with_parents({a}, Json::object(), base);
+  };
+  for (const std::string key : {"run", "env", "if"}) {
+    INFO(key);
+    CHECK(with_loss(key, 1) != with_loss(key, 3));
+    CHECK(with_loss(key, 1) == with_loss(key, 1));
+  }
+  CHECK(with_loss("nothing", 1) == with_loss("nothing", 3));
+}
+
+TEST_CASE("whether a parent was skipped is in the fingerprint, whatever else it says",
+          "[fingerprint]") {
+  ParentResult skipped = parent("a", output("/r/steps/a", "x", "11"));
+  skipped.skipped = true;
+  ParentResult without = parent("a", Json::object());
+  without.skipped = true;
+  CHECK(with_parents({skipped}) == with_parents({without}));
+  CHECK_FALSE(with_parents({without}).empty());
 }
 
 TEST_CASE("a command sees the parameters whose variable it mentions", "[fingerprint]") {

@@ -36,6 +36,7 @@ std::map<std::string, std::set<std::string>> documented_table() {
   return table;
 }
 
+/// Every field is set, and to a value that it does not have by itself.
 JobSpec example_spec() {
   JobSpec spec;
   spec.run = "mnist-7f3a";
@@ -43,11 +44,15 @@ JobSpec example_spec() {
   spec.step = "train";
   spec.element = {{"lr", 0.1}};
   spec.uses = "train";
+  spec.run_command = {"./a", 1};
   spec.with = {{"epochs", 3}, {"data", "${{ steps.data.outputs.path }}"}};
   spec.environment = {{"A", "b"}};
+  spec.inherit = {"WANDB_*"};
   spec.secrets = {"TOKEN", "WANDB_API_KEY"};
   spec.condition = "${{ steps.data.metrics.ok }}";
   spec.params = {{"epochs", 3}};
+  spec.late_params = {{"late", 4}};
+  spec.sees_run = true;
   spec.resources = {.ranks = 2,
                     .cpus_per_rank = 3,
                     .gpus_per_rank = 1,
@@ -55,19 +60,28 @@ JobSpec example_spec() {
                     .walltime = std::chrono::minutes(20)};
   spec.checkpoint =
       CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds, .every = 30, .keep = 4};
+  spec.container = ContainerSpec{
+      "torch", "oci:/images/torch", "sha256:11", {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
+  spec.retry = {.attempts = 5,
+                .on = {RetryCause::Failure, RetryCause::NodeFailure, RetryCause::Preempted,
+                       RetryCause::Timeout, RetryCause::OutOfMemory}};
   spec.require = {{"accuracy", ">=", 0.88}};
   spec.outputs = {{"model", "model.bin"}};
   spec.parents = {{"data", Json::object(), "/runs/mnist-7f3a/steps/data"}};
   spec.inputs = {{"models/lenet.yaml", "/runs/mnist-7f3a/sources/models/lenet.yaml"}};
+  spec.data = {"/data/set"};
+  spec.sources = {{{"/runs/mnist-7f3a/sources/models/lenet.yaml", "0a"}}, {{"/data/set", "0b"}}};
   spec.run_directory = "/runs/mnist-7f3a";
   spec.job_directory = "/runs/mnist-7f3a/steps/train/lr=0.1";
   spec.cache = "/cache";
   spec.cache_budget_bytes = 5;
   spec.scratch = "/local";
   spec.scratch_budget_bytes = 6;
+  spec.node_memory_bytes = 7;
   spec.launcher = {"mpirun", "-np", "2"};
   spec.setup = {"module load mpi"};
   spec.fingerprint_base = R"({"kind":"train"})";
+  spec.reuse = false;
   return spec;
 }
 
@@ -123,11 +137,38 @@ TEST_CASE("job.json gives back what was written", "[job]") {
   CHECK(to_json(job_spec_from_json(Json::parse(json.dump()))) == json);
   CHECK(job_spec_from_json(json).resources == example_spec().resources);
   CHECK(job_spec_from_json(json).checkpoint->unit == CheckpointPolicy::Unit::Seconds);
+  for (const auto& [key, value] : json.items()) {
+    INFO(key);
+    const Json plain = to_json(JobSpec());
+    CHECK((!plain.contains(key) || value != plain.at(key)));
+  }
+  CHECK(to_json(job_spec_from_json(to_json(JobSpec()))) == to_json(JobSpec()));
+}
+
+TEST_CASE("each unit of a checkpoint and each cause of a retry has its word", "[job]") {
+  using Unit = CheckpointPolicy::Unit;
+  JobSpec spec;
+  for (const auto& [unit, word] : std::map<Unit, std::string>{
+           {Unit::Epochs, "epochs"}, {Unit::Steps, "steps"}, {Unit::Seconds, "seconds"}}) {
+    spec.checkpoint = CheckpointPolicy{.unit = unit};
+    CHECK(to_json(spec).at("checkpoint").at("unit") == word);
+    CHECK(job_spec_from_json(to_json(spec)).checkpoint->unit == unit);
+  }
+  CHECK(to_json(example_spec()).at("retry").at("on") ==
+        Json({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}));
+  CHECK(job_spec_from_json(to_json(example_spec())).retry.on == example_spec().retry.on);
+  Json odd = to_json(example_spec());
+  odd["checkpoint"]["unit"] = "years";
+  CHECK_THROWS_WITH(job_spec_from_json(odd), "'years' is not a unit");
+  odd = to_json(example_spec());
+  odd["retry"]["on"] = {"boredom"};
+  CHECK_THROWS_WITH(job_spec_from_json(odd), "\"boredom\" is no cause of a retry");
 }
 
 TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
   const Json whole = to_json(example_spec());
   for (const auto& [key, value] : whole.items()) {
+    if (key == "container") continue;  // of a step without an image
     INFO(key);
     Json json = whole;
     json.erase(key);
@@ -146,7 +187,13 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.node = "n1";
   event.exit = 3;
   event.reason = "exit 3:\n\"NaN\" → stop";
+  event.fingerprint = "f1";
+  event.outputs["model"] = {{"value", "/m"}, {"sha256", "0a"}};
   event.metrics = {{"loss", 0.5}};
+  event.reused_from = "/runs/other/steps/train";
+  event.failed_tries = 2;
+  event.preempted = true;
+  event.used = PassUsage{std::chrono::milliseconds(1234), 5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(job_event_from_line(line) == event);

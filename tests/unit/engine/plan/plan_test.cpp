@@ -249,6 +249,21 @@ steps:
   CHECK(job_spec(plan, 0).environment == Json{{"BOTH", "step"}, {"ONE", "profile"}});
 }
 
+TEST_CASE("matrices that differ in what they leave out or add have elements of their own",
+          "[plan]") {
+  CHECK(names(plan_of(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {x: [1, 2]}}
+  b: {run: "true", matrix: {x: [1, 2], exclude: [{x: 1}]}}
+  c: {run: "true", matrix: {x: [1, 2], exclude: [{x: 2}]}}
+  d: {run: "true", matrix: {x: [1, 2], include: [{x: 3}]}}
+  e: {run: "true", matrix: {y: [1, 2]}}
+  f: {run: "true", matrix: {x: [1, 4]}}
+)"))) == Names{"a[x=1]", "a[x=2]", "b[x=2]", "c[x=1]", "d[x=1]", "d[x=2]", "d[x=3]", "e[y=1]",
+               "e[y=2]", "f[x=1]", "f[x=4]"});
+}
+
 TEST_CASE("everything waiting for everything is refused before it fills the memory", "[plan]") {
   Workflow workflow = parsed(R"(name: w
 steps:

@@ -357,6 +357,7 @@ TEST_CASE("one engine at a time works on a run, and the second is told who does"
   {
     const RunLock lock(folder.path());
     CHECK_FALSE(RunLock::try_acquire(folder.path()).has_value());
+    CHECK(read_file(folder.path() / "lock").starts_with("process "));
     CHECK_THROWS_WITH(RunLock(folder.path(), std::chrono::milliseconds(0)),
                       Catch::Contains("process " + std::to_string(::getpid())));
   }

@@ -168,6 +168,21 @@ TEST_CASE("runs side by side have different GPUs, also after an engine was kille
   CHECK(first.resume() == RunState::Succeeded);
 }
 
+TEST_CASE("a GPU is free once its step has ended, whatever else runs", "[local]") {
+  const std::string gpu = "local-run-test-" + std::to_string(::getpid());
+  LocalRun run(
+      "  a: {run: 'true', resources: {gpus_per_rank: 1}}\n"
+      "  b: {run: 'echo b >> TRACE; while [ ! -e TRACE.go ]; do sleep 0.01; done', needs: [a]}\n",
+      {.cores = 2, .gpus = {gpu}});
+  const pid_t engine = run.start_elsewhere();
+  run.wait_for_trace(1);
+  CHECK(GpuLock::try_acquire(gpu).has_value());
+  std::ofstream(run.path() / "trace.go") << "";
+  int status = -1;
+  CHECK(::waitpid(engine, &status, 0) == engine);
+  CHECK(status == 0);
+}
+
 TEST_CASE("a job waits for the GPU that another run has", "[local]") {
   const std::string gpu = "local-run-test-" + std::to_string(::getpid());
   const Machine machine = {.cores = 2, .gpus = {gpu}};
@@ -226,6 +241,12 @@ TEST_CASE("a job whose supervisor was killed is lost, and what it left behind is
   ::waitpid(engine, &status, 0);
   CHECK(WIFEXITED(status));
   CHECK(run.attempt("slow") == 2);
+  std::vector<JobEvent> written = EventTail(run.directory / "events.jsonl").read();
+  std::erase_if(written, [](const JobEvent& event) { return event.state != Lost; });
+  REQUIRE(written.size() == 1);
+  CHECK(written[0].attempt == 1);
+  CHECK(written[0].node == host_name());
+  CHECK(written[0].reason == "its supervisor was killed by signal 9");
   CHECK(run.state() == RunState::Succeeded);
   CHECK_FALSE(identify(pid_t(std::stoi(run.trace().front()))).has_value());
 }

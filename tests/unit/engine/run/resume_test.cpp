@@ -299,9 +299,39 @@ TEST_CASE("a run whose engine was killed can be cancelled, and gone on with", "[
   CHECK(run.backend.submitted == Names{"a", "b", "b#2", "c"});
 }
 
+TEST_CASE("what a killed engine had no room for yet is cancelled with the rest", "[resume]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b}\n  c: {run: ./c, needs: [b]}\n");
+  run.backend.cores = 1;
+  run.backend.held = {"a"};
+  start_and_kill(run, 1);
+  CHECK(run.cancel());
+  CHECK(run.states() == States{{"a", Cancelled}, {"b", Cancelled}, {"c", Planned}});
+}
+
+TEST_CASE("a parent that was reused after the run began is where it was made", "[resume]") {
+  const std::string rest = "  b: {run: ./b, needs: [a]}\n";
+  TestRun run("  a: {run: ./a}\n" + rest);
+  run.backend.outputs["a"] = {{"data", {{"value", "a.txt"}, {"sha256", "1234"}}}};
+  run.start();
+  const fs::path first = run.directory;
+  run.rewrite("  a: {run: ./a --verbose}\n" + rest + "  c: {run: ./c, needs: [b]}\n");
+  run.backend.fail("c");
+  run.start();
+  REQUIRE(run.states() == States{{"a", Succeeded}, {"b", Cached}, {"c", Failed}});
+  CHECK(run.resubmit().state == RunState::Succeeded);
+  CHECK(run.states()["b"] == Cached);
+  for (const char* attempt : {"attempt-1", "attempt-2"}) {
+    const fs::path file = run.directory / "steps/c" / attempt / "job.json";
+    CHECK(job_spec_from_json(Json::parse(read_file(file))).parents.at(0).directory ==
+          first / "steps/b");
+  }
+}
+
 TEST_CASE("cancelling a run that has ended changes nothing", "[resume]") {
   TestRun run(kChain);
   run.start();
+  write_file_atomic(run.directory / "cancel", "");  // for an engine that ended before it saw it
   CHECK(run.cancel());
+  CHECK_FALSE(fs::exists(run.directory / "cancel"));
   CHECK(run.state() == RunState::Succeeded);
 }

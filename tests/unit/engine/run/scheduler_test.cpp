@@ -116,6 +116,13 @@ TEST_CASE("a retry is a new attempt and comes after a pause", "[scheduler]") {
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.backend.submitted == Names{"flaky", "flaky#2", "flaky#3"});
   CHECK(run.clock.now() - before >= std::chrono::milliseconds(500 + 1000));
+  CHECK(run.observer.ticks > 2);
+  Names reasons;
+  for (const JobEvent& event : run.store.events(run_name(run.directory), "flaky")) {
+    if (event.state == Planned) reasons.push_back(event.reason);
+  }
+  CHECK(reasons ==
+        Names{"try 2 of 3 follows; the last one: ", "try 3 of 3 follows; the last one: "});
 }
 
 TEST_CASE("retries end with the last attempt", "[scheduler]") {
@@ -151,6 +158,18 @@ TEST_CASE("a skipped step skips those that use its outputs, not those that only 
   run.backend.ends["plot"] = {Skipped};
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.states() == States{{"plot", Skipped}, {"show", Skipped}, {"frame", Succeeded}});
+}
+
+TEST_CASE("a step that uses one step's outputs runs although another one that it needs was skipped",
+          "[scheduler]") {
+  TestRun run(R"(
+  a:    {run: ./a, outputs: {o: o}}
+  b:    {run: ./b, outputs: {o: o}}
+  both: {run: [both, "${{ steps.a.outputs.o }}"], needs: [b]}
+)");
+  run.backend.ends["b"] = {Skipped};
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"a", Succeeded}, {"b", Skipped}, {"both", Succeeded}});
 }
 
 TEST_CASE("only as many jobs run at once as there is room for, small ones pass wide ones",
@@ -215,6 +234,15 @@ TEST_CASE("a second interruption kills", "[scheduler]") {
                                                                          {"train", Stop::AtOnce}});
 }
 
+TEST_CASE("a job that fails while the run is stopped has failed", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  run.backend.stubborn = {"a"};
+  run.backend.fail("a");
+  run.backend.on_submit = [](const std::string&) { ::kill(::getpid(), SIGINT); };
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"a", Failed}, {"b", Blocked}});
+}
+
 TEST_CASE("an interruption between two jobs leaves a cancelled run", "[scheduler]") {
   TestRun run("  flaky: {run: ./flaky, retry: {attempts: 2, on: [failure]}}\n");
   run.backend.fail("flaky");
@@ -248,6 +276,16 @@ TEST_CASE("what is submitted is on record before", "[scheduler]") {
   };
   run.start();
   CHECK(recorded == std::vector{Submitting});
+}
+
+TEST_CASE("what a supervisor has on record the engine does not write down again", "[scheduler]") {
+  TestRun run("  a: {run: ./a}\n");
+  run.start();
+  std::vector<JobState> written;
+  for (const JobEvent& event : EventTail(run.directory / "events.jsonl").read()) {
+    written.push_back(event.state.value());
+  }
+  CHECK(written == std::vector{Submitting});
 }
 
 TEST_CASE("a run in which one job failed and another was cancelled has failed", "[scheduler]") {

@@ -77,7 +77,9 @@ TEST_CASE("what a command without outputs did is known until the step did someth
     finish_on_disk(plan, 0, events);
   };
   run("one", 0);
-  CHECK(fixture.store.find("one").has_value());
+  REQUIRE(fixture.store.find("one").has_value());
+  CHECK(fixture.store.find("one")->outputs == Json::object());
+  CHECK(fixture.store.find("one")->metrics == Json::object());
   run("one", 100);
   CHECK(fixture.store.find("one").has_value());
   run("two", 200);
@@ -153,6 +155,10 @@ TEST_CASE("a result is that of the run which computed it, whichever took it sinc
   take(last, shared);
   CHECK(fixture.store.maker(shared.run, "data") == "colleagues-7f3a91c0");
   CHECK(fixture.store.maker(last.run, "data") == "colleagues-7f3a91c0");
+  const auto earlier = fixture.store.earlier("mnist", "data", "data", last.run);
+  REQUIRE(earlier.size() == 3);
+  CHECK(earlier[0].run == "colleagues-7f3a91c0");
+  CHECK(earlier[1].run == maker.run);
 
   fixture.store.forget(maker.run);
   CHECK(fixture.store.maker(taker.run, "data") == taker.run);

@@ -189,6 +189,24 @@ TEST_CASE("a run is found by its name, its workflow or its digits", "[store]") {
                                                         Catch::Contains(two.run));
 }
 
+TEST_CASE("of many runs that a word may mean some are named", "[store]") {
+  StoreFixture fixture;
+  const auto refusal = [&] {
+    try {
+      fixture.store.resolve("mnist");
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  for (int i = 0; i < 8; ++i) fixture.stored_run(kMnist);
+  CHECK(refusal().find("8 runs: ") != std::string::npos);
+  CHECK(refusal().find("…") == std::string::npos);
+  fixture.stored_run(kMnist);
+  CHECK(refusal().find("9 runs: ") != std::string::npos);
+  CHECK(refusal().find(", …; name one of them") != std::string::npos);
+}
+
 TEST_CASE("two runs that drew one name are both kept, each with its own record", "[store]") {
   StoreFixture fixture;
   const Plan one = fixture.stored_run(kMnist);

@@ -87,6 +87,19 @@ TEST_CASE("what the engine said at the end stays until something new is found", 
   CHECK(fixture.store.status(plan.run).state == RunState::Interrupted);
 }
 
+TEST_CASE("a record that is read again and says nothing new settles nothing", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  engine_says(plan,
+              {event("a", 1, Submitting, 1), event("a", 1, Queued, 2), event("a", 1, Lost, 9)});
+  AppendFile(make_attempt(plan, 0, 1) / "events.jsonl").append(to_line(event("", 0, Running, 3)));
+  fixture.store.sync_run(plan.directory);
+  fixture.store.set_run_state(plan.run, RunState::Cancelled, at(20));
+  fixture.store.sync_run(plan.directory);
+  CHECK(fixture.store.status(plan.run).state == RunState::Cancelled);
+  CHECK(fixture.store.status(plan.run).ended == at(20));
+}
+
 TEST_CASE("clocks of two nodes that differ do not change the order", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.stored_run(kText);

@@ -9,7 +9,9 @@
 #include <optional>
 #include <vector>
 
+#include "base/error.h"
 #include "base/file.h"
+#include "base/sha256.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/content_hash.h"
 #include "tests/support/catch.h"
@@ -91,6 +93,76 @@ TEST_CASE("nobody writes to a published file by mistake", "[results]") {
   CHECK(find_change(attempt.spec.job_directory, hashes) == std::nullopt);
 }
 
+TEST_CASE("what was published is known by its content, whatever its times say", "[results]") {
+  Attempt attempt;
+  attempt.write("model");
+  Outputs outputs = collect(attempt, "model");
+  REQUIRE(outputs.publication.entries.size() == 2);
+  CHECK(outputs.publication.entries[1].sha256 == sha256_hex("x"));
+  publish(attempt.spec, attempt.files, std::move(outputs.publication));
+  const fs::path file = attempt.files.outputs() / "model";
+  const auto time = fs::last_write_time(file);
+  FreshFileHashes hashes;
+  SECTION("a change that hides behind the old time is seen") {
+    fs::permissions(file, fs::perms::owner_write, fs::perm_options::add);
+    std::ofstream(file) << "y";
+    fs::last_write_time(file, time);
+    CHECK(find_change(attempt.spec.job_directory, hashes) == "outputs/model was changed");
+  }
+  SECTION("a copy is the same") {
+    fs::rename(file, attempt.run.path() / "aside");
+    fs::copy_file(attempt.run.path() / "aside", file);
+    CHECK(find_change(attempt.spec.job_directory, hashes) == std::nullopt);
+  }
+}
+
+TEST_CASE("what was published and left alone is not read again", "[results]") {
+  class NoHashes : public FileHashes {
+   public:
+    std::string sha256(const fs::path& file) override {
+      throw Error(Errc::Unavailable, file.string() + " was read");
+    }
+  };
+  Attempt attempt;
+  attempt.write("model");
+  publish(attempt.spec, attempt.files, collect(attempt, "model").publication);
+  NoHashes none;
+  CHECK(find_change(attempt.spec.job_directory, none) == std::nullopt);
+}
+
+TEST_CASE("an output that lies elsewhere is no result any more once it has changed", "[results]") {
+  Attempt attempt;
+  const test::TempDir elsewhere;
+  const auto data = elsewhere.write("data", "one");
+  write_file_atomic(attempt.files.outputs_file(), Json({{"data", data.string()}}).dump());
+  Outputs outputs = collect_outputs(attempt.spec, attempt.files);
+  CHECK(outputs.values.at("data").at("value") == data.string());
+  publish(attempt.spec, attempt.files, std::move(outputs.publication));
+  FreshFileHashes hashes;
+  CHECK(find_change(attempt.spec.job_directory, hashes) == std::nullopt);
+  elsewhere.write("data", "other");
+  CHECK(find_change(attempt.spec.job_directory, hashes) == data.string() + " was changed");
+}
+
+TEST_CASE("a later attempt publishes in the place of an earlier one", "[results]") {
+  Attempt attempt;
+  attempt.write("first");
+  publish(attempt.spec, attempt.files, collect(attempt, "first").publication);
+  attempt.files.attempt = attempt_directory(attempt.spec.job_directory, 2);
+  make_directories(attempt.files.outputs());
+  attempt.write("second");
+  publish(attempt.spec, attempt.files, collect(attempt, "second").publication);
+  const fs::path published = attempt.spec.job_directory / "outputs";
+  CHECK(fs::read_symlink(published) == "attempt-2/pass-1/outputs");
+  CHECK(fs::exists(published / "second"));
+  CHECK_FALSE(fs::exists(published / "first"));
+  size_t entries = 0;
+  for (const auto& entry : fs::directory_iterator(attempt.spec.job_directory)) {
+    entries += !entry.path().filename().string().empty();
+  }
+  CHECK(entries == 3);  // two attempts and the link
+}
+
 TEST_CASE("links in outputs are followed within the run and to parents, and refused elsewhere",
           "[results]") {
   Attempt attempt;
@@ -112,6 +184,12 @@ TEST_CASE("links in outputs are followed within the run and to parents, and refu
   SECTION("to nothing") {
     fs::create_symlink("nothing", folder / "link");
     CHECK_THROWS_WITH(collect(attempt, "folder"), Catch::Contains("not there"));
+  }
+  SECTION("two to the same folder are no ring") {
+    attempt.write("other/file");
+    fs::create_directory_symlink("../other", folder / "one");
+    fs::create_directory_symlink("../other", folder / "two");
+    CHECK_NOTHROW(collect(attempt, "folder"));
   }
   SECTION("in a ring") {
     attempt.write("other/file");

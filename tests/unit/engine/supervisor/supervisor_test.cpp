@@ -59,6 +59,11 @@ TEST_CASE("a failure is told with its exit status and the line that says why", "
   CHECK(end.reason == "exit 3: error: loss is NaN at step 412");
 }
 
+TEST_CASE("a script ends with its first failure, also within a pipe", "[supervisor]") {
+  if (!fs::exists("/bin/bash")) return test::skip("there is no bash here");
+  CHECK(Job("[[ a == a ]]; false | true; exit 4").execute().exit == 1);
+}
+
 TEST_CASE("a signal is called by its name", "[supervisor]") {
   const JobEvent end = Job("kill -SEGV $$").execute();
   CHECK(end.state == JobState::Failed);

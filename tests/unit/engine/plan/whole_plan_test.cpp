@@ -1,0 +1,352 @@
+#include <cstdlib>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "engine/plan/changes.h"
+#include "engine/plan/plan_json.h"
+#include "engine/plan/run_directory.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+using test::parsed;
+using test::TempDir;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Every field has another value than by itself.
+Profile whole_profile() {
+  Profile profile;
+  profile.name = "alpha";
+  profile.file = "/profiles/alpha.yaml";
+  profile.scheduler = "slurm";
+  profile.cores = 11;
+  profile.memory_bytes = 12;
+  profile.gpus = 13;
+  profile.slurm = {"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}};
+  profile.ranks_per_node = 14;
+  profile.node = {15, 16, 17};
+  profile.limits = {18s, 19, 20, 21, 22, 23, 24s};
+  profile.launcher = {"/usr/bin/srun", {"--mpi=pmix"}};
+  profile.container = {"podman", {"podman-remote"}, "P2", {"--x"}, {"/data"}};
+  profile.setup = {"module load mpi"};
+  profile.environment = {{"BOTH", "profile"}, {"ONE", "profile"}};
+  profile.inherit = {"WANDB_*"};
+  profile.runs = "/all/runs";
+  profile.cache = "/cache";
+  profile.cache_budget_bytes = 25;
+  profile.scratch = "/local";
+  profile.scratch_budget_bytes = 26;
+  return profile;
+}
+
+/// A step that says all that a step can say, and the one before it.
+constexpr const char* kWhole = R"(
+name: whole
+params: {seen: 1, late: 2, unseen: 3}
+images: {torch: {from: "oci:images/torch"}}
+steps:
+  data: {run: ./data, outputs: {path: data}}
+  t:
+    run: [./t, "${{ steps.data.outputs.path }}", "${{ run.id }}", "${{ matrix.x }}"]
+    matrix: {x: [7, 8]}
+    env: {BOTH: step, SEEN: "DLFLOW_PARAM_SEEN", LATE: "${{ format('{0}{1}', steps.data.outputs.path, params.late) }}"}
+    secrets: [TOKEN]
+    if: "${{ steps.data.metrics.ok > 0 }}"
+    image: torch
+    resources: {ranks: 2, cpus_per_rank: 3, gpus_per_rank: 1, memory: 1GiB, walltime: 20m}
+    checkpoint: {every: 200 steps, keep: 4}
+    retry: {attempts: 5, on: [failure, timeout]}
+    require: {accuracy: ">= 0.88"}
+    outputs: {model: model.bin}
+    inputs: [t.py, {path: DATA, hash: content}]
+    reuse: {environment: [MODE]}
+)";
+
+struct Whole {
+  TempDir folder;
+  Plan plan;
+
+  Whole() {
+    folder.write("t.py", "print(1)");
+    folder.write("elsewhere/set", "a set");
+    std::string text = kWhole;
+    text.replace(text.find("DATA"), 4, (folder.path() / "elsewhere/set").string());
+    NothingKnown nothing;
+    FreshFileHashes hashes;
+    plan = make_plan(parsed(text, folder.path()), whole_profile(), PlanOptions(), nothing, hashes);
+    plan.run = "whole-0000";
+    plan.directory = "/runs/whole-0000";
+  }
+};
+
+}  // namespace
+
+TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[plan]") {
+  const Whole whole;
+  const std::string here = whole.folder.path();
+  const JobSpec spec = job_spec(whole.plan, 2);
+  CHECK(spec.fingerprint_base == fingerprint_base(whole.plan, 2));
+  Json json = to_json(spec);
+  json.erase("fingerprint_base");
+  const std::string set = here + "/elsewhere/set";
+  const Json expected = {
+      {"run", "whole-0000"},
+      {"job", "t[x=8]"},
+      {"step", "t"},
+      {"element", {{"x", 8}}},
+      {"uses", ""},
+      {"run_command", {"./t", "${{ steps.data.outputs.path }}", "whole-0000", 8}},
+      {"with", Json::object()},
+      {"environment",
+       {{"BOTH", "step"},
+        {"ONE", "profile"},
+        {"SEEN", "DLFLOW_PARAM_SEEN"},
+        {"LATE", "${{ format('{0}{1}', steps.data.outputs.path, params.late) }}"}}},
+      {"inherit", {"WANDB_*"}},
+      {"secrets", {"TOKEN"}},
+      {"condition", "${{ steps.data.metrics.ok > 0 }}"},
+      {"params", {{"seen", 1}}},
+      {"late_params", {{"late", 2}}},
+      {"sees_run", true},
+      {"resources",
+       {{"ranks", 2},
+        {"cpus_per_rank", 3},
+        {"gpus_per_rank", 1},
+        {"memory_bytes", 1 << 30},
+        {"walltime_s", 1200}}},
+      {"container",
+       {{"image", "torch"},
+        {"from", "oci:" + here + "/images/torch"},
+        {"digest", ""},
+        {"runtime", "podman"},
+        {"command", {"podman-remote"}},
+        {"mode", "P2"},
+        {"arguments", {"--x"}},
+        {"binds", {"/data"}}}},
+      {"checkpoint", {{"every", 200}, {"unit", "steps"}, {"keep", 4}}},
+      {"retry", {{"attempts", 5}, {"on", {"failure", "timeout"}}}},
+      {"require", {{{"metric", "accuracy"}, {"comparison", ">="}, {"bound", 0.88}}}},
+      {"outputs", {{"model", "model.bin"}}},
+      {"parents",
+       {{{"step", "data"},
+         {"element", Json::object()},
+         {"directory", "/runs/whole-0000/steps/data"}}}},
+      {"inputs", {{"t.py", "/runs/whole-0000/sources/t.py"}}},
+      {"data", {set}},
+      {"sources",
+       {{"frozen", {{"/runs/whole-0000/sources/t.py", whole.plan.files.at("t.py")}}},
+        {"outside", {{set, whole.plan.outside.at(set)}}}}},
+      {"run_directory", "/runs/whole-0000"},
+      {"job_directory", "/runs/whole-0000/steps/t/x=8"},
+      {"cache", "/cache"},
+      {"cache_budget_bytes", 25},
+      {"scratch", "/local"},
+      {"scratch_budget_bytes", 26},
+      {"node_memory_bytes", 16},
+      {"launcher", {"/usr/bin/srun", "--mpi=pmix", "-n", "2", "-c", "3"}},
+      {"setup", {"module load mpi"}},
+      {"reuse", true}};
+  for (const auto& [key, value] : expected.items()) {
+    INFO(key);
+    CHECK(json.value(key, Json()) == value);
+  }
+  CHECK(json.size() == expected.size());
+}
+
+TEST_CASE("what is forced, or acts outside, takes no result of others either", "[plan]") {
+  Whole whole;
+  const auto reuses = [&](Cause cause) {
+    whole.plan.jobs[0].cause = cause;
+    return job_spec(whole.plan, 0).reuse;
+  };
+  CHECK_FALSE(reuses(Cause::Forced));
+  CHECK_FALSE(reuses(Cause::ActsOutside));
+  CHECK(reuses(Cause::NoResult));
+  CHECK(reuses(Cause::WaitsForParents));
+}
+
+TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]") {
+  const TempDir folder;
+  folder.write("m.yaml", "a model");
+  folder.write("d/x", "data");
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  Plan plan = make_plan(parsed("name: w\nsteps:\n  a: {uses: train, with: {model: m.yaml, data: d, "
+                               "epochs: 1, lr: 0.1}}\n",
+                               folder.path()),
+                        Profile(), PlanOptions(), nothing, hashes);
+  plan.directory = "/runs/w-0000";
+  const std::string data = folder.path() / "d";
+  CHECK(job_spec(plan, 0).sources ==
+        SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
+                     {{data, plan.outside.at("d")}}});
+}
+
+TEST_CASE("an image of a registry is named as it is", "[plan]") {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  const Plan plan = make_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
+                                     "{image: i, run: [x]}}\n"),
+                              whole_profile(), PlanOptions(), nothing, hashes);
+  CHECK(job_spec(plan, 0).container->from == "docker://a:1");
+}
+
+TEST_CASE("a cache is where the profile says, or where caches are kept", "[plan]") {
+  std::map<std::string, std::optional<std::string>> before;
+  const auto set = [](const std::string& name, const std::optional<std::string>& value) {
+    value ? ::setenv(name.c_str(), value->c_str(), 1) : ::unsetenv(name.c_str());
+  };
+  for (const char* name : {"XDG_CACHE_HOME", "HOME"}) {
+    const char* value = std::getenv(name);
+    before[name] = value == nullptr ? std::nullopt : std::optional<std::string>(value);
+  }
+  set("XDG_CACHE_HOME", "/x");
+  set("HOME", "/h");
+  CHECK(cache_directory(whole_profile()) == "/cache");
+  CHECK(cache_directory(Profile()) == "/x/dlflow");
+  for (const auto& unset : {std::optional<std::string>(), std::optional<std::string>("")}) {
+    set("XDG_CACHE_HOME", unset);
+    set("HOME", "/h");
+    CHECK(cache_directory(Profile()) == "/h/.cache/dlflow");
+    set("HOME", unset);
+    CHECK_THROWS_WITH(cache_directory(Profile()), Catch::Contains("set HOME"));
+  }
+  for (const auto& [name, value] : before) set(name, value);
+}
+
+TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]") {
+  Whole whole;
+  const Json base = Json::parse(fingerprint_base(whole.plan, 2));
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : base.items()) keys.push_back(key);
+  CHECK(keys == std::vector<std::string>{"checkpoint", "command", "condition", "environment",
+                                         "files",      "image",   "job",       "kind",
+                                         "matrix",     "metrics", "outputs",   "params",
+                                         "profile",    "require", "resources", "reuse",
+                                         "run",        "secrets", "values",    "version"});
+  CHECK(base.at("resources") == Json{{"ranks", 2}, {"cpus_per_rank", 3}, {"gpus_per_rank", 1}});
+  CHECK(base.at("job") == "t[x=8]");
+  CHECK(base.at("run") == "whole-0000");
+  CHECK(base.at("metrics") == Json{{"data", {"ok"}}});
+  CHECK(base.at("values") == Json{{"params.late", 2}});
+  CHECK(base.at("checkpoint") == Json{{"unit", 1}, {"every", 200}, {"keep", 4}});
+  CHECK(base.at("require") == Json{{"accuracy", {{">=", 0.88}}}});
+  CHECK(base.at("profile") == Json{{"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
+                                   {"setup", {"module load mpi"}}});
+  CHECK(base.at("files").size() == 2);
+}
+
+TEST_CASE("every setting of a plan is frozen and read back", "[plan]") {
+  Whole whole;
+  Plan& plan = whole.plan;
+  plan.created = from_rfc3339("2026-11-21T08:00:00.123Z");
+  plan.options = {.until = "t", .force = {"data"}};
+  plan.workflow.images[0].digest = "sha256:11";
+  plan.reused[1] = {.run = "whole-1111",
+                    .job = "t[x=7]",
+                    .directory = "/runs/whole-1111/steps/t/x=7",
+                    .fingerprint = "f1",
+                    .outputs = {{"model", {{"value", "/m"}, {"sha256", "0a"}}}},
+                    .metrics = {{"loss", 0.5}}};
+  const FrozenSettings settings = frozen_settings_from_json(frozen_settings(plan));
+  CHECK(settings.run == plan.run);
+  CHECK(settings.created == plan.created);
+  CHECK(settings.workflow_file == plan.workflow.file);
+  CHECK(settings.folder == whole.folder.path());
+  CHECK(settings.params == Json{{"seen", 1}, {"late", 2}, {"unseen", 3}});
+  CHECK(settings.options.until == "t");
+  CHECK(settings.options.force == std::vector<std::string>{"data"});
+  CHECK(settings.profile == whole_profile());
+  CHECK(settings.images == std::map<std::string, std::string>{{"torch", "sha256:11"}});
+  CHECK(settings.files == plan.files);
+  CHECK(settings.files.size() == 1);
+  CHECK(settings.outside == plan.outside);
+  CHECK(settings.outside.size() == 1);
+  CHECK(settings.data == plan.data);
+  CHECK(settings.data.size() == 1);
+  CHECK(settings.inputs ==
+        std::map<std::string, std::vector<std::string>>{{"data", {}}, {"t", {"t.py"}}});
+  CHECK(settings.visible_params ==
+        std::map<std::string, Json>{{"data", Json::object()}, {"t", {{"seen", 1}}}});
+  CHECK(settings.conditions ==
+        std::map<std::string, Json>{{"data", Json::object()},
+                                    {"t", {{"environment", {{"MODE", ""}}}}}});
+  CHECK(settings.sees_run == std::set<std::string>{"t"});
+  REQUIRE(settings.reused.size() == 1);
+  const KnownResult& reused = settings.reused.at("t[x=7]");
+  CHECK(reused.run == "whole-1111");
+  CHECK(reused.job == "t[x=7]");
+  CHECK(reused.directory == "/runs/whole-1111/steps/t/x=7");
+  CHECK(reused.fingerprint == "f1");
+  CHECK(reused.outputs == plan.reused[1].outputs);
+  CHECK(reused.metrics == plan.reused[1].metrics);
+}
+
+TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]") {
+  const Whole whole;
+  Json json = frozen_settings(whole.plan);
+  json.erase("images");
+  json.erase("data");
+  json["steps"]["t"].erase("conditions");
+  json["steps"]["data"].erase("sees_run");
+  for (const char* key : {"container", "inherit", "scratch_budget_bytes"}) {
+    json["profile"].erase(key);
+  }
+  json["profile"]["limits"].erase("submit_interval_s");
+  const FrozenSettings settings = frozen_settings_from_json(json);
+  CHECK(settings.images.empty());
+  CHECK(settings.data.empty());
+  CHECK(settings.conditions.at("t") == Json::object());
+  CHECK(settings.sees_run == std::set<std::string>{"data", "t"});
+  Profile expected = whole_profile();
+  expected.container = {};
+  expected.inherit.clear();
+  expected.scratch_budget_bytes = 0;
+  expected.limits.submit_interval = 0s;
+  CHECK(settings.profile == expected);
+}
+
+TEST_CASE("a run that is loaded again is the plan that was frozen, in every part", "[plan]") {
+  Whole whole;
+  Plan& plan = whole.plan;
+  plan.workflow.images[0].digest = "sha256:11";
+  plan.profile.runs = whole.folder.path() / "runs";
+  create_run_directory(plan, whole.folder.path() / "runs", from_rfc3339("2026-11-21T08:00:00.123Z"),
+                       whole.folder.write("bin/dlflow", "the program"));
+  const std::vector<uint32_t> jobs = {1};
+  const Json settings = {{"walltime", "40m"}};
+  change_resources(plan, jobs, settings);
+  record_change(plan, jobs, settings, plan.created);
+  const Plan loaded = load_run(plan.directory);
+  CHECK(frozen_settings(loaded) == frozen_settings(plan));
+  CHECK(loaded.directory == plan.directory);
+  CHECK(loaded.base == plan.base);
+  CHECK(loaded.changed == plan.changed);
+  REQUIRE(loaded.jobs.size() == 3);
+  for (uint32_t job = 0; job < 3; ++job) {
+    CHECK(loaded.jobs[job].name == plan.jobs[job].name);
+    CHECK(loaded.jobs[job].resources == plan.jobs[job].resources);
+    CHECK(loaded.jobs[job].action == plan.jobs[job].action);
+    CHECK(loaded.jobs[job].cause == plan.jobs[job].cause);
+    CHECK(to_json(job_spec(loaded, job)) == to_json(job_spec(plan, job)));
+  }
+  CHECK(loaded.jobs[1].resources.walltime == 40min);
+  CHECK(job_spec(loaded, 1).container->digest == "sha256:11");
+  CHECK(run_profile(plan.directory) == plan.profile);
+}
+
+TEST_CASE("each cause of an action has words of its own", "[plan]") {
+  CHECK(words(Cause::NoResult) == "there is no earlier result");
+  CHECK(words(Cause::Forced) == "forced");
+  CHECK(words(Cause::ActsOutside) == "what it sends is looked for where it goes");
+  CHECK(words(Cause::NothingChanged) == "nothing that matters changed");
+  CHECK(words(Cause::WaitsForParents) == "decided once its parents are done");
+}

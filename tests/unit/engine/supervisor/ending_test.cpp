@@ -1,0 +1,151 @@
+#include "engine/supervisor/ending.h"
+
+#include <signal.h>
+
+#include "base/exit_status.h"
+#include "engine/supervisor/results.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A pass whose program has ended.
+struct Ended {
+  test::TempDir run;
+  JobSpec spec;
+  AttemptFiles files;
+  SupervisorOptions options;
+  BeforePass before;
+  Watched watched;
+  uint64_t kills = 0;  ///< for want of memory, as the scheduler counts them
+
+  explicit Ended(int code, StopCause cause = StopCause::None) {
+    spec.run_directory = run.path();
+    spec.job_directory = run.path() / "steps/step";
+    spec.resources.walltime = 20min;
+    files.attempt = spec.job_directory / "attempt-1";
+    watched.exit.code = code;
+    watched.cause = cause;
+  }
+
+  void save_checkpoint() const { run.write("steps/step/checkpoints/n", "1"); }
+  void print(const std::string& text) const { run.write("steps/step/attempt-1/stderr", text); }
+
+  JobEvent event() {
+    before = look_before_pass(spec, files, options);
+    before.checkpoints = "as it was";
+    options.memory_kills = [this] { return kills; };
+    return ending_of(spec, files, options, before, watched);
+  }
+  JobEvent without_progress() {
+    before = look_before_pass(spec, files, options);
+    return ending_of(spec, files, options, before, watched);
+  }
+};
+
+using Kinds = std::pair<std::optional<JobState>, std::string>;
+
+Kinds kinds(const JobEvent& event) { return {event.state, event.reason}; }
+
+}  // namespace
+
+TEST_CASE("what the end of a program means follows from its status and from who asked for it",
+          "[ending]") {
+  using enum JobState;
+  const std::string limit = "walltime of 20:00 reached";
+  CHECK(kinds(Ended(3).event()) == Kinds{Failed, "exit 3"});
+  CHECK(kinds(Ended(kExitAgain).event()) ==
+        Kinds{Queued, "saved a checkpoint and asked to be run again"});
+  CHECK(kinds(Ended(kExitAgain).without_progress()) ==
+        Kinds{Failed, "exit 75 (run me again), but no progress since the last checkpoint"});
+  CHECK(kinds(Ended(1, StopCause::Walltime).event()) == Kinds{TimedOut, limit});
+  CHECK(kinds(Ended(kExitAgain, StopCause::Walltime).event()) ==
+        Kinds{Queued, limit + ", goes on from its checkpoint"});
+  CHECK(kinds(Ended(kExitAgain, StopCause::Walltime).without_progress()) ==
+        Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
+  for (const StopCause cause : {StopCause::Requested, StopCause::Terminated}) {
+    CHECK(kinds(Ended(1, cause).event()) == Kinds{Cancelled, "stopped on request"});
+    CHECK(kinds(Ended(kExitAgain, cause).event()) ==
+          Kinds{Cancelled, "stopped on request, checkpoint saved"});
+  }
+  Ended terminated(1, StopCause::Terminated);
+  terminated.options.requeues = true;
+  CHECK(kinds(terminated.event()) == Kinds{std::nullopt, "stopped by SIGTERM"});
+  Ended requested(1, StopCause::Requested);
+  requested.options.requeues = true;
+  CHECK(kinds(requested.event()) == Kinds{Cancelled, "stopped on request"});
+  Ended unlimited(1, StopCause::Walltime);
+  unlimited.spec.resources.walltime = 0s;
+  CHECK(kinds(unlimited.event()) == Kinds{TimedOut, "time limit of the cluster reached"});
+}
+
+TEST_CASE("an exit status above 128 is a signal if there is one of that number", "[ending]") {
+  const auto reason = [](int code) { return Ended(code).event().reason; };
+  CHECK(reason(128) == "exit 128");
+  CHECK(reason(128 + SIGTERM) == "killed by signal 15 (Terminated)");
+  CHECK(reason(128 + SIGKILL) == "killed by signal 9 (Killed)");
+  CHECK(reason(128 + 64).starts_with("killed by signal 64 ("));
+  CHECK(reason(128 + 65) == "exit 193");
+  CHECK(reason(255) == "exit 255");
+}
+
+TEST_CASE("a rank that was killed for want of memory counts where more memory may follow",
+          "[ending]") {
+  const auto code = [](Ended& ended) {
+    ended.spec.retry.on = {RetryCause::OutOfMemory};
+    ended.kills = 1;
+    return ended.event().exit;
+  };
+  Ended again(kExitAgain);
+  CHECK(code(again) == 128 + SIGKILL);
+  Ended failed(3);
+  CHECK(code(failed) == 3);
+  Ended stopped(kExitAgain, StopCause::Walltime);
+  CHECK(code(stopped) == kExitAgain);
+  Ended well(0);
+  CHECK(code(well) == 128 + SIGKILL);
+  Ended not_again(kExitAgain);
+  not_again.kills = 1;
+  not_again.spec.retry.on = {RetryCause::Failure};
+  CHECK(not_again.event().exit == kExitAgain);
+}
+
+TEST_CASE("a program that ran out of memory is told what it asked for", "[ending]") {
+  const auto reason = [](int ranks, uint64_t asked, uint64_t given) {
+    Ended ended(128 + SIGKILL);
+    ended.kills = 1;
+    ended.spec.resources.ranks = ranks;
+    ended.spec.resources.memory_bytes = asked;
+    ended.options.memory_bytes = given;
+    return ended.event().reason;
+  };
+  const std::string out = "out of memory (killed by the kernel)";
+  constexpr uint64_t kGiB = uint64_t{1} << 30;
+  CHECK(reason(1, 0, 0) == out);
+  CHECK(reason(2, kGiB, 0) == out + ", asked for 1.0 GiB");
+  CHECK(reason(1, kGiB, 2 * kGiB) == out + ", asked for 2.0 GiB");
+  CHECK(reason(2, kGiB, 2 * kGiB) == out + ", asked for 2.0 GiB per node");
+}
+
+TEST_CASE("the line of standard error that says most is told", "[ending]") {
+  const auto telling = [](const std::string& text, uint64_t from = 0) {
+    Ended ended(1);
+    ended.print(text);
+    return telling_line(ended.files.standard_error(), from);
+  };
+  CHECK(telling("error: one\nerror: two\nmore\n") == "error: two");
+  CHECK(telling("Error: of Java\nmore\n") == "Error: of Java");
+  CHECK(telling("an error\nlast\n") == "last");
+  CHECK(telling("said\n-----\n\n") == "said");
+  CHECK(telling("error: before\nnow\n", 14) == "now");
+  CHECK(telling("10 %\r90 %\r\n") == "90 %");
+  CHECK(telling("\033[31mred\033[0m\x07 end\n") == "red end");
+  CHECK(telling("") == "");
+  CHECK(telling(std::string(400, 'x')) == std::string(300, 'x') + "…");
+  CHECK(telling(std::string(300, 'x')) == std::string(300, 'x'));
+  CHECK(telling(std::string(299, 'x') + "ä…") == std::string(299, 'x') + "…");  // whole characters
+  CHECK(telling("error: far\n" + std::string(20'000, '-') + "\n") == "");
+}

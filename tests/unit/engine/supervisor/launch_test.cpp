@@ -1,0 +1,174 @@
+#include "engine/supervisor/launch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+
+#include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
+#include "engine/supervisor/container.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+
+namespace {
+
+/// A job of two ranks.
+struct TwoRanks {
+  JobSpec spec;
+  ResolvedJob job;
+  AttemptFiles files;
+
+  TwoRanks() {
+    spec.run_directory = "/runs/demo-1";
+    spec.job_directory = "/runs/demo-1/steps/a";
+    spec.cache = "/cache";
+    spec.resources.ranks = 2;
+    spec.resources.cpus_per_rank = 100'000;
+    files.attempt = spec.job_directory / "attempt-1";
+    job.run_command = {"./a"};
+  }
+
+  std::vector<std::string> words(const std::vector<std::string>& launcher) {
+    spec.launcher = launcher;
+    std::vector<std::string> all = make_command(spec, job, files, std::nullopt, {}).argv;
+    // Open MPI wants root to say so.
+    std::erase(all, "--allow-run-as-root");
+    return all;
+  }
+};
+
+using Words = std::vector<std::string>;
+
+}  // namespace
+
+TEST_CASE("mpirun is told what this machine needs, unless the profile says it", "[launch]") {
+  TwoRanks two;
+  CHECK(two.words({"mpirun", "-np", "2"}) ==
+        Words{"mpirun", "--bind-to", "none", "--oversubscribe", "-np", "2", "./a"});
+  CHECK(two.words({"/opt/mpirun", "--bind-to", "core", "-np", "2"}) ==
+        Words{"/opt/mpirun", "--oversubscribe", "--bind-to", "core", "-np", "2", "./a"});
+  CHECK(two.words({"mpirun", "--oversubscribe", "--bind-to", "none"}) ==
+        Words{"mpirun", "--oversubscribe", "--bind-to", "none", "./a"});
+  CHECK(two.words({"srun", "-n", "2"}) == Words{"srun", "-n", "2", "./a"});
+  CHECK(two.words({}) == Words{"./a"});
+  two.spec.resources.ranks = 1;
+  CHECK(two.words({"mpirun", "-np", "1"}) == Words{"./a"});
+  two.spec.resources = {.ranks = 2, .cpus_per_rank = 0};  // fits any machine
+  CHECK(two.words({"mpirun"}) == Words{"mpirun", "--bind-to", "none", "./a"});
+}
+
+TEST_CASE("mpirun is told once that it is root who starts it, and only then", "[launch]") {
+  TwoRanks two;
+  const auto times = [&](const std::vector<std::string>& launcher) {
+    two.spec.launcher = launcher;
+    const auto argv = make_command(two.spec, two.job, two.files, std::nullopt, {}).argv;
+    return std::count(argv.begin(), argv.end(), "--allow-run-as-root");
+  };
+  CHECK(times({"mpirun"}) == (::geteuid() == 0 ? 1 : 0));
+  CHECK(times({"mpirun", "--allow-run-as-root"}) == 1);
+  CHECK(times({"srun"}) == 0);
+}
+
+TEST_CASE("a step's checkpoints and folders are in its environment, each if there is one",
+          "[launch]") {
+  TwoRanks two;
+  const auto value = [&](const std::string& name) {
+    const auto values = declared_environment(two.spec, two.job, two.files);
+    const auto found = values.find(name);
+    return found == values.end() ? "none" : found->second;
+  };
+  for (const char* name : {"DLFLOW_CACHE_BUDGET", "DLFLOW_SCRATCH", "DLFLOW_SCRATCH_BUDGET",
+                           "DLFLOW_CHECKPOINT_EVERY", "DLFLOW_SEED", "DLFLOW_RUN", "DLFLOW_WITH"}) {
+    CHECK(value(name) == "none");
+  }
+  two.spec.run = "demo-1";
+  two.spec.job = "a[repeat=3]";
+  two.spec.step = "a";
+  two.spec.sees_run = true;
+  two.spec.cache_budget_bytes = 1;
+  two.spec.scratch = "/local";
+  two.spec.scratch_budget_bytes = 2;
+  two.spec.checkpoint = CheckpointPolicy{CheckpointPolicy::Unit::Steps, 200, 4};
+  two.spec.element = {{"repeat", 3}};
+  two.spec.with = {{"x", 1}};
+  two.files.number = 5;
+  two.files.pass = 6;
+  const std::map<std::string, std::string> expected = {
+      {"DLFLOW_STEP", "a"},
+      {"DLFLOW_JOB", "a[repeat=3]"},
+      {"DLFLOW_RUN", "demo-1"},
+      {"DLFLOW_ATTEMPT", "5"},
+      {"DLFLOW_PASS", "6"},
+      {"DLFLOW_RANKS", "2"},
+      {"DLFLOW_CPUS_PER_RANK", "100000"},
+      {"OMP_NUM_THREADS", "100000"},
+      {"DLFLOW_WITH", "/runs/demo-1/steps/a/attempt-1/with.json"},
+      {"DLFLOW_OUTPUTS", "/runs/demo-1/steps/a/attempt-1/pass-6/outputs"},
+      {"DLFLOW_CHECKPOINTS", "/runs/demo-1/steps/a/checkpoints"},
+      {"DLFLOW_METRICS", "/runs/demo-1/steps/a/attempt-1/metrics.jsonl"},
+      {"DLFLOW_SUMMARY", "/runs/demo-1/steps/a/attempt-1/pass-6/metrics.json"},
+      {"DLFLOW_CACHE", "/cache"},
+      {"DLFLOW_CACHE_BUDGET", "1"},
+      {"DLFLOW_SCRATCH", "/local"},
+      {"DLFLOW_SCRATCH_BUDGET", "2"},
+      {"DLFLOW_CHECKPOINT_EVERY", "200 steps"},
+      {"DLFLOW_CHECKPOINT_KEEP", "4"},
+      {"DLFLOW_MATRIX_REPEAT", "3"},
+      {"DLFLOW_SEED", "3"}};
+  CHECK(declared_environment(two.spec, two.job, two.files) == expected);
+  two.spec.checkpoint->unit = CheckpointPolicy::Unit::Epochs;
+  CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 epochs");
+  two.spec.checkpoint->unit = CheckpointPolicy::Unit::Seconds;
+  CHECK(value("DLFLOW_CHECKPOINT_EVERY") == "200 seconds");
+}
+
+TEST_CASE("a job in a container has all that its step and its profile say", "[launch]") {
+  const test::TempDir folder;
+  const std::string read = folder.write("read/me", "x");
+  TwoRanks two;
+  two.spec.container =
+      ContainerSpec{"torch",
+                    "oci:/images/torch",
+                    "sha256:11",
+                    {"podman", {"podman-remote"}, "P2", {"--x"}, {"/site:/data:ro"}}};
+  two.spec.cache_budget_bytes = 7;
+  two.spec.resources.gpus_per_rank = 1;
+  two.spec.data = {"/data/set"};
+  two.spec.secrets = {"TOKEN"};
+  two.spec.parents = {{"here", Json::object(), "/runs/demo-1/steps/here"},
+                      {"other", Json::object(), "/elsewhere/other-1/steps/x"}};
+  two.job.with = {{"files", {read, "file://" + read, "/none", "words"}}};
+  const ContainerJob job = container_job(two.spec, two.job, two.files);
+  CHECK(job.image == "torch");
+  CHECK(job.from == "oci:/images/torch");
+  CHECK(job.digest == "sha256:11");
+  CHECK(job.cache == "/cache");
+  CHECK(job.cache_budget_bytes == 7);
+  CHECK(job.runtime == "podman");
+  CHECK(job.command == Words{"podman-remote"});
+  CHECK(job.mode == "P2");
+  CHECK(job.arguments == Words{"--x"});
+  CHECK(job.launcher.empty());
+  CHECK(job.ranks == 1);
+  CHECK(job.directory == two.files.work());
+  CHECK(job.gpus);
+  CHECK(job.commands == std::vector<Words>{{"./a"}});
+  CHECK(job.environment.at("DLFLOW_CACHE") == "/cache");
+  CHECK(job.secrets == std::set<std::string>{"TOKEN"});
+  CHECK(job.secrets_file == secrets_file(two.spec.run_directory));
+  std::vector<std::string> binds;
+  for (const Bind& bind : job.binds) {
+    binds.push_back(bind.source.string() + ":" + bind.target.string() +
+                    (bind.read_only ? ":ro" : ""));
+  }
+  CHECK(binds == Words{"/runs:/runs", "/cache:/cache",
+                       "/elsewhere/other-1/steps/x:/elsewhere/other-1/steps/x:ro",
+                       "/data/set:/data/set:ro", read + ":" + read + ":ro",
+                       read + ":" + read + ":ro", "/site:/data:ro"});
+  two.spec.resources.gpus_per_rank = 0;
+  CHECK_FALSE(container_job(two.spec, two.job, two.files).gpus);
+  two.job.run_command = "echo a script";
+  CHECK(container_job(two.spec, two.job, two.files).commands.size() == 2);  // for bash, for sh
+}
