@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <unordered_set>
 
+#include "base/archive/inflate.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -53,12 +54,6 @@ std::string printable(std::string name) {
 
 Error refusal(const std::string& name, const std::string& why) {
   return Error(Errc::InvalidInput, "the bundle's entry '" + printable(name) + "' " + why);
-}
-
-uint64_t little_endian(std::string_view bytes, size_t offset, size_t count) {
-  uint64_t value = 0;
-  for (size_t i = count; i-- > 0;) value = value << 8 | uint8_t(bytes[offset + i]);
-  return value;
 }
 
 std::string bytes_of(uint64_t value, size_t count) {
@@ -122,40 +117,6 @@ void check_kind(const std::string& name, const Fields& fields) {
     throw refusal(name, "is packed by method " + std::to_string(fields.method));
   }
 }
-
-/// Unpacks what one entry holds.
-class Inflater {
- public:
-  explicit Inflater(const std::string& what) : what_(what) {
-    if (::inflateInit2(&stream_, -MAX_WBITS) != Z_OK) throw corrupt(what_ + " cannot be unpacked");
-  }
-  Inflater(const Inflater&) = delete;
-  Inflater& operator=(const Inflater&) = delete;
-  ~Inflater() { ::inflateEnd(&stream_); }
-
-  /// Hands what `packed` holds to `use`. Whether that was the end; nothing may follow it.
-  bool unpack(std::string& packed, const std::function<void(std::string_view)>& use) {
-    stream_.next_in = reinterpret_cast<Bytef*>(packed.data());
-    stream_.avail_in = uInt(packed.size());
-    int status = Z_OK;
-    do {
-      stream_.next_out = reinterpret_cast<Bytef*>(buffer_.data());
-      stream_.avail_out = uInt(buffer_.size());
-      status = ::inflate(&stream_, Z_NO_FLUSH);
-      if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR) {
-        throw corrupt(what_ + " cannot be unpacked");
-      }
-      use(std::string_view(buffer_.data(), buffer_.size() - stream_.avail_out));
-    } while (status != Z_STREAM_END && stream_.avail_out == 0);
-    if (stream_.avail_in != 0) throw corrupt(what_ + " ends too early");
-    return status == Z_STREAM_END;
-  }
-
- private:
-  std::string what_;
-  std::string buffer_ = std::string(size_t{1} << 18, '\0');
-  z_stream stream_{};
-};
 
 }  // namespace
 
@@ -305,23 +266,26 @@ void ZipReader::read_directory(const Directory& directory) {
 void ZipReader::read(const ZipEntry& entry, const std::function<void(std::string_view)>& use) {
   const std::string what = "entry '" + entry.name + "'";
   constexpr uint64_t kPiece = 1 << 18;
-  Inflater inflater(what);
+  Inflater inflater;
   uint64_t left = entry.bytes;
   uint64_t packed_left = entry.packed_bytes;
   unsigned long crc = 0;
-  bool at_end = false;
-  while (packed_left > 0 && !at_end) {
+  auto status = Inflater::Status::More;
+  while (packed_left > 0 && status == Inflater::Status::More) {
     std::string packed = bytes_at(entry.content + entry.packed_bytes - packed_left,
                                   size_t(std::min(packed_left, kPiece)));
     packed_left -= packed.size();
-    at_end = inflater.unpack(packed, [&](std::string_view bytes) {
+    status = inflater.unpack(packed, [&](std::string_view bytes) {
       if (bytes.size() > left) throw corrupt(what + " is longer than it says");
       left -= bytes.size();
       crc = ::crc32(crc, reinterpret_cast<const Bytef*>(bytes.data()), uInt(bytes.size()));
       use(bytes);
     });
   }
-  if (!at_end || left != 0 || packed_left != 0) throw corrupt(what + " ends too early");
+  if (status == Inflater::Status::Damaged) throw corrupt(what + " cannot be unpacked");
+  if (status != Inflater::Status::End || left != 0 || packed_left != 0) {
+    throw corrupt(what + " ends too early");
+  }
   if (crc != entry.crc) throw corrupt(what + " has another checksum");
 }
 
