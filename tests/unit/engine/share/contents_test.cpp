@@ -1,5 +1,7 @@
 #include "engine/share/contents.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/sha256.h"
 #include "engine/container/image_lock.h"
@@ -73,6 +75,22 @@ TEST_CASE("an image is packed beside the workflow, with the hash that it has", "
                                          "workflow/images/box/oci-layout",
                                          "workflow/workflow.lock.json", "workflow/workflow.yaml"});
   CHECK(bundle.files.back().text == to_text(ImageLock{{"one", {"oci:images/box", digest}}}));
+}
+
+TEST_CASE("an image above the workflow keeps its distance", "[bundle]") {
+  const TempDir folder;
+  write_layout(folder, "box");
+  const std::string text =
+      "name: up\nimages: {one: {from: \"oci:../box\"}}\nsteps: {a: {run: 'true', image: one}}\n";
+  folder.write("flows/workflow.yaml", text);
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  const Bundle bundle = collect(
+      make_plan(test::parsed(text, folder.path() / "flows"), Profile(), {}, nothing, hashes),
+      {.with_images = true}, hashes);
+  CHECK(bundle.manifest.workflow == "workflow/_/workflow.yaml");
+  const std::vector<std::string> list = names(bundle);
+  CHECK(std::count(list.begin(), list.end(), "workflow/box/index.json") == 1);
 }
 
 TEST_CASE("an image that is not packed has the digest that was locked", "[bundle]") {

@@ -134,6 +134,19 @@ TEST_CASE("no size is so large that it wraps around", "[zip][attack]") {
   }
 }
 
+TEST_CASE("packed content ends where its entry does", "[zip]") {
+  const auto of = [](const std::string& packed) {
+    const std::string entry = kLocal + header(packed.size(), 1, 0) + "a" + packed;
+    const std::string directory = line("a", packed.size(), 1, "", 0);
+    return refusal_of(entry + directory + end_of(1, directory.size(), entry.size()));
+  };
+  CHECK(of(kPackedA).empty());
+  CHECK_THAT(of(kPackedA.substr(0, 2)), Catch::EndsWith("entry 'a' ends too early"));
+  CHECK_THAT(of(""), Catch::EndsWith("entry 'a' ends too early"));
+  CHECK_THAT(of(kPackedA + "x"), Catch::EndsWith("entry 'a' cannot be unpacked"));
+  CHECK_THAT(of("\x07xx"), Catch::EndsWith("entry 'a' cannot be unpacked"));
+}
+
 TEST_CASE("a ZIP64 field holds what has no room elsewhere, and nothing else", "[zip]") {
   const auto refused = [](const std::string& local, const std::string& listed, uint64_t packed) {
     const std::string entry = kLocal + header(packed, kElsewhere, local.size()) + "a" + local;

@@ -106,6 +106,9 @@ TEST_CASE("a pass that was told to end was preempted, whatever became of it then
     job.spec.retry.on = {RetryCause::Preempted};
     CHECK(job.execute() == 0);
     CHECK(job.last().failed_tries == 1);
+    for (const JobEvent& event : attempt_events(job.spec.job_directory, job.spec.job, 1)) {
+      CHECK_FALSE(event.preempted);  // which only what is lost is
+    }
   }
   SECTION("and not for another") {
     job.spec.retry.on = {RetryCause::NodeFailure};
