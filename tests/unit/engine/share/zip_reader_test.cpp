@@ -134,6 +134,19 @@ TEST_CASE("no size is so large that it wraps around", "[zip][attack]") {
   }
 }
 
+TEST_CASE("entries are made by Unix, or by minizip when they are large", "[zip]") {
+  const auto made_by = [](uint64_t maker) {
+    const std::string entry = kLocal + header(3, 1, 0) + "a" + kPackedA;
+    std::string directory = line("a", 3, 1, "", 0);
+    directory.replace(4, 2, bytes_of(maker, 2));
+    return refusal_of(entry + directory + end_of(1, directory.size(), entry.size()));
+  };
+  for (const uint64_t maker : {3U << 8, 3U << 8 | 30, 45U}) CHECK(made_by(maker).empty());
+  for (const uint64_t maker : {0U, 44U, 46U, 2U << 8, 4U << 8, 10U << 8 | 45}) {
+    CHECK_THAT(made_by(maker), Catch::EndsWith("is no plain file"));
+  }
+}
+
 TEST_CASE("packed content ends where its entry does", "[zip]") {
   const auto of = [](const std::string& packed) {
     const std::string entry = kLocal + header(packed.size(), 1, 0) + "a" + packed;
