@@ -53,10 +53,11 @@ PrivateWords::PrivateWords(const Plan& plan, const std::vector<std::string>& nod
 
 /// The root folder and the like are everywhere.
 void PrivateWords::add_folder(const fs::path& folder) {
-  const fs::path normal = folder.lexically_normal();
+  fs::path normal = folder.lexically_normal();
+  if (!normal.has_filename()) normal = normal.parent_path();
   const bool shared = normal == "/tmp" || normal == "/var/tmp" || normal == "/dev/shm";
   if (!normal.is_absolute() || !normal.has_relative_path() || shared) return;
-  folders_.push_back(normal.has_filename() ? normal.string() : normal.parent_path().string());
+  folders_.push_back(normal.string());
 }
 
 void PrivateWords::add_name(const std::string& name) {

@@ -13,15 +13,17 @@
 /// ZIP archives as ZipWriter makes them, read without trust.
 namespace dlflow {
 
-/// minizip writes no ZIP64 directory for more; 65,535 stands for "more" in a plain one.
+/// minizip, which writes bundles, writes no ZIP64 directory for more; 65,535 stands for "more" in a
+/// plain one.
 inline constexpr uint64_t kMaxZipEntries = 65'534;
 
 struct ZipEntry {
   std::string name;
   uint64_t bytes = 0;  ///< unpacked, as the archive says
   bool executable = false;
-  uint64_t directory_place = 0;  ///< minizip's position of it: place in the directory, and number
-  uint64_t number = 0;
+  uint64_t packed_bytes = 0;
+  uint64_t content = 0;  ///< where it begins in the file
+  unsigned crc = 0;      ///< of the content, unpacked
 };
 
 class ZipReader {
@@ -45,15 +47,21 @@ class ZipReader {
   std::string read_text(const ZipEntry& entry, uint64_t max_bytes);
 
  private:
+  struct Directory {
+    uint64_t place = 0;
+    uint64_t end = 0;
+    uint64_t num_entries = 0;
+  };
+
   std::string bytes_at(uint64_t offset, size_t count) const;
-  uint64_t check_end() const;
-  void read_directory(uint64_t directory_end);
-  uint64_t check_local_header(const ZipEntry& entry, unsigned flags, uint64_t offset);
+  Directory find_directory() const;
+  void read_directory(const Directory& directory);
+  ZipEntry read_line(uint64_t& place, uint64_t offset) const;
+  uint64_t check_local_header(const ZipEntry& entry, std::string_view line, uint64_t offset) const;
 
   std::filesystem::path path_;
   FileDescriptor file_;
   uint64_t file_bytes_ = 0;
-  std::unique_ptr<void, int (*)(void*)> zip_;
   std::vector<ZipEntry> entries_;
 };
 

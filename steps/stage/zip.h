@@ -4,7 +4,7 @@
 
 #include "steps/stage/unpacking.h"
 
-/// zip archives, through minizip.
+/// zip archives, of any size.
 namespace dlflow::steps {
 
 /// Hands every entry of the archive to `unpacking`. Throws Error{InvalidInput} for what is

@@ -16,10 +16,11 @@ FILE_BYTES = 1 << 30
 MEMORY_BYTES = 8 << 30
 OUTPUT_BYTES = 1 << 20
 
-# Each test has processes, /proc, /tmp, /dev/shm and /run of its own. The shell is their init: it waits for what is
+# Each test has processes, /proc, /tmp, /var/tmp, /dev/shm and /run of its own. The shell is their init: it waits for what is
 # orphaned. Should memory end, they are the first to go.
 INIT = """echo 1000 >/proc/self/oom_score_adj &&
-mount -t tmpfs -o size=2g tmpfs /tmp && mount -t tmpfs -o size=1g tmpfs /dev/shm &&
+mount -t tmpfs -o size=2g tmpfs /tmp && mount -t tmpfs -o size=2g tmpfs /var/tmp &&
+mount -t tmpfs -o size=1g tmpfs /dev/shm &&
 mount -t tmpfs -o size=16m tmpfs /run && mkdir /tmp/home && cd "$0" && "$@"
 exit $?"""
 

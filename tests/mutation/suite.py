@@ -6,12 +6,13 @@ import pathlib
 import re
 import subprocess
 
-LEFT_OUT = {"slurm", "gpu", "perf", "oracle", "fuzz", "runtime", "mpi"}  # need more than a sandbox, or minutes
+KINDS = {"unit", "e2e", "container"}
+LEFT_OUT = {"slurm", "gpu", "perf", "oracle", "fuzz", "runtime"}  # need more than a sandbox, or minutes
 
 # Names of the cases in a file of Python's unittest.
 LIST_CASES = """
 import pathlib, sys, unittest
-path = pathlib.Path(sys.argv[1])
+path = pathlib.Path(sys.argv.pop(1))
 sys.path.insert(0, str(path.parent))
 def names(suite):
     for each in suite:
@@ -27,13 +28,13 @@ def find(build, mark):
     for each in json.loads(listed.stdout)["tests"]:
         properties = {item["name"]: item["value"] for item in each["properties"]}
         labels = set(properties.get("LABELS", []))
-        if "command" not in each or not labels & {"unit", "e2e"} or labels & LEFT_OUT:
+        if "command" not in each or not labels & KINDS or labels & LEFT_OUT:
             continue
         program = each["command"][0]
         if program not in marked:
             marked[program] = "python" in program or mark in pathlib.Path(program).read_bytes()
         if marked[program]:
-            tests += _cases(_test(each, properties, "e2e" in labels))
+            tests += _cases(_test(each, properties, "unit" not in labels))
     return tests
 
 
@@ -49,8 +50,8 @@ def _cases(test):
     """A file of end-to-end tests takes long: its cases are tests of their own."""
     if not test["e2e"]:
         return [test]
-    script = test["command"][-1]
-    listed = subprocess.run([test["command"][0], "-B", "-c", LIST_CASES, script], capture_output=True, text=True,
+    python, _, *script = test["command"]
+    listed = subprocess.run([python, "-B", "-c", LIST_CASES, *script], capture_output=True, text=True,
                             env={**os.environ, **test["environment"]}, check=True)
     return [{**test, "name": f"{test['name']} {case}", "command": test["command"] + [case]} for case in listed.stdout.split()]
 

@@ -5,6 +5,7 @@
 #include "engine/share/contents.h"
 #include "engine/share/machine_paths.h"
 #include "engine/share/private_words.h"
+#include "engine/share/zip_reader.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -76,6 +77,25 @@ TEST_CASE("a bundle has what a run would freeze, under the same names", "[bundle
   CHECK(reader.manifest() == manifest);
   CHECK(reader.read_text("workflow/lib/c.py") == "c");
   CHECK(reader.read_text("workflow/workflow.yaml") == kText);
+  CHECK(manifest.dlflow == DLFLOW_VERSION);
+  for (const char* none : {"dlflow-bundle.json", "workflow/unused"}) {
+    CHECK_THROWS_WITH(reader.read_text(none), Catch::EndsWith(" holds no " + std::string(none)));
+  }
+}
+
+TEST_CASE("a file that is named twice is packed once, one that changes meanwhile not at all",
+          "[bundle]") {
+  const TempDir folder;
+  Bundle bundle;
+  bundle.manifest.name = "x";
+  bundle.files = {{"b", {}, "1"}, {"a", {}, "2"}, {"b", {}, "1"}};
+  CHECK(names(write_bundle(bundle, folder.path() / "out")) ==
+        std::vector<std::string>{"a", "b", "ro-crate-metadata.json"});
+  CHECK(ZipReader(folder.path() / "out").entries().size() == 4);
+  bundle.files = {{"now", "/proc/sys/kernel/random/uuid"}};  // another at each look
+  CHECK_THROWS_WITH(write_bundle(bundle, folder.path() / "new"),
+                    Catch::EndsWith(" changed while it was packed"));
+  CHECK_FALSE(fs::exists(folder.path() / "new"));
 }
 
 TEST_CASE("files above the workflow keep their distance", "[bundle]") {

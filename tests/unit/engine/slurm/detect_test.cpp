@@ -76,3 +76,51 @@ TEST_CASE("a limit on submitted jobs that accounting knows is in a detected prof
   limited.submit_limit = 200;
   CHECK(loaded(detected_profile(limited, "")).limits.jobs == 200);
 }
+
+TEST_CASE("the whole profile of a cluster without PMIx", "[slurm]") {
+  DetectedCluster detected = cluster();
+  detected.mpi_types = {"none"};
+  detected.found = {{"mpirun", "/opt/mpi/bin/mpirun"}};
+  detected.accounts = {"a", "b"};
+  detected.submit_limit = 9;
+  detected.limits.accounting = false;
+  CHECK(detected_profile(detected, "gpu") ==
+        R"(# Cluster alpha, SLURM 22.05.8, as it described itself to `dlflow profile detect`.
+# What each key means: `dlflow profile show local`, cluster-profiles/local.yaml.
+#
+# Partitions:
+#   batch (default): 2 nodes of 2 cores, 7.8 GiB
+#   gpu: 2 nodes of 2 cores, 7.8 GiB, 4 GPUs (v100); at most 3-00:00:00
+# No container tool in PATH here; a module may have one, for container.runtime.
+scheduler: slurm
+slurm:
+  partition: gpu
+  # One of a, b.
+  account: ""
+  gres: "gpu:v100:{gpus}"
+# Ranks of a step that share a node: one per GPU, or one per socket. 0: SLURM decides.
+ranks_per_node: 4
+node: {cores: 2, memory: 8000MiB, gpus: 4}
+limits:
+  walltime: 3d
+  nodes: 2
+  array_size: 1001
+  # How many jobs a user may have at a time, as the association and its QOS say.
+  jobs: 9
+# srun has no --mpi=pmix here, which Open MPI needs; mpirun is /opt/mpi/bin/mpirun.
+launcher:
+  program: mpirun
+  arguments: [--bind-to, none]
+# Modules that every job needs: [module load openmpi].
+setup: []
+paths:
+  # A folder that login and compute nodes share.
+  runs: dlflow-runs
+# There is no accounting: how old jobs ended is known from their own records alone.
+)");
+  detected.found.clear();
+  detected.accounts.clear();
+  CHECK_THAT(detected_profile(detected, ""),
+             Catch::Contains("load the module that has mpirun in `setup`") &&
+                 Catch::Contains("  # Your project, if the site wants one.\n  account: \"\"\n"));
+}

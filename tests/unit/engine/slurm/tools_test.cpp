@@ -171,6 +171,22 @@ TEST_CASE("a cluster that cannot be asked is not one without limits", "[slurm]")
       Catch::Contains("sinfo failed: Could not establish a configuration source; call"));
 }
 
+TEST_CASE("who cancelled a job has a name where this machine knows it, asked for once", "[slurm]") {
+  Scripts scripts;
+  scripts.tool("sacct",
+               "for job in '1|CANCELLED by 7' '2|CANCELLED by 7' '3|CANCELLED by 8' '4|FAILED'; do "
+               "echo \"$job|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||a.1\"; done");
+  scripts.tool("id", "[ $3 = 7 ] && echo ann");
+  const std::vector<std::string> ids = {"1", "2", "3", "4"};
+  const Accounting answer = scripts.tools().accounting(ids, kSince);
+  REQUIRE(answer.jobs.size() == 4);
+  CHECK(answer.jobs[0].cancelled_by == "ann");
+  CHECK(answer.jobs[1].cancelled_by == "ann");
+  CHECK(answer.jobs[2].cancelled_by == "8");
+  CHECK(answer.jobs[3].cancelled_by.empty());
+  CHECK(scripts.calls().size() == 3);
+}
+
 TEST_CASE("a program that is missing is named", "[slurm]") {
   SlurmTools tools({.sleep = {}, .environment = {"PATH=/nowhere"}});
   CHECK_THROWS_WITH(tools.submit("#!/bin/sh\n"), "there is no program 'sbatch' in PATH");

@@ -1,0 +1,125 @@
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "engine/slurm/job_exec.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+// A job asks SLURM about itself: with the tools of a folder that is first in PATH.
+
+using namespace dlflow;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+class Node {
+ public:
+  void tool(const std::string& name, const std::string& lines) const {
+    fs::permissions(
+        folder_.write(name, "#!/bin/sh\necho \"" + name + " $*\" >> " +
+                                (folder_.path() / "calls").string() + "\n" + lines + "\n"),
+        fs::perms::owner_all);
+  }
+
+  std::string calls() const { return read_file_if_exists(folder_.path() / "calls").value_or(""); }
+
+  /// Exit status of a process of job `id` that does `act`; 99 if it throws.
+  template <typename Act>
+  int in_job(const Act& act, const char* id = "813") const {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::setenv("PATH", (folder_.path().string() + ":/usr/bin:/bin").c_str(), 1);
+      for (const char* name : {"SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID"}) {
+        ::unsetenv(name);
+      }
+      if (id != nullptr) ::setenv("SLURM_JOB_ID", id, 1);
+      try {
+        ::_exit(act());
+      } catch (const std::exception&) {
+        ::_exit(99);
+      }
+    }
+    return wait_for(child).code;
+  }
+
+ private:
+  test::TempDir folder_;
+};
+
+int is_at_work(const std::string& id) { return current_allocation().is_at_work(id) ? 1 : 0; }
+
+}  // namespace
+
+TEST_CASE("another job is at work as long as the queue shows that it is not over", "[job-exec]") {
+  const Node node;
+  const auto queue = [&](const std::string& state) {
+    node.tool("squeue", "echo '812|" + state + "|0:05|20:00|N/A|N/A|n1|(null)|None|a.1'");
+  };
+  for (const char* state : {"RUNNING", "PENDING", "COMPLETING"}) {
+    queue(state);
+    CHECK(node.in_job([] { return is_at_work("812"); }) == 1);
+    CHECK(node.in_job([] { return is_at_work("811"); }) == 0);
+  }
+  for (const char* state : {"COMPLETED", "NODE_FAIL", "CANCELLED"}) {
+    queue(state);
+    CHECK(node.in_job([] { return is_at_work("812"); }) == 0);
+  }
+  node.tool("squeue", "echo 'squeue: error: no' >&2; exit 1");
+  CHECK(node.in_job([] { return is_at_work("811"); }) == 1);
+}
+
+TEST_CASE("a job allows itself to be requeued before it asks for that", "[job-exec]") {
+  const Node node;
+  const auto requeue = [] {
+    current_allocation().requeue("813");
+    return 0;
+  };
+  node.tool("scontrol", "exit 0");
+  CHECK(node.in_job(requeue) == 0);
+  CHECK(node.calls() == "scontrol update jobid=813 Requeue=1\nscontrol requeue 813\n");
+  node.tool("scontrol", "echo 'scontrol: error: Access denied' >&2; exit 1");
+  CHECK(node.in_job(requeue) == 99);
+}
+
+TEST_CASE("a job that cannot have more memory goes on with what it has", "[job-exec]") {
+  const Node node;
+  const auto raise = [] {
+    current_allocation().raise_memory("813", (uint64_t{3} << 20) + 1);
+    return 0;
+  };
+  node.tool("scontrol", "exit 1");
+  CHECK(node.in_job(raise) == 0);
+  CHECK(node.calls() == "scontrol update jobid=813 MinMemoryNode=4\n");
+}
+
+TEST_CASE("a job knows its id, in an array that of its task, and its memory", "[job-exec]") {
+  const Node node;
+  CHECK(node.in_job([] { return current_allocation().id == "813" ? 0 : 1; }) == 0);
+  CHECK(node.in_job([] {
+    ::setenv("SLURM_ARRAY_JOB_ID", "812", 1);
+    ::setenv("SLURM_ARRAY_TASK_ID", "4", 1);
+    return current_allocation().id == "812_4" ? 0 : 1;
+  }) == 0);
+  CHECK(node.in_job([] {
+    ::setenv("SLURM_MEM_PER_NODE", "3", 1);
+    return current_allocation().memory_bytes == uint64_t{3} << 20 ? 0 : 1;
+  }) == 0);
+  CHECK(node.in_job([] {
+    ::unsetenv("SLURM_MEM_PER_NODE");
+    return current_allocation().memory_bytes == 0 ? 0 : 1;
+  }) == 0);
+}
+
+TEST_CASE("outside of SLURM there is no job", "[job-exec]") {
+  const Node node;
+  CHECK(node.in_job(
+            [] {
+              current_allocation();
+              return 0;
+            },
+            nullptr) == 99);
+}

@@ -1,0 +1,77 @@
+#include "steps/transfer/rsync.h"
+
+#include <stdlib.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace dlflow::steps;
+
+namespace {
+
+/// An rsync that is a script, first in PATH until the end of a test.
+class FakeRsync {
+ public:
+  explicit FakeRsync(const std::string& lines) : path_(std::getenv("PATH")) {
+    const auto file =
+        folder_.write("rsync", "#!/bin/sh\necho \"$*\" >> " + (folder_.path() / "calls").string() +
+                                   "\n" + lines + "\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+    ::setenv("PATH", (folder_.path().string() + ":" + path_).c_str(), 1);
+  }
+  FakeRsync(const FakeRsync&) = delete;
+  FakeRsync& operator=(const FakeRsync&) = delete;
+  ~FakeRsync() { ::setenv("PATH", path_.c_str(), 1); }
+
+  Uploaded upload(uint64_t bytes_per_second = 0) const {
+    UploadRequest request;
+    request.file = folder_.write("x", "content");
+    request.address = parse_address("ssh://host/place/x");
+    request.bytes_per_second = bytes_per_second;
+    request.progress = [](uint64_t) {};
+    return rsync_upload(request, folder_.path() / "temporary");
+  }
+
+  std::string calls() const { return read_file(folder_.path() / "calls"); }
+
+ private:
+  test::TempDir folder_;
+  std::string path_;
+};
+
+constexpr const char* kSent = "case \"$*\" in *--dry-run*) ;; *) echo sent ;; esac";
+
+}  // namespace
+
+TEST_CASE("what was sent is compared with what is there then", "[upload]") {
+  const FakeRsync rsync(kSent);
+  CHECK(rsync.upload() == Uploaded::Sent);
+  CHECK_THAT(rsync.calls(), Catch::Contains("--dry-run"));
+}
+
+TEST_CASE("what is there already is not sent", "[upload]") {
+  const FakeRsync rsync("true");
+  CHECK(rsync.upload() == Uploaded::AlreadyThere);
+  CHECK_THAT(rsync.calls(), !Catch::Contains("--dry-run"));
+}
+
+TEST_CASE("what is there and is not what was sent is no upload", "[upload]") {
+  const FakeRsync rsync("case \"$*\" in *--dry-run*) echo differs ;; *) echo sent ;; esac");
+  CHECK_THROWS_WITH(rsync.upload(), Catch::EndsWith("is not what was sent to it"));
+}
+
+TEST_CASE("an rsync that fails, or fails to compare, is no upload", "[upload]") {
+  const FakeRsync sending("echo sent; exit 23");
+  CHECK_THROWS_WITH(sending.upload(), Catch::Contains("cannot send to "));
+  const FakeRsync comparing("case \"$*\" in *--dry-run*) exit 23 ;; *) echo sent ;; esac");
+  CHECK_THROWS_WITH(comparing.upload(), Catch::Contains("cannot verify "));
+}
+
+TEST_CASE("rsync is told its bandwidth in KiB per second", "[upload]") {
+  const FakeRsync rsync(kSent);
+  rsync.upload(10 * 1024);
+  CHECK_THAT(rsync.calls(), Catch::Contains("--bwlimit=10 "));
+}
