@@ -60,16 +60,19 @@ TEST_CASE("a request that comes as soon as a pass is claimed is not missed", "[s
 TEST_CASE("a warning after a request to stop does not make it one of the walltime",
           "[supervisor]") {
   Job job(
-      "trap ': > $DLFLOW_OUTPUTS/told' TERM; trap 'touch $DLFLOW_CHECKPOINTS/n; exit 75' USR1\n"
-      ": > $DLFLOW_OUTPUTS/begun; while :; do sleep 0.02; done");
-  job.spec.resources.walltime = std::chrono::hours(1);
+      "trap ': > $DLFLOW_OUTPUTS/told' USR1; : > $DLFLOW_OUTPUTS/begun\n"
+      "until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02 || :; done; touch $DLFLOW_CHECKPOINTS/n; "
+      "exit 75");
+  job.spec.checkpoint = CheckpointPolicy{};
   const pid_t supervisor = job.begin();
   job.wait_for(job.outputs() / "begun");
   ::kill(supervisor, SIGTERM);
   job.wait_for(job.outputs() / "told");
   ::kill(supervisor, SIGUSR1);
-  ::kill(supervisor, SIGTERM);
-  CHECK(job.finish(supervisor).state == JobState::Cancelled);
+  job.run.write(fs::relative(job.outputs() / "go", job.run.path()), "");
+  const JobEvent end = job.finish(supervisor);
+  CHECK(end.state == JobState::Cancelled);
+  CHECK(end.reason == "stopped on request, checkpoint saved");
 }
 
 TEST_CASE("a program that a warning ended before its supervisor saw it has reached the time limit",
