@@ -61,7 +61,8 @@ TEST_CASE("a warning after a request to stop does not make it one of the walltim
           "[supervisor]") {
   Job job(
       "trap ': > $DLFLOW_OUTPUTS/told' USR1; : > $DLFLOW_OUTPUTS/begun\n"
-      "until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02; done; touch $DLFLOW_CHECKPOINTS/n; exit 75");
+      "until [ -e $DLFLOW_OUTPUTS/go ]; do sleep 0.02 || :; done; touch $DLFLOW_CHECKPOINTS/n; "
+      "exit 75");
   job.spec.checkpoint = CheckpointPolicy{};
   const pid_t supervisor = job.begin();
   job.wait_for(job.outputs() / "begun");
