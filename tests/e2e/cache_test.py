@@ -33,7 +33,8 @@ class Cache(Case):
         folder = self.folder / f"by-hand-{len(list(self.folder.glob('by-hand-*')))}"
         folder.mkdir()
         settings = {"model": str(ROOT / "workflows/models/mlp.yaml"), "data": str(self.folder / "data"), "epochs": epochs, "lr": 0.05,
-                    "batch": 32, "validation": 30, "augment": ["crop", "flip"], "normalize": {"mean": 0.25, "std": 0.2}}
+                    "batch": 32, "precision": {"leaves": 3}, "validation": 30, "augment": ["crop", "flip"],
+                    "normalize": {"mean": 0.25, "std": 0.2}}
         (folder / "with.json").write_text(json.dumps(settings | ({"cache": cache} if cache else {})))
         command = [BIN / "dlflow-train", "with.json"]
         if ranks > 1:
