@@ -13,6 +13,9 @@
 namespace dlflow::steps {
 namespace {
 
+/// Of all objects. What may be run is a copy, so that this one never may.
+constexpr mode_t kMode = 0444;
+
 /// Seven hexadecimal digits are below 10^9.
 long seal_of(const std::string& sha256) { return std::stol(sha256.substr(0, 7), nullptr, 16); }
 
@@ -28,7 +31,7 @@ void seal(const std::filesystem::path& file, const std::string& sha256) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
   const timespec times[2] = {{0, UTIME_NOW}, {info.st_mtim.tv_sec, seal_of(sha256)}};
-  if (::chmod(file.c_str(), 0444) != 0 || ::utimensat(AT_FDCWD, file.c_str(), times, 0) != 0) {
+  if (::chmod(file.c_str(), kMode) != 0 || ::utimensat(AT_FDCWD, file.c_str(), times, 0) != 0) {
     throw_errno("cannot change " + file.string(), errno);
   }
 }
@@ -37,12 +40,14 @@ bool is_intact(const std::filesystem::path& file, const std::string& sha256) {
   struct stat info {};
   if (::lstat(file.c_str(), &info) != 0) throw_errno("cannot read " + file.string(), errno);
   if (!is_own(info)) return false;
-  if (info.st_mtim.tv_nsec == seal_of(sha256)) return true;
+  const bool has_mode = (info.st_mode & 07777) == kMode;
+  if (has_mode && info.st_mtim.tv_nsec == seal_of(sha256)) return true;
   if (sha256_file(file, [](uint64_t) { throw_if_stopped(); }) != sha256) return false;
   try {
     seal(file, sha256);
   } catch (const Error&) {
     // A cache that cannot be written to is hashed each time.
+    return (info.st_mode & 0111) == 0;
   }
   return true;
 }

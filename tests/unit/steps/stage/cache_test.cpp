@@ -93,6 +93,16 @@ TEST_CASE("an object that somebody wrote to is forgotten, a touched one is not",
   CHECK_FALSE(fs::exists(object));
 }
 
+TEST_CASE("an object whose mode was changed in a run has its own again", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
+  fs::permissions(object, fs::perms(GENERATE(0555, 0644)));
+  const auto found = Cache(folder.path(), 0).find(hash);
+  REQUIRE(found.has_value());
+  CHECK((fs::status(object).permissions() & fs::perms(0777)) == fs::perms(0444));
+}
+
 TEST_CASE("an object that another user made, or may write to, is never used", "[cache][attack]") {
   const test::TempDir folder;
   const std::string hash = add(folder.path(), "content");
