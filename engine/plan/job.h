@@ -57,6 +57,7 @@ struct ParentRef {
   std::string step;
   Json element = Json::object();    ///< matrix values, {} without a matrix
   std::filesystem::path directory;  ///< job folder; absolute, possibly in another run (cached)
+  bool skipped = false;             ///< by the scheduler, so that its folder has no record
 };
 
 /// The image that a job runs in, and how this cluster does that.

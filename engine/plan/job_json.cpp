@@ -71,6 +71,7 @@ Json to_json(const std::vector<ParentRef>& parents) {
     list.push_back({{"step", parent.step},
                     {"element", parent.element},
                     {"directory", parent.directory.string()}});
+    if (parent.skipped) list.back()["skipped"] = true;
   }
   return list;
 }
@@ -79,7 +80,7 @@ std::vector<ParentRef> parents_from_json(const Json& list) {
   std::vector<ParentRef> parents;
   for (const Json& parent : list) {
     parents.push_back({parent.at("step").get<std::string>(), parent.at("element"),
-                       parent.at("directory").get<std::string>()});
+                       parent.at("directory").get<std::string>(), parent.value("skipped", false)});
   }
   return parents;
 }

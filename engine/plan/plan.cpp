@@ -43,7 +43,8 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
       parents.push_back(
           {plan.workflow.steps[parent.step].name,
            (*plan.steps[parent.step].elements)[parent.element],
-           reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory});
+           reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory,
+           plan.skipped.contains(number)});
     }
   }
   return parents;

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -113,6 +114,9 @@ struct Plan {
   /// What jobs with Action::Reuse take. The scheduler adds what it decides later, before it asks
   /// for the JobSpec of a dependent.
   std::map<uint32_t, KnownResult> reused;
+
+  /// Jobs that the scheduler has skipped without running them; likewise.
+  std::set<uint32_t> skipped;
 };
 
 /// Throws Error{InvalidInput} naming file, line and column of what cannot be planned: an unknown

@@ -242,12 +242,22 @@ void Engine::start(uint32_t job) {
     move(job, JobState::Submitting, "");
     crash_point("intent");
   }
+  note_skipped_parents(job);
   make_attempt(plan_, job, progress.attempt);
   crash_point("attempt");
   services_.backend.submit(submission(job));
   crash_point("spawn");
   events_read_.erase(job);
   active_.insert(job);
+}
+
+/// Of a job that never ran, only the engine knows that it was skipped.
+void Engine::note_skipped_parents(uint32_t job) {
+  for (const JobRange& range : plan_.graph.parents(job)) {
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      if (jobs_[parent].state == JobState::Skipped) plan_.skipped.insert(parent);
+    }
+  }
 }
 
 void Engine::take(const Update& update) {

@@ -70,6 +70,7 @@ class Engine {
   bool has_room(uint32_t job) const;
   void start_jobs();
   void start(uint32_t job);
+  void note_skipped_parents(uint32_t job);
 
   // What becomes of them.
   void take(const Update& update);

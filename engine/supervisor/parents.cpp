@@ -32,6 +32,8 @@ ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
   left.step = parent.step;
   left.element = parent.element;
   left.directory = parent.directory;
+  left.skipped = parent.skipped;
+  if (left.skipped) return left;
   if (const auto result = published_result(parent.directory)) {
     if (result->outputs.is_object()) left.outputs = result->outputs;
     if (result->metrics.is_object()) left.metrics = result->metrics;

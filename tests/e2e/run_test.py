@@ -383,17 +383,18 @@ class Run(Case):
         self.wait_for(lambda: self.status(run)["state"] == "succeeded", what="the detached run")
         self.assertEqual(self.trace(), ["after"])
 
-    def test_a_condition_skips_a_step(self):
+    def test_a_condition_skips_a_step_and_what_uses_its_outputs_but_not_what_waits_for_these(self):
         self.write("w.yaml", f"""
             name: w
             params: {{plot: false}}
             steps:
-              plot: {self.step("plot", ", if: '${{ params.plot }}'")}
-              other: {self.step("other")}
+              plot: {self.step("plot", ", outputs: {o: o}, if: '${{ params.plot }}'")}
+              show: {self.step("show ${{ steps.plot.outputs.o }}")}
+              frame: {self.step("frame", ", needs: [show]")}
         """)
         run = self.run_json("w.yaml")["run"]
-        self.assertEqual(self.states(run), {"plot": "skipped", "other": "succeeded"})
-        self.assertEqual(self.trace(), ["other"])
+        self.assertEqual(self.states(run), {"plot": "skipped", "show": "skipped", "frame": "succeeded"})
+        self.assertEqual(self.trace(), ["frame"])
 
     def test_edits_after_submit_change_nothing(self):
         """P6: the plan, the sources and the program are frozen."""

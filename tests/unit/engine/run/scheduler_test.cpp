@@ -2,13 +2,17 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <set>
 
+#include "base/parse_json.h"
+#include "engine/plan/run_directory.h"
 #include "tests/support/catch.h"
 #include "tests/support/test_run.h"
 
 using namespace dlflow;
 using namespace dlflow::test;
+namespace fs = std::filesystem;
 using enum JobState;
 using Names = std::vector<std::string>;
 
@@ -158,6 +162,10 @@ TEST_CASE("a skipped step skips those that use its outputs, not those that only 
   run.backend.ends["plot"] = {Skipped};
   CHECK(run.start().state == RunState::Succeeded);
   CHECK(run.states() == States{{"plot", Skipped}, {"show", Skipped}, {"frame", Succeeded}});
+  const fs::path attempt = attempt_directory(run.directory / "steps/frame", 1);
+  const JobSpec frame = job_spec_from_json(read_json_file(attempt / "job.json"));
+  REQUIRE(frame.parents.size() == 1);
+  CHECK(frame.parents[0].skipped);  // which its supervisor cannot see: show has no record
 }
 
 TEST_CASE("a step that uses one step's outputs runs although another one that it needs was skipped",
