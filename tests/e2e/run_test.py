@@ -389,7 +389,7 @@ class Run(Case):
             params: {{plot: false}}
             steps:
               plot: {self.step("plot", ", outputs: {o: o}, if: '${{ params.plot }}'")}
-              show: {self.step("show ${{ steps.plot.outputs.o }}")}
+              show: {self.step("show", ", env: {O: '${{ steps.plot.outputs.o }}'}")}
               frame: {self.step("frame", ", needs: [show]")}
         """)
         run = self.run_json("w.yaml")["run"]

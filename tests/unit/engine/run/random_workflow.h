@@ -180,7 +180,9 @@ inline std::string script(const RandomStep& step, const Surroundings& around) {
   }
   if (step.repeats) sh << "echo seed $DLFLOW_SEED\n";
   if (step.reads_data) sh << "show " << around.data << "\n";
-  if (step.reads_shared) sh << "show " << around.shared << "\n";
+  if (step.reads_shared) {  // who writes it may have been skipped
+    sh << "if [ -e " << around.shared << " ]; then show " << around.shared << "; fi\n";
+  }
   for (size_t i = 0; i < step.reads.size(); ++i) {
     sh << "echo " << step.reads[i] << "; case $IN" << i << " in *]) echo a list ;; esac\n"
        << "IFS='[],\"'; for f in $IN" << i << "; do [ -n \"$f\" ] || continue; echo ${f##*/}\n"
