@@ -11,7 +11,7 @@
 /// run in two worlds that see the same edits: one reuses what it can, the other starts anew each
 /// time. What they publish must be equal, byte for byte.
 ///
-///   DLFLOW_ORACLE_SEEDS=100000 build/tests/reuse_oracle_test     more than the usual 600
+///   DLFLOW_ORACLE_SEEDS=100000 build/tests/reuse_oracle_test     more than the usual 2,000
 using namespace dlflow;
 using namespace dlflow::test;
 
@@ -60,7 +60,7 @@ void try_seed(uint64_t seed, Count& count) {
 
 uint64_t num_seeds() {
   const char* const given = std::getenv("DLFLOW_ORACLE_SEEDS");
-  return given == nullptr ? 600 : std::strtoull(given, nullptr, 10);
+  return given == nullptr ? 2000 : std::strtoull(given, nullptr, 10);
 }
 
 /// Every fourth seed, from `first` on.
