@@ -7,7 +7,8 @@
 #include "base/local_files.h"
 #include "engine/plan/fingerprint.h"
 
-/// Data that a step reads where it lies: too large to copy into the run.
+/// What tells one state of a step's files from another: of a single file, and of data that the step
+/// reads where it lies, since it is too large to copy into the run.
 namespace dlflow {
 
 /// The files that `place` leads to: a file, a folder, or a file:// URL (a file, a folder with a '/'

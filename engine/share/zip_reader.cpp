@@ -10,6 +10,7 @@
 #include <unordered_set>
 
 #include "base/archive/inflate.h"
+#include "base/archive/zip_format.h"
 #include "base/error.h"
 #include "base/text.h"
 
@@ -18,24 +19,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// APPNOTE.TXT 6.3, "General Format of a .ZIP file".
-constexpr std::string_view kLocalHeader = "PK\3\4";
-constexpr std::string_view kLine = "PK\1\2";  // of the directory
-constexpr std::string_view kEnd = "PK\5\6";
-constexpr std::string_view kLocator64 = "PK\6\7";
-constexpr std::string_view kEnd64 = "PK\6\6";
-constexpr size_t kLocalHeaderBytes = 30;
-constexpr size_t kLineBytes = 46;
-constexpr size_t kEndBytes = 22;
-constexpr size_t kLocator64Bytes = 20;
-constexpr size_t kEnd64Bytes = 56;
+using namespace zip;
 
-/// A number that does not fit stands in a ZIP64 field or record, and this in its place.
-constexpr uint64_t kNoRoom16 = 0xffff;
-constexpr uint64_t kNoRoom32 = 0xffffffff;
+constexpr uint64_t kNoRoom16 = 0xffff;  // as kNoRoom32
 constexpr uint64_t kZip64Field = 1;
 
-constexpr unsigned kMadeByUnix = 3;
 constexpr unsigned kMadeByMinizip = 45;  // all that it says of who made an entry of 4 GiB or more
 constexpr unsigned kEncrypted = 1 | 1 << 6 | 1 << 13;
 constexpr unsigned kSizesFollow = 1 << 3;

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "base/archive/inflate.h"
+#include "base/archive/zip_format.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/handle.h"
@@ -15,20 +16,8 @@
 namespace dlflow::steps {
 namespace {
 
-// APPNOTE.TXT 6.3, "General Format of a .ZIP file".
-constexpr std::string_view kLocalHeader = "PK\3\4";
-constexpr std::string_view kLine = "PK\1\2";  // of the directory
-constexpr std::string_view kEnd = "PK\5\6";
-constexpr std::string_view kLocator64 = "PK\6\7";
-constexpr std::string_view kEnd64 = "PK\6\6";
-constexpr size_t kLocalHeaderBytes = 30;
-constexpr size_t kLineBytes = 46;
-constexpr size_t kEndBytes = 22;
-constexpr size_t kLocator64Bytes = 20;
-constexpr size_t kEnd64Bytes = 56;
+using namespace zip;
 
-constexpr uint64_t kNoRoom32 = 0xffffffff;  ///< the number stands in the ZIP64 field
-constexpr unsigned kMadeByUnix = 3;
 constexpr unsigned kEncrypted = 1;
 constexpr unsigned kStored = 0;
 constexpr unsigned kDeflated = 8;
