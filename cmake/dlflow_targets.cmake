@@ -40,6 +40,16 @@ function(dlflow_test name)
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 
+# dlflow_test_on_older_processors(NAME): all cases of a Catch2 program once more where oneDNN may use no more than AVX2 or
+# SSE4.1: images and weights have other formats there, and most kernels are others.
+function(dlflow_test_on_older_processors name)
+  foreach(processor AVX2 SSE41)
+    add_test(NAME "${name} on ${processor}" COMMAND ${name})
+    set_tests_properties("${name} on ${processor}" PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${processor} LABELS unit
+                                                              TIMEOUT 600)
+  endforeach()
+endfunction()
+
 # dlflow_pytorch_test(NAME PROGRAM SCRIPT VARIABLE CASE): runs a case of PROGRAM again, with what SCRIPT has this machine's
 # PyTorch compute now in the file that VARIABLE names. Skipped without PyTorch.
 function(dlflow_pytorch_test name program script variable case)

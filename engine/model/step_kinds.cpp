@@ -189,6 +189,9 @@ StepKind train_kind() {
           {"momentum", number_between(0, 1), "Of sgd and lars", Presence::Optional, 0.9},
           {"weight_decay", number(0), "How fast weights shrink by themselves", Presence::Optional,
            0.0},
+          {"decay", choice({"weights", "all"}),
+           "What weight_decay is for. all: biases and batch normalisation, too, unless given, but "
+           "with lars and lamb"},
           {"clip_norm", number_above(0), "What the norm of the whole gradient is limited to"},
           {"shard_optimizer", boolean(),
            "Between nodes, each rank keeps the optimizer's state of its share of the weights alone",
@@ -208,8 +211,8 @@ StepKind train_kind() {
           {"seed", integer(0), "What initial weights and the order of samples derive from",
            Presence::Optional, 0},
           {"validation", integer(0),
-           "Samples held out of the training data to measure the accuracy", Presence::Optional,
-           5000},
+           "Samples held out of the training data to measure the accuracy; a tenth of it, at most "
+           "5000, unless given"},
           {"augment", list_of(choice({"crop", "flip"})), "Random changes of the training pictures",
            Presence::Optional, Json::array()},
           {"precision", precision, "What decides the bits of the result"},

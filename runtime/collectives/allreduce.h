@@ -61,7 +61,8 @@ class Allreduce {
   /// rank is the first of all there, and moves; others have done it, or it moves there, too.
   Ticket start(size_t first, size_t count, int64_t urgency = 0);
 
-  /// Makes what progress is possible without waiting, on all ranges that are started.
+  /// Makes what progress is possible without waiting, on all ranges that are started. Does nothing
+  /// where the mover is at it.
   void poll();
 
   /// Whether the range of values() holds the sum, on this rank, and the caller may write to all

@@ -56,6 +56,14 @@ struct Thresholds {
   size_t num_likely = 0;  // between the two
 };
 
+/// Between two magnitudes, by their bits: as many floats lie below as above. The middle of the
+/// numbers themselves would stay near `high` where one gradient is larger than all others by orders
+/// of magnitude.
+float middle_of(float low, float high) {
+  const uint32_t below = std::bit_cast<uint32_t>(low), above = std::bit_cast<uint32_t>(high);
+  return std::bit_cast<float>(below + (above - below) / 2);
+}
+
 Thresholds search(std::span<const float> values, float greatest, size_t wanted) {
   const auto count = [&](float t) { return count_from(t, values.data(), values.size()); };
   Thresholds found;
@@ -68,7 +76,7 @@ Thresholds search(std::span<const float> values, float greatest, size_t wanted) 
     from_low = values.size();
   }
   for (int i = 0; i < kSearches && found.num_sure < wanted && from_low > wanted; ++i) {
-    const float middle = low + (high - low) / 2;
+    const float middle = middle_of(low, high);
     const size_t from_middle = count(middle);
     if (from_middle > wanted) {
       low = middle;
@@ -78,6 +86,11 @@ Thresholds search(std::span<const float> values, float greatest, size_t wanted) 
       found.sure = middle;
       found.num_sure = from_middle;
     }
+  }
+  if (found.num_sure == 0) {  // every middle was too low
+    found.num_sure = count(greatest);
+    if (found.num_sure > wanted) found.num_sure = 0;
+    if (found.num_sure > 0) found.sure = greatest;
   }
   found.likely = low;
   found.num_likely = from_low - found.num_sure;

@@ -45,9 +45,14 @@ Share Division::leaf(size_t step, size_t leaf) const {
   return {step * global_batch + begin, end - begin, samples};
 }
 
+size_t Division::usual_leaf() const {
+  return std::min((global_batch + num_leaves - 1) / num_leaves, num_samples);
+}
+
 size_t Division::largest_leaf() const {
   const size_t usual = usual_leaf();
-  return num_leaves == 1 || spreads_last ? usual : usual + (usual - 1) / 2;
+  const bool adds_rest = num_leaves > 1 && !spreads_last && usual > 0;
+  return adds_rest ? std::min(usual + (usual - 1) / 2, num_samples) : usual;
 }
 
 std::set<size_t> Division::leaf_sizes() const {

@@ -48,7 +48,9 @@ struct Division {
 
   /// No leaf has more samples, and none of a whole batch.
   size_t largest_leaf() const;
-  size_t usual_leaf() const { return (global_batch + num_leaves - 1) / num_leaves; }
+
+  /// The largest of a whole batch; of all samples, if they do not fill one.
+  size_t usual_leaf() const;
 
   /// Of all leaves of an epoch, but the empty ones.
   std::set<size_t> leaf_sizes() const;

@@ -34,13 +34,13 @@ const char* name(dnnl::cpu_isa isa) {
 
 bool has_fast_bf16() { return dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core_amx; }
 
-std::string arithmetic() {
+std::string arithmetic(Compute compute) {
   const dnnl_version_t& version = *dnnl_version();
   const int threads = omp_get_max_threads();
   return "dlflow " DLFLOW_VERSION " (" __VERSION__ "), oneDNN " + std::to_string(version.major) +
          "." + std::to_string(version.minor) + "." + std::to_string(version.patch) + ", " +
-         name(dnnl::get_effective_cpu_isa()) + ", " + std::to_string(threads) +
-         (threads == 1 ? " thread" : " threads");
+         name(dnnl::get_effective_cpu_isa()) + (compute == Compute::BFloat16 ? ", bf16, " : ", ") +
+         std::to_string(threads) + (threads == 1 ? " thread" : " threads");
 }
 
 }  // namespace dlflow::runtime

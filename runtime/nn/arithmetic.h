@@ -14,7 +14,8 @@ bool has_fast_bf16();
 
 /// What decides the bits that a network computes, besides its weights and its input: the build of
 /// dlflow and of oneDNN, the instruction set that oneDNN found, and the threads that share a
-/// network. "dlflow 0.1.0 (12.2.0), oneDNN 2.6.3, avx512_core_amx, 1 thread"
-std::string arithmetic();
+/// network, and as what it multiplies. "dlflow 0.1.0 (12.2.0), oneDNN 2.6.3, avx512_core_amx, bf16,
+/// 1 thread"; fp32 goes without saying.
+std::string arithmetic(Compute compute);
 
 }  // namespace dlflow::runtime

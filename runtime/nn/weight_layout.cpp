@@ -21,6 +21,23 @@ size_t num_values(const Parameter& parameter) {
   return count;
 }
 
+/// oneDNN's blocked formats: dimensions with padding, their strides, and the blocks inside, from
+/// the outermost. Other kinds (none is used for weights that train) are told apart by their size.
+std::string describe(const dnnl::memory::desc& format) {
+  const dnnl_memory_desc_t& data = format.data;
+  const auto& blocks = data.format_desc.blocking;
+  std::string text =
+      std::to_string(int(data.format_kind)) + " " + std::to_string(format.get_size());
+  if (data.format_kind != dnnl_blocked) return text;
+  for (int i = 0; i < data.ndims; ++i) {
+    text += " " + std::to_string(data.padded_dims[i]) + ":" + std::to_string(blocks.strides[i]);
+  }
+  for (int i = 0; i < blocks.inner_nblks; ++i) {
+    text += " " + std::to_string(blocks.inner_blks[i]) + "x" + std::to_string(blocks.inner_idxs[i]);
+  }
+  return text;
+}
+
 /// FNV-1a
 uint64_t hash(const std::string& text) {
   uint64_t value = 0xCBF29CE484222325;
@@ -29,6 +46,15 @@ uint64_t hash(const std::string& text) {
 }
 
 }  // namespace
+
+std::string WeightLayout::formats() const {
+  std::string text;
+  for (size_t i = 0; i < parameters_.size(); ++i) {
+    text += parameters_[i].name + " " + std::to_string(parameters_[i].offset) + " " +
+            describe(formats_[i]) + "\n";
+  }
+  return text;
+}
 
 std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t index) const {
   std::vector<float> values(num_values(parameters_[index]));

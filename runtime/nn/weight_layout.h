@@ -38,6 +38,10 @@ class WeightLayout {
   size_t num_trainable() const { return num_trainable_; }
   size_t trainable_size() const { return trainable_size_; }
 
+  /// Where each number of each parameter lies, for who compares: two layouts of one model have the
+  /// same text if, and only if, their buffers may be added number by number.
+  std::string formats() const;
+
   /// Parameter `index` of the flat buffer `buffer` in the plain order of its shape.
   std::vector<float> to_plain(std::span<const float> buffer, size_t index) const;
 

@@ -5,8 +5,19 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "runtime/comm/broadcast_text.h"
 
 namespace dlflow::runtime {
+namespace {
+
+/// " (avx2; rank 0: avx512_core)", or nothing if the claim shows nothing.
+std::string difference(Communicator& comm, const Claim& claim, int other) {
+  const std::string theirs = broadcast_text(comm, claim.shown, other);
+  const std::string first = broadcast_text(comm, claim.shown, 0);
+  return theirs.empty() ? "" : " (" + theirs + "; rank 0: " + first + ")";
+}
+
+}  // namespace
 
 void require_agreement(Communicator& comm, const std::vector<Claim>& claims) {
   for (const Claim& claim : claims) {
@@ -14,15 +25,18 @@ void require_agreement(Communicator& comm, const std::vector<Claim>& claims) {
     const std::string hex = sha256_hex(claim.value);
     hex.copy(hash.data(), hash.size());
     const auto hashes = gather(comm, hash);
-    std::vector<std::string> others;
-    for (size_t rank = 1; rank < hashes.size(); ++rank) {
-      if (hashes[rank] != hashes[0]) others.push_back(std::to_string(rank));
+    std::vector<int> others;
+    std::vector<std::string> names;
+    for (int rank = 1; rank < comm.size(); ++rank) {
+      if (hashes[size_t(rank)] == hashes[0]) continue;
+      others.push_back(rank);
+      names.push_back(std::to_string(rank));
     }
     if (others.empty()) continue;
-    throw Error(Errc::InvalidInput,
-                claim.what + " of rank" + (others.size() > 1 ? "s " : " ") + join(others, ", ") +
-                    " differs from that of rank 0; start all ranks with the same files and "
-                    "settings");
+    throw Error(Errc::InvalidInput, claim.what + " of rank" + (others.size() > 1 ? "s " : " ") +
+                                        join(names, ", ") + " differs from that of rank 0" +
+                                        difference(comm, claim, others.front()) + "; " +
+                                        claim.advice);
   }
 }
 

@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "runtime/comm/broadcast_text.h"
+#include "runtime/train/settings_kept.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -17,15 +19,19 @@ void require_same_run(const std::filesystem::path& path, const Checkpoint& check
                       const std::string& model) {
   const auto refuse = [&](const std::string& what) {
     throw Error(Errc::InvalidInput, path.string() + " is of a run with " + what +
-                                        "; train into another folder of checkpoints");
+                                        "; go on with what it had, or train into another folder "
+                                        "of checkpoints");
   };
   if (checkpoint.info.model != model) refuse("another model");
   if (saved.seed != now.seed) refuse("seed " + std::to_string(saved.seed));
+  if (saved.optimizer != now.optimizer) refuse("the optimizer " + saved.optimizer);
+  const std::vector<std::string> changes = changed_settings(saved.settings, now.settings);
+  if (!changes.empty()) refuse(join(changes, "; "));
   if (saved.train_samples != now.train_samples) {
     refuse(std::to_string(saved.train_samples) + " training samples");
   }
+  if (!saved.data.empty() && saved.data != now.data) refuse("other training data");
   if (saved.normalization != now.normalization) refuse("another normalisation");
-  if (saved.optimizer != now.optimizer) refuse("the optimizer " + saved.optimizer);
 }
 
 }  // namespace

@@ -12,6 +12,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gradient_compression.h"
 #include "runtime/train/next_batch.h"
+#include "runtime/train/same_arithmetic.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -56,10 +57,7 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
       hooks_(std::move(hooks)),
       division_(division_of(job.settings, job.model, data.train.size(),
                             {role.num_teams, role.team->size(), role.own_mean})),
-      networks_(
-          job.model, int64_t(division_.usual_leaf()),
-          job.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training,
-          nullptr, compute()),
+      networks_(make_networks()),
       reducer_(*role.team, flat_layout(layout()), reducer_options()),
       noise_(noise_setup()),
       passes_(make_passes(*role.team, networks_, reducer_, noise_, passes_options())),
@@ -72,7 +70,9 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
   networks_.use_label_smoothing(job.settings.label_smoothing);
   if (!role_.updates) pushed_ = HugeBuffer(layout().size());
   if (state_.is_filled_here()) initialise(layout(), job.settings.seed, state_.weights());
-  if (comm_.rank() == 0) tell_idle_ranks();
+  if (comm_.rank() != 0) return;
+  tell_idle_ranks();
+  tell_if_rough_is_not_faster();
 }
 
 /// In fast mode every rank has a leaf.
@@ -82,6 +82,15 @@ void CpuWorker::tell_idle_ranks() const {
   if (idle) std::fprintf(stderr, "%s\n", idle->c_str());
 }
 
+/// Before gradients are exchanged, all ranks know that they compute alike.
+NetworkSet CpuWorker::make_networks() const {
+  const auto mode =
+      job_.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training;
+  NetworkSet networks(job_.model, int64_t(division_.usual_leaf()), mode, nullptr, compute());
+  require_same_arithmetic(comm_, *networks.layout(), arithmetic(), job_.settings.precision.exact);
+  return networks;
+}
+
 size_t CpuWorker::leaves_of_team() const {
   return runtime::num_leaves(job_.settings, role_.team->size());
 }
@@ -89,11 +98,15 @@ size_t CpuWorker::leaves_of_team() const {
 /// fp32 where bf16 is not faster.
 Compute CpuWorker::compute() const {
   const bool rough = job_.settings.precision.compute == Compute::BFloat16;
-  if (rough && !has_fast_bf16() && role_.team->rank() == 0 && role_.index == 0) {
-    std::fprintf(stderr,
-                 "this processor has no AMX, and is not faster with bf16: computing in fp32\n");
-  }
   return rough && has_fast_bf16() ? Compute::BFloat16 : Compute::Float32;
+}
+
+std::string CpuWorker::arithmetic() const { return runtime::arithmetic(compute()); }
+
+void CpuWorker::tell_if_rough_is_not_faster() const {
+  if (job_.settings.precision.compute == compute()) return;
+  std::fprintf(stderr,
+               "this processor has no AMX, and is not faster with bf16: computing in fp32\n");
 }
 
 /// The update of a step begins while the backward pass is still running.

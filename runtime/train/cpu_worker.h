@@ -30,7 +30,7 @@ class CpuWorker final : public Worker {
   const WeightLayout& layout() const override { return *networks_.layout(); }
   size_t global_batch() const override { return division_.global_batch; }
   uint64_t steps_per_epoch() const override { return steps_per_epoch_; }
-  std::string arithmetic() const override { return runtime::arithmetic(); }
+  std::string arithmetic() const override;
   void restore(const Checkpoint& checkpoint, uint64_t updates) override {
     state_.restore(checkpoint, updates);
   }
@@ -54,7 +54,9 @@ class CpuWorker final : public Worker {
   void set_updates(uint64_t updates) override { state_.set_updates(updates); }
 
  private:
+  NetworkSet make_networks() const;
   void tell_idle_ranks() const;
+  void tell_if_rough_is_not_faster() const;
   size_t leaves_of_team() const;
   size_t first_leaf() const { return role_.index * leaves_of_team() + reducer_.first_leaf(); }
   size_t report_index() const { return layout().parameters().size(); }

@@ -7,6 +7,7 @@
 
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
+#include "runtime/train/same_arithmetic.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -31,6 +32,7 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
       loader_(data.train, loader_options(normalization)),
       steps_per_epoch_(loader_.steps_per_epoch()),
       schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
+  require_same_arithmetic(comm_, layout(), arithmetic(), job.settings.precision.exact);
   initialise(layout(), job.settings.seed, weights_);
   replica_.set_state(weights_, velocity_);
   if (comm_.rank() == 0) {

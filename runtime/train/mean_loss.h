@@ -4,16 +4,17 @@
 
 namespace dlflow::runtime {
 
-/// Of steps, each of which counts as much.
+/// Of samples, each of which counts as much: a smaller last step counts less than the others.
 struct MeanLoss {
   double sum = 0;
-  uint64_t steps = 0;
+  uint64_t samples = 0;
 
-  void add(double loss) {
-    sum += loss;
-    ++steps;
+  /// `loss`: the mean over `count` samples.
+  void add(double loss, uint64_t count) {
+    sum += loss * double(count);
+    samples += count;
   }
-  double mean() const { return steps > 0 ? sum / double(steps) : 0; }
+  double mean() const { return samples > 0 ? sum / double(samples) : 0; }
   bool operator==(const MeanLoss&) const = default;
 };
 

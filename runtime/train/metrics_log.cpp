@@ -22,15 +22,15 @@ void MetricsLog::step(uint64_t step, size_t samples, std::optional<double> loss,
   wait_s_ += data_wait_s;
   samples_ += samples;
   if (loss) {
-    recent_loss_.add(*loss);
-    epoch_loss_.add(*loss);
+    recent_loss_.add(*loss, samples);
+    epoch_loss_.add(*loss, samples);
   }
   const auto now = Clock::now();
   if (now - last_line_ < kInterval) return;
   const auto time = training_time();
   const double recent_time = (time - time_at_line_).count();
   Json line = {{"epoch", step / run_.steps_per_epoch + 1}};
-  if (recent_loss_.steps > 0) line["loss"] = recent_loss_.mean();
+  if (recent_loss_.samples > 0) line["loss"] = recent_loss_.mean();
   if (recent_time > 0) {
     line["images_per_s"] = std::round(double(samples_ - samples_at_line_) / recent_time);
   }

@@ -18,7 +18,7 @@ class MetricsLog {
     uint64_t epochs = 0;
     uint64_t steps_per_epoch = 0;
     uint64_t first_step = 0;  ///< more than 0 after a resume: they cost no time now
-    MeanLoss loss = {};       ///< of the first epoch's steps before that
+    MeanLoss loss = {};       ///< of the first epoch's samples before that
   };
 
   MetricsLog(const std::filesystem::path& file, Run run);

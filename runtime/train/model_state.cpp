@@ -31,10 +31,11 @@ ModelState::ModelState(Communicator& comm, const WeightLayout& layout, size_t re
       optimizer_(make_optimizer(settings.optimizer)),
       buffer_names_(optimizer_->state_names()),
       is_filled_here_(!shared || comm.node_rank() == 0),
+      layers_(layer_slots(layout)),
+      decays_vectors_(settings.decays_vectors || settings.optimizer.weight_decay == 0),
       sharing_(sharing_of(settings, shared)) {
   if (settings.clip_norm || optimizer_->layer_wise() || sharing_ == StateSharing::Shards) {
-    whole_ = std::make_unique<WholeUpdate>(comm, *optimizer_, layer_slots(layout),
-                                           settings.clip_norm, sharing_);
+    whole_ = std::make_unique<WholeUpdate>(comm, *optimizer_, layers_, settings, sharing_);
   }
   const auto extent =
       whole_ ? whole_->extent_of(comm.rank()) : WholeUpdate::Extent{0, layout.trainable_size()};
@@ -135,8 +136,26 @@ void ModelState::finish_update() {
 void ModelState::take_gradients(size_t first, std::span<const float> sums) {
   if (whole_) {
     std::ranges::copy(sums, gradients_.begin() + long(first));
-  } else if (!optimizer_->update(sums, trained_.part(first, sums.size()))) {
+  } else if (decays_vectors_) {
+    update(first, sums, {});
+  } else {
+    update_layer_by_layer(first, sums);
+  }
+}
+
+void ModelState::update(size_t first, std::span<const float> gradients, const LayerTerms& terms) {
+  if (!optimizer_->update(gradients, trained_.part(first, gradients.size()), terms)) {
     *broken_here_ = 1;
+  }
+}
+
+void ModelState::update_layer_by_layer(size_t first, std::span<const float> gradients) {
+  const size_t end = first + gradients.size();
+  auto layer = std::ranges::upper_bound(layers_, first, {}, &LayerSlot::first) - 1;
+  for (; layer != layers_.end() && layer->first < end; ++layer) {
+    const size_t from = std::max(first, layer->first);
+    const size_t to = std::min(end, layer->first + layer->count);
+    update(from, gradients.subspan(from - first, to - from), {.decays = !layer->is_vector});
   }
 }
 

@@ -78,6 +78,8 @@ class ModelState {
   std::span<float> allocate(size_t floats, bool shared);
   HugeBuffer gather_on_rank_0(std::span<const float> shard);
   void take_gradients(size_t first, std::span<const float> sums);
+  void update(size_t first, std::span<const float> gradients, const LayerTerms& terms);
+  void update_layer_by_layer(size_t first, std::span<const float> gradients);
 
   Communicator& comm_;
   const WeightLayout& layout_;
@@ -85,7 +87,9 @@ class ModelState {
   std::vector<std::string> buffer_names_;
   uint64_t updates_ = 0;
   bool is_filled_here_;
-  HugeBuffer own_;  // unless it is shared
+  HugeBuffer own_;                 // unless it is shared
+  std::vector<LayerSlot> layers_;  // without a gap
+  bool decays_vectors_;
   StateSharing sharing_;
   std::unique_ptr<WholeUpdate> whole_;  // if weights wait for the whole gradient
   std::span<float> values_;

@@ -4,6 +4,7 @@
 #include "runtime/train/agreement.h"
 #include "runtime/train/compression_settings.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/settings_kept.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -40,24 +41,17 @@ TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
                          {"exact", s.precision.exact},
                          {"leaves", runtime::num_leaves(s, comm.size())},
                          {"compute", int(s.precision.compute)},
-                         {"batch_norm", s.joint_batch_norm},
                          {"wire", int(s.gradients.wire)},
                          {"priority", s.gradients.priority},
                          {"compression", compression ? to_text(*compression) : ""},
-                         {"lr", s.lr},
-                         {"update", to_json(s.update)},
-                         {"label_smoothing", s.label_smoothing},
-                         {"warmup_epochs", s.warmup_epochs},
-                         {"schedule", int(s.schedule)},
-                         {"validation", s.validation},
-                         {"crop", s.augmentation.crop_padding},
-                         {"flip", s.augmentation.flip},
-                         {"mean", s.normalize.value_or(PixelStatistics{}).mean},
-                         {"std", s.normalize.value_or(PixelStatistics{}).std},
+                         {"optimizer", name(s.update.optimizer.kind)},
+                         {"shard_optimizer", s.update.shard_optimizer},
+                         {"accumulate", s.update.accumulate},
+                         {"kept", settings_kept(s)},
                          {"checkpoint", {int(job.policy.unit), job.policy.every}}};
+  job.data_id = job.cache ? job.cache->data->content_hash() : content_of(job.data);
   require_agreement(comm, {{"the model", job.model.text},
-                           {"the training data",
-                            job.cache ? job.cache->data->content_hash() : content_of(job.data)},
+                           {"the training data", job.data_id},
                            {"the seed", std::to_string(s.seed)},
                            {"the settings", settings.dump()}});
   require_fitting(job.model, job.data, "the training data");

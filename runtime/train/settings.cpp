@@ -91,6 +91,16 @@ Precision read_precision(const Json* json, bool synchronous) {
   return precision;
 }
 
+/// More samples than a data set can have; so that products with it fit 64 bits.
+constexpr uint64_t kLargestBatch = UINT32_MAX;
+
+std::optional<size_t> read_batch(WithReader& reader, const std::string& key) {
+  if (reader.find(key) == nullptr) return {};
+  const uint64_t batch = reader.count(key, 1, {});
+  if (batch > kLargestBatch) WithReader::fail(key, "at most " + std::to_string(kLargestBatch));
+  return batch;
+}
+
 LastBatch read_last_batch(const Json* json) {
   if (json == nullptr || *json == "keep") return LastBatch::Keep;
   if (*json == "drop") return LastBatch::Drop;
@@ -152,6 +162,8 @@ uint64_t parse_count(const std::string& text, const char* variable) {
   return value;
 }
 
+constexpr size_t kMostValidation = 5000;
+
 size_t batch_at_a_time(const TrainSettings& settings, int num_ranks) {
   return settings.batch_per_rank ? *settings.batch_per_rank * size_t(num_ranks) : settings.batch;
 }
@@ -170,6 +182,10 @@ LeafSettings leaf_settings(const TrainSettings& settings, int num_ranks) {
 size_t num_leaves(const TrainSettings& settings, int num_ranks) {
   if (!settings.precision.exact) return size_t(num_ranks) * settings.update.accumulate;
   return num_leaves(leaf_settings(settings, num_ranks));
+}
+
+size_t validation_samples(const TrainSettings& settings, size_t num_samples) {
+  return settings.validation.value_or(std::min(kMostValidation, num_samples / 10));
 }
 
 Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_t steps_per_epoch) {
@@ -201,10 +217,8 @@ TrainSettings parse_train_settings(const Json& with) {
   if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
     WithReader::fail("batch_per_rank", "left out where 'batch' is given");
   }
-  s.batch = reader.count("batch", 1, s.batch);
-  if (reader.find("batch_per_rank") != nullptr) {
-    s.batch_per_rank = reader.count("batch_per_rank", 1, {});
-  }
+  s.batch = read_batch(reader, "batch").value_or(s.batch);
+  s.batch_per_rank = read_batch(reader, "batch_per_rank");
   s.last_batch = read_last_batch(reader.find("last_batch"));
   reader.find("cooperation");
   s.cooperation = read_cooperation(with);
@@ -221,9 +235,12 @@ TrainSettings parse_train_settings(const Json& with) {
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
+  if (s.warmup_epochs > double(s.epochs)) {
+    WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
+  }
   s.schedule = read_schedule(reader.find("schedule"));
   s.seed = reader.count("seed", 0, s.seed);
-  s.validation = reader.count("validation", 0, s.validation);
+  if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
   s.augmentation = read_augmentation(reader.find("augment"));
   s.normalize = read_normalize(reader.find("normalize"));
   s.timeline = reader.count("timeline", 0, s.timeline);

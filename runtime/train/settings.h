@@ -73,7 +73,7 @@ struct TrainSettings {
   double warmup_epochs = 0;
   Schedule::Shape schedule = Schedule::Shape::Cosine;
   uint64_t seed = 0;
-  size_t validation = 5000;  ///< samples held out of the training data
+  std::optional<size_t> validation;  ///< samples held out of the training data; else by its size
   Augmentation augmentation;
   std::optional<PixelStatistics> normalize;  ///< else measured
   uint64_t timeline = 0;                     ///< steps whose timeline is written
@@ -107,6 +107,9 @@ struct EvaluateSettings {
   size_t batch = 256;
 };
 EvaluateSettings parse_evaluate_settings(const Json& with);
+
+/// Samples to hold out of `num_samples`: as the settings say, else a tenth, at most 5000.
+size_t validation_samples(const TrainSettings& settings, size_t num_samples);
 
 /// What turns `dataset`'s pixels into numbers of mean 0 and variance 1, by `statistics`.
 /// Throws Error{InvalidInput} if they are of another number of channels.

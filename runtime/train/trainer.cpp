@@ -14,11 +14,17 @@
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
+#include "runtime/train/settings_kept.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
 namespace dlflow::runtime {
 namespace {
+
+TrainingData held_out(Dataset data, const TrainSettings& settings) {
+  const size_t validation = validation_samples(settings, data.size());
+  return split_off_validation(std::move(data), validation, settings.seed);
+}
 
 class Trainer {
  public:
@@ -26,7 +32,7 @@ class Trainer {
       : comm_(comm),
         job_(same_on_all(comm, std::move(job))),
         stop_(stop),
-        data_(split_off_validation(std::move(job_.data), settings().validation, settings().seed)),
+        data_(held_out(std::move(job_.data), settings())),
         normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
                                             : normalization_of(data_.train)),
         recording_(comm, settings().timeline, job_.timeline),
@@ -95,17 +101,19 @@ class Trainer {
   TrainingState state() {
     const auto& compression = settings().gradients.compression;
     const std::string sent = compression ? ", " + to_text(*compression) : "";
-    const std::string products = settings().precision.compute == Compute::BFloat16 ? ", bf16" : "";
     return {position_,
             settings().seed,
             worker_->global_batch(),
             data_.train.size(),
             normalization_,
-            how_gradients_are_added(settings(), comm_.size()) + sent + products,
+            how_gradients_are_added(settings(), comm_.size()) + sent,
             worker_->arithmetic(),
             name(settings().update.optimizer.kind),
             worker_->updates(),
-            log_ ? log_->train_loss() : MeanLoss()};
+            log_ ? log_->train_loss() : MeanLoss(),
+            settings().schedule == Schedule::Shape::Constant ? 0 : settings().epochs,
+            job_.data_id,
+            settings_kept(settings())};
   }
 
   /// Goes on from the newest checkpoint, if there is one.

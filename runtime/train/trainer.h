@@ -22,6 +22,7 @@ struct TrainingJob {
   TrainSettings settings;
   Model model;
   Dataset data;                     ///< the training split; validation samples are held out of it
+  std::string data_id;              ///< a hash of `data`; train() fills it in
   std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint

@@ -21,16 +21,19 @@ Json to_json(const TrainingState& state) {
           {"arithmetic", state.arithmetic},
           {"optimizer", state.optimizer},
           {"updates", state.updates},
-          {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"steps", state.epoch_loss.steps}}},
+          {"epochs", state.epochs},
+          {"data", state.data},
+          {"settings", state.settings},
+          {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"samples", state.epoch_loss.samples}}},
           {"normalization",
            {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
 }
 
-/// Older checkpoints have none.
+/// Older checkpoints have none, or one that counts steps.
 MeanLoss epoch_loss_of(const Json& state) {
   const auto loss = state.find("epoch_loss");
-  if (loss == state.end()) return {};
-  return {loss->at("sum"), loss->at("steps")};
+  if (loss == state.end() || !loss->contains("samples")) return {};
+  return {loss->at("sum"), loss->at("samples")};
 }
 
 /// Adds the first `count` parameters of `buffer` in plain order; `storage` holds their numbers.
@@ -93,7 +96,10 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.value("arithmetic", ""),
             json.value("optimizer", "sgd"),  // there was no other
             json.value("updates", uint64_t(0)),
-            epoch_loss_of(json)};
+            epoch_loss_of(json),
+            json.value("epochs", uint64_t(0)),
+            json.value("data", ""),
+            json.value("settings", Json::object())};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +
@@ -106,6 +112,10 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
   if (saved.global_batch != now.global_batch) {
     changes.push_back("the batch was " + std::to_string(saved.global_batch) + ", is " +
                       std::to_string(now.global_batch));
+  }
+  if (saved.epochs != now.epochs && saved.epochs > 0 && now.epochs > 0) {
+    changes.push_back("the learning rate was planned for " + std::to_string(saved.epochs) +
+                      " epochs, is for " + std::to_string(now.epochs));
   }
   if (saved.reduction != now.reduction) {
     changes.push_back("the reduction was " + saved.reduction + ", is " + now.reduction);

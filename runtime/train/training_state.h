@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/data/normalization.h"
 #include "runtime/nn/weight_layout.h"
@@ -30,11 +31,14 @@ struct TrainingState {
   size_t global_batch = 0;
   size_t train_samples = 0;
   Normalization normalization;
-  std::string reduction;     ///< "exact, 8 leaves": how gradients are added
-  std::string arithmetic;    ///< of the process that computed it (runtime/nn/arithmetic.h)
-  std::string optimizer;     ///< "adamw"
-  uint64_t updates = 0;      ///< that the optimizer has made
-  MeanLoss epoch_loss = {};  ///< of the epoch's steps so far, as rank 0 knows it
+  std::string reduction;           ///< "exact, 8 leaves": how gradients are added
+  std::string arithmetic;          ///< of the process that computed it (runtime/nn/arithmetic.h)
+  std::string optimizer;           ///< "adamw"
+  uint64_t updates = 0;            ///< that the optimizer has made
+  MeanLoss epoch_loss = {};        ///< of the epoch's samples so far, as rank 0 knows it
+  uint64_t epochs = 0;             ///< that the learning rate is planned for; 0: it does not matter
+  std::string data = {};           ///< what the training data is known by (TrainingJob::data_id)
+  Json settings = Json::object();  ///< runtime/train/settings_kept.h
   bool operator==(const TrainingState&) const = default;
 };
 

@@ -49,7 +49,17 @@ double read_momentum(WithReader& with, const OptimizerOptions& options) {
   if (!has_one && momentum != options.momentum) {
     WithReader::fail("momentum", "left out with '" + name(options.kind) + "', which has 'betas'");
   }
+  if (momentum >= 1) WithReader::fail("momentum", "below 1: with more, steps grow without end");
   return momentum;
+}
+
+/// Whether biases and the parameters of batch normalisation decay, too: as in PyTorch, but with
+/// lars and lamb as in their papers, unless somebody says.
+bool read_decay(const Json* decay, Kind kind) {
+  if (decay == nullptr) return kind != Kind::Lars && kind != Kind::Lamb;
+  if (*decay == "weights") return false;
+  if (*decay == "all") return true;
+  WithReader::fail("decay", "'weights' or 'all'");
 }
 
 RateScaling read_scaling(const Json* name) {
@@ -72,6 +82,7 @@ UpdateSettings read_update(WithReader& with) {
   }
   options.momentum = read_momentum(with, options);
   options.weight_decay = with.number("weight_decay", 0, options.weight_decay);
+  settings.decays_vectors = read_decay(with.find("decay"), options.kind);
   if (with.find("clip_norm") != nullptr) {
     settings.clip_norm = with.number("clip_norm", 0, {});
     if (*settings.clip_norm == 0) WithReader::fail("clip_norm", "above 0");
@@ -85,22 +96,6 @@ UpdateSettings read_update(WithReader& with) {
     WithReader::fail("base_batch", "left out without 'lr_scaling'");
   }
   return settings;
-}
-
-Json to_json(const UpdateSettings& settings) {
-  const OptimizerOptions& o = settings.optimizer;
-  return {{"optimizer", name(o.kind)},
-          {"momentum", o.momentum},
-          {"nesterov", o.nesterov},
-          {"betas", {o.beta1, o.beta2}},
-          {"eps", o.epsilon},
-          {"trust", o.trust},
-          {"weight_decay", o.weight_decay},
-          {"clip_norm", settings.clip_norm.value_or(0)},
-          {"shard_optimizer", settings.shard_optimizer},
-          {"accumulate", settings.accumulate},
-          {"lr_scaling", int(settings.lr_scaling)},
-          {"base_batch", settings.base_batch}};
 }
 
 }  // namespace dlflow::runtime

@@ -11,6 +11,7 @@ namespace dlflow::runtime {
 /// What a step makes of the gradients.
 struct UpdateSettings {
   OptimizerOptions optimizer;
+  bool decays_vectors = true;       ///< weight_decay is for biases and batch normalisation, too
   std::optional<double> clip_norm;  ///< what the gradient's norm is limited to
   bool shard_optimizer = false;     ///< each rank keeps the optimizer's state of its share alone
   size_t accumulate = 1;            ///< batches whose gradients make one update
@@ -22,8 +23,5 @@ struct UpdateSettings {
 
 /// Reads the keys of a train step from `optimizer` to `base_batch` (docs/workflow-format.md).
 UpdateSettings read_update(WithReader& with);
-
-/// For ranks to compare.
-Json to_json(const UpdateSettings& settings);
 
 }  // namespace dlflow::runtime

@@ -18,11 +18,12 @@ Elements TrainedBuffers::part(size_t first, size_t count) const {
 }
 
 WholeUpdate::WholeUpdate(Communicator& comm, Optimizer& optimizer, std::vector<LayerSlot> layers,
-                         std::optional<double> clip_norm, StateSharing sharing)
+                         const UpdateSettings& settings, StateSharing sharing)
     : comm_(comm),
       optimizer_(optimizer),
       layers_(std::move(layers)),
-      clip_norm_(clip_norm),
+      clip_norm_(settings.clip_norm),
+      decays_vectors_(settings.decays_vectors),
       sharing_(sharing),
       norms_(comm, layers_),
       trust_(layers_.size(), 1.0) {}
@@ -40,8 +41,7 @@ WholeUpdate::Extent WholeUpdate::extent_of(int rank) const {
 }
 
 LayerTerms WholeUpdate::terms_of(const Block& block) const {
-  const bool decays = !optimizer_.layer_wise() || !layers_[block.layer].is_vector;
-  return {trust_[block.layer], decays};
+  return {trust_[block.layer], decays_vectors_ || !layers_[block.layer].is_vector};
 }
 
 bool WholeUpdate::apply(std::span<float> gradients, const TrainedBuffers& trained) {

@@ -7,6 +7,7 @@
 #include "runtime/comm/communicator.h"
 #include "runtime/optim/optimizer.h"
 #include "runtime/train/layer_norms.h"
+#include "runtime/train/update_settings.h"
 
 namespace dlflow::runtime {
 
@@ -33,7 +34,7 @@ class WholeUpdate {
  public:
   /// What is given must outlive this.
   WholeUpdate(Communicator& comm, Optimizer& optimizer, std::vector<LayerSlot> layers,
-              std::optional<double> clip_norm, StateSharing sharing);
+              const UpdateSettings& settings, StateSharing sharing);
 
   /// The elements whose state this rank needs: with Shards its own blocks, else all.
   struct Extent {
@@ -61,6 +62,7 @@ class WholeUpdate {
   Optimizer& optimizer_;
   std::vector<LayerSlot> layers_;
   std::optional<double> clip_norm_;
+  bool decays_vectors_;
   StateSharing sharing_;
   LayerNorms norms_;
   std::vector<double> trust_;  // of each layer

@@ -91,6 +91,17 @@ class Training(TrainingCase):
         accuracy = [json.loads((folder / "metrics.json").read_text())["accuracy"] for folder in (usual, rough)]
         self.assertAlmostEqual(*accuracy, delta=0.03)
 
+    def test_ranks_on_other_processors_do_not_begin(self):
+        for reduction in ("exact", "fast"):
+            with self.subTest(reduction=reduction):
+                folder = self.folder("mixed", precision={"reduction": reduction})
+                program = [BIN / "dlflow-train", "with.json"]
+                result = subprocess.run(["mpirun", "-np", "1", *program, ":", "-np", "1", "-x", "ONEDNN_MAX_CPU_ISA=SSE41", *program],
+                                        cwd=folder, capture_output=True, text=True, timeout=60)
+                self.assertEqual(result.returncode, 1, result.stderr)
+                self.assertRegex(result.stderr, r"of rank 1 differs from that of rank 0 \(.*sse41.*; rank 0: .*\); start all ranks on")
+                self.assertFalse((folder / "checkpoints").exists())
+
     def test_a_loss_that_is_no_number_exits_3(self):
         for ranks in (1, 2):
             folder = self.folder("nan", lr=1e38, model="m.yaml")

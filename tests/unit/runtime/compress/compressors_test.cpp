@@ -1,5 +1,7 @@
 // Each method against a plain reference, and what all of them promise.
 #include <algorithm>
+#include <bit>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -95,6 +97,26 @@ TEST_CASE("MSTopK sends as many as asked for, nearly all of them the largest", "
   std::vector<uint32_t> common;
   std::ranges::set_intersection(found, best, std::back_inserter(common));
   CHECK(double(common.size()) >= 0.99 * double(best.size()));
+}
+
+TEST_CASE("MSTopK finds the largest below one that is larger by orders of magnitude",
+          "[compress]") {
+  std::vector<float> values = some_gradients(10000, 4);
+  values[77] = GENERATE(1e6f, 1e18f, -1e38f);
+  const auto found = indices_of(MsTopK(), values, at_density(0.01));
+  const auto best = largest_by_sorting(values, 100);
+  std::vector<uint32_t> common;
+  std::ranges::set_intersection(found, best, std::back_inserter(common));
+  CHECK(common.size() >= 99);
+}
+
+TEST_CASE("MSTopK sends the largest where many others are nearly as large", "[compress]") {
+  std::vector<float> values(1000, 1.0f);
+  for (size_t i = 0; i < values.size(); ++i) {
+    values[i] = std::bit_cast<float>(std::bit_cast<uint32_t>(1.0f) + uint32_t(i % 8));
+  }
+  for (const size_t i : {3, 500, 999}) values[i] = std::bit_cast<float>(0x3f800009u);
+  CHECK(indices_of(MsTopK(), values, at_density(0.003)) == std::vector<uint32_t>{3, 500, 999});
 }
 
 TEST_CASE("MSTopK sends as many as asked for where numbers are equal", "[compress]") {

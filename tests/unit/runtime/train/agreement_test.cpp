@@ -2,8 +2,11 @@
 
 #include "base/error.h"
 #include "runtime/comm/broadcast_text.h"
+#include "runtime/train/network_set.h"
+#include "runtime/train/same_arithmetic.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
+#include "tests/support/tiny_data.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -39,4 +42,57 @@ TEST_CASE("ranks that differ are named, on every rank", "[agreement]") {
           "the model of ranks 1, 3 differs from that of rank 0; start all ranks with "
           "the same files and settings");
   }
+}
+
+TEST_CASE("what differs is shown where people can read it", "[agreement]") {
+  const auto messages = test::on_ranks(3, [](Communicator& comm) -> std::string {
+    try {
+      const std::string own = comm.rank() == 2 ? "avx2" : "avx512_core";
+      require_agreement(comm, {{"the arithmetic", own, own, "use nodes that are alike"}});
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "agreed";
+  });
+  for (const std::string& message : messages) {
+    CHECK(message ==
+          "the arithmetic of rank 2 differs from that of rank 0 (avx2; rank 0: avx512_core); use "
+          "nodes that are alike");
+  }
+}
+
+namespace {
+
+/// What rank 1 of two is told if it computes by `arithmetic`, or keeps its weights as another
+/// network does.
+std::string told(const std::string& arithmetic, bool other_order, bool exact) {
+  const Model model = parse_model(test::kTinyModel, "tiny.yaml");
+  const NetworkSet networks(model, 8, Network::Mode::Training);
+  const auto messages = test::on_ranks(2, [&](Communicator& comm) -> std::string {
+    const bool other = comm.rank() == 1;
+    const auto layout = other && other_order ? plain_layout(model) : networks.layout();
+    try {
+      require_same_arithmetic(comm, *layout, other ? arithmetic : "avx512_core", exact);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "agreed";
+  });
+  CHECK(messages[0] == messages[1]);
+  return messages[1];
+}
+
+}  // namespace
+
+TEST_CASE("ranks that compute differently do not begin", "[agreement]") {
+  CHECK(told("avx512_core", false, true) == "agreed");
+  CHECK(told("avx2", false, false) == "agreed");  // fast: nobody promised the bits
+  CHECK_THAT(told("avx2", false, true),
+             Catch::StartsWith("the arithmetic of rank 1 differs from that of rank 0 (avx2; rank "
+                               "0: avx512_core); start all ranks on processors of one kind") &&
+                 Catch::EndsWith("or with precision: {reduction: fast}"));
+  const bool exact = GENERATE(true, false);
+  CHECK_THAT(told("avx2", true, exact),
+             Catch::StartsWith("the order of the weights in memory of rank 1 differs from that of "
+                               "rank 0 (avx2; rank 0: avx512_core)"));
 }

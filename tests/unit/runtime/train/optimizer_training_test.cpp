@@ -1,4 +1,6 @@
 // What training promises, with every optimizer.
+#include <map>
+
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/network_set.h"
 #include "runtime/train/trainer.h"
@@ -81,8 +83,8 @@ TEST_CASE("a checkpoint of another optimizer is refused", "[trainer][optim]") {
   const test::TempDir dir;
   train_on(1, job_with(Kind::Adam, dir.path(), 1));
   CHECK_THROWS_WITH(train_on(1, job_with(Kind::Sgd, dir.path(), 2)),
-                    Catch::Contains("is of a run with the optimizer adam; train into another "
-                                    "folder of checkpoints"));
+                    Catch::Contains("is of a run with the optimizer adam; go on with what it "
+                                    "had, or train into another folder of checkpoints"));
 }
 
 TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trainer][optim]") {
@@ -97,6 +99,42 @@ TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trai
   content.state.erase("updates");
   save_checkpoint(job.checkpoints, content, 5);
   CHECK(train_on(1, job)[0].finished);
+}
+
+TEST_CASE("biases and batch normalisation do not decay where only weights do",
+          "[trainer][optim][exact]") {
+  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const auto job_in = [&](const test::TempDir& dir, double decay, bool vectors) {
+    TrainingJob job = job_with(kind, dir.path(), 1);
+    job.settings.batch = 1000;  // one step, whose gradients do not depend on decay
+    job.settings.warmup_epochs = 0;
+    job.settings.update.optimizer.weight_decay = decay;
+    job.settings.update.decays_vectors = vectors;
+    return job;
+  };
+  const auto weights_of = [&](int ranks, int ranks_per_node, double decay, bool vectors) {
+    const test::TempDir dir;
+    const TrainingJob job = job_in(dir, decay, vectors);
+    bits_on(ranks, ranks_per_node, job, dir.path());
+    std::map<std::string, std::vector<float>> values;
+    const Checkpoint checkpoint = load_checkpoint(*latest_valid(job.checkpoints).path);
+    for (const TensorView& tensor : checkpoint.model.tensors()) {
+      std::vector<float>& numbers = values[tensor.name];
+      numbers.resize(tensor.bytes.size() / sizeof(float));
+      copy_elements<float>(tensor, numbers);
+    }
+    return values;
+  };
+  const auto none = weights_of(1, 0, 0, true), all = weights_of(1, 0, 0.5, true);
+  const auto weights = weights_of(1, 0, 0.5, false);
+  for (const char* name : {"conv.weight", "fc.weight"}) CHECK(weights.at(name) != none.at(name));
+  for (const char* name : {"fc.bias", "bn.weight", "bn.bias"}) {
+    INFO(name);
+    CHECK(weights.at(name) == none.at(name));
+    if (name != std::string("bn.bias")) CHECK(all.at(name) != none.at(name));  // begins as 0
+  }
+  CHECK(weights_of(3, 0, 0.5, false) == weights);  // one copy, in pieces
+  CHECK(weights_of(3, 1, 0.5, false) == weights);  // replicas
 }
 
 TEST_CASE("clipping and shards of the state keep the bits on any number of ranks",

@@ -34,7 +34,10 @@ TEST_CASE("what a train step does not say has a default", "[settings]") {
   CHECK(s.gradients == GradientTravel{DataType::Float32, true});
   CHECK(num_leaves(s, 3) == 4);
   CHECK(s.update.optimizer.momentum == 0.9);
-  CHECK(s.validation == 5000);
+  CHECK(validation_samples(s, 60000) == 5000);
+  CHECK(validation_samples(s, 50000) == 5000);
+  CHECK(validation_samples(s, 3080) == 308);
+  CHECK(validation_samples(s, 9) == 0);
   CHECK(s.schedule == Schedule::Shape::Cosine);
   CHECK_FALSE(s.normalize);
   CHECK(s.augmentation == Augmentation{});
@@ -64,7 +67,7 @@ TEST_CASE("every key of a train step is read", "[settings]") {
   CHECK(s.warmup_epochs == 0.5);
   CHECK(s.schedule == Schedule::Shape::Constant);
   CHECK(s.seed == 7);
-  CHECK(s.validation == 0);
+  CHECK(validation_samples(s, 60000) == 0);
   CHECK(s.augmentation == Augmentation{4, true});
   CHECK(s.normalize == PixelStatistics{{0.5}, {0.25}});
 }
@@ -78,6 +81,11 @@ TEST_CASE("a wrong key is named", "[settings]") {
         "with: 'augment' must be a list of 'crop' and 'flip'");
   CHECK(mistake(with({{"normalize", {{"mean", 0}, {"std", 0}}}})) ==
         "with: 'normalize.std' must be above 0");
+  CHECK(mistake(with({{"batch", 1e12}})) == "with: 'batch' must be at most 4294967295");
+  CHECK(mistake(with({{"batch_per_rank", 1e12}})) ==
+        "with: 'batch_per_rank' must be at most 4294967295");
+  CHECK(mistake(with({{"epochs", 3}, {"warmup_epochs", 3.5}})) ==
+        "with: 'warmup_epochs' must be at most 'epochs', 3");
   CHECK(mistake({{"model", "m"}, {"data", "d"}, {"epochs", 1}}) == "with: 'lr' is missing");
 }
 

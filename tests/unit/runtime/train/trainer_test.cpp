@@ -2,9 +2,12 @@
 
 #include <omp.h>
 
+#include <functional>
+
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/settings_kept.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 #include "tests/support/catch.h"
@@ -47,7 +50,7 @@ TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[tra
   const TrainingEnd end = train_on(2, job)[0];
   const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
   const Dataset held_out =
-      split_off_validation(job.data, job.settings.validation, job.settings.seed).validation;
+      split_off_validation(job.data, *job.settings.validation, job.settings.seed).validation;
   const auto results = test::on_ranks(3, [&](Communicator& comm) {
     NetworkSet networks(job.model, 7, Network::Mode::Inference);
     HugeBuffer weights(networks.layout()->size());
@@ -216,6 +219,42 @@ TEST_CASE(
   CHECK(train_on(2, job)[0].summary.at("loss").get<double>() == loss);
 }
 
+TEST_CASE("each sample counts as much in an epoch's loss, also those of a smaller last step",
+          "[trainer]") {
+  MeanLoss loss;
+  loss.add(1, 32);
+  loss.add(1, 32);
+  loss.add(4, 1);
+  CHECK(loss.mean() == Approx(68.0 / 65));
+
+  // Nothing is learnt: the loss is that of all samples, however they are divided into steps.
+  const auto loss_with = [](size_t batch) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 1);
+    job.model = parse_model("name: m\ninput: [64]\nlayers:\n  - linear: {name: a, features: 3}\n",
+                            "m.yaml");
+    job.settings.batch = batch;
+    job.settings.validation = 0;
+    job.settings.lr = 1e-30;
+    return train_on(2, job)[0].summary.at("loss").get<double>();
+  };
+  CHECK(loss_with(127) == Approx(loss_with(255)).epsilon(1e-5));  // the last step has one sample
+}
+
+TEST_CASE("a batch of more than all samples is all samples, and takes no more memory",
+          "[trainer]") {
+  const test::TempDir large, larger;
+  TrainingJob job = tiny_job(large.path(), 2);
+  job.settings.precision.leaves = 1;
+  job.settings.batch = 205;
+  train_on(2, job);
+  TrainingJob other = tiny_job(larger.path(), 2);
+  other.settings.precision.leaves = 1;
+  other.settings.batch = 4000000000;
+  train_on(2, other);
+  CHECK(newest_bits(larger.path()) == newest_bits(large.path()));
+}
+
 TEST_CASE("batch normalisation over the global batch does not depend on the leaves", "[trainer]") {
   const auto loss_with = [](size_t leaves) {
     const test::TempDir dir;
@@ -251,10 +290,13 @@ TEST_CASE("what changes the bits of a run that goes on is named", "[trainer][exa
   now.position = {3, 4};
   CHECK(changes_of_bits(saved, now).empty());
   now.global_batch = 64;
+  saved.epochs = 2;
+  now.epochs = 4;
   now.reduction = "exact, leaves: 4";
   now.arithmetic = "dlflow 1, avx512_core";
   CHECK(changes_of_bits(saved, now) ==
         std::vector<std::string>{"the batch was 128, is 64",
+                                 "the learning rate was planned for 2 epochs, is for 4",
                                  "the reduction was exact, leaves: 8, is exact, leaves: 4",
                                  "it was computed by dlflow 1, avx2, now by dlflow 1, "
                                  "avx512_core"});
@@ -364,6 +406,54 @@ TEST_CASE("checkpoints of another run are refused", "[trainer]") {
   TrainingJob job = tiny_job(dir.path(), 2);
   job.settings.seed = 9;
   CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("is of a run with seed 0"));
+}
+
+TEST_CASE("a run that goes on keeps what says what is learnt", "[trainer]") {
+  using Change = std::pair<std::string, std::function<void(TrainingJob&)>>;
+  const auto [message, change] = GENERATE(values<Change>({
+      {"lr 0.05, not 0.1", [](TrainingJob& job) { job.settings.lr = 0.1; }},
+      {"augment.flip true, not false",
+       [](TrainingJob& job) { job.settings.augmentation.flip = false; }},
+      {"momentum 0.9, not 0.8; weight_decay 0.0, not 0.5",
+       [](TrainingJob& job) {
+         job.settings.update.optimizer.momentum = 0.8;
+         job.settings.update.optimizer.weight_decay = 0.5;
+       }},
+      {"schedule cosine, not constant",
+       [](TrainingJob& job) { job.settings.schedule = Schedule::Shape::Constant; }},
+      {"last_batch keep, not drop",
+       [](TrainingJob& job) { job.settings.last_batch = LastBatch::Drop; }},
+      {"validation 50, not 40", [](TrainingJob& job) { job.settings.validation = 40; }},
+      {"other training data", [](TrainingJob& job) { job.data.labels[7] ^= 1; }},
+  }));
+  const test::TempDir dir;
+  train_on(1, tiny_job(dir.path(), 1));
+  const std::string bits = newest_bits(dir.path());
+  TrainingJob job = tiny_job(dir.path(), 2);
+  change(job);
+  CHECK_THROWS_WITH(train_on(2, job), Catch::Contains("step-000007 is of a run with " + message) &&
+                                          Catch::Contains("; go on with what it had, or train "
+                                                          "into another folder of checkpoints"));
+  CHECK(newest_bits(dir.path()) == bits);
+}
+
+TEST_CASE("a checkpoint from before settings were saved goes on", "[trainer]") {
+  const test::TempDir dir;
+  const TrainingJob job = tiny_job(dir.path(), 2);
+  const std::atomic<bool> stop = true;
+  const Checkpoint first = load_checkpoint(train_on(1, job, stop)[0].checkpoint);
+  CheckpointContent content{first.info, first.model.tensors(), first.optimizer.tensors(),
+                            first.state};
+  content.info.step = 2;
+  for (const char* key : {"settings", "data", "epochs"}) CHECK(content.state.erase(key) == 1);
+  save_checkpoint(job.checkpoints, content, 5);
+  CHECK(train_on(1, job)[0].finished);
+}
+
+TEST_CASE("a setting that a later version added keeps nobody from going on", "[trainer]") {
+  CHECK(changed_settings({{"lr", 0.1}}, {{"lr", 0.1}, {"new", 1}}).empty());
+  CHECK(changed_settings({{"lr", 0.1}, {"gone", 1}}, {{"lr", 0.1}}) ==
+        std::vector<std::string>{"gone 1, which this version does not know"});
 }
 
 TEST_CASE("data that does not fit the model is refused", "[trainer]") {

@@ -40,6 +40,23 @@ TEST_CASE("momentum belongs to sgd and lars", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "lars"}}}, {"momentum", 0.5}}).optimizer.momentum == 0.5);
 }
 
+TEST_CASE("momentum is below 1", "[settings]") {
+  CHECK(read({{"momentum", 0.999}}).optimizer.momentum == 0.999);
+  const Json with = {{"momentum", GENERATE(1, 1.5)}};
+  CHECK(mistake(with) == "with: 'momentum' must be below 1: with more, steps grow without end");
+}
+
+TEST_CASE("what decays is what the optimizer's authors meant, unless somebody says", "[settings]") {
+  const auto decays_vectors = [](const Json& with) { return read(with).decays_vectors; };
+  CHECK(decays_vectors(Json::object()));
+  CHECK(decays_vectors({{"optimizer", {{"kind", "adamw"}}}}));
+  const std::string kind = GENERATE("lars", "lamb");
+  CHECK_FALSE(decays_vectors({{"optimizer", {{"kind", kind}}}}));
+  CHECK(decays_vectors({{"optimizer", {{"kind", kind}}}, {"decay", "all"}}));
+  CHECK_FALSE(decays_vectors({{"decay", "weights"}}));
+  CHECK(mistake({{"decay", "biases"}}) == "with: 'decay' must be 'weights' or 'all'");
+}
+
 TEST_CASE("an optimizer is read with its own keys", "[settings]") {
   const OptimizerOptions adamw =
       read({{"optimizer", {{"kind", "adamw"}, {"betas", {0.8, 0.99}}, {"eps", 1e-3}}},

@@ -26,7 +26,9 @@ std::vector<std::vector<float>> clipped_step(int ranks, double clip_norm, float 
   ThreadGroup group(ranks, std::chrono::seconds(60), 1);
   return test::on_ranks(group, ranks, [&](Communicator& comm) {
     const auto sgd = make_optimizer({.momentum = 0});
-    WholeUpdate update(comm, *sgd, kLayers, clip_norm, StateSharing::Replicas);
+    UpdateSettings settings;
+    settings.clip_norm = clip_norm;
+    WholeUpdate update(comm, *sgd, kLayers, settings, StateSharing::Replicas);
     std::vector<float> weights(kElements, 1), velocity(kElements), gradients(kElements, gradient);
     sgd->begin_step(1, 1);
     if (!update.apply(gradients, {weights, {velocity}, 0})) weights.clear();

@@ -1,0 +1,62 @@
+#include "runtime/train/settings_kept.h"
+
+namespace dlflow::runtime {
+namespace {
+
+const char* name(RateScaling scaling) {
+  switch (scaling) {
+    case RateScaling::None:
+      return "none";
+    case RateScaling::Linear:
+      return "linear";
+    case RateScaling::Sqrt:
+      return "sqrt";
+  }
+  return "";
+}
+
+std::string in_words(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+}  // namespace
+
+Json settings_kept(const TrainSettings& s) {
+  const OptimizerOptions& optimizer = s.update.optimizer;
+  const PixelStatistics normalize = s.normalize.value_or(PixelStatistics{});
+  return {{"momentum", optimizer.momentum},
+          {"optimizer.nesterov", optimizer.nesterov},
+          {"optimizer.betas", {optimizer.beta1, optimizer.beta2}},
+          {"optimizer.eps", optimizer.epsilon},
+          {"optimizer.trust", optimizer.trust},
+          {"weight_decay", optimizer.weight_decay},
+          {"decay", s.update.decays_vectors ? "all" : "weights"},
+          {"clip_norm", s.update.clip_norm.value_or(0)},
+          {"lr", s.lr},
+          {"lr_scaling", name(s.update.lr_scaling)},
+          {"base_batch", s.update.base_batch},
+          {"schedule", s.schedule == Schedule::Shape::Cosine ? "cosine" : "constant"},
+          {"warmup_epochs", s.warmup_epochs},
+          {"label_smoothing", s.label_smoothing},
+          {"last_batch", s.last_batch == LastBatch::Keep ? "keep" : "drop"},
+          {"batch_norm", s.joint_batch_norm ? "global" : "leaf"},
+          {"validation", s.validation ? Json(*s.validation) : Json("as many as usual")},
+          {"augment.crop", s.augmentation.crop_padding},
+          {"augment.flip", s.augmentation.flip},
+          {"normalize.mean", normalize.mean},
+          {"normalize.std", normalize.std}};
+}
+
+std::vector<std::string> changed_settings(const Json& saved, const Json& now) {
+  std::vector<std::string> changes;
+  for (const auto& [key, value] : saved.items()) {
+    const auto mine = now.find(key);
+    if (mine != now.end() && *mine == value) continue;
+    changes.push_back(
+        key + " " + in_words(value) +
+        (mine == now.end() ? ", which this version does not know" : ", not " + in_words(*mine)));
+  }
+  return changes;
+}
+
+}  // namespace dlflow::runtime
