@@ -40,13 +40,13 @@ function(dlflow_test name)
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 
-# dlflow_test_on_older_processors(NAME): all cases of a Catch2 program once more where oneDNN may use no more than AVX2 or
+# dlflow_test_on_older_processors(NAME): all cases of a dlflow_test() once more where oneDNN may use no more than AVX2 or
 # SSE4.1: images and weights have other formats there, and most kernels are others.
 function(dlflow_test_on_older_processors name)
   foreach(processor AVX2 SSE41)
-    add_test(NAME "${name} on ${processor}" COMMAND ${name})
-    set_tests_properties("${name} on ${processor}" PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${processor} LABELS unit
-                                                              TIMEOUT 600)
+    catch_discover_tests(${name} TEST_PREFIX "${name} on ${processor}: " EXTRA_ARGS --name ${processor}
+                         PROPERTIES ENVIRONMENT ONEDNN_MAX_CPU_ISA=${processor} LABELS unit TIMEOUT 120
+                         SKIP_REGULAR_EXPRESSION "skipped here: ")
   endforeach()
 endfunction()
 

@@ -103,9 +103,11 @@ DLFLOW_INLINE Lanes relu(const Lanes& lanes) {
 }
 
 /// `lanes` where `gate`, the result of a ReLU, is above 0, else 0. As an integer, such a gate is
-/// above 0 just when its negative has the sign bit, which the shift spreads over all bits.
+/// above 0 just when its negative has the sign bit, which the shift spreads over all bits, and it
+/// has none itself: oneDNN's ReLU makes -0.0 of what is below 0 where there is no AVX2.
 DLFLOW_INLINE Lanes pass(const Lanes& lanes, const Lanes& gate) {
-  const IntLanes open = -IntLanes(gate) >> 31;
+  const IntLanes bits = IntLanes(gate);
+  const IntLanes open = (~bits & -bits) >> 31;
   return Lanes(IntLanes(lanes) & open);
 }
 

@@ -1,4 +1,4 @@
-"""Mutation score: how many small faults in engine/ and steps/ make a test fail. `./dev mutate` runs this.
+"""Mutation score: how many small faults in engine/, runtime/ and steps/ make a test fail. `./dev mutate` runs this.
 
 All mutants of a source are compiled at once, each behind a switch (mutation.h), so that one build serves thousands.
 1. Mutants are found with clang (mutants.py). A copy of the tree, in build/mutate/source, has their switches.
@@ -43,7 +43,7 @@ END_TO_END_SECONDS = 30  # of end-to-end tests that a mutant is tried with
 OPTIONS = ["-O1", "-w", "-fdiagnostics-column-unit=byte", "-fno-diagnostics-show-caret", "-include",
            str(SOURCE / "tests/mutation/mutation.h"), f'-DDLFLOW_MUTANTS="{SHARED}"']
 # Of gcc: the place itself, or what instantiates a template of mutation.h. With ccache paths are relative to BUILD.
-ERROR = re.compile(rf"^(?:{re.escape(str(SOURCE))}|\.\.)/((?:engine|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:error|required from here)",
+ERROR = re.compile(rf"^(?:{re.escape(str(SOURCE))}|\.\.)/((?:engine|runtime|steps)/\S+\.cpp):(\d+):(\d+):\s+(?:error|required from here)",
                    re.MULTILINE)
 
 
@@ -125,7 +125,8 @@ def _source(argument):
 
 @functools.cache
 def all_sources():
-    return sorted(git_files("engine/*.cpp", "steps/*.cpp"))
+    return sorted(path for path in git_files("engine/*.cpp", "runtime/*.cpp", "steps/*.cpp")
+                  if not path.startswith("runtime/cuda/"))  # no test runs it without a GPU
 
 
 def find_sources(paths):
@@ -360,7 +361,8 @@ def arguments():
     parser.add_argument("--sample", type=int, metavar="N", help="N mutants at random, not all")
     parser.add_argument("--seed", type=int, default=1, metavar="S", help="of the sample (default: 1)")
     parser.add_argument("--again", action="store_true", help="try survivors of earlier runs again, with the tests as they are now")
-    parser.add_argument("paths", nargs="*", default=["engine", "steps"], metavar="PATH", help="folders or files (default: engine steps)")
+    parser.add_argument("paths", nargs="*", default=["engine", "runtime", "steps"], metavar="PATH",
+                        help="folders or files (default: engine runtime steps)")
     return parser.parse_args()
 
 

@@ -2,6 +2,7 @@
 #include "runtime/nn/kernels.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <limits>
@@ -82,6 +83,24 @@ TEST_CASE("elementwise kernels of bf16 round what those of fp32 give", "[kernels
   CHECK(std::ranges::min(rectified.floats) >= 0);
   CHECK(y.agree());
   CHECK(a.agree());
+}
+
+TEST_CASE("no gradient goes back through a ReLU that made -0.0", "[kernels]") {
+  const size_t count = GENERATE(3, 16, 40);
+  Both gradient = random_numbers(count, 1), gate = random_numbers(count, 2);
+  for (size_t i = 0; i < count; ++i) {
+    const float result = std::array{-0.0f, 0.0f, 1e-3f}[i % 3];
+    gate.floats[i] = result;
+    gate.halves[i] = narrow(result);
+  }
+  const Both before = gradient;
+  for (const bool half : {false, true}) {
+    finish_gradient(gradient.as(half), Numbers(), gate.as(half), count);
+  }
+  for (size_t i = 0; i < count; ++i) {
+    CHECK(gradient.floats[i] == (i % 3 == 2 ? before.floats[i] : 0.0f));
+  }
+  CHECK(gradient.agree());
 }
 
 TEST_CASE("a value that is not a number gets through the kernels of bf16", "[kernels]") {
