@@ -36,7 +36,8 @@ function(dlflow_test name)
   target_link_libraries(${name} PRIVATE test_support ${ARG_LINKS})
   target_compile_options(${name} PRIVATE $<$<CONFIG:Release>:-O1>)  # Catch2 is slow to optimise
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT}
+  string(REPLACE ";" "+" labels "${ARG_LABELS}")  # Catch2's script takes a second one for a property; -L is a pattern
+  catch_discover_tests(${name} TEST_PREFIX "${name}: " PROPERTIES LABELS "${labels}" TIMEOUT ${ARG_TIMEOUT}
                        SKIP_REGULAR_EXPRESSION "skipped here: ")
 endfunction()
 

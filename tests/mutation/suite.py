@@ -27,7 +27,7 @@ def find(build, mark):
     tests, marked = [], {}
     for each in json.loads(listed.stdout)["tests"]:
         properties = {item["name"]: item["value"] for item in each["properties"]}
-        labels = set(properties.get("LABELS", []))
+        labels = {word for label in properties.get("LABELS", []) for word in label.split("+")}
         if "command" not in each or not labels & KINDS or labels & LEFT_OUT:
             continue
         if any(item.startswith("ONEDNN_MAX_CPU_ISA=") for item in properties.get("ENVIRONMENT", [])):
