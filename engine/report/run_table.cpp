@@ -34,7 +34,8 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
         head + paint(job.state, std::string(symbol(job.state, style)) + " " + what, style));
     return row;
   }
-  head += pad(badge(job.state, style), kBadge) + pad("", kTime - time.size()) + time + "  ";
+  head += pad(badge(job.state, style), kBadge) +
+          std::string(kTime - std::min(kTime, time.size()), ' ') + time + "  ";
   bool first = true;
   for (const std::string& detail : details_of) {
     const bool colored = detail.find('\033') != std::string::npos;

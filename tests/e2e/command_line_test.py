@@ -153,6 +153,28 @@ class CommandLine(Case):
         self.assertEqual(self.complete("profile", "check", "--t"), ["--timeout"])
         self.assertEqual(self.complete("profile", "check", "al"), ["alpha"])
 
+    def test_completion_of_zsh_and_fish_offers_names_and_files(self):
+        zsh = self.dlflow("completion", "zsh")[0]
+        self.assertIn("    'version:", zsh)
+        runs = "$(dlflow list --quiet 2>/dev/null)"
+        line = next(each for each in zsh.splitlines() if each.startswith("    resubmit) "))
+        self.assertTrue(line.endswith(f"; compadd -- {runs} ;;"), line)
+        self.assertIn(" --from-scratch", line)
+        line = next(each for each in zsh.splitlines() if each.startswith("    validate) "))
+        self.assertTrue(line.endswith("; _files -g '*.(yaml|yml|dlflow)' ;;"), line)
+        self.assertIn("    profile) if (( CURRENT == 3 )); then compadd -- ", zsh)
+        self.assertRegex(zsh, r"else case \$words\[3\] in\n        \w+\) compadd -- --")
+        self.assertIn("; compadd -- $(dlflow profile list --quiet 2>/dev/null) ;;", zsh)
+
+        fish = self.dlflow("completion", "fish")[0].splitlines()
+        seen = "complete -c dlflow -n 'true; and __fish_seen_subcommand_from"
+        self.assertIn(f"{seen} resubmit' -l from-scratch", fish)
+        self.assertIn(f"{seen} resubmit' -a '(dlflow list --quiet 2>/dev/null)'", fish)
+        self.assertIn(f"{seen} validate' -F", fish)
+        self.assertNotIn(f"{seen} resubmit' -F", fish)
+        self.assertIn(f"{seen} profile; and __fish_seen_subcommand_from show' -a '(dlflow profile list --quiet 2>/dev/null)'", fish)
+        self.assertNotIn(f"{seen} validate' -a '(dlflow list --quiet 2>/dev/null)'", fish)
+
     def test_color_only_when_asked_for_off_a_terminal(self):
         self.write("good.yaml", GOOD)
         self.dlflow("run", "good.yaml")

@@ -84,6 +84,28 @@ class Data(Case):
         _, err = self.dlflow("data", "pack", "test", "-o", "pets", "--split", "test", status=2)
         self.assertIn("has the classes cat, dog, the source has bird, cat", err)
 
+    def test_show_tells_people_what_a_data_set_holds(self):
+        for label, name in enumerate(("cat", "dog")):
+            (self.folder / "train" / name).mkdir(parents=True)
+            for i in range(2 + label):
+                (self.folder / "train" / name / f"{i}.png").write_bytes(png(4, 2, bytes([label * 100 + i] * 8)))
+        self.assertEqual(self.dlflow("data", "pack", "train", "-o", "pets", "--quiet"), ("", ""))
+        self.assertEqual(self.dlflow("data", "verify", "pets", "--quiet"), ("", ""))
+        self.dlflow("data", "pack", "train", "-o", "pets", "--split", "test", "--shards", "1")
+        size, shard = ((self.folder / "pets" / name).stat().st_size for name in ("train.dlset", "test-00000-of-00001.dlset"))
+        classes = "CLASS  SAMPLES  NAME\n    0        2  cat\n    1        3  dog\n"
+        self.assertEqual(self.dlflow("data", "show", "pets")[0],
+                         f"pets/train.dlset: 5 samples of 1 x 2 x 4 bytes in 2 classes, {size} B\n\n{classes}\n"
+                         f"pets/test.shards.json: 5 samples of 1 x 2 x 4 bytes in 2 classes, {shard} B in 1 shard\n\n{classes}")
+        (self.folder / "pets/classes.txt").unlink()
+        self.assertTrue(self.dlflow("data", "show", "pets/train.dlset")[0].endswith("    0        2\n    1        3\n"))
+        both = self.show("pets")
+        self.assertEqual([each["bytes"] for each in both], [size, shard])
+        self.assertEqual(both[0]["classes"][1], {"label": 1, "name": None, "samples": 3})
+        self.assertEqual(both[0]["shards"], [])
+        self.assertEqual([(each["file"], each["samples"]) for each in both[1]["shards"]], [("test-00000-of-00001.dlset", 5)])
+        self.assertEqual(len(self.show("pets/test.shards.json")), 1)
+
     def test_arrays_of_numpy(self):
         try:
             import numpy

@@ -1,12 +1,16 @@
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "base/file.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "engine/container/container_environment.h"
+#include "engine/container/environment.h"
 #include "engine/container/udocker_engine.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -83,6 +87,37 @@ TEST_CASE("a step's variables win over its rank's, and those over the image's", 
   CHECK(inside.at("PMIX_RANK") == "1");
   CHECK(inside.at("HOME") == "/runs/w-1/work");
   CHECK(inside.at("PATH").starts_with("/opt/bin:/"));  // and, at its end, dlflow itself
+}
+
+TEST_CASE("a changed variable is there once, with its new value", "[container]") {
+  ::setenv("DLFLOW_CHANGED", "before", 1);
+  ::setenv("DLFLOW_CHANGED_TOO", "stays", 1);
+  const std::vector<std::string> changed = changed_environment({"DLFLOW_CHANGED=after"});
+  ::unsetenv("DLFLOW_CHANGED");
+  ::unsetenv("DLFLOW_CHANGED_TOO");
+  CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED=after") == 1);
+  CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED=before") == 0);
+  CHECK(std::count(changed.begin(), changed.end(), "DLFLOW_CHANGED_TOO=stays") == 1);
+}
+
+TEST_CASE("a container's user is the one of this process", "[container]") {
+  Command id;
+  id.argv = {"/usr/bin/id", "-un"};
+  id.environment = current_environment();
+  CHECK(user_name() == trim(run(id, OutputOptions{}).text));
+
+  // Where no `id` tells, the variable does, else the number.
+  const std::string path = variable("PATH");
+  const std::string user = variable("USER");
+  const test::TempDir folder;
+  ::chmod(folder.write("id", "#!/bin/sh\nexit 1\n").c_str(), 0755);
+  ::setenv("PATH", folder.path().c_str(), 1);
+  ::setenv("USER", "somebody", 1);
+  CHECK(user_name() == "somebody");
+  ::unsetenv("USER");
+  CHECK(user_name() == std::to_string(::geteuid()));
+  ::setenv("PATH", path.c_str(), 1);
+  if (!user.empty()) ::setenv("USER", user.c_str(), 1);
 }
 
 }  // namespace dlflow

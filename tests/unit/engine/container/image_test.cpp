@@ -10,12 +10,14 @@
 #include "tests/support/skip.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/steps/stage/archives.h"
+#include "tests/unit/steps/transfer/servers.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
 using Catch::Contains;
+using Catch::StartsWith;
 using Kind = ImageSource::Kind;
 
 std::string hash_of(const fs::path& file) { return sha256_file(file); }
@@ -289,6 +291,185 @@ TEST_CASE("a digest that climbs out of the cache is refused wherever it comes fr
     CHECK_THROWS_WITH(store.lock(evil, "tests"), Contains(evil));
   }
   CHECK(read_file(canary) == "precious");
+}
+
+TEST_CASE("what a kill left of unpacking is swept, and what others make stays", "[container]") {
+  Store store;
+  const fs::path work = store.folder.path() / "cache/images/work";
+  make_directories(work / "dead");
+  write_file_atomic(work / "dead.lease", "");
+  make_directories(work / "removed.1234");
+  make_directories(work / "alive");
+  const FileLock owner = FileLock::acquire(work / "alive.lease", "unpacks an image");
+  store.provide(saved_image(kManifest));
+  CHECK_FALSE(fs::exists(work / "dead"));
+  CHECK_FALSE(fs::exists(work / "dead.lease"));
+  CHECK_FALSE(fs::exists(work / "removed.1234"));
+  CHECK(fs::exists(work / "alive"));
+}
+
+TEST_CASE("images are listed by when they were used, the longest ago first", "[container]") {
+  Store store;
+  std::vector<std::string> digests;
+  for (const char* name : {"a", "b", "c"}) {
+    const std::string archive = test::tar({{"0/layer.tar", test::tar({{name, "box"}})},
+                                           {"config.json", "{}"},
+                                           {"manifest.json", kManifest}});
+    digests.push_back(store.provide(archive).digest);
+  }
+  const auto listed = [&] {
+    std::vector<std::string> found;
+    for (const StoredImage& image : store.store.list()) found.push_back(image.digest);
+    return found;
+  };
+  const auto used = [&](size_t image, int hours_ago) {
+    fs::last_write_time(store.store.find(digests[image])->folder / "image.json",
+                        fs::file_time_type::clock::now() - std::chrono::hours(hours_ago));
+  };
+  used(0, 3);
+  used(1, 1);
+  used(2, 2);
+  CHECK(listed() == std::vector<std::string>{digests[0], digests[2], digests[1]});
+  { const FileLock use = store.store.use(*store.store.find(digests[0])); }
+  CHECK(listed() == std::vector<std::string>{digests[2], digests[1], digests[0]});
+}
+
+TEST_CASE("an image without its record in order is told, not run", "[container]") {
+  Store store;
+  const StoredImage image = store.provide(saved_image(kManifest));
+  const fs::path settings = image.folder / "image.json";
+  const std::string good = read_file(settings);
+  for (const char* bad : {"{", "{}"}) {
+    write_file_atomic(settings, bad);
+    CHECK_THROWS_WITH(store.store.find(image.digest), Contains("is damaged; remove the folder"));
+  }
+  write_file_atomic(settings, good);
+}
+
+TEST_CASE("an unpacked image is known by its files, and its folders are read-only", "[container]") {
+  Store store;
+  const StoredImage image = store.provide(saved_image(kManifest));
+  CHECK(image.tree_sha256 == hash_tree(image.rootfs, hash_of).sha256);
+  CHECK((fs::status(image.rootfs).permissions() & fs::perms::all) == fs::perms(0555));
+  CHECK((fs::status(image.rootfs / "etc").permissions() & fs::perms(0222)) == fs::perms::none);
+  CHECK(fs::read_symlink(image.rootfs / "etc/mtab") == "/proc/mounts");
+}
+
+TEST_CASE("what is unpacked is told, with its size", "[container]") {
+  const test::TempDir folder;
+  char* text = nullptr;
+  size_t size = 0;
+  std::FILE* messages = ::open_memstream(&text, &size);
+  {
+    ImageStore store(folder.path() / "cache", 0, messages);
+    const ImageSource source = image_source(
+        "docker-archive:" + folder.write("image.tar", saved_image(kManifest)).string(), "/");
+    const StoredImage image = store.provide(source, image_digest(source, hash_of));
+    const std::string name = "docker-archive:" + folder.path().string() + "/image.tar";
+    CHECK(std::string(text, size) ==
+          "unpacking " + name + "\nunpacked 3 B to " + image.folder.string() + "\n");
+    store.remove(image);
+  }
+  std::fclose(messages);
+  std::free(text);
+}
+
+TEST_CASE("a layer packed by zstd is refused with what repacks it", "[container]") {
+  Store store;
+  CHECK_THROWS_WITH(store.provide(test::tar({{"0/layer.tar", "\x28\xb5\x2f\xfd and more"},
+                                             {"config.json", "{}"},
+                                             {"manifest.json", kManifest}})),
+                    Contains("packed by zstd"));
+}
+
+TEST_CASE("an image of a registry is unpacked from the parts that its manifest names",
+          "[container]") {
+  const std::string config = R"({"config": {"Env": ["A=1"]}})";
+  const std::string layer = test::gzip(test::tar({{"etc/name", "box"}}));
+  const auto entry = [](const std::string& content) {
+    return R"({"digest": "sha256:)" + sha256_hex(content) + R"(", "size": )" +
+           std::to_string(content.size());
+  };
+  const std::string manifest =
+      R"({"config": )" + entry(config) + R"(}, "layers": [)" + entry(layer) + "}]}";
+  const std::string other = R"({"config": {}, "layers": []})";
+  const std::string here = R"(, "platform": {"os": "linux", "architecture": ")" +
+                           std::string(
+#ifdef __aarch64__
+                               "arm64"
+#else
+                               "amd64"
+#endif
+                               ) +
+                           "\"}}";
+  const std::string list = R"({"manifests": [)" + entry(other) +
+                           R"(, "platform": {"os": "linux", "architecture": "s390x"}}, )" +
+                           entry(other) +
+                           R"(, "platform": {"os": "windows", "architecture": "amd64"}}, )" +
+                           entry(manifest) + here + ", " + entry(other) + here + "]}";
+  const bool listed = GENERATE(true, false);
+  const test::AnsweringServer server([&](const std::string& request) {
+    for (const std::string* content : {&config, &layer, &manifest, &list}) {
+      if (request.find(sha256_hex(*content)) == request.npos) continue;
+      return "HTTP/1.1 200 OK\r\nContent-Length: " + std::to_string(content->size()) + "\r\n\r\n" +
+             *content;
+    }
+    return std::string("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n");
+  });
+  const std::string digest = "sha256:" + sha256_hex(listed ? list : manifest);
+  Store store;
+  const ImageSource source = image_source("docker://" + server.host() + "/a/b@" + digest, "/");
+  const StoredImage image = store.store.provide(source, digest);
+  CHECK(read_file(image.rootfs / "etc/name") == "box");
+  CHECK(image.environment == std::map<std::string, std::string>{{"A", "1"}});
+}
+
+TEST_CASE("a tree's hash is that of its files, links and names, in order", "[container]") {
+  const test::TempDir folder;
+  for (const char* name : {"b", "a", "folder/c"}) folder.write(name, name);
+  fs::create_symlink("a", folder.path() / "link");
+  fs::permissions(folder.path() / "a", fs::perms(0755));
+  const TreeHash hash = hash_tree(folder.path(), hash_of);
+  CHECK(hash.files == 4);
+  CHECK(hash.bytes == 1 + 1 + 8);
+  CHECK(hash.sha256 == sha256_hex(sha256_hex("a") + " xa\n" + sha256_hex("b") + "  b\n" +
+                                  sha256_hex("folder/c") + "  folder/c\n-> a  link\n"));
+  CHECK_THROWS_WITH(hash_tree(folder.path() / "none", hash_of), Contains("cannot read"));
+}
+
+TEST_CASE("a name in an image means what it means inside", "[container]") {
+  const test::TempDir folder;
+  const fs::path& root = folder.path();
+  make_directories(root / "real/deep");
+  fs::create_symlink("/real", root / "absolute");
+  fs::create_symlink("../real", root / "real/relative");
+  fs::create_symlink("loop", root / "loop");
+  CHECK(resolve_in(root, "/absolute/deep") == root / "real/deep");
+  CHECK(resolve_in(root, "/real/relative/deep") == root / "real/deep");
+  CHECK(resolve_in(root, "/../../etc") == root / "etc");
+  CHECK(resolve_in(root, "/real/./deep/../x") == root / "real/x");
+  CHECK(resolve_in(root, "/absolute") == root / "absolute");  // its own link is not followed
+  CHECK_THROWS_WITH(resolve_in(root, "/loop/x"), Contains("too many links"));
+  for (int i = 0; i <= 41; ++i) {
+    fs::create_symlink(i == 0 ? "real" : "link-" + std::to_string(i - 1),
+                       root / ("link-" + std::to_string(i)));
+  }
+  CHECK(resolve_in(root, "/link-39/x") == root / "real/x");
+  CHECK_THROWS_WITH(resolve_in(root, "/link-40/x"), Contains("too many links"));
+}
+
+TEST_CASE("a mount point is made in a folder that is read-only, and leaves it so", "[container]") {
+  const test::TempDir folder;
+  make_directories(folder.path() / "etc");
+  fs::permissions(folder.path() / "etc", fs::perms(0555));
+  make_mount_point(folder.path(), "/etc/a/b", MountPoint::Folder);
+  make_mount_point(folder.path(), "/etc/file", MountPoint::File);
+  CHECK((fs::status(folder.path() / "etc").permissions() & fs::perms::all) == fs::perms(0555));
+  CHECK((fs::status(folder.path() / "etc/a/b").permissions() & fs::perms(0700)) == fs::perms(0700));
+  CHECK(fs::is_regular_file(folder.path() / "etc/file"));
+  CHECK_THROWS_WITH(make_mount_point(folder.path(), "/etc/file/x", MountPoint::File),
+                    StartsWith("the image has no /etc/file/x to bind that to"));
+  fs::permissions(folder.path() / "etc", fs::perms(0755));
 }
 
 }  // namespace dlflow

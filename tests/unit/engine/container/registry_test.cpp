@@ -137,4 +137,28 @@ TEST_CASE("a token is fetched from the web, and from nowhere else", "[container]
                     Contains("does not ask for a token as registries do"));
 }
 
+TEST_CASE("an image that is not for everybody, or not there, is told", "[container]") {
+  const std::string status = GENERATE("401 Unauthorized", "403 Forbidden", "404 Not Found");
+  const test::AnsweringServer server([&](const std::string& request) {
+    if (request.starts_with("GET /token?")) return answer("200 OK", "", R"({"token": "t"})");
+    if (request.find("Authorization: Bearer ") == request.npos && status.starts_with("401")) {
+      const std::string host = request.substr(request.find("Host: ") + 6);
+      return answer(status,
+                    "WWW-Authenticate: Bearer realm=\"http://" + host.substr(0, host.find('\r')) +
+                        "/token\"\r\n",
+                    "");
+    }
+    return answer(status, "", "");
+  });
+  CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"),
+                    Contains("/a/b:c that everybody may read (status " + status.substr(0, 3) +
+                             " for manifests/c)"));
+}
+
+TEST_CASE("a registry that is out of order is told, with what it answered", "[container]") {
+  const test::AnsweringServer server(
+      [](const std::string&) { return answer("500 Internal Server Error", "", ""); });
+  CHECK_THROWS_WITH(registry_digest(server.host() + "/a/b:c"), Contains("answers with status 500"));
+}
+
 }  // namespace dlflow

@@ -210,3 +210,45 @@ TEST_CASE("a malformed expression says where and what to write", "[expression]")
   CHECK(message("${{ " + std::string(100, '(') + " }}") ==
         "0:36 the expression is nested too deeply");
 }
+
+TEST_CASE("placeholders of a format are numbers of its values, and braces come in pairs",
+          "[expression]") {
+  CHECK(value_of("format('{1}{0}', 'a', 'b')") == "ba");
+  CHECK(value_of("format('{{{0}}}', 'a')") == "{a}");
+  CHECK(value_of("format('aab {{', 'a')") == "aab {");
+  CHECK(value_of("format('}', 'a')") == "}");
+  CHECK(value_of("format('a--b')") == "a--b");
+  for (const char* text : {"'{1}', 'a'", "'{}', 'a'", "'{x}', 'a'", "'{0', 'a'", "'{0x}', 'a'",
+                           "'{', 'a'", "'{99999999999999999999999}', 'a'"}) {
+    CHECK_THROWS_WITH(value_of("format(" + std::string(text) + ")"),
+                      Catch::Contains("format() has no value for"));
+  }
+}
+
+TEST_CASE("bounds of ranges and series are where they are promised", "[expression]") {
+  CHECK(value_of("geomspace(1, 2, 2)") == Json({1.0, 2.0}));
+  CHECK_THROWS_WITH(value_of("geomspace(1, 0, 2)"), Catch::Contains("above 0"));
+  CHECK_THROWS_WITH(value_of("geomspace(1, -1, 2)"), Catch::Contains("above 0"));
+  CHECK_THROWS_WITH(value_of("geomspace(1, 2, 2.5)"), Catch::Contains("not 2.5"));
+  CHECK_THROWS_WITH(value_of("geomspace(1, 2, 1000001)"), Catch::Contains("not 1000001"));
+  CHECK_THROWS_WITH(value_of("geomspace('a', 2, 2)"), Catch::Contains("geomspace() takes numbers"));
+  CHECK(value_of("geomspace(1, 2, 1000000)").size() == 1000000);
+  CHECK(value_of("range(1, 1000000, 1)").size() == 1000000);
+  CHECK_THROWS_WITH(value_of("range(0, 1000000, 1)"), Catch::Contains("more than 1,000,000"));
+}
+
+TEST_CASE("the best of some numbers is one of them", "[expression]") {
+  CHECK(value_of("max(range(1, 3, 1))") == 3);
+  CHECK(value_of("max(2)") == 2);
+  CHECK_THROWS_WITH(value_of("max(range(1, 3, 1), 2)"), Catch::Contains("max() takes numbers"));
+  CHECK_THROWS_WITH(value_of("max_by(1, range(1, 3, 1))"), Catch::Contains("two lists"));
+  CHECK(value_of("min_by(range(7, 9, 1), range(1, 3, 1))") == 7);
+}
+
+TEST_CASE("the name of a path is what stands behind its last slash", "[expression]") {
+  CHECK(value_of("basename('/a/b.txt')") == "b.txt");
+  CHECK(value_of("basename('a//')") == "a");
+  CHECK(value_of("basename('/')") == "/");
+  CHECK(value_of("basename('//')") == "/");
+  CHECK(value_of("basename('')") == "");
+}

@@ -225,3 +225,79 @@ TEST_CASE("a profile that is printed is the same profile when it is read", "[pro
     CHECK(load_profile(file) == profile);
   }
 }
+
+TEST_CASE("a profile that is written and read again is the same", "[profile]") {
+  const Elsewhere elsewhere;
+  Profile profile = load_profile("local");
+  profile.name = "alpha";
+  profile.scheduler = "slurm";
+  profile.cores = 8;
+  profile.memory_bytes = uint64_t{16} << 30;
+  profile.gpus = 2;
+  profile.slurm.partition = "gpu";
+  profile.slurm.account = "12ab";
+  profile.slurm.qos = "Yes";
+  profile.slurm.constraint = "a&b";
+  profile.slurm.reservation = "night";
+  profile.slurm.exclusive = true;
+  profile.slurm.gres = "gpu:{gpus}";
+  profile.slurm.options = {"--hint=nomultithread"};
+  profile.ranks_per_node = 4;
+  profile.node = {.cores = 64, .memory_bytes = uint64_t{512} << 20, .gpus = 4};
+  profile.limits.walltime = std::chrono::hours(48);
+  profile.limits.nodes = 16;
+  profile.limits.array_size = 1001;
+  profile.limits.array_throttle = 50;
+  profile.limits.jobs = 200;
+  profile.limits.dependencies = 7;
+  profile.limits.submit_interval = std::chrono::seconds(61);
+  profile.launcher.program = "/opt/mpi/bin/mpirun";
+  profile.launcher.arguments = {"-np", "{ranks}"};
+  profile.container.runtime = "apptainer";
+  profile.container.command = {"/opt/apptainer"};
+  profile.container.arguments = {"--nv"};
+  profile.container.binds = {"/data:/data:ro"};
+  profile.setup = {"module load openmpi"};
+  profile.environment = {{"A", "1"}, {"B", "on"}};
+  profile.inherit = {"MODULEPATH"};
+  profile.runs = "/scratch/runs";
+  profile.cache = "/scratch/cache";
+  profile.scratch = "/local";
+  profile.cache_budget_bytes = uint64_t{50} << 30;
+  profile.scratch_budget_bytes = (uint64_t{2} << 30) + 1;
+  Profile read = load_profile(elsewhere.write("alpha.yaml", profile_as_yaml(profile)));
+  read.file.clear();
+  CHECK(read == profile);
+}
+
+TEST_CASE("what YAML would take for something else is quoted", "[profile]") {
+  for (const char* plain : {"a", "Z_/", "a-1.2+b", "/opt/x", "nowhere"}) {
+    CHECK(yaml_text(plain) == plain);
+  }
+  for (const char* word : {"true", "FALSE", "Null", "yes", "No", "oN", "off", "AZ"}) {
+    const std::string text = word;
+    CHECK(yaml_text(text) == (text == "AZ" ? text : "\"" + text + "\""));
+  }
+  for (const char* other : {"", "1a", "-a", ".a", "a b", "a:b", "a\"b"}) {
+    CHECK(yaml_text(other) == Json(other).dump());
+  }
+}
+
+TEST_CASE("sizes and durations are written in the largest unit that they fill", "[profile]") {
+  const uint64_t mebibyte = uint64_t{1} << 20;
+  CHECK(yaml_size(0) == "0");
+  CHECK(yaml_size(1) == "1");
+  CHECK(yaml_size(mebibyte) == "1MiB");
+  CHECK(yaml_size(mebibyte + 1) == std::to_string(mebibyte + 1));
+  CHECK(yaml_size(1024 * mebibyte) == "1GiB");
+  CHECK(yaml_size(1025 * mebibyte) == "1025MiB");
+  using std::chrono::seconds;
+  CHECK(yaml_duration(seconds(0)) == "0");
+  CHECK(yaml_duration(seconds(59)) == "59s");
+  CHECK(yaml_duration(seconds(61)) == "61s");
+  CHECK(yaml_duration(seconds(120)) == "2m");
+  CHECK(yaml_duration(seconds(3660)) == "61m");
+  CHECK(yaml_duration(seconds(7200)) == "2h");
+  CHECK(yaml_duration(seconds(90000)) == "25h");
+  CHECK(yaml_duration(seconds(172800)) == "2d");
+}

@@ -1,3 +1,5 @@
+#include "engine/model/step_kinds.h"
+
 #include "tests/unit/engine/model/mistakes_of.h"
 
 using namespace dlflow;
@@ -19,4 +21,98 @@ TEST_CASE("what computes on GPUs asks for them", "[mistakes]") {
   CHECK(train("cuda",
               "    matrix: {gpus: [0, 1]}\n"
               "    resources: {gpus_per_rank: \"${{ matrix.gpus }}\"}\n") == "");
+}
+
+namespace {
+
+/// Whether a train step may have `entry` in its `with:`, beside what it needs.
+bool train_takes(const std::string& key, const std::string& value) {
+  std::string with;
+  for (const auto& [name, usual] : std::vector<std::pair<std::string, std::string>>{
+           {"model", "m"}, {"data", "d"}, {"epochs", "1"}, {"lr", "1"}}) {
+    if (name != key) with += name + ": " + usual + ", ";
+  }
+  return mistakes_of("steps:\n  t:\n    uses: train\n    with: {" + with + key + ": " + value +
+                     "}\n") == "";
+}
+
+}  // namespace
+
+TEST_CASE("numbers of training have the bounds that they are documented with", "[kinds]") {
+  const auto [key, good, bad] = GENERATE(table<std::string, std::string, std::string>({
+      {"epochs", "1", "0"},
+      {"batch", "1", "0"},
+      {"batch_per_rank", "1", "0"},
+      {"lr", "1e-9", "0"},
+      {"momentum", "0", "-0.1"},
+      {"momentum", "1", "1.1"},
+      {"weight_decay", "0", "-0.1"},
+      {"clip_norm", "0.1", "0"},
+      {"accumulate", "1", "0"},
+      {"base_batch", "1", "0"},
+      {"label_smoothing", "0", "-0.1"},
+      {"label_smoothing", "1", "1.1"},
+      {"warmup_epochs", "0", "-1"},
+      {"seed", "0", "-1"},
+      {"validation", "0", "-1"},
+      {"timeline", "0", "-1"},
+      {"precision", "{leaves: 1}", "{leaves: 0}"},
+      {"gradients", "{density: 0}", "{density: -0.1}"},
+      {"gradients", "{density: 1}", "{density: 1.1}"},
+      {"gradients", "{warmup_epochs: 0}", "{warmup_epochs: -1}"},
+      {"gradients", "{rank: 1}", "{rank: 0}"},
+      {"gradients", "{clip: 0}", "{clip: -1}"},
+      {"optimizer", "{kind: adam, betas: [0, 1]}", "{kind: adam, betas: [0, 1.1]}"},
+      {"optimizer", "{kind: adam, betas: [0.5, 0.5]}", "{kind: adam, betas: [0.5]}"},
+      {"optimizer", "{kind: adam, eps: 0}", "{kind: adam, eps: -1}"},
+      {"optimizer", "{kind: lars, trust: 0}", "{kind: lars, trust: -1}"},
+      {"cooperation", "{kind: local_sgd, every: 1}", "{kind: local_sgd, every: 0}"},
+      {"cooperation", "{kind: local_sgd, synchronous_epochs: 0}",
+       "{kind: local_sgd, synchronous_epochs: -1}"},
+      {"cooperation", "{kind: parameter_server, servers: 1}",
+       "{kind: parameter_server, servers: 0}"},
+      {"cooperation", "{kind: parameter_server, staleness: 0}",
+       "{kind: parameter_server, staleness: -1}"},
+      {"normalize", "{mean: [1], std: [1]}", "{mean: [], std: [1]}"},
+      {"normalize", "{mean: 1, std: 0.1}", "{mean: 1, std: 0}"},
+      {"normalize", "{mean: 1, std: [0.1]}", "{mean: 1, std: [0]}"},
+      {"normalize", "{mean: 1, std: [1]}", "{mean: 1, std: []}"},
+  }));
+  INFO(key << ": " << good << " and " << bad);
+  CHECK(train_takes(key, good));
+  CHECK_FALSE(train_takes(key, bad));
+}
+
+TEST_CASE("what is left out of training is what the documentation says", "[kinds]") {
+  const auto left_out = [](const char* key) {
+    for (const Field& field : find_step_kind("train")->with.fields) {
+      if (field.name == key) return field.fallback;
+    }
+    return Json();
+  };
+  CHECK(left_out("accumulate") == 1);
+  CHECK(left_out("warmup_epochs") == 0);
+  CHECK(left_out("validation") == 5000);
+  CHECK(left_out("seed") == 0);
+  CHECK(left_out("timeline") == 0);
+  CHECK(find_step_kind("stage")->with.fields.at(1).fallback == 4);
+}
+
+TEST_CASE("exact training depends on the ranks only where they make its result", "[kinds]") {
+  using Names = std::vector<std::string>;
+  const auto decisive = [](const Json& with) {
+    return find_step_kind("train")->decisive_resources(with);
+  };
+  const Names cores = {"cpus_per_rank"};
+  const Names both = {"ranks", "cpus_per_rank"};
+  CHECK(decisive(Json::object()) == cores);
+  CHECK(decisive({{"precision", {{"reduction", "exact"}}}}) == cores);
+  CHECK(decisive({{"precision", {{"reduction", "fast"}}}}) == both);
+  CHECK(decisive({{"precision", "${{ params.p }}"}}) == both);
+  CHECK(decisive({{"cooperation", {{"kind", "synchronous"}}}}) == cores);
+  CHECK(decisive({{"cooperation", {{"kind", "gossip"}}}}) == both);
+  CHECK(decisive({{"cooperation", "${{ params.c }}"}}) == both);
+  CHECK(decisive({{"batch_per_rank", 32}}) == both);
+  CHECK(find_step_kind("evaluate")->decisive_resources({}) == cores);
+  CHECK(find_step_kind("stage")->decisive_resources({}).empty());
 }

@@ -60,3 +60,26 @@ TEST_CASE("a long chain is wrapped to the width of the terminal", "[report]") {
   CHECK(lines[1].starts_with("    step-"));
   CHECK(lines[1].find(" → step-") != std::string::npos);
 }
+
+TEST_CASE("a chain breaks where the next step and its comma would pass the width", "[report]") {
+  const std::vector<SubmittedBatch> batches = {
+      {0, "811", 2, {}}, {1, "812", 1, {.ranks = 1, .walltime = 1s}}, {2, "813", 1, {}}};
+  // 2 columns of indent and 27 of the first step; an arrow of 3, 16 of the second, room for a
+  // comma.
+  CHECK(chain_text(kPipeline, batches, {.width = 80}) ==
+        "  data 811 (array of 2) → train 812 (0:01) → best 813\n");
+  const std::string in_two =
+      "  data 811 (array of 2) →\n"
+      "    train 812 (0:01) → best 813\n";
+  CHECK(
+      chain_text(kPipeline, batches, {.width = 45}).starts_with("  data 811 (array of 2) → train"));
+  CHECK(chain_text(kPipeline, batches, {.width = 44}) == in_two);
+  CHECK(chain_text(kPipeline, batches, {.width = 34}) == in_two);
+  CHECK(chain_text(kPipeline, batches, {.width = 33}) ==
+        "  data 811 (array of 2) →\n"
+        "    train 812 (0:01) →\n"
+        "    best 813\n");
+  // The first step stands where it is, however narrow.
+  CHECK(chain_text(kPipeline, std::vector{batches[0]}, {.width = 10}) ==
+        "  data 811 (array of 2)\n");
+}

@@ -1,6 +1,13 @@
 #include "engine/report/graph_text.h"
 
+#include <sys/stat.h>
+
+#include <cstdlib>
+#include <string>
+
+#include "engine/report/graph_picture.h"
 #include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
 
 using namespace dlflow;
 
@@ -36,4 +43,75 @@ TEST_CASE("a graph for Graphviz and for Mermaid has every step and every arrow",
   const std::string mermaid = graph_as_mermaid(demo());
   CHECK(mermaid.find("train[\"train<br/>train x2\"]") != std::string::npos);
   CHECK(mermaid.find("data --> train") != std::string::npos);
+}
+
+TEST_CASE("steps without a matrix are listed without a column for it", "[graph]") {
+  Workflow workflow = demo();
+  workflow.steps[0].matrix.axes.clear();
+  workflow.steps[1].uses.clear();
+  CHECK(graph_as_text(workflow) ==
+        "data   run\n"
+        "train  train  ← data\n");
+  const std::string dot = graph_as_dot(workflow);
+  CHECK(dot ==
+        "digraph \"demo\" {\n"
+        "  rankdir=LR;\n"
+        "  node [shape=box, style=rounded, fontname=\"sans-serif\"];\n"
+        "  \"train\" [label=\"train\\ntrain\"];\n"
+        "  \"data\" [label=\"data\\nrun\"];\n"
+        "  \"data\" -> \"train\";\n"
+        "}\n");
+  CHECK(graph_as_mermaid(workflow) ==
+        "flowchart LR\n"
+        "  train[\"train<br/>train\"]\n"
+        "  data[\"data<br/>run\"]\n"
+        "  data --> train\n");
+}
+
+TEST_CASE("columns of a graph are as wide as their longest word", "[graph]") {
+  Workflow workflow = demo();
+  workflow.steps[0].uses.clear();
+  CHECK(graph_as_text(workflow) ==
+        "data   stage\n"
+        "train  run    x2  ← data\n");
+}
+
+namespace {
+
+/// PATH as it is set here, while the test runs.
+class Path {
+ public:
+  explicit Path(const char* path) : before_(std::getenv("PATH")) {
+    if (path == nullptr) {
+      ::unsetenv("PATH");
+    } else {
+      ::setenv("PATH", path, 1);
+    }
+  }
+  ~Path() { ::setenv("PATH", before_.c_str(), 1); }
+
+ private:
+  std::string before_;
+};
+
+}  // namespace
+
+TEST_CASE("an SVG is what dot makes of the graph", "[graph]") {
+  const test::TempDir folder;
+  const auto dot = folder.write(
+      "dot", "#!/bin/sh\necho \"$1 $COLOUR\"; while read -r x; do echo \"$x\"; done\n");
+  ::chmod(dot.c_str(), 0755);
+  const Path path(folder.path().c_str());
+  ::setenv("COLOUR", "red", 1);
+  CHECK(graph_as_svg(demo()).starts_with("-Tsvg red\ndigraph \"demo\" {\n"));
+  ::unsetenv("COLOUR");
+}
+
+TEST_CASE("a dot that fails or is not there is told", "[graph]") {
+  const test::TempDir folder;
+  const Path path(folder.path().c_str());
+  CHECK_THROWS_WITH(graph_as_svg(demo()), Catch::Contains("Debian's package graphviz"));
+  const auto dot = folder.write("dot", "#!/bin/sh\nexit 1\n");
+  ::chmod(dot.c_str(), 0755);
+  CHECK_THROWS_WITH(graph_as_svg(demo()), "dot ended with exit status 1");
 }

@@ -67,3 +67,93 @@ TEST_CASE("metrics nested too deep are no progress", "[progress][attack]") {
   const std::string deep(4000, '[');  // what is read of a file
   CHECK_FALSE(last_metrics(folder.write("m", R"({"a":)" + deep + "\n")).has_value());
 }
+
+TEST_CASE("bytes done of all bytes are progress, too", "[describe]") {
+  const Style ascii{.utf8 = false};
+  CHECK(describe_progress({{"bytes", 1024}, {"total_bytes", 4096}}, ascii) ==
+        std::vector<std::string>{"====>----------- 25%  1.0 KiB of 4.0 KiB"});
+  CHECK(describe_progress({{"bytes", 1024}}, ascii) == std::vector<std::string>{"1.0 KiB"});
+  CHECK(describe_progress({{"total_bytes", 1024}}, ascii).empty());
+  CHECK(describe_progress({{"bytes", 0}, {"total_bytes", 0}}, ascii) ==
+        std::vector<std::string>{"0 B of 0 B"});
+  CHECK(describe_progress({{"bytes", 1}, {"total_bytes", 1}}, ascii) ==
+        std::vector<std::string>{"================ 100%  1 B of 1 B"});
+}
+
+TEST_CASE("a bar is left out where it has no room", "[describe]") {
+  const Json progress = {{"epoch", 2}, {"epochs", 3}, {"progress", 0.5}, {"loss", 0.25}};
+  const auto first = [&](int width) {
+    return describe_progress(progress, {.utf8 = false, .width = width}).at(0);
+  };
+  // "epoch 2/3" and "50%  loss 0.250" are 24 columns, with two spaces for a bar.
+  CHECK(first(33) == "epoch 2/3 ====>-- 50%  loss 0.250");
+  CHECK(first(32) == "epoch 2/3 ===>-- 50%  loss 0.250");
+  CHECK(first(31) == "epoch 2/3 50%  loss 0.250");
+}
+
+TEST_CASE("without a fraction the loss stands two columns beside the epoch", "[describe]") {
+  CHECK(describe_progress({{"epoch", 2.5}, {"loss", 0.25}}, {}) ==
+        std::vector<std::string>{"epoch 2.5  loss 0.250"});
+  CHECK(describe_progress({{"epoch", 2e15}}, {}) == std::vector<std::string>{"epoch 2e+15"});
+  CHECK(describe_progress({{"loss", "NaN"}}, {}) == std::vector<std::string>{"loss NaN"});
+  CHECK(describe_progress({{"message", 7}, {"ranks", 1}, {"images_per_s", 1}}, {}) ==
+        std::vector<std::string>{"1 img/s on 1 rank"});
+  CHECK(describe_progress({{"images_per_s", 0.5}}, {}) == std::vector<std::string>{"0 img/s"});
+}
+
+TEST_CASE("the numbers that people look for come first", "[describe]") {
+  CHECK(describe_metrics({{"loss", 0.25}, {"accuracy", 0.5}, {"images_per_s", 16865.2}}) ==
+        "accuracy 0.500, loss 0.250, 16,865 img/s");
+  CHECK(describe_metrics({{"bytes", 1}, {"files", 1}}) == "1 B staged, 1 file");
+  CHECK(describe_metrics({{"accuracy", "NaN"}}) == "accuracy NaN");
+  CHECK(describe_metrics({{"name", "text"}, {"wer", "Infinity"}}) == "wer Infinity");
+  CHECK(describe_metrics({{"name", "text"}}).empty());
+  CHECK(describe_metrics("text").empty());
+}
+
+TEST_CASE("a job that runs has its limit beside its time", "[describe]") {
+  using namespace std::chrono_literals;
+  const Time start{};
+  JobRow job;
+  CHECK(elapsed(job, start + 130s) == "-");
+  job.started = start;
+  CHECK(elapsed(job, start + 130s) == "2:10");
+  job.limit = 20min;
+  CHECK(elapsed(job, start + 130s) == "2:10/20:00");
+  job.ended = start + 60s;
+  CHECK(elapsed(job, start + 130s) == "1:00");
+}
+
+TEST_CASE("the first job that ended badly is why a run did", "[describe]") {
+  RunStatus status;
+  status.run = "demo-7f3a";
+  status.state = RunState::Failed;
+  const auto ended = [&](std::vector<JobState> states) {
+    status.jobs.clear();
+    for (const JobState state : states) {
+      JobRow job;
+      job.job = "job-" + std::to_string(status.jobs.size() + 1);
+      job.state = state;
+      status.jobs.push_back(job);
+    }
+    return describe_end(status);
+  };
+  CHECK(ended({JobState::Running, JobState::Skipped, JobState::Blocked, JobState::Cached,
+               JobState::TimedOut, JobState::Failed}) == "demo-7f3a failed: job-5 timed-out");
+  CHECK(ended({JobState::Blocked, JobState::Planned}) == "demo-7f3a failed");
+  status.state = RunState::Succeeded;
+  CHECK(ended({JobState::Succeeded}) == "demo-7f3a succeeded");
+}
+
+TEST_CASE("the last line may be the only one, or empty", "[progress]") {
+  const test::TempDir folder;
+  CHECK(last_metrics(folder.write("one", "{\"epoch\":1}\n"))->at("epoch") == 1);
+  CHECK_FALSE(last_metrics(folder.write("empty", "\n")).has_value());
+  CHECK_FALSE(last_metrics(folder.write("number", "{\"epoch\":1}\n7\n")).has_value());
+  CHECK(last_metrics(folder.write("nan", "{\"loss\":NaN}\n"))->at("loss") == "NaN");
+  // Just as much as is read of a file, and one less.
+  for (const size_t size : {8190, 8191}) {
+    const std::string line = "{\"a\":\"" + std::string(size - 8, 'x') + "\"}\n";
+    CHECK(last_metrics(folder.write("long", line)).has_value());
+  }
+}

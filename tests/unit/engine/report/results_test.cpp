@@ -117,3 +117,122 @@ TEST_CASE("CSV has every value with all its digits", "[results]") {
         "sweep-1,train,\"train[{\"\"lr\"\":0.05}]\",succeeded,3,0.05,0.893112345,0.3\r\n"
         "sweep-1,train,\"train[{\"\"lr\"\":0.5}]\",succeeded,3,\"a \"\"b\"\", c\",0.1,\r\n");
 }
+
+TEST_CASE("results are those of the step that was asked for, else of all with metrics",
+          "[results]") {
+  Plan plan;
+  plan.workflow.params = {{"epochs", 3}};
+  RunStatus status;
+  status.run = "demo-7f3a";
+  status.workflow = "demo";
+  const auto add = [&](const std::string& name, const std::string& uses, const Json& metrics) {
+    plan.workflow.steps.emplace_back();
+    plan.workflow.steps.back().name = name;
+    plan.workflow.steps.back().uses = uses;
+    plan.steps.emplace_back();
+    plan.steps.back().elements =
+        std::make_shared<const std::vector<Json>>(std::vector<Json>{{{"lr", 0.1}}});
+    plan.jobs.emplace_back();
+    plan.jobs.back().name = name + "[lr=0.1]";
+    plan.jobs.back().step = uint32_t(plan.jobs.size() - 1);
+    status.jobs.emplace_back();
+    status.jobs.back().state = JobState::Succeeded;
+    status.jobs.back().metrics = metrics;
+  };
+  add("data", "stage", {{"bytes", 7}});
+  add("train", "train", {{"loss", 0.5}});
+  add("pack", "", Json::object());
+  add("odd", "", Json());
+
+  const std::vector<Result> all = results_of(plan, status, "");
+  REQUIRE(all.size() == 1);
+  CHECK(to_json(all[0]) == Json::parse(R"({"run": "demo-7f3a", "workflow": "demo",
+      "step": "train", "job": "train[lr=0.1]", "state": "succeeded", "params": {"epochs": 3},
+      "matrix": {"lr": 0.1}, "metrics": {"loss": 0.5}})"));
+  CHECK(jobs(results_of(plan, status, "data")) == std::vector<std::string>{"data[lr=0.1]"});
+  CHECK(jobs(results_of(plan, status, "pack")) == std::vector<std::string>{"pack[lr=0.1]"});
+  CHECK(results_of(plan, status, "odd").at(0).metrics == Json::object());
+
+  status.jobs.pop_back();  // a record that is not whole
+  status.jobs.pop_back();
+  CHECK(results_of(plan, status, "pack").empty());
+  CHECK(results_of(plan, status, "").size() == 1);
+  status.jobs.resize(9);
+  CHECK(results_of(plan, status, "").size() == 1);
+}
+
+TEST_CASE("numbers have as many digits as tell them apart, whole ones all of theirs", "[results]") {
+  const std::vector<Result> results = {
+      result("a-1", {{"lr", Json::array({1, 2})}},
+             {{"a", 1000.4}, {"b", 999.96}, {"c", 7}, {"d", "NaN"}, {"e", 0.123456}})};
+  CHECK(results_table(results, "", kPlain) ==
+        "train\n"
+        "lr        a     b  c    d       e\n"
+        "[1,2]  1000  1000  7  NaN  0.1235\n");
+  CHECK(results_table({{result("a-1", Json::object(), {{"a", 12345.5}, {"b", 1000.5}})}}, "",
+                      kPlain) ==
+        "train\n"
+        "    a     b\n"
+        "12346  1000\n");
+}
+
+TEST_CASE("the first metric is shown however narrow it is, others as far as they fit",
+          "[results]") {
+  const std::vector<Result> results = {
+      result("a-1", {{"lr", 1}}, {{"loss", 0.5}, {"more", 0.25}, {"yet", 1}})};
+  const std::string all =
+      "train\n"
+      "lr  loss  more  yet\n"
+      "1    0.5  0.25    1\n";
+  CHECK(results_table(results, "", {.width = 19}) == all);
+  CHECK(results_table(results, "", {.width = 18}) ==
+        "train\n"
+        "lr  loss  more\n"
+        "1    0.5  0.25\n"
+        "1 more with --csv or --json: yet\n");
+  CHECK(results_table(results, "", {.width = 3}) ==
+        "train\n"
+        "lr  loss\n"
+        "1    0.5\n"
+        "2 more with --csv or --json: more, yet\n");
+}
+
+TEST_CASE("each step has its table, and a state where not all succeeded", "[results]") {
+  std::vector<Result> results = {result("a-1", Json::object(), {{"loss", 1}}),
+                                 result("a-1", Json::object(), {{"accuracy", 2}}),
+                                 result("a-1", Json::object(), {{"loss", 3}})};
+  results[1].step = "evaluate";
+  results[2].state = JobState::Failed;
+  CHECK(results_table(results, "", kPlain) ==
+        "train\n"
+        "STATE      loss\n"
+        "succeeded     1\n"
+        "failed        3\n"
+        "\n"
+        "evaluate\n"
+        "accuracy\n"
+        "       2\n");
+}
+
+TEST_CASE("equal results stay in their order", "[results]") {
+  for (const Order order : {Order::LargestFirst, Order::SmallestFirst}) {
+    std::vector<Result> results;
+    for (int i = 0; i < 40; ++i) {
+      results.push_back(result("a-" + std::to_string(i), Json::object(), {{"loss", 1}}));
+    }
+    sort_results(results, "loss", order);
+    for (int i = 0; i < 40; ++i) CHECK(results[size_t(i)].run == "a-" + std::to_string(i));
+  }
+  std::vector<Result> none = {result("a-1", Json::object(), Json::object())};
+  CHECK_THROWS_WITH(sort_results(none, "loss", Order::LargestFirst),
+                    "no result has the metric 'loss'");
+}
+
+TEST_CASE("metrics that are no numbers are not sorted", "[results]") {
+  std::vector<Result> results = {result("a-1", Json::object(), {{"loss", "NaN"}}),
+                                 result("a-2", Json::object(), {{"loss", "NaN"}}),
+                                 result("a-3", Json::object(), {{"loss", 1}})};
+  sort_results(results, "loss", Order::LargestFirst);
+  CHECK(results[0].run == "a-3");
+  CHECK(results[1].run == "a-1");
+}

@@ -148,3 +148,98 @@ TEST_CASE("status as JSON has every promised field, null where nothing is known"
   CHECK(step.at("element") == "lr=0.1");
   CHECK(step.at("state") == "planned");
 }
+
+namespace {
+
+/// `count` elements of the step "sweep", in `state`.
+std::vector<JobRow> sweep(int count, JobState state) {
+  std::vector<JobRow> jobs;
+  for (int i = 0; i < count; ++i) jobs.push_back(row("sweep", state, "i=" + std::to_string(i)));
+  return jobs;
+}
+
+std::vector<std::string> live(const std::vector<JobRow>& jobs, size_t rows,
+                              const Style& style = {.color = false, .utf8 = false, .width = 80}) {
+  return live_table(view(jobs), kStart + 5s, rows, style);
+}
+
+}  // namespace
+
+TEST_CASE("up to twelve elements have their own lines, more have one together", "[run_table]") {
+  CHECK(live(sweep(12, JobState::Succeeded), 30).size() == 12);
+  CHECK(live(sweep(13, JobState::Succeeded), 30) ==
+        std::vector<std::string>{"  sweep     + ================ 13/13 done"});
+  CHECK(live(sweep(13, JobState::Planned), 30) ==
+        std::vector<std::string>{"  sweep     . ---------------- 0/13 done"});
+  std::vector<JobRow> jobs = sweep(16, JobState::Succeeded);
+  for (size_t i = 4; i < 12; ++i) jobs[i].state = JobState::Planned;
+  jobs[3].state = JobState::Running;
+  jobs[3].ended.reset();
+  jobs[2].state = JobState::Failed;
+  jobs[2].reason = "exit 3";
+  CHECK(live(jobs, 30) ==
+        std::vector<std::string>{"  sweep     x ======>--------- 6/16 done, 1 running, 1 failed",
+                                 "  sweep[i=2]  x failed        0:02  exit 3",
+                                 "  sweep[i=3]  > running       0:05  "});
+}
+
+TEST_CASE("what has least to say is left out first", "[run_table]") {
+  const std::vector<JobRow> jobs = {row("wait-1", JobState::Queued),
+                                    row("done", JobState::Succeeded),
+                                    row("runs", JobState::Running), row("fails", JobState::Failed),
+                                    row("wait-2", JobState::Planned)};
+  const auto names = [&](size_t rows) {
+    std::string text;
+    for (const std::string& line : live(jobs, rows)) {
+      text += line.starts_with("  and") ? trim(line) : split(line, ' ').at(2) + " ";
+    }
+    return text;
+  };
+  CHECK(names(5) == "wait-1 done runs fails wait-2 ");
+  CHECK(names(4) == "done runs fails and 2 more");
+  CHECK(names(3) == "runs fails and 3 more");
+  CHECK(names(2) == "runs and 4 more");
+  CHECK(names(1) == "and 5 more");
+}
+
+TEST_CASE("the last of those with nothing to say goes first", "[run_table]") {
+  const std::vector<JobRow> jobs = {row("one", JobState::Queued), row("two", JobState::Queued),
+                                    row("three", JobState::Queued), row("four", JobState::Queued)};
+  const auto lines = live(jobs, 3);
+  REQUIRE(lines.size() == 3);
+  CHECK(lines[0].starts_with("  one"));
+  CHECK(lines[1].starts_with("  two"));
+  CHECK(lines[2] == "  and 2 more");
+}
+
+TEST_CASE("a job says what it waits for, each step once", "[run_table]") {
+  RunView demo = view({row("data", JobState::Running, "a"), row("data", JobState::Queued, "b"),
+                       row("more", JobState::Succeeded), row("other", JobState::Planned),
+                       row("train", JobState::Submitting), row("best", JobState::Planned)});
+  demo.needs = {{"train", {"data", "more"}}, {"best", {"data", "train"}}};
+  const auto lines = live_table(demo, kStart, 20, {.color = false, .utf8 = false, .width = 80});
+  REQUIRE(lines.size() == 6);
+  CHECK_THAT(lines[1], Catch::EndsWith("waits for a free place"));
+  CHECK_THAT(lines[3], Catch::EndsWith("waits for a free place"));
+  CHECK_THAT(lines[4], Catch::EndsWith("waits for data"));
+  CHECK_THAT(lines[5], Catch::EndsWith("waits for data, train"));
+}
+
+TEST_CASE("a time that is wider than its column moves what stands behind it", "[run_table]") {
+  RunView demo = view({row("train", JobState::Running)});
+  const Style ascii{.color = false, .utf8 = false, .width = 80};
+  CHECK(live_table(demo, kStart + 12h, 20, ascii) ==
+        std::vector<std::string>{"  train     > running   12:00:00  "});
+  CHECK(live_table(demo, kStart + 49h, 20, ascii) ==
+        std::vector<std::string>{"  train     > running   2-01:00:00  "});
+  demo.status.jobs[0].limit = 20min;
+  CHECK(live_table(demo, kStart + 130s, 20, ascii) ==
+        std::vector<std::string>{"  train     > running   2:10/20:00  "});
+}
+
+TEST_CASE("a job that was skipped or runs is not told as failed", "[run_table]") {
+  const auto lines = live({row("a", JobState::Skipped), row("b", JobState::Succeeded)}, 20);
+  CHECK_THAT(lines[0], Catch::Contains(". skipped"));
+  CHECK(live(sweep(13, JobState::Skipped), 30) ==
+        std::vector<std::string>{"  sweep     + ================ 13/13 done"});
+}

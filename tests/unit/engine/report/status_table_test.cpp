@@ -115,3 +115,215 @@ TEST_CASE("a job's own record says what its latest attempt used", "[usage]") {
   CHECK(usage->cpu_time == 2min);
   CHECK(usage->memory_bytes == 3000);
 }
+
+namespace {
+
+/// The lines of the table itself.
+std::vector<std::string> rows_of(const std::string& text) {
+  const size_t begin = text.find("\n\n") + 2;
+  return split(trim(text.substr(begin, text.find("\n\n", begin) - begin)), '\n');
+}
+
+RunView array_run(size_t elements) {
+  std::vector<JobRow> jobs;
+  for (size_t i = 0; i < elements; ++i) {
+    jobs.push_back(row("fit", JobState::Succeeded, "i=" + std::to_string(i)));
+    jobs.back().backend_id = "812_" + std::to_string(i);
+  }
+  return failed_run(std::move(jobs));
+}
+
+}  // namespace
+
+TEST_CASE("up to twelve elements are listed; of more, those that failed first", "[status_table]") {
+  CHECK(rows_of(table(array_run(12))).size() == 1 + 12);
+  RunView many = array_run(20);
+  CHECK(table(many) ==
+        "demo-7f3a on alpha: failed 14 min ago, 20 of 20 jobs succeeded\n"
+        "\n"
+        "STEP     JOB  STATE      TRY  TIME  NODE  DETAIL\n"
+        "fit x20  812  succeeded  -    -     -     20/20 done\n"
+        "\n"
+        "Each:   dlflow status demo-7f3a --step fit\n");
+  for (size_t i = 3; i < 10; ++i) many.status.jobs[i].state = JobState::Failed;
+  many.status.jobs[3].state = JobState::Blocked;
+  const auto rows = rows_of(table(many));
+  REQUIRE(rows.size() == 2 + 5);
+  CHECK_THAT(rows[1], Catch::EndsWith("13/20 done, 7 failed"));
+  CHECK_THAT(rows[2], Catch::StartsWith("fit[i=4]"));
+  CHECK_THAT(rows[6], Catch::StartsWith("fit[i=8]"));
+  CHECK(rows_of(table(many, {.names = {"fit"}})).size() == 1 + 20);
+  CHECK(rows_of(table(many, {.names = {"fit[i=2]", "fit[i=5]"}})).size() == 1 + 2);
+  CHECK_THAT(table(many, {.names = {"fit"}}), !Catch::Contains("Each:"));
+}
+
+TEST_CASE("a step's line names its array, and says so if there are more", "[status_table]") {
+  RunView view = array_run(13);
+  const auto array = [&] { return split(rows_of(table(view)).at(1), ' ').at(3); };
+  CHECK(rows_of(table(view)).at(1).starts_with("fit x13  812  succeeded"));
+  view.status.jobs[7].backend_id = "813_0";
+  CHECK(array() == "812+");
+  for (JobRow& job : view.status.jobs) job.backend_id = "4711";  // no array: processes
+  CHECK(array() == "-");
+  view.status.jobs[7].backend_id = "813_0";
+  CHECK(array() == "-");
+}
+
+TEST_CASE("what a step looks like as a whole", "[status_table]") {
+  RunView view = array_run(13);
+  const auto line = [&] { return rows_of(table(view)).at(1); };
+  view.status.jobs[1].state = JobState::Skipped;
+  CHECK_THAT(line(), Catch::Contains("succeeded") && Catch::EndsWith("13/13 done"));
+  view.status.jobs[2].state = JobState::Planned;
+  CHECK_THAT(line(), Catch::Contains("planned") && Catch::EndsWith("12/13 done"));
+  view.status.jobs[2].state = JobState::Running;
+  CHECK_THAT(line(), Catch::Contains(" running ") && Catch::EndsWith("12/13 done, 1 running"));
+  view.status.jobs[3].state = JobState::TimedOut;
+  CHECK_THAT(line(),
+             Catch::Contains(" failed ") && Catch::EndsWith("11/13 done, 1 running, 1 failed"));
+}
+
+TEST_CASE("details stand below where they have no room beside", "[status_table]") {
+  RunView view = failed_run({row("train", JobState::Failed)});
+  view.status.jobs[0].backend_id = "48151623_42";
+  view.status.jobs[0].reason = "one two three four five six";
+  const auto rows_at = [&](int width) {
+    return rows_of(status_table(view, kStart + 34min, {.utf8 = true, .width = width}));
+  };
+  // The columns take 46, details at least 20.
+  CHECK(rows_at(66) ==
+        std::vector<std::string>{"STEP   JOB          STATE   TRY  TIME   NODE  DETAIL",
+                                 "train  48151623_42  failed  1    20:00  -     one two three four",
+                                 "                                              five six"});
+  CHECK(rows_at(65) == std::vector<std::string>{"STEP   JOB          STATE   TRY  TIME   NODE",
+                                                "train  48151623_42  failed  1    20:00  -",
+                                                "    one two three four five six"});
+}
+
+TEST_CASE("a name too long for its column has a line of its own", "[status_table]") {
+  RunView view = failed_run(
+      {row("train", JobState::Failed, "lr=0.001,width=1024,seed=3"), row("x", JobState::Failed)});
+  const auto rows = rows_of(status_table(view, kStart + 34min, {.utf8 = true, .width = 50}));
+  CHECK(rows == std::vector<std::string>{"STEP                 JOB  STATE   TRY  TIME   NODE",
+                                         "train[lr=0.001,width=1024,seed=3]",
+                                         "                     -    failed  1    20:00  -",
+                                         "x                    -    failed  1    20:00  -"});
+}
+
+TEST_CASE("only the state is coloured in the table", "[status_table]") {
+  const RunView view = failed_run({row("train", JobState::Failed)});
+  const Style color{.color = true, .utf8 = true, .width = 80};
+  CHECK_THAT(status_table(view, kStart + 34min, color),
+             Catch::Contains("train  -    \033[31mfailed\033[0m  1    20:00  -\n"));
+  CHECK_THAT(status_table(view, kStart + 34min, color, {.usage = true}),
+             Catch::Contains("train  \033[31mfailed\033[0m  20:00  -"));
+}
+
+TEST_CASE("what is not known of a job's usage is a dash", "[status_table]") {
+  RunView view = failed_run({row("train", JobState::Succeeded)});
+  CHECK(rows_of(table(view, {.usage = true})) ==
+        std::vector<std::string>{"STEP   STATE      TIME   CPU TIME  CPU  MEMORY  OF  MEM",
+                                 "train  succeeded  20:00  -         -    -       -   -"});
+}
+
+TEST_CASE("a run that goes on, or was interrupted, says what to type", "[status_table]") {
+  RunView view = failed_run({row("train", JobState::Running)});
+  view.status.jobs[0].attempt = 0;
+  view.status.state = RunState::Running;
+  view.status.ended.reset();
+  view.status.problem = "squeue does not answer";
+  CHECK(table(view) ==
+        "demo-7f3a on alpha: running for 34:00, 0 of 1 job succeeded\n"
+        "squeue does not answer\n"
+        "\n"
+        "STEP   JOB  STATE    TRY  TIME   NODE  DETAIL\n"
+        "train  -    running  -    34:00  -\n"
+        "\n"
+        "Output: dlflow logs -f demo-7f3a\n"
+        "Stop:   dlflow cancel demo-7f3a\n");
+  view.status.state = RunState::Interrupted;
+  CHECK_THAT(table(view), Catch::EndsWith("\n\nGo on:  dlflow run --resume demo-7f3a\n"));
+  view.status.state = RunState::Succeeded;
+  view.status.jobs[0].state = JobState::Succeeded;
+  CHECK_THAT(table(view), Catch::EndsWith("34:00  -\n"));
+}
+
+TEST_CASE("the first job that ended badly is asked for, not one behind it", "[status_table]") {
+  RunView view = failed_run({row("a", JobState::Blocked), row("b", JobState::Skipped),
+                             row("c", JobState::Failed), row("d", JobState::Failed)});
+  CHECK_THAT(table(view), Catch::Contains("Why:    dlflow logs demo-7f3a c\n"));
+  view.status.jobs[2].attempt = 0;
+  CHECK_THAT(table(view), !Catch::Contains("Why:") && Catch::Contains("Again:"));
+}
+
+TEST_CASE("twice as much of what a job had is advised only if that is known", "[status_table]") {
+  const auto advice = [](JobState state, const std::string& reason, const Resources& asked) {
+    RunView view = failed_run({row("train", state)});
+    view.status.jobs[0].reason = reason;
+    view.status.jobs[0].asked = asked;
+    const std::string text = table(view);
+    return text.substr(text.find("demo-7f3a", text.find("resubmit")) + 9);
+  };
+  const uint64_t mebibyte = uint64_t{1} << 20;
+  CHECK(advice(JobState::Failed, "out of memory", {.memory_bytes = 100 * mebibyte}) ==
+        " --set memory=200MiB\n");
+  CHECK(advice(JobState::Failed, "out of memory", {.memory_bytes = 100 * mebibyte + 1}) ==
+        " --set memory=201MiB\n");
+  CHECK(advice(JobState::Failed, "out of memory", {.memory_bytes = 1}) == " --set memory=1MiB\n");
+  CHECK(advice(JobState::Failed, "out of memory", {}) == "\n");
+  CHECK(advice(JobState::Failed, "exit 3", {.memory_bytes = mebibyte}) == "\n");
+  CHECK(advice(JobState::Cancelled, "out of memory", {.memory_bytes = mebibyte}) == "\n");
+  CHECK(advice(JobState::TimedOut, "", {}) == "\n");
+  CHECK(advice(JobState::TimedOut, "", {.walltime = 1s}) == " --set walltime=1m\n");
+  CHECK(advice(JobState::Failed, "", {.walltime = 20min}) == "\n");
+}
+
+TEST_CASE("usage is a share of what a job had, if both are known", "[usage]") {
+  JobRow job;
+  CHECK_FALSE(cpu_efficiency(job).has_value());
+  CHECK_FALSE(memory_efficiency(job).has_value());
+  job.usage = JobUsage{.elapsed = 10s, .cpu_time = 5s, .cpus = 0, .memory_bytes = 512};
+  CHECK_FALSE(cpu_efficiency(job).has_value());  // of how many processors?
+  CHECK_FALSE(memory_efficiency(job).has_value());
+  job.asked = Resources{.ranks = 2, .cpus_per_rank = 5, .memory_bytes = 1024};
+  CHECK(cpu_efficiency(job) == 0.05);
+  CHECK(memory_efficiency(job) == 0.5);
+  job.asked->memory_bytes = 1;
+  CHECK(memory_efficiency(job) == 512);
+  job.asked->memory_bytes = 0;
+  CHECK_FALSE(memory_efficiency(job).has_value());
+  job.asked->memory_bytes = 1024;
+  job.usage->memory_bytes = 1;
+  CHECK(memory_efficiency(job) == 1.0 / 1024);
+  job.usage->memory_bytes = 0;
+  CHECK_FALSE(memory_efficiency(job).has_value());
+  job.usage->cpus = 1;  // what SLURM gave counts, not what was asked for
+  CHECK(cpu_efficiency(job) == 0.5);
+  job.usage->elapsed = 0s;
+  CHECK_FALSE(cpu_efficiency(job).has_value());
+  job.usage->elapsed = 1ms;
+  job.usage->cpu_time = 1ms;
+  CHECK(cpu_efficiency(job) == 1.0);
+  job.usage->cpu_time.reset();
+  CHECK_FALSE(cpu_efficiency(job).has_value());
+  job.usage->elapsed.reset();
+  job.usage->cpu_time = 1s;
+  CHECK_FALSE(cpu_efficiency(job).has_value());
+  job.usage.reset();
+  CHECK_FALSE(memory_efficiency(job).has_value());
+}
+
+TEST_CASE("time between passes is not counted as used", "[usage]") {
+  const auto event = [](JobState state, std::chrono::minutes after) {
+    JobEvent made;
+    made.attempt = 1;
+    made.state = state;
+    made.at = kStart + after;
+    return made;
+  };
+  std::vector<JobEvent> events = {event(JobState::Running, 0min), event(JobState::Queued, 1min),
+                                  event(JobState::Failed, 9min)};
+  events[1].used = PassUsage{1min, 10};
+  events[2].used = PassUsage{1min, 20};  // its beginning is not in the record
+  CHECK(recorded_usage(events)->elapsed == 1min);
+}

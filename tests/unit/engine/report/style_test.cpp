@@ -1,9 +1,48 @@
 #include "engine/report/style.h"
 
+#include <cmath>
+#include <map>
+#include <optional>
+
 #include "base/text.h"
 #include "tests/support/catch.h"
+#include "tests/support/pseudo_terminal.h"
+#include "tests/support/temp_dir.h"
 
 using namespace dlflow;
+
+namespace {
+
+/// Without the variables that decide on a style; they come back when the test ends.
+class Environment {
+ public:
+  Environment() {
+    for (const char* name : {"TERM", "NO_COLOR", "LC_ALL", "LC_CTYPE", "LANG"}) {
+      const char* value = std::getenv(name);
+      if (value != nullptr)
+        before_[name] = value;
+      else
+        before_[name] = std::nullopt;
+      ::unsetenv(name);
+    }
+  }
+  ~Environment() {
+    for (const auto& [name, value] : before_) set(name.c_str(), value ? value->c_str() : nullptr);
+  }
+
+  void set(const char* name, const char* value) const {
+    if (value == nullptr) {
+      ::unsetenv(name);
+    } else {
+      ::setenv(name, value, 1);
+    }
+  }
+
+ private:
+  std::map<std::string, std::optional<std::string>> before_;
+};
+
+}  // namespace
 
 TEST_CASE("states are told apart without colour and without UTF-8", "[style]") {
   CHECK(badge(JobState::Running, {.color = false, .utf8 = true}) == "▶ running");
@@ -34,4 +73,101 @@ TEST_CASE("a bar is as wide as asked, whatever the fraction", "[style]") {
   CHECK(display_width(progress_bar(fraction, 10, {})) == 10);
   CHECK(progress_bar(1.0, 4, {.utf8 = false}) == "====");
   CHECK(progress_bar(0.5, 4, {.utf8 = false}) == "==>-");
+}
+
+TEST_CASE("each state has the symbol and colour of its kind", "[style]") {
+  const Style color{.color = true, .utf8 = false};
+  CHECK(badge(JobState::Succeeded, color) == "\033[32m+ succeeded\033[0m");
+  CHECK(badge(JobState::Cached, color) == "\033[32m= cached\033[0m");
+  CHECK(badge(JobState::Running, color) == "\033[36m> running\033[0m");
+  CHECK(badge(JobState::Cancelled, color) == "\033[33m! cancelled\033[0m");
+  CHECK(badge(JobState::Skipped, color) == "\033[2m. skipped\033[0m");
+  CHECK(paint(JobState::Lost, "x", color) == "\033[31mx\033[0m");
+  CHECK(paint(RunState::Succeeded, "x", color) == "\033[32mx\033[0m");
+  CHECK(paint(RunState::Failed, "x", color) == "\033[31mx\033[0m");
+  CHECK(paint(RunState::Interrupted, "x", color) == "\033[33mx\033[0m");
+  CHECK(paint(RunState::Running, "x", color) == "\033[36mx\033[0m");
+  CHECK(bold("x", color) == "\033[1mx\033[0m");
+  CHECK(dim("x", {}) == "x");
+}
+
+TEST_CASE("text that just fits is neither padded nor clipped", "[style]") {
+  CHECK(pad("abc", 3) == "abc");
+  CHECK(clip("abc", 3) == "abc");
+  CHECK(clip("\033[31mabc\033[0m", 3) == "\033[31mabc\033[0m");
+  CHECK(clip("abcdef\033[0", 3) == "abc\033[0");  // a colour that was cut off
+  CHECK(pad("ab\033[0", 4) == "ab\033[0  ");
+  CHECK(clip("é✔ü", 1) == "é");
+}
+
+TEST_CASE("text is broken behind a comma only if that is near the end", "[style]") {
+  CHECK(wrap("abcd, efghi", 6) == std::vector<std::string>{"abcd,", "efghi"});
+  CHECK(wrap("abc, e fghi", 7) == std::vector<std::string>{"abc, e", "fghi"});    // 3 of 7
+  CHECK(wrap("abcd, e fgh", 7) == std::vector<std::string>{"abcd, e", "fgh"});    // 4 of 7
+  CHECK(wrap("abcd, ef gh", 6) == std::vector<std::string>{"abcd,", "ef gh"});    // 4 of 6
+  CHECK(wrap("abcde, e fgh", 8) == std::vector<std::string>{"abcde, e", "fgh"});  // 5 of 8
+  CHECK(wrap(" abcdef", 3) == std::vector<std::string>{" ab", "cde", "f"});
+  CHECK(wrap("äöü✔éà", 4) == std::vector<std::string>{"äöü✔", "éà"});
+  CHECK(wrap("abc def", 3) == std::vector<std::string>{"abc", "def"});
+}
+
+TEST_CASE("an open bar has no tip, and a full one neither", "[style]") {
+  CHECK(progress_bar(0, 4, {.utf8 = false}) == "----");
+  CHECK(progress_bar(0.25, 4, {.utf8 = false}) == "=>--");
+  CHECK(progress_bar(NAN, 4, {.utf8 = false}) == "----");
+  CHECK(progress_bar(0.5, 4, {}) == "━━╺━");
+  CHECK(progress_bar(0.5, 2, {.color = true, .utf8 = false}) == "\033[36m=\033[0m\033[2m>\033[0m");
+}
+
+TEST_CASE("colour is for terminals, unless somebody says otherwise", "[style]") {
+  const Environment environment;
+  const test::PseudoTerminal terminal(24, 132);
+  const test::TempDir folder;
+  const FileDescriptor file(::open(folder.write("f", "").c_str(), O_WRONLY));
+  const auto colored = [&](int descriptor, ColorChoice choice = ColorChoice::Auto) {
+    return detect_style(descriptor, choice).color;
+  };
+  environment.set("TERM", "xterm");
+  CHECK(is_terminal(terminal.descriptor()));
+  CHECK_FALSE(is_terminal(file.get()));
+  CHECK(colored(terminal.descriptor()));
+  CHECK_FALSE(colored(file.get()));
+  CHECK(colored(file.get(), ColorChoice::Always));
+  CHECK_FALSE(colored(terminal.descriptor(), ColorChoice::Never));
+  environment.set("NO_COLOR", "");
+  CHECK(colored(terminal.descriptor()));
+  environment.set("NO_COLOR", "1");
+  CHECK_FALSE(colored(terminal.descriptor()));
+  CHECK(colored(terminal.descriptor(), ColorChoice::Always));
+  environment.set("NO_COLOR", nullptr);
+  environment.set("TERM", "dumb");
+  CHECK_FALSE(colored(terminal.descriptor()));
+  environment.set("TERM", nullptr);
+  CHECK_FALSE(colored(terminal.descriptor()));
+}
+
+TEST_CASE("a table is as wide as its terminal, if that is not too narrow", "[style]") {
+  CHECK(detect_style(test::PseudoTerminal(24, 132).descriptor()).width == 132);
+  CHECK(detect_style(test::PseudoTerminal(24, 40).descriptor()).width == 40);
+  CHECK(detect_style(test::PseudoTerminal(24, 39).descriptor()).width == 80);
+  const test::TempDir folder;
+  const FileDescriptor file(::open(folder.write("f", "").c_str(), O_WRONLY));
+  CHECK(detect_style(file.get()).width == 80);
+}
+
+TEST_CASE("the first locale that is set says whether symbols can be shown", "[style]") {
+  const Environment environment;
+  const auto utf8 = [&](const char* all, const char* type, const char* lang) {
+    environment.set("LC_ALL", all);
+    environment.set("LC_CTYPE", type);
+    environment.set("LANG", lang);
+    return detect_style(-1).utf8;
+  };
+  CHECK(utf8(nullptr, nullptr, nullptr));
+  CHECK(utf8("", "", ""));
+  CHECK_FALSE(utf8(nullptr, nullptr, "C"));
+  CHECK(utf8(nullptr, nullptr, "de_DE.UTF-8"));
+  CHECK(utf8(nullptr, "C.utf8", "C"));
+  CHECK_FALSE(utf8("C", "C.utf8", "C.utf8"));
+  CHECK_FALSE(utf8("", "C", "C.utf8"));
 }

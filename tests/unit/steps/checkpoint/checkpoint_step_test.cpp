@@ -134,3 +134,64 @@ TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[
   const StepFixture step(Json{{"from", good}});
   CHECK(checkpoint_main() == 0);
 }
+
+namespace {
+
+/// What the step says on standard output; it has to succeed.
+std::string said_by(const Json& with) {
+  const StepFixture step(with);
+  const fs::path said = step.folder().write("stdout", "");
+  std::fflush(stdout);
+  const FileDescriptor before(::dup(1));
+  const FileDescriptor file(::open(said.c_str(), O_WRONLY));
+  ::dup2(file.get(), 1);
+  const int status = checkpoint_main();
+  std::fflush(stdout);
+  ::dup2(before.get(), 1);
+  CHECK(status == 0);
+  return read_file(said);
+}
+
+}  // namespace
+
+TEST_CASE("the step says what it chose and why, and what it removed", "[checkpoint step]") {
+  const test::TempDir data;
+  save(data.path(), {1, 2, 3});
+  const std::string folder = data.path();
+  CHECK(said_by({{"from", folder}}) ==
+        "chose " + folder + "/step-000003 among 3: it is the latest\n");
+  CHECK(said_by({{"from", folder}, {"select", "max accuracy"}}) ==
+        "chose " + folder + "/step-000002 among 3: accuracy 0.99 is the largest\n");
+  CHECK(said_by({{"from", folder}, {"select", "min accuracy"}, {"prune", 3}}) ==
+        "chose " + folder + "/step-000001 among 3: accuracy 0.001 is the smallest\n");
+  CHECK(said_by({{"from", folder}, {"prune", 1}}) == "chose " + folder +
+                                                         "/step-000003 among 3: it is the latest\n"
+                                                         "removed 2 older checkpoints\n");
+}
+
+TEST_CASE("a checkpoint that is passed over is named", "[checkpoint step]") {
+  const test::TempDir data;
+  save(data.path(), {1, 2});
+  damage(data.path() / "step-000001");
+  CHECK_THAT(said_by({{"from", data.path()}}), Catch::StartsWith("passed over: ") &&
+                                                   Catch::Contains("step-000001") &&
+                                                   Catch::Contains("among 1: it is the latest"));
+}
+
+TEST_CASE("another pass publishes anew", "[checkpoint step]") {
+  const test::TempDir data;
+  save(data.path(), {1, 2});
+  const StepFixture step({{"from", data.path()}, {"export", "safetensors"}});
+  REQUIRE(checkpoint_main() == 0);
+  REQUIRE(checkpoint_main() == 0);
+  CHECK(verify_checkpoint(step.outputs() / "checkpoint").step == 2);
+}
+
+TEST_CASE("how many checkpoints stay is a number above 0", "[checkpoint step]") {
+  const test::TempDir data;
+  save(data.path(), {1});
+  for (const Json& prune : {Json(0), Json(-1), Json(1.5), Json("all")}) {
+    CHECK_THAT(complaint_about({{"from", data.path()}, {"prune", prune}}),
+               Catch::Contains("prune: is how many checkpoints stay"));
+  }
+}

@@ -50,3 +50,15 @@ TEST_CASE("a metric that no checkpoint has is answered with those there are", "[
   CHECK_THROWS_WITH(select_checkpoint(std::vector{info(1)}, {By::Min, "loss"}),
                     Contains("there are none at all"));
 }
+
+TEST_CASE("of checkpoints that are alike in all, the last is selected", "[selection]") {
+  const std::vector checkpoints = {info(1, {{"loss", 0.5}}), info(1, {{"loss", 0.5}})};
+  CHECK(select_checkpoint(checkpoints, {By::Min, "loss"}) == 1);
+  CHECK(select_checkpoint(checkpoints, {}) == 1);
+}
+
+TEST_CASE("a selection needs a word and a metric", "[selection]") {
+  CHECK_THROWS(parse_selection("min"));
+  CHECK_THROWS(parse_selection("min "));
+  CHECK_THROWS(parse_selection(" loss"));
+}

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <fstream>
+#include <functional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -282,4 +283,91 @@ TEST_CASE("a note is a JSON object or it is not there", "[cache]") {
   CHECK(cache.note("urls/x.json") == Json({{"etag", "1"}}));
   folder.write("urls/x.json", "{\"etag\":");
   CHECK_FALSE(cache.note("urls/x.json").has_value());
+}
+
+TEST_CASE("an object is sealed when it is added, so that it is not hashed again", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  struct stat info {};
+  REQUIRE(::stat((folder.path() / "objects" / hash.substr(0, 2) / hash).c_str(), &info) == 0);
+  CHECK((info.st_mode & 07777) == 0444);
+  CHECK(info.st_mtim.tv_nsec == std::stol(hash.substr(0, 7), nullptr, 16));
+}
+
+TEST_CASE("an object that is found is wanted now", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  set_last_used(folder.path(), hash, 1000);
+  CHECK(Cache(folder.path(), 0).find(hash).has_value());
+  struct stat info {};
+  REQUIRE(::stat((folder.path() / "objects" / hash.substr(0, 2) / hash).c_str(), &info) == 0);
+  CHECK(info.st_atim.tv_sec > 1000);
+}
+
+TEST_CASE("sixteen objects are synced at once, fifteen one by one", "[cache]") {
+  const test::TempDir folder;
+  const auto syncs = [&](size_t count) {
+    return test::order_of_syncs([&folder, count] {
+      Cache cache(folder.path(), 0);
+      std::vector<Cache::NewObject> objects;
+      for (size_t i = 0; i < count; ++i) {
+        const fs::path file = cache.new_file();
+        const std::string content = std::to_string(count) + "-" + std::to_string(i);
+        std::ofstream(file) << content;
+        objects.push_back({file, sha256_hex(content), content.size()});
+      }
+      cache.add(objects);
+    });
+  };
+  const auto few = syncs(15);
+  if (!few) return test::skip("processes cannot be traced here");
+  CHECK_THAT(*few, Contains("sync sync") && !Contains("sync-all"));
+  CHECK_THAT(*syncs(16), Contains("sync-all link link"));
+}
+
+TEST_CASE("an object that is there already is added once", "[cache]") {
+  const test::TempDir folder;
+  const std::string hash = add(folder.path(), "content");
+  const fs::path object = folder.path() / "objects" / hash.substr(0, 2) / hash;
+  struct stat first {};
+  REQUIRE(::stat(object.c_str(), &first) == 0);
+  CHECK(add(folder.path(), "content") == hash);
+  struct stat second {};
+  REQUIRE(::stat(object.c_str(), &second) == 0);
+  CHECK(first.st_ino == second.st_ino);
+  CHECK(second.st_nlink == 1);
+}
+
+TEST_CASE("a cache that cannot be made says why when it is needed", "[cache]") {
+  const test::TempDir folder;
+  const fs::path file = folder.write("file", "");
+  Cache cache(file / "cache", 0);
+  CHECK_FALSE(cache.find(sha256_hex("content")).has_value());
+  for (const std::function<void()>& need : std::vector<std::function<void()>>{
+           [&] { cache.write_note("urls/a.json", Json::object()); },
+           [&] { cache.lock("key", "tests"); }, [&] { cache.new_file(); }}) {
+    CHECK_THROWS_WITH(
+        need(), Contains("does not have all that is needed, and ") && Contains("Not a directory"));
+  }
+}
+
+TEST_CASE("a note that is no object is none", "[cache]") {
+  const test::TempDir folder;
+  Cache cache(folder.path(), 0);
+  cache.write_note("urls/a.json", Json::array());
+  CHECK_FALSE(cache.note("urls/a.json").has_value());
+  CHECK_FALSE(cache.note("urls/none.json").has_value());
+  cache.write_note("urls/a.json", {{"sha256", "x"}});
+  CHECK(cache.note("urls/a.json") == Json{{"sha256", "x"}});
+}
+
+TEST_CASE("in a cache that others may write to, each user has a private folder", "[cache]") {
+  const test::TempDir folder;
+  fs::permissions(folder.path(), fs::perms(01777));
+  const std::string hash = sha256_hex("content");
+  add(folder.path(), "content");
+  const fs::path own = folder.path() / ("user-" + std::to_string(::geteuid()));
+  CHECK(has(own, hash));
+  CHECK((fs::status(own).permissions() & fs::perms::all) == fs::perms(0700));
+  CHECK(Cache(folder.path(), 0).find(hash).has_value());
 }

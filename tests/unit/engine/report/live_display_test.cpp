@@ -1,0 +1,354 @@
+#include "engine/report/live_display.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/pseudo_terminal.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
+const Style kPlain{.color = false, .utf8 = false, .width = 80};
+
+JobRow planned(const std::string& step, const std::string& directory = "") {
+  JobRow job;
+  job.step = step;
+  job.job = step;
+  job.directory = directory;
+  return job;
+}
+
+RunStatus status_of(std::vector<JobRow> jobs) {
+  RunStatus status;
+  status.run = "demo-7f3a";
+  status.started = kStart;
+  status.directory = "/runs/demo-7f3a";
+  status.jobs = std::move(jobs);
+  return status;
+}
+
+/// A plan of as many steps as `status` has jobs, each of which needs the one before.
+Plan plan_of(const RunStatus& status) {
+  Plan plan;
+  for (const JobRow& job : status.jobs) {
+    Step step;
+    step.name = job.step;
+    if (!plan.workflow.steps.empty()) step.needs = {plan.workflow.steps.back().name};
+    plan.workflow.steps.push_back(step);
+    plan.jobs.emplace_back();
+  }
+  return plan;
+}
+
+JobEvent event(const std::string& job, std::optional<JobState> state,
+               std::chrono::seconds after = 0s) {
+  JobEvent made;
+  made.job = job;
+  made.state = state;
+  made.at = kStart + after;
+  return made;
+}
+
+/// What a LineDisplay prints between `began` and `ended`.
+class Lines {
+ public:
+  explicit Lines(bool verbose)
+      : file_(folder_.write("printed", "")),
+        printed_(::open(file_.c_str(), O_WRONLY | O_APPEND)),
+        display_(printed_.get(), kPlain, verbose) {}
+
+  LineDisplay& display() { return display_; }
+
+  /// What was printed since the last call.
+  std::string text() {
+    const std::string all = read_file(file_);
+    const std::string since = all.substr(seen_);
+    seen_ = all.size();
+    return since;
+  }
+
+ private:
+  test::TempDir folder_;
+  std::filesystem::path file_;
+  FileDescriptor printed_;
+  LineDisplay display_;
+  size_t seen_ = 0;
+};
+
+}  // namespace
+
+TEST_CASE("events build up the state of a run", "[live_display]") {
+  const RunStatus status = status_of({planned("data"), planned("train")});
+  RunModel model;
+  model.begin(plan_of(status), status);
+  CHECK(model.view().needs.at("train") == std::vector<std::string>{"data"});
+
+  JobEvent runs = event("train", JobState::Running, 3s);
+  runs.attempt = 2;
+  runs.backend_id = "4411";
+  runs.node = "n2";
+  const JobRow* row = model.apply(runs);
+  REQUIRE(row != nullptr);
+  CHECK(row == &model.view().status.jobs[1]);
+  CHECK(row->state == JobState::Running);
+  CHECK(row->attempt == 2);
+  CHECK(row->backend_id == "4411");
+  CHECK(row->node == "n2");
+  CHECK(row->started == kStart + 3s);
+  CHECK_FALSE(row->ended.has_value());
+
+  JobEvent fails = event("train", JobState::Failed, 9s);
+  fails.exit = 3;
+  fails.reason = "exit 3";
+  fails.metrics = {{"loss", 0.5}};
+  row = model.apply(fails);
+  CHECK(row->attempt == 2);  // what an event does not say stays
+  CHECK(row->backend_id == "4411");
+  CHECK(row->node == "n2");
+  CHECK(row->exit == 3);
+  CHECK(row->reason == "exit 3");
+  CHECK(row->metrics.at("loss") == 0.5);
+  CHECK(row->ended == kStart + 9s);
+
+  row = model.apply(event("train", JobState::Running, 20s));
+  CHECK(row->reason.empty());
+  CHECK(row->exit == 3);
+  CHECK(row->metrics.at("loss") == 0.5);
+  CHECK(row->started == kStart + 20s);
+  CHECK_FALSE(row->ended.has_value());
+}
+
+TEST_CASE("what tells no state of a job in the run changes nothing", "[live_display]") {
+  const RunStatus status = status_of({planned("data")});
+  RunModel model;
+  model.begin(plan_of(status), status);
+  CHECK(model.apply(event("other", JobState::Running)) == nullptr);
+  CHECK(model.apply(event("data", std::nullopt)) == nullptr);
+  CHECK(model.view().status.jobs[0].state == JobState::Planned);
+}
+
+TEST_CASE("a job that never ran has no end, and one that runs none yet", "[live_display]") {
+  const RunStatus status = status_of({planned("data"), planned("train")});
+  RunModel model;
+  model.begin(plan_of(status), status);
+  CHECK_FALSE(model.apply(event("data", JobState::Cached))->ended.has_value());
+  model.apply(event("train", JobState::Running));
+  CHECK_FALSE(model.apply(event("train", JobState::Queued, 5s))->ended.has_value());
+
+  model.end(RunState::Failed, kStart + 60s);
+  CHECK(model.view().status.state == RunState::Failed);
+  CHECK(model.view().status.ended == kStart + 60s);
+}
+
+TEST_CASE("without a terminal each change is a line", "[live_display]") {
+  const RunStatus status = status_of({planned("data"), planned("train")});
+  Lines lines(true);
+  lines.display().began(plan_of(status), status);
+  CHECK(lines.text() == "demo-7f3a  2 jobs, runs in /runs/demo-7f3a\n");
+
+  lines.display().event(event("data", JobState::Submitting));
+  lines.display().event(event("data", std::nullopt));
+  CHECK(lines.text().empty());
+  lines.display().event(event("data", JobState::Queued));
+  CHECK(lines.text() == "  data  . queued\n");
+  lines.display().event(event("data", JobState::Running, 1s));
+  CHECK(lines.text() == "  data  > running\n");
+  JobEvent done = event("data", JobState::Succeeded, 63s);
+  done.metrics = {{"loss", 0.25}};
+  lines.display().event(done);
+  CHECK(lines.text() == "  data  + succeeded  1:02  loss 0.250\n");
+  JobEvent blocked = event("train", JobState::Blocked, 64s);
+  blocked.reason = "its parent data failed";
+  lines.display().event(blocked);
+  CHECK(lines.text() == "  train  ! blocked  its parent data failed\n");
+  lines.display().stopping();
+  CHECK(lines.text() == "Saving checkpoints and stopping; Ctrl-C again kills.\n");
+  lines.display().ended(RunState::Cancelled, kStart + 70s);
+  CHECK(lines.text() ==
+        "demo-7f3a cancelled in 1:10\n"
+        "  go on    dlflow run --resume demo-7f3a\n");
+}
+
+TEST_CASE("a job that begins again is shown without what it left", "[live_display]") {
+  const RunStatus status = status_of({planned("train")});
+  Lines lines(true);
+  lines.display().began(plan_of(status), status);
+  CHECK(lines.text().starts_with("demo-7f3a  1 job, runs in"));
+  lines.display().event(event("train", JobState::Running));
+  JobEvent saved = event("train", JobState::Queued, 5s);
+  saved.metrics = {{"loss", 0.5}};
+  lines.display().event(saved);
+  lines.text();
+  lines.display().event(event("train", JobState::Running, 6s));
+  CHECK(lines.text() == "  train  > running\n");
+}
+
+TEST_CASE("a quiet run only says how it ended", "[live_display]") {
+  const RunStatus status = status_of({planned("train")});
+  Lines lines(false);
+  lines.display().began(plan_of(status), status);
+  lines.display().event(event("train", JobState::Running));
+  lines.display().event(event("train", JobState::Succeeded, 2s));
+  lines.display().ended(RunState::Succeeded, kStart + 2s);
+  CHECK(lines.text() == "demo-7f3a succeeded in 0:02\n");
+}
+
+TEST_CASE("a run below the current folder is named as one would type it", "[live_display]") {
+  RunStatus status = status_of({planned("train")});
+  status.directory = (std::filesystem::current_path() / "runs/demo-7f3a").string();
+  Lines lines(true);
+  lines.display().began(plan_of(status), status);
+  CHECK(lines.text() == "demo-7f3a  1 job, runs in runs/demo-7f3a\n");
+}
+
+TEST_CASE("a run goes on when nobody reads its lines any more", "[live_display]") {
+  int ends[2];
+  REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+  const FileDescriptor written(ends[0]);
+  REQUIRE(::shutdown(ends[0], SHUT_WR) == 0);
+  FileDescriptor(ends[1]).reset();
+  const RunStatus status = status_of({planned("train")});
+  const auto before = ::signal(SIGPIPE, SIG_IGN);  // as main does
+  LineDisplay display(written.get(), kPlain, true);
+  CHECK_NOTHROW(display.began(plan_of(status), status));
+  ::signal(SIGPIPE, before);
+}
+
+TEST_CASE("what to type next depends on how a run ended", "[live_display]") {
+  RunStatus status = status_of({planned("data"), planned("lr=0.1"), planned("best")});
+  status.state = RunState::Succeeded;
+  CHECK(next_steps(status) == "  results  dlflow status demo-7f3a\n");
+  status.state = RunState::Running;
+  CHECK(next_steps(status).empty());
+  status.state = RunState::Interrupted;
+  CHECK(next_steps(status) == "  go on    dlflow run --resume demo-7f3a\n");
+
+  status.state = RunState::Failed;
+  CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+  status.jobs[0].state = JobState::Succeeded;
+  status.jobs[0].attempt = 1;
+  status.jobs[1].job = "train[lr=0.1]";
+  status.jobs[1].state = JobState::Failed;
+  status.jobs[1].attempt = 1;
+  status.jobs[2].state = JobState::Failed;
+  status.jobs[2].attempt = 1;
+  CHECK(next_steps(status) ==
+        "  why      dlflow logs demo-7f3a 'train[lr=0.1]'\n"
+        "  again    dlflow resubmit demo-7f3a\n");
+  status.jobs[1].attempt = 0;  // it has no output: the next one has
+  status.jobs[2].attempt = 0;
+  CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+  status.jobs[0].state = JobState::Running;
+  CHECK(next_steps(status) == "  again    dlflow resubmit demo-7f3a\n");
+}
+
+TEST_CASE("on a terminal the table is drawn over itself", "[live_display]") {
+  const test::TempDir folder;
+  const RunStatus status = status_of(
+      {planned("data", folder.path() / "data"), planned("train", folder.path() / "train")});
+  const test::PseudoTerminal terminal(24, 80);
+  LiveDisplay display(terminal.descriptor(), kPlain);
+  display.began(plan_of(status), status);
+  CHECK(terminal.drawn().empty());
+  JobEvent runs = event("data", JobState::Running);
+  runs.attempt = 1;
+  display.event(runs);
+  folder.write("data/attempt-1/metrics.jsonl", "{\"epoch\":2,\"epochs\":3}\n");
+  display.tick(kStart + 5s);
+  CHECK(terminal.drawn() ==
+        "demo-7f3a  2 jobs, runs in /runs/demo-7f3a\n"
+        "\n"
+        "  data      > running       0:05  epoch 2/3\n"
+        "  train     . waits for data\n"
+        "\n"
+        "Ctrl-C saves a checkpoint and stops; `dlflow run --resume demo-7f3a` goes on.\n");
+  display.stopping();
+  CHECK_THAT(terminal.drawn(),
+             Catch::StartsWith("\033[6A\r\033[Jdemo-7f3a  2 jobs") &&
+                 Catch::EndsWith("\nSaving checkpoints and stopping; Ctrl-C again kills.\n"));
+  display.tick(kStart + 6s);
+  CHECK_THAT(terminal.drawn(), Catch::EndsWith("stopping; Ctrl-C again kills.\n"));
+  display.event(event("data", JobState::Succeeded, 7s));
+  display.event(event("train", JobState::Cancelled, 7s));
+  display.ended(RunState::Cancelled, kStart + 7s);
+  CHECK(terminal.drawn() ==
+        "\033[6A\r\033[J"
+        "demo-7f3a  2 jobs, runs in /runs/demo-7f3a\n"
+        "\n"
+        "  data      + succeeded     0:07  \n"
+        "  train     ! cancelled           \n"
+        "\n"
+        "demo-7f3a cancelled in 0:07: train cancelled\n"
+        "  go on    dlflow run --resume demo-7f3a\n");
+}
+
+TEST_CASE("the table is no higher than the terminal", "[live_display]") {
+  std::vector<JobRow> jobs;
+  for (int i = 0; i < 20; ++i) jobs.push_back(planned("step-" + std::to_string(i)));
+  const RunStatus status = status_of(jobs);
+  const auto lines_on = [&](unsigned short rows) {
+    const test::PseudoTerminal terminal(rows, 80);
+    LiveDisplay display(terminal.descriptor(), kPlain);
+    display.began(plan_of(status), status);
+    display.tick(kStart);
+    const std::string drawn = terminal.drawn();
+    return std::count(drawn.begin(), drawn.end(), '\n');
+  };
+  CHECK(lines_on(24) == 21);  // two lines of head, two of foot
+  CHECK(lines_on(12) == 9);
+  CHECK(lines_on(5) == 6);   // a table of two lines at least
+  CHECK(lines_on(0) == 21);  // a terminal that does not tell: 24
+}
+
+TEST_CASE("a hint is wrapped to the terminal", "[live_display]") {
+  const RunStatus status = status_of({planned("train")});
+  const test::PseudoTerminal terminal(24, 60);
+  LiveDisplay display(terminal.descriptor(), {.color = true, .utf8 = false, .width = 60});
+  display.began(plan_of(status), status);
+  display.tick(kStart);
+  CHECK_THAT(
+      terminal.drawn(),
+      Catch::EndsWith("\033[2mCtrl-C saves a checkpoint and stops; `dlflow run --resume\033[0m\n"
+                      "\033[2mdemo-7f3a` goes on.\033[0m\n"));
+}
+
+TEST_CASE("text is drawn again only if it changed, and only as wide as the terminal", "[redraw]") {
+  const test::PseudoTerminal terminal(24, 40);
+  Redraw redraw(terminal.descriptor());
+  CHECK(redraw.rows() == 24);
+  redraw.show("one\n" + std::string(50, 'x') + "\n");
+  CHECK(terminal.drawn() == "one\n" + std::string(40, 'x') + "\n");
+  redraw.show("one\n" + std::string(50, 'x') + "\n");
+  CHECK(terminal.drawn().empty());
+  redraw.show("two");
+  CHECK(terminal.drawn() == "\033[2A\r\033[Jtwo\n");
+  redraw.print_above("a line");
+  CHECK(terminal.drawn() == "\033[1A\r\033[Ja line\ntwo\n");
+  redraw.show("");
+  CHECK(terminal.drawn() == "\033[1A\r\033[J\n");
+}
+
+TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
+  const test::TempDir folder;
+  const auto file = folder.write("printed", "");
+  const FileDescriptor printed(::open(file.c_str(), O_WRONLY | O_APPEND));
+  Redraw redraw(printed.get());
+  CHECK(redraw.rows() == 24);
+  redraw.show("one\n");
+  redraw.show("one\n");
+  CHECK(read_file(file) == "one\n");
+  redraw.print_above("a line");
+  CHECK(read_file(file) == "one\na line\n");
+  redraw.show("one\n");
+  CHECK(read_file(file) == "one\na line\none\n");
+}

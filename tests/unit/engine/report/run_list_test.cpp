@@ -1,0 +1,103 @@
+#include "engine/report/run_list.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
+const Style kPlain{.color = false, .utf8 = true, .width = 80};
+
+JobRow row(const std::string& step, JobState state, const std::string& directory = "") {
+  JobRow job;
+  job.step = step;
+  job.job = step;
+  job.state = state;
+  job.attempt = 1;
+  job.directory = directory;
+  return job;
+}
+
+RunSummary summary(const std::string& run, RunState state, std::map<JobState, size_t> jobs) {
+  RunSummary made;
+  made.run = run;
+  made.profile = "local";
+  made.state = state;
+  made.started = kStart;
+  made.jobs = std::move(jobs);
+  return made;
+}
+
+RunStatus status_of(RunState state, std::vector<JobRow> jobs) {
+  RunStatus status;
+  status.state = state;
+  status.jobs = std::move(jobs);
+  return status;
+}
+
+}  // namespace
+
+TEST_CASE("states that look the same are counted together in the list", "[run_list]") {
+  const std::vector<RunSummary> runs = {
+      summary("a-1", RunState::Failed,
+              {{JobState::Failed, 2}, {JobState::TimedOut, 1}, {JobState::Cached, 4}}),
+      summary("long-name-1", RunState::Succeeded, {{JobState::Succeeded, 1}})};
+  CHECK(run_list(runs, {{"a-1", "train failed"}}, kStart + 90s, kPlain) ==
+        "RUN          ON     STATE      STEPS      AGE    NOW\n"
+        "a-1          local  failed     4/7 ✔ 3 ✘  1 min  train failed\n"
+        "long-name-1  local  succeeded  1/1 ✔      1 min\n");
+}
+
+TEST_CASE("in the list only the state of a run is coloured", "[run_list]") {
+  const std::vector<RunSummary> runs = {
+      summary("a-1", RunState::Failed, {{JobState::Failed, 1}}),
+      summary("a-2", RunState::Succeeded, {{JobState::Succeeded, 1}})};
+  CHECK(run_list(runs, {}, kStart + 1s, {.color = true, .utf8 = false}) ==
+        "RUN  ON     STATE      STEPS      AGE  NOW\n"
+        "a-1  local  \033[31mfailed   \033[0m  0/1 + 1 x  1 s\n"
+        "a-2  local  \033[32msucceeded\033[0m  1/1 +      1 s\n");
+}
+
+TEST_CASE("a run says what it is doing, or what ended it", "[run_list]") {
+  CHECK(now_text(status_of(RunState::Failed,
+                           {row("data", JobState::Succeeded), row("train", JobState::Blocked),
+                            row("fit", JobState::TimedOut), row("best", JobState::Failed)}),
+                 kPlain) == "fit timed-out");
+  CHECK(now_text(status_of(RunState::Cancelled, {row("data", JobState::Cancelled)}), kPlain) ==
+        "data cancelled");
+  CHECK(now_text(status_of(RunState::Succeeded, {row("data", JobState::Skipped)}), kPlain).empty());
+  CHECK(now_text(status_of(RunState::Running, {row("data", JobState::Planned)}), kPlain).empty());
+
+  RunStatus damaged = status_of(RunState::Running, {row("data", JobState::Failed)});
+  damaged.damaged = true;
+  damaged.problem = "plan.json is not there";
+  CHECK(now_text(damaged, kPlain) == "damaged: plan.json is not there");
+}
+
+TEST_CASE("of the jobs that run, the first says how far it is", "[run_list]") {
+  const test::TempDir folder;
+  const std::string quiet = folder.path() / "quiet";
+  const std::string loud = folder.path() / "loud";
+  CHECK(now_text(status_of(RunState::Running, {row("data", JobState::Failed, quiet),
+                                               row("fit", JobState::Running, quiet),
+                                               row("train", JobState::Running, loud)}),
+                 kPlain) == "fit");
+  folder.write("loud/attempt-1/metrics.jsonl",
+               "{\"epoch\":2,\"epochs\":3,\"progress\":0.5,\"bytes\":1024,\"total_bytes\":2048}\n");
+  CHECK(now_text(status_of(RunState::Running, {row("train", JobState::Running, loud)}), kPlain) ==
+        "train epoch 2/3  1.0 KiB");
+  folder.write("loud/attempt-1/metrics.jsonl", "{\"seen\":2}\n");
+  CHECK(now_text(status_of(RunState::Running, {row("train", JobState::Running, loud)}), kPlain) ==
+        "train");
+}
+
+TEST_CASE("only a job that runs has progress", "[progress]") {
+  const test::TempDir folder;
+  folder.write("train/attempt-1/metrics.jsonl", "{\"epoch\":2}\n");
+  const std::string directory = folder.path() / "train";
+  CHECK(now_text(status_of(RunState::Running, {row("train", JobState::Queued, directory)}), kPlain)
+            .empty());
+}
