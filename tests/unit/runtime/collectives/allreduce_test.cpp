@@ -312,6 +312,28 @@ TEST_CASE("sums are consumed by the thread that asks for them, whoever moves the
   CHECK(results == std::vector(2, kRanges));
 }
 
+TEST_CASE("the most urgent ranges are summed before others that were started earlier",
+          "[collectives]") {
+  constexpr size_t kRanges = 16;
+  const bool urgent = GENERATE(true, false);
+  std::atomic<int> started = 0;
+  const auto orders = on_ranks(2, [&](Communicator& comm) {  // on one node nobody moves but these
+    std::vector<size_t> order;
+    const auto consume = [&](size_t first, std::span<const float> sums) {
+      if (!sums.empty()) order.push_back(first / 64);
+    };
+    Allreduce allreduce(comm, kRanges * 64, {}, consume);
+    while (started < comm.rank()) std::this_thread::yield();  // rank 1 sums whatever it starts
+    for (size_t i = 0; i < kRanges; ++i) allreduce.start(i * 64, 64, urgent ? int64_t(i) : 0);
+    for (++started; started < 2;) std::this_thread::yield();
+    allreduce.finish();
+    return order;
+  });
+  const auto place = [&](size_t range) { return std::ranges::find(orders[0], range); };
+  CHECK((place(kRanges - 1) < place(kRanges / 2)) == urgent);
+  CHECK((place(kRanges - 2) < place(kRanges / 2)) == urgent);
+}
+
 TEST_CASE("what goes wrong while messages are moved is told to who asks next", "[collectives]") {
   ThreadGroup group(2, 10s, 1);
   const auto errors = on_ranks(group, 2, [](Communicator& comm) -> std::string {

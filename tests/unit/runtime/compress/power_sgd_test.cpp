@@ -146,6 +146,36 @@ TEST_CASE("a matrix may lie in memory column after column", "[compress]") {
   CHECK(ranks[1].error == turn(expected[1].error));
 }
 
+TEST_CASE("PowerSGD begins with columns of either sign that the seed draws", "[compress]") {
+  // A single column is what is drawn, but for its length: the sum shows it, and so do all ranks.
+  constexpr uint32_t kColumns = 200;
+  std::vector<float> gradient(2 * kColumns);
+  for (uint32_t c = 0; c < kColumns; ++c) {
+    gradient[c] = 1;                                     // the first row: the mean of the column
+    gradient[kColumns + c] = c < kColumns / 2 ? 1 : -1;  // the second: the difference of its halves
+  }
+  const auto sum_with = [&](uint64_t seed) {
+    return on_ranks(2, [&](Communicator& comm) {
+      PowerSgd power_sgd({plain_matrix(0, 2, kColumns)}, 1, seed);
+      std::vector<float> values = gradient, error(values.size());
+      run(comm, power_sgd.sum(Link(comm), 0, values, error, 0));
+      return values;
+    });
+  };
+  int second_counts = 0;
+  for (uint64_t seed = 1; seed <= 20; ++seed) {
+    const auto ranks = sum_with(seed);
+    CHECK(ranks[0] == ranks[1]);
+    CHECK(ranks[0] == sum_with(seed)[0]);
+    CHECK(ranks[0] != sum_with(seed + 100)[0]);
+    const double first = std::fabs(ranks[0][0]), second = std::fabs(ranks[0][kColumns]);
+    second_counts += second > first ? 1 : 0;
+  }
+  // By chance either is the larger; of columns that are all positive the mean always is.
+  CHECK(second_counts >= 2);
+  CHECK(second_counts <= 18);
+}
+
 TEST_CASE("after gradients of zero others are sent again", "[compress]") {
   const auto gradient = [](uint32_t rank, uint32_t step) {
     return step == 0 ? std::vector<float>(100) : some_gradients(100, rank, step);

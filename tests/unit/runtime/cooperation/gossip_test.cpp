@@ -112,6 +112,26 @@ TEST_CASE("gossip keeps the mean of what the ranks have, and brings them togethe
   }
 }
 
+TEST_CASE("in one exchange a rank's own state counts as much as its neighbour's", "[cooperation]") {
+  const int ranks = GENERATE(2, 3, 5);
+  const auto after_one = test::on_ranks(ranks, [&](Communicator& comm) {
+    Timeline timeline;
+    Gossip gossip({.kind = CooperationOptions::Kind::Gossip, .every = 1}, comm, {}, timeline);
+    std::vector<float> in_last_step;
+    test::FakeLearner learner(8, float(1 << comm.rank()), true, [&](auto weights) {
+      in_last_step.assign(weights.begin(), weights.end());
+      return std::vector<float>(weights.size());
+    });
+    gossip.advance(learner, {0, 0, 2});  // the second step begins after the first exchange
+    return in_last_step;
+  });
+  for (int rank = 0; rank < ranks; ++rank) {
+    const int from = neighbours(1, rank, ranks).from;
+    const float half = float((1 << rank) + (1 << from)) / 2;
+    CHECK(after_one[size_t(rank)] == std::vector<float>(8, half));
+  }
+}
+
 TEST_CASE("whoever calls for a meeting, all come to the same one within L exchanges",
           "[cooperation]") {
   const int ranks = GENERATE(1, 2, 3, 4, 5, 8);

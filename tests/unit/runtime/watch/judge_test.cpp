@@ -67,6 +67,22 @@ std::string text(const Judge::Opinion& opinion) {
 
 }  // namespace
 
+TEST_CASE("a rank that ended well and is gone is nobody's fault, another that is gone is",
+          "[watch]") {
+  Court court(3);
+  court.judge().done(1);
+  court.judge().lost(1, court.now);
+  court.computing = 2;  // the others have something to do
+  const Judge::Opinion opinion = court.pass(300s);
+  CHECK_FALSE(opinion.verdict);
+  CHECK(opinion.warning.empty());
+  CHECK_FALSE(court.judge().all_done());
+
+  court.judge().lost(2, court.now);
+  court.silent = 2;
+  CHECK_THAT(text(court.pass(1s)), Catch::Contains("rank 2") && !Catch::Contains("rank 1"));
+}
+
 TEST_CASE("ranks that agree are left alone, whoever is ahead", "[watch]") {
   Court court(3);
   for (int i = 0; i < 5; ++i) court.call(1, {"all-reduce", "w", 10, "fp32"});
