@@ -15,6 +15,7 @@ import sandbox  # noqa: E402
 
 try:
     import mutants
+    import mutate
 except ImportError:
     mutants = None
 NO_CLANG = "needs clang for Python: apt-get install python3-clang-14"
@@ -110,6 +111,19 @@ class Mutants(Folder):
     def test_a_source_that_clang_cannot_read_is_an_error(self):
         with self.assertRaises(mutants.Unreadable):
             self.found_in("int f( {")
+
+
+@unittest.skipUnless(mutants, NO_CLANG)
+class Equivalents(unittest.TestCase):
+    def test_each_is_of_a_source_that_is_there_and_has_a_kind(self):
+        for line in mutate.equivalents():
+            path, rest = line.split(" ", 1)
+            self.assertTrue((HERE.parents[1] / path).exists(), line)
+            self.assertIn(rest.split(":")[0], mutants.KINDS, line)
+
+    def test_a_mutant_is_known_wherever_its_line_is(self):
+        self.assertEqual(mutate.without_place("engine/a.cpp:12:3 comparison: a < b -> a <= b"), "engine/a.cpp comparison: a < b -> a <= b")
+        self.assertEqual(mutate.without_place("engine/a.cpp:1:2 statement deleted: break -> "), "engine/a.cpp statement deleted: break ->")
 
 
 @unittest.skipIf(sandbox.missing(), sandbox.missing())

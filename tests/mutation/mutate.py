@@ -308,6 +308,16 @@ def key_of(source, index):
     return f"{source.path}:{mutant['line']}:{mutant['column']} {mutant['kind']}: {mutant['original']} -> {mutant['mutant']}"
 
 
+def equivalents():
+    """The mutants that a person has found to change nothing, without their places: lines move."""
+    lines = (pathlib.Path(__file__).parent / "equivalent.txt").read_text(encoding="latin-1").splitlines()
+    return {line.strip() for line in lines if line.strip() and not line.startswith("#")}
+
+
+def without_place(key):
+    return re.sub(r":\d+:\d+ ", " ", key, count=1).strip()
+
+
 def try_all(choice, covered, again):
     file = HOME / "results.jsonl"
     results = {each["key"]: each for each in _lines(file) if not again or each["state"] == "killed"}
@@ -338,9 +348,12 @@ def try_all(choice, covered, again):
 def report(choice, results):
     rows = collections.defaultdict(collections.Counter)
     survivors = []
+    known = equivalents()
     for source, index in choice:
         result = results.get(key_of(source, index))
         if result is None:  # interrupted
+            continue
+        if result["state"] != "killed" and without_place(result["key"]) in known:
             continue
         for folder in (str(pathlib.PurePath(source.path).parent), "total"):
             rows[folder].update(["mutants", result["state"]])

@@ -92,7 +92,6 @@ TEST_CASE("what is left out of training is what the documentation says", "[kinds
   };
   CHECK(left_out("accumulate") == 1);
   CHECK(left_out("warmup_epochs") == 0);
-  CHECK(left_out("validation") == 5000);
   CHECK(left_out("seed") == 0);
   CHECK(left_out("timeline") == 0);
   CHECK(find_step_kind("stage")->with.fields.at(1).fallback == 4);

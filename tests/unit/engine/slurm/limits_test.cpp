@@ -171,3 +171,86 @@ TEST_CASE("a step that waits for more jobs than it may is refused", "[slurm]") {
        Let steps in between collect some of them each, or make one matrix of them.
 Nothing was submitted.)");
 }
+
+TEST_CASE("a limit is told in the largest unit that it fills", "[slurm]") {
+  const auto allowed = [](std::chrono::seconds limit) {
+    Profile profile = alpha();
+    profile.limits.walltime = limit;
+    const std::string text = refusal(plan_of(step("walltime: 30d"), profile));
+    const size_t begin = text.find("allows ") + 7;
+    return text.substr(begin, text.find(" per job") - begin);
+  };
+  CHECK(allowed(48h) == "2 d");
+  CHECK(allowed(25h) == "25 h");
+  CHECK(allowed(61min) == "61 min");
+  CHECK(allowed(59s) == "59 s");
+  CHECK(allowed(61s) == "1:01");
+}
+
+TEST_CASE("what a job asks for may be all that there is, and no more", "[slurm]") {
+  const auto refused = [](const std::string& resources) {
+    Profile profile = alpha();
+    profile.ranks_per_node = 2;
+    profile.limits.nodes = 2;
+    profile.node = {4, uint64_t{8} << 30, 2};
+    return !refusal(plan_of(step(resources), profile)).empty();
+  };
+  CHECK_FALSE(refused("ranks: 4"));
+  CHECK(refused("ranks: 5"));
+  CHECK_FALSE(refused("cpus_per_rank: 4"));
+  CHECK(refused("cpus_per_rank: 5"));
+  CHECK_FALSE(refused("memory: 8GiB"));
+  CHECK(refused("memory: 8193MiB"));
+  CHECK_FALSE(refused("ranks: 4, memory: 16GiB"));
+  CHECK(refused("ranks: 4, memory: 16388MiB"));
+  CHECK_FALSE(refused("ranks: 2, gpus_per_rank: 1"));
+  CHECK(refused("ranks: 2, gpus_per_rank: 2"));
+}
+
+TEST_CASE("ranks that SLURM lays out as it likes are looked at one by one", "[slurm]") {
+  Profile profile = alpha();  // says nothing of ranks on a node
+  profile.node = {4, uint64_t{8} << 30, 1};
+  CHECK(refusal(plan_of(step("ranks: 8, cpus_per_rank: 4, gpus_per_rank: 1"), profile)).empty());
+  CHECK_THAT(refusal(plan_of(step("ranks: 8, cpus_per_rank: 5"), profile)),
+             Catch::Contains("step 'train' asks for 5 (big.yaml"));
+}
+
+TEST_CASE("where nothing is known of GPUs, or of nodes, nothing is refused", "[slurm]") {
+  CHECK(refusal(plan_of(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
+                        alpha()))
+            .empty());
+  ClusterLimits unknown = cluster();
+  unknown.partitions[0].node = {};
+  unknown.partitions[0].max_walltime.reset();
+  unknown.partitions[0].nodes = 0;
+  CHECK(refusal(plan_of(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
+                        alpha()),
+                unknown)
+            .empty());
+}
+
+TEST_CASE("of several partitions SLURM chooses, but each has to be there", "[slurm]") {
+  Profile profile = alpha();
+  profile.slurm.partition = "batch,bach";
+  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+             Catch::StartsWith("alpha has no partition 'bach'"));
+  profile.slurm.partition = "batch,other";
+  ClusterLimits two = cluster();
+  two.partitions.push_back(two.partitions[0]);
+  two.partitions[1].name = "other";
+  CHECK(refusal(plan_of(step("walltime: 12h"), profile), two).empty());
+  two.partitions.clear();  // sinfo said nothing
+  CHECK(refusal(plan_of(step("walltime: 12h"), profile), two).empty());
+}
+
+TEST_CASE("a cluster without a default partition has to be told one", "[slurm]") {
+  ClusterLimits without = cluster();
+  without.partitions[0].is_default = false;
+  Profile profile = alpha();
+  CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
+             Catch::StartsWith(
+                 "alpha has no default partition, and cluster-profiles/alpha.yaml names none."));
+  profile.file.clear();
+  CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
+             Catch::Contains("and the profile alpha names none."));
+}
