@@ -44,6 +44,10 @@ class Judgement(unittest.TestCase):
         self.assertEqual(line, "# DDP, PyTorch 2.15.0+cu132 of /opt/python: sgemm 147 GFLOP/s with OPENBLAS_CORETYPE=SkylakeX, "
                                "87% of oneDNN's 169")
 
+    def test_settings_that_gain_nothing_are_not_made(self):
+        peer, _ = peers.judge(DDP, [({}, said(100)), ({"OPENBLAS_CORETYPE": "Haswell"}, said(102))], onednn=120)
+        self.assertEqual(peer.environment, {})
+
     def test_what_is_left_out_is_named(self):
         peer, line = peers.judge(DDP, [({}, said(5)), ({"OPENBLAS_CORETYPE": "Haswell"}, {"failure": "ended with status -4"})], onednn=100)
         self.assertIsNone(peer)
