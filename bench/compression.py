@@ -12,8 +12,9 @@ import pathlib
 import statistics
 import tempfile
 
+import peers
 from nodes import Nodes
-from training import HOROVOD, ROOT, take_samples
+from training import ROOT, take_samples
 
 # The largest gradient of lenet is ready first and needed last, so that dense sums hide behind computing; that of mlp is ready
 # last and needed first, so that nothing hides it.
@@ -37,7 +38,7 @@ OURS = {
     "powersgd, rank 2": {"compression": "powersgd", "rank": 2},
 }
 TWO_LEVELS = {"dense": {}, "mstopk": OURS["mstopk"]}  # two ranks per node: hierarchical top-k
-PEERS = {"DDP": [], "DDP, fp16 hook": ["--fp16"], "Horovod": ["--horovod"], "Horovod, fp16": ["--horovod", "--fp16"]}
+HOOKS = {"": [], ", fp16": ["--fp16"]}  # of peers
 
 
 def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, validation=0):
@@ -57,11 +58,10 @@ def ours(nodes, model, gradients, batch, steps, ranks_per_node=1, epochs=1, vali
                 "accuracy": metrics.get("accuracy")}
 
 
-def peer(nodes, model, flags, batch, steps):
-    python = HOROVOD if "--horovod" in flags else "/usr/bin/python3"
+def theirs(nodes, peer, model, flags, batch, steps):
     warmup = 3
-    output, sent = nodes.launch([python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
-                                   "--warmup", warmup, *flags], ROOT)
+    output, sent = nodes.launch([peer.python, ROOT / "bench/torch_peer.py", model, "--batch", batch, "--steps", steps,
+                                 "--warmup", warmup, *peer.flags, *flags], ROOT, environment=peer.environment)
     line = json.loads(output.splitlines()[-1])
     return {"s": batch * nodes.count / line["images_per_s"], "bytes": sent[0] / (steps + warmup), "loss": line["loss"]}
 
@@ -81,7 +81,7 @@ def matching_batch(nodes, model, rate):
     return batch, ours(nodes, model, {}, batch, 8)["s"]
 
 
-def measure(nodes, model, link, rounds, steps):
+def measure(nodes, proven, model, link, rounds, steps):
     rate = RATES[link]
     batch, computing = matching_batch(nodes, model, rate)
     ratio = dense_seconds(model, nodes.count, rate) / computing
@@ -90,18 +90,16 @@ def measure(nodes, model, link, rounds, steps):
           f" load {os.getloadavg()[0]:.1f}", flush=True)
     nodes.rate(link)
     ways = {name: lambda g=gradients: ours(nodes, model, g, batch, steps) for name, gradients in OURS.items()}
-    if not HOROVOD.exists():
-        print("Horovod is not there: left out")
-    ways |= {name: lambda f=flags: peer(nodes, model, f, batch, steps) for name, flags in PEERS.items()
-             if HOROVOD.exists() or "--horovod" not in flags}
+    ways |= {name + hook: lambda p=peer, f=[*layout, *flags]: theirs(nodes, p, model, f, batch, steps)
+             for name, peer, layout in peers.ways(proven, model) for hook, flags in HOOKS.items()}
     results = [{name: run() for name, run in ways.items()} for _ in range(rounds)]
     dense = statistics.median(r["dense"]["s"] for r in results)
-    print(f"{'':22}{'ms/step':>9}{'MB/step':>9}{'x dense':>9}  (range over {rounds} rounds)")
+    print(f"{'':30}{'ms/step':>9}{'MB/step':>9}{'x dense':>9}  (range over {rounds} rounds)")
     for name in ways:
         seconds = statistics.median(r[name]["s"] for r in results)
         ratios = [r["dense"]["s"] / r[name]["s"] for r in results]
         megabytes = statistics.median(r[name]["bytes"] for r in results) / 1e6
-        print(f"{name:22}{1e3 * seconds:9.0f}{megabytes:9.2f}{statistics.median(ratios):9.2f}  ({min(ratios):.2f}-{max(ratios):.2f})",
+        print(f"{name:30}{1e3 * seconds:9.0f}{megabytes:9.2f}{statistics.median(ratios):9.2f}  ({min(ratios):.2f}-{max(ratios):.2f})",
               flush=True)
     priority = [r["dense, no priority"]["s"] / r["dense"]["s"] for r in results]
     print(f"priority on against off: {statistics.median(priority):.2f} ({min(priority):.2f}-{max(priority):.2f}); dense {1e3 * dense:.0f} ms")
@@ -171,12 +169,13 @@ def main():
     parser.add_argument("--loss-epochs", type=int, nargs="*", default=[2, 16])
     parser.add_argument("--only", choices=["time", "loss", "crossover"], nargs="*", default=["time", "loss", "crossover"])
     args = parser.parse_args()
+    proven = peers.proven() if "time" in args.only else []
     for count in args.nodes:
         with Nodes(count) as nodes:
             for model in args.models:
                 if "time" in args.only:
                     for link in args.links:
-                        measure(nodes, model, link, args.rounds, args.steps)
+                        measure(nodes, proven, model, link, args.rounds, args.steps)
                         two_levels(nodes, model, link, args.rounds, args.steps)
                 if "crossover" in args.only:
                     crossover(nodes, model, args.steps)

@@ -4,5 +4,5 @@
 set -eu
 cd "$(dirname "$0")/.."
 echo "# $(uname -m), $(nproc) cores, load $(cut -d' ' -f1 /proc/loadavg), commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-bench/horovod_venv build/horovod-venv || echo "Horovod cannot be built here: left out" >&2
+bench/peer_venvs
 exec /usr/bin/python3 -B bench/compression.py "$@"

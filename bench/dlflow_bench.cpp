@@ -30,6 +30,7 @@ struct Options {
   std::string rules_file;  // what `dlflow-train --tune` wrote
   double seconds = 0.3;    // per size and contender
   bool gloo = true;
+  std::filesystem::path gloo_python = "/usr/bin/python3";
   std::filesystem::path gloo_program;
 };
 
@@ -70,7 +71,7 @@ class Bench {
         plan_(comm, {.type = type_, .rules = rules_}),
         allreduce_(comm, largest_ / size_of(type_), {.type = type_, .rules = rules_}),
         peer_(largest_) {
-    if (options.gloo) gloo_.emplace(comm, options.gloo_program, type_);
+    if (options.gloo) gloo_.emplace(comm, options.gloo_python, options.gloo_program, type_);
   }
 
   void run() {
@@ -170,6 +171,8 @@ int main(int argc, char** argv) {
   app.add_option("--rules", options.rules, "allreduce=ring:0-max");
   app.add_option("--rules-file", options.rules_file, "what dlflow-train --tune wrote");
   app.add_option("--seconds", options.seconds, "per size and contender")->capture_default_str();
+  app.add_option("--gloo-python", options.gloo_python, "a Python that has PyTorch")
+      ->capture_default_str();
   app.add_flag("!--no-gloo", options.gloo, "leave gloo out");
   CLI11_PARSE(app, argc, argv);
   try {

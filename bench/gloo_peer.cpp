@@ -25,14 +25,14 @@ std::fstream new_pipe(const std::filesystem::path& path) {
 
 }  // namespace
 
-GlooPeer::GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program,
-                   runtime::DataType type)
+GlooPeer::GlooPeer(runtime::Communicator& comm, const std::filesystem::path& python,
+                   const std::filesystem::path& program, runtime::DataType type)
     : folder_(new_folder()),
       requests_(new_pipe(folder_ / "requests")),
       answers_(new_pipe(folder_ / "answers")) {
   const char* const address = ::getenv("MASTER_ADDR");
   Command command;
-  command.argv = {"/usr/bin/python3",
+  command.argv = {python,
                   program,
                   std::to_string(comm.rank()),
                   std::to_string(comm.size()),

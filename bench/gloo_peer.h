@@ -14,9 +14,10 @@ namespace dlflow::bench {
 
 class GlooPeer {
  public:
-  /// Collective. `program`: gloo_peer.py. `type`: of what is summed.
-  GlooPeer(runtime::Communicator& comm, const std::filesystem::path& program,
-           runtime::DataType type);
+  /// Collective. `python`: one that has PyTorch. `program`: gloo_peer.py. `type`: of what is
+  /// summed.
+  GlooPeer(runtime::Communicator& comm, const std::filesystem::path& python,
+           const std::filesystem::path& program, runtime::DataType type);
   ~GlooPeer();
   GlooPeer(const GlooPeer&) = delete;
   GlooPeer& operator=(const GlooPeer&) = delete;

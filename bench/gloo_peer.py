@@ -1,4 +1,4 @@
-"""One rank of gloo, through Debian's python3-torch, for dlflow-bench.
+"""One rank of gloo, through PyTorch, for dlflow-bench.
 
     gloo_peer.py RANK RANKS ADDRESS PORT TYPE
 

@@ -1,6 +1,7 @@
 #!/bin/sh
-# Images per second of training on one GPU: PyTorch (the peer, eager) and dlflow-train.
-# Networks, batch, data and precision (fp32, no TF32) are equal; they take turns. `PYTHON` names the Python that has PyTorch with CUDA.
+# Images per second of training on one GPU: PyTorch (the peer: as it comes, with channels_last, compiled) and dlflow-train.
+# Networks, batch, data and precision (fp32, no TF32) are equal; they take turns. `PYTHON` names another Python that has PyTorch with CUDA than
+# that of PyPI's.
 set -eu
 cd "$(dirname "$0")/.."
 if ! [ -e build/bin/libdlflow_cuda.so ]; then
@@ -13,4 +14,5 @@ if ! command -v nvidia-smi >/dev/null || ! nvidia-smi --list-gpus >/dev/null 2>&
 fi
 nvidia-smi --query-gpu=name,driver_version --format=csv,noheader
 echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-exec "${PYTHON:-python3}" -B bench/gpu_training.py "$@"
+[ -n "${PYTHON:-}" ] || tests/python/make_venv build/torch-venv bench/torch-requirements.txt
+exec "${PYTHON:-build/torch-venv/bin/python}" -B bench/gpu_training.py "$@"

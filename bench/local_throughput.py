@@ -28,23 +28,24 @@ def exec_rate(programs=2000):
 
 
 class HyperQueue:
+    """The faster of two settings that its users choose between: a file for what each task writes, its default, or none."""
+
+    OUTPUTS = ({}, {"stdout": None, "stderr": None})
+
     def __init__(self, client):
         self.client = client
 
     def wide(self, steps):
-        job = Job(default_workdir=tempfile.mkdtemp())
-        for _ in range(steps):
-            job.program(["/bin/true"])
-        return self.seconds(job)
+        return min(self.seconds(steps, False, outputs) for outputs in self.OUTPUTS)
 
     def chain(self, hops):
+        return min(self.seconds(hops, True, outputs) for outputs in self.OUTPUTS)
+
+    def seconds(self, steps, chained, outputs):
         job = Job(default_workdir=tempfile.mkdtemp())
         task = None
-        for _ in range(hops):
-            task = job.program(["/bin/true"], deps=[task] if task else [])
-        return self.seconds(job)
-
-    def seconds(self, job):
+        for _ in range(steps):
+            task = job.program(["/bin/true"], deps=[task] if chained and task else [], **outputs)
         began = time.monotonic()
         with open(os.devnull, "w") as nowhere, contextlib.redirect_stderr(nowhere):
             self.client.wait_for_jobs([self.client.submit(job)])

@@ -71,9 +71,9 @@ class Nodes:
         tables = [self.inside(self.pid(node), "cat /proc/net/dev") for node in range(self.count)]
         return [next(int(line.split()[9]) for line in table.splitlines() if "eth0" in line) for table in tables]
 
-    def launch(self, command, folder, ranks_per_node=1):
+    def launch(self, command, folder, ranks_per_node=1, environment=()):
         """Standard output of an MPI job of that many ranks on each node, and the bytes that each node sent."""
-        environment = os.environ | {
+        environment = os.environ | dict(environment) | {
             "OMP_NUM_THREADS": "1", "MASTER_ADDR": self.addresses[0], "GLOO_SOCKET_IFNAME": "eth0",
             "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "OMPI_MCA_hwloc_base_binding_policy": "none",
             "OMPI_MCA_plm_rsh_agent": f"{self.folder.name}/agent", "OMPI_MCA_btl_tcp_if_include": "eth0"}

@@ -1,9 +1,9 @@
 """Images per second of PyTorch on the networks of workflows/models: what dlflow-train is measured against.
 
-    mpirun -np 2 /usr/bin/python3 bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod] [--fp16] [--bf16]
+    mpirun -np 2 PYTHON bench/torch_peer.py MODEL [--data FOLDER] [--steps 50] [--channels-last] [--horovod] [--fp16] [--bf16]
 
 DistributedDataParallel over gloo, or Horovod over MPI, with one thread per rank, SGD with momentum 0.9, fp32 or bf16 by autocast. Prints one JSON
-line. Needs Debian's python3-torch; for --horovod the Python of bench/horovod_venv.
+line. PYTHON has PyTorch, for --horovod also Horovod: bench/peers.py knows which there are here, and with which settings they are peers.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def with_ddp(model, parameters, fp16):
     rank, ranks = (int(os.environ.get(f"OMPI_COMM_WORLD_{mpi}") or os.environ[f"SLURM_{slurm}"])  # by mpirun or srun
                    for mpi, slurm in (("RANK", "PROCID"), ("SIZE", "NTASKS")))
     distributed.init_process_group("gloo", rank=rank, world_size=ranks)
-    model = nn.parallel.DistributedDataParallel(model)
+    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)  # one copy of all gradients less
     if fp16:
         model.register_comm_hook(None, default_hooks.fp16_compress_hook)
     return model, torch.optim.SGD(model.parameters(), **parameters), rank, ranks
@@ -114,7 +114,7 @@ def main():
         if step == args.warmup:
             start = time.perf_counter()
         batch = order[step * args.batch % (len(images) - args.batch):][:args.batch]
-        optimizer.zero_grad()
+        model.zero_grad(set_to_none=True)  # as optimizers do since PyTorch 2.0
         with torch.autocast("cpu", torch.bfloat16, enabled=args.bf16):
             scores = model(images[batch])
         loss = functional.cross_entropy(scores.float(), labels[batch])

@@ -1,4 +1,4 @@
-"""Images per second of dlflow-train and of PyTorch DDP on the same network, data, batch and ranks, taking turns."""
+"""Images per second of dlflow-train and of PyTorch DDP and Horovod on the same network, data, batch and ranks, taking turns."""
 
 import argparse
 import gzip
@@ -10,23 +10,23 @@ import struct
 import subprocess
 import tempfile
 
+import peers
+
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 DATA = pathlib.Path("/usr/share/datasets/fashion-mnist")
 BATCH = 64  # per rank
-HOROVOD = ROOT / "build/horovod-venv/bin/python"
 STEPS = {"mlp": (400, 2000), "lenet": (50, 150), "resnet20": (20, 60)}  # peer, ours: some seconds each
 
 
-def launch(ranks, command, folder):
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+def launch(ranks, command, folder, environment=()):
+    environment = os.environ | {"OMP_NUM_THREADS": "1", "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"} | dict(environment)
     command = ["mpirun", "--oversubscribe", "--bind-to", "none", "-np", str(ranks)] + [str(word) for word in command]
     return subprocess.run(command, cwd=folder, env=environment, check=True, stdout=subprocess.PIPE, text=True).stdout
 
 
-def peer(model, ranks, *flags):
-    python = HOROVOD if "--horovod" in flags else "/usr/bin/python3"
-    line = launch(ranks, [python, ROOT / "bench/torch_peer.py", model, "--steps", STEPS[model][0], *flags], ROOT)
-    return json.loads(line.splitlines()[-1])["images_per_s"]
+def theirs(peer, model, ranks, *flags):
+    command = [peer.python, ROOT / "bench/torch_peer.py", model, "--steps", STEPS[model][0], *peer.flags, *flags]
+    return json.loads(launch(ranks, command, ROOT, peer.environment).splitlines()[-1])["images_per_s"]
 
 
 def take_samples(folder, count):
@@ -62,31 +62,43 @@ def accuracy(model, ranks, compute, seed):
     return train(model, ranks, 60000, epochs=5, validation=10000, seed=seed, precision={"compute": compute})["accuracy"]
 
 
-def ratio(rounds, ours, peers):
-    """Median and range over the rounds of our column to the best of the peers' columns."""
-    ratios = [line[ours] / max(line[peer] for peer in peers) for line in rounds]
-    return f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+def spread(figures, digits=0):
+    """Their median and range."""
+    return f"{statistics.median(figures):.{digits}f} ({min(figures):.{digits}f}-{max(figures):.{digits}f})"
 
 
-def measures_of(ranks, bf16):
-    """What is measured, by name, and the names of the peers."""
-    compute = "bf16" if bf16 else "fp32"
-    if bf16:
-        peers = {"DDP": lambda model: peer(model, ranks, "--bf16"),
-                 "channels last": lambda model: peer(model, ranks, "--channels-last", "--bf16")}
+def ratio(rounds, ours, others):
+    """Median and range over the rounds of our column to the best of the other columns."""
+    return spread([line[ours] / max(line[name] for name in others) for line in rounds], 2)
+
+
+def report(model, rounds, theirs, ranks):
+    """The lines on a network: a column each, and our ratio to the best of the columns `theirs`, if there are any."""
+    lines = [f"{model}: " + ", ".join(f"{name} {spread([line[name] for line in rounds])}" for name in rounds[0])]
+    if theirs:
+        lines.append(f"  exact to the best peer {ratio(rounds, 'exact', theirs)}, fast {ratio(rounds, 'fast', theirs)}")
     else:
-        peers = {"DDP": lambda model: peer(model, ranks),
-                 "channels last": lambda model: peer(model, ranks, "--channels-last")}
-        if (ROOT / "build/horovod-venv/horovod-0.28.1").exists():
-            peers["Horovod"] = lambda model: peer(model, ranks, "--horovod")
+        lines.append("  no ratio to a peer: none is proven here")
+    lines.append(f"  exact to fast {ratio(rounds, 'exact', ['fast'])}")
+    lines.append(f"  scaling efficiency, 1 to {ranks} ranks: {spread([line['fast'] / (ranks * line['fast, 1 rank']) for line in rounds], 2)}")
+    if "fast, 1 rank, fp32" in rounds[0]:
+        lines.append(f"  bf16 to fp32, 1 rank: {ratio(rounds, 'fast, 1 rank', ['fast, 1 rank, fp32'])}")
+    return lines
+
+
+def measures_of(model, ranks, proven, bf16):
+    """What is measured of a network, by name, and the names of the peers' columns."""
+    compute = "bf16" if bf16 else "fp32"
+    peers_too = {name: lambda peer=peer, flags=flags: theirs(peer, model, ranks, *flags, *(["--bf16"] if bf16 else []))
+                 for name, peer, flags in peers.ways(proven, model)}
     ours_too = {
-        "exact": lambda model: ours(model, ranks, "exact", compute),
-        "fast": lambda model: ours(model, ranks, "fast", compute),
-        "fast, 1 rank": lambda model: ours(model, 1, "fast", compute),
+        "exact": lambda: ours(model, ranks, "exact", compute),
+        "fast": lambda: ours(model, ranks, "fast", compute),
+        "fast, 1 rank": lambda: ours(model, 1, "fast", compute),
     }
     if bf16:
-        ours_too["fast, 1 rank, fp32"] = lambda model: ours(model, 1, "fast", "fp32")
-    return peers | ours_too, list(peers)
+        ours_too["fast, 1 rank, fp32"] = lambda: ours(model, 1, "fast", "fp32")
+    return peers_too | ours_too, list(peers_too)
 
 
 def main():
@@ -101,18 +113,17 @@ def main():
         print("skipped here: bf16 needs AMX")
         return
     if args.avx2:
-        os.environ.update(DNNL_MAX_CPU_ISA="AVX2", OPENBLAS_CORETYPE="Haswell", ATEN_CPU_CAPABILITY="avx2")
-    measures, peers = measures_of(args.ranks, args.bf16)
-    print(f"{args.ranks} ranks, one thread and {BATCH} images each, {'bf16' if args.bf16 else 'fp32'}, medians of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}")
+        os.environ.update(ONEDNN_MAX_CPU_ISA="AVX2", ATEN_CPU_CAPABILITY="avx2", MKL_ENABLE_INSTRUCTIONS="AVX2")
+    proven = peers.proven(peers.AVX2_CORE_TYPES if args.avx2 else peers.CORE_TYPES)
+    print(f"{args.ranks} ranks, one thread and {BATCH} images each, {'bf16' if args.bf16 else 'fp32'}{', AVX2' if args.avx2 else ''}, "
+          f"medians (ranges) of {args.rounds} rounds, images/s; load {os.getloadavg()[0]:.1f}", flush=True)
     for model in args.models:
+        measures, names = measures_of(model, args.ranks, proven, args.bf16)
         there_and_back = [list(measures), list(reversed(measures))]  # nobody is always the one before or after another
-        rounds = [{name: measures[name](model) for name in there_and_back[i % 2]} for i in range(args.rounds)]
-        print(model + ": " + ", ".join(f"{name} {statistics.median(line[name] for line in rounds):.0f}" for name in measures))
-        print(f"  exact to the best peer {ratio(rounds, 'exact', peers)}, fast {ratio(rounds, 'fast', peers)}; exact to fast {ratio(rounds, 'exact', ['fast'])}")
-        efficiency = statistics.median(line["fast"] / (args.ranks * line["fast, 1 rank"]) for line in rounds)
-        print(f"  scaling efficiency, 1 to {args.ranks} ranks: {efficiency:.2f}", flush=True)
+        rounds = [{name: measures[name]() for name in there_and_back[i % 2]} for i in range(args.rounds)]
+        rounds = [{name: line[name] for name in measures} for line in rounds]
+        print("\n".join(report(model, rounds, names, args.ranks)), flush=True)
         if args.bf16:
-            print(f"  bf16 to fp32, 1 rank: {ratio(rounds, 'fast, 1 rank', ['fast, 1 rank, fp32'])}")
             bf16, fp32 = (statistics.mean(accuracy(model, args.ranks, compute, seed) for seed in (1, 2, 3)) for compute in ("bf16", "fp32"))
             print(f"  accuracy after 5 epochs, mean of three seeds: bf16 {bf16:.4f}, fp32 {fp32:.4f}", flush=True)
 

@@ -1,10 +1,10 @@
 #!/bin/sh
-# Images per second of training: PyTorch DDP (the peer), the same with channels_last, Horovod, and dlflow-train.
-# Networks, batch and ranks are equal; they take turns. `bench/training.sh lenet --rounds 5` measures one network.
+# Images per second of training: PyTorch DDP of Debian and of PyPI, and Horovod (the peers), each also with channels_last, and dlflow-train.
+# Networks, batch and ranks are equal; they take turns. A peer is one whose sgemm is as fast as it can be here (bench/peers.py). `bench/training.sh lenet --rounds 5` measures one network.
 set -eu
 cd "$(dirname "$0")/.."
-echo "$(uname -m), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
-bench/horovod_venv build/horovod-venv || echo "Horovod cannot be built here: left out" >&2
+echo "$(date -u +%F), $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores, commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)"
+bench/peer_venvs
 [ $# -eq 0 ] || exec /usr/bin/python3 -B bench/training.py "$@"
 for processor in "" --avx2 --bf16; do
   /usr/bin/python3 -B bench/training.py $processor

@@ -1,0 +1,117 @@
+"""PyTorch and Horovod as a user has them at their best on this machine, and the proof of it: no ratio to them is printed without it.
+
+A PyTorch is as fast as the library that multiplies its matrices. Debian's comes with the reference BLAS where no other one is installed
+(5 GFLOP/s), and its OpenBLAS takes a processor that is newer than itself for one of 2004 (32 GFLOP/s instead of 147 on an Intel Xeon of
+2023) unless OPENBLAS_CORETYPE names a better one. So each bench calls proven(): it measures every installation's sgemm beside oneDNN's,
+which dlflow-train computes with, and leaves out by name what reaches less than 70 % of it.
+"""
+
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+LEAST_SHARE = 0.7  # of oneDNN's sgemm
+ENOUGH = 0.9  # of it: no further kernels are tried
+LARGEST_ERROR = 1e-4  # of a product in fp32; some kernels of some OpenBLAS are wrong on some processors
+CORE_TYPES = (None, "SkylakeX", "Haswell", "Zen")  # of OpenBLAS; None: what it takes this processor for
+AVX2_CORE_TYPES = ("Haswell", "Zen")
+LAYOUTS = {"": (), ", channels last": ("--channels-last",)}
+WITHOUT_CONVOLUTIONS = {"mlp"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Peer:
+    """An installation of PyTorch, and how to train with it."""
+
+    name: str
+    python: pathlib.Path
+    flags: tuple = ()  # of torch_peer.py
+    environment: dict = dataclasses.field(default_factory=dict)  # beside the caller's
+
+
+INSTALLED = (
+    Peer("DDP", pathlib.Path("/usr/bin/python3")),
+    Peer("DDP", ROOT / "build/torch-venv/bin/python"),
+    Peer("Horovod", ROOT / "build/horovod-venv/bin/python", ("--horovod",)),
+)
+
+
+def measure(command, environment=()):
+    """The last line of a program that measures sgemm on one thread; its "failure" instead if it has none."""
+    try:
+        ended = subprocess.run([str(word) for word in command], env=os.environ | {"OMP_NUM_THREADS": "1"} | dict(environment),
+                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    except OSError as error:
+        return {"failure": f"{error.filename}: {error.strerror}"}
+    if ended.returncode != 0:
+        return {"failure": (ended.stderr.strip().splitlines() or [f"ended with status {ended.returncode}"])[-1]}
+    return json.loads(ended.stdout.splitlines()[-1])
+
+
+def of_onednn():
+    """GFLOP/s."""
+    measured = measure([ROOT / "build/bench/sgemm"])
+    if "failure" in measured:
+        raise SystemExit(f"error: no peer can be proven without build/bench/sgemm: {measured['failure']}")
+    return measured["gflops"]
+
+
+def refusal(measured, onednn):
+    """Why an installation of which `measured` was said is no peer; None if it is one."""
+    if "failure" in measured:
+        return measured["failure"]
+    if measured["error"] > LARGEST_ERROR:
+        return f"its products of matrices are wrong by {measured['error']:.1g}"
+    if measured["gflops"] < LEAST_SHARE * onednn:
+        return (f"its sgemm does {measured['gflops']:.0f} GFLOP/s, {measured['gflops'] / onednn:.0%} of oneDNN's {onednn:.0f}, "
+                f"less than {LEAST_SHARE:.0%}")
+    return None
+
+
+def best_environment(measured):
+    """Of what was said in each environment, a list of pairs, the fastest that is right, or an earlier one that is as fast within what
+    measurements differ by; the first failure if none is right."""
+    right = [pair for pair in measured if refusal(pair[1], 0) is None]
+    best = max((said["gflops"] for _, said in right), default=0)
+    return next((pair for pair in right if pair[1]["gflops"] >= 0.95 * best), measured[0])
+
+
+def judge(peer, measured, onednn):
+    """`peer` as a peer, or None, and the line that says so. `measured`: pairs of environment and what was said in it."""
+    environment, said = best_environment(measured)
+    reason = refusal(said, onednn)
+    if reason:
+        return None, f"# left out: {peer.name} of {peer.python}: {reason}"
+    version = ".".join(said["version"].split(".")[:2])
+    name = peer.name if "--horovod" in peer.flags else f"{peer.name} {version}"
+    settings = "".join(f" with {key}={value}" for key, value in environment.items())
+    return (dataclasses.replace(peer, name=name, environment=environment),
+            f"# {peer.name}, PyTorch {said['version']} of {peer.python}: sgemm {said['gflops']:.0f} GFLOP/s{settings}, "
+            f"{said['gflops'] / onednn:.0%} of oneDNN's {onednn:.0f}")
+
+
+def proven(core_types=CORE_TYPES, installed=INSTALLED):
+    """The peers of this machine. Prints of each what its sgemm does, or why it is left out."""
+    peers = []
+    onednn = of_onednn()
+    for peer in installed:
+        measured = []
+        for core_type in core_types:
+            environment = {"OPENBLAS_CORETYPE": core_type} if core_type else {}
+            measured.append((environment, measure([peer.python, ROOT / "bench/torch_sgemm.py", *peer.flags], environment)))
+            onednn = max(onednn, of_onednn())
+            if measured[-1][1].get("gflops", 0) >= ENOUGH * onednn:
+                break
+        judged, line = judge(peer, measured, onednn)
+        print(line, flush=True)
+        peers += [judged] if judged else []
+    return peers
+
+
+def ways(peers, model):
+    """Each way in which their users train `model`: its name, the peer, and the further flags of torch_peer.py."""
+    layouts = {"": ()} if model in WITHOUT_CONVOLUTIONS else LAYOUTS
+    return [(peer.name + layout, peer, flags) for peer in peers for layout, flags in layouts.items()]
