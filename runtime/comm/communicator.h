@@ -6,6 +6,7 @@
 #include <optional>
 #include <span>
 
+#include "runtime/comm/contention.h"
 #include "runtime/comm/lifeline.h"
 #include "runtime/comm/values.h"
 
@@ -101,12 +102,16 @@ class Communicator {
   void set_lifeline(Lifeline* lifeline) { lifeline_ = lifeline; }
   Lifeline* lifeline() const { return lifeline_; }
 
+  /// Whether others want the cores of this rank, as its waits have seen.
+  Contention& contention() const { return contention_; }
+
  private:
   void wait(Transfer& transfer);
 
   int last_channel_ = 0;
   mutable std::optional<bool> shares_cores_;  // once it was asked for
   Lifeline* lifeline_ = nullptr;
+  mutable Contention contention_;
 };
 
 /// For its lifetime, this rank does something that may take long, on its own: "saves a checkpoint".

@@ -1,5 +1,7 @@
 #include "runtime/comm/mpi_communicator.h"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstdint>
 #include <cstdlib>
@@ -39,6 +41,14 @@ void require_threads() {
               "MPI_THREAD_SERIALIZED or MPI_THREAD_MULTIPLE");
 }
 
+/// Open MPI's switch for whether its waits call sched_yield(), which returns how it was; null in
+/// other libraries. Users can set it at the start alone (mpi_yield_when_idle), and then MPI_Test
+/// yields, too: messages take longer where every rank has a core of its own.
+using YieldSwitch = bool (*)(bool);
+YieldSwitch yield_switch() {
+  return reinterpret_cast<YieldSwitch>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
+}
+
 /// The first address at or after `memory` that is a multiple of 64 bytes.
 std::byte* aligned(void* memory) {
   const auto address = reinterpret_cast<uintptr_t>(memory);
@@ -72,6 +82,14 @@ MPI_Datatype mpi_type(DataType type) {
   return MPI_DATATYPE_NULL;
 }
 
+PoliteMpi::PoliteMpi() {
+  if (const YieldSwitch yields = yield_switch()) before_ = yields(true);
+}
+
+PoliteMpi::~PoliteMpi() {
+  if (before_) yield_switch()(*before_);
+}
+
 MpiEnvironment::MpiEnvironment(int& argc, char**& argv) {
   int provided = 0;
   MPI_Init_thread(&argc, &argv, MPI_THREAD_SERIALIZED, &provided);  // a failure ends the process
@@ -93,6 +111,7 @@ void MpiEnvironment::abort(int exit_status) const {
 
 MpiCommunicator::MpiCommunicator(std::chrono::milliseconds timeout)
     : timeout_(timeout), exceptions_at_start_(std::uncaught_exceptions()) {
+  const PoliteMpi polite;
   require_threads();
   check(MPI_Comm_dup(MPI_COMM_WORLD, &world_), "MPI_Comm_dup");
   check(MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -121,6 +140,7 @@ void MpiCommunicator::find_nodes() {
 
 MpiCommunicator::~MpiCommunicator() {
   if (std::uncaught_exceptions() > exceptions_at_start_) return;
+  const PoliteMpi polite;
   for (Window& window : windows_) {
     MPI_Win_unlock_all(window.handle);
     MPI_Win_free(&window.handle);
@@ -209,6 +229,7 @@ bool MpiCommunicator::done(Piece& piece, const Transfer& transfer) const {
 
 std::span<std::byte* const> MpiCommunicator::allocate_shared(size_t bytes) {
   wait_for_node();  // watched over, as MPI_Win_allocate_shared is not
+  const PoliteMpi polite;
   MPI_Info info = MPI_INFO_NULL;
   check(MPI_Info_create(&info), "MPI_Info_create");
   // Each part on pages of its own, so that it lies in the memory next to its rank's core.

@@ -3,6 +3,7 @@
 #include <mpi.h>
 
 #include <chrono>
+#include <optional>
 #include <vector>
 
 #include "runtime/comm/communicator.h"
@@ -26,6 +27,20 @@ class MpiEnvironment {
   /// Ends every rank's process. For a rank that cannot go on: if it just left, the others would
   /// wait for it.
   [[noreturn]] void abort(int exit_status) const;
+};
+
+/// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank that
+/// shares it comes to the same call: MPI spins wherever it believes that every rank has a core of
+/// its own. Nothing changes in libraries other than Open MPI. One thread at a time has one.
+class PoliteMpi {
+ public:
+  PoliteMpi();
+  PoliteMpi(const PoliteMpi&) = delete;
+  PoliteMpi& operator=(const PoliteMpi&) = delete;
+  ~PoliteMpi();
+
+ private:
+  std::optional<bool> before_;  // if there is such a switch
 };
 
 /// What MPI calls `type`: MPI_DATATYPE_NULL for 16-bit floats, which MPI 3 does not know.

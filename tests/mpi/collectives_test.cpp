@@ -42,6 +42,7 @@ std::vector<float> numbers_of(int rank, size_t count) {
 
 /// What MPI_Allreduce makes of all ranks' `values`.
 std::vector<float> sum_of_mpi(std::vector<float> values) {
+  const PoliteMpi polite;
   MPI_Allreduce(MPI_IN_PLACE, values.data(), int(values.size()), MPI_FLOAT, MPI_SUM,
                 MPI_COMM_WORLD);
   return values;
@@ -63,6 +64,7 @@ std::vector<std::byte> numbers_of(int rank, size_t count, DataType type) {
 std::vector<std::byte> sum_of_mpi(int rank, size_t count, DataType type) {
   if (is_half(type)) return as_type(type, sum_of_mpi(numbers_of(rank, count)));
   std::vector<std::byte> sum = numbers_of(rank, count, type);
+  const PoliteMpi polite;
   MPI_Allreduce(MPI_IN_PLACE, sum.data(), int(count), mpi_type(type), MPI_SUM, MPI_COMM_WORLD);
   return sum;
 }
@@ -207,6 +209,7 @@ TEST_CASE("reduce-scatter, all-gather and broadcast give what MPI's give", "[acr
     std::ranges::fill(values, std::byte(comm.rank()));
     std::vector<std::byte> copy = values;
     run(comm, broadcast(Link(comm), values, root));
+    const PoliteMpi polite;
     MPI_Bcast(copy.data(), int(copy.size()), MPI_BYTE, root, MPI_COMM_WORLD);
     if (values != copy) problem += "wrong copy" + of_type;
   }
@@ -230,6 +233,7 @@ TEST_CASE("all-to-all of uneven blocks gives what MPI_Alltoallv gives", "[across
   for (size_t i = 0; i < out.size(); ++i) out[i] = std::byte(i * 7 + size_t(comm.rank()));
   std::vector<std::byte> in(size_t(std::reduce(received.begin(), received.end())));
   std::vector<std::byte> expected(in.size());
+  const PoliteMpi polite;
   MPI_Alltoallv(out.data(), sent.data(), sent_at.data(), MPI_BYTE, expected.data(), received.data(),
                 received_at.data(), MPI_BYTE, MPI_COMM_WORLD);
   run(comm, all_to_all(Link(comm), out, {sent.begin(), sent.end()}, in,

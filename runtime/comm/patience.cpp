@@ -1,0 +1,75 @@
+#include "runtime/comm/patience.h"
+
+#include <algorithm>
+
+namespace dlflow::runtime {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// A core that is away for that long went to somebody who computes; interrupts and daemons take
+/// less.
+constexpr Core::Duration kLoss = 200us;
+
+/// With 8 ranks on 2 cores, sleeping at once takes 40 times as long for a few bytes.
+constexpr uint64_t kYieldsBeforeSleep = 20;
+
+/// From then on the core may be of more use to the peer, which may share one with another program.
+constexpr Core::Duration kLongWait = 1ms;
+
+}  // namespace
+
+bool Patience::wait_longer() {
+  const Core::Time now = core_.now();
+  measure(now);
+  const bool contended = contention_.believed(now);
+  if (looks_ < spins_ && !contended) return true;
+  looks_ = std::max(looks_, spins_);  // spun enough
+  if (!waits_) start(now);
+  if (lifeline_) lifeline_->check();
+  const Core::Duration waited = now - start_;
+  if (contended && yields_ >= kYieldsBeforeSleep) {
+    sleep(now, waited / 8);
+  } else if (waited >= kLongWait) {
+    sleep(now, waited / 32);
+  } else {
+    yield(now);
+  }
+  return waited < timeout_;
+}
+
+/// The clock of processor time takes ten times as long to read as the other one, so it is asked
+/// only after a gap, which may also be a large message that was copied.
+void Patience::measure(Core::Time now) {
+  const bool gap = measures_ && now - looked_ > kLoss;
+  looked_ = now;
+  if (measures_ && !gap) return;
+  const Core::Duration used = core_.used();
+  if (gap && (now - measured_since_) - (used - used_) - given_away_ > kLoss) contention_.see(now);
+  measures_ = true;
+  measured_since_ = now;
+  used_ = used;
+  given_away_ = 0ns;
+}
+
+void Patience::start(Core::Time now) {
+  waits_ = true;
+  start_ = now;
+  if (lifeline_) lifeline_->begin_wait();
+}
+
+void Patience::sleep(Core::Time now, Core::Duration duration) {
+  core_.sleep(std::clamp<Core::Duration>(duration, 5us, 1ms));
+  looked_ = core_.now();
+  given_away_ += looked_ - now;
+}
+
+void Patience::yield(Core::Time now) {
+  ++yields_;
+  core_.yield();
+  looked_ = core_.now();
+  given_away_ += looked_ - now;
+  if (looked_ - now > kLoss) contention_.see(looked_);
+}
+
+}  // namespace dlflow::runtime
