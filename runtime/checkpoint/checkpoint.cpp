@@ -61,6 +61,21 @@ void remove_leftovers(const fs::path& folder) {
   for (const fs::path& leftover : leftovers) remove_tree(leftover);
 }
 
+/// Makes `folder`; a power cut leaves it where it is, and the folders above it that are new.
+void make_lasting_folder(const fs::path& folder) {
+  fs::path parent = fs::absolute(folder / "").parent_path();
+  std::vector<fs::path> parents;
+  do {
+    parent = parent.parent_path();
+    parents.push_back(parent);
+  } while (!fs::exists(parent));
+  make_directories(folder);
+  for (const fs::path& changed : parents) {
+    // Where we may not write, nothing is new.
+    if (::access(changed.c_str(), R_OK | W_OK) == 0) sync_directory(changed);
+  }
+}
+
 /// Sizes agree with the manifest: cheap, and enough to tell a torn checkpoint from a whole one.
 bool looks_whole(const fs::path& step_folder) {
   try {
@@ -161,7 +176,7 @@ void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
 fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& content, size_t keep) {
   if (keep < 1) throw Error(Errc::InvalidInput, "at least 1 checkpoint must be kept, not 0");
   fs::path target = folder / folder_name(content.info.step);
-  make_directories(folder);
+  if (!fs::is_symlink(folder / kLatest)) make_lasting_folder(folder);  // it may be new
   remove_leftovers(folder);
   if (!is_valid(target)) {
     remove_checkpoint(target);
