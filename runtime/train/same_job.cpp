@@ -1,33 +1,11 @@
 #include "runtime/train/same_job.h"
 
-#include "base/sha256.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/compression_settings.h"
 #include "runtime/train/evaluation.h"
+#include "runtime/train/shared_split.h"
 
 namespace dlflow::runtime {
-namespace {
-
-std::string content_of(const Dataset& dataset) {
-  std::string bytes = std::to_string(dataset.num_classes) + "," +
-                      std::to_string(dataset.shape.channels) + "," +
-                      std::to_string(dataset.shape.height) + ",";
-  Sha256 hash;
-  const auto update = [&](const auto& numbers) {
-    const auto raw = std::as_bytes(std::span(numbers));
-    hash.update({reinterpret_cast<const char*>(raw.data()), raw.size()});
-  };
-  std::visit(
-      [&](const auto& images) {
-        for (size_t i = 0; i < images.size(); ++i) update(images[i]);
-      },
-      dataset.pixels);
-  update(dataset.labels);
-  return bytes + hash.hex();
-}
-
-}  // namespace
-
 TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
   const Activity activity(comm, "reads the training data");
   const TrainSettings& s = job.settings;
@@ -57,7 +35,7 @@ TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
                          {"checkpoint", {int(job.policy.unit), job.policy.every}}};
   require_agreement(comm, {{"the model", job.model.text},
                            {"the training data",
-                            job.cache ? job.cache->data->content_hash() : content_of(job.data)},
+                            job.data_identity.empty() ? content_hash(job.data) : job.data_identity},
                            {"the seed", std::to_string(s.seed)},
                            {"the settings", settings.dump()}});
   require_fitting(job.model, job.data, "the training data");

@@ -14,6 +14,7 @@
 #include "runtime/train/metrics_log.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
+#include "runtime/train/shared_normalization.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
@@ -27,8 +28,9 @@ class Trainer {
         job_(same_on_all(comm, std::move(job))),
         stop_(stop),
         data_(split_off_validation(std::move(job_.data), settings().validation, settings().seed)),
-        normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
-                                            : normalization_of(data_.train)),
+        normalization_(settings().normalize
+                           ? normalization_from(*settings().normalize, data_.train)
+                           : shared_normalization(comm, data_.train, job_.images.get())),
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
             make_cooperation(settings().cooperation, comm, job_.rules, recording_.timeline())),

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/json.h"
 #include "runtime/collectives/rules.h"
@@ -23,6 +24,8 @@ struct TrainingJob {
   Model model;
   Dataset data;                     ///< the training split; validation samples are held out of it
   std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
+  std::string data_identity;  ///< what ranks compare of `data` (SharedSplit); empty: all of it
+  std::shared_ptr<StepImages> images;  ///< of `data`, if they are to be proven when they are read
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes

@@ -8,6 +8,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
@@ -105,14 +106,16 @@ int train_rank(runtime::Communicator& comm) {
   const NodeData data = job.settings.scratch
                             ? NodeData(comm, job.settings.data, runtime::Split::Train, job.metrics)
                             : NodeData(job.settings.data);
-  {
+  if (job.settings.cache) {
     const runtime::Activity activity(comm, "reads the training data");
-    if (job.settings.cache) {
-      job.cache = cached_data(data.folder(), runtime::Split::Train, *job.settings.cache);
-      job.data = job.cache->data->dataset();
-    } else {
-      job.data = runtime::open_dataset(data.folder(), runtime::Split::Train);
-    }
+    job.cache = cached_data(data.folder(), runtime::Split::Train, *job.settings.cache);
+    job.data = job.cache->data->dataset();
+    job.data_identity = job.cache->data->content_hash();
+  } else {
+    auto split = runtime::open_shared_split(comm, data.folder(), runtime::Split::Train);
+    job.data = std::move(split.dataset);
+    job.data_identity = std::move(split.identity);
+    job.images = std::move(split.images);
   }
   job.rules = cluster_rules(comm);
   // With one core, a thread would only interrupt, unless it is the GPU that computes.
