@@ -57,13 +57,11 @@ class Trainer {
           checkpoints_.due(position_, steps_done(), epoch_ends, report_.saves > 0))
         save();
       if (report_.stops > 0 && !last) {
-        comm_.barrier();  // rank 0 has saved
-        recording_.finish();
+        finish();
         return {false, checkpoints_.last(), {}};
       }
     }
-    comm_.barrier();
-    recording_.finish();
+    finish();
     return {true, checkpoints_.last(), summary()};
   }
 
@@ -140,6 +138,7 @@ class Trainer {
     if (!std::isfinite(report_.loss)) {
       fail_loss(comm_, report_.loss, worker_->divergence(), steps_done());
     }
+    checkpoints_.look();
     recording_.meet(steps_done() - first_step_);
   }
 
@@ -178,8 +177,15 @@ class Trainer {
     if (position_.step == 0) info.metrics = last_metrics_;
     info.model = job_.model.text;
     CompressionState unsent(comm_, layout(), worker_->compressed());
-    checkpoints_.save(state(), info, worker_->weights(), worker_->optimizer_content().buffers,
-                      unsent.tensors());
+    checkpoints_.save(state(), info, worker_->weights(), worker_->optimizer_content(),
+                      std::move(unsent));
+  }
+
+  /// Nobody ends before rank 0 has written the last checkpoint.
+  void finish() {
+    checkpoints_.finish();
+    comm_.barrier();
+    recording_.finish();
   }
 
   Json summary() {

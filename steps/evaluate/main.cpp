@@ -13,6 +13,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
+#include "runtime/train/shared_checkpoint.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/training_state.h"
 #include "steps/environment/step_environment.h"
@@ -89,7 +90,7 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
-  const runtime::Checkpoint checkpoint = runtime::load_checkpoint(settings.checkpoint);
+  const runtime::Checkpoint checkpoint = runtime::load_shared_checkpoint(comm, settings.checkpoint);
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
   runtime::require_weights(checkpoint, model);
   const NodeData place =

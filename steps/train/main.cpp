@@ -8,6 +8,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/step_environment.h"
@@ -66,12 +67,16 @@ void stop_on_signals() {
   }).detach();  // it ends with the process
 }
 
-/// Whether another start would go on where a checkpoint left this one.
+/// Whether another start would go on where a checkpoint left this one: one that was being written
+/// is none.
 bool has_checkpoint() {
-  std::error_code no_folder;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(environment_variable("DLFLOW_CHECKPOINTS"), no_folder)) {
-    if (std::filesystem::exists(entry.path() / "manifest.json", no_folder)) return true;
+  try {
+    for (const auto& folder :
+         runtime::list_checkpoints(environment_variable("DLFLOW_CHECKPOINTS"))) {
+      if (std::filesystem::exists(folder / "manifest.json")) return true;
+    }
+  } catch (const std::exception&) {
+    // A folder that cannot be read has nothing to go on from.
   }
   return false;
 }
