@@ -61,6 +61,21 @@ void remove_leftovers(const fs::path& folder) {
   for (const fs::path& leftover : leftovers) remove_tree(leftover);
 }
 
+/// Makes `folder`; a power cut leaves it where it is, and the folders above it that are new.
+void make_lasting_folder(const fs::path& folder) {
+  fs::path parent = fs::absolute(folder / "").parent_path();
+  std::vector<fs::path> parents;
+  do {
+    parent = parent.parent_path();
+    parents.push_back(parent);
+  } while (!fs::exists(parent));
+  make_directories(folder);
+  for (const fs::path& changed : parents) {
+    // Where we may not write, nothing is new.
+    if (::access(changed.c_str(), R_OK | W_OK) == 0) sync_directory(changed);
+  }
+}
+
 /// Sizes agree with the manifest: cheap, and enough to tell a torn checkpoint from a whole one.
 bool looks_whole(const fs::path& step_folder) {
   try {
@@ -74,7 +89,7 @@ bool looks_whole(const fs::path& step_folder) {
   }
 }
 
-void verify_file(const fs::path& path, const WrittenFile& written) {
+void verify_length(const fs::path& path, const WrittenFile& written) {
   std::error_code error;
   const uint64_t bytes = fs::file_size(path, error);
   if (error) throw Error(Errc::Corrupt, path.string() + " is missing: " + error.message());
@@ -82,6 +97,9 @@ void verify_file(const fs::path& path, const WrittenFile& written) {
     throw Error(Errc::Corrupt, path.string() + " has " + std::to_string(bytes) +
                                    " bytes, its manifest says " + std::to_string(written.bytes));
   }
+}
+
+void verify_content(const fs::path& path, const WrittenFile& written) {
   const std::string actual = sha256_file(path);
   if (actual != written.sha256) {
     throw Error(Errc::Corrupt, path.string() + " is damaged: its SHA-256 is " + actual +
@@ -89,14 +107,21 @@ void verify_file(const fs::path& path, const WrittenFile& written) {
   }
 }
 
-Manifest verify(const fs::path& step_folder) {
+/// The manifest, of whose files the lengths hold.
+Manifest verify_lengths(const fs::path& step_folder) {
   Manifest manifest = read_manifest(step_folder);
   for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
     if (!manifest.files.contains(name)) {
       throw Error(Errc::Corrupt, (step_folder / kManifestFile).string() + " does not list " + name);
     }
   }
-  for (const auto& [name, written] : manifest.files) verify_file(step_folder / name, written);
+  for (const auto& [name, written] : manifest.files) verify_length(step_folder / name, written);
+  return manifest;
+}
+
+Manifest verify(const fs::path& step_folder) {
+  Manifest manifest = verify_lengths(step_folder);
+  for (const auto& [name, written] : manifest.files) verify_content(step_folder / name, written);
   return manifest;
 }
 
@@ -161,7 +186,7 @@ void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
 fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& content, size_t keep) {
   if (keep < 1) throw Error(Errc::InvalidInput, "at least 1 checkpoint must be kept, not 0");
   fs::path target = folder / folder_name(content.info.step);
-  make_directories(folder);
+  if (!fs::is_symlink(folder / kLatest)) make_lasting_folder(folder);  // it may be new
   remove_leftovers(folder);
   if (!is_valid(target)) {
     remove_checkpoint(target);
@@ -188,7 +213,22 @@ CheckpointInfo read_checkpoint_info(const fs::path& step_folder) {
 }
 
 Checkpoint load_checkpoint(const fs::path& step_folder) {
-  Manifest manifest = verify(step_folder);
+  verify(step_folder);
+  return map_checkpoint(step_folder);
+}
+
+CheckpointFiles checkpoint_files(const fs::path& step_folder) {
+  CheckpointFiles files;
+  for (const auto& [name, written] : read_manifest(step_folder).files) {
+    files.paths.push_back(step_folder / name);
+  }
+  files.paths.push_back(step_folder / kManifestFile);
+  files.sha256 = sha256_file(step_folder / kManifestFile);
+  return files;
+}
+
+Checkpoint map_checkpoint(const fs::path& step_folder) {
+  Manifest manifest = verify_lengths(step_folder);
   Json state = parse_json(read_file(step_folder / kStateFile));
   if (state.is_discarded()) {
     throw Error(Errc::Corrupt, (step_folder / kStateFile).string() + " is not JSON");

@@ -61,6 +61,18 @@ std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
 /// if there is none, Error{Corrupt} naming the file that is not what was written.
 Checkpoint load_checkpoint(const std::filesystem::path& step_folder);
 
+/// As load_checkpoint, where every byte was verified before: lengths and headers alone are.
+Checkpoint map_checkpoint(const std::filesystem::path& step_folder);
+
+/// What a checkpoint consists of, by its manifest.
+struct CheckpointFiles {
+  std::vector<std::filesystem::path> paths;  ///< all of them
+  std::string sha256;                        ///< of the manifest, and so of all
+};
+
+/// Throws as load_checkpoint.
+CheckpointFiles checkpoint_files(const std::filesystem::path& step_folder);
+
 /// As load_checkpoint, of the manifest only: hashes every file, maps none.
 CheckpointInfo verify_checkpoint(const std::filesystem::path& step_folder);
 

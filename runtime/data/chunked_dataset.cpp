@@ -9,7 +9,6 @@
 #include "base/units.h"
 #include "runtime/data/binary_dataset.h"
 #include "runtime/data/sharded_dataset.h"
-#include "runtime/data/split_files.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -36,11 +35,40 @@ std::vector<fs::path> binary_files(const fs::path& folder, Split split) {
                                       folder.string() + " -o FOLDER");
 }
 
+size_t image_bytes(const BinaryHeader& header) {
+  return header.shape.num_values() * (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
+}
+
+size_t chunk_bytes_of(const BinaryHeader& header) {
+  return image_bytes(header) * std::min<uint64_t>(header.chunk_samples, header.num_samples);
+}
+
+constexpr size_t kMostChunkBytes = std::numeric_limits<uint32_t>::max();
+
 const std::byte* bytes_at(std::string_view text, size_t offset) {
   return reinterpret_cast<const std::byte*>(text.data()) + offset;
 }
 
 }  // namespace
+
+bool has_chunk_hashes(const SplitFiles& files) {
+  const auto has_hashes = [](const BinaryHeader& header) {
+    return header.chunk_samples > 0 && chunk_bytes_of(header) <= kMostChunkBytes;
+  };
+  switch (files.format) {
+    case SplitFiles::Format::Binary:
+      return has_hashes(read_binary_header(files.files[0]));
+    case SplitFiles::Format::Shards: {
+      const ShardIndex index = read_shard_index(files.files[0]);
+      return std::all_of(index.begin(), index.end(), [&](const Shard& shard) {
+        return has_hashes(require_shard(files.files[0], shard));
+      });
+    }
+    case SplitFiles::Format::Idx:
+      break;
+  }
+  return false;
+}
 
 ChunkedDataset::ChunkedDataset(const fs::path& folder, Split split) {
   for (const fs::path& file : binary_files(folder, split)) add(file);
@@ -56,12 +84,11 @@ void ChunkedDataset::add(const fs::path& file) {
   const SharedBytes content = map_file(file);
   const ChunkHashes hashes = read_chunk_hashes(content.view, file.string());
   const Dataset part = parse_binary_dataset(content, file.string(), Proof::Structure);
-  const size_t image =
-      header.shape.num_values() * (header.pixel_type == PixelType::Float ? sizeof(float) : 1);
   const size_t hash_bytes = (hashes.of_chunks.size() + 1) * hashes.of_all.size();
-  const size_t end = content.view.size() - hash_bytes, begin = end - header.num_samples * image;
-  const size_t chunk = image * std::min<uint64_t>(header.chunk_samples, header.num_samples);
-  if (chunk > std::numeric_limits<uint32_t>::max()) {
+  const size_t end = content.view.size() - hash_bytes,
+               begin = end - header.num_samples * image_bytes(header);
+  const size_t chunk = chunk_bytes_of(header);
+  if (chunk > kMostChunkBytes) {
     throw Error(Errc::InvalidInput, file.string() + ": has parts of " + format_size(chunk) +
                                         ", and a cache takes less than 4 GiB; pack the data again");
   }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/split_files.h"
 
 /// A split whose images are read chunk by chunk, each proven by its own hash.
 namespace dlflow::runtime {
@@ -25,6 +26,9 @@ struct Chunk {
 struct ImagePlace {
   uint32_t chunk = 0, offset = 0;
 };
+
+/// Whether a ChunkedDataset can be made of them, by their headers. Throws Error as open_dataset.
+bool has_chunk_hashes(const SplitFiles& files);
 
 class ChunkedDataset {
  public:

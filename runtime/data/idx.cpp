@@ -3,10 +3,12 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/shared_bytes.h"
 #include "base/text.h"
 
 namespace dlflow::runtime {
@@ -67,26 +69,26 @@ bool is_product(const std::vector<uint32_t>& dimensions, size_t size) {
   return product == size;
 }
 
-}  // namespace
+/// An IDX file where it lies.
+struct IdxView {
+  std::vector<uint32_t> dimensions;
+  std::string_view values;
+};
 
-IdxArray parse_idx(std::string_view content, const std::string& name) {
-  IdxArray array{parse_header(content, name), {}};
-  const std::string_view values = content.substr(4 + 4 * array.dimensions.size());
-  if (!is_product(array.dimensions, values.size())) {
+IdxView view_idx(std::string_view content, const std::string& name) {
+  IdxView array{parse_header(content, name), {}};
+  array.values = content.substr(4 + 4 * array.dimensions.size());
+  if (!is_product(array.dimensions, array.values.size())) {
     throw_corrupt(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
-                                    format_dimensions(array.dimensions), values.size()));
+                                    format_dimensions(array.dimensions), array.values.size()));
   }
-  array.values.assign(values.begin(), values.end());
   return array;
 }
 
-Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
-  return join_idx(parse_idx(read_file(images), images.string()), images.string(),
-                  parse_idx(read_file(labels), labels.string()), labels.string());
-}
-
-Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray& labels,
-                 const std::string& labels_name) {
+/// \param images  their dimensions; the values are with `owner`
+Dataset dataset_of(const IdxView& images, std::shared_ptr<const void> owner,
+                   const std::string& images_name, const IdxArray& labels,
+                   const std::string& labels_name) {
   const std::vector<uint32_t>& dimensions = images.dimensions;
   if (dimensions.size() < 3) {
     throw_corrupt(images_name, fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
@@ -105,12 +107,35 @@ Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray
   Dataset dataset;
   dataset.shape = {dimensions.size() == 4 ? dimensions[1] : 1, dimensions[dimensions.size() - 2],
                    dimensions[dimensions.size() - 1]};
-  dataset.pixels = Images(std::move(images.values), dataset.shape.num_values());
+  Images<uint8_t> pixels;
+  pixels.add(reinterpret_cast<const uint8_t*>(images.values.data()), dimensions[0],
+             dataset.shape.num_values(), std::move(owner));
+  dataset.pixels = std::move(pixels);
   dataset.labels.assign(labels.values.begin(), labels.values.end());
   for (const uint32_t label : dataset.labels) {
     dataset.num_classes = std::max(dataset.num_classes, label + 1);
   }
   return dataset;
+}
+
+}  // namespace
+
+IdxArray parse_idx(std::string_view content, const std::string& name) {
+  IdxView array = view_idx(content, name);
+  return {std::move(array.dimensions), {array.values.begin(), array.values.end()}};
+}
+
+Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
+  const SharedBytes content = map_file(images);
+  return dataset_of(view_idx(content.view, images.string()), content.owner, images.string(),
+                    parse_idx(read_file(labels), labels.string()), labels.string());
+}
+
+Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray& labels,
+                 const std::string& labels_name) {
+  const auto values = std::make_shared<const std::vector<uint8_t>>(std::move(images.values));
+  const std::string_view view(reinterpret_cast<const char*>(values->data()), values->size());
+  return dataset_of({std::move(images.dimensions), view}, values, images_name, labels, labels_name);
 }
 
 }  // namespace dlflow::runtime

@@ -22,8 +22,8 @@ struct IdxArray {
 /// of unsigned bytes and the content is exactly as long as it says.
 IdxArray parse_idx(std::string_view content, const std::string& name);
 
-/// Images (N, H, W) or (N, C, H, W) and labels (N). Throws Error as parse_idx, NotFound if a file
-/// is not there, Corrupt if their numbers differ.
+/// Images (N, H, W) or (N, C, H, W), which stay in the file, and labels (N). Throws Error as
+/// parse_idx, NotFound if a file is not there, Corrupt if their numbers differ.
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
 
 /// The same from what the two files hold.

@@ -1,7 +1,7 @@
 #include "runtime/data/normalization.h"
 
+#include <algorithm>
 #include <cmath>
-#include <type_traits>
 
 #include "base/error.h"
 #include "base/vector_clones.h"
@@ -31,42 +31,76 @@ void normalize_image(const Normalization& normalization, const ImageShape& shape
   }
 }
 
-/// Scale and shift of one channel.
-template <typename T>
-std::pair<float, float> channel_normalization(const Images<T>& images, const ImageShape& shape,
-                                              uint32_t channel) {
-  using Sum = std::conditional_t<std::is_integral_v<T>, uint64_t, double>;
-  const size_t plane = size_t(shape.height) * shape.width;
-  Sum sum = 0, squares = 0;
-  size_t count = 0;
-  for (size_t i = 0; i < images.size(); ++i) {
-    for (const T value : images[i].subspan(channel * plane, plane)) {
-      sum += value;
-      squares += Sum(value) * Sum(value);
-    }
-    count += plane;
+void add(PixelSums& sums, std::span<const uint8_t> pixels) {
+  uint64_t sum = 0, squares = 0;
+  for (const uint64_t value : pixels) {
+    sum += value;
+    squares += value * value;
   }
-  const double mean = double(sum) / double(count);
-  const double variance = double(squares) / double(count) - mean * mean;
-  const double scale = variance > 0 ? 1 / std::sqrt(variance) : 1;
-  return {float(scale), float(-mean * scale)};
+  sums.bytes += sum;
+  sums.squared_bytes += squares;
+}
+
+void add(PixelSums& sums, std::span<const float> pixels) {
+  for (const double value : pixels) {
+    sums.floats += value;
+    sums.squared_floats += value * value;
+  }
 }
 
 }  // namespace
 
-Normalization normalization_of(const Dataset& dataset) {
+size_t num_normalization_blocks(const Dataset& dataset) {
+  return (dataset.size() + kNormalizationBlock - 1) / kNormalizationBlock;
+}
+
+std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block, StepImages* images) {
+  std::vector<PixelSums> sums(dataset.shape.channels);
+  const size_t plane = size_t(dataset.shape.height) * dataset.shape.width;
+  const size_t first = block * kNormalizationBlock;
+  const size_t end = std::min(first + kNormalizationBlock, dataset.size());
+  const auto add_all = [&]<typename T>(const Images<T>& pixels) {
+    for (size_t i = first; i < end; ++i) {
+      const T* image = pixels[i].data();
+      if (images != nullptr) image = static_cast<const T*>(images->find(image));
+      for (size_t c = 0; c < sums.size(); ++c) add(sums[c], {image + c * plane, plane});
+    }
+  };
+  std::visit(add_all, dataset.pixels);
+  return sums;
+}
+
+Normalization normalization_of(const Dataset& dataset, std::span<const PixelSums> sums) {
   DLFLOW_CHECK(dataset.size() > 0);
+  const double count = double(dataset.size() * size_t(dataset.shape.height) * dataset.shape.width);
   Normalization normalization;
-  std::visit(
-      [&](const auto& pixels) {
-        for (uint32_t channel = 0; channel < dataset.shape.channels; ++channel) {
-          const auto [scale, shift] = channel_normalization(pixels, dataset.shape, channel);
-          normalization.scale.push_back(scale);
-          normalization.shift.push_back(shift);
-        }
-      },
-      dataset.pixels);
+  for (uint32_t channel = 0; channel < dataset.shape.channels; ++channel) {
+    PixelSums all;
+    for (size_t i = channel; i < sums.size(); i += dataset.shape.channels) {
+      all.bytes += sums[i].bytes;
+      all.squared_bytes += sums[i].squared_bytes;
+      all.floats += sums[i].floats;
+      all.squared_floats += sums[i].squared_floats;
+    }
+    // One of the two is zero.
+    const double sum = double(all.bytes) + all.floats;
+    const double squares = double(all.squared_bytes) + all.squared_floats;
+    const double mean = sum / count;
+    const double variance = squares / count - mean * mean;
+    const double scale = variance > 0 ? 1 / std::sqrt(variance) : 1;
+    normalization.scale.push_back(float(scale));
+    normalization.shift.push_back(float(-mean * scale));
+  }
   return normalization;
+}
+
+Normalization normalization_of(const Dataset& dataset) {
+  std::vector<PixelSums> sums;
+  for (size_t block = 0; block < num_normalization_blocks(dataset); ++block) {
+    const std::vector<PixelSums> part = sums_of_block(dataset, block);
+    sums.insert(sums.end(), part.begin(), part.end());
+  }
+  return normalization_of(dataset, sums);
 }
 
 void normalize(const Normalization& normalization, const ImageShape& shape, const uint8_t* pixels,

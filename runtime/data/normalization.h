@@ -1,8 +1,11 @@
 #pragma once
 
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "runtime/data/dataset.h"
+#include "runtime/data/step_images.h"
 
 namespace dlflow::runtime {
 
@@ -14,8 +17,24 @@ struct Normalization {
   bool operator==(const Normalization&) const = default;
 };
 
+/// Sums over the pixels of one channel: of bytes exact, of floats in double precision.
+struct PixelSums {
+  uint64_t bytes = 0, squared_bytes = 0;
+  double floats = 0, squared_floats = 0;
+};
+
+/// Images whose sums are added up first, whoever does it; so the sums of all have the same bits.
+constexpr size_t kNormalizationBlock = 1024;
+size_t num_normalization_blocks(const Dataset& dataset);
+
+/// Of one block, by channel. `images`: where they are, if not where the data set has them.
+std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block,
+                                     StepImages* images = nullptr);
+
 /// What gives the pixels of `dataset`, taken together per channel, mean 0 and variance 1. A channel
 /// that is the same everywhere is only shifted. Exact sums for bytes: the same on every machine.
+/// \param sums  of all blocks in order, (blocks, C)
+Normalization normalization_of(const Dataset& dataset, std::span<const PixelSums> sums);
 Normalization normalization_of(const Dataset& dataset);
 
 /// Writes the network's input for one image (C, H, W); the same bits on every CPU.

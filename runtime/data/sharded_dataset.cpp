@@ -92,17 +92,18 @@ void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file
   whole.labels.insert(whole.labels.end(), part.labels.begin(), part.labels.end());
 }
 
-void require_shard(const fs::path& file, const Shard& shard) {
+BinaryHeader require_shard(const fs::path& file, const Shard& shard) {
   const fs::path path = file.parent_path() / shard.file;
   if (!fs::exists(path)) {
     throw Error(Errc::NotFound, path.string() + ": this shard is missing; " +
                                     file.filename().string() + " names it: copy it again");
   }
-  const BinaryHeader header = read_binary_header(path);
+  BinaryHeader header = read_binary_header(path);
   if (header.sha256 != shard.sha256 || header.num_samples != shard.num_samples) {
     throw_corrupt(path, "is not the shard that " + file.filename().string() +
                             " names: swapped with another, or damaged; copy it again");
   }
+  return header;
 }
 
 Dataset read_shard(const fs::path& file, const Shard& shard, Proof proof) {

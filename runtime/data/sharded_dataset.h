@@ -32,8 +32,8 @@ std::string format_shard_index(const ShardIndex& index);
 ShardIndex parse_shard_index(std::string_view content, const std::filesystem::path& file);
 ShardIndex read_shard_index(const std::filesystem::path& file);
 
-/// Throws Error as read_shard, unless the header of the shard is as the index `file` says.
-void require_shard(const std::filesystem::path& file, const Shard& shard);
+/// The header of a shard. Throws Error as read_shard, unless it is as the index `file` says.
+BinaryHeader require_shard(const std::filesystem::path& file, const Shard& shard);
 
 /// Adds the samples of the shard `part`. Throws Error{Corrupt} naming `part_file` unless it is of
 /// the same shape, pixels and classes.

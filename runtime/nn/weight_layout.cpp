@@ -1,5 +1,6 @@
 #include "runtime/nn/weight_layout.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -66,6 +67,15 @@ std::vector<float> WeightLayout::to_plain(std::span<const float> buffer, size_t 
   dnnl::reorder(from, to).execute(stream, from, to);
   stream.wait();
   return values;
+}
+
+std::span<float> WeightLayout::make_plain(std::span<float> buffer, size_t index) const {
+  const Parameter& parameter = parameters_[index];
+  const std::span<float> slot = buffer.subspan(parameter.offset, num_values(parameter));
+  if (formats_[index] != plain_format(formats_[index])) {
+    std::ranges::copy(to_plain(buffer, index), slot.begin());
+  }
+  return slot;
 }
 
 void WeightLayout::from_plain(std::span<const float> values, std::span<float> buffer,

@@ -45,7 +45,10 @@ class WeightLayout {
   /// Parameter `index` of the flat buffer `buffer` in the plain order of its shape.
   std::vector<float> to_plain(std::span<const float> buffer, size_t index) const;
 
-  /// The inverse: writes slot `index` of `buffer`, padding included.
+  /// Puts parameter `index` of `buffer` in plain order where it lies, and returns it.
+  std::span<float> make_plain(std::span<float> buffer, size_t index) const;
+
+  /// The inverse of to_plain(): writes slot `index` of `buffer`, padding included.
   /// Throws Error{InvalidInput} if `values` has not as many numbers as the parameter.
   void from_plain(std::span<const float> values, std::span<float> buffer, size_t index) const;
 

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "runtime/comm/broadcast_text.h"
 #include "runtime/train/settings_kept.h"
+#include "runtime/train/shared_checkpoint.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -38,7 +39,7 @@ void require_same_run(const std::filesystem::path& path, const Checkpoint& check
 
 Checkpoints::Checkpoints(Communicator& comm, std::filesystem::path folder, CheckpointPolicy policy,
                          const WeightLayout& layout)
-    : comm_(comm), folder_(std::move(folder)), policy_(policy), layout_(layout) {}
+    : comm_(comm), folder_(std::move(folder)), policy_(policy), snapshot_(layout) {}
 
 std::optional<Checkpoint> Checkpoints::newest() {
   const Activity activity(comm_, "reads a checkpoint");
@@ -49,15 +50,15 @@ std::optional<Checkpoint> Checkpoints::newest() {
       std::fprintf(stderr, "checkpoint passed over: %s\n", reason.c_str());
     }
   }
-  last_ = broadcast_text(comm_, latest.path.value_or("").string());
-  if (last_.empty()) return {};
-  return load_checkpoint(last_);
+  resumed_ = broadcast_text(comm_, latest.path.value_or("").string());
+  if (resumed_.empty()) return {};
+  return load_shared_checkpoint(comm_, resumed_, comm_.rank() == 0);
 }
 
 TrainingState Checkpoints::state_in(const Checkpoint& checkpoint, const TrainingState& now,
                                     const std::string& model) const {
   const TrainingState saved = training_state_of(checkpoint);
-  require_same_run(last_, checkpoint, saved, now, model);
+  require_same_run(resumed_, checkpoint, saved, now, model);
   if (comm_.rank() == 0) {
     for (const std::string& change : changes_of_bits(saved, now)) {
       std::fprintf(stderr, "not the bits of an uninterrupted run from here on: %s\n",
@@ -90,13 +91,20 @@ uint64_t Checkpoints::next_due(uint64_t steps_done) const {
   return (steps_done / policy_.every + 1) * policy_.every;
 }
 
-void Checkpoints::save(const TrainingState& state, const CheckpointInfo& info,
-                       std::span<const float> weights, std::span<const NamedBuffer> optimizer,
-                       const FurtherTensors& further) {
+void Checkpoints::save(TrainingState state, CheckpointInfo info, std::span<const float> weights,
+                       ModelState::OptimizerContent optimizer, CompressionState unsent) {
   last_save_ = Clock::now();
   if (comm_.rank() != 0) return;
   const Activity activity(comm_, "saves a checkpoint");
-  last_ = save_training(folder_, policy_.keep, layout_, state, info, weights, optimizer, further);
+  saving_.finish();
+  snapshot_.take(std::move(state), std::move(info), weights, std::move(optimizer),
+                 std::move(unsent));
+  saving_.start([this] { return snapshot_.write(folder_, policy_.keep); });
+}
+
+void Checkpoints::finish() {
+  const Activity activity(comm_, "saves a checkpoint");
+  saving_.finish();
 }
 
 }  // namespace dlflow::runtime

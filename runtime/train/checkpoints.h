@@ -5,8 +5,10 @@
 #include <optional>
 #include <span>
 
+#include "runtime/checkpoint/background_save.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/train/settings.h"
+#include "runtime/train/state_snapshot.h"
 #include "runtime/train/training_state.h"
 
 namespace dlflow::runtime {
@@ -38,20 +40,31 @@ class Checkpoints {
   /// UINT64_MAX.
   uint64_t next_due(uint64_t steps_done) const;
 
-  /// Writes one, on rank 0. Throws as save_checkpoint.
-  void save(const TrainingState& state, const CheckpointInfo& info, std::span<const float> weights,
-            std::span<const NamedBuffer> optimizer, const FurtherTensors& further = {});
+  /// Begins one, on rank 0: copies what is given, once the one before is written, and leaves the
+  /// copy to a thread. Throws as save_checkpoint, if that one could not be written.
+  void save(TrainingState state, CheckpointInfo info, std::span<const float> weights,
+            ModelState::OptimizerContent optimizer, CompressionState unsent);
 
-  /// The path of the last one that was read or written; on rank 0 only, once one was.
-  const std::filesystem::path& last() const { return last_; }
+  /// Throws as save_checkpoint if the one under way could not be written. Never waits.
+  void look() { saving_.look(); }
+
+  /// Waits until the last one is written. Throws as save_checkpoint.
+  void finish();
+
+  /// The path of the last one that was read, or is known to be written; on rank 0 only, once there
+  /// is one.
+  const std::filesystem::path& last() const {
+    return saving_.last().empty() ? resumed_ : saving_.last();
+  }
 
  private:
   Communicator& comm_;
   std::filesystem::path folder_;
   CheckpointPolicy policy_;
-  const WeightLayout& layout_;
-  std::filesystem::path last_;
+  std::filesystem::path resumed_;
   std::chrono::steady_clock::time_point last_save_ = std::chrono::steady_clock::now();
+  StateSnapshot snapshot_;
+  BackgroundSave saving_;  // reads the snapshot: it ends before that does
 };
 
 }  // namespace dlflow::runtime

@@ -113,9 +113,10 @@ CompressionState::CompressionState(Communicator& comm, const WeightLayout& layou
     }
   }
   if (comm.rank() != 0) return;
-  const std::span<float> right = compressed->right_factors();
+  const std::span<const float> right = compressed->right_factors();
+  storage_.emplace_back(right.begin(), right.end());
   tensors_[kFile].push_back(
-      tensor_view<float>(kRight, {right.size()}, std::span<const float>(right)));
+      tensor_view<float>(kRight, {right.size()}, std::span<const float>(storage_.back())));
 }
 
 void CompressionState::add(const std::string& prefix, const WeightLayout& layout,

@@ -15,11 +15,15 @@
 /// it out, so that its sum over all, which is what is still to be applied, stays.
 namespace dlflow::runtime {
 
-/// The tensors, on rank 0, for as long as this lives.
+/// Copies of the tensors, on rank 0, for as long as this lives or what it was moved to.
 class CompressionState {
  public:
   /// Collective. `compressed` may be null: then there are none. No sum is under way.
   CompressionState(Communicator& comm, const WeightLayout& layout, CompressedSum* compressed);
+
+  CompressionState(const CompressionState&) = delete;
+  CompressionState(CompressionState&&) = default;  // its vectors keep their memory
+  CompressionState& operator=(CompressionState&&) = default;
 
   /// In the file "compression"; no file on other ranks than 0, and without compression.
   const FurtherTensors& tensors() const { return tensors_; }

@@ -153,7 +153,7 @@ LoaderOptions CpuWorker::loader_options(const Normalization& normalization) cons
   options.augmentation = job_.settings.augmentation;
   options.normalization = normalization;
   options.prefetch = role_.computes ? job_.prefetch : 0;
-  options.images = cache_ ? &cache_->training() : nullptr;
+  options.images = cache_ ? &cache_->training() : job_.images.get();
   return options;
 }
 

@@ -40,7 +40,9 @@ class CpuWorker final : public Worker {
   std::span<const float> weights() override { return state_.weights(); }
   ModelState::OptimizerContent optimizer_content() override { return state_.optimizer_content(); }
   Inference inference() override;
-  StepImages* validation_images() override { return cache_ ? &cache_->validation() : nullptr; }
+  StepImages* validation_images() override {
+    return cache_ ? &cache_->validation() : job_.images.get();
+  }
   CompressedSum* compressed() override { return reducer_.compressed(); }
   std::optional<double> take_noise_scale() override { return noise_.take(); }
   void describe(Json& summary) const override;

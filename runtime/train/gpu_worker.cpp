@@ -49,6 +49,7 @@ LoaderOptions GpuWorker::loader_options(const Normalization& normalization) cons
   options.seed = job_.settings.seed;
   options.augmentation = job_.settings.augmentation;
   options.normalization = normalization;
+  options.images = job_.images.get();
   options.prefetch = job_.prefetch;
   return options;
 }

@@ -1,34 +1,12 @@
 #include "runtime/train/same_job.h"
 
-#include "base/sha256.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/compression_settings.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/settings_kept.h"
+#include "runtime/train/shared_split.h"
 
 namespace dlflow::runtime {
-namespace {
-
-std::string content_of(const Dataset& dataset) {
-  std::string bytes = std::to_string(dataset.num_classes) + "," +
-                      std::to_string(dataset.shape.channels) + "," +
-                      std::to_string(dataset.shape.height) + ",";
-  Sha256 hash;
-  const auto update = [&](const auto& numbers) {
-    const auto raw = std::as_bytes(std::span(numbers));
-    hash.update({reinterpret_cast<const char*>(raw.data()), raw.size()});
-  };
-  std::visit(
-      [&](const auto& images) {
-        for (size_t i = 0; i < images.size(); ++i) update(images[i]);
-      },
-      dataset.pixels);
-  update(dataset.labels);
-  return bytes + hash.hex();
-}
-
-}  // namespace
-
 TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
   const Activity activity(comm, "reads the training data");
   const TrainSettings& s = job.settings;
@@ -49,9 +27,9 @@ TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
                          {"accumulate", s.update.accumulate},
                          {"kept", settings_kept(s)},
                          {"checkpoint", {int(job.policy.unit), job.policy.every}}};
-  job.data_id = job.cache ? job.cache->data->content_hash() : content_of(job.data);
+  if (job.data_identity.empty()) job.data_identity = content_hash(job.data);
   require_agreement(comm, {{"the model", job.model.text},
-                           {"the training data", job.data_id},
+                           {"the training data", job.data_identity},
                            {"the seed", std::to_string(s.seed)},
                            {"the settings", settings.dump()}});
   require_fitting(job.model, job.data, "the training data");

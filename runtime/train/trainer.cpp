@@ -15,6 +15,7 @@
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
 #include "runtime/train/settings_kept.h"
+#include "runtime/train/shared_normalization.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 
@@ -33,8 +34,9 @@ class Trainer {
         job_(same_on_all(comm, std::move(job))),
         stop_(stop),
         data_(held_out(std::move(job_.data), settings())),
-        normalization_(settings().normalize ? normalization_from(*settings().normalize, data_.train)
-                                            : normalization_of(data_.train)),
+        normalization_(settings().normalize
+                           ? normalization_from(*settings().normalize, data_.train)
+                           : shared_normalization(comm, data_.train, job_.images.get())),
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
             make_cooperation(settings().cooperation, comm, job_.rules, recording_.timeline())),
@@ -61,13 +63,11 @@ class Trainer {
           checkpoints_.due(position_, steps_done(), epoch_ends, report_.saves > 0))
         save();
       if (report_.stops > 0 && !last) {
-        comm_.barrier();  // rank 0 has saved
-        recording_.finish();
+        finish();
         return {false, checkpoints_.last(), {}};
       }
     }
-    comm_.barrier();
-    recording_.finish();
+    finish();
     return {true, checkpoints_.last(), summary()};
   }
 
@@ -112,7 +112,7 @@ class Trainer {
             worker_->updates(),
             log_ ? log_->train_loss() : MeanLoss(),
             settings().schedule == Schedule::Shape::Constant ? 0 : settings().epochs,
-            job_.data_id,
+            job_.data_identity,
             settings_kept(settings())};
   }
 
@@ -146,6 +146,7 @@ class Trainer {
     if (!std::isfinite(report_.loss)) {
       fail_loss(comm_, report_.loss, worker_->divergence(), steps_done());
     }
+    checkpoints_.look();
     recording_.meet(steps_done() - first_step_);
   }
 
@@ -184,8 +185,15 @@ class Trainer {
     if (position_.step == 0) info.metrics = last_metrics_;
     info.model = job_.model.text;
     CompressionState unsent(comm_, layout(), worker_->compressed());
-    checkpoints_.save(state(), info, worker_->weights(), worker_->optimizer_content().buffers,
-                      unsent.tensors());
+    checkpoints_.save(state(), info, worker_->weights(), worker_->optimizer_content(),
+                      std::move(unsent));
+  }
+
+  /// Nobody ends before rank 0 has written the last checkpoint.
+  void finish() {
+    checkpoints_.finish();
+    comm_.barrier();
+    recording_.finish();
   }
 
   Json summary() {

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "base/json.h"
 #include "runtime/collectives/rules.h"
@@ -22,8 +23,9 @@ struct TrainingJob {
   TrainSettings settings;
   Model model;
   Dataset data;                     ///< the training split; validation samples are held out of it
-  std::string data_id;              ///< a hash of `data`; train() fills it in
   std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
+  std::string data_identity;  ///< what ranks compare of `data` (SharedSplit); empty: all of it
+  std::shared_ptr<StepImages> images;  ///< of `data`, if they are to be proven when they are read
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes

@@ -1,7 +1,5 @@
 #include "runtime/train/training_state.h"
 
-#include <deque>
-
 #include "base/parse_json.h"
 
 namespace dlflow::runtime {
@@ -36,14 +34,14 @@ MeanLoss epoch_loss_of(const Json& state) {
   return {loss->at("sum"), loss->at("samples")};
 }
 
-/// Adds the first `count` parameters of `buffer` in plain order; `storage` holds their numbers.
-void add_plain_tensors(const WeightLayout& layout, const NamedBuffer& buffer, size_t count,
-                       std::deque<std::vector<float>>& storage, std::vector<TensorView>& tensors) {
+/// Adds the first `count` parameters of `buffer`, which it puts in plain order.
+void add_plain_tensors(const WeightLayout& layout, const BufferCopy& buffer, size_t count,
+                       std::vector<TensorView>& tensors) {
   for (size_t i = 0; i < count; ++i) {
     const Parameter& parameter = layout.parameters()[i];
-    storage.push_back(layout.to_plain(buffer.values, i));
-    tensors.push_back(tensor_view<float>(parameter.name + buffer.name, unsigned_shape(parameter),
-                                         std::span<const float>(storage.back())));
+    const std::span<const float> values = layout.make_plain(buffer.values, i);
+    tensors.push_back(
+        tensor_view<float>(parameter.name + buffer.name, unsigned_shape(parameter), values));
   }
 }
 
@@ -69,15 +67,14 @@ void load_tensor(const Safetensors& tensors, const WeightLayout& layout, size_t 
 
 std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
                                     const WeightLayout& layout, const TrainingState& state,
-                                    const CheckpointInfo& info, std::span<const float> weights,
-                                    std::span<const NamedBuffer> optimizer,
+                                    const CheckpointInfo& info, std::span<float> weights,
+                                    std::span<const BufferCopy> optimizer,
                                     const FurtherTensors& further) {
-  std::deque<std::vector<float>> storage;
   CheckpointContent content;
   content.info = info;
-  add_plain_tensors(layout, {"", weights}, layout.parameters().size(), storage, content.model);
-  for (const NamedBuffer& buffer : optimizer) {
-    add_plain_tensors(layout, buffer, layout.num_trainable(), storage, content.optimizer);
+  add_plain_tensors(layout, {"", weights}, layout.parameters().size(), content.model);
+  for (const BufferCopy& buffer : optimizer) {
+    add_plain_tensors(layout, buffer, layout.num_trainable(), content.optimizer);
   }
   content.state = to_json(state);
   content.further = further;

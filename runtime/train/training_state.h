@@ -37,7 +37,7 @@ struct TrainingState {
   uint64_t updates = 0;            ///< that the optimizer has made
   MeanLoss epoch_loss = {};        ///< of the epoch's samples so far, as rank 0 knows it
   uint64_t epochs = 0;             ///< that the learning rate is planned for; 0: it does not matter
-  std::string data = {};           ///< what the training data is known by (TrainingJob::data_id)
+  std::string data = {};           ///< what the training data is known by (TrainingJob::data_identity)
   Json settings = Json::object();  ///< runtime/train/settings_kept.h
   bool operator==(const TrainingState&) const = default;
 };
@@ -51,12 +51,19 @@ struct NamedBuffer {
   std::span<const float> values;
 };
 
-/// The checkpoint of `weights` (in `layout`) and of what the optimizer keeps for them. Tensors are
-/// named as the layout names them, the optimizer's with the buffer's name behind.
+/// A copy of such a buffer.
+struct BufferCopy {
+  std::string name;
+  std::span<float> values;
+};
+
+/// The checkpoint of `weights` (in `layout`) and of what the optimizer keeps for them, copies which
+/// are in plain order then. Tensors are named as the layout names them, the optimizer's with the
+/// buffer's name behind.
 std::filesystem::path save_training(const std::filesystem::path& folder, size_t keep,
                                     const WeightLayout& layout, const TrainingState& state,
-                                    const CheckpointInfo& info, std::span<const float> weights,
-                                    std::span<const NamedBuffer> optimizer,
+                                    const CheckpointInfo& info, std::span<float> weights,
+                                    std::span<const BufferCopy> optimizer,
                                     const FurtherTensors& further = {});
 
 /// The state in a checkpoint. Throws Error{Corrupt} if it was not written by save_training.

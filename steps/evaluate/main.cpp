@@ -9,9 +9,12 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/nn/huge_buffer.h"
+#include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
+#include "runtime/train/shared_checkpoint.h"
+#include "runtime/train/shared_split.h"
 #include "runtime/train/training_state.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
@@ -87,19 +90,22 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
-  const runtime::Checkpoint checkpoint = runtime::load_checkpoint(settings.checkpoint);
+  const runtime::Checkpoint checkpoint = runtime::load_shared_checkpoint(comm, settings.checkpoint);
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
   runtime::require_weights(checkpoint, model);
   const NodeData place =
       settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
                        : NodeData(settings.data);
   std::optional<runtime::CachedData> cached;
+  runtime::SharedSplit split;
   if (settings.cache) {
     cached = cached_data(settings.data, runtime::Split::Test, *settings.cache);
+    split = {cached->data->dataset(), cached->data->content_hash(), nullptr};
+  } else {
+    split = runtime::open_shared_split(comm, place.folder(), runtime::Split::Test);
   }
-  const runtime::Dataset data = cached
-                                    ? cached->data->dataset()
-                                    : runtime::open_dataset(place.folder(), runtime::Split::Test);
+  runtime::require_agreement(comm, {{"the test data", split.identity}});
+  const runtime::Dataset& data = split.dataset;
   runtime::require_fitting(model, data, "the test data");
   runtime::NetworkSet networks(model, int64_t(settings.batch), runtime::Network::Mode::Inference);
   runtime::HugeBuffer weights(networks.layout()->size());
@@ -115,7 +121,7 @@ int evaluate_rank(runtime::Communicator& comm) {
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
       },
-      cache ? &cache->validation() : nullptr);
+      cache ? &cache->validation() : split.images.get());
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
   std::printf("accuracy %.4f, loss %.4f, %zu samples\n", result.accuracy, result.loss, data.size());

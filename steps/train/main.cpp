@@ -8,6 +8,8 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
@@ -65,12 +67,16 @@ void stop_on_signals() {
   }).detach();  // it ends with the process
 }
 
-/// Whether another start would go on where a checkpoint left this one.
+/// Whether another start would go on where a checkpoint left this one: one that was being written
+/// is none.
 bool has_checkpoint() {
-  std::error_code no_folder;
-  for (const auto& entry :
-       std::filesystem::directory_iterator(environment_variable("DLFLOW_CHECKPOINTS"), no_folder)) {
-    if (std::filesystem::exists(entry.path() / "manifest.json", no_folder)) return true;
+  try {
+    for (const auto& folder :
+         runtime::list_checkpoints(environment_variable("DLFLOW_CHECKPOINTS"))) {
+      if (std::filesystem::exists(folder / "manifest.json")) return true;
+    }
+  } catch (const std::exception&) {
+    // A folder that cannot be read has nothing to go on from.
   }
   return false;
 }
@@ -105,14 +111,16 @@ int train_rank(runtime::Communicator& comm) {
   const NodeData data = job.settings.scratch
                             ? NodeData(comm, job.settings.data, runtime::Split::Train, job.metrics)
                             : NodeData(job.settings.data);
-  {
+  if (job.settings.cache) {
     const runtime::Activity activity(comm, "reads the training data");
-    if (job.settings.cache) {
-      job.cache = cached_data(data.folder(), runtime::Split::Train, *job.settings.cache);
-      job.data = job.cache->data->dataset();
-    } else {
-      job.data = runtime::open_dataset(data.folder(), runtime::Split::Train);
-    }
+    job.cache = cached_data(data.folder(), runtime::Split::Train, *job.settings.cache);
+    job.data = job.cache->data->dataset();
+    job.data_identity = job.cache->data->content_hash();
+  } else {
+    auto split = runtime::open_shared_split(comm, data.folder(), runtime::Split::Train);
+    job.data = std::move(split.dataset);
+    job.data_identity = std::move(split.identity);
+    job.images = std::move(split.images);
   }
   job.rules = cluster_rules(comm);
   // With one core, a thread would only interrupt, unless it is the GPU that computes.

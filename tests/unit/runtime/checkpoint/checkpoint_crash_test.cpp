@@ -59,3 +59,19 @@ TEST_CASE("everything is synced before the folder gets its name", "[checkpoint]"
         "rename sync "           // step-000002.tmp.* -> step-000002
         "symlink rename sync");  // latest
 }
+
+TEST_CASE("a new folder of checkpoints is synced with the folders above it", "[checkpoint]") {
+  const test::TempDir folder;
+  const auto order_below = [&](const fs::path& checkpoints) {
+    return test::order_of_syncs(
+        [&] { save_checkpoint(checkpoints, SampleCheckpoint(1).content(), 9); });
+  };
+  const auto order = order_below(folder.path() / "checkpoints");
+  if (!order) return test::skip("processes cannot be traced");
+  CHECK_THAT(*order, Catch::StartsWith("sync rename "));
+  CHECK_THAT(*order_below(folder.path() / "a" / "b" / "checkpoints"),
+             Catch::StartsWith("sync sync sync rename "));
+  const fs::path made_by_others = folder.path() / "made";
+  fs::create_directory(made_by_others);
+  CHECK_THAT(*order_below(made_by_others), Catch::StartsWith("sync rename "));
+}

@@ -83,7 +83,7 @@ inline void overflow_gradient_of_b(TrainingJob& job) {
   }
   CheckpointInfo info = checkpoint.info;
   info.step = 2;
-  std::vector<NamedBuffer> buffers;
+  std::vector<BufferCopy> buffers;
   for (const std::string& name : make_optimizer(job.settings.update.optimizer)->state_names()) {
     buffers.push_back({name, zeros.floats()});
   }

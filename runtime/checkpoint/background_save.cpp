@@ -1,0 +1,38 @@
+#include "runtime/checkpoint/background_save.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <utility>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// From now on the calling thread takes what others leave of a core; of one that somebody computes
+/// on all the time, a seventieth.
+void step_back() { ::setpriority(PRIO_PROCESS, id_t(::gettid()), 19); }
+
+}  // namespace
+
+void BackgroundSave::start(std::function<std::filesystem::path()> write) {
+  DLFLOW_CHECK(!pending());
+  under_way_ = std::async(std::launch::async, [write = std::move(write)] {
+    step_back();
+    return write();
+  });
+}
+
+void BackgroundSave::look() {
+  if (pending() && under_way_.wait_for(std::chrono::seconds(0)) == std::future_status::ready) {
+    finish();
+  }
+}
+
+void BackgroundSave::finish() {
+  if (pending()) last_ = under_way_.get();
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,52 @@
+#include "runtime/data/proven_images.h"
+
+#include <fmt/core.h>
+
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/data/proven_source.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kBits = 64;
+
+size_t num_words(const ChunkedDataset& data) { return (data.chunks().size() + kBits - 1) / kBits; }
+
+}  // namespace
+
+size_t ProvenImages::record_bytes(const ChunkedDataset& data) {
+  return (1 + num_words(data)) * sizeof(std::atomic<uint64_t>);
+}
+
+// Zeroed memory is what these atomics are after construction; every rank finds them in it.
+ProvenImages::ProvenImages(std::shared_ptr<const ChunkedDataset> data, std::byte* record)
+    : data_(std::move(data)),
+      arrivals_(std::launder(reinterpret_cast<std::atomic<uint64_t>*>(record))),
+      proven_(arrivals_ + 1, num_words(*data_)) {
+  static_assert(std::atomic<uint64_t>::is_always_lock_free);
+}
+
+/// Two ranks that come to a chunk together both prove it, which does no harm.
+const void* ProvenImages::find(const void* image) {
+  const ImagePlace place = data_->place_of(image);
+  std::atomic<uint64_t>& word = proven_[place.chunk / kBits];
+  const uint64_t bit = uint64_t{1} << place.chunk % kBits;
+  if ((word.load(std::memory_order_relaxed) & bit) != 0) return image;
+  const Chunk& chunk = data_->chunks()[place.chunk];
+  const std::span content(static_cast<const std::byte*>(image) - place.offset, chunk.bytes);
+  if (!is_whole(chunk, content)) {
+    throw Error(Errc::Corrupt,
+                fmt::format("{}: bytes {} to {} are damaged: their SHA-256 does not hold; copy it "
+                            "again",
+                            data_->files()[chunk.file].string(), chunk.offset,
+                            chunk.offset + chunk.bytes - 1));
+  }
+  word.fetch_or(bit, std::memory_order_relaxed);
+  arrivals_->fetch_add(chunk.bytes, std::memory_order_relaxed);
+  return image;
+}
+
+}  // namespace dlflow::runtime

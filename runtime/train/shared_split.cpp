@@ -1,0 +1,60 @@
+#include "runtime/train/shared_split.h"
+
+#include <span>
+#include <utility>
+
+#include "base/sha256.h"
+#include "runtime/data/chunked_dataset.h"
+#include "runtime/data/proven_images.h"
+#include "runtime/data/split_files.h"
+#include "runtime/train/node_view.h"
+
+namespace dlflow::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+
+}  // namespace
+
+SharedSplit open_shared_split(Communicator& comm, const fs::path& folder, Split split) {
+  const Activity activity(comm, "reads the data");
+  const SplitFiles files = split_files(folder, split);
+  std::shared_ptr<const ChunkedDataset> chunks;
+  if (has_chunk_hashes(files)) chunks = std::make_shared<const ChunkedDataset>(folder, split);
+  NodeView node(comm, files.files);
+  std::byte* const record = node.share(chunks ? ProvenImages::record_bytes(*chunks) : 0);
+  SharedSplit opened;
+  std::string found;  // of all of the data, by who looks at it
+  if (chunks) {
+    opened.dataset = chunks->dataset();
+    opened.identity = chunks->content_hash();
+    opened.images = std::make_shared<ProvenImages>(std::move(chunks), record);
+  } else {
+    opened.dataset = open_dataset(folder, split, node.looks() ? Proof::Hash : Proof::Structure);
+    if (node.looks()) found = content_hash(opened.dataset);
+  }
+  found = node.agree(found);  // also of a rank whose data has hashes, where others' has none
+  if (opened.identity.empty()) opened.identity = found;
+  return opened;
+}
+
+std::string content_hash(const Dataset& dataset) {
+  const ImageShape& shape = dataset.shape;
+  Sha256 hash;
+  for (const uint32_t number : {dataset.num_classes, shape.channels, shape.height, shape.width}) {
+    hash.update(std::to_string(number) + ",");
+  }
+  const auto update = [&](const auto& numbers) {
+    const auto raw = std::as_bytes(std::span(numbers));
+    hash.update({reinterpret_cast<const char*>(raw.data()), raw.size()});
+  };
+  std::visit(
+      [&](const auto& images) {
+        for (size_t i = 0; i < images.size(); ++i) update(images[i]);
+      },
+      dataset.pixels);
+  update(dataset.labels);
+  return hash.hex();
+}
+
+}  // namespace dlflow::runtime

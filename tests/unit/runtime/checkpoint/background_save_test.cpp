@@ -1,0 +1,93 @@
+#include "runtime/checkpoint/background_save.h"
+
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <latch>
+#include <thread>
+
+#include "base/error.h"
+#include "runtime/checkpoint/checkpoint.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+#include "tests/unit/runtime/checkpoint/sample_checkpoint.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using namespace std::chrono_literals;
+using test::SampleCheckpoint;
+namespace fs = std::filesystem;
+
+namespace {
+
+fs::path fail() { throw Error(Errc::Unavailable, "cannot write model: No space left on device"); }
+
+}  // namespace
+
+TEST_CASE("a checkpoint is known once it is on disk, and nobody waits for it before",
+          "[checkpoint][threads]") {
+  const test::TempDir folder;
+  std::latch may_write(1);
+  BackgroundSave saving;
+  saving.start([&] {
+    may_write.wait();
+    return save_checkpoint(folder.path(), SampleCheckpoint(1).content(), 2);
+  });
+  saving.look();
+  CHECK(saving.pending());
+  CHECK(saving.last().empty());
+  may_write.count_down();
+  saving.finish();
+  CHECK_FALSE(saving.pending());
+  CHECK(saving.last() == folder.path() / "step-000001");
+  CHECK(load_checkpoint(saving.last()).info.step == 1);
+}
+
+TEST_CASE("what goes wrong with a checkpoint is thrown where somebody looks",
+          "[checkpoint][threads]") {
+  BackgroundSave saving;
+  const bool waits = GENERATE(true, false);
+  saving.start(fail);
+  const auto see = [&] {
+    if (waits) return saving.finish();
+    while (saving.pending()) {
+      saving.look();
+      std::this_thread::sleep_for(1ms);
+    }
+  };
+  CHECK_THROWS_WITH(see(), "cannot write model: No space left on device");
+  CHECK_FALSE(saving.pending());  // it is told once
+  saving.finish();
+  saving.start([] { return fs::path("step-2"); });
+  saving.finish();
+  CHECK(saving.last() == "step-2");
+}
+
+TEST_CASE("who leaves waits for the checkpoint that is under way", "[checkpoint][threads]") {
+  std::atomic<bool> written = false;
+  {
+    BackgroundSave saving;
+    saving.start([&] {
+      std::this_thread::sleep_for(20ms);
+      written = true;
+      return fs::path("step-1");
+    });
+  }
+  CHECK(written);
+}
+
+TEST_CASE("a checkpoint is written with what computing leaves of the core",
+          "[checkpoint][threads]") {
+  std::atomic<int> nice = -1;
+  BackgroundSave saving;
+  saving.start([&] {
+    nice = ::getpriority(PRIO_PROCESS, id_t(::gettid()));
+    return fs::path("step-1");
+  });
+  saving.finish();
+  CHECK(nice == 19);
+  CHECK(::getpriority(PRIO_PROCESS, id_t(::gettid())) < 19);
+}

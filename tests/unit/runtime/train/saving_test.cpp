@@ -1,0 +1,141 @@
+#include <sys/resource.h>
+
+#include <csignal>
+
+#include "runtime/train/state_snapshot.h"
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/train/tiny_job.h"
+
+/// Checkpoints that are written while training goes on.
+using namespace dlflow;
+using namespace dlflow::runtime;
+using test::kGoOn;
+using test::tiny_job;
+using test::train_on;
+namespace fs = std::filesystem;
+
+namespace {
+
+/// Files cannot become longer while this lives: as on a full disk.
+class ShortFiles {
+ public:
+  explicit ShortFiles(rlim_t bytes) {
+    std::signal(SIGXFSZ, SIG_IGN);
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{bytes, before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ShortFiles(const ShortFiles&) = delete;
+  ShortFiles& operator=(const ShortFiles&) = delete;
+  ~ShortFiles() { ::setrlimit(RLIMIT_FSIZE, &before_); }
+
+ private:
+  rlimit before_{};
+};
+
+/// Its checkpoints are of more than 100 KB, its metrics are not.
+TrainingJob wide_job(const fs::path& folder, uint64_t epochs) {
+  TrainingJob job = tiny_job(folder, epochs);
+  job.model = parse_model(
+      "name: wide\ninput: [1, 8, 8]\nlayers:\n  - flatten\n  - linear: {name: a, features: 500}\n"
+      "  - relu\n  - linear: {name: b, features: 3}\n",
+      "wide.yaml");
+  return job;
+}
+
+}  // namespace
+
+TEST_CASE("a checkpoint holds the state of when it was taken, whatever training does to it",
+          "[trainer][threads]") {
+  const test::TempDir dir;
+  const Model model = parse_model(test::kTinyModel, "tiny.yaml");
+  const NetworkSet networks(model, 4, Network::Mode::Training);
+  const WeightLayout& layout = *networks.layout();
+  HugeBuffer weights(layout.size()), first(layout.trainable_size()),
+      second(layout.trainable_size());
+  initialise(layout, 1, weights.floats());
+  std::ranges::copy(weights.floats().first(first.size()), first.floats().begin());
+  ThreadGroup alone(1);
+  StateSnapshot snapshot(layout);
+  const bool gathered = GENERATE(false, true);  // from ranks that have shards of it
+  for (const uint64_t step : {1, 2}) {          // the second in the memory of the first
+    ModelState::OptimizerContent optimizer;
+    optimizer.buffers = {{".m", first.floats()}, {".v", second.floats()}};
+    if (gathered) {
+      for (NamedBuffer& buffer : optimizer.buffers) {
+        HugeBuffer& copy = optimizer.gathered.emplace_back(buffer.values.size());
+        std::ranges::copy(buffer.values, copy.floats().begin());
+        buffer.values = copy.floats();
+      }
+    }
+    CheckpointInfo info;
+    info.step = step;
+    snapshot.take({}, info, weights.floats(), std::move(optimizer),
+                  CompressionState(alone.communicator(0), layout, nullptr));
+    std::vector<std::vector<float>> expected;
+    for (size_t i = 0; i < layout.parameters().size(); ++i) {
+      expected.push_back(layout.to_plain(weights.floats(), i));
+    }
+    for (float& weight : weights.floats()) weight += 1;
+    const Checkpoint saved = load_checkpoint(snapshot.write(dir.path(), 9));
+    for (size_t i = 0; i < layout.parameters().size(); ++i) {
+      const std::string& name = layout.parameters()[i].name;
+      std::vector<float> values(expected[i].size());
+      copy_elements<float>(saved.model.at(name), values);
+      CHECK(values == expected[i]);
+      if (i >= layout.num_trainable()) continue;
+      copy_elements<float>(saved.optimizer.at(name + ".m"), values);
+      CHECK(values == layout.to_plain(first.floats(), i));
+      copy_elements<float>(saved.optimizer.at(name + ".v"), values);
+      CHECK(values == std::vector<float>(values.size()));
+    }
+  }
+}
+
+TEST_CASE("a checkpoint that cannot be written ends the run by its name, and leaves those before",
+          "[trainer]") {
+  const test::TempDir dir;
+  const TrainingEnd before = train_on(1, wide_job(dir.path(), 1))[0];
+  TrainingJob job = wide_job(dir.path(), 2000);
+  SECTION("of a step") { job.policy = {CheckpointPolicy::Unit::Steps, 1, 2}; }
+  SECTION("of the end") {
+    job.settings.epochs = 2;
+    job.policy = {CheckpointPolicy::Unit::Epochs, 100, 2};
+  }
+  {
+    const ShortFiles disk_is_full(50'000);
+    CHECK_THROWS_WITH(train_on(1, job),
+                      Catch::StartsWith("cannot write " + job.checkpoints.string()) &&
+                          Catch::Contains("File too large"));
+  }
+  const LatestCheckpoint latest = latest_valid(job.checkpoints);
+  CHECK(latest.path == before.checkpoint);
+  CHECK(latest.rejected.empty());
+}
+
+TEST_CASE("a run that diverges while a checkpoint is written leaves it whole", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = wide_job(dir.path(), 3);
+  job.settings.lr = 1e6;
+  job.settings.warmup_epochs = 0;
+  job.policy = {CheckpointPolicy::Unit::Steps, 1, 2};
+  CHECK_THROWS_AS(train_on(2, job), Diverged);
+  const LatestCheckpoint latest = latest_valid(job.checkpoints);
+  REQUIRE(latest.path.has_value());
+  CHECK(latest.rejected.empty());
+}
+
+TEST_CASE("who asks to stop gets all steps, also those after a checkpoint that is being written",
+          "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = wide_job(dir.path(), 50);
+  job.policy = {CheckpointPolicy::Unit::Steps, 2, 2};
+  std::atomic<bool> stop = false;
+  const auto ends = test::on_ranks(2, [&](Communicator& comm) {
+    TrainingJob mine = job;
+    if (comm.rank() == 1) stop = true;
+    return train(comm, std::move(mine), stop);
+  });
+  CHECK_FALSE(ends[0].finished);
+  CHECK(ends[0].checkpoint == latest_valid(job.checkpoints).path);
+}
