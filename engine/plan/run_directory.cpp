@@ -5,8 +5,8 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <map>
 #include <random>
-#include <set>
 #include <variant>
 
 #include "base/error.h"
@@ -85,12 +85,28 @@ void freeze(const fs::path& from, const fs::path& to) {
   if (!fs::exists(to)) copy_content(from, to);
 }
 
-std::set<std::string> programs_of(const Plan& plan) {
-  std::set<std::string> programs;
-  for (uint32_t step = 0; step < plan.steps.size(); ++step) {
-    if (!plan.steps[step].planned) continue;
-    const std::string& uses = plan.workflow.steps[step].uses;
-    if (uses == "train" || uses == "evaluate") programs.insert("dlflow-" + uses);
+/// "cpu" or "cuda"; an expression that is known later stays as it is.
+Json device_of(const Plan& plan, const Step& step) {
+  Context known;
+  known.params = &plan.workflow.params;
+  return step.with.evaluate_known(known).value("device", Json("cpu"));
+}
+
+/// The programs beside dlflow that steps use, and the plug-in that dlflow-train opens for `device:
+/// cuda`: name -> what to do where it is missing; "" if it may turn out that nobody needs it.
+std::map<std::string, std::string> programs_of(const Plan& plan) {
+  std::map<std::string, std::string> programs;
+  for (uint32_t i = 0; i < plan.steps.size(); ++i) {
+    if (!plan.steps[i].planned) continue;
+    const Step& step = plan.workflow.steps[i];
+    if (step.uses != "train" && step.uses != "evaluate") continue;
+    programs["dlflow-" + step.uses] = "`./dev build` makes it";
+    if (step.uses != "train") continue;
+    const Json device = device_of(plan, step);
+    if (device == "cpu") continue;
+    std::string& advice = programs["libdlflow_cuda.so"];
+    if (device != "cuda") continue;
+    advice = "build dlflow where CMake finds CUDA, cuDNN and cuBLASLt, or leave 'device: cuda' out";
   }
   return programs;
 }
@@ -101,13 +117,14 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& ru
   std::error_code no_link;
   const fs::path target = fs::read_symlink(program, no_link);
   const fs::path beside = (no_link ? program : target).parent_path();
-  for (const std::string& name : programs_of(plan)) {
+  for (const auto& [name, advice] : programs_of(plan)) {
     std::error_code ignored;
-    if (!fs::exists(beside / name, ignored)) {
-      throw Error(Errc::NotFound, "a step needs " + (beside / name).string() +
-                                      ", which is not there; `./dev build` makes it");
+    if (fs::exists(beside / name, ignored)) {
+      share_program(beside / name, runs, bin / name);
+    } else if (!advice.empty()) {
+      throw Error(Errc::NotFound,
+                  "a step needs " + (beside / name).string() + ", which is not there; " + advice);
     }
-    share_program(beside / name, runs, bin / name);
   }
 }
 

@@ -245,6 +245,61 @@ steps:
   CHECK(place.num_entries() == 0);
 }
 
+TEST_CASE("the plug-in for GPUs is frozen beside the program that opens it", "[run_directory]") {
+  const Place place;
+  place.folder.write("bin/dlflow-train", "the trainer");
+  place.folder.write("mlp.yaml", "the model");
+  const auto text = [](const std::string& more) {
+    return R"(
+name: w
+params: {device: cuda}
+steps:
+  a:
+    uses: train
+    resources: {gpus_per_rank: 1}
+    with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1, precision: {reduction: fast})" +
+           more + "}\n";
+  };
+  const std::string cuda = text(", device: cuda"),
+                    by_parameter = text(R"(, device: "${{ params.device }}")");
+  const auto plugin = [](const Plan& plan) {
+    return frozen_program(plan.directory, "libdlflow_cuda.so");
+  };
+  CHECK_THROWS_WITH(place.created(cuda),
+                    Catch::Contains("bin/libdlflow_cuda.so, which is not there; build dlflow") &&
+                        Catch::Contains("leave 'device: cuda' out"));
+  CHECK_THROWS_WITH(place.created(by_parameter), Catch::Contains("bin/libdlflow_cuda.so"));
+  CHECK(place.num_entries() == 0);
+  CHECK(!fs::exists(plugin(place.created(text("")))));
+
+  place.folder.write("bin/libdlflow_cuda.so", "the plug-in");
+  for (const Plan& plan : {place.created(cuda), place.created(by_parameter)}) {
+    CHECK(read_file(plugin(plan)) == "the plug-in");
+  }
+  CHECK(!fs::exists(plugin(place.created(text("")))));
+  CHECK(!fs::exists(plugin(place.created(by_parameter, {"device=cpu"}))));
+}
+
+TEST_CASE("the plug-in for GPUs is frozen where only a matrix tells who needs it",
+          "[run_directory]") {
+  const Place place;
+  place.folder.write("bin/dlflow-train", "the trainer");
+  place.folder.write("mlp.yaml", "the model");
+  const char* const text = R"(
+name: w
+steps:
+  a:
+    uses: train
+    matrix: {device: [cpu, cuda]}
+    resources: {gpus_per_rank: 1}
+    with: {model: mlp.yaml, data: data, epochs: 1, lr: 0.1, precision: {reduction: fast}, device: "${{ matrix.device }}"}
+)";
+  CHECK_NOTHROW(place.created(text));  // the step that needs it says so
+  place.folder.write("bin/libdlflow_cuda.so", "the plug-in");
+  CHECK(read_file(frozen_program(place.created(text).directory, "libdlflow_cuda.so")) ==
+        "the plug-in");
+}
+
 TEST_CASE("a file that changes between planning and freezing is noticed", "[run_directory]") {
   const Place place;
   Plan plan = place.plan();
