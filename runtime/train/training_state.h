@@ -31,13 +31,13 @@ struct TrainingState {
   size_t global_batch = 0;
   size_t train_samples = 0;
   Normalization normalization;
-  std::string reduction;           ///< "exact, 8 leaves": how gradients are added
-  std::string arithmetic;          ///< of the process that computed it (runtime/nn/arithmetic.h)
-  std::string optimizer;           ///< "adamw"
-  uint64_t updates = 0;            ///< that the optimizer has made
-  MeanLoss epoch_loss = {};        ///< of the epoch's samples so far, as rank 0 knows it
-  uint64_t epochs = 0;             ///< that the learning rate is planned for; 0: it does not matter
-  std::string data = {};           ///< what the training data is known by (TrainingJob::data_identity)
+  std::string reduction;     ///< "exact, 8 leaves": how gradients are added
+  std::string arithmetic;    ///< of the process that computed it (runtime/nn/arithmetic.h)
+  std::string optimizer;     ///< "adamw"
+  uint64_t updates = 0;      ///< that the optimizer has made
+  MeanLoss epoch_loss = {};  ///< of the epoch's samples so far, as rank 0 knows it
+  uint64_t epochs = 0;       ///< that the learning rate is planned for; 0: it does not matter
+  std::string data = {};     ///< what the training data is known by (TrainingJob::data_identity)
   Json settings = Json::object();  ///< runtime/train/settings_kept.h
   bool operator==(const TrainingState&) const = default;
 };
