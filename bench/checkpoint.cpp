@@ -107,7 +107,7 @@ class Bench {
   /// For how long the caller of save() stands still, if the one before is written.
   double begin() {
     return seconds_of(
-        [&] { checkpoints_.save({}, info(), weights_.floats(), optimizer(), unsent()); });
+        [&] { checkpoints_.save({}, info(), weights_.floats(), optimizer(), unsent(), false); });
   }
 
   double finish() {

@@ -11,18 +11,23 @@
 namespace dlflow::runtime {
 namespace {
 
-/// From now on the calling thread takes what others leave of a core; of one that somebody computes
-/// on all the time, a seventieth.
-void step_back() { ::setpriority(PRIO_PROCESS, id_t(::gettid()), 19); }
+/// From now on the calling thread has a quarter of a core that somebody computes on. Not less: the
+/// next checkpoint waits for it, and on a crowded machine that would be long.
+void step_back() { ::setpriority(PRIO_PROCESS, id_t(::gettid()), 5); }
 
 }  // namespace
 
 void BackgroundSave::start(std::function<std::filesystem::path()> write) {
   DLFLOW_CHECK(!pending());
-  under_way_ = std::async(std::launch::async, [write = std::move(write)] {
-    step_back();
+  under_way_ = std::async(std::launch::async, [write = std::move(write), steps_back = steps_back_] {
+    if (steps_back) step_back();
     return write();
   });
+}
+
+void BackgroundSave::run(const std::function<std::filesystem::path()>& write) {
+  DLFLOW_CHECK(!pending());
+  last_ = write();
 }
 
 void BackgroundSave::look() {

@@ -6,15 +6,23 @@
 
 namespace dlflow::runtime {
 
-/// Saves one checkpoint at a time on a thread of its own, which steps back from a core that
-/// somebody computes on. One thread calls it.
+/// Saves one checkpoint at a time on a thread of its own. One thread calls it.
 class BackgroundSave {
  public:
+  /// \param steps_back  the thread leaves most of a core to who computes there. Not where more
+  /// ranks
+  ///                    than cores wait for each other: they would keep it from its work
+  explicit BackgroundSave(bool steps_back) : steps_back_(steps_back) {}
+
   /// Waits for the one under way; what goes wrong with it then is lost.
   ~BackgroundSave() = default;
 
   /// Begins to call `write`, which returns the path of a whole checkpoint. None may be under way.
   void start(std::function<std::filesystem::path()> write);
+
+  /// Calls `write` on the calling thread, for who would wait for it: with its priority. None may be
+  /// under way.
+  void run(const std::function<std::filesystem::path()>& write);
 
   /// Whether one is under way or has ended unseen.
   bool pending() const { return under_way_.valid(); }
@@ -29,6 +37,7 @@ class BackgroundSave {
   const std::filesystem::path& last() const { return last_; }
 
  private:
+  bool steps_back_;
   std::filesystem::path last_;
   std::future<std::filesystem::path> under_way_;  // its destructor waits
 };

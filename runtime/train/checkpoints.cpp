@@ -1,5 +1,7 @@
 #include "runtime/train/checkpoints.h"
 
+#include <omp.h>
+
 #include <cstdio>
 #include <utility>
 
@@ -39,7 +41,11 @@ void require_same_run(const std::filesystem::path& path, const Checkpoint& check
 
 Checkpoints::Checkpoints(Communicator& comm, std::filesystem::path folder, CheckpointPolicy policy,
                          const WeightLayout& layout)
-    : comm_(comm), folder_(std::move(folder)), policy_(policy), snapshot_(layout) {}
+    : comm_(comm),
+      folder_(std::move(folder)),
+      policy_(policy),
+      snapshot_(layout),
+      saving_(!comm.shares_cores()) {}
 
 std::optional<Checkpoint> Checkpoints::newest() {
   const Activity activity(comm_, "reads a checkpoint");
@@ -92,14 +98,19 @@ uint64_t Checkpoints::next_due(uint64_t steps_done) const {
 }
 
 void Checkpoints::save(TrainingState state, CheckpointInfo info, std::span<const float> weights,
-                       ModelState::OptimizerContent optimizer, CompressionState unsent) {
+                       ModelState::OptimizerContent optimizer, CompressionState unsent,
+                       bool is_last) {
   last_save_ = Clock::now();
   if (comm_.rank() != 0) return;
   const Activity activity(comm_, "saves a checkpoint");
   saving_.finish();
   snapshot_.take(std::move(state), std::move(info), weights, std::move(optimizer),
                  std::move(unsent));
-  saving_.start([this] { return snapshot_.write(folder_, policy_.keep); });
+  if (is_last) return saving_.run([this] { return snapshot_.write(folder_, policy_.keep); });
+  saving_.start([this] {
+    omp_set_num_threads(1);  // of this thread: oneDNN's others would compute beside training
+    return snapshot_.write(folder_, policy_.keep);
+  });
 }
 
 void Checkpoints::finish() {

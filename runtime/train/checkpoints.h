@@ -41,9 +41,10 @@ class Checkpoints {
   uint64_t next_due(uint64_t steps_done) const;
 
   /// Begins one, on rank 0: copies what is given, once the one before is written, and leaves the
-  /// copy to a thread. Throws as save_checkpoint, if that one could not be written.
+  /// copy to a thread. `is_last`: nothing is left to do meanwhile, and it is written at once.
+  /// Throws as save_checkpoint, if it or the one before could not be written.
   void save(TrainingState state, CheckpointInfo info, std::span<const float> weights,
-            ModelState::OptimizerContent optimizer, CompressionState unsent);
+            ModelState::OptimizerContent optimizer, CompressionState unsent, bool is_last);
 
   /// Throws as save_checkpoint if the one under way could not be written. Never waits.
   void look() { saving_.look(); }

@@ -1,7 +1,5 @@
 #include "runtime/train/state_snapshot.h"
 
-#include <omp.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -35,7 +33,6 @@ void StateSnapshot::take(TrainingState state, CheckpointInfo info, std::span<con
 }
 
 std::filesystem::path StateSnapshot::write(const std::filesystem::path& folder, size_t keep) {
-  omp_set_num_threads(1);  // of this thread: oneDNN would start others to compute beside training
   std::filesystem::path path =
       save_training(folder, keep, layout_, state_, info_, weights_, optimizer_, unsent_->tensors());
   gathered_.clear();

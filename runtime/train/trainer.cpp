@@ -61,7 +61,7 @@ class Trainer {
       const bool last = position_.epoch == settings().epochs;
       if (report_.stops > 0 || last ||
           checkpoints_.due(position_, steps_done(), epoch_ends, report_.saves > 0))
-        save();
+        save(report_.stops > 0 || last);
       if (report_.stops > 0 && !last) {
         finish();
         return {false, checkpoints_.last(), {}};
@@ -174,7 +174,7 @@ class Trainer {
     position_ = {position_.epoch + 1, 0};
   }
 
-  void save() {
+  void save(bool is_last) {
     const Timed timed = span(Timeline::Row::Computation, "checkpoint");
     worker_->finish_update(steps_done());
     CheckpointInfo info;
@@ -186,7 +186,7 @@ class Trainer {
     info.model = job_.model.text;
     CompressionState unsent(comm_, layout(), worker_->compressed());
     checkpoints_.save(state(), info, worker_->weights(), worker_->optimizer_content(),
-                      std::move(unsent));
+                      std::move(unsent), is_last);
   }
 
   /// Nobody ends before rank 0 has written the last checkpoint.
