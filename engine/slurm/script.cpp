@@ -129,6 +129,8 @@ void add_size(Options& options, const Resources& resources, const Profile& profi
     options.add("gres", gres);
   } else {
     options.add("gpus-per-task", resources.gpus_per_rank);
+    // Else srun shows each rank its own GPUs alone, and NCCL may find no direct way between two.
+    if (resources.ranks > 1) options.add("gpu-bind", "none");
   }
 }
 

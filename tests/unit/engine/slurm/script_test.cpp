@@ -125,6 +125,7 @@ TEST_CASE("where SLURM lays out the ranks, sizes are per core and per task", "[s
   CHECK(has(script, "#SBATCH --ntasks=3"));
   CHECK(has(script, "#SBATCH --mem-per-cpu=512M"));
   CHECK(has(script, "#SBATCH --gpus-per-task=1"));
+  CHECK(has(script, "#SBATCH --gpu-bind=none"));  // each rank sees those of its peers
   CHECK(script.find("nodes") == script.npos);
   CHECK(script.find("--time") == script.npos);  // the partition's default holds
 }
@@ -153,6 +154,28 @@ TEST_CASE("a short job is not told to save as soon as it starts", "[slurm]") {
   CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@10"));
   batch.resources.walltime = 90s;
   CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --signal=B:USR1@20"));
+}
+
+TEST_CASE("ranks of a node see its GPUs whichever way they are asked for", "[slurm]") {
+  const auto script = [](int ranks, const std::string& gres, std::vector<std::string> options) {
+    Batch batch = plain();
+    batch.resources.ranks = ranks;
+    batch.resources.gpus_per_rank = 1;
+    Profile profile;
+    profile.ranks_per_node = 4;
+    profile.slurm.gres = gres;
+    profile.slurm.options = std::move(options);
+    return sbatch_script(batch, profile);
+  };
+  const auto count = [](const std::string& text, const std::string& word) {
+    return text.find(word) == text.npos ? 0 : 1;
+  };
+  CHECK(count(script(4, "gpu:{gpus}", {}), "gpu-bind") == 0);  // all of the node's, to every rank
+  CHECK(has(script(4, "", {}), "#SBATCH --gpus-per-task=1"));
+  CHECK(has(script(4, "", {}), "#SBATCH --gpu-bind=none"));
+  CHECK(count(script(1, "", {}), "gpu-bind") == 0);
+  CHECK(has(script(4, "", {"--gpu-bind=closest"}), "#SBATCH --gpu-bind=closest"));
+  CHECK_FALSE(has(script(4, "", {"--gpu-bind=closest"}), "#SBATCH --gpu-bind=none"));
 }
 
 TEST_CASE("a free option takes the place of the one that says the same", "[slurm]") {
