@@ -14,7 +14,8 @@ class BatchNorm : public Operation {
         x_(parts.input.descriptor(parts.batch)),
         channel_(1, parts.input.channels, 1, 1),
         mean_(size_t(parts.input.channels)),
-        inverse_deviation_(size_t(parts.input.channels)) {}
+        inverse_deviation_(size_t(parts.input.channels)),
+        unused_(parts.has_input_gradient() ? 0 : size_t(parts.num_outputs())) {}
 
   void forward(bool training) override {
     float* y = p_.output.data.data();
@@ -28,7 +29,7 @@ class BatchNorm : public Operation {
   void backward() override {
     const float* dy = p_.output.gradient.data();
     // cuDNN has no call without the input's gradient: there is memory for it even if nobody asks.
-    float* dx = p_.has_input_gradient() ? p_.input.gradient.data() : unused();
+    float* dx = p_.has_input_gradient() ? p_.input.gradient.data() : unused_.data();
     check(cudnnBatchNormalizationBackward(
               p_.tools.cudnn, kMode, &kOne, p_.adds_input_gradient() ? &kOne : &kZero, &kOne,
               &kZero, x_.get(), p_.input.data.data(), x_.get(), dy, x_.get(), dx, channel_.get(),
@@ -61,11 +62,6 @@ class BatchNorm : public Operation {
               channel_.get(), p_.parameters.weight, p_.parameters.bias, p_.parameters.mean,
               p_.parameters.variance, double(p_.batch_norm_epsilon)),
           "cudnnBatchNormalizationForwardInference");
-  }
-
-  float* unused() {
-    if (unused_.size() == 0) unused_ = DeviceArray<float>(size_t(p_.num_outputs()));
-    return unused_.data();
   }
 
   const Parts p_;

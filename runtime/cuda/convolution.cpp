@@ -1,30 +1,14 @@
 #include <array>
 #include <span>
 
+#include "runtime/cuda/algorithm_choice.h"
 #include "runtime/cuda/kernels.h"
 #include "runtime/cuda/operation.h"
 
 namespace dlflow::cuda {
 namespace {
 
-constexpr size_t kMostWorkspace = size_t(256) << 20;
 constexpr float kOne = 1, kZero = 0;
-
-/// The fastest, as cuDNN guesses, of those that always compute the same bits. Guessed, not
-/// measured: the same every time. Whether it uses TF32 is the convolution descriptor's business.
-template <typename Found>
-Found choose(std::span<const Found> fastest_first, const char* pass) {
-  for (const Found& found : fastest_first) {
-    const bool tensor_cores = found.mathType == CUDNN_TENSOR_OP_MATH ||
-                              found.mathType == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION;
-    if (found.status == CUDNN_STATUS_SUCCESS && found.determinism == CUDNN_DETERMINISTIC &&
-        !tensor_cores && found.memory <= kMostWorkspace) {
-      return found;
-    }
-  }
-  throw std::runtime_error(std::string("cuDNN has no algorithm that repeats its bits for the ") +
-                           pass + " of a convolution");
-}
 
 class Convolution : public Operation {
  public:
@@ -41,6 +25,7 @@ class Convolution : public Operation {
         cudnnSetConvolution2dDescriptor(convolution_.get(), d.padding, d.padding, d.stride,
                                         d.stride, 1, 1, CUDNN_CROSS_CORRELATION, CUDNN_DATA_FLOAT),
         "cudnnSetConvolution2dDescriptor");
+    // Whatever algorithm is chosen uses no TF32.
     check(cudnnSetConvolutionMathType(convolution_.get(), CUDNN_FMA_MATH),
           "cudnnSetConvolutionMathType");
     choose_forward();
@@ -89,9 +74,9 @@ class Convolution : public Operation {
                                                  convolution_.get(), y_.get(), int(found.size()),
                                                  &count, found.data()),
           "cudnnGetConvolutionForwardAlgorithm_v7");
-    forward_ = choose(std::span<const cudnnConvolutionFwdAlgoPerf_t>(found.data(), size_t(count)),
-                      "forward pass")
-                   .algo;
+    forward_ = choose_algorithm(
+        std::span<const cudnnConvolutionFwdAlgoPerf_t>(found.data(), size_t(count)),
+        CUDNN_CONVOLUTION_FWD_ALGO_IMPLICIT_PRECOMP_GEMM);
     size_t bytes = 0;
     check(cudnnGetConvolutionForwardWorkspaceSize(p_.tools.cudnn, x_.get(), w_.get(),
                                                   convolution_.get(), y_.get(), forward_, &bytes),
@@ -106,10 +91,9 @@ class Convolution : public Operation {
                                                         convolution_.get(), w_.get(),
                                                         int(found.size()), &count, found.data()),
           "cudnnGetConvolutionBackwardFilterAlgorithm_v7");
-    backward_filter_ =
-        choose(std::span<const cudnnConvolutionBwdFilterAlgoPerf_t>(found.data(), size_t(count)),
-               "gradient of the weights")
-            .algo;
+    backward_filter_ = choose_algorithm(
+        std::span<const cudnnConvolutionBwdFilterAlgoPerf_t>(found.data(), size_t(count)),
+        CUDNN_CONVOLUTION_BWD_FILTER_ALGO_1);
     size_t bytes = 0;
     check(cudnnGetConvolutionBackwardFilterWorkspaceSize(p_.tools.cudnn, x_.get(), y_.get(),
                                                          convolution_.get(), w_.get(),
@@ -125,10 +109,9 @@ class Convolution : public Operation {
                                                       convolution_.get(), x_.get(),
                                                       int(found.size()), &count, found.data()),
           "cudnnGetConvolutionBackwardDataAlgorithm_v7");
-    backward_data_ =
-        choose(std::span<const cudnnConvolutionBwdDataAlgoPerf_t>(found.data(), size_t(count)),
-               "gradient of the input")
-            .algo;
+    backward_data_ = choose_algorithm(
+        std::span<const cudnnConvolutionBwdDataAlgoPerf_t>(found.data(), size_t(count)),
+        CUDNN_CONVOLUTION_BWD_DATA_ALGO_1);
     size_t bytes = 0;
     check(cudnnGetConvolutionBackwardDataWorkspaceSize(p_.tools.cudnn, w_.get(), y_.get(),
                                                        convolution_.get(), x_.get(), backward_data_,

@@ -37,7 +37,7 @@ class DeviceArray {
   std::unique_ptr<T, FreeOnDevice> memory_;
 };
 
-/// `count` numbers of the host that the device copies to while the host goes on.
+/// `count` numbers of the host that the device copies from or to while the host goes on.
 template <typename T>
 class PinnedArray {
  public:

@@ -1,8 +1,11 @@
+#include <dlfcn.h>
+
 #include <cstdio>
 #include <cstring>
 #include <exception>
 #include <string>
 
+#include "runtime/cuda/requirements.h"
 #include "runtime/cuda/session.h"
 #include "runtime/gpu/plugin_abi.h"
 
@@ -49,12 +52,21 @@ const char* arithmetic() {
   return text.c_str();
 }
 
-/// CUDA calls a missing driver one that is too old.
+/// Else one that cuDNN cannot open would end the process without a word of ours.
+void require_cudnn() {
+  Dl_info cudnn = {};
+  ::dladdr(reinterpret_cast<void*>(&cudnnGetVersion), &cudnn);
+  const std::filesystem::path file = cudnn.dli_fname ? cudnn.dli_fname : "";
+  require_libraries(file.parent_path(), cudnn_parts(CUDNN_MAJOR));
+}
+
+/// CUDA calls a missing driver one that is too old, and names no version.
 DlflowGpuError count_devices(int32_t* count) {
   return guarded([&] {
-    int driver = 0;
+    int driver = 0, runtime = 0;
     check(cudaDriverGetVersion(&driver), "cudaDriverGetVersion");
-    if (driver == 0) throw std::runtime_error("there is no NVIDIA driver here");
+    check(cudaRuntimeGetVersion(&runtime), "cudaRuntimeGetVersion");
+    require_driver(driver, runtime);
     *count = 0;
     const cudaError_t status = cudaGetDeviceCount(count);
     if (status != cudaErrorNoDevice) check(status, "cudaGetDeviceCount");
@@ -79,12 +91,17 @@ DlflowGpuError describe_device(int32_t device, DlflowGpuDevice* description) {
 
 DlflowGpuError open(int32_t device, const DlflowGpuNetwork* network, DlflowGpuSession** session) {
   return guarded([&] {
+    require_cudnn();
     check(cudaSetDevice(device), "cudaSetDevice");
     *session = new DlflowGpuSession{Session(*network)};
   });
 }
 
 void close(DlflowGpuSession* session) { delete session; }
+
+DlflowGpuError prepare(DlflowGpuSession* session, const int64_t* batches, int32_t count) {
+  return guarded([&] { session->session.prepare(batches, count); });
+}
 
 DlflowGpuError write(DlflowGpuSession* session, int32_t buffer, int64_t first, int64_t count,
                      const float* values) {
@@ -173,6 +190,7 @@ constexpr DlflowGpuPlugin kPlugin = {.abi = DLFLOW_GPU_ABI,
                                      .describe_device = describe_device,
                                      .open = open,
                                      .close = close,
+                                     .prepare = prepare,
                                      .write = write,
                                      .read = read,
                                      .train = train,

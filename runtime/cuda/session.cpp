@@ -10,6 +10,10 @@ void copy(T* to, const T* from, int64_t count, cudaMemcpyKind kind, cudaStream_t
   check(cudaMemcpyAsync(to, from, size_t(count) * sizeof(T), kind, stream), "cudaMemcpyAsync");
 }
 
+int64_t features_of(const DlflowGpuValue& shape) {
+  return shape.channels * shape.height * shape.width;
+}
+
 /// The part of [first, first + count) that lies in [begin, end).
 struct Piece {
   int64_t first, count;
@@ -31,6 +35,9 @@ Session::Session(const DlflowGpuNetwork& network)
       losses_(size_t(network.max_batch)),
       correct_(size_t(network.max_batch)),
       totals_(1),
+      staged_images_(size_t(network.max_batch * features_of(network.values[0]))),
+      staged_report_(size_t(network.report_size)),
+      staged_labels_(size_t(network.max_batch)),
       report_here_(size_t(network.report_size + 1)),
       totals_here_(1) {
   check(cudnnSetStream(cudnn_.get(), stream_.get()), "cudnnSetStream");
@@ -81,6 +88,10 @@ void Session::read(int32_t buffer, int64_t first, int64_t count, float* values) 
   check(cudaStreamSynchronize(stream()), "copying from the device");
 }
 
+void Session::prepare(const int64_t* batches, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) operations_for(batches[i]);
+}
+
 Session::Operations& Session::operations_for(int64_t batch) {
   if (batch > network_.max_batch) {
     throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
@@ -114,10 +125,21 @@ Parameters Session::parameters_in(float* buffer, const DlflowGpuOperation& descr
           at(description.variance)};
 }
 
-void Session::load(const float* images, const uint32_t* labels, int64_t batch) {
-  copy(values_[0].data.data(), images, batch * values_[0].features(), cudaMemcpyHostToDevice,
-       stream());
-  copy(labels_.data(), labels, batch, cudaMemcpyHostToDevice, stream());
+/// Enqueues the copies of what a pass begins with; of the report only if it is given. Waits for
+/// those of the pass before, which are done once a caller has seen the end of a step.
+void Session::load(const float* images, const uint32_t* labels, int64_t batch,
+                   const float* report_values) {
+  check(cudaEventSynchronize(staged_.get()), "copying to the device");
+  const int64_t pixels = batch * values_[0].features();
+  std::copy_n(images, pixels, staged_images_.data());
+  std::copy_n(labels, batch, staged_labels_.data());
+  copy(values_[0].data.data(), staged_images_.data(), pixels, cudaMemcpyHostToDevice, stream());
+  copy(labels_.data(), staged_labels_.data(), batch, cudaMemcpyHostToDevice, stream());
+  if (report_values != nullptr) {
+    std::copy_n(report_values, network_.report_size, staged_report_.data());
+    copy(report(), staged_report_.data(), network_.report_size, cudaMemcpyHostToDevice, stream());
+  }
+  check(cudaEventRecord(staged_.get(), stream()), "cudaEventRecord");
 }
 
 void Session::forward(Operations& operations, bool training) {
@@ -134,9 +156,8 @@ void Session::train(const float* images, const uint32_t* labels, int64_t batch, 
                     const float* report_values, DlflowGpuReady ready, void* context) {
   if (batch == 0) return train_nothing(report_values, ready, context);
   Operations& operations = operations_for(batch);
-  load(images, labels, batch);
+  load(images, labels, batch, report_values);
   forward(operations, true);
-  copy(report(), report_values, network_.report_size, cudaMemcpyHostToDevice, stream());
   find_loss(batch, scale, scores().gradient.data(), report());
   cuda::scale(gradients_.data() + network_.trainable_size, network_.size - network_.trainable_size,
               scale * float(batch), stream());
@@ -161,7 +182,7 @@ void Session::backward(Operations& operations, int64_t batch, DlflowGpuReady rea
 void Session::train_nothing(const float* report_values, DlflowGpuReady ready, void* context) {
   check(cudaMemsetAsync(gradients_.data(), 0, size_t(network_.size) * sizeof(float), stream()),
         "cudaMemsetAsync");
-  copy(report(), report_values, network_.report_size, cudaMemcpyHostToDevice, stream());
+  load(nullptr, nullptr, 0, report_values);
   check(cudaMemsetAsync(report(), 0, sizeof(float), stream()), "cudaMemsetAsync");
   for (size_t i = descriptions_.size(); i-- > 0;) ready(context, int32_t(i));
 }
@@ -183,7 +204,7 @@ const float* Session::end_step() {
 
 void Session::infer(const float* images, const uint32_t* labels, int64_t batch, Totals& totals) {
   Operations& operations = operations_for(batch);
-  load(images, labels, batch);
+  load(images, labels, batch, nullptr);
   forward(operations, false);
   find_loss(batch, 1, nullptr, nullptr);
   copy(totals_here_.data(), totals_.data(), 1, cudaMemcpyDeviceToHost, stream());

@@ -27,6 +27,21 @@ class Stream {
   cudaStream_t stream_ = nullptr;
 };
 
+/// A point in what a stream does.
+class Event {
+ public:
+  Event() {
+    check(cudaEventCreateWithFlags(&event_, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+  }
+  Event(const Event&) = delete;
+  Event& operator=(const Event&) = delete;
+  ~Event() { cudaEventDestroy(event_); }
+  cudaEvent_t get() const { return event_; }
+
+ private:
+  cudaEvent_t event_ = nullptr;
+};
+
 /// What stands behind a DlflowGpuSession: a network's memory on one device, and its passes. The
 /// contracts are those of runtime/gpu/plugin_abi.h; what fails throws std::runtime_error.
 class Session {
@@ -35,6 +50,7 @@ class Session {
   explicit Session(const DlflowGpuNetwork& network);
   ~Session();
 
+  void prepare(const int64_t* batches, int32_t count);
   void write(int32_t buffer, int64_t first, int64_t count, const float* values);
   void read(int32_t buffer, int64_t first, int64_t count, float* values);
   void train(const float* images, const uint32_t* labels, int64_t batch, float scale,
@@ -53,7 +69,7 @@ class Session {
   std::unique_ptr<Operation> build(const DlflowGpuOperation& description, int64_t batch);
   Parameters parameters_in(float* buffer, const DlflowGpuOperation& description) const;
   float* find(int32_t buffer, int64_t first, int64_t count) const;
-  void load(const float* images, const uint32_t* labels, int64_t batch);
+  void load(const float* images, const uint32_t* labels, int64_t batch, const float* report_values);
   void forward(Operations& operations, bool training);
   void find_loss(int64_t batch, float scale, float* gradient, float* share);
   void backward(Operations& operations, int64_t batch, DlflowGpuReady ready, void* context);
@@ -75,6 +91,10 @@ class Session {
   DeviceArray<double> losses_;
   DeviceArray<int> correct_;
   DeviceArray<Totals> totals_;
+  // Copies from other memory of the host may wait for the stream. Not written to before staged_.
+  PinnedArray<float> staged_images_, staged_report_;
+  PinnedArray<uint32_t> staged_labels_;
+  Event staged_;
   PinnedArray<float> report_here_;
   PinnedArray<Totals> totals_here_;
   std::map<int64_t, Operations> operations_;  // by the size of a batch

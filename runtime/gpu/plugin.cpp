@@ -1,11 +1,17 @@
 #include "runtime/gpu/plugin.h"
 
+#include <cstdlib>
+
 #include "base/error.h"
 
 namespace dlflow::runtime {
 namespace {
 
 SharedLibrary open(const std::filesystem::path& file) {
+  // Else CUDA loads a kernel when it is first launched and may wait then for all that the device
+  // does: also for a sum that waits for another rank. CUDA reads this once; what a user says
+  // counts.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 0);
   try {
     return SharedLibrary(file);
   } catch (const Error& e) {

@@ -13,7 +13,7 @@ extern "C" {
 #endif
 
 /** Changes with anything below. Both sides compare it before they use anything else. */
-#define DLFLOW_GPU_ABI 1u
+#define DLFLOW_GPU_ABI 2u
 
 /** The one symbol that a plug-in exports, and its type. */
 #define DLFLOW_GPU_PLUGIN_SYMBOL "dlflow_gpu_plugin"
@@ -109,6 +109,11 @@ typedef struct {
   DlflowGpuError (*open)(int32_t device, const DlflowGpuNetwork* network,
                          DlflowGpuSession** session);
   void (*close)(DlflowGpuSession* session);
+
+  /** Builds what passes of `count` sizes of a batch need: algorithms are chosen and their memory is
+   * allocated. A pass of another size does so itself, which may wait for all that the device does:
+   * also for a sum that waits for another rank. */
+  DlflowGpuError (*prepare)(DlflowGpuSession* session, const int64_t* batches, int32_t count);
 
   /** `count` floats of a buffer from `first` on, from and to the host; they wait for what has been
    * enqueued on the computing stream. */

@@ -32,16 +32,31 @@ GpuReplica::GpuReplica(Communicator& comm, const GpuLibraries& libraries, const 
       end_(plugin_),
       buckets_(buckets_of(*layout_, report_size)) {
   if (comm.size() == 1) return;
+  const Activity activity(comm, "starts NCCL");
   nccl_library_.emplace(libraries.nccl);
   nccl_.emplace(comm, *nccl_library_, plugin_);
   arithmetic_ += ", " + nccl_library_->version();
 }
 
+/// The first call that asks the driver for something.
+std::vector<DlflowGpuDevice> GpuReplica::visible_devices() const {
+  const Activity activity(comm_, "starts its GPU");
+  return plugin_.devices();
+}
+
 GpuSession GpuReplica::make_session(size_t max_batch) {
-  const std::vector<DlflowGpuDevice> devices = plugin_.devices();
+  const std::vector<DlflowGpuDevice> devices = visible_devices();
   const int device = choose_device(comm_, devices);
+  const Activity activity(comm_, "starts its GPU");
+  GpuSession session(plugin_, device, program_, int64_t(max_batch), report_size_);
+  // Now that a library of which a part is missing has been told.
   arithmetic_ = std::string(devices[size_t(device)].name) + ", " + plugin_.arithmetic();
-  return GpuSession(plugin_, device, program_, int64_t(max_batch), report_size_);
+  return session;
+}
+
+void GpuReplica::prepare(const std::set<size_t>& batches) {
+  const Activity activity(comm_, "starts its GPU");
+  session_.prepare(std::vector<int64_t>(batches.begin(), batches.end()));
 }
 
 void GpuReplica::set_state(std::span<const float> weights, std::span<const float> velocity) {

@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -39,6 +40,9 @@ class GpuReplica {
   /// "NVIDIA H200, CUDA 13.0, cuDNN 9.19.0, NCCL 2.28.9": what decides the bits, beside the build.
   const std::string& arithmetic() const { return arithmetic_; }
 
+  /// Builds what batches of these sizes need, here and in infer(), so that no step has to.
+  void prepare(const std::set<size_t>& batches);
+
   void set_state(std::span<const float> weights, std::span<const float> velocity);
   void get_state(std::span<float> weights, std::span<float> velocity) const;
 
@@ -64,6 +68,7 @@ class GpuReplica {
   }
 
  private:
+  std::vector<DlflowGpuDevice> visible_devices() const;
   GpuSession make_session(size_t max_batch);
   void start_sums(size_t first_ready);
   void update(const DlflowGpuSgd& sgd);

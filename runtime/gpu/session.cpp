@@ -58,6 +58,11 @@ GpuSession::GpuSession(const GpuPlugin& plugin, int device, const Program& progr
   session_.reset(session);
 }
 
+void GpuSession::prepare(std::span<const int64_t> batches) {
+  check_gpu(plugin_->prepare(session_.get(), batches.data(), int32_t(batches.size())),
+            "preparing batches on the GPU");
+}
+
 void GpuSession::write(DlflowGpuBuffer buffer, std::span<const float> values) {
   check_gpu(plugin_->write(session_.get(), buffer, 0, int64_t(values.size()), values.data()),
             "copying to the GPU");

@@ -45,6 +45,9 @@ class GpuSession {
   GpuSession(const GpuPlugin& plugin, int device, const Program& program, int64_t max_batch,
              size_t report_size);
 
+  /// Builds what batches of these sizes need, so that no step has to.
+  void prepare(std::span<const int64_t> batches);
+
   /// From and to the host; they wait.
   void write(DlflowGpuBuffer buffer, std::span<const float> values);
   void read(DlflowGpuBuffer buffer, std::span<float> values) const;

@@ -33,11 +33,19 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
       steps_per_epoch_(loader_.steps_per_epoch()),
       schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
   require_same_arithmetic(comm_, layout(), arithmetic(), job.settings.precision.exact);
+  replica_.prepare(batch_sizes(data.validation.size()));
   initialise(layout(), job.settings.seed, weights_);
   replica_.set_state(weights_, velocity_);
   if (comm_.rank() == 0) {
     std::fprintf(stderr, "training on %s\n", replica_.arithmetic().c_str());
   }
+}
+
+/// All that come in steps and evaluations.
+std::set<size_t> GpuWorker::batch_sizes(size_t num_validation) const {
+  std::set<size_t> sizes = division_.leaf_sizes();
+  sizes.merge(Division{num_validation, kEvaluationBatch}.leaf_sizes());
+  return sizes;
 }
 
 /// One share of a batch for each rank.

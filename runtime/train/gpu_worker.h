@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <set>
 #include <vector>
 
 #include "base/error.h"
@@ -48,6 +49,7 @@ class GpuWorker final : public Worker {
   void update(size_t, std::span<const float>, double) override { DLFLOW_CHECK(false); }
 
  private:
+  std::set<size_t> batch_sizes(size_t num_validation) const;
   LoaderOptions loader_options(const Normalization& normalization) const;
   std::string velocity_name() const;
   DlflowGpuSgd sgd(uint64_t step) const;

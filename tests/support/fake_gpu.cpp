@@ -6,6 +6,7 @@
 #include <limits>
 #include <map>
 #include <numeric>
+#include <set>
 #include <span>
 
 #include "runtime/gpu/plugin_abi.h"
@@ -202,6 +203,7 @@ struct DlflowGpuSession {
   std::vector<DlflowGpuValue> shapes;
   std::vector<float> weights, velocity, gradients, scores, report_here;
   std::vector<Tensor> values, value_gradients;
+  std::set<int64_t> built;  // sizes of batches
   float broken = 0;
   FakeStream stream{next_number()};
 };
@@ -214,9 +216,18 @@ std::string name_of(const FakeStream& s) { return "s" + std::to_string(s.number)
 std::string name_of(const FakeEvent& e) { return "e" + std::to_string(e.number); }
 void log(const std::string& line) { fake_gpu().log.push_back(line); }
 
+void take_long(const std::string& call) {
+  if (fake_gpu().slow) fake_gpu().slow(call);
+}
+
+void need_batch(DlflowGpuSession* s, int64_t batch) {
+  if (s->built.insert(batch).second) log("build " + std::to_string(batch));
+}
+
 const char* arithmetic() { return "fake 1.0"; }
 
 DlflowGpuError count_devices(int32_t* count) {
+  take_long("count_devices");
   if (fake_gpu().no_driver) return "there is no driver";
   *count = fake_gpu().num_devices;
   return nullptr;
@@ -230,11 +241,20 @@ DlflowGpuError describe_device(int32_t device, DlflowGpuDevice* description) {
 }
 
 DlflowGpuError open(int32_t, const DlflowGpuNetwork* network, DlflowGpuSession** session) {
+  take_long("open");
   *session = new DlflowGpuSession(*network);
   return nullptr;
 }
 
 void close(DlflowGpuSession* session) { delete session; }
+
+DlflowGpuError prepare(DlflowGpuSession* s, const int64_t* batches, int32_t count) {
+  for (int32_t i = 0; i < count; ++i) {
+    take_long("prepare " + std::to_string(batches[i]));
+    s->built.insert(batches[i]);
+  }
+  return nullptr;
+}
 
 DlflowGpuError write(DlflowGpuSession* s, int32_t buffer, int64_t first, int64_t count,
                      const float* values) {
@@ -260,6 +280,7 @@ DlflowGpuError train(DlflowGpuSession* s, const float* images, const uint32_t* l
     return nullptr;
   }
   if (batch > n.max_batch) return "more samples than there is memory for";
+  need_batch(s, batch);
   s->run(images, batch, true);
   for (int64_t i = n.trainable_size; i < n.size; ++i)
     s->gradients[size_t(i)] *= scale * float(batch);
@@ -295,6 +316,7 @@ DlflowGpuError end_step(DlflowGpuSession* s, const float** report) {
 
 DlflowGpuError infer(DlflowGpuSession* s, const float* images, const uint32_t* labels,
                      int64_t batch, double* loss_sum, int64_t* num_correct) {
+  need_batch(s, batch);
   s->run(images, batch, false);
   const Tensor& scores = s->values[size_t(s->operations.back().output)];
   *loss_sum = softmax_cross_entropy(scores, {labels, size_t(batch)});
@@ -338,17 +360,13 @@ DlflowGpuError event_done(DlflowGpuEvent event, int32_t* done) {
   return nullptr;
 }
 
-constexpr DlflowGpuPlugin kPlugin = {DLFLOW_GPU_ABI, arithmetic,
-                                     count_devices,  describe_device,
-                                     open,           close,
-                                     write,          read,
-                                     train,          update,
-                                     end_step,       infer,
-                                     gradients,      computing_stream,
-                                     create_stream,  destroy_stream,
-                                     create_event,   destroy_event,
-                                     record_event,   wait_for_event,
-                                     event_done};
+constexpr DlflowGpuPlugin kPlugin = {
+    DLFLOW_GPU_ABI, arithmetic,   count_devices,    describe_device,
+    open,           close,        prepare,          write,
+    read,           train,        update,           end_step,
+    infer,          gradients,    computing_stream, create_stream,
+    destroy_stream, create_event, destroy_event,    record_event,
+    wait_for_event, event_done};
 
 }  // namespace
 

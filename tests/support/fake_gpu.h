@@ -1,5 +1,6 @@
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -23,8 +24,12 @@ struct FakeGpu {
   NcclFault fault = NcclFault::None;
 
   /// What was called since this was cleared, in order: "record e1 s1", "wait s2 e1",
-  /// "all-reduce 16 s2", "abort". Streams and events are numbered as they were made.
+  /// "all-reduce 16 s2", "abort". Streams and events are numbered as they were made. "build 32" is
+  /// a batch of 32 that nobody prepared.
   std::vector<std::string> log;
+
+  /// Called inside of what takes long on a device: "count_devices", "open", "prepare 32", "init".
+  std::function<void(const std::string& call)> slow;
 };
 
 FakeGpu& fake_gpu();

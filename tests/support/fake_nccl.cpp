@@ -123,6 +123,7 @@ nccl::Result ncclGetUniqueId(nccl::UniqueId* id) {
 nccl::Result ncclCommInitRankConfig(nccl::Comm** comm, int size, nccl::UniqueId id, int rank,
                                     nccl::Config* config) {
   if (config->magic != 0xcafebeef || config->blocking != 0) return nccl::Result(4);
+  if (fake_gpu().slow) fake_gpu().slow("init");
   const std::lock_guard lock(groups_mutex);
   const auto found = groups.find(id.internal);
   if (found == groups.end()) return nccl::Result(4);

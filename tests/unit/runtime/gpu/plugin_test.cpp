@@ -25,7 +25,7 @@ TEST_CASE("a plug-in that is not there is named, with what to do") {
 
 TEST_CASE("a plug-in of another interface is refused before it is used") {
   CHECK_THROWS_WITH(GpuPlugin(DLFLOW_OLD_PLUGIN),
-                    Contains("has interface 0, this program knows 1") && Contains("one build"));
+                    Contains("has interface 1, this program knows 2") && Contains("one build"));
 }
 
 TEST_CASE("a library that is no plug-in is refused") {
@@ -43,6 +43,16 @@ TEST_CASE("no driver and no device are told apart") {
   fake_gpu().no_driver = true;
   CHECK_THROWS_WITH(plugin.devices(), Contains("there is no driver") && Contains("NVIDIA GPU"));
   fake_gpu() = {};
+}
+
+TEST_CASE("CUDA loads its kernels before the first step, unless the user says otherwise") {
+  ::unsetenv("CUDA_MODULE_LOADING");
+  const GpuPlugin first(DLFLOW_FAKE_GPU);
+  CHECK(std::string(std::getenv("CUDA_MODULE_LOADING")) == "EAGER");
+  ::setenv("CUDA_MODULE_LOADING", "LAZY", 1);
+  const GpuPlugin second(DLFLOW_FAKE_GPU);
+  CHECK(std::string(std::getenv("CUDA_MODULE_LOADING")) == "LAZY");
+  ::unsetenv("CUDA_MODULE_LOADING");
 }
 
 TEST_CASE("libdlflow_cuda opens, and says why it finds no GPU") {

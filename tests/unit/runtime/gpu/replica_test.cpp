@@ -1,6 +1,7 @@
 #include "runtime/gpu/replica.h"
 
 #include "base/error.h"
+#include "runtime/comm/lifeline.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_gpu.h"
 #include "tests/support/gpu_agreement.h"
@@ -118,6 +119,7 @@ TEST_CASE("buckets are summed while the backward pass goes on, and updated behin
   const auto logs = test::on_ranks(2, [&](Communicator& comm) {
     fake_gpu() = {};
     GpuReplica replica(comm, kFake, problem.model, 1, kReport);
+    replica.prepare({1});
     fake_gpu().log.clear();
     const size_t pixels = problem.images.size() / 2;
     replica.step(std::span(problem.images).first(pixels), std::span(problem.labels).first(1), 0.5f,
@@ -178,6 +180,32 @@ TEST_CASE("a weight that is no number is told with the step's report") {
   const std::vector<float> report(kReport);
   CHECK(replica.step(problem.images, problem.labels, 1, report, kGentle).finite);
   CHECK(!replica.step(problem.images, problem.labels, 1, report, kBroken).finite);
+}
+
+TEST_CASE(
+    "what takes long at the start of GPUs is an activity: nobody takes the rank for stalled") {
+  const Model model = parse_model(test::kTinyModel, "tiny.yaml");
+  const auto heard = test::on_ranks(2, [&](Communicator& comm) {
+    Lifeline lifeline;
+    comm.set_lifeline(&lifeline);
+    std::vector<std::string> calls;
+    fake_gpu() = {};
+    fake_gpu().slow = [&](const std::string& call) {
+      const char* activity = lifeline.activity();
+      calls.push_back(call + ": " + (activity ? activity : "nothing"));
+    };
+    GpuReplica replica(comm, kFake, model, 2, kReport);
+    replica.prepare({1, 2});
+    fake_gpu() = {};
+    calls.emplace_back(lifeline.activity() ? "goes on" : "over");
+    comm.set_lifeline(nullptr);
+    return calls;
+  });
+  const std::vector<std::string> expected = {
+      "count_devices: starts its GPU", "open: starts its GPU",      "init: starts NCCL",
+      "prepare 1: starts its GPU",     "prepare 2: starts its GPU", "over"};
+  CHECK(heard[0] == expected);
+  CHECK(heard[1] == expected);
 }
 
 TEST_CASE("what decides the bits is told") {

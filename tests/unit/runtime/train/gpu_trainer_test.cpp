@@ -97,6 +97,20 @@ TEST_CASE("a run may change between CPU and GPU at a checkpoint", "[gpu_trainer]
   CHECK(largest_difference(numbers_of(end), numbers_of(expected)) < 1e-4);
 }
 
+TEST_CASE("batches of every size are built before the first step", "[gpu_trainer]") {
+  const test::TempDir dir;
+  const TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
+  const std::atomic<bool> go_on = false;
+  const auto built_late = test::on_ranks(2, [&](Communicator& comm) {
+    test::fake_gpu() = {};
+    train(comm, job, go_on);
+    size_t count = 0;
+    for (const std::string& call : test::fake_gpu().log) count += call.starts_with("build");
+    return count;
+  });
+  CHECK(built_late == std::vector<size_t>{0, 0});
+}
+
 TEST_CASE("on GPUs, too, a weight that is no number stops the run in its step", "[gpu_trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), Device::Cuda, 2);
