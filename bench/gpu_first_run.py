@@ -1,0 +1,167 @@
+"""The first run of `device: cuda` on a machine with a GPU: what works there, in less than 10 minutes and one report.
+
+    python3 bench/gpu_first_run.py [--build build] [--report build/gpu_first_run.md]
+
+Runs the tests that need a GPU, one of them under compute-sanitizer, trainings beside the CPU and beside themselves, and
+bench/gpu_training.py. Ends with 1 if one of them failed. Each part is ended at its limit; together these are less than 10 minutes.
+"""
+
+import argparse
+import dataclasses
+import datetime
+import hashlib
+import json
+import os
+import pathlib
+import platform
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pictures  # noqa: E402
+
+# Seconds that each part may take.
+MACHINE, TESTS, SANITIZER, AGREEMENT, LOOK_FOR_TORCH, BENCH = 30, 150, 100, 120, 30, 150
+MODELS = ["mlp", "lenet", "resnet20"]
+SANITIZED = r"on a GPU\, scores and every gradient agree with the reference"  # as Catch2 has commas
+# Of the loss after 8 steps on a GPU and on the CPU: |difference| / loss. Between AVX2 and AVX-512 it is 7e-8 for lenet, 1e-5 for resnet20.
+TOLERANCE = 1e-3
+
+
+@dataclasses.dataclass
+class Part:
+    """One part of the report."""
+
+    name: str
+    result: str  # passed, failed, skipped
+    text: str
+    seconds: float = 0
+
+
+def run(command, seconds, **options):
+    """The exit status of `command`, None if it was ended after `seconds` or is not there, and what it printed."""
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   errors="replace", start_new_session=True, **options)
+    except OSError as error:
+        return None, f"{error}\n"
+    try:
+        output, _ = process.communicate(timeout=seconds)
+        return process.returncode, output
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        output, _ = process.communicate()
+        return None, f"{output}\nended after {seconds:.3g} s\n"
+
+
+def machine():
+    status, gpus = run(["nvidia-smi", "--query-gpu=name,driver_version,memory.total", "--format=csv,noheader"], MACHINE / 3)
+    _, topology = run(["nvidia-smi", "topo", "-m"], MACHINE / 3)
+    _, commit = run(["git", "-C", str(ROOT), "rev-parse", "--short", "HEAD"], MACHINE / 3)
+    text = f"{platform.node()}, {platform.machine()}, {os.cpu_count()} cores\ncommit {commit.strip()}\n{gpus}{topology}"
+    return Part("machine", "passed" if status == 0 else "failed", text)
+
+
+def tests(build):
+    status, output = run(["ctest", "--test-dir", str(build), "-L", "gpu", "--output-on-failure"], TESTS)
+    if status != 0:
+        return Part("tests", "failed", output)
+    some_ran = re.search(r"gpu_test:.* Passed", output)  # others need several GPUs
+    return Part("tests", "passed" if some_ran else "skipped", output)
+
+
+def sanitizer(build):
+    if not shutil.which("compute-sanitizer"):
+        return Part("compute-sanitizer", "skipped", "compute-sanitizer is not in PATH; it comes with CUDA's toolkit")
+    command = ["compute-sanitizer", "--tool", "memcheck", "--error-exitcode", "9", str(build / "tests/gpu_test"), SANITIZED]
+    status, output = run(command, SANITIZER)
+    ran = "assertions in 1 test case" in output  # not if there is no such test
+    return Part("compute-sanitizer", "passed" if status == 0 and ran else "failed", output)
+
+
+def train(build, folder, model, device, seconds):
+    """A training in a folder of its own: its summary, the hash of its weights, images/s; or what it printed."""
+    folder = pathlib.Path(tempfile.mkdtemp(prefix=f"{model}-{device}.", dir=folder))
+    settings = {"model": str(ROOT / f"workflows/models/{model}.yaml"), "data": "../data", "device": device, "epochs": 1, "lr": 0.005,
+                "batch": 128, "precision": {"reduction": "fast"}, "validation": 200, "schedule": "constant"}
+    (folder / "with.json").write_text(json.dumps(settings))
+    summary = folder / "summary.json"
+    status, output = run([str(build / "bin/dlflow-train"), "with.json"], seconds, cwd=folder,
+                         env=os.environ | {"DLFLOW_SUMMARY": str(summary)})
+    if status != 0:
+        return None, output
+    weights = sorted(folder.glob("checkpoints/*/model.safetensors"))[-1]
+    lines = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    speed = [line["images_per_s"] for line in lines if "images_per_s" in line][-1]
+    return json.loads(summary.read_text()) | {"weights": hashlib.sha256(weights.read_bytes()).hexdigest(), "speed": speed}, output
+
+
+def agreement(build):
+    """Each network on the CPU and twice on the GPU: near each other, and the same bits."""
+    failed, lines, end = False, [], time.monotonic() + AGREEMENT
+    with tempfile.TemporaryDirectory(prefix="dlflow-first-run.") as name:
+        folder = pathlib.Path(name)
+        (folder / "data").mkdir()
+        pictures.write(folder / "data", 1200, 200, suffix="")
+        for model in MODELS:
+            trained = []
+            for device in ("cpu", "cuda", "cuda"):
+                result, output = train(build, folder, model, device, max(0, end - time.monotonic()))
+                if result is None:
+                    return Part("agreement with the CPU", "failed", "\n".join([*lines, f"{model} on {device}:", output]))
+                trained.append(result)
+            cpu, gpu, again = trained
+            difference = abs(gpu["loss"] - cpu["loss"]) / cpu["loss"]
+            repeats = gpu["weights"] == again["weights"]
+            failed = failed or not difference < TOLERANCE or not repeats
+            lines.append(f"{model}: loss {cpu['loss']:.6f} on the CPU, {gpu['loss']:.6f} on the GPU (difference {difference:.1e}, at most "
+                         f"{TOLERANCE:g}); accuracy {cpu['accuracy']:.4f}, {gpu['accuracy']:.4f}; a second run "
+                         f"{'has the same bits' if repeats else 'has OTHER BITS'}; {gpu['speed']:.0f} images/s on a small set")
+    return Part("agreement with the CPU", "failed" if failed else "passed", "\n".join(lines))
+
+
+def bench():
+    python = os.environ.get("PYTHON", "python3")
+    status, _ = run([python, "-c", "import torch, sys; sys.exit(not torch.cuda.is_available())"], LOOK_FOR_TORCH)
+    if status != 0:
+        return Part("bench", "skipped", f"{python} has no PyTorch with CUDA; PYTHON names another")
+    status, output = run([python, "-B", str(ROOT / "bench/gpu_training.py"), "--rounds", "1"], BENCH, cwd=ROOT)
+    return Part("bench", "passed" if status == 0 else "failed", output)
+
+
+def report(parts, now):
+    """The report as Markdown. Of long output the end is kept."""
+    lines = [f"# First run on a GPU, {now:%Y-%m-%d %H:%M} UTC", "", "| part | result | seconds |", "|---|---|---|"]
+    lines += [f"| {part.name} | {part.result} | {part.seconds:.0f} |" for part in parts]
+    for part in parts:
+        lines += ["", f"## {part.name[0].upper()}{part.name[1:]}: {part.result}", "```", *part.text.strip().splitlines()[-60:], "```"]
+    return "\n".join(lines) + "\n"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    parser.add_argument("--report", type=pathlib.Path, default=ROOT / "build/gpu_first_run.md")
+    args = parser.parse_args()
+    build = args.build.resolve()
+    parts = []
+    for part_of in (machine, lambda: tests(build), lambda: sanitizer(build), lambda: agreement(build), bench):
+        begin = time.monotonic()
+        part = part_of()
+        part.seconds = time.monotonic() - begin
+        parts.append(part)
+        print(f"{part.name}: {part.result}, {part.seconds:.0f} s", flush=True)
+        # After each part: what was found is kept if this is ended.
+        args.report.write_text(report(parts, datetime.datetime.now(datetime.timezone.utc)))
+    print(f"the report is {args.report}")
+    sys.exit(any(part.result == "failed" for part in parts))
+
+
+if __name__ == "__main__":
+    main()
