@@ -45,9 +45,12 @@ class Part:
 
 
 def run(command, seconds, **options):
-    """The exit status of `command`, None if it was ended after `seconds`, and what it printed."""
-    process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                               errors="replace", start_new_session=True, **options)
+    """The exit status of `command`, None if it was ended after `seconds` or is not there, and what it printed."""
+    try:
+        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                                   errors="replace", start_new_session=True, **options)
+    except OSError as error:
+        return None, f"{error}\n"
     try:
         output, _ = process.communicate(timeout=seconds)
         return process.returncode, output

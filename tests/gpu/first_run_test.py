@@ -55,8 +55,8 @@ class FirstRun(unittest.TestCase):
         """The report, and its table as part -> result."""
         env = os.environ | environment | {"PATH": f"{self.folder}/tools:{os.environ['PATH']}", "PYTHON": "python-without-torch"}
         report = self.folder / "report.md"
-        ended = subprocess.run([sys.executable, "-B", ROOT / "bench/gpu_first_run.py", "--build", self.folder / "build", "--report", report],
-                               env=env, capture_output=True, text=True, timeout=120)
+        command = [sys.executable, "-B", ROOT / "bench/gpu_first_run.py", "--build", self.folder / "build", "--report", report]
+        ended = subprocess.run(command, env=env, capture_output=True, text=True, timeout=120)
         self.assertEqual(ended.returncode, status, ended.stdout + ended.stderr)
         self.assertIn(f"the report is {report}", ended.stdout)
         text = report.read_text()
@@ -109,6 +109,11 @@ class FirstRun(unittest.TestCase):
         self.assertLess(time.monotonic() - begin, 30)
         self.assertIn("begun", output)
         self.assertIn("ended after 0.3 s", output)
+
+    def test_a_program_that_is_not_there_is_told(self):
+        status, output = gpu_first_run.run(["no-such-program"], 10)
+        self.assertIsNone(status)
+        self.assertIn("No such file or directory: 'no-such-program'", output)
 
     def test_its_parts_take_less_than_ten_minutes(self):
         limits = gpu_first_run
