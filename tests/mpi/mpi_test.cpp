@@ -1,5 +1,7 @@
 // Run by mpirun with any number of processes: every rank goes through the same cases in step, a
 // case fails on all ranks or none, and rank 0 reports (main.cpp).
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <chrono>
 #include <cmath>
@@ -60,6 +62,28 @@ extern "C" int MPI_Query_thread(int* provided) {
   const int status = PMPI_Query_thread(provided);
   if (!library_has_threads) *provided = MPI_THREAD_FUNNELED;
   return status;
+}
+
+TEST_CASE("Open MPI yields while something blocks in it, and then does as before") {
+  const auto yields =
+      reinterpret_cast<bool (*)(bool)>(::dlsym(RTLD_DEFAULT, "opal_progress_set_yield_when_idle"));
+  if (!yields) return;  // another library
+  const bool before = GENERATE(false, true), at_start = yields(before);
+  const auto yields_now = [&] {
+    const bool now = yields(false);
+    yields(now);
+    return now;
+  };
+  {
+    const PoliteMpi polite;
+    CHECK(yields_now());
+    { const PoliteMpi inner; }
+    CHECK(yields_now());
+  }
+  CHECK(yields_now() == before);
+  MpiCommunicator(kTimeout).allocate_shared(100);
+  CHECK(yields_now() == before);
+  yields(at_start);
 }
 
 TEST_CASE("a library that one thread only may call is refused") {
