@@ -9,9 +9,8 @@ namespace dlflow::runtime {
 /// Saves one checkpoint at a time on a thread of its own. One thread calls it.
 class BackgroundSave {
  public:
-  /// \param steps_back  the thread leaves most of a core to who computes there. Not where more
-  /// ranks
-  ///                    than cores wait for each other: they would keep it from its work
+  /// `steps_back`: the thread leaves most of its core to whoever computes there. Not where more
+  /// ranks than cores wait for each other: they would keep it from its work.
   explicit BackgroundSave(bool steps_back) : steps_back_(steps_back) {}
 
   /// Waits for the one under way; what goes wrong with it then is lost.
