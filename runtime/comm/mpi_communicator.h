@@ -29,9 +29,9 @@ class MpiEnvironment {
   [[noreturn]] void abort(int exit_status) const;
 };
 
-/// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank that
-/// shares it comes to the same call: MPI spins wherever it believes that every rank has a core of
-/// its own. Nothing changes in libraries other than Open MPI. One thread at a time has one.
+/// For its lifetime, calls that block inside MPI yield the core while they wait, so that a rank
+/// that shares it comes to the same call: MPI spins wherever it believes that every rank has a core
+/// of its own. Nothing changes in libraries other than Open MPI. One thread at a time has one.
 class PoliteMpi {
  public:
   PoliteMpi();

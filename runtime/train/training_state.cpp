@@ -111,8 +111,8 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
                       std::to_string(now.global_batch));
   }
   if (saved.epochs != now.epochs && saved.epochs > 0 && now.epochs > 0) {
-    changes.push_back("the learning rate was planned for " + std::to_string(saved.epochs) +
-                      " epochs, is for " + std::to_string(now.epochs));
+    changes.push_back("the learning rate followed epochs: " + std::to_string(saved.epochs) +
+                      ", follows " + std::to_string(now.epochs));
   }
   if (saved.reduction != now.reduction) {
     changes.push_back("the reduction was " + saved.reduction + ", is " + now.reduction);

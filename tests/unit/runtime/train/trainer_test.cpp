@@ -296,7 +296,7 @@ TEST_CASE("what changes the bits of a run that goes on is named", "[trainer][exa
   now.arithmetic = "dlflow 1, avx512_core";
   CHECK(changes_of_bits(saved, now) ==
         std::vector<std::string>{"the batch was 128, is 64",
-                                 "the learning rate was planned for 2 epochs, is for 4",
+                                 "the learning rate followed epochs: 2, follows 4",
                                  "the reduction was exact, leaves: 8, is exact, leaves: 4",
                                  "it was computed by dlflow 1, avx2, now by dlflow 1, "
                                  "avx512_core"});
