@@ -48,17 +48,17 @@ WAYS = {
 }
 
 
-def peer(name, way, batch, images, labels):
-    """One warm epoch, then the median of the others. All steps are of one size, as CUDA graphs want it."""
+def peer(name, way, batch, images, labels, epochs=EPOCHS, steps=None):
+    """One warm epoch, then the median of the others. All steps are of one size, as CUDA graphs want it; `steps`: in an epoch."""
     torch.manual_seed(0)
     model = WAYS[way](torch_peer.MODELS[name]().to(DEVICE))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, fused=True)
     layout = torch.channels_last if way == "channels last" else torch.contiguous_format
     images = ((torch.tensor(images, device=DEVICE).float().reshape(-1, 1, 28, 28) / 255 - 0.5) / 0.29).contiguous(memory_format=layout)
     labels = torch.tensor(labels, device=DEVICE).long()
-    steps = SAMPLES // batch
+    steps = steps or SAMPLES // batch
     seconds = []
-    for _ in range(EPOCHS):
+    for _ in range(epochs):
         torch.cuda.synchronize()
         start = time.perf_counter()
         for chosen in torch.randperm(SAMPLES, device=DEVICE)[:steps * batch].split(batch):
@@ -75,7 +75,7 @@ def ways_of(name, batch, images, labels):
     able = []
     for way in WAYS:
         try:
-            peer(name, way, batch, images, labels)
+            peer(name, way, batch, images, labels, epochs=2, steps=3)
             able.append(way)
         except Exception as error:  # a compiler is missing, say
             print(f"# left out: {name}, {way}: {str(error).splitlines()[0] if str(error) else type(error).__name__}", flush=True)
