@@ -113,5 +113,5 @@ def proven(core_types=CORE_TYPES, installed=INSTALLED):
 
 def ways(peers, model):
     """Each way in which their users train `model`: its name, the peer, and the further flags of torch_peer.py."""
-    layouts = {"": ()} if model in WITHOUT_CONVOLUTIONS else LAYOUTS
-    return [(peer.name + layout, peer, flags) for peer in peers for layout, flags in layouts.items()]
+    return [(peer.name + layout, peer, flags) for peer in peers for layout, flags in LAYOUTS.items()
+            if not layout or (model not in WITHOUT_CONVOLUTIONS and "--horovod" not in peer.flags)]  # Horovod refuses such tensors

@@ -113,6 +113,10 @@ class Report(unittest.TestCase):
         self.assertEqual(names, ["DDP", "DDP, channels last"])
         self.assertEqual([name for name, _, _ in peers.ways([DDP], "mlp")], ["DDP"])
 
+    def test_horovod_is_measured_in_the_layout_that_it_takes(self):
+        horovod = peers.Peer("Horovod", pathlib.Path("/opt/python"), ("--horovod",))
+        self.assertEqual([name for name, _, _ in peers.ways([horovod], "lenet")], ["Horovod"])
+
 
 if __name__ == "__main__":
     cases.main()
