@@ -1,7 +1,7 @@
 """PyTorch and Horovod as a user has them at their best on this machine, and the proof of it: no ratio to them is printed without it.
 
 A PyTorch is as fast as the library that multiplies its matrices. Debian's comes with the reference BLAS where no other one is installed
-(5 GFLOP/s), and its OpenBLAS takes a processor that is newer than itself for one of 2004 (32 GFLOP/s instead of 147 on an Intel Xeon of
+(5 GFLOP/s), and its OpenBLAS takes a processor that is newer than itself for one of 2004 (32 GFLOP/s instead of 127 on an Intel Xeon of
 2023) unless OPENBLAS_CORETYPE names a better one. So each bench calls proven(): it measures every installation's sgemm beside oneDNN's,
 which dlflow-train computes with, and leaves out by name what reaches less than 70 % of it.
 """
