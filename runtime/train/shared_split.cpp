@@ -10,13 +10,9 @@
 #include "runtime/train/node_view.h"
 
 namespace dlflow::runtime {
-namespace {
 
-namespace fs = std::filesystem;
-
-}  // namespace
-
-SharedSplit open_shared_split(Communicator& comm, const fs::path& folder, Split split) {
+SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& folder,
+                              Split split) {
   const Activity activity(comm, "reads the data");
   const SplitFiles files = split_files(folder, split);
   std::shared_ptr<const ChunkedDataset> chunks;
