@@ -167,7 +167,7 @@ StepKind train_kind() {
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
-      .version = 3,
+      .version = 4,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
