@@ -2,12 +2,14 @@
 
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
+#include "tests/support/error_of.h"
 #include "tests/support/hashed_bytes.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
 /// How often a checkpoint is read and hashed by ranks that go on from it.
 using namespace dlflow;
 using namespace dlflow::runtime;
+using test::error_of;
 namespace fs = std::filesystem;
 
 namespace {
@@ -26,15 +28,6 @@ uint64_t bytes_in(const fs::path& folder) {
   uint64_t bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder)) bytes += entry.file_size();
   return bytes;
-}
-
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 }  // namespace

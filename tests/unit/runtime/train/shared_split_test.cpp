@@ -5,6 +5,7 @@
 #include "runtime/train/shared_normalization.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
+#include "tests/support/error_of.h"
 #include "tests/support/hashed_bytes.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
@@ -12,6 +13,7 @@
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
+using test::error_of;
 namespace fs = std::filesystem;
 
 namespace {
@@ -60,15 +62,6 @@ void write_idx(const test::TempDir& folder, const Dataset& dataset) {
   }
   folder.write("train-images-idx3-ubyte", images);
   folder.write("train-labels-idx1-ubyte", labels);
-}
-
-std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "none";
 }
 
 }  // namespace
