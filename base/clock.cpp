@@ -2,12 +2,17 @@
 
 #include <array>
 #include <cstdio>
+#include <thread>
 
 #include "base/error.h"
 
 namespace dlflow {
 
 using namespace std::chrono;
+
+void SystemClock::sleep_for(std::chrono::milliseconds time) const {
+  std::this_thread::sleep_for(time);
+}
 
 Time SystemClock::now() const { return floor<milliseconds>(system_clock::now()); }
 

@@ -14,11 +14,13 @@ class Clock {
  public:
   virtual ~Clock() = default;
   virtual Time now() const = 0;
+  virtual void sleep_for(std::chrono::milliseconds time) const = 0;
 };
 
 class SystemClock : public Clock {
  public:
   Time now() const override;
+  void sleep_for(std::chrono::milliseconds time) const override;
 };
 
 /// RFC 3339 in UTC with milliseconds: 2026-11-21T08:00:00.123Z

@@ -7,6 +7,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace dlflow {
 namespace {
@@ -25,9 +26,19 @@ std::optional<Fault> fault_from_environment() {
   return Fault{fault.substr(0, colon), call};
 }
 
+std::function<void(std::string_view)>& test_action() {
+  static std::function<void(std::string_view)> action;
+  return action;
+}
+
 }  // namespace
 
+void on_crash_point(std::function<void(std::string_view point)> act) {
+  test_action() = std::move(act);
+}
+
 void crash_point(std::string_view point) {
+  if (test_action()) test_action()(point);
   static std::optional<Fault> fault = fault_from_environment();
   if (!fault || fault->point != point || --fault->calls_left != 0) return;
   if (const char* const mark = std::getenv("DLFLOW_CRASH_MARK")) {

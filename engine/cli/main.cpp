@@ -14,7 +14,7 @@
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_exec.h"
 #include "engine/container/container_run.h"
-#include "engine/slurm/job_exec.h"
+#include "engine/run/batch_systems.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
 #include "steps/stage_out/stage_out.h"

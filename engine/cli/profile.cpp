@@ -12,7 +12,7 @@
 #include "engine/cli/profile_check.h"
 #include "engine/model/profile_text.h"
 #include "engine/plan/plan_json.h"
-#include "engine/slurm/detect.h"
+#include "engine/run/batch_systems.h"
 
 namespace dlflow {
 namespace {
@@ -108,10 +108,9 @@ void add_profile_detect(CLI::App& app, Session&) {
     if (!file->empty() && std::filesystem::exists(*file)) {
       throw Error(Errc::InvalidInput, *file + " is there already; remove it, or choose another");
     }
-    SlurmTools tools;
     const char* const path = std::getenv("PATH");
     const std::string text =
-        detected_profile(detect_cluster(tools, path != nullptr ? path : ""), *partition);
+        detect_batch_system()->detect_profile(path != nullptr ? path : "", *partition);
     if (file->empty()) {
       std::fputs(text.c_str(), stdout);
       return;

@@ -9,12 +9,13 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/remove_tree.h"
 #include "base/units.h"
+#include "engine/batch/limits.h"
+#include "engine/batch/probe.h"
+#include "engine/run/batch_systems.h"
 #include "engine/run/interrupts.h"
-#include "engine/slurm/limits.h"
-#include "engine/slurm/probe.h"
-#include "engine/slurm/tools.h"
 
 namespace dlflow {
 namespace {
@@ -92,41 +93,45 @@ std::optional<std::string> read_when_there(const fs::path& file, seconds patienc
   return std::nullopt;
 }
 
-class SlurmCheck {
+class ClusterCheck {
  public:
-  SlurmCheck(Session& session, const Profile& profile)
-      : report_(session), given_(profile), cluster_(tools_.cluster()) {
+  ClusterCheck(Session& session, const Profile& profile)
+      : report_(session),
+        batch_(make_batch_system(profile.scheduler)),
+        given_(profile),
+        cluster_(batch_->cluster()) {
     profile_ = with_cluster_limits(profile, cluster_);
     since_ = SystemClock().now();
   }
 
   void run(seconds patience) {
-    std::printf("%s: SLURM %s, cluster %s\n", given_.name.c_str(), cluster_.version.c_str(),
-                cluster_.cluster.c_str());
+    std::printf("%s: %s %s, cluster %s\n", given_.name.c_str(), std::string(batch_->name()).c_str(),
+                cluster_.version.c_str(), cluster_.cluster.c_str());
     check_cluster();
     Probe wanted{"", "", 2};
-    const PartitionInfo* const partition = cluster_.partition(profile_.slurm.partition);
+    const PartitionInfo* const partition = cluster_.partition(partition_of(profile_));
     const int nodes = num_nodes(probe_batch(wanted, profile_).resources, profile_);
     const bool too_small = partition != nullptr && nodes > partition->nodes;
     const Prepared prepared(profile_, too_small ? 1 : 2);
     const auto id = submit(prepared.probe);
     if (!id) return;
-    const SlurmJob job = wait(*id, patience);
+    const BatchJob job = wait(*id, patience);
     if (interrupted_ || !is_over(job.state)) return;
-    const bool may_be_late = job.state == SlurmState::Completed;
+    const bool may_be_late = job.state == BatchState::Completed;
     const auto text = read_when_there(prepared.probe.result(), seconds(may_be_late ? 10 : 0));
     report_.add_all(read_probe(text, prepared.probe, given_, job));
   }
 
  private:
   void check_cluster() const {
-    const std::string& name = profile_.slurm.partition;
+    const std::string& name = partition_of(profile_);
     const PartitionInfo* const partition = cluster_.partition(name);
     if (partition == nullptr) {
-      report_.add(Kind::Unknown,
-                  name.empty() ? "there is no default partition"
-                               : "there is no one partition '" + name + "'",
-                  "Set slurm.partition; `sinfo -s` lists what there is.");
+      report_.add(
+          Kind::Unknown,
+          name.empty() ? "there is no default partition"
+                       : "there is no one partition '" + name + "'",
+          "Set " + partition_key(profile_) + "; `dlflow profile detect` lists what there is.");
     } else {
       report_.add(partition->is_up ? Kind::Works : Kind::Fails,
                   "partition " + partition->name + " has " + std::to_string(partition->nodes) +
@@ -143,18 +148,17 @@ class SlurmCheck {
   }
 
   std::optional<std::string> submit(const Probe& probe) {
-    const SbatchAnswer answer =
-        tools_.submit(sbatch_script(probe_batch(probe, profile_), profile_));
+    const SubmitAnswer answer = batch_->submit(probe_batch(probe, profile_), profile_);
     if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
-    if (is_interrupted()) {  // sbatch, too, and perhaps after it was heard
-      for (const SlurmJob& job : tools_.queue()) {
+    if (is_interrupted()) {  // the submitter, too, and perhaps after it was heard
+      for (const BatchJob& job : batch_->queue()) {
         if (job.name == probe_batch(probe, profile_).name) return job.id;
       }
       return std::nullopt;
     }
     if (const auto* refused = std::get_if<Refused>(&answer)) {
-      report_.add(Kind::Fails, "sbatch refuses a job: " + refused->message,
-                  "Often it is slurm.account, slurm.partition or slurm.qos of the profile.");
+      report_.add(Kind::Fails, std::string(batch_->name()) + " refuses a job: " + refused->message,
+                  "Often it is the account, the partition or the QOS in the profile.");
       return std::nullopt;
     }
     throw Error(Errc::Unavailable, std::get<Unclear>(answer).message + "; if job dlflow-probe-" +
@@ -162,8 +166,8 @@ class SlurmCheck {
   }
 
   /// The job once it is over, or as it was when patience ended (and it was cancelled).
-  SlurmJob wait(const std::string& id, seconds patience) {
-    SlurmJob job;
+  BatchJob wait(const std::string& id, seconds patience) {
+    BatchJob job;
     job.id = id;
     std::string shown;
     const auto end = std::chrono::steady_clock::now() + patience;
@@ -182,7 +186,7 @@ class SlurmCheck {
       pause = std::min(pause * 2, kLongestPause);
     }
     const std::vector<std::string> ids = {id};
-    tools_.cancel(ids);
+    batch_->cancel(ids);
     report_.add(Kind::Unknown,
                 "job " + id + " was cancelled: still " + std::string(words(job.state)) + " after " +
                     format_duration(patience) + (job.reason.empty() ? "" : ", " + job.reason),
@@ -196,27 +200,27 @@ class SlurmCheck {
     return interrupted_;
   }
 
-  SlurmJob cancelled(SlurmJob job) {
+  BatchJob cancelled(BatchJob job) {
     const std::vector<std::string> ids = {job.id};
-    tools_.cancel(ids);
+    batch_->cancel(ids);
     report_.interrupted("job " + job.id + " was cancelled");
     return job;
   }
 
-  std::optional<SlurmJob> in_queue(const std::string& id) {
-    for (SlurmJob& job : tools_.queue()) {
+  std::optional<BatchJob> in_queue(const std::string& id) {
+    for (BatchJob& job : batch_->queue()) {
       if (job.id == id) return std::move(job);
     }
     return std::nullopt;
   }
 
   /// A job that is over, with its exit status if accounting has it already.
-  SlurmJob ended(SlurmJob job) {
+  BatchJob ended(BatchJob job) {
     const std::vector<std::string> ids = {job.id};
-    for (SlurmJob& other : tools_.accounting(ids, since_).jobs) {
+    for (BatchJob& other : batch_->accounting(ids, since_).jobs) {
       if (other.id == job.id && is_over(other.state)) return std::move(other);
     }
-    if (!is_over(job.state)) job.state = SlurmState::Completed;  // left the queue: its result tells
+    if (!is_over(job.state)) job.state = BatchState::Completed;  // left the queue: its result tells
     return job;
   }
 
@@ -225,7 +229,7 @@ class SlurmCheck {
   Interrupts interrupts_;     // first: what is submitted is cancelled, whenever Ctrl-C comes
   bool interrupted_ = false;  // it came
   Report report_;
-  SlurmTools tools_;
+  const std::unique_ptr<BatchSystem> batch_;
   const Profile& given_;
   ClusterLimits cluster_;
   Profile profile_;
@@ -247,7 +251,7 @@ void check_local(Session& session, const Profile& profile) {
     return;
   }
   report.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
-                            SlurmJob()));
+                            BatchJob()));
 }
 
 }  // namespace
@@ -256,7 +260,7 @@ void check_profile(Session& session, const Profile& profile, seconds patience) {
   if (profile.scheduler == "local") {
     check_local(session, profile);
   } else {
-    SlurmCheck(session, profile).run(patience);
+    ClusterCheck(session, profile).run(patience);
   }
 }
 

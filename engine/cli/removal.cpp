@@ -8,10 +8,8 @@
 #include "base/error.h"
 #include "base/fault.h"
 #include "base/remove_tree.h"
-#include "engine/cli/chain.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/chain.h"
 
 namespace dlflow {
 namespace {
@@ -133,13 +131,6 @@ void remove_leftovers(const fs::path& runs) {
   remove_unused_programs(runs);
 }
 
-void check_queue(const std::string& run, const fs::path& directory) {
-  SlurmTools tools;
-  if (jobs_in_queue(directory, tools) == 0) return;
-  throw Error(Errc::InvalidInput,
-              run + " has jobs in SLURM's queue; `dlflow cancel " + run + "` ends it first");
-}
-
 }  // namespace
 
 void check_idle(Session& session, const std::string& run) {
@@ -152,7 +143,8 @@ void check_idle(Session& session, const std::string& run) {
   if (status.state == RunState::Running) {
     throw Error(Errc::InvalidInput, run + " has jobs at work" + advice);
   }
-  if (is_on_cluster(directory).value_or(false)) check_queue(run, directory);
+  if (!fs::exists(directory) || status.damaged) return;
+  session.verbs(run_profile(directory).scheduler)->check_idle(directory);
 }
 
 std::vector<Removal> plan_removals(Session& session, const std::vector<std::string>& runs) {

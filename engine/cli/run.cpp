@@ -1,12 +1,10 @@
 #include <cstdio>
 
 #include "base/error.h"
-#include "engine/backend/local.h"
 #include "engine/cli/bundled_workflow.h"
-#include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
-#include "engine/cli/run_display.h"
+#include "engine/cli/outcome.h"
 #include "engine/cli/secrets.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
@@ -14,8 +12,6 @@
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
-#include "engine/run/cancel.h"
-#include "engine/run/scheduler.h"
 
 namespace dlflow {
 namespace {
@@ -28,13 +24,6 @@ struct RunArguments {
   bool detach = false;
   RunOptions options;
 };
-
-void finish(Session& session, const std::string& run, const RunResult& result) {
-  if (session.json) print_run_json(run, result.state);
-  session.status = result.interrupted                    ? kInterrupted
-                   : result.state == RunState::Succeeded ? kDone
-                                                         : kStepFailed;
-}
 
 void show_plan(Session& session, const Plan& plan) {
   if (session.json) return print_json(to_json(plan));
@@ -50,20 +39,18 @@ void show_plan(Session& session, const Plan& plan) {
   std::printf("%zu job%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s", reused);
 }
 
-void detach(Session& session, const Plan& plan, const RunOptions& options) {
-  detach_run(plan.directory, options);
-  if (session.json) return print_run_json(plan.run, RunState::Running);
-  std::printf("%s runs in the background; look again with `dlflow status %s`.\n", plan.run.c_str(),
-              plan.run.c_str());
+void announce(const Session& session, const std::string& line) {
+  if (line.empty() || session.quiet || session.json) return;
+  std::printf("%s\n", line.c_str());
+  std::fflush(stdout);
 }
 
-/// What works on a run that has a directory already.
-template <typename Work>
-auto with_engine(Session& session, const Profile& profile, Work work) {
-  const auto display = make_run_display(session);
-  LocalBackend backend(local_machine(profile));
-  const SystemClock clock;
-  return work(Services{session.store(), backend, *display, clock});
+void cancel_lost(Session& session, const std::string& run) {
+  const size_t cancelled = cancel_lost_run(run, session.store(), SystemClock());
+  if (session.quiet) return;
+  std::printf("The directory of %s is gone: %s\n%zu job%s of it in the queue cancelled.\n",
+              run.c_str(), session.store().directory(run).c_str(), cancelled,
+              cancelled == 1 ? "" : "s");
 }
 
 void start(Session& session, const RunArguments& arguments) {
@@ -77,30 +64,28 @@ void start(Session& session, const RunArguments& arguments) {
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
-  if (runs_on_slurm(profile)) return start_chain(session, std::move(plan), secrets);
-  const auto display = make_run_display(session);
-  LocalBackend backend(local_machine(plan.profile));
-  const SystemClock clock;
-  const Services services{session.store(), backend, *display, clock};
-  create_run(plan, services);
-  keep_secrets(plan, secrets);
-  if (arguments.detach) return detach(session, plan, arguments.options);
   hide_secrets(plan.workflow);
-  const std::string run = plan.run;
-  finish(session, run, start_run(std::move(plan), services, arguments.options));
+  const auto verbs = session.verbs(profile.scheduler);
+  verbs->create(plan);
+  keep_secrets(plan, secrets);
+  announce(session, verbs->announcement(plan));
+  if (arguments.detach) {
+    return report_detached(session, plan, verbs->detach(plan, arguments.options));
+  }
+  report_outcome(session, plan, verbs->start(plan, arguments.options));
 }
 
 void resume(Session& session, const RunArguments& arguments) {
   const std::string run = find_run(session, arguments.resume);
   const std::filesystem::path directory = session.store().directory(run);
   const Plan plan = load_run(directory);
-  if (runs_on_slurm(plan.profile)) return go_on_with_chain(session, plan, {});
   renew_secrets(session, plan);
-  if (arguments.detach) return detach(session, plan, arguments.options);
   hide_secrets(plan.workflow);
-  finish(session, run, with_engine(session, plan.profile, [&](const Services& services) {
-           return resume_run(directory, services, arguments.options);
-         }));
+  const auto verbs = session.verbs(plan.profile.scheduler);
+  if (arguments.detach) {
+    return report_detached(session, plan, verbs->detach(plan, arguments.options));
+  }
+  report_outcome(session, plan, verbs->resume(directory, arguments.options));
 }
 
 }  // namespace
@@ -166,12 +151,10 @@ void add_resubmit(CLI::App& app, Session& session) {
     const std::filesystem::path directory = session.store().directory(name);
     const Plan plan = load_run(directory);
     if (!set->empty()) again->resources = resource_settings(*set, plan.workflow);
-    if (runs_on_slurm(plan.profile)) return go_on_with_chain(session, plan, *again);
     renew_secrets(session, plan);
     hide_secrets(plan.workflow);
-    finish(session, name, with_engine(session, plan.profile, [&](const Services& services) {
-             return resubmit_run(directory, *again, services, *options);
-           }));
+    report_outcome(session, plan,
+                   session.verbs(plan.profile.scheduler)->resubmit(directory, *again, *options));
   });
 }
 
@@ -183,26 +166,16 @@ void add_cancel(CLI::App& app, Session& session) {
   const auto run = std::make_shared<std::string>();
   const auto steps = std::make_shared<std::vector<std::string>>();
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN")->required();
-  command->add_option("--step", *steps, "only this step or job (SLURM)")
+  command->add_option("--step", *steps, "only this step or job (on a cluster)")
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
-    if (!std::filesystem::exists(directory)) return stop_lost_chain(session, name);
-    if (runs_on_slurm(run_profile(directory))) return stop_chain(session, directory, *steps);
-    if (!steps->empty()) {
-      throw Error(Errc::InvalidInput, "a run on this machine is cancelled as a whole");
-    }
-    const bool ended = with_engine(session, run_profile(directory), [&](const Services& services) {
-      return cancel_run(directory, services);
-    });
-    if (session.quiet) return;
-    std::printf(ended
-                    ? "%s has stopped.\n"
-                    : "%s was asked to stop and is still saving; `dlflow cancel` again kills it.\n",
-                name.c_str());
+    if (!std::filesystem::exists(directory)) return cancel_lost(session, name);
+    const auto verbs = session.verbs(run_profile(directory).scheduler);
+    report_cancelled(session, name, verbs->cancel(directory, *steps));
   });
 }
 

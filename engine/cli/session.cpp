@@ -5,7 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/cli/chain.h"
+#include "engine/cli/run_display.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/report/usage.h"
@@ -34,38 +34,20 @@ RunStatus damaged(Session& session, const std::string& run, const Error& error) 
   return status;
 }
 
-/// One damaged run does not hide the others.
-RunStatus read_or_damaged(Session& session, const std::string& run) {
+/// Runs of one scheduler. One that is damaged does not hide the others.
+std::vector<RunStatus> refresh_together(Session& session, const std::string& scheduler,
+                                        const std::vector<std::string>& runs, Detail detail) {
+  std::vector<std::filesystem::path> directories;
+  for (const std::string& run : runs) directories.push_back(session.store().directory(run));
   try {
-    const std::filesystem::path directory = session.store().directory(run);
-    if (std::filesystem::exists(directory)) run_profile(directory);  // throws what is wrong
-    return read_run(session, run);
+    return session.verbs(scheduler)->refresh(directories, detail);
   } catch (const Error& error) {
     if (error.retryable()) throw;  // the store is busy
-    return damaged(session, run, error);
-  }
-}
-
-struct ClusterRun {
-  std::string run;
-  std::filesystem::path directory;
-};
-
-std::vector<RunStatus> refresh_cluster_runs(Session& session, const std::vector<ClusterRun>& runs,
-                                            Detail detail) {
-  std::vector<std::filesystem::path> directories;
-  for (const ClusterRun& run : runs) directories.push_back(run.directory);
-  try {
-    return refresh_chain_statuses(session, directories, detail);
-  } catch (const Error& error) {
-    if (error.retryable()) throw;
-    if (runs.size() == 1) return {damaged(session, runs.front().run, error)};
+    if (runs.size() == 1) return {damaged(session, runs.front(), error)};
   }
   std::vector<RunStatus> statuses;  // one of them is damaged: each alone
-  for (const ClusterRun& run : runs) {
-    for (RunStatus& status : refresh_cluster_runs(session, {run}, detail)) {
-      statuses.push_back(std::move(status));
-    }
+  for (const std::string& run : runs) {
+    statuses.push_back(refresh_together(session, scheduler, {run}, detail).front());
   }
   return statuses;
 }
@@ -80,12 +62,8 @@ void add_plan(RunView& view, const Plan& plan) {
 
 }  // namespace
 
-std::optional<bool> is_on_cluster(const std::filesystem::path& run_directory) {
-  try {
-    return runs_on_slurm(run_profile(run_directory));
-  } catch (const Error&) {
-    return std::nullopt;
-  }
+std::unique_ptr<Verbs> Session::verbs(const std::string& scheduler) {
+  return verbs_of(scheduler, {store(), clock_, [this] { return make_run_display(*this); }});
 }
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,
@@ -106,18 +84,25 @@ RunStatus refresh_run(Session& session, const std::string& run, Detail detail) {
 std::map<std::string, RunStatus> refresh_runs(Session& session,
                                               const std::vector<std::string>& runs, Detail detail) {
   std::map<std::string, RunStatus> statuses;
-  std::vector<ClusterRun> chains;
+  std::map<std::string, std::vector<std::string>> together;  // by scheduler
   for (const std::string& run : runs) {
     const std::filesystem::path directory = session.store().directory(run);
-    if (is_on_cluster(directory).value_or(false)) {
-      chains.push_back({run, directory});
-    } else {
-      statuses.emplace(run, read_or_damaged(session, run));
+    if (!std::filesystem::exists(directory)) {
+      statuses.emplace(run, read_run(session, run));
+      continue;
+    }
+    try {
+      together[run_profile(directory).scheduler].push_back(run);
+    } catch (const Error& error) {
+      if (error.retryable()) throw;
+      statuses.emplace(run, damaged(session, run, error));
     }
   }
-  for (RunStatus& status : refresh_cluster_runs(session, chains, detail)) {
-    std::string run = status.run;
-    statuses.emplace(std::move(run), std::move(status));
+  for (const auto& [scheduler, theirs] : together) {
+    for (RunStatus& status : refresh_together(session, scheduler, theirs, detail)) {
+      std::string run = status.run;
+      statuses.emplace(std::move(run), std::move(status));
+    }
   }
   for (const auto& [run, status] : statuses) {
     if (status.state == RunState::Succeeded) remove_secrets(status.directory);
@@ -138,7 +123,7 @@ RunStatus read_run(Session& session, const std::string& run) {
   if (status.state == RunState::Running && !std::filesystem::exists(directory)) {
     status.problem = directory.string() +
                      " is gone, and with it what its jobs record; `dlflow cancel " + run +
-                     "` takes from SLURM what it still has of them";
+                     "` takes from the queue what is left of them";
   }
   return status;
 }
@@ -150,7 +135,7 @@ RunView view_run(Session& session, const std::string& run, Detail detail) {
   view.progress = read_progress(view.status);
   const std::filesystem::path directory = view.status.directory;
   const bool few = view.status.jobs.size() <= kFewJobs || detail == Detail::Usage;
-  if (!few || !is_on_cluster(directory)) return view;
+  if (!few || view.status.damaged || !std::filesystem::exists(directory)) return view;
   try {
     add_plan(view, load_run(directory));
   } catch (const Error& error) {

@@ -4,13 +4,13 @@
 #include <filesystem>
 #include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/cli/exit_status.h"
 #include "engine/report/run_table.h"
 #include "engine/report/style.h"
+#include "engine/run/verbs.h"
 #include "engine/store/store.h"
 
 /// What every subcommand shares: the common options, the store, and how it ends.
@@ -28,7 +28,11 @@ struct Session {
   /// Opened when first asked for: `validate` needs no folder to write to.
   Store& store();
 
+  /// The verbs on runs of a profile with this `scheduler:`.
+  std::unique_ptr<Verbs> verbs(const std::string& scheduler);
+
  private:
+  SystemClock clock_;
   std::unique_ptr<Store> store_;
 };
 
@@ -42,18 +46,9 @@ void add_json_option(CLI::App& command, Session& session);
 /// What is on record of a run: what a killed dlflow left unrecorded is recorded first.
 RunStatus read_run(Session& session, const std::string& run);
 
-/// What else is to be known of a run.
-enum class Detail {
-  State,
-  Usage,  ///< what its jobs used; a cluster's accounting is asked about all of them
-};
-
 /// The same, after asking the cluster if the run is on one. Of a run that has succeeded the secrets
 /// are removed.
 RunStatus refresh_run(Session& session, const std::string& run, Detail detail = Detail::State);
-
-/// Whether a run is on a cluster; nothing if its folder is gone or damaged.
-std::optional<bool> is_on_cluster(const std::filesystem::path& run_directory);
 
 /// The same for several runs; a cluster is asked once, however many of them are on it. One whose
 /// folder is damaged is as it was known before.

@@ -6,7 +6,6 @@
 
 #include "base/error.h"
 #include "base/text.h"
-#include "engine/cli/chain.h"
 #include "engine/cli/commands.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/json.h"
@@ -76,16 +75,21 @@ Json as_json(Session& session, const std::string& run, const StatusChoice& choic
   return list;
 }
 
+std::chrono::seconds look_interval(Session& session, const RunSummary& run) {
+  try {
+    return session.verbs(run_profile(run.directory).scheduler)->look_interval();
+  } catch (const Error&) {
+    return std::chrono::seconds(1);  // its folder is gone or damaged
+  }
+}
+
 /// Until the next look at `run`, or at all: a busy SLURM is not to be asked every second. Nothing
 /// if none of them runs any more.
 std::optional<std::chrono::seconds> pause(Session& session, const std::string& run) {
-  constexpr std::chrono::seconds kLocal(1);
-  constexpr std::chrono::seconds kCluster(10);
   std::optional<std::chrono::seconds> pause;
   for (const RunSummary& known : session.store().runs()) {
     if (known.state != RunState::Running || (!run.empty() && known.run != run)) continue;
-    const bool cluster = is_on_cluster(known.directory).value_or(false);
-    pause = std::max(pause.value_or(kLocal), cluster ? kCluster : kLocal);
+    pause = std::max(pause.value_or(std::chrono::seconds(1)), look_interval(session, known));
   }
   return pause;
 }

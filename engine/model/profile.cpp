@@ -253,6 +253,10 @@ std::vector<fs::path> profile_folders() {
 
 }  // namespace
 
+const std::string& partition_of(const Profile& profile) { return profile.slurm.partition; }
+
+std::string partition_key(const Profile& profile) { return profile.scheduler + ".partition"; }
+
 SlurmOptions slurm_options_from_json(const Json& json) {
   return {.partition = json.at("partition"),
           .account = json.at("account"),

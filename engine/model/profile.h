@@ -76,7 +76,7 @@ struct Profile {
   uint64_t memory_bytes = 0;        ///< local: 0 means all
   int gpus = 0;
   SlurmOptions slurm;
-  int ranks_per_node = 0;  ///< 0: SLURM decides
+  int ranks_per_node = 0;  ///< 0: the batch system decides
   NodeShape node;
   Limits limits;
   Launcher launcher;
@@ -92,6 +92,11 @@ struct Profile {
 
   bool operator==(const Profile&) const = default;
 };
+
+/// The partition that jobs go to; empty: the cluster's default one.
+const std::string& partition_of(const Profile& profile);
+/// The key that sets it, for messages: "slurm.partition".
+std::string partition_key(const Profile& profile);
 
 /// Finds and reads the profile `name`: a path to a YAML file, or a name looked up in
 /// ./cluster-profiles, ~/.config/dlflow/profiles ($XDG_CONFIG_HOME), and for "local" the built-in

@@ -55,6 +55,22 @@ class Graph {
   /// What waits for `job`.
   std::vector<JobRange> children(uint32_t job) const;
 
+  /// Calls `visit` with each job that `job` waits for.
+  template <typename Visit>
+  void each_parent(uint32_t job, const Visit& visit) const {
+    for (const JobRange& range : parents(job)) {
+      for (uint32_t i = 0; i < range.count; ++i) visit(range.first + i);
+    }
+  }
+
+  /// Calls `visit` with each job that waits for `job`.
+  template <typename Visit>
+  void each_child(uint32_t job, const Visit& visit) const {
+    for (const JobRange& range : children(job)) {
+      for (uint32_t i = 0; i < range.count; ++i) visit(range.first + i);
+    }
+  }
+
   size_t num_jobs() const { return step_of_.size(); }
   size_t num_parents(uint32_t job) const;
 

@@ -45,22 +45,10 @@ void check_names(const Plan& plan, const Jobs& jobs, const std::vector<std::stri
   }
 }
 
-bool has_broken_parent(const Plan& plan, const Jobs& jobs, uint32_t job) {
-  for (const JobRange& range : plan.graph.parents(job)) {
-    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
-      if (is_broken(jobs[parent].state)) return true;
-    }
-  }
-  return false;
-}
-
 /// Whether a retry was due that an engine could not start any more.
 bool has_a_try_left(const Plan& plan, uint32_t job, const JobProgress& progress) {
   const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
-  JobEvent ended;
-  ended.state = progress.state;
-  ended.exit = progress.exit;
-  return should_retry(retry, ended, progress.tries);
+  return should_retry(retry, ending_of(progress), progress.tries);
 }
 
 bool ended_badly(JobState state) {
@@ -99,15 +87,14 @@ void run_anew(Plan& plan, uint32_t job) {
 }
 
 /// From the last job to the first, so that what a lost result needs is looked at, too.
-void plan_lost_results(Plan& plan, Jobs& jobs, const Move& move) {
+void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
   std::vector<bool> looked_at(jobs.size());
   const auto look_at = [&](uint32_t parent) {
     if (looked_at[parent] || !satisfies_dependents(jobs[parent].state)) return;
     looked_at[parent] = true;
     if (has_remains(result_directory(plan, parent))) return;
     run_anew(plan, parent);
-    jobs[parent].tries = 0;
-    move(parent, JobState::Planned, "what it left is gone, and is needed");
+    plan_job(parent, 0, "what it left is gone, and is needed");
   };
   for (uint32_t job = jobs.size(); job-- > 0;) {
     if (jobs[job].state != JobState::Planned) continue;
@@ -115,9 +102,7 @@ void plan_lost_results(Plan& plan, Jobs& jobs, const Move& move) {
       if (has_remains(reused->second.directory)) continue;  // it needs nobody
       run_anew(plan, job);
     }
-    for (const JobRange& range : plan.graph.parents(job)) {
-      for (uint32_t i = 0; i < range.count; ++i) look_at(range.first + i);
-    }
+    plan.graph.each_parent(job, look_at);
   }
 }
 
@@ -137,10 +122,6 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names) 
     }
     if (!known) throw_unknown(plan, name);
   }
-}
-
-bool is_broken(JobState state) {
-  return is_final(state) && !satisfies_dependents(state) && state != JobState::Skipped;
 }
 
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
@@ -164,23 +145,20 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
   for (const uint32_t job : chosen) set_checkpoints_aside(plan, job, jobs[job].attempt);
 }
 
-void plan_again(Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move) {
+void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job) {
   check_names(plan, jobs, what.names);
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
-    JobProgress& progress = jobs[job];
+    const JobProgress& progress = jobs[job];
     const bool chosen = is_chosen(plan, job, progress, what);
-    const bool freed = progress.state == JobState::Blocked && !has_broken_parent(plan, jobs, job);
+    const bool freed = progress.state == JobState::Blocked && !jobs.obstacle(job);
     if (!chosen && !freed) continue;
     if (ended_badly(progress.state) && !what.failed) {
-      move(job, JobState::Planned, "tried again");
+      plan_job(job, progress.tries, "tried again");
       continue;
     }
-    progress.tries = 0;
-    move(job, JobState::Planned,
-         chosen && what.from_scratch ? "run again from scratch" : "run again");
+    plan_job(job, 0, chosen && what.from_scratch ? "run again from scratch" : "run again");
   }
-  plan_lost_results(plan, jobs, move);
-  jobs.count_unfinished_parents();
+  plan_lost_results(plan, jobs, plan_job);
 }
 
 }  // namespace dlflow

@@ -13,9 +13,6 @@
 /// Which jobs of a run get another attempt.
 namespace dlflow {
 
-/// Ended without success, so that what needs it cannot run.
-bool is_broken(JobState state);
-
 struct PlanAgain {
   bool failed = false;                  ///< what failed or timed out, too; else only what was
                                         ///< cancelled or lost, or has a try left
@@ -38,13 +35,13 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names);
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
                    const std::function<void(const Plan&)>& check);
 
-/// Moves a job and records that.
-using Move = std::function<void(uint32_t job, JobState state, const std::string& reason)>;
+/// Moves a job to Planned and records that. \param tries  that count as used up.
+using PlanJob = std::function<void(uint32_t job, int tries, const std::string& reason)>;
 
 /// Gives jobs that did not succeed another attempt, and unblocks what waited for them. What a job
 /// that is to run needs, and what is gone (somebody removed the folder of the run that it came
 /// from), runs again, too: such results are no longer in `plan.reused`.
 /// Throws as resubmit_run.
-void plan_again(Plan& plan, Jobs& jobs, const PlanAgain& what, const Move& move);
+void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job);
 
 }  // namespace dlflow

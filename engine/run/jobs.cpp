@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -21,11 +22,24 @@ bool refers_to(const Step& step, const std::string& parent) {
          refers(step.condition);
 }
 
-bool is_done(JobState state) { return satisfies_dependents(state) || state == JobState::Skipped; }
+bool is_finished(JobState state) {
+  return satisfies_dependents(state) || state == JobState::Skipped;
+}
 
 }  // namespace
 
-Jobs::Jobs(const Plan& plan) : plan_(plan), jobs_(plan.jobs.size()) {
+JobEvent ending_of(const JobProgress& progress) {
+  JobEvent ended;
+  ended.state = progress.state;
+  ended.exit = progress.exit;
+  ended.preempted = progress.preempted;
+  return ended;
+}
+
+bool is_broken(JobState state) { return is_final(state) && !is_finished(state); }
+
+Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known)
+    : plan_(plan), jobs_(std::move(known)), unfinished_parents_(jobs_.size(), 0) {
   const auto& steps = plan.workflow.steps;
   std::map<std::string_view, uint32_t> number_of;
   for (uint32_t step = 0; step < steps.size(); ++step) number_of[steps[step].name] = step;
@@ -35,7 +49,9 @@ Jobs::Jobs(const Plan& plan) : plan_(plan), jobs_(plan.jobs.size()) {
     }
   }
   for (uint32_t job = 0; job < size(); ++job) {
-    jobs_[job].unfinished_parents = uint32_t(plan.graph.num_parents(job));
+    plan.graph.each_parent(job, [&](uint32_t parent) {
+      if (!is_finished(jobs_[parent].state)) ++unfinished_parents_[job];
+    });
   }
 }
 
@@ -43,51 +59,64 @@ bool Jobs::uses_outputs(uint32_t child, uint32_t parent) const {
   return uses_.contains({plan_.jobs[child].step, plan_.jobs[parent].step});
 }
 
-void Jobs::count_unfinished_parents() {
-  for (uint32_t job = 0; job < size(); ++job) {
-    JobProgress& progress = jobs_[job];
-    progress.unfinished_parents = 0;
-    progress.lacks_input = false;
-    for (const JobRange& range : plan_.graph.parents(job)) {
-      for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
-        const JobState state = jobs_[parent].state;
-        if (!is_done(state)) ++progress.unfinished_parents;
-        if (state == JobState::Skipped && uses_outputs(job, parent)) progress.lacks_input = true;
-      }
-    }
-  }
+bool Jobs::accepts(uint32_t job, const JobEvent& event) const {
+  if (!event.state) return false;
+  if (event.attempt != 0 && event.attempt < jobs_[job].attempt) return false;
+  return may_become(jobs_[job].state, *event.state);
 }
 
-std::vector<uint32_t> Jobs::release_children(uint32_t job) {
-  std::vector<uint32_t> released;
-  const bool skipped = jobs_[job].state == JobState::Skipped;
-  for (const JobRange& range : plan_.graph.children(job)) {
-    for (uint32_t child = range.first; child < range.first + range.count; ++child) {
-      JobProgress& progress = jobs_[child];
-      if (skipped && uses_outputs(child, job)) progress.lacks_input = true;
-      if (--progress.unfinished_parents == 0) released.push_back(child);
-    }
+bool Jobs::update(uint32_t job, const JobEvent& event) {
+  if (!accepts(job, event)) return false;
+  JobProgress& progress = jobs_[job];
+  const JobState before = std::exchange(progress.state, *event.state);
+  if (event.attempt > progress.attempt) {
+    progress.attempt = event.attempt;
+    progress.pass = 1;
+    ++progress.tries;
   }
-  return released;
+  if (progress.state == JobState::Planned) progress.tries = event.failed_tries;
+  if (progress.state == JobState::Queued && before == JobState::Running) ++progress.pass;
+  if (is_final(progress.state)) {
+    progress.exit = event.exit;
+    progress.preempted = event.preempted;
+  }
+  if (is_finished(before) != is_finished(progress.state)) {
+    count_finished(job, is_finished(progress.state));
+  }
+  return true;
 }
 
-std::vector<uint32_t> Jobs::block_descendants(uint32_t job) {
-  std::vector<uint32_t> blocked;
-  std::vector<uint32_t> open = {job};
-  while (!open.empty()) {
-    const uint32_t next = open.back();
-    open.pop_back();
-    for (const JobRange& range : plan_.graph.children(next)) {
-      for (uint32_t child = range.first; child < range.first + range.count; ++child) {
-        if (jobs_[child].state != JobState::Planned) continue;
-        jobs_[child].state = JobState::Blocked;
-        blocked.push_back(child);
-        open.push_back(child);
-      }
-    }
+void Jobs::rewind(uint32_t job) {
+  jobs_[job].state = JobState::Submitting;
+  jobs_[job].pass = 1;
+}
+
+void Jobs::count_finished(uint32_t job, bool finished) {
+  plan_.graph.each_child(
+      job, [&](uint32_t child) { unfinished_parents_[child] += finished ? uint32_t(-1) : 1; });
+}
+
+bool Jobs::lacks_input(uint32_t job) const {
+  bool lacks = false;
+  plan_.graph.each_parent(job, [&](uint32_t parent) {
+    lacks |= jobs_[parent].state == JobState::Skipped && uses_outputs(job, parent);
+  });
+  return lacks;
+}
+
+std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
+  std::optional<uint32_t> found;
+  for (std::optional<uint32_t> next = job; next;) {
+    const uint32_t at = *next;
+    next.reset();
+    plan_.graph.each_parent(at, [&](uint32_t parent) {
+      if (!next && is_broken(jobs_[parent].state)) next = parent;
+    });
+    if (!next) break;
+    found = next;
+    if (jobs_[*next].state != JobState::Blocked) break;  // else its own obstacle
   }
-  std::sort(blocked.begin(), blocked.end());
-  return blocked;
+  return found;
 }
 
 RunState Jobs::run_state() const {

@@ -12,45 +12,62 @@
 
 namespace dlflow {
 
-/// One job as the engine sees it.
+/// Ended without success, so that what needs it cannot run.
+bool is_broken(JobState state);
+
+/// Where one job stands.
 struct JobProgress {
   JobState state = JobState::Planned;
   int attempt = 0;  ///< the latest; 0: none yet
   int pass = 1;     ///< of that attempt: the one that runs, or the one to start
   int tries = 0;    ///< attempts since someone asked for it, what retries are counted by
   std::optional<int> exit = {};  ///< how the latest ended, where that is known
-  uint32_t unfinished_parents = 0;
-  bool lacks_input = false;  ///< a parent whose outputs it uses was skipped
+  bool preempted = false;        ///< of a lost job
 };
 
-/// The jobs of a run while an engine is at work on it, and what the end of one means to others.
-/// Nothing here looks at all jobs for an event of one. `plan` must outlive it.
+/// The end of a job, as should_retry() looks at it.
+JobEvent ending_of(const JobProgress& progress);
+
+/// The states of a run's jobs, and what they mean to each other. update() is the one place where a
+/// state changes, and it has no other effect. Nothing here looks at all jobs for an event of one.
+/// `plan` must outlive it.
 class Jobs {
  public:
-  explicit Jobs(const Plan& plan);
+  /// \param known  by job.
+  Jobs(const Plan& plan, std::vector<JobProgress> known);
 
   const JobProgress& operator[](uint32_t job) const { return jobs_[job]; }
-  JobProgress& operator[](uint32_t job) { return jobs_[job]; }
   uint32_t size() const { return uint32_t(jobs_.size()); }
 
-  /// Computes what follows from states that were put in by hand.
-  void count_unfinished_parents();
+  /// Whether the event moves the job: it is no note, of no earlier attempt, and a legal transition.
+  bool accepts(uint32_t job, const JobEvent& event) const;
 
-  /// `job` succeeded, was cached or skipped: the jobs that now wait for nothing more.
-  std::vector<uint32_t> release_children(uint32_t job);
+  /// Moves the job on, if the event moves it. Whether it does.
+  bool update(uint32_t job, const JobEvent& event);
 
-  /// `job` will not succeed: blocks the planned jobs that wait for it, directly or not, and returns
-  /// them in plan order.
-  std::vector<uint32_t> block_descendants(uint32_t job);
+  /// Back to where the job's latest attempt was handed over, before its record is read again.
+  void rewind(uint32_t job);
+
+  /// Parents that have not succeeded, nor been skipped.
+  uint32_t unfinished_parents(uint32_t job) const { return unfinished_parents_[job]; }
+
+  /// A parent whose outputs the job uses was skipped.
+  bool lacks_input(uint32_t job) const;
+
+  /// The job that ended badly, and for which `job` waits, directly or not. Nothing if there is
+  /// none.
+  std::optional<uint32_t> obstacle(uint32_t job) const;
 
   /// The state of a run whose jobs are in these states and on which no engine works any more.
   RunState run_state() const;
 
  private:
   bool uses_outputs(uint32_t child, uint32_t parent) const;
+  void count_finished(uint32_t job, bool finished);
 
   const Plan& plan_;
   std::vector<JobProgress> jobs_;
+  std::vector<uint32_t> unfinished_parents_;
   std::set<std::pair<uint32_t, uint32_t>> uses_;  // (child, parent): steps with a reference
 };
 

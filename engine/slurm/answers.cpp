@@ -79,7 +79,7 @@ std::string failure(std::string_view tool, const Output& output,
   return name + " ended with exit status " + std::to_string(output.status.code);
 }
 
-SbatchAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit) {
+SubmitAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit) {
   constexpr std::array<std::string_view, 4> kTooMany = {"MaxSubmitJob", "GrpSubmitJob",
                                                         "temporarily unable to accept job",
                                                         "Resource temporarily unavailable"};

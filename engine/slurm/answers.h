@@ -2,42 +2,15 @@
 
 #include <string>
 #include <string_view>
-#include <variant>
 
 #include "base/process.h"
+#include "engine/batch/batch_system.h"
 
 /// What the end of an sbatch, scancel or scontrol means.
 namespace dlflow {
 
-struct Accepted {
-  std::string id;
-};
-
-struct Refused {
-  std::string message;
-  bool too_many = false;  ///< a limit of submitted jobs: later it may be accepted
-};
-
-/// The job may or may not be there: look for its name before submitting it again.
-struct Unclear {
-  std::string message;
-};
-
-using SbatchAnswer = std::variant<Accepted, Refused, Unclear>;
-
 /// Accepted only with an id and exit status 0.
-SbatchAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit);
-
-/// What became of a request about jobs that are there.
-struct JobAnswer {
-  enum class Kind {
-    Done,     ///< also if it was so before
-    Gone,     ///< SLURM does not know the job any more, or it has ended
-    Refused,  ///< see `message`
-  };
-  Kind kind = Kind::Done;
-  std::string message;
-};
+SubmitAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit);
 
 /// Of a scontrol or scancel that was answered.
 JobAnswer job_answer(const Output& output);

@@ -50,14 +50,6 @@ int num_gpus(std::string_view gres, std::vector<std::string>& types) {
 
 }  // namespace
 
-const PartitionInfo* ClusterLimits::partition(std::string_view name) const {
-  const auto found =
-      std::find_if(partitions.begin(), partitions.end(), [name](const PartitionInfo& partition) {
-        return name.empty() ? partition.is_default : partition.name == name;
-      });
-  return found == partitions.end() ? nullptr : &*found;
-}
-
 ClusterLimits parse_config(std::string_view scontrol_show_config) {
   ClusterLimits limits;
   for (const std::string& line : split(scontrol_show_config, '\n')) {

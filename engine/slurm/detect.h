@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/slurm/cluster.h"
+#include "engine/batch/cluster.h"
 #include "engine/slurm/tools.h"
 
 /// `dlflow profile detect`: a profile from what a cluster says of itself.

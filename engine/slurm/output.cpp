@@ -17,38 +17,37 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 struct StateName {
-  SlurmState state;
-  std::string_view name;   ///< as squeue's %T and sacct print it
-  std::string_view code;   ///< as squeue's %t does
-  std::string_view words;  ///< empty: as of an earlier entry with that state
+  BatchState state;
+  std::string_view name;  ///< as squeue's %T and sacct print it
+  std::string_view code;  ///< as squeue's %t does
 };
 
 constexpr std::array<StateName, 25> kStates = {{
-    {SlurmState::Pending, "PENDING", "PD", "pending"},
-    {SlurmState::Configuring, "CONFIGURING", "CF", "configuring"},
-    {SlurmState::Configuring, "POWER_UP_NODE", "PU", ""},
-    {SlurmState::Running, "RUNNING", "R", "running"},
-    {SlurmState::Running, "RESIZING", "RS", ""},
-    {SlurmState::Running, "SIGNALING", "SI", ""},
-    {SlurmState::Suspended, "SUSPENDED", "S", "suspended"},
-    {SlurmState::Suspended, "STOPPED", "ST", ""},
-    {SlurmState::Completing, "COMPLETING", "CG", "completing"},
-    {SlurmState::Completing, "STAGE_OUT", "SO", ""},
-    {SlurmState::Requeued, "REQUEUED", "RQ", "requeued"},
-    {SlurmState::Requeued, "REQUEUE_FED", "RF", ""},
-    {SlurmState::Held, "REQUEUE_HOLD", "RH", "requeued and held"},
-    {SlurmState::Held, "SPECIAL_EXIT", "SE", ""},
-    {SlurmState::Completed, "COMPLETED", "CD", "completed"},
-    {SlurmState::Failed, "FAILED", "F", "failed"},
-    {SlurmState::Cancelled, "CANCELLED", "CA", "cancelled"},
-    {SlurmState::Timeout, "TIMEOUT", "TO", "walltime reached"},
-    {SlurmState::OutOfMemory, "OUT_OF_MEMORY", "OOM", "out of memory"},
-    {SlurmState::NodeFail, "NODE_FAIL", "NF", "node failed"},
-    {SlurmState::Preempted, "PREEMPTED", "PR", "preempted"},
-    {SlurmState::BootFail, "BOOT_FAIL", "BF", "node did not boot"},
-    {SlurmState::Deadline, "DEADLINE", "DL", "deadline reached"},
-    {SlurmState::Revoked, "REVOKED", "RV", "moved to another cluster"},
-    {SlurmState::Unknown, "UNKNOWN", "?", "unknown"},
+    {BatchState::Pending, "PENDING", "PD"},
+    {BatchState::Configuring, "CONFIGURING", "CF"},
+    {BatchState::Configuring, "POWER_UP_NODE", "PU"},
+    {BatchState::Running, "RUNNING", "R"},
+    {BatchState::Running, "RESIZING", "RS"},
+    {BatchState::Running, "SIGNALING", "SI"},
+    {BatchState::Suspended, "SUSPENDED", "S"},
+    {BatchState::Suspended, "STOPPED", "ST"},
+    {BatchState::Completing, "COMPLETING", "CG"},
+    {BatchState::Completing, "STAGE_OUT", "SO"},
+    {BatchState::Requeued, "REQUEUED", "RQ"},
+    {BatchState::Requeued, "REQUEUE_FED", "RF"},
+    {BatchState::Held, "REQUEUE_HOLD", "RH"},
+    {BatchState::Held, "SPECIAL_EXIT", "SE"},
+    {BatchState::Completed, "COMPLETED", "CD"},
+    {BatchState::Failed, "FAILED", "F"},
+    {BatchState::Cancelled, "CANCELLED", "CA"},
+    {BatchState::Timeout, "TIMEOUT", "TO"},
+    {BatchState::OutOfMemory, "OUT_OF_MEMORY", "OOM"},
+    {BatchState::NodeFail, "NODE_FAIL", "NF"},
+    {BatchState::Preempted, "PREEMPTED", "PR"},
+    {BatchState::BootFail, "BOOT_FAIL", "BF"},
+    {BatchState::Deadline, "DEADLINE", "DL"},
+    {BatchState::Revoked, "REVOKED", "RV"},
+    {BatchState::Unknown, "UNKNOWN", "?"},
 }};
 
 bool is_number(std::string_view text) {
@@ -130,7 +129,7 @@ uint64_t parse_memory(std::string_view text) {
 /// Collects jobs: each id once, the last line wins (sacct prints a line per requeue with -D).
 class Jobs {
  public:
-  void add(SlurmJob job) {
+  void add(BatchJob job) {
     const size_t bracket = job.id.find("_[");
     if (bracket == job.id.npos) return put(std::move(job));
     const std::string prefix = job.id.substr(0, bracket + 1);
@@ -143,15 +142,15 @@ class Jobs {
     }
   }
 
-  SlurmJob* find(std::string_view id) {
+  BatchJob* find(std::string_view id) {
     const auto found = places_.find(std::string(id));
     return found == places_.end() ? nullptr : &jobs_[found->second];
   }
 
-  std::vector<SlurmJob> take() { return std::move(jobs_); }
+  std::vector<BatchJob> take() { return std::move(jobs_); }
 
  private:
-  void put(SlurmJob job) {
+  void put(BatchJob job) {
     const auto [place, is_new] = places_.emplace(job.id, jobs_.size());
     if (is_new) {
       jobs_.push_back(std::move(job));
@@ -160,17 +159,18 @@ class Jobs {
     }
   }
 
-  std::vector<SlurmJob> jobs_;
+  std::vector<BatchJob> jobs_;
   std::unordered_map<std::string, size_t> places_;
   size_t num_expanded_ = 0;
 };
 
 /// "3:9" -> exit status 3, signal 9, of a job that is over.
-void take_exit(SlurmJob& job, std::string_view text) {
+void take_exit(BatchJob& job, std::string_view text) {
   const size_t colon = text.find(':');
   if (!is_over(job.state) || colon == text.npos) return;
   job.exit = to_number<int>(text.substr(0, colon));
   job.signal = to_number<int>(text.substr(colon + 1)).value_or(0);
+  job.log_refused = job.signal == kOutputNotWritable;
 }
 
 /// The word behind " KEY=" in a line of scontrol.
@@ -182,9 +182,9 @@ std::string_view value_of(std::string_view line, std::string_view key) {
   return line.substr(0, line.find(' '));
 }
 
-SlurmJob sacct_job(const std::vector<std::string_view>& fields) {
+BatchJob sacct_job(const std::vector<std::string_view>& fields) {
   constexpr std::string_view kBy = " by ";
-  SlurmJob job;
+  BatchJob job;
   job.id = fields[0];
   job.state = slurm_state(fields[1]);
   if (const size_t by = fields[1].find(kBy); by != fields[1].npos) {
@@ -205,54 +205,15 @@ SlurmJob sacct_job(const std::vector<std::string_view>& fields) {
 
 }  // namespace
 
-std::string_view words(SlurmState state) {
-  return std::find_if(kStates.begin(), kStates.end(),
-                      [state](const StateName& entry) { return entry.state == state; })
-      ->words;
-}
-
-bool is_over(SlurmState state) {
-  return state >= SlurmState::Completed && state < SlurmState::Unknown;
-}
-
-SlurmState slurm_state(std::string_view text) {
+BatchState slurm_state(std::string_view text) {
   const std::string_view word = trim(text).substr(0, trim(text).find(' '));  // CANCELLED by 1000
   const bool cut = word.ends_with('+');
   const std::string_view start = word.substr(0, word.size() - (cut ? 1 : 0));
-  for (const auto& [state, name, code, ignored] : kStates) {
+  for (const auto& [state, name, code] : kStates) {
     const bool same = cut ? start.size() >= 5 && name.starts_with(start) : word == name;
     if (same || word == code) return state;
   }
-  return SlurmState::Unknown;
-}
-
-std::string ending_in_words(const SlurmJob& job) {
-  switch (job.state) {
-    case SlurmState::Timeout:
-      return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
-                       : std::string(words(job.state));
-    case SlurmState::Cancelled:
-      if (is_number(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
-      return job.cancelled_by.empty() ? "cancelled" : "cancelled by " + job.cancelled_by;
-    case SlurmState::NodeFail:
-      return job.node.empty() ? "node failed" : "node " + job.node + " failed";
-    case SlurmState::Completed:
-      return "exit 0";
-    case SlurmState::Failed:
-      if (job.signal == kOutputNotWritable) return "the node cannot write to the run's folder";
-      if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
-      return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
-    default:
-      return is_over(job.state) ? std::string(words(job.state)) : "";
-  }
-}
-
-std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }
-
-std::optional<uint32_t> array_task(std::string_view id) {
-  const size_t underscore = id.find('_');
-  if (underscore == id.npos) return std::nullopt;
-  return to_number<uint32_t>(id.substr(underscore + 1));
+  return BatchState::Unknown;
 }
 
 std::optional<std::string> submitted_id(std::string_view sbatch_stdout) {
@@ -272,12 +233,12 @@ std::optional<std::string> submitted_id(std::string_view sbatch_stdout) {
   return id;
 }
 
-std::vector<SlurmJob> parse_squeue(std::string_view text) {
+std::vector<BatchJob> parse_squeue(std::string_view text) {
   Jobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
     const auto fields = columns(line, 10);
     if (!fields || !is_job_id(fields->front())) return;
-    SlurmJob job;
+    BatchJob job;
     job.id = (*fields)[0];
     job.state = slurm_state((*fields)[1]);
     job.elapsed = whole_seconds((*fields)[2]);
@@ -287,20 +248,21 @@ std::vector<SlurmJob> parse_squeue(std::string_view text) {
     job.node = said((*fields)[6]);
     job.dependency = said((*fields)[7]);
     job.reason = said((*fields)[8]);
+    job.never_starts = job.reason == kNeverSatisfied;
     job.name = (*fields)[9];
     jobs.add(std::move(job));
   });
   return jobs.take();
 }
 
-std::vector<SlurmJob> parse_sacct(std::string_view text) {
+std::vector<BatchJob> parse_sacct(std::string_view text) {
   Jobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
     const auto fields = columns(line, 13);
     if (!fields) return;
     const std::string_view id = fields->front();
     if (const size_t dot = id.find('.'); dot != id.npos) {
-      SlurmJob* const job = jobs.find(id.substr(0, dot));
+      BatchJob* const job = jobs.find(id.substr(0, dot));
       const uint64_t tasks = std::max(to_number<uint32_t>((*fields)[11]).value_or(1), 1u);
       const uint64_t largest = parse_memory((*fields)[10]);
       const uint64_t bytes = largest <= UINT64_MAX / tasks ? largest * tasks : 0;
@@ -312,13 +274,13 @@ std::vector<SlurmJob> parse_sacct(std::string_view text) {
   return jobs.take();
 }
 
-std::vector<SlurmJob> parse_show_job(std::string_view text) {
+std::vector<BatchJob> parse_show_job(std::string_view text) {
   Jobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
     const std::string padded = " " + std::string(line);
     const std::string_view array = value_of(padded, "ArrayJobId");
     const std::string_view tasks = value_of(padded, "ArrayTaskId");  // "3", "3-9%2"
-    SlurmJob job;
+    BatchJob job;
     job.id = value_of(padded, "JobId");
     if (!array.empty()) {
       const bool one = is_number(tasks);

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "base/units.h"
+#include "engine/slurm/output.h"
 
 namespace dlflow {
 namespace {
@@ -38,7 +39,7 @@ constexpr std::array<Reason, 17> kReasons = {{
 
 }  // namespace
 
-std::string pending_in_words(const SlurmJob& job, Time now) {
+std::string slurm_pending_in_words(const BatchJob& job, Time now) {
   const std::string_view reason = job.reason;
   if (reason.empty()) return "";
   if (reason.starts_with("JobHeld") || reason.find("held state") != reason.npos) {

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/slurm/array_range.h"
 
 namespace dlflow {
@@ -12,8 +13,6 @@ namespace {
 
 using std::chrono::minutes;
 using std::chrono::seconds;
-
-constexpr seconds kTimeToRecord{30};
 
 template <typename Number>
 Number ceil_divide(Number value, Number by) {
@@ -156,9 +155,6 @@ void add_place(Options& options, const SlurmOptions& slurm) {
   if (slurm.exclusive) options.flag("exclusive");
 }
 
-/// The one that binds, where 0 is none.
-int smaller_limit(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
-
 std::string shell_command(const std::vector<std::string>& command) {
   std::string line = "exec";
   for (const std::string& word : command) {
@@ -168,25 +164,6 @@ std::string shell_command(const std::vector<std::string>& command) {
 }
 
 }  // namespace
-
-int num_nodes(const Resources& resources, const Profile& profile) {
-  if (resources.ranks == 1) return 1;
-  if (profile.ranks_per_node == 0) return 0;
-  return ceil_divide(resources.ranks, profile.ranks_per_node);
-}
-
-int max_ranks_on_node(const Resources& resources, const Profile& profile) {
-  if (profile.ranks_per_node == 0) return resources.ranks;
-  return std::min(resources.ranks, profile.ranks_per_node);
-}
-
-minutes time_limit(const Resources& resources, const Profile& profile) {
-  if (resources.walltime.count() == 0) return minutes(0);
-  const minutes wanted = std::chrono::ceil<minutes>(resources.walltime + kTimeToRecord);
-  if (profile.limits.walltime.count() == 0) return wanted;
-  const minutes allowed = std::chrono::floor<minutes>(profile.limits.walltime);
-  return std::max(minutes(1), std::min(wanted, allowed));
-}
 
 std::string sbatch_quote(std::string_view word) {
   constexpr std::string_view kSafe =
@@ -200,17 +177,43 @@ std::string sbatch_quote(std::string_view word) {
   return quoted + "\"";
 }
 
+std::string dependency_text(std::span<const Dependency> dependencies) {
+  std::string after_ok;
+  std::string after_task;
+  std::string after_end;
+  for (const Dependency& dependency : dependencies) {
+    switch (dependency.kind) {
+      case Dependency::Kind::Success:
+        after_ok += ":" + dependency.id;
+        break;
+      case Dependency::Kind::SameTask:
+        after_task += ":" + dependency.id;
+        break;
+      case Dependency::Kind::End:
+        after_end += ":" + dependency.id;
+        break;
+    }
+  }
+  std::string text = after_ok.empty() ? "" : "afterok" + after_ok;
+  if (!after_task.empty()) text += (text.empty() ? "aftercorr" : ",aftercorr") + after_task;
+  if (!after_end.empty()) text += (text.empty() ? "afterany" : ",afterany") + after_end;
+  if (text.size() <= kMaxDependencyText) return text;
+  throw Error(Errc::InvalidInput, "a job has to wait for " + format_count(dependencies.size()) +
+                                      " others one by one, more than SLURM reads (128 KiB of ids); "
+                                      "when most of them have ended, try again");
+}
+
 std::string sbatch_script(const Batch& batch, const Profile& profile) {
   Options options(profile.slurm.options);
   options.add("job-name", batch.name);
   options.add_given("comment", batch.comment);
   if (!batch.tasks.empty()) {
     std::string range = format_array_range(batch.tasks);
-    const int throttle = smaller_limit(batch.max_parallel, profile.limits.array_throttle);
-    if (throttle > 0) range += "%" + std::to_string(throttle);
+    if (const int throttle = array_throttle(batch, profile); throttle > 0)
+      range += "%" + std::to_string(throttle);
     options.add("array", range);
   }
-  options.add_given("dependency", batch.dependency);
+  options.add_given("dependency", dependency_text(batch.dependencies));
   add_size(options, batch.resources, profile);
   add_time(options, batch.resources, profile);
   add_place(options, profile.slurm);

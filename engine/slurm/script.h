@@ -1,48 +1,26 @@
 #pragma once
 
-#include <chrono>
-#include <cstdint>
-#include <filesystem>
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
+#include "engine/batch/batch.h"
 #include "engine/model/profile.h"
-#include "engine/model/workflow.h"
 
-/// Jobs that travel together + a profile -> the text that sbatch gets.
+/// A batch + a profile -> the text that sbatch gets.
 namespace dlflow {
-
-/// A word of Batch::command that stands for the number of the array's task (0 of a plain job).
-inline constexpr std::string_view kTaskWord = "{task}";
-
-/// One sbatch: a plain job, or a job array.
-struct Batch {
-  std::string name;  ///< unique per attempt: what a job is found by after an unclear answer
-  Resources resources;
-  std::vector<uint32_t> tasks;  ///< numbers of the array's tasks, ascending; empty: a plain job
-  int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
-  std::string dependency;       ///< "afterok:811:812,aftercorr:813"; empty: none
-  bool may_requeue = true;
-  std::filesystem::path run_directory;  ///< where the batch shell starts
-  /// What the batch shell prints is appended here, by all tasks of an array; "{task}" in its last
-  /// part stands for the task's number.
-  std::filesystem::path log;
-  std::vector<std::string> command;
-  std::string comment;  ///< for people who look at the queue
-};
-
-/// How many nodes `sbatch` is asked for; 0: SLURM decides.
-int num_nodes(const Resources& resources, const Profile& profile);
-/// Ranks on the fullest node; all of them if SLURM decides.
-int max_ranks_on_node(const Resources& resources, const Profile& profile);
-
-/// The time limit that SLURM is given: walltime and 30 s, in which the supervisor saves and
-/// records, rounded up to minutes (SLURM knows no less), but not above the profile's. 0: not said.
-std::chrono::minutes time_limit(const Resources& resources, const Profile& profile);
 
 /// `word` as one argument in a #SBATCH line. Not for text with line breaks.
 std::string sbatch_quote(std::string_view word);
+
+/// What slurmctld refuses to read (_test_strlen in its job_mgr.c), in bytes.
+inline constexpr size_t kMaxArrayText = size_t{4} * 1024;
+inline constexpr size_t kMaxDependencyText = size_t{128} * 1024;
+
+/// "afterok:811:812_3,aftercorr:813,afterany:810". Empty for no dependencies. Throws
+/// Error{InvalidInput} if that is longer than SLURM reads.
+std::string dependency_text(std::span<const Dependency> dependencies);
 
 /// A /bin/sh script whose first lines are the options. Its shell becomes `command`, so that signals
 /// to the batch shell are the command's. Throws Error{InvalidInput} for a control character in what

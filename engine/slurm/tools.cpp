@@ -10,6 +10,13 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "engine/slurm/answers.h"
+#include "engine/slurm/array_range.h"
+#include "engine/slurm/cluster.h"
+#include "engine/slurm/detect.h"
+#include "engine/slurm/output.h"
+#include "engine/slurm/pending.h"
+#include "engine/slurm/script.h"
 
 namespace dlflow {
 namespace {
@@ -89,7 +96,11 @@ SlurmTools::SlurmTools(SlurmToolOptions options)
   }
 }
 
-SbatchAnswer SlurmTools::submit(const std::string& script) const {
+SubmitAnswer SlurmTools::submit(const Batch& batch, const Profile& profile) const {
+  return submit(sbatch_script(batch, profile));
+}
+
+SubmitAnswer SlurmTools::submit(const std::string& script) const {
   Command command;
   command.argv = {"sbatch", "--parsable"};
   command.environment = submission_environment_;
@@ -138,7 +149,12 @@ std::string SlurmTools::answer(const std::vector<std::string>& argv) {
   return std::move(output.text);
 }
 
-std::vector<SlurmJob> SlurmTools::queue() {
+ArrayRules SlurmTools::array_rules() const {
+  constexpr size_t kLongestId = 12;  // ":1234567_8901", as a dependency names a job
+  return {.max_text = kMaxArrayText, .max_dependencies = kMaxDependencyText / kLongestId};
+}
+
+std::vector<BatchJob> SlurmTools::queue() {
   return parse_squeue(answer({"squeue", "--me", "--noheader", "--array", "--states=all",
                               std::string("--format=") + kSqueueFormat}));
 }
@@ -152,11 +168,13 @@ Accounting SlurmTools::sacct(std::vector<std::string> argv, Time since) {
   }
   const Output output = run_once(argv);
   if (output.timed_out || output.status.code != 0) {
-    return {{}, failure("sacct", output, options_.time_limit)};
+    std::string missing = failure("sacct", output, options_.time_limit);
+    const bool none = missing.find("disabled") != std::string::npos;
+    return {.jobs = {}, .missing = std::move(missing), .complete = none};
   }
-  Accounting accounting = {parse_sacct(output.text), ""};
+  Accounting accounting{.jobs = parse_sacct(output.text), .missing = ""};
   std::map<std::string, std::string> names;
-  for (SlurmJob& job : accounting.jobs) {
+  for (BatchJob& job : accounting.jobs) {
     if (job.cancelled_by.empty()) continue;
     const auto [name, is_new] = names.emplace(job.cancelled_by, "");
     if (is_new) name->second = user_name(job.cancelled_by);
@@ -178,32 +196,32 @@ Accounting SlurmTools::accounting(std::span<const std::string> ids, Time since) 
   if (list.size() <= kMaxWord) return sacct({"sacct", "--jobs=" + list}, since);
   Accounting all = sacct({"sacct"}, since);
   std::set<std::string_view> wanted(ids.begin(), ids.end());
-  std::erase_if(all.jobs, [&wanted](const SlurmJob& job) {
+  std::erase_if(all.jobs, [&wanted](const BatchJob& job) {
     return !wanted.contains(job.id) && !wanted.contains(array_id(job.id));
   });
   return all;
 }
 
-std::vector<SlurmJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
+std::vector<BatchJob> SlurmTools::find_by_name(std::span<const std::string> names, Time since) {
   // Not with --name: a comma would end a name there.
   const std::set<std::string_view> wanted(names.begin(), names.end());
   std::set<std::string_view> missing = wanted;
-  std::vector<SlurmJob> found;
-  for (SlurmJob& job : queue()) {
+  std::vector<BatchJob> found;
+  for (BatchJob& job : queue()) {
     if (!wanted.contains(job.name)) continue;
     missing.erase(job.name);
     found.push_back(std::move(job));
   }
   if (missing.empty()) return found;
-  for (SlurmJob& job : sacct({"sacct"}, since).jobs) {
+  for (BatchJob& job : sacct({"sacct"}, since).jobs) {
     if (missing.contains(job.name)) found.push_back(std::move(job));
   }
   return found;
 }
 
-std::optional<std::vector<SlurmJob>> SlurmTools::show_job(const std::string& id) {
+std::optional<std::vector<BatchJob>> SlurmTools::show_job(const std::string& id) {
   const Output output = ask({"scontrol", "--oneliner", "show", "job", id});
-  std::vector<SlurmJob> jobs = parse_show_job(output.text);
+  std::vector<BatchJob> jobs = parse_show_job(output.text);
   if (!jobs.empty() || output.errors.find("Invalid job id") != std::string::npos) return jobs;
   return std::nullopt;
 }
@@ -229,8 +247,8 @@ JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {
   return answer;
 }
 
-JobAnswer SlurmTools::signal_batch(const std::string& id, const std::string& signal) {
-  return request({"scancel", "--batch", "--signal=" + signal, id});
+JobAnswer SlurmTools::ask_to_end(const std::string& id) {
+  return request({"scancel", "--batch", "--signal=INT", id});
 }
 
 JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
@@ -238,12 +256,19 @@ JobAnswer SlurmTools::update(const std::string& id, const std::string& key,
   return request({"scontrol", "update", "jobid=" + id, key + "=" + value});
 }
 
-JobAnswer SlurmTools::update_dependency(const std::string& id, const std::string& dependency) {
-  return update(id, "dependency", dependency);
+JobAnswer SlurmTools::wait_for(std::span<const std::string> ids,
+                               std::span<const Dependency> dependencies) {
+  const std::string text = dependency_text(dependencies);
+  if (ids.size() == 1) return update(ids.front(), "dependency", text);
+  std::vector<uint32_t> tasks;
+  for (const std::string& id : ids) tasks.push_back(array_task(id).value_or(0));
+  const std::string range = format_array_range(tasks);
+  if (range.size() > kMaxArrayText) return {JobAnswer::Kind::Refused, "too many tasks at once"};
+  return update(std::string(array_id(ids.front())) + "_[" + range + "]", "dependency", text);
 }
 
-JobAnswer SlurmTools::update_time_limit(const std::string& id, std::chrono::minutes limit) {
-  return update(id, "TimeLimit", std::to_string(limit.count()));
+std::string SlurmTools::pending_in_words(const BatchJob& job, Time now) const {
+  return slurm_pending_in_words(job, now);
 }
 
 JobAnswer SlurmTools::update_memory(const std::string& id, uint64_t bytes) {
@@ -253,10 +278,6 @@ JobAnswer SlurmTools::update_memory(const std::string& id, uint64_t bytes) {
 
 JobAnswer SlurmTools::requeue(const std::string& id) {
   return request({"scontrol", "requeue", id});
-}
-
-JobAnswer SlurmTools::release(const std::string& id) {
-  return request({"scontrol", "release", id});
 }
 
 std::string SlurmTools::cluster_name() {
@@ -269,6 +290,10 @@ ClusterLimits SlurmTools::cluster() {
   add_nodes(limits.partitions,
             answer({"sinfo", "--noheader", std::string("--format=") + kSinfoFormat}));
   return limits;
+}
+
+std::string SlurmTools::detect_profile(const std::string& path, const std::string& partition) {
+  return detected_profile(detect_cluster(*this, path), partition);
 }
 
 Output SlurmTools::run_if_there(const std::vector<std::string>& argv) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
@@ -9,9 +10,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
-#include "engine/slurm/answers.h"
-#include "engine/slurm/cluster.h"
-#include "engine/slurm/output.h"
+#include "engine/batch/batch_system.h"
 
 /// SLURM's programs, run as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo; to
 /// describe a cluster also srun and sacctmgr.
@@ -27,67 +26,62 @@ struct SlurmToolOptions {
   bool outlives_sigterm = false;
 };
 
-/// What sacct said. Without accounting there is no answer, which is no error: `missing` says why.
-struct Accounting {
-  std::vector<SlurmJob> jobs;
-  std::string missing;  ///< "Slurm accounting storage is disabled"; empty: `jobs` is the answer
-};
-
 /// What of `environment` sbatch gets, and so each job: what a shell on the cluster needs to find
 /// programs, modules, and the controller (SLURM_CONF). Nothing that would let two submissions of
 /// the same run differ, and no SBATCH_*, which would undo the script's options.
 std::vector<std::string> submission_environment(std::span<const std::string> environment);
 
-/// One thread calls it, but for submit(). No call changes a job twice. All throw Error{NotFound} if
-/// the program is missing, and the queries Error{Unavailable} if SLURM did not answer, however
-/// often it was asked: "squeue did not answer within 30 s (tried 3 times)". Commands are shown by
-/// -v.
-class SlurmTools {
+/// See BatchSystem. Queries are asked again after a failure that may pass: "squeue did not answer
+/// within 30 s (tried 3 times)". Commands are shown by -v.
+class SlurmTools : public BatchSystem {
  public:
   explicit SlurmTools(SlurmToolOptions options = {});
 
-  /// Submits a script (script.h), once: what is Unclear may have been accepted. Several threads may
-  /// be in it (see submissions.h).
-  SbatchAnswer submit(const std::string& script) const;
+  std::string_view name() const override { return "SLURM"; }
 
-  /// All jobs of this user that the controller still knows, array tasks one by one, ended ones
-  /// among them for some minutes (MinJobAge). One squeue.
-  std::vector<SlurmJob> queue();
+  /// One sbatch.
+  SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
+  /// The same with the script itself (script.h).
+  SubmitAnswer submit(const std::string& script) const;
 
-  /// The jobs and arrays `ids` as accounting has them. One sacct, whose window begins at `since`
-  /// (when the first was submitted; an hour earlier is asked for, since clocks differ). Asked once:
-  /// slurmdbd may be away for long, and what runs is known without it.
-  Accounting accounting(std::span<const std::string> ids, Time since);
+  ArrayRules array_rules() const override;
 
-  /// The jobs called one of `names`: for adopting what was submitted before a kill or an unclear
-  /// answer. One squeue, and one sacct if a name is not in it.
-  std::vector<SlurmJob> find_by_name(std::span<const std::string> names, Time since);
+  /// One squeue. It shows jobs that have ended for some minutes (MinJobAge).
+  std::vector<BatchJob> queue() override;
 
-  /// Job or array `id` (with all its tasks) as the controller has it in memory. Empty if it says
-  /// that there is no such job; nothing if it says neither. One scontrol.
-  std::optional<std::vector<SlurmJob>> show_job(const std::string& id);
+  /// One sacct, whose window begins an hour before `since`: clocks differ.
+  Accounting accounting(std::span<const std::string> ids, Time since) override;
 
-  /// Cancels jobs, arrays ("812") or tasks ("812_3"). What has ended stays as it is.
-  JobAnswer cancel(std::span<const std::string> ids);
-  /// Sends `signal` ("USR1") to the batch shell alone.
-  JobAnswer signal_batch(const std::string& id, const std::string& signal);
+  /// One squeue, and one sacct if a name is not in it.
+  std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time since) override;
 
-  /// `scontrol update jobid=ID KEY=VALUE`: dependency=afterok:812, TimeLimit=30,
-  /// MinMemoryNode=4096.
+  /// One scontrol.
+  std::optional<std::vector<BatchJob>> show_job(const std::string& id) override;
+
+  JobAnswer cancel(std::span<const std::string> ids) override;
+
+  /// SIGINT to the batch shell alone.
+  JobAnswer ask_to_end(const std::string& id) override;
+
+  /// One `scontrol update`, also for tasks of one array.
+  JobAnswer wait_for(std::span<const std::string> ids,
+                     std::span<const Dependency> dependencies) override;
+
+  std::string pending_in_words(const BatchJob& job, Time now) const override;
+
+  std::string cluster_name() override;
+  /// Three queries: config, partitions, nodes.
+  ClusterLimits cluster() override;
+  std::string detect_profile(const std::string& path, const std::string& partition) override;
+
+  /// `scontrol update jobid=ID KEY=VALUE`: Requeue=1, MinMemoryNode=4096.
   JobAnswer update(const std::string& id, const std::string& key, const std::string& value);
-  JobAnswer update_dependency(const std::string& id, const std::string& dependency);
-  JobAnswer update_time_limit(const std::string& id, std::chrono::minutes limit);
   /// Per node.
   JobAnswer update_memory(const std::string& id, uint64_t bytes);
 
   /// Back to the queue with the same id; a running job is killed first.
   JobAnswer requeue(const std::string& id);
-  JobAnswer release(const std::string& id);
 
-  /// What the cluster is called that these tools speak to. One query.
-  std::string cluster_name();
-  /// Three queries: config, partitions, nodes.
-  ClusterLimits cluster();
   /// Accounts that this user may charge; empty if that cannot be told.
   std::vector<std::string> accounts();
   /// How many jobs this user may have submitted at a time, as the accounting database has it of the

@@ -85,7 +85,7 @@ class ProfileTest(support.Case):
     def test_a_cluster_that_refuses_or_does_not_answer(self):
         self.slurm.fault("sbatch", "before", "Invalid account or account/partition combination specified")
         out, _ = self.check("true", status=1)
-        self.assertIn("sbatch refuses a job: Invalid account", out)
+        self.assertIn("SLURM refuses a job: Invalid account", out)
         self.slurm.fault("all", "before", "connect", "always")
         _, err = self.check("true", status=3)
         self.assertIn("error: Unable to contact slurm controller (connect failure) (tried 3 times)", err)

@@ -179,9 +179,9 @@ class RemovalOnSlurm(ChainCase):
     def test_a_run_with_jobs_in_the_queue_is_not_removed(self):
         run = self.failed_chain()  # two jobs wait for what never comes
         _, err = self.dlflow("rm", run, status=INVALID)
-        self.assertIn(f"{run} has jobs in SLURM's queue; `dlflow cancel {run}` ends it first", err)
+        self.assertIn(f"{run} has jobs in the queue of SLURM; `dlflow cancel {run}` ends it first", err)
         out, err = self.dlflow("prune", "--keep", 0)
-        self.assertEqual((out, err.count("in SLURM's queue")), ("0 B freed.\n", 1))
+        self.assertEqual((out, err.count("in the queue of SLURM")), ("0 B freed.\n", 1))
         self.dlflow("cancel", run)
         self.dlflow("rm", run)
         self.assertFalse((self.folder / "runs" / run).exists())

@@ -107,7 +107,7 @@ class ChainTest(ChainCase):
         self.chain_of("a", "b", "c")
         self.slurm.set(max_submit=2)
         run, err = self.refused(UNAVAILABLE)
-        self.assertIn("sbatch refuses step 'c'", err)
+        self.assertIn("SLURM refuses step 'c'", err)
         self.assertIn("QOS", err)
         self.assertIn("2 of 3 jobs are submitted", err)
         self.assertIn(f"run --resume {run}", err)

@@ -197,7 +197,7 @@ class SlurmFaults(ChainCase):
             _, err = self.dlflow(*verb, status=INVALID)
             self.assertIn(f"runs/{run} is gone", err)
         out, _ = self.dlflow("cancel", run)
-        self.assertIn("2 jobs of it in SLURM cancelled", out)
+        self.assertIn("2 jobs of it in the queue cancelled", out)
         self.assertEqual(self.status(run)["state"], "cancelled")
         self.assertEqual(set(self.states(other).values()), {"queued"})
 
@@ -222,7 +222,7 @@ class SlurmFaults(ChainCase):
         run = self.submit()
         self.slurm.fault("scancel", "before", "Access/permission denied")
         _, err = self.dlflow("cancel", run, status=INVALID)
-        self.assertIn("scancel refuses 2 of 2 jobs", err)
+        self.assertIn("SLURM refuses to cancel 2 of 2 jobs", err)
         self.assertIn("Access/permission denied", err)
         self.assertEqual(set(self.states(run).values()), {"queued"})
         before = self.ids(run)

@@ -11,10 +11,10 @@ using namespace dlflow;
 
 namespace {
 
-void check_jobs(const std::vector<SlurmJob>& jobs) {
+void check_jobs(const std::vector<BatchJob>& jobs) {
   DLFLOW_CHECK(jobs.size() <= kMaxExpandedTasks + 100'000);
   std::set<std::string_view> ids;
-  for (const SlurmJob& job : jobs) {
+  for (const BatchJob& job : jobs) {
     DLFLOW_CHECK(ids.insert(job.id).second);
     DLFLOW_CHECK(!array_id(job.id).empty());
     DLFLOW_CHECK(job.id.find('[') == std::string::npos);

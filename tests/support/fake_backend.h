@@ -4,17 +4,17 @@
 #include <deque>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "engine/backend/backend.h"
-#include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/fake_supervisor.h"
 
 namespace dlflow::test {
 
@@ -131,42 +131,14 @@ class FakeBackend : public Backend {
 
   void record(const Submission& submission, JobState state) {
     const auto folder = attempt_directory(submission.job_directory, submission.attempt);
-    JobEvent event;
-    event.state = state;
-    event.at = clock_.now();
-    if (state == JobState::Succeeded) publish(submission, folder, event);
-    if (state == JobState::Failed && exits.contains(submission.name)) {
-      event.exit = exits.at(submission.name);
-    }
-    AppendFile(folder / "events.jsonl").append(to_line(event));
+    const auto exit = state == JobState::Failed ? exits.find(submission.name) : exits.end();
+    const auto left = outputs.find(submission.name);
+    JobEvent event = record_state(folder, state, clock_.now(),
+                                  exit == exits.end() ? std::nullopt : std::optional(exit->second),
+                                  left == outputs.end() ? Json::object() : left->second);
     event.job = submission.name;
     event.attempt = submission.attempt;
     news_.push_back({submission.job, std::move(event), true});
-  }
-
-  /// As a supervisor: the outputs' folder, and the fingerprint that later runs look for.
-  void publish(const Submission& submission, const std::filesystem::path& folder, JobEvent& event) {
-    const auto spec = job_spec_from_json(Json::parse(read_file(folder / "job.json")));
-    std::vector<ParentResult> parents;
-    for (const ParentRef& parent : spec.parents) {
-      ParentResult& left = parents.emplace_back();
-      left.step = parent.step;
-      left.element = parent.element;
-      left.directory = parent.directory;
-      const auto result = published_result(parent.directory);
-      left.skipped = !result;
-      if (result) left.outputs = result->outputs;
-      if (result) left.fingerprint = result->fingerprint;
-    }
-    event.outputs =
-        outputs.contains(submission.name) ? outputs.at(submission.name) : Json::object();
-    event.fingerprint = fingerprint(spec.fingerprint_base, spec.element, parents);
-    make_directories(folder / "pass-1" / "outputs");
-    write_publication(folder / "pass-1",
-                      {{"outputs"}, list_published(folder / "pass-1/outputs", "outputs"), {}});
-    std::filesystem::remove(submission.job_directory / "outputs");
-    std::filesystem::create_directory_symlink(folder.filename() / "pass-1/outputs",
-                                              submission.job_directory / "outputs");
   }
 
   FakeClock& clock_;

@@ -8,10 +8,11 @@ namespace dlflow::test {
 class FakeClock : public Clock {
  public:
   Time now() const override { return now_; }
+  void sleep_for(std::chrono::milliseconds time) const override { now_ += time; }
   void advance(std::chrono::milliseconds by) { now_ += by; }
 
  private:
-  Time now_ = from_rfc3339("2026-11-21T08:00:00.000Z");
+  mutable Time now_ = from_rfc3339("2026-11-21T08:00:00.000Z");
 };
 
 }  // namespace dlflow::test

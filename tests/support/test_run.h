@@ -8,8 +8,7 @@
 #include <vector>
 
 #include "engine/model/parse.h"
-#include "engine/run/cancel.h"
-#include "engine/run/scheduler.h"
+#include "engine/run/local/local_run.h"
 #include "tests/support/fake_backend.h"
 #include "tests/support/temp_dir.h"
 
@@ -97,6 +96,8 @@ class RunFolder {
 
   RunState state() { return store.status(run_name(directory)).state; }
   const std::filesystem::path& path() const { return folder_.path(); }
+  /// What is frozen as the run's program.
+  const std::filesystem::path& program() const { return program_; }
 
  private:
   TempDir folder_;

@@ -1,4 +1,4 @@
-#include "engine/run/ready_queue.h"
+#include "engine/run/local/ready_queue.h"
 
 #include <map>
 #include <vector>

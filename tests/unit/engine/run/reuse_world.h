@@ -18,7 +18,7 @@
 #include "engine/model/parse.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/run_directory.h"
-#include "engine/run/scheduler.h"
+#include "engine/run/local/local_run.h"
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_clock.h"

@@ -7,15 +7,25 @@ using namespace std::chrono_literals;
 
 namespace {
 
-std::vector<std::string> ids(const std::vector<SlurmJob>& jobs) {
+std::vector<std::string> ids(const std::vector<BatchJob>& jobs) {
   std::vector<std::string> list;
-  for (const SlurmJob& job : jobs) list.push_back(job.id);
+  for (const BatchJob& job : jobs) list.push_back(job.id);
   return list;
 }
 
 using Ids = std::vector<std::string>;
 
 }  // namespace
+
+TEST_CASE("a job whose node cannot write its log is told by SLURM's signal 53", "[slurm]") {
+  const auto jobs = parse_sacct(
+      "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1|a.1\n"
+      "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1|a.2\n");
+  REQUIRE(jobs.size() == 2);
+  CHECK(jobs[0].log_refused);
+  CHECK(ending_in_words(jobs[0]) == "the node cannot write to the run's folder");
+  CHECK_FALSE(jobs[1].log_refused);
+}
 
 TEST_CASE("the id is found in what sbatch prints", "[slurm]") {
   CHECK(submitted_id("812\n") == "812");
@@ -45,10 +55,10 @@ TEST_CASE("squeue's line becomes a job", "[slurm]") {
       "812|RUNNING|1:02:03|1-00:00:00|2026-11-21T08:00:00|2026-11-22T08:00:00|alpha-n[1-2]|(null)|"
       "None|train.1\n");
   REQUIRE(jobs.size() == 1);
-  SlurmJob expected;
+  BatchJob expected;
   expected.id = "812";
   expected.name = "train.1";
-  expected.state = SlurmState::Running;
+  expected.state = BatchState::Running;
   expected.node = "alpha-n[1-2]";
   expected.elapsed = 3723s;
   expected.limit = 86400s;
@@ -67,7 +77,7 @@ TEST_CASE("a pending job says what it waits for", "[slurm]") {
   CHECK(jobs[0].name == "a|b c");  // the separator in a name does no harm
   CHECK_FALSE(jobs[0].limit);
   CHECK_FALSE(jobs[0].start);
-  CHECK(jobs[1].state == SlurmState::Pending);
+  CHECK(jobs[1].state == BatchState::Pending);
   CHECK(jobs[1].dependency.empty());
 }
 
@@ -100,7 +110,7 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
       "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|"
       "dlflow-train\n");
   REQUIRE(jobs.size() == 1);
-  CHECK(jobs[0].state == SlurmState::Completed);
+  CHECK(jobs[0].state == BatchState::Completed);
   CHECK(jobs[0].exit == 0);
   CHECK(jobs[0].cpus == 4);
   CHECK(jobs[0].cpu_time == 123250ms);
@@ -129,21 +139,21 @@ TEST_CASE("how a job ended is told in words", "[slurm]") {
 }
 
 TEST_CASE("a user with a name is told by name", "[slurm]") {
-  SlurmJob job;
-  job.state = SlurmState::Cancelled;
+  BatchJob job;
+  job.state = BatchState::Cancelled;
   job.cancelled_by = "ann";
   CHECK(ending_in_words(job) == "cancelled by ann");
 }
 
 TEST_CASE("the spellings of a state, in words and letters", "[slurm]") {
-  CHECK(slurm_state("BOOT_FAIL") == SlurmState::BootFail);
-  CHECK(slurm_state("DEADLINE") == SlurmState::Deadline);
-  CHECK(slurm_state("REQUEUED") == SlurmState::Requeued);
-  CHECK(slurm_state("RH") == SlurmState::Held);
-  CHECK(slurm_state("CG") == SlurmState::Completing);
-  CHECK(slurm_state("RE+") == SlurmState::Unknown);  // RESIZING, REQUEUED, REVOKED?
-  CHECK(slurm_state("") == SlurmState::Unknown);
-  CHECK(slurm_state("LAUNCHED") == SlurmState::Unknown);
+  CHECK(slurm_state("BOOT_FAIL") == BatchState::BootFail);
+  CHECK(slurm_state("DEADLINE") == BatchState::Deadline);
+  CHECK(slurm_state("REQUEUED") == BatchState::Requeued);
+  CHECK(slurm_state("RH") == BatchState::Held);
+  CHECK(slurm_state("CG") == BatchState::Completing);
+  CHECK(slurm_state("RE+") == BatchState::Unknown);  // RESIZING, REQUEUED, REVOKED?
+  CHECK(slurm_state("") == BatchState::Unknown);
+  CHECK(slurm_state("LAUNCHED") == BatchState::Unknown);
 }
 
 TEST_CASE("only ended jobs are over", "[slurm]") {
@@ -179,9 +189,9 @@ TEST_CASE("scontrol shows jobs and the tasks of arrays", "[slurm]") {
       "JobState=PENDING Reason=Dependency\nNo jobs\n");
   CHECK(ids(jobs) == Ids{"812", "813_3", "813_4", "813_5", "813_6", "813_9"});
   CHECK(jobs[0].name == "demo-1.1.a.5c1e");
-  CHECK(jobs[0].state == SlurmState::Pending);
+  CHECK(jobs[0].state == BatchState::Pending);
   CHECK(jobs[0].reason == kNeverSatisfied);
-  CHECK(jobs[1].state == SlurmState::Failed);
+  CHECK(jobs[1].state == BatchState::Failed);
   CHECK(jobs[1].exit == 3);
   CHECK(jobs[1].end == from_rfc3339("2026-11-21T08:00:00.000Z"));
 }

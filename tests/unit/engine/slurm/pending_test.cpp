@@ -10,12 +10,12 @@ namespace {
 const Time kNow = from_rfc3339("2026-11-21T08:00:00.000Z");
 
 std::string words_for(const std::string& reason, std::optional<Time> start = std::nullopt) {
-  SlurmJob job;
+  BatchJob job;
   job.id = "812";
-  job.state = SlurmState::Pending;
+  job.state = BatchState::Pending;
   job.reason = reason;
   job.start = start;
-  return pending_in_words(job, kNow);
+  return slurm_pending_in_words(job, kNow);
 }
 
 }  // namespace

@@ -1,8 +1,8 @@
 #include <limits>
 
 #include "base/error.h"
+#include "engine/batch/batch_file.h"
 #include "engine/slurm/answers.h"
-#include "engine/slurm/batch_file.h"
 #include "engine/slurm/memory_kills.h"
 #include "engine/slurm/output.h"
 #include "tests/support/catch.h"
@@ -24,9 +24,9 @@ Output answer(int code, const std::string& errors) {
   return output;
 }
 
-std::vector<std::string> ids(const std::vector<SlurmJob>& jobs) {
+std::vector<std::string> ids(const std::vector<BatchJob>& jobs) {
   std::vector<std::string> list;
-  for (const SlurmJob& job : jobs) list.push_back(job.id);
+  for (const BatchJob& job : jobs) list.push_back(job.id);
   return list;
 }
 
@@ -38,10 +38,10 @@ TEST_CASE("each column of sacct reaches the job", "[slurm]") {
       "n[1-2]|4|00:03.500|1M|2|a|b\n"
       "812.batch|COMPLETED|0:0|00:01:02|||||4|||2M|3|batch\n");
   REQUIRE(jobs.size() == 1);
-  SlurmJob expected;
+  BatchJob expected;
   expected.id = "812";
   expected.name = "a|b";
-  expected.state = SlurmState::Cancelled;
+  expected.state = BatchState::Cancelled;
   expected.node = "n[1-2]";
   expected.elapsed = 62s;
   expected.limit = 1200s;
@@ -84,10 +84,10 @@ TEST_CASE("each field of scontrol show job reaches the job", "[slurm]") {
       "JobId=815 ArrayJobId=812 ArrayTaskId=3 JobName=train.1 JobState=FAILED Reason=NonZero "
       "ExitCode=3:0 EndTime=2026-11-21T08:01:02\n");
   REQUIRE(jobs.size() == 1);
-  SlurmJob expected;
+  BatchJob expected;
   expected.id = "812_3";
   expected.name = "train.1";
-  expected.state = SlurmState::Failed;
+  expected.state = BatchState::Failed;
   expected.reason = "NonZero";
   expected.end = from_rfc3339("2026-11-21T08:01:02.000Z");
   expected.exit = 3;
@@ -135,7 +135,7 @@ TEST_CASE("an answer about a job says whether it was done, and if not why", "[sl
 TEST_CASE("no more of what sbatch printed than a line is repeated", "[slurm]") {
   Output output = answer(0, "");
   output.text = std::string(300, 'x');
-  const SbatchAnswer unclear = sbatch_answer(output, 1s);
+  const SubmitAnswer unclear = sbatch_answer(output, 1s);
   CHECK(std::get<Unclear>(unclear).message == "sbatch printed no job id: " + std::string(200, 'x'));
 }
 

@@ -65,7 +65,7 @@ TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
                      .gpus_per_rank = 1,
                      .memory_bytes = uint64_t{12} << 30,
                      .walltime = 4h};
-  batch.dependency = "afterok:811,aftercorr:812";
+  batch.dependencies = {{Dependency::Kind::SameTask, "812"}, {Dependency::Kind::Success, "811"}};
   batch.may_requeue = false;
   batch.comment = "dlflow fashion-mnist-7f3a, step train";
   batch.log = "/home/ann/runs/fashion-mnist-7f3a/slurm-{task}.log";

@@ -50,7 +50,7 @@ class Scripts {
 };
 
 /// "accepted 812", "refused: …", "unclear: …"
-std::string text(const SbatchAnswer& answer) {
+std::string text(const SubmitAnswer& answer) {
   if (const auto* accepted = std::get_if<Accepted>(&answer)) return "accepted " + accepted->id;
   if (const auto* refused = std::get_if<Refused>(&answer)) {
     return (refused->too_many ? "too many: " : "refused: ") + refused->message;
@@ -232,22 +232,42 @@ TEST_CASE("a job is found by its name, in the queue or in accounting", "[slurm]"
   CHECK(both[1].id == "700");
 }
 
+namespace {
+
+JobAnswer wait_for(SlurmTools& tools, const std::string& id, const std::string& parent) {
+  const Dependency dependency{Dependency::Kind::Success, parent};
+  return tools.wait_for({&id, 1}, {&dependency, 1});
+}
+
+}  // namespace
+
+TEST_CASE("tasks of an array wait for something else by one request", "[slurm]") {
+  Scripts scripts;
+  SlurmTools tools = scripts.tools();
+  scripts.tool("scontrol", "");
+  const std::vector<std::string> ids = {"813_1", "813_2", "813_5"};
+  const std::vector<Dependency> dependencies = {{Dependency::Kind::Success, "812"},
+                                                {Dependency::Kind::SameTask, "811"}};
+  CHECK(tools.wait_for(ids, dependencies).kind == JobAnswer::Kind::Done);
+  CHECK(scripts.calls() ==
+        std::vector<std::string>{
+            "scontrol update jobid=813_[1,2,5] dependency=afterok:812,aftercorr:811"});
+}
+
 TEST_CASE("requests about jobs say what became of them", "[slurm]") {
   using Kind = JobAnswer::Kind;
   Scripts scripts;
   SlurmTools tools = scripts.tools();
   scripts.tool("scontrol", "");
-  CHECK(tools.update_dependency("813_2", "afterok:812").kind == Kind::Done);
-  CHECK(tools.update_time_limit("813", 30min).kind == Kind::Done);
+  CHECK(wait_for(tools, "813_2", "812").kind == Kind::Done);
   CHECK(tools.update_memory("813", (uint64_t{4} << 30) + 1).kind == Kind::Done);
   CHECK(scripts.calls() ==
         std::vector<std::string>{"scontrol update jobid=813_2 dependency=afterok:812",
-                                 "scontrol update jobid=813 TimeLimit=30",
                                  "scontrol update jobid=813 MinMemoryNode=4097"});
   scripts.tool("scontrol", "echo 'slurm_update error: Job has already finished' >&2; exit 1");
-  CHECK(tools.update_dependency("813", "afterok:812").kind == Kind::Gone);
+  CHECK(wait_for(tools, "813", "812").kind == Kind::Gone);
   scripts.tool("scontrol", "echo 'slurm_update error: Job dependency problem' >&2; exit 1");
-  const JobAnswer refused = tools.update_dependency("813", "afterok:813");
+  const JobAnswer refused = wait_for(tools, "813", "813");
   CHECK(refused.kind == Kind::Refused);
   CHECK(refused.message == "Job dependency problem");
 }
@@ -258,9 +278,9 @@ TEST_CASE("cancelling what has ended does no harm", "[slurm]") {
   const std::vector<std::string> ids = {"812", "813_4"};
   scripts.tool("scancel", "");
   CHECK(tools.cancel(ids).kind == JobAnswer::Kind::Done);
-  CHECK(tools.signal_batch("812", "USR1").kind == JobAnswer::Kind::Done);
+  CHECK(tools.ask_to_end("812").kind == JobAnswer::Kind::Done);
   CHECK(scripts.calls() ==
-        std::vector<std::string>{"scancel 812 813_4", "scancel --batch --signal=USR1 812"});
+        std::vector<std::string>{"scancel 812 813_4", "scancel --batch --signal=INT 812"});
   scripts.tool("scancel",
                "echo 'scancel: error: Kill job error on job id 812: Invalid job id "
                "specified' >&2; exit 1");

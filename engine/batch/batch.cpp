@@ -1,0 +1,41 @@
+#include "engine/batch/batch.h"
+
+#include <algorithm>
+
+namespace dlflow {
+namespace {
+
+using std::chrono::minutes;
+using std::chrono::seconds;
+
+constexpr seconds kTimeToRecord{30};
+
+/// The one that binds, where 0 is none.
+int smaller_limit(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std::min(a, b); }
+
+}  // namespace
+
+int num_nodes(const Resources& resources, const Profile& profile) {
+  if (resources.ranks == 1) return 1;
+  if (profile.ranks_per_node == 0) return 0;
+  return (resources.ranks + profile.ranks_per_node - 1) / profile.ranks_per_node;
+}
+
+int max_ranks_on_node(const Resources& resources, const Profile& profile) {
+  if (profile.ranks_per_node == 0) return resources.ranks;
+  return std::min(resources.ranks, profile.ranks_per_node);
+}
+
+minutes time_limit(const Resources& resources, const Profile& profile) {
+  if (resources.walltime.count() == 0) return minutes(0);
+  const minutes wanted = std::chrono::ceil<minutes>(resources.walltime + kTimeToRecord);
+  if (profile.limits.walltime.count() == 0) return wanted;
+  const minutes allowed = std::chrono::floor<minutes>(profile.limits.walltime);
+  return std::max(minutes(1), std::min(wanted, allowed));
+}
+
+int array_throttle(const Batch& batch, const Profile& profile) {
+  return smaller_limit(batch.max_parallel, profile.limits.array_throttle);
+}
+
+}  // namespace dlflow

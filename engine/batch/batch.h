@@ -1,0 +1,59 @@
+#pragma once
+
+#include <chrono>
+#include <compare>
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/model/profile.h"
+#include "engine/model/workflow.h"
+
+namespace dlflow {
+
+/// A word of Batch::command that stands for the number of the array's task (0 of a plain job).
+inline constexpr std::string_view kTaskWord = "{task}";
+
+/// One thing that a batch waits for: a job or array ("812"), or one task ("812_3").
+struct Dependency {
+  enum class Kind {
+    Success,   ///< of the job, or of all tasks of the array
+    SameTask,  ///< task i waits for the success of task i of the array
+    End,       ///< of the job or array, however it ends
+  };
+  Kind kind = Kind::Success;
+  std::string id;
+  auto operator<=>(const Dependency&) const = default;
+};
+
+/// One submission: a plain job, or a job array.
+struct Batch {
+  std::string name;  ///< unique per attempt: what a job is found by after an unclear answer
+  Resources resources;
+  std::vector<uint32_t> tasks;  ///< numbers of the array's tasks, ascending; empty: a plain job
+  int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
+  std::vector<Dependency> dependencies;
+  bool may_requeue = true;
+  std::filesystem::path run_directory;  ///< where the batch shell starts
+  /// What the batch shell prints is appended here, by all tasks of an array; "{task}" in its last
+  /// part stands for the task's number.
+  std::filesystem::path log;
+  std::vector<std::string> command;
+  std::string comment;  ///< for people who look at the queue
+};
+
+/// How many nodes a job is given; 0: the batch system decides.
+int num_nodes(const Resources& resources, const Profile& profile);
+/// Ranks on the fullest node; all of them if the batch system decides.
+int max_ranks_on_node(const Resources& resources, const Profile& profile);
+
+/// The time limit that the batch system is given: walltime and 30 s, in which the supervisor saves
+/// and records, rounded up to minutes, but not above the profile's. 0: not said.
+std::chrono::minutes time_limit(const Resources& resources, const Profile& profile);
+
+/// How many tasks of an array run at a time; 0: any number.
+int array_throttle(const Batch& batch, const Profile& profile);
+
+}  // namespace dlflow

@@ -1,0 +1,76 @@
+#include "engine/batch/batch_job.h"
+
+#include <array>
+#include <charconv>
+
+#include "base/units.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::array<std::string_view, size_t(BatchState::Unknown) + 1> kWords = {
+    "pending",
+    "configuring",
+    "running",
+    "suspended",
+    "completing",
+    "requeued",
+    "requeued and held",
+    "completed",
+    "failed",
+    "cancelled",
+    "walltime reached",
+    "out of memory",
+    "node failed",
+    "preempted",
+    "node did not boot",
+    "deadline reached",
+    "moved to another cluster",
+    "unknown"};
+
+bool is_number(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == text.npos;
+}
+
+}  // namespace
+
+std::string_view words(BatchState state) { return kWords[size_t(state)]; }
+
+bool is_over(BatchState state) {
+  return state >= BatchState::Completed && state < BatchState::Unknown;
+}
+
+std::string ending_in_words(const BatchJob& job) {
+  switch (job.state) {
+    case BatchState::Timeout:
+      return job.limit ? "walltime of " + format_duration(*job.limit) + " reached"
+                       : std::string(words(job.state));
+    case BatchState::Cancelled:
+      if (is_number(job.cancelled_by)) return "cancelled by user " + job.cancelled_by;
+      return job.cancelled_by.empty() ? "cancelled" : "cancelled by " + job.cancelled_by;
+    case BatchState::NodeFail:
+      return job.node.empty() ? "node failed" : "node " + job.node + " failed";
+    case BatchState::Completed:
+      return "exit 0";
+    case BatchState::Failed:
+      if (job.log_refused) return "the node cannot write to the run's folder";
+      if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
+      return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
+    default:
+      return is_over(job.state) ? std::string(words(job.state)) : "";
+  }
+}
+
+std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }
+
+std::optional<uint32_t> array_task(std::string_view id) {
+  const size_t underscore = id.find('_');
+  if (underscore == id.npos) return std::nullopt;
+  const std::string_view text = id.substr(underscore + 1);
+  uint32_t task = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), task);
+  const bool whole = error == std::errc() && end == text.data() + text.size();
+  return whole && is_number(text) ? std::optional(task) : std::nullopt;
+}
+
+}  // namespace dlflow

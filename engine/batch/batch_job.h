@@ -1,0 +1,74 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/clock.h"
+
+/// A job as a batch system describes it, in words that all of them share.
+namespace dlflow {
+
+enum class BatchState {
+  Pending,
+  Configuring,  ///< nodes boot
+  Running,
+  Suspended,
+  Completing,  ///< its processes are ending; how it ended is not known yet
+  Requeued,    ///< goes back to pending
+  Held,        ///< requeued, and waits for somebody to release it
+  Completed,
+  Failed,
+  Cancelled,
+  Timeout,
+  OutOfMemory,
+  NodeFail,
+  Preempted,
+  BootFail,
+  Deadline,
+  Revoked,
+  Unknown,  ///< a word that no version we know prints
+};
+
+/// "pending", "out of memory", …: for people.
+std::string_view words(BatchState state);
+
+/// The batch system will do nothing more with the job by itself. False for Unknown.
+bool is_over(BatchState state);
+
+/// One job, or one task of a job array. What the batch system did not say is empty or absent.
+struct BatchJob {
+  std::string id;  ///< "812", "812_3"
+  std::string name;
+  BatchState state = BatchState::Unknown;
+  std::string reason;         ///< why it is pending, or how it ended, in the batch system's words
+  bool never_starts = false;  ///< pending, and what it waits for is taken as failed
+  std::string dependency;     ///< in the batch system's words: "afterok:811(unfulfilled)"
+  std::string node;           ///< a list of nodes: "alpha-n[1-2]"
+  std::optional<std::chrono::seconds> elapsed;
+  std::optional<std::chrono::seconds> limit;  ///< absent: unlimited, or not said
+  std::optional<Time> start;                  ///< of a pending job: when it is expected to
+  std::optional<Time> end;
+  std::optional<int> exit;   ///< exit status of the batch script
+  int signal = 0;            ///< the signal that ended it; 0: none
+  bool log_refused = false;  ///< its node could not write the log: nothing of the job ran
+  std::string cancelled_by;  ///< the user who cancelled it
+  int cpus = 0;              ///< allocated; 0: not said
+  std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
+  uint64_t max_memory_bytes = 0;                      ///< that it used; 0: not measured
+
+  bool operator==(const BatchJob&) const = default;
+};
+
+/// How it ended, for people, empty while it has not: "out of memory", "walltime of 20:00 reached",
+/// "cancelled by user 1000", "exit 3".
+std::string ending_in_words(const BatchJob& job);
+
+/// "812" of "812_3" and "812".
+std::string_view array_id(std::string_view id);
+/// 3 of "812_3"; nothing of "812".
+std::optional<uint32_t> array_task(std::string_view id);
+
+}  // namespace dlflow

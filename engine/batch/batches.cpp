@@ -1,0 +1,211 @@
+#include "engine/batch/batches.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+#include "engine/batch/batch_job.h"
+
+namespace dlflow {
+namespace {
+
+class BatchPlanner {
+ public:
+  BatchPlanner(const Plan& plan, const std::vector<Standing>& standing, const ArrayRules& rules)
+      : plan_(plan),
+        standing_(standing),
+        rules_(rules),
+        max_array_size_(std::max<uint32_t>(1, rules.max_size)),
+        batch_of_(plan.jobs.size(), kNone) {}
+
+  std::vector<PlannedBatch> plan() {
+    for (uint32_t first = 0; first < plan_.jobs.size();) {
+      uint32_t end = first;
+      while (end < plan_.jobs.size() && plan_.jobs[end].step == plan_.jobs[first].step) ++end;
+      plan_step({first, end - first});
+      first = end;
+    }
+    return std::move(batches_);
+  }
+
+ private:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  /// What the tasks of one array have in common.
+  using Key = std::tuple<uint32_t, std::vector<Link>, std::string>;
+
+  /// The batch that is being filled for a key.
+  struct Group {
+    uint32_t batch = kNone;
+    size_t text = 0;  // about how long the list of its tasks is
+  };
+
+  uint32_t task_of(uint32_t job) const { return plan_.jobs[job].element % max_array_size_; }
+
+  /// How much longer the list of an array's tasks gets by one more, at most.
+  size_t text_of(const std::vector<uint32_t>& tasks, uint32_t task) const {
+    const size_t n = tasks.size();
+    const bool in_range = n > 1 && tasks[n - 1] + 1 == task && tasks[n - 2] + 2 == task;
+    return in_range ? 0 : std::to_string(max_array_size_).size() + 1;
+  }
+
+  /// Whether the array of `group` can have this task, too.
+  bool may_join(const Group& group, uint32_t task) const {
+    constexpr size_t kThrottle = 16;  // "%20" comes behind the list
+    if (rules_.max_text > 0 && group.text + kThrottle > rules_.max_text) return false;
+    const std::vector<uint32_t>& tasks = batches_[group.batch].tasks;
+    return rules_.gaps || tasks.empty() || tasks.back() + 1 == task;
+  }
+
+  void plan_step(JobRange jobs) {
+    const size_t first_batch = batches_.size();
+    std::map<Key, Group> groups;
+    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
+      if (standing_[job].kind != Standing::Kind::ToSubmit) continue;
+      Key key{plan_.jobs[job].element / max_array_size_, links_of(job),
+              to_json(plan_.jobs[job].resources).dump()};
+      Group& group = groups[key];
+      if (group.batch != kNone) group.text += text_of(batches_[group.batch].tasks, task_of(job));
+      if (group.batch == kNone || !may_join(group, task_of(job))) {
+        group = {.batch = uint32_t(batches_.size()), .text = text_of({}, task_of(job))};
+        batches_.push_back({.step = plan_.jobs[job].step,
+                            .is_array = !plan_.jobs[job].label().empty(),
+                            .links = std::get<1>(key)});
+      }
+      PlannedBatch& batch = batches_[group.batch];
+      batch.jobs.push_back(job);
+      if (batch.is_array) batch.tasks.push_back(task_of(job));
+      batch_of_[job] = group.batch;
+    }
+    all_links_.clear();
+    share_places(jobs, first_batch);
+  }
+
+  void share_places(JobRange jobs, size_t first) {
+    const int most = plan_.workflow.steps[plan_.jobs[jobs.first].step].matrix.max_parallel;
+    const size_t count = batches_.size() - first;
+    if (most == 0 || count == 0) return;
+    const std::vector<Link> before = links_to_what_is_there(jobs);
+    const size_t lanes = std::min(count, size_t(most));
+    for (size_t i = 0; i < count; ++i) {
+      PlannedBatch& batch = batches_[first + i];
+      batch.max_parallel = int(size_t(most) / lanes + (i % lanes < size_t(most) % lanes ? 1 : 0));
+      if (i >= lanes) {
+        batch.links.push_back({.kind = Link::Kind::Ended, .batch = uint32_t(first + i - lanes)});
+      } else {
+        batch.links.insert(batch.links.end(), before.begin(), before.end());
+      }
+    }
+  }
+
+  /// One link for an array, unless some of its tasks may stay there for ever.
+  std::vector<Link> links_to_what_is_there(JobRange jobs) const {
+    std::set<std::string_view> stuck;
+    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
+      const Standing& standing = standing_[job];
+      if (standing.kind == Standing::Kind::LeftOut) stuck.insert(array_id(standing.id));
+    }
+    std::set<std::string> ids;
+    for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
+      const Standing& standing = standing_[job];
+      if (standing.kind != Standing::Kind::Waiting) continue;
+      const std::string_view array = array_id(standing.id);
+      ids.emplace(stuck.contains(array) ? standing.id : array);
+    }
+    std::vector<Link> links;
+    for (const std::string& id : ids) links.push_back({.kind = Link::Kind::EndedId, .id = id});
+    return links;
+  }
+
+  std::vector<Link> links_of(uint32_t job) {
+    std::vector<Link> links;
+    for (const JobRange& range : plan_.graph.parents(job)) {
+      if (range.count == 1) {
+        if (auto link = link_to(range.first, job)) links.push_back(std::move(*link));
+        continue;
+      }
+      const auto [known, is_new] = all_links_.try_emplace(range.first);
+      if (is_new) known->second = links_to_all(range);
+      links.insert(links.end(), known->second.begin(), known->second.end());
+    }
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+  }
+
+  std::optional<Link> link_to(uint32_t parent, uint32_t job) const {
+    if (standing_[parent].kind == Standing::Kind::Waiting) {
+      return Link{.kind = Link::Kind::Id, .id = standing_[parent].id};
+    }
+    const uint32_t batch = batch_of_[parent];
+    if (batch == kNone) return std::nullopt;
+    if (batches_[batch].jobs.size() == 1) return Link{.kind = Link::Kind::All, .batch = batch};
+    const bool corresponds = !plan_.jobs[job].label().empty() && task_of(parent) == task_of(job);
+    return corresponds ? Link{.kind = Link::Kind::SameTask, .batch = batch}
+                       : Link{.kind = Link::Kind::OneTask, .batch = batch, .task = task_of(parent)};
+  }
+
+  /// All jobs of a step: all of each batch that they are in.
+  std::vector<Link> links_to_all(JobRange range) const {
+    std::vector<Link> links;
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      if (standing_[parent].kind == Standing::Kind::Waiting) {
+        links.push_back({.kind = Link::Kind::Id, .id = standing_[parent].id});
+      } else if (batch_of_[parent] != kNone) {
+        links.push_back({.kind = Link::Kind::All, .batch = batch_of_[parent]});
+      }
+    }
+    std::sort(links.begin(), links.end());
+    links.erase(std::unique(links.begin(), links.end()), links.end());
+    return links;
+  }
+
+  const Plan& plan_;
+  const std::vector<Standing>& standing_;
+  const ArrayRules& rules_;
+  const uint32_t max_array_size_;
+  std::vector<PlannedBatch> batches_;
+  std::vector<uint32_t> batch_of_;                   // by job
+  std::map<uint32_t, std::vector<Link>> all_links_;  // of the step at hand, by the range's first
+};
+
+}  // namespace
+
+std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
+                                       const ArrayRules& rules) {
+  return BatchPlanner(plan, standing, rules).plan();
+}
+
+std::vector<Dependency> dependencies(const std::vector<Link>& links,
+                                     const std::vector<std::string>& ids) {
+  using Kind = Dependency::Kind;
+  std::vector<Dependency> result;
+  for (const Link& link : links) {
+    switch (link.kind) {
+      case Link::Kind::All:
+        result.push_back({Kind::Success, ids[link.batch]});
+        break;
+      case Link::Kind::OneTask:
+        result.push_back({Kind::Success, ids[link.batch] + "_" + std::to_string(link.task)});
+        break;
+      case Link::Kind::Id:
+        result.push_back({Kind::Success, link.id});
+        break;
+      case Link::Kind::SameTask:
+        result.push_back({Kind::SameTask, ids[link.batch]});
+        break;
+      case Link::Kind::Ended:
+        result.push_back({Kind::End, ids[link.batch]});
+        break;
+      case Link::Kind::EndedId:
+        result.push_back({Kind::End, link.id});
+        break;
+    }
+  }
+  return result;
+}
+
+}  // namespace dlflow

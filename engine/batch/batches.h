@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/batch/batch_system.h"
+#include "engine/plan/plan.h"
+
+/// Which jobs of a plan travel together, one submission each, and what each waits for. Pure.
+namespace dlflow {
+
+/// Where a job stands when a chain is made.
+struct Standing {
+  enum class Kind {
+    Done,      ///< nothing has to wait for it
+    ToSubmit,  ///< now
+    Waiting,   ///< the batch system has it already, as `id`
+    LeftOut,   ///< neither it nor what waits for it can run
+  };
+  Kind kind = Kind::Done;
+  std::string id = {};  ///< also of a job that is left out, if the batch system has it
+};
+
+/// What a batch waits for.
+struct Link {
+  enum class Kind {
+    All,       ///< all of an earlier batch
+    SameTask,  ///< task i for task i of it
+    OneTask,   ///< for `task` of it
+    Id,        ///< for a job that the batch system had before
+    Ended,     ///< for the end of all of an earlier batch, whatever it is
+    EndedId,   ///< the same of a job or array that was there before
+  };
+  Kind kind = Kind::All;
+  uint32_t batch = 0;  ///< its place in the list
+  uint32_t task = 0;
+  std::string id = {};
+  auto operator<=>(const Link&) const = default;
+};
+
+/// One submission to come: a plain job, or a job array of elements of one step.
+struct PlannedBatch {
+  uint32_t step = 0;
+  bool is_array = false;
+  std::vector<uint32_t> jobs = {};   ///< numbers in the plan, ascending
+  std::vector<uint32_t> tasks = {};  ///< of the array: the element's number modulo the array size
+  std::vector<Link> links = {};      ///< each once
+  int max_parallel = 0;              ///< of its tasks that run at a time; 0: any number
+};
+
+/// Parents before children. The tasks of an array have the same resources and wait for the same; a
+/// step has one array where it can be, more if it is larger than the batch system takes, if its
+/// elements differ in that, or if `rules` do not allow so many gaps between its tasks.
+/// `standing` is by job.
+///
+/// A step's `max_parallel` holds over all its arrays, those that are submitted already among them:
+/// they share its places, and where there are more arrays than places, or some from before, one
+/// begins when another has ended.
+std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
+                                       const ArrayRules& rules);
+
+/// What a batch with these links waits for; `ids` are those of the batches so far.
+std::vector<Dependency> dependencies(const std::vector<Link>& links,
+                                     const std::vector<std::string>& ids);
+
+}  // namespace dlflow

@@ -1,0 +1,47 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <string>
+
+/// `dlflow job-exec BATCH-FILE BATCH TASK`: what a job's script becomes on its node.
+namespace dlflow {
+
+/// The allocation that this process is in, as its batch system tells it.
+struct Allocation {
+  std::string id;  ///< "812", "812_3"
+  /// Has the batch system run this job again, as the same job. Throws Error if it cannot.
+  std::function<void(const std::string& id)> requeue;
+  /// Whether another job of ours waits or runs, as far as can be told.
+  std::function<bool(const std::string& id)> is_at_work;
+  /// See SupervisorOptions.
+  std::function<uint64_t()> memory_kills;
+  uint64_t memory_bytes = 0;  ///< on each node; 0: not said per node
+  /// Exit status of a job that is to run again: EX_TEMPFAIL, or what the batch system takes for
+  /// that.
+  int requeue_status = 75;
+  /// Gives a job that was requeued more of it, although it is being ended meanwhile.
+  /// Where that fails the job keeps what it had. Does not throw.
+  std::function<void(const std::string& id, uint64_t bytes)> raise_memory;
+  /// How long a network file system may hide what the parents' nodes wrote.
+  std::chrono::milliseconds patience = std::chrono::seconds(60);
+  /// How long the controller may be away while a job asks for its next pass.
+  std::chrono::milliseconds controller_patience = std::chrono::minutes(15);
+};
+
+/// Makes the attempt's folder, supervises its next pass, and asks for another one if the record
+/// says so. A pass that ended without a record (its node failed, or was taken away) counts as a
+/// failed try, unless it had saved a checkpoint when it was told to end; an attempt that has an end
+/// is not run again, whoever restarts the job.
+///
+/// A second job of the same attempt (its submission was taken for lost) runs nothing while
+/// the first one waits or runs: it has itself requeued, to end as the first did. So dependents of
+/// either are right, and an attempt whose first job was lost goes on in the second.
+///
+/// Returns the exit status for the batch system: 0 if what waits for this job may run.
+int job_exec(const std::filesystem::path& batch_file, uint32_t batch, uint32_t task,
+             const Allocation& allocation);
+
+}  // namespace dlflow

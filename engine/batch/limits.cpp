@@ -1,0 +1,263 @@
+#include "engine/batch/limits.h"
+
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/batch/batches.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::seconds;
+
+/// A limit, and who sets it: "cluster-profiles/alpha.yaml", "partition batch of alpha".
+template <typename Value>
+struct Limit {
+  Value value{};  // 0: none
+  std::string owner;
+};
+
+std::string name_of(const Profile& profile) {
+  return profile.file.empty() ? "the profile " + profile.name : profile.file;
+}
+
+/// "4 h", "90 min", "1:30:10"
+std::string in_words(seconds duration) {
+  const int64_t count = duration.count();
+  if (count % 86400 == 0) return std::to_string(count / 86400) + " d";
+  if (count % 3600 == 0) return std::to_string(count / 3600) + " h";
+  if (count % 60 == 0) return std::to_string(count / 60) + " min";
+  return count < 60 ? std::to_string(count) + " s" : format_duration(duration);
+}
+
+std::string counted(int64_t count, const std::string& thing) {
+  return format_count(uint64_t(count)) + " " + thing + (count == 1 ? "" : "s");
+}
+
+class LimitCheck {
+ public:
+  LimitCheck(const Plan& plan, const BatchSystem& system,
+             const std::optional<ClusterLimits>& cluster)
+      : plan_(plan), profile_(plan.profile), system_(system) {
+    if (cluster) read_cluster(*cluster);
+    choose(walltime_, profile_.limits.walltime);
+    choose(nodes_, profile_.limits.nodes);
+    choose(cores_, profile_.node.cores);
+    choose(memory_, profile_.node.memory_bytes);
+    choose(gpus_, profile_.node.gpus);
+    knows_gpus_ = knows_gpus_ || profile_.node.gpus > 0;
+  }
+
+  void check_jobs() {
+    for (const PlannedJob& job : plan_.jobs) {
+      if (job.action == Action::Reuse) continue;
+      check_walltime(job);
+      check_nodes(job);
+      check_cores(job);
+      check_memory(job);
+      check_gpus(job);
+    }
+  }
+
+  void check_dependencies() {
+    std::vector<Standing> standing(plan_.jobs.size());
+    for (size_t job = 0; job < standing.size(); ++job) {
+      if (plan_.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
+    }
+    const ArrayRules rules = array_rules(system_, profile_);
+    Limit<int> limit = {int(rules.max_dependencies), std::string(system_.name())};
+    choose(limit, profile_.limits.dependencies);
+    for (const PlannedBatch& batch : plan_batches(plan_, standing, rules)) {
+      if (limit.value == 0 || int64_t(batch.links.size()) <= limit.value) continue;
+      const PlannedJob& job = plan_.jobs[batch.jobs.front()];
+      add_of(job, "needs",
+             limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
+                 step(job) + " waits for " + format_count(batch.links.size()),
+             "Let steps in between collect some of them each, or make one matrix of them.");
+    }
+  }
+
+  void finish() const {
+    if (problems_.empty()) return;
+    throw Error(Errc::InvalidInput, join(problems_, "\nerror: ") + "\nNothing was submitted.");
+  }
+
+ private:
+  void read_cluster(const ClusterLimits& cluster) {
+    const std::string& wanted = partition_of(profile_);
+    for (const std::string& name : split(wanted, ',')) check_partition(cluster, name);
+    const PartitionInfo* const partition = cluster.partition(wanted);
+    if (partition == nullptr) return;  // several: the one that fits is taken
+    const std::string owner = "partition " + partition->name + " of " + cluster.cluster;
+    walltime_ = {partition->max_walltime.value_or(seconds(0)), owner};
+    nodes_ = {partition->max_nodes.value_or(partition->nodes), owner};
+    cores_ = {partition->node.cores, owner};
+    memory_ = {partition->node.memory_bytes, owner};
+    gpus_ = {partition->node.gpus, owner};
+    knows_gpus_ = partition->node.cores > 0;  // none are known to be none
+  }
+
+  void check_partition(const ClusterLimits& cluster, const std::string& name) {
+    if (cluster.partitions.empty() || cluster.partition(name) != nullptr) return;
+    std::vector<std::string> known;
+    for (const PartitionInfo& partition : cluster.partitions) known.push_back(partition.name);
+    add("",
+        name.empty() ? cluster.cluster + " has no default partition, and " + name_of(profile_) +
+                           " names none."
+                     : cluster.cluster + " has no partition '" + name + "', which " +
+                           name_of(profile_) + " names" + did_you_mean(name, known),
+        "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
+  }
+
+  /// The profile's own limit, if it is there and not above the cluster's.
+  template <typename Value>
+  void choose(Limit<Value>& limit, Value own) const {
+    if (own != Value{} && (limit.value == Value{} || own <= limit.value)) {
+      limit = {own, name_of(profile_)};
+    }
+  }
+
+  void check_walltime(const PlannedJob& job) {
+    const seconds asked = job.resources.walltime;
+    if (walltime_.value == seconds(0) || asked <= walltime_.value) return;
+    add_of(job, "walltime",
+           walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " + step(job) +
+               " asks for " + in_words(asked),
+           "Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or "
+           "choose a partition that allows it.");
+  }
+
+  void check_nodes(const PlannedJob& job) {
+    const int asked = num_nodes(job.resources, profile_);
+    if (nodes_.value == 0 || asked <= nodes_.value) return;
+    add_of(job, "ranks",
+           nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, " + step(job) +
+               " asks for " + std::to_string(asked) + ": " + counted(job.resources.ranks, "rank") +
+               ", " + std::to_string(profile_.ranks_per_node) + " on a node",
+           "Ask for fewer ranks, or set ranks_per_node higher in " + name_of(profile_) + ".");
+  }
+
+  /// Of ranks that are on one node for sure: the batch system may lay out others one by one.
+  int ranks_together(const Resources& resources) const {
+    return num_nodes(resources, profile_) > 0 ? max_ranks_on_node(resources, profile_) : 1;
+  }
+
+  std::string on_a_node(const Resources& resources) const {
+    const int ranks = ranks_together(resources);
+    return ranks == 1 ? "" : " for the " + std::to_string(ranks) + " ranks that share one";
+  }
+
+  void check_cores(const PlannedJob& job) {
+    const int asked = ranks_together(job.resources) * job.resources.cpus_per_rank;
+    if (cores_.value == 0 || asked <= cores_.value) return;
+    add_of(job, "cpus_per_rank",
+           cores_.owner + " offers " + counted(cores_.value, "core") + " on a node, " + step(job) +
+               " asks for " + std::to_string(asked) + on_a_node(job.resources),
+           "Ask for fewer cpus_per_rank" + or_fewer_ranks(job));
+  }
+
+  void check_memory(const PlannedJob& job) {
+    const auto together = uint64_t(ranks_together(job.resources));
+    const uint64_t asked = job.resources.memory_bytes / uint64_t(job.resources.ranks) * together;
+    if (memory_.value == 0 || asked <= memory_.value) return;
+    add_of(job, "memory",
+           memory_.owner + " offers " + format_size(memory_.value) + " of memory on a node, " +
+               step(job) + " asks for " + format_size(asked) + on_a_node(job.resources),
+           "Ask for less memory" + or_fewer_ranks(job));
+  }
+
+  void check_gpus(const PlannedJob& job) {
+    const int asked = ranks_together(job.resources) * job.resources.gpus_per_rank;
+    if (!knows_gpus_ || asked <= gpus_.value) return;
+    add_of(job, "gpus_per_rank",
+           gpus_.owner + " offers " + (gpus_.value == 0 ? "no GPU" : counted(gpus_.value, "GPU")) +
+               " on a node, " + step(job) + " asks for " + std::to_string(asked) +
+               on_a_node(job.resources),
+           gpus_.value == 0 ? "Choose a partition with GPUs: " + partition_key(profile_) + " in " +
+                                  name_of(profile_) + "."
+                            : "Ask for fewer gpus_per_rank" + or_fewer_ranks(job));
+  }
+
+  std::string or_fewer_ranks(const PlannedJob& job) const {
+    if (ranks_together(job.resources) == 1) return ", or choose a partition with larger nodes.";
+    return ", or set ranks_per_node lower in " + name_of(profile_) + ".";
+  }
+
+  static std::string step(const PlannedJob& job) {
+    return "step '" + std::string(step_of(job.name)) + "'";
+  }
+
+  void add_of(const PlannedJob& job, const std::string& key, const std::string& problem,
+              const std::string& advice) {
+    const Step& step = plan_.workflow.steps[job.step];
+    Location place = step.location;
+    using Names = std::vector<std::string>;
+    for (const std::string& name :
+         key == "needs" ? Names{key} : Names{"resources", "resources." + key}) {
+      const auto found = step.locations.find(name);
+      if (found != step.locations.end()) place = found->second;
+    }
+    add(step.name + key,
+        problem + " (" + plan_.workflow.file + ":" + std::to_string(place.line) + ":" +
+            std::to_string(place.column) + ").",
+        advice);
+  }
+
+  /// `what` is told once, for the first of a step's elements.
+  void add(const std::string& what, const std::string& problem, const std::string& advice) {
+    if (!what.empty() && !told_.insert(what).second) return;
+    problems_.push_back(problem + "\n       " + advice);
+  }
+
+  const Plan& plan_;
+  const Profile& profile_;
+  const BatchSystem& system_;
+  Limit<seconds> walltime_;
+  Limit<int> nodes_;
+  Limit<int> cores_;
+  Limit<uint64_t> memory_;
+  Limit<int> gpus_;
+  bool knows_gpus_ = false;
+  std::set<std::string> told_;
+  std::vector<std::string> problems_;
+};
+
+/// The smaller of two limits; 0 is none.
+template <typename Value>
+void tighten(Value& own, const Value& other) {
+  if (own == Value{} || (other != Value{} && other < own)) own = other;
+}
+
+}  // namespace
+
+Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
+  tighten(profile.limits.array_size, cluster.max_array_size);
+  tighten(profile.limits.jobs, cluster.max_job_count);
+  const PartitionInfo* const partition = cluster.partition(partition_of(profile));
+  if (partition == nullptr) return profile;
+  tighten(profile.limits.walltime, partition->max_walltime.value_or(seconds(0)));
+  tighten(profile.limits.nodes, partition->max_nodes.value_or(partition->nodes));
+  tighten(profile.node.cores, partition->node.cores);
+  tighten(profile.node.memory_bytes, partition->node.memory_bytes);
+  tighten(profile.node.gpus, partition->node.gpus);
+  return profile;
+}
+
+ArrayRules array_rules(const BatchSystem& system, const Profile& profile) {
+  ArrayRules rules = system.array_rules();
+  if (profile.limits.array_size > 0) rules.max_size = uint32_t(profile.limits.array_size);
+  return rules;
+}
+
+void check_limits(const Plan& plan, const BatchSystem& system,
+                  const std::optional<ClusterLimits>& cluster) {
+  LimitCheck check(plan, system, cluster);
+  check.check_jobs();
+  check.check_dependencies();
+  check.finish();
+}
+
+}  // namespace dlflow

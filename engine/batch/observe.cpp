@@ -1,0 +1,147 @@
+#include "engine/batch/observe.h"
+
+#include <csignal>
+#include <optional>
+#include <utility>
+
+#include "base/units.h"
+
+namespace dlflow {
+namespace {
+
+using ById = std::map<std::string, const BatchJob*>;
+
+ById by_id(std::span<const BatchJob> jobs) {
+  ById map;
+  for (const BatchJob& job : jobs) map[job.id] = &job;
+  return map;
+}
+
+const BatchJob* find(const ById& jobs, const std::string& id) {
+  const auto found = jobs.find(id);
+  return found == jobs.end() ? nullptr : found->second;
+}
+
+/// `dlflow cancel` asks with SIGINT. A shell that has not become job-exec yet dies of it, and
+/// leaves no record for which to wait.
+bool was_stopped_at_its_start(const BatchJob& job) {
+  return job.state == BatchState::Failed && job.signal == SIGINT;
+}
+
+/// The state of ours that an end without a record means. Nothing: it may yet show.
+std::optional<JobState> verdict(const BatchJob& job, Time now) {
+  switch (job.state) {
+    case BatchState::Timeout:
+    case BatchState::Deadline:
+      return JobState::TimedOut;
+    case BatchState::Cancelled:
+    case BatchState::Revoked:
+      return JobState::Cancelled;
+    case BatchState::NodeFail:
+    case BatchState::BootFail:
+    case BatchState::Preempted:
+      return JobState::Lost;
+    case BatchState::OutOfMemory:
+      return JobState::Failed;
+    case BatchState::Failed:
+    case BatchState::Completed:
+      if (was_stopped_at_its_start(job)) return JobState::Cancelled;
+      if (job.end && now < *job.end + kRecordPatience) return std::nullopt;
+      return job.state == BatchState::Failed ? JobState::Failed : JobState::Lost;
+    default:
+      return std::nullopt;
+  }
+}
+
+JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now) {
+  JobEvent event;
+  event.job = open.job;
+  event.attempt = open.attempt;
+  event.state = state;
+  event.at = now;
+  event.backend_id = open.id;
+  event.reason = std::move(reason);
+  return event;
+}
+
+/// Without cgroups SLURM kills a job that takes too much, and only says that it killed it.
+bool wanted_memory(const OpenJob& open, const BatchJob& job) {
+  constexpr int kKilled = 9;
+  const bool too_much = open.memory_bytes > 0 && job.max_memory_bytes > open.memory_bytes;
+  return job.state == BatchState::OutOfMemory ||
+         (job.state == BatchState::Failed && job.signal == kKilled && too_much);
+}
+
+JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time now) {
+  std::string reason = job.state == BatchState::Completed
+                           ? "it completed, but there is no record of its end"
+                           : ending_in_words(job);
+  if (was_stopped_at_its_start(job)) reason = "stopped before it began";
+  if (wanted_memory(open, job)) {
+    reason = std::string(words(BatchState::OutOfMemory));
+    if (open.memory_bytes > 0) reason += ", asked for " + format_size(open.memory_bytes);
+  }
+  JobEvent end = event(open, state, std::move(reason), now);
+  if (state == JobState::Failed || state == JobState::TimedOut) end.exit = job.exit;
+  end.node = job.node;
+  end.preempted = job.state == BatchState::Preempted;
+  return end;
+}
+
+}  // namespace
+
+std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
+                                        std::span<const BatchJob> queue) {
+  const ById known = by_id(queue);
+  std::vector<std::string> ids;
+  for (const OpenJob& job : open) {
+    const BatchJob* const queued = find(known, job.id);
+    // Of an end the queue does not say by whom, nor with what exit status.
+    if (job.state == JobState::Lost) continue;
+    if (queued == nullptr || is_over(queued->state)) ids.push_back(job.id);
+  }
+  return ids;
+}
+
+std::vector<std::string> ids_nobody_knows(std::span<const OpenJob> open,
+                                          std::span<const BatchJob> queue,
+                                          std::span<const BatchJob> accounting) {
+  const ById queued = by_id(queue);
+  const ById accounted = by_id(accounting);
+  std::vector<std::string> ids;
+  for (const OpenJob& job : open) {
+    const bool known = find(queued, job.id) != nullptr || find(accounted, job.id) != nullptr;
+    if (job.state != JobState::Lost && !known) ids.push_back(job.id);
+  }
+  return ids;
+}
+
+Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> queue,
+                    std::span<const BatchJob> accounting, const std::set<std::string>& gone,
+                    Time now, std::string_view system) {
+  const ById queued = by_id(queue);
+  const ById accounted = by_id(accounting);
+  Observation result;
+  for (const OpenJob& job : open) {
+    const BatchJob* const in_queue = find(queued, job.id);
+    if (in_queue != nullptr && !is_over(in_queue->state)) {
+      result.at_work[job.job] = *in_queue;
+      continue;
+    }
+    const BatchJob* known = find(accounted, job.id);
+    if (known == nullptr || (in_queue != nullptr && !is_over(known->state))) known = in_queue;
+    if (known != nullptr) {
+      if (const auto state = verdict(*known, now)) {
+        result.events.push_back(end_of(job, *known, *state, now));
+      }
+    } else if (gone.contains(job.id)) {
+      result.events.push_back(event(job, JobState::Lost,
+                                    std::string(system) + " no longer knows job " + job.id +
+                                        ", and there is no record of its end",
+                                    now));
+    }
+  }
+  return result;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/batch/batch_job.h"
+#include "engine/plan/job.h"
+
+/// What a batch system says of jobs + what is on record -> what has to be recorded. Pure.
+namespace dlflow {
+
+/// A job that is queued or running as far as its record goes, or that was given up as lost: it may
+/// turn up again.
+struct OpenJob {
+  std::string job;
+  int attempt = 1;
+  JobState state = JobState::Queued;
+  std::string id;             ///< the batch system's
+  uint64_t memory_bytes = 0;  ///< that it asked for; 0: not said
+};
+
+/// The ids that the queue does not name, but for those of lost jobs: for sacct.
+std::vector<std::string> ids_to_ask_for(std::span<const OpenJob> open,
+                                        std::span<const BatchJob> queue);
+
+/// The ids, again but for those of lost jobs, that neither names: for the controller itself. An
+/// empty answer proves nothing: it may be a wrapper's that is broken, or that of another cluster's
+/// tools.
+std::vector<std::string> ids_nobody_knows(std::span<const OpenJob> open,
+                                          std::span<const BatchJob> queue,
+                                          std::span<const BatchJob> accounting);
+
+struct Observation {
+  std::vector<JobEvent> events;  ///< ends that only the batch system knows, for RUN/events.jsonl
+  std::map<std::string, BatchJob> at_work;  ///< by job's name: what waits or runs
+};
+
+/// A supervisor's record comes before the batch system's word: what that calls completed or failed
+/// may show a little later on a network file system, and is given up only `kRecordPatience` after
+/// its end. A job that the queue has forgotten and accounting still takes for waiting or running
+/// has ended somehow: nothing is said of it until accounting hears how, or knows nothing of it
+/// either. \param accounting  what sacct said of ids_to_ask_for(). \param gone        ids of which
+/// the controller says that there is no such job, and accounting
+///                    has nothing to say either: they have vanished.
+/// \param system      the name of the batch system, for people.
+Observation observe(std::span<const OpenJob> open, std::span<const BatchJob> queue,
+                    std::span<const BatchJob> accounting, const std::set<std::string>& gone,
+                    Time now, std::string_view system);
+
+inline constexpr std::chrono::seconds kRecordPatience{60};
+
+}  // namespace dlflow

@@ -1,0 +1,240 @@
+#include "engine/batch/probe.h"
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/container/container_job.h"
+#include "engine/container/tree.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// $1 folder of the probe, $2 token, $3 cache or "", $4 scratch or "", $5 dlflow, then the command
+/// that starts ranks. Each line of `result` is KEY=VALUE; what is missing did not work.
+constexpr const char* kScript = R"sh(
+cd "$1" 2>/dev/null && [ "$(cat token 2>/dev/null)" = "$2" ] && : > part || exit 3
+cache=$3 scratch=${4:-${TMPDIR:-/tmp}} dlflow=$5
+shift 5
+exec >> part 2> errors
+shell=/bin/bash
+[ -x $shell ] || shell=/bin/sh
+writable() { mkdir -p "$1" && : > "$1/.dlflow-probe.$$" && rm "$1/.dlflow-probe.$$"; }
+echo "node=$(uname -n)"
+if [ -n "$cache" ] && writable "$cache"; then echo cache=writable; fi
+if writable "$scratch"; then echo "scratch=$scratch"; fi
+if "$dlflow" version > /dev/null; then echo dlflow=runs; fi
+if $shell -e setup.sh > /dev/null; then echo setup=done; fi
+if $shell -c '. ./setup.sh > /dev/null; command -v "$1"' probe "$1" > /dev/null; then echo launcher=found; fi
+if [ -e container.json ]; then
+  $shell -c '. ./setup.sh > /dev/null; exec "$0" container-run container.json' "$dlflow" > container 2>&1
+  if grep -q '^dlflow ' container; then echo container=works; fi
+  sed -n '1,5s/^/container-error=/p' container
+fi
+: > errors
+$shell -c '. ./setup.sh > /dev/null; exec "$@"' probe "$@" | sed 's/^/rank=/'
+sed -n '1,5s/^/error=/p' errors
+echo end=
+mv part result
+)sh";
+
+/// The lines of a result: key -> its values.
+using Values = std::map<std::string, std::vector<std::string>>;
+
+Values read_values(const std::string& text) {
+  Values values;
+  for (const std::string& line : split(text, '\n')) {
+    const size_t equals = line.find('=');
+    if (equals != line.npos) values[line.substr(0, equals)].push_back(line.substr(equals + 1));
+  }
+  return values;
+}
+
+std::string setting(const Profile& profile, const std::string& key) {
+  return key + " in " + (profile.file.empty() ? "the profile" : profile.file);
+}
+
+std::string launcher_text(const Profile& profile) {
+  std::vector<std::string> words = {profile.launcher.program};
+  words.insert(words.end(), profile.launcher.arguments.begin(), profile.launcher.arguments.end());
+  return join(words, " ");
+}
+
+/// Other runtimes need an image of their own making, and the first job shows whether that works.
+bool can_probe(const Profile& profile) {
+  const ContainerSettings& container = profile.container;
+  const Runtime* const runtime = find_runtime(container.runtime);
+  return runtime != nullptr && runtime->form(container.mode, false) == ImageForm::RootFolder;
+}
+
+/// A container whose image holds nothing, and which runs the dlflow that is bound into it.
+void prepare_container(const Probe& probe, const ContainerSettings& settings) {
+  const fs::path rootfs = probe.folder / "rootfs";
+  make_directories(probe.folder / "work");
+  make_directories(rootfs);
+  add_mount_points(rootfs);
+  ContainerJob job;
+  job.image = "probe";
+  job.from = "dir:" + rootfs.string();
+  job.cache = probe.folder / "cache";
+  job.runtime = settings.runtime;
+  job.command = settings.command;
+  job.mode = settings.mode;
+  job.arguments = settings.arguments;
+  job.binds = {{probe.folder, probe.folder}};
+  for (const std::string& bind : settings.binds) job.binds.push_back(parse_bind(bind));
+  job.directory = probe.folder / "work";
+  job.commands = {{probe.folder / "dlflow", "version"}};
+  write_file_atomic(probe.folder / "container.json", to_json(job).dump() + "\n");
+}
+
+class Findings {
+ public:
+  Findings(Values values, const Profile& profile) : values_(std::move(values)), profile_(profile) {}
+
+  bool has(const std::string& key) const { return values_.contains(key); }
+
+  void add(bool works, const std::string& good, const std::string& bad, const std::string& advice) {
+    findings_.push_back(works ? Finding{Finding::Kind::Works, good, ""}
+                              : Finding{Finding::Kind::Fails, bad, advice});
+  }
+
+  void add_folders() {
+    if (!profile_.cache.empty()) {
+      const std::string cache = "the cache, " + profile_.cache.string() + ", ";
+      add(has("cache"), cache + "is there and writable", cache + "cannot be written to",
+          "Set " + setting(profile_, "paths.cache") + " to a folder that nodes can write to.");
+    }
+    add(has("scratch"),
+        "the node's own disk, " + (has("scratch") ? values_["scratch"][0] : "") + ", is writable",
+        "there is no writable folder on the node's own disk",
+        "Set " + setting(profile_, "paths.scratch") + ".");
+  }
+
+  void add_programs() {
+    add(has("dlflow"), "dlflow runs there", "this dlflow does not run on the node",
+        "Copy the static dlflow of a release to a folder that nodes can read.");
+    if (!profile_.setup.empty()) {
+      add(has("setup"), "the setup lines work", "a setup line fails",
+          "Try the lines of " + setting(profile_, "setup") + " in a shell on the node.");
+    }
+  }
+
+  void add_container() {
+    const std::string& runtime = profile_.container.runtime;
+    if (!can_probe(profile_)) return;
+    add(has("container"), "containers run with " + runtime,
+        "no container runs with " + runtime + ": " + join(values_["container-error"], "; "),
+        "Change " + setting(profile_, "container") + "; docs/containers.md says what it needs.");
+  }
+
+  void add_launcher(int num_ranks) {
+    const std::vector<std::string>& ranks = values_["rank"];
+    const std::set<std::string> nodes(ranks.begin(), ranks.end());
+    const std::string what = "the launcher, " + launcher_text(profile_) + ",";
+    const std::vector<std::string> places(nodes.begin(), nodes.end());
+    if (int(ranks.size()) == num_ranks) {
+      add(true, what + " started " + std::to_string(num_ranks) + " ranks on " + join(places, ", "),
+          "", "");
+    } else if (!has("launcher")) {
+      add(false, "", what + " is not on the node",
+          "Load its module in " + setting(profile_, "setup") + ", or give its path as " +
+              setting(profile_, "launcher.program") + ".");
+    } else {
+      const std::string errors = join(values_["error"], "; ");
+      add(false, "",
+          what + " started " + std::to_string(ranks.size()) + " of " + std::to_string(num_ranks) +
+              " ranks" + (errors.empty() ? "" : ": " + errors),
+          "Change " + setting(profile_, "launcher") + "; `srun --mpi=list` says what srun knows.");
+    }
+  }
+
+  std::vector<Finding> take() { return std::move(findings_); }
+
+ private:
+  Values values_;
+  const Profile& profile_;
+  std::vector<Finding> findings_;
+};
+
+/// How the job ended that left no result.
+std::vector<Finding> without_result(const Probe& probe, const Profile& profile,
+                                    const BatchJob& job) {
+  const std::string node = job.node.empty() ? "the node" : job.node;
+  // Without accounting nobody knows the exit status.
+  const bool not_shared =
+      job.log_refused || job.exit.value_or(kFolderNotShared) == kFolderNotShared;
+  if (job.state == BatchState::Failed && not_shared) {
+    return {{Finding::Kind::Fails,
+             node + " does not see the folder of runs, " + probe.folder.parent_path().string(),
+             "Set " + setting(profile, "paths.runs") +
+                 " to a folder that login and compute nodes share."}};
+  }
+  const std::string ending = ending_in_words(job);
+  return {{Finding::Kind::Fails,
+           "job " + job.id + " left no result on " + node + (ending.empty() ? "" : ": " + ending),
+           "Look at " + (probe.folder / "log").string() + "."}};
+}
+
+}  // namespace
+
+void prepare_probe(const Probe& probe, const Profile& profile, const fs::path& program) {
+  make_directories(probe.folder);
+  write_file_atomic(probe.folder / "token", probe.token + "\n");
+  std::string setup;
+  for (const auto& [name, value] : profile.environment) {
+    setup += "export " + name + "=" + shell_quote(value) + "\n";
+  }
+  for (const std::string& line : profile.setup) setup += line + "\n";
+  write_file_atomic(probe.folder / "setup.sh", setup);
+  copy_content(program, probe.folder / "dlflow");
+  if (can_probe(profile)) prepare_container(probe, profile.container);
+}
+
+Batch probe_batch(const Probe& probe, const Profile& profile) {
+  Batch batch;
+  batch.name = "dlflow-probe-" + probe.token;
+  batch.comment = "dlflow profile check";
+  batch.resources.ranks = probe.ranks;
+  batch.resources.walltime = std::chrono::minutes(2);
+  batch.may_requeue = false;
+  batch.run_directory = "/";  // surely there
+  batch.log = probe.folder / "log";
+  std::string cache = profile.cache.empty() ? "" : fs::absolute(profile.cache).string();
+  batch.command = {"/bin/sh",
+                   "-c",
+                   kScript,
+                   "probe",
+                   probe.folder,
+                   probe.token,
+                   std::move(cache),
+                   profile.scratch,
+                   (probe.folder / "dlflow").string(),
+                   profile.launcher.program};
+  const auto& arguments = profile.launcher.arguments;
+  batch.command.insert(batch.command.end(), arguments.begin(), arguments.end());
+  const bool srun = fs::path(profile.launcher.program).filename() == "srun";
+  const std::string ranks = std::to_string(probe.ranks);
+  batch.command.insert(batch.command.end(), {srun ? "-n" : "-np", ranks, "uname", "-n"});
+  return batch;
+}
+
+std::vector<Finding> read_probe(const std::optional<std::string>& text, const Probe& probe,
+                                const Profile& profile, const BatchJob& job) {
+  Values values = text ? read_values(*text) : Values();
+  if (!values.contains("end")) return without_result(probe, profile, job);
+  Findings findings(std::move(values), profile);
+  const std::string runs = "the folder of runs, " + probe.folder.parent_path().string() + ", ";
+  findings.add(true, runs + "is shared and writable", "", "");
+  findings.add_folders();
+  findings.add_programs();
+  findings.add_container();
+  findings.add_launcher(probe.ranks);
+  return findings.take();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/batch/batch.h"
+#include "engine/batch/batch_job.h"
+#include "engine/model/profile.h"
+
+/// `dlflow profile check`: a small job that tries on a compute node what a profile promises.
+namespace dlflow {
+
+/// One thing that was tried.
+struct Finding {
+  enum class Kind { Works, Fails, Unknown };
+  Kind kind = Kind::Works;
+  std::string text;    ///< "the folder of runs, /scratch/ann/runs, is there and writable"
+  std::string advice;  ///< what to do, unless it works
+  bool operator==(const Finding&) const = default;
+};
+
+/// Where the two sides of a probe meet: a new folder in the profile's folder of runs.
+struct Probe {
+  std::filesystem::path folder;  ///< absolute
+  std::string token;             ///< what is in its file `token`, written by the login node
+  int ranks = 2;                 ///< that the launcher is tried with
+
+  std::filesystem::path result() const { return folder / "result"; }
+};
+
+/// Makes the folder with what the job looks at: the token, the profile's environment and setup
+/// lines, and a copy of `program`.
+void prepare_probe(const Probe& probe, const Profile& profile,
+                   const std::filesystem::path& program = "/proc/self/exe");
+
+/// Exit status of a probe's job whose node does not see the folder.
+inline constexpr int kFolderNotShared = 3;
+
+/// The job: one shell command, nothing of which is read from a shared folder, so that it runs (and
+/// can say so by its exit status) where none is shared.
+Batch probe_batch(const Probe& probe, const Profile& profile);
+
+/// What `result` says; `text` is absent if the job left none.
+std::vector<Finding> read_probe(const std::optional<std::string>& text, const Probe& probe,
+                                const Profile& profile, const BatchJob& job);
+
+}  // namespace dlflow

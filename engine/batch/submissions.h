@@ -1,0 +1,38 @@
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <future>
+#include <string>
+
+#include "engine/batch/batch_system.h"
+
+namespace dlflow {
+
+/// Some submissions at a time: most of a call is waiting and starting a program, so that four at
+/// once get through the same SLURM controller about twice as fast as one after another. More would
+/// gain little, and the controller is there for others, too.
+class Submissions {
+ public:
+  /// `system` and `profile` must outlive it. From the start of one call to that of the next is at
+  /// least `interval`.
+  Submissions(const BatchSystem& system, const Profile& profile)
+      : system_(system), profile_(profile) {}
+
+  bool is_full() const { return calls_.size() >= system_.submissions_at_once(); }
+  bool empty() const { return calls_.empty(); }
+
+  /// Submits `batch` once its time has come; it must not be full.
+  void begin(Batch batch);
+
+  /// Waits for the call that began first. Throws as BatchSystem::submit.
+  SubmitAnswer finish_first();
+
+ private:
+  const BatchSystem& system_;
+  const Profile& profile_;
+  std::chrono::steady_clock::time_point next_;  // may begin
+  std::deque<std::future<SubmitAnswer>> calls_;
+};
+
+}  // namespace dlflow

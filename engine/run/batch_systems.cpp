@@ -1,0 +1,64 @@
+#include "engine/run/batch_systems.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <string>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "engine/slurm/allocation.h"
+#include "engine/slurm/tools.h"
+
+namespace dlflow {
+namespace {
+
+struct Entry {
+  std::string_view scheduler;
+  const char* submitter;  ///< the program by which it is recognized
+  std::unique_ptr<BatchSystem> (*make)();
+  std::optional<Allocation> (*allocation)();
+};
+
+constexpr std::array kSystems = {
+    Entry{"slurm", "sbatch",
+          []() -> std::unique_ptr<BatchSystem> { return std::make_unique<SlurmTools>(); },
+          slurm_allocation},
+};
+
+const Entry* find(std::string_view scheduler) {
+  const auto found =
+      std::find_if(kSystems.begin(), kSystems.end(),
+                   [scheduler](const Entry& entry) { return entry.scheduler == scheduler; });
+  return found == kSystems.end() ? nullptr : &*found;
+}
+
+}  // namespace
+
+bool is_batch_system(std::string_view scheduler) { return find(scheduler) != nullptr; }
+
+std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler) {
+  const Entry* const entry = find(scheduler);
+  if (entry != nullptr) return entry->make();
+  throw Error(Errc::InvalidInput, "'" + std::string(scheduler) + "' is no batch system");
+}
+
+std::unique_ptr<BatchSystem> detect_batch_system() {
+  const char* const path = std::getenv("PATH");
+  for (const Entry& entry : kSystems) {
+    if (find_program(entry.submitter, path != nullptr ? path : "")) return entry.make();
+  }
+  throw Error(Errc::NotFound,
+              "no batch system is in $PATH here (sbatch); call this on a login node");
+}
+
+Allocation current_allocation() {
+  for (const Entry& entry : kSystems) {
+    if (auto allocation = entry.allocation()) return std::move(*allocation);
+  }
+  throw Error(Errc::InvalidInput,
+              "job-exec is for a batch system to call: there is no job around it");
+}
+
+}  // namespace dlflow

@@ -1,0 +1,25 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/batch/batch_system.h"
+#include "engine/batch/job_exec.h"
+
+/// The batch systems that there are: the one place that knows them by name.
+namespace dlflow {
+
+/// Whether jobs of a profile with this `scheduler:` are submitted to a batch system.
+bool is_batch_system(std::string_view scheduler);
+
+/// The batch system of a profile's `scheduler:`. Throws Error{InvalidInput} if it is none.
+std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler);
+
+/// The batch system whose tools are in $PATH here. Throws Error{NotFound} if there is none.
+std::unique_ptr<BatchSystem> detect_batch_system();
+
+/// The allocation that this process runs in. Throws Error{InvalidInput} outside of a job.
+Allocation current_allocation();
+
+}  // namespace dlflow

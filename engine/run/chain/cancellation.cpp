@@ -1,0 +1,142 @@
+#include "engine/run/chain/cancellation.h"
+
+#include <filesystem>
+#include <set>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/file.h"
+#include "engine/plan/run_directory.h"
+#include "engine/plan/withdrawn.h"
+#include "engine/run/again.h"
+#include "engine/run/chain/adoption.h"
+#include "engine/run/chain/observation.h"
+#include "engine/supervisor/launch.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+class Cancellation {
+ public:
+  explicit Cancellation(ChainRun& run) : run_(run) {}
+
+  /// Finds what waits, and asks what runs to save and to end.
+  void ask(const std::vector<std::string>& names, const JobsAtWork& at_work) {
+    for (uint32_t job = 0; job < run_.jobs().size(); ++job) {
+      if (!is_meant(run_.plan(), job, names)) continue;
+      if (run_.jobs()[job].state == JobState::Submitting) {  // a submission that did not get so far
+        run_.set_id(job, "");
+        waiting_.push_back(job);
+        continue;
+      }
+      const auto found = at_work.find(run_.name(job));
+      if (found == at_work.end()) continue;
+      if (found->second.state == BatchState::Pending) {
+        waiting_.push_back(job);
+      } else {
+        ask_to_save(job);
+      }
+    }
+  }
+
+  /// Takes from the batch system what waits, and what was asked before. First of all the attempts
+  /// are withdrawn: they do not begin any more, if the batch system refuses to let them go.
+  void take() {
+    std::vector<WithdrawnAttempt> attempts;
+    std::vector<std::string> ids;
+    for (const uint32_t job : waiting_) {
+      attempts.push_back({run_.name(job), run_.jobs()[job].attempt});
+      if (!run_.id(job).empty()) ids.push_back(run_.id(job));
+    }
+    for (const uint32_t job : asked_before_) ids.push_back(run_.id(job));
+    withdraw(run_.plan().directory, attempts);
+    crash_point("withdrawn");
+    if (ids.empty()) return;
+    const JobAnswer answer = run_.batch().cancel(ids);
+    if (answer.kind != JobAnswer::Kind::Done) keep_what_is_left(answer.message);
+  }
+
+  /// Records it. What is recorded as cancelled may be submitted again at once.
+  CancelResult record() {
+    for (const uint32_t job : waiting_) {
+      run_.record().decide(job, JobState::Cancelled, "cancelled by `dlflow cancel`");
+    }
+    run_.save();
+    run_.services().store.settle_run_state(run_.plan().directory.string());
+    return {.cancelled = waiting_.size() + asked_before_.size(), .saving = saving_};
+  }
+
+  /// Throws Error{InvalidInput} if the batch system has refused to end some.
+  void check(const CancelResult& result) const {
+    if (refused_ == 0) return;
+    const std::string system(run_.batch().name());
+    throw Error(Errc::InvalidInput,
+                system + " refuses to cancel " + std::to_string(refused_) + " of " +
+                    std::to_string(refused_ + result.cancelled + result.saving) + " jobs of " +
+                    run_.plan().run + ": " + refusal_ +
+                    "\n       Those that wait end without having run once " + system +
+                    " starts them; `dlflow run --resume " + run_.plan().run +
+                    "` lets them run after all.");
+  }
+
+ private:
+  /// Not if it was asked before: whoever asks a second time does not want to wait for checkpoints.
+  void ask_to_save(uint32_t job) {
+    const fs::path attempt =
+        attempt_directory(job_directory(run_.plan(), job), run_.jobs()[job].attempt);
+    const fs::path request = AttemptFiles{attempt}.cancel_request();
+    if (fs::exists(request)) {
+      asked_before_.push_back(job);
+      return;
+    }
+    const JobAnswer answer = run_.batch().ask_to_end(run_.id(job));
+    if (answer.kind == JobAnswer::Kind::Refused) {
+      refuse(1, answer.message);
+      return;
+    }
+    make_directories(attempt);  // it may not have begun yet
+    write_file_atomic(request, "");
+    ++saving_;
+  }
+
+  void keep_what_is_left(const std::string& refusal) {
+    std::set<std::string> ended;
+    for (const BatchJob& job : run_.batch().queue()) {
+      if (is_over(job.state) || job.state == BatchState::Completing) ended.insert(job.id);
+    }
+    const auto is_left = [&](uint32_t job) {
+      return !run_.id(job).empty() && !ended.contains(run_.id(job));
+    };
+    refuse(std::erase_if(waiting_, is_left) + std::erase_if(asked_before_, is_left), refusal);
+  }
+
+  void refuse(size_t jobs, const std::string& refusal) {
+    refused_ += jobs;
+    if (jobs > 0) refusal_ = refusal;
+  }
+
+  ChainRun& run_;
+  std::vector<uint32_t> waiting_;
+  std::vector<uint32_t> asked_before_;
+  size_t saving_ = 0;
+  size_t refused_ = 0;
+  std::string refusal_;
+};
+
+}  // namespace
+
+CancelResult cancel_jobs(ChainRun& run, const std::vector<std::string>& names) {
+  check_names_exist(run.plan(), names);
+  adopt_doubtful(run);  // of which the batch system's answer was lost
+  Cancellation cancellation(run);
+  cancellation.ask(names, look_at_open_jobs(run, Doubt::Leave));
+  cancellation.take();
+  crash_point("cancel");
+  const CancelResult result = cancellation.record();
+  cancellation.check(result);
+  return result;
+}
+
+}  // namespace dlflow

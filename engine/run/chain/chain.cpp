@@ -1,0 +1,175 @@
+#include "engine/run/chain/chain.h"
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <unordered_map>
+#include <utility>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "engine/batch/limits.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/cancel_request.h"
+#include "engine/run/chain/cancellation.h"
+#include "engine/run/chain/observation.h"
+#include "engine/run/chain/submission.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Which cluster has a run's jobs: a home directory may be that of several.
+fs::path cluster_file(const fs::path& run_directory) { return run_directory / "cluster"; }
+
+/// Why SLURM cannot be asked about a run on the cluster `here`: its jobs are elsewhere. Empty if
+/// they are here, or if it is not known where here is.
+std::string elsewhere(const fs::path& run_directory, const std::string& here) {
+  const auto there = read_file_if_exists(cluster_file(run_directory));
+  if (!there || here.empty() || *there == here) return "";
+  return run_name(run_directory) + " is on the cluster '" + *there + "', this is '" + here + "'";
+}
+
+void require_here(const fs::path& run_directory, BatchSystem& batch) {
+  const std::string problem = elsewhere(run_directory, batch.cluster_name());
+  if (!problem.empty()) throw Error(Errc::InvalidInput, problem + "; type this there");
+}
+
+/// Empty if it does not say so now: then it will not answer other questions either.
+std::string name_of_cluster(BatchSystem& batch) {
+  try {
+    return batch.cluster_name();
+  } catch (const Error& error) {
+    if (!error.retryable()) throw;
+    return "";
+  }
+}
+
+ChainAnswer ask_or_say_why_not(BatchSystem& batch, const ChainQuestion& question) {
+  try {
+    return ask(batch, question, Doubt::Leave);
+  } catch (const Error& error) {
+    if (!error.retryable()) throw;
+    ChainAnswer answer;
+    answer.problem = error.what();
+    return answer;
+  }
+}
+
+}  // namespace
+
+void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
+  const ClusterLimits cluster = services.batch.cluster();
+  check_limits(plan, services.batch, cluster);
+  plan.profile = with_cluster_limits(plan.profile, cluster);
+  create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
+                       [&](const std::string& run) { return services.store.has_run(run); });
+  write_file_atomic(cluster_file(plan.directory), cluster.cluster);
+  record_new_run(plan, services.store);
+}
+
+ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
+                         const ChainServices& services) {
+  require_here(run_directory, services.batch);
+  const RunLock lock(run_directory);
+  withdraw_cancel_request(run_directory);  // it was meant for a submission before us
+  ChainRun run(run_directory, services);
+  return submit_missing_jobs(run, again);
+}
+
+CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,
+                          const ChainServices& services) {
+  constexpr std::chrono::minutes kPatience(5);  // some sbatch may be under way
+  require_here(run_directory, services.batch);
+  const auto lock = take_over(run_directory, kPatience);
+  if (!lock) {
+    throw Error(Errc::Unavailable, "another dlflow is at work on " + run_directory.string() +
+                                       " and has been asked to stop; nothing is cancelled yet");
+  }
+  withdraw_cancel_request(run_directory);
+  ChainRun run(run_directory, services);
+  return cancel_jobs(run, names);
+}
+
+namespace {
+
+std::vector<std::string> ids_in_queue(const std::string& run, BatchSystem& batch) {
+  std::vector<std::string> ids;
+  for (const BatchJob& job : batch.queue()) {
+    if (!is_over(job.state) && job.name.starts_with(run + ".")) ids.push_back(job.id);
+  }
+  return ids;
+}
+
+}  // namespace
+
+size_t jobs_in_queue(const fs::path& run_directory, BatchSystem& batch) {
+  require_here(run_directory, batch);
+  return ids_in_queue(run_name(run_directory), batch).size();
+}
+
+size_t cancel_lost_chain(const std::string& run, BatchSystem& batch) {
+  const std::vector<std::string> ids = ids_in_queue(run, batch);
+  if (ids.empty()) return 0;
+  const JobAnswer answer = batch.cancel(ids);
+  if (answer.kind == JobAnswer::Kind::Refused) throw Error(Errc::InvalidInput, answer.message);
+  return ids.size();
+}
+
+namespace {
+
+ChainView refresh(ChainRun& run, const ChainAnswer& answer) {
+  ChainView view;
+  view.problem = answer.problem;
+  view.unaccounted = answer.accounting.missing;
+  std::unordered_map<std::string_view, const BatchJob*> accounted;
+  for (const BatchJob& job : answer.accounting.jobs) accounted[job.id] = &job;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const auto found = accounted.find(run.id(job));
+    if (found != accounted.end()) view.accounting[run.name(job)] = *found->second;
+  }
+  if (answer.problem.empty()) view.at_work = take_answer(run, answer);
+  run.block_hopeless();
+  run.save();
+  return view;
+}
+
+}  // namespace
+
+std::vector<ChainView> refresh_chains(std::span<const fs::path> run_directories,
+                                      const ChainServices& services, AskAbout what) {
+  struct Opened {
+    Opened(RunLock held, const fs::path& directory, const ChainServices& services)
+        : lock(std::move(held)), chain(directory, services) {}
+    RunLock lock;
+    ChainRun chain;
+    std::string elsewhere;
+  };
+  std::vector<std::unique_ptr<Opened>> opened;
+  ChainQuestion question;
+  std::optional<std::string> here;
+  for (const fs::path& directory : run_directories) {
+    auto lock = RunLock::try_acquire(directory);
+    opened.push_back(lock ? std::make_unique<Opened>(std::move(*lock), directory, services)
+                          : nullptr);
+    if (!opened.back()) continue;
+    ChainQuestion own = question_about(opened.back()->chain, what);
+    if (own.is_empty()) continue;
+    if (!here) here = name_of_cluster(services.batch);
+    opened.back()->elsewhere = elsewhere(directory, *here);
+    if (opened.back()->elsewhere.empty()) question.add(std::move(own));
+  }
+  const ChainAnswer answer = ask_or_say_why_not(services.batch, question);
+  std::vector<ChainView> views(run_directories.size());
+  for (size_t run = 0; run < opened.size(); ++run) {
+    if (!opened[run]) continue;
+    ChainAnswer none;
+    none.problem = opened[run]->elsewhere;
+    views[run] = refresh(opened[run]->chain, none.problem.empty() ? answer : none);
+    services.store.settle_run_state(run_directories[run].string());
+  }
+  return views;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,69 @@
+#include "engine/run/chain/chain_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/sha256.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/restore.h"
+
+namespace dlflow {
+namespace {
+
+Plan loaded(const std::filesystem::path& run_directory, Store& store) {
+  Plan plan = load_run(run_directory);
+  store.sync_run(plan.directory);
+  take_reused(plan, store.status(plan.directory.string()));
+  return plan;
+}
+
+}  // namespace
+
+ChainRun::ChainRun(const std::filesystem::path& run_directory, const ChainServices& services)
+    : ChainRun(loaded(run_directory, services.store), services) {}
+
+ChainRun::ChainRun(Plan&& plan, const ChainServices& services)
+    : ChainRun(std::move(plan), services.store.status(plan.directory.string()), services) {}
+
+ChainRun::ChainRun(Plan&& plan, const RunStatus& status, const ChainServices& services)
+    : services_(services),
+      plan_(std::move(plan)),
+      record_(plan_, progress_of(plan_, services.store, status), services.store, services.clock) {
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    number_of_[plan_.jobs[job].name] = job;
+    ids_.push_back(status.jobs[job].backend_id);
+  }
+}
+
+size_t ChainRun::num_submitted() const {
+  return ids_.size() - size_t(std::count(ids_.begin(), ids_.end(), ""));
+}
+
+std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
+  const std::string place = plan_.directory.string() + to_rfc3339(plan_.created);
+  return plan_.run + "." + std::to_string(number) + "." + plan_.workflow.steps[step].name + "." +
+         sha256_hex(place).substr(0, 4);
+}
+
+void ChainRun::block_hopeless() {
+  for (uint32_t job = 0; job < jobs().size(); ++job) block_if_hopeless(job);
+}
+
+bool ChainRun::has_moved_on(uint32_t job) {
+  const JobState before = jobs()[job].state;
+  if (before == JobState::Planned) return false;
+  for (JobEvent& event :
+       attempt_events(job_directory(plan_, job), name(job), jobs()[job].attempt)) {
+    // That it ran once was known when it was given up.
+    if (before == JobState::Lost && event.state && !is_final(*event.state)) continue;
+    record_.take(job, std::move(event));
+  }
+  return jobs()[job].state != before;
+}
+
+void ChainRun::save() {
+  record_.sync();
+  record_.save();
+}
+
+}  // namespace dlflow

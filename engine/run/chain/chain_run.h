@@ -1,0 +1,71 @@
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/run/chain/chain.h"
+#include "engine/run/record.h"
+
+namespace dlflow {
+
+/// A run in a batch system, as its record has it. For whoever holds RunLock; `services` must
+/// outlive it.
+class ChainRun {
+ public:
+  ChainRun(const std::filesystem::path& run_directory, const ChainServices& services);
+  ChainRun(const ChainRun&) = delete;
+  ChainRun& operator=(const ChainRun&) = delete;
+
+  const ChainServices& services() const { return services_; }
+  BatchSystem& batch() const { return services_.batch; }
+  Plan& plan() { return plan_; }
+  const Plan& plan() const { return plan_; }
+  RunRecord& record() { return record_; }
+  const Jobs& jobs() const { return record_.jobs(); }
+
+  const std::string& name(uint32_t job) const { return plan_.jobs[job].name; }
+  uint32_t number_of(std::string_view job) const { return number_of_.at(job); }
+
+  /// The batch system's id of the job's latest attempt; empty: it has none.
+  const std::string& id(uint32_t job) const { return ids_[job]; }
+  void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
+
+  /// How many jobs have an id.
+  size_t num_submitted() const;
+
+  /// "RUN.7.train.5c1e": found by its number in the run, and by nobody else's run of that name.
+  std::string batch_name(uint32_t number, uint32_t step) const;
+
+  /// From now on, what is still Submitting is known not to be in the batch system.
+  void note_looked_up() { looked_up_ = true; }
+
+  /// Blocks the job if it waits for one that ended badly: it never starts, whatever the batch
+  /// system shows of it. Whether it is blocked for good reason now.
+  bool block_if_hopeless(uint32_t job) { return record_.block_if_hopeless(job, looked_up_); }
+  void block_hopeless();
+
+  /// Takes what the job has recorded of itself meanwhile. Whether that moves it on: what the batch
+  /// system's answer means is then not said of it. What is planned again only has an id of before.
+  bool has_moved_on(uint32_t job);
+
+  /// Writes the record to disk and to the store.
+  void save();
+
+ private:
+  ChainRun(Plan&& plan, const ChainServices& services);
+  ChainRun(Plan&& plan, const RunStatus& status, const ChainServices& services);
+
+  const ChainServices& services_;
+  Plan plan_;
+  RunRecord record_;
+  std::unordered_map<std::string_view, uint32_t> number_of_;
+  std::vector<std::string> ids_;
+  bool looked_up_ = false;
+};
+
+}  // namespace dlflow

@@ -1,0 +1,106 @@
+#include "engine/run/chain/chain_verbs.h"
+
+#include "base/error.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+JobUsage usage_of(const BatchJob& job) {
+  return {.elapsed = job.elapsed,
+          .cpu_time = job.cpu_time,
+          .cpus = job.cpus,
+          .memory_bytes = job.max_memory_bytes};
+}
+
+/// Adds what the batch system says to what is on record of a job.
+void add_view(JobRow& row, const ChainView& view, const std::string& waits) {
+  const auto known = view.accounting.find(row.job);
+  const bool measured = known != view.accounting.end() && is_over(known->second.state);
+  if (measured && is_final(row.state)) row.usage = usage_of(known->second);
+  const auto found = view.at_work.find(row.job);
+  if (found == view.at_work.end()) return;
+  if (row.state == JobState::Queued && !waits.empty()) {
+    row.reason += (row.reason.empty() ? "" : "; ") + waits;
+  }
+  if (row.state == JobState::Running) row.limit = found->second.limit;
+}
+
+/// Why a job waits in the queue, and what to do if it waits for ever.
+std::string waits_for(const BatchSystem& batch, const ChainView& view, const JobRow& row,
+                      const std::string& run, Time now) {
+  const auto found = view.at_work.find(row.job);
+  if (found == view.at_work.end()) return "";
+  std::string waits = batch.pending_in_words(found->second, now);
+  if (!waits.empty() && found->second.never_starts) waits += "; dlflow resubmit " + run;
+  return waits;
+}
+
+}  // namespace
+
+std::string ChainVerbs::announcement(const Plan& plan) const {
+  const std::string& partition = partition_of(plan.profile);
+  return plan.run + "  " + std::to_string(plan.jobs.size()) +
+         (plan.jobs.size() == 1 ? " job on " : " jobs on ") + plan.profile.name +
+         (partition.empty() ? "" : ", partition " + partition);
+}
+
+Outcome ChainVerbs::submit(const std::filesystem::path& run_directory, const PlanAgain& again) {
+  Outcome outcome;
+  outcome.chain = submit_chain(run_directory, again, services_);
+  outcome.state = services_.store.status(run_directory.string()).state;
+  return outcome;
+}
+
+Outcome ChainVerbs::start(Plan plan, const RunOptions&) { return submit(plan.directory, {}); }
+
+Outcome ChainVerbs::detach(const Plan& plan, const RunOptions&) {
+  return submit(plan.directory, {});
+}
+
+Outcome ChainVerbs::resume(const std::filesystem::path& run_directory, const RunOptions&) {
+  return submit(run_directory, {});
+}
+
+Outcome ChainVerbs::resubmit(const std::filesystem::path& run_directory, const PlanAgain& again,
+                             const RunOptions&) {
+  return submit(run_directory, again);
+}
+
+Cancelled ChainVerbs::cancel(const std::filesystem::path& run_directory,
+                             const std::vector<std::string>& names) {
+  return {.ended = true, .chain = cancel_chain(run_directory, names, services_)};
+}
+
+std::vector<RunStatus> ChainVerbs::refresh(
+    const std::vector<std::filesystem::path>& run_directories, Detail detail) {
+  const AskAbout what = detail == Detail::Usage ? AskAbout::AllJobs : AskAbout::Open;
+  const std::vector<ChainView> views = refresh_chains(run_directories, services_, what);
+  const Time now = services_.clock.now();
+  std::vector<RunStatus> statuses;
+  for (size_t run = 0; run < views.size(); ++run) {
+    const ChainView& view = views[run];
+    RunStatus status = services_.store.status(run_directories[run].string());
+    if (!view.problem.empty()) {
+      status.problem = std::string(batch_->name()) + " could not be asked now: " + view.problem;
+    }
+    if (detail == Detail::Usage) status.unaccounted = view.unaccounted;
+    for (JobRow& row : status.jobs) {
+      add_view(row, view, waits_for(*batch_, view, row, status.run, now));
+      if (row.state == JobState::Planned && row.reason.empty()) {
+        row.reason = "not submitted yet: dlflow run --resume " + status.run;
+      }
+    }
+    statuses.push_back(std::move(status));
+  }
+  return statuses;
+}
+
+void ChainVerbs::check_idle(const std::filesystem::path& run_directory) {
+  if (jobs_in_queue(run_directory, *batch_) == 0) return;
+  const std::string run = run_name(run_directory);
+  throw Error(Errc::InvalidInput, run + " has jobs in the queue of " + std::string(batch_->name()) +
+                                      "; `dlflow cancel " + run + "` ends it first");
+}
+
+}  // namespace dlflow

@@ -1,0 +1,95 @@
+#include "engine/run/chain/observation.h"
+
+#include <optional>
+#include <set>
+#include <utility>
+
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+/// What the batch system may have: also what is blocked or planned again, and was submitted once,
+/// and what was given up as lost.
+std::vector<OpenJob> open_jobs(const ChainRun& run) {
+  std::vector<OpenJob> open;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const JobState state = run.jobs()[job].state;
+    if (is_final(state) && state != JobState::Blocked && state != JobState::Lost) continue;
+    if (run.id(job).empty()) continue;
+    open.push_back({run.name(job), run.jobs()[job].attempt, state, run.id(job),
+                    run.plan().jobs[job].resources.memory_bytes});
+  }
+  return open;
+}
+
+/// The last state that the job's latest attempt has recorded of itself.
+std::optional<JobState> own_state(const ChainRun& run, uint32_t job) {
+  std::optional<JobState> last;
+  for (const JobEvent& event :
+       attempt_events(job_directory(run.plan(), job), run.name(job), run.jobs()[job].attempt)) {
+    if (event.state) last = event.state;
+  }
+  return last;
+}
+
+/// A job that was given up as lost, and that the batch system has after all, is in the state of its
+/// record. An id alone is no proof: it may be another's by now.
+void believe(ChainRun& run, JobsAtWork& at_work) {
+  std::erase_if(at_work, [&run](const auto& known) {
+    const auto& [name, found] = known;
+    const uint32_t job = run.number_of(name);
+    if (run.jobs()[job].state != JobState::Lost || run.has_moved_on(job)) return false;
+    if (!found.name.starts_with(run.plan().run + ".")) return true;
+    const auto last = own_state(run, job);
+    if (last && is_final(*last)) return false;  // its own word
+    run.record().decide(job, last == JobState::Running ? JobState::Running : JobState::Queued,
+                        std::string(run.batch().name()) + " has it after all", run.id(job));
+    return false;
+  });
+}
+
+/// What the batch system still has, and nothing stands in the way of any more: a job that it waits
+/// for was lost for a while only.
+void unblock(ChainRun& run, const JobsAtWork& at_work) {
+  for (const auto& [name, found] : at_work) {
+    const uint32_t job = run.number_of(name);
+    if (run.jobs()[job].state != JobState::Blocked || run.jobs().obstacle(job)) continue;
+    run.record().decide(job, JobState::Queued, "", run.id(job));
+  }
+}
+
+}  // namespace
+
+ChainQuestion question_about(const ChainRun& run, AskAbout what) {
+  ChainQuestion question{.open = open_jobs(run), .ended = {}, .since = run.plan().created};
+  if (what == AskAbout::Open) return question;
+  std::set<std::string> open;
+  for (const OpenJob& job : question.open) open.insert(job.id);
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    const std::string& id = run.id(job);
+    if (!id.empty() && !open.contains(id)) question.ended.push_back(id);
+  }
+  return question;
+}
+
+JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer) {
+  const std::vector<OpenJob> open = open_jobs(run);
+  Observation seen = observe(open, answer.queue, answer.accounting.jobs, answer.gone,
+                             run.services().clock.now(), run.batch().name());
+  for (JobEvent& event : seen.events) {
+    const uint32_t job = run.number_of(event.job);
+    if (run.has_moved_on(job)) continue;
+    if (run.block_if_hopeless(job)) continue;  // the site cancels what can never start
+    run.record().observe(job, std::move(event));
+  }
+  believe(run, seen.at_work);
+  unblock(run, seen.at_work);
+  return std::move(seen.at_work);
+}
+
+JobsAtWork look_at_open_jobs(ChainRun& run, Doubt doubt) {
+  return take_answer(run, ask(run.batch(), question_about(run, AskAbout::Open), doubt));
+}
+
+}  // namespace dlflow

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "engine/run/chain/chain_run.h"
+#include "engine/run/chain/question.h"
+
+/// What has become of a chain's jobs, as far as the batch system knows more than their records.
+namespace dlflow {
+
+/// What waits or runs; by job's name.
+using JobsAtWork = std::map<std::string, BatchJob>;
+
+ChainQuestion question_about(const ChainRun& run, AskAbout what);
+
+/// Records the ends that only the batch system knows, and what it has after all of what was given
+/// up as lost.
+JobsAtWork take_answer(ChainRun& run, const ChainAnswer& answer);
+
+/// Asks about what is open, and takes the answer. Throws as BatchSystem.
+JobsAtWork look_at_open_jobs(ChainRun& run, Doubt doubt);
+
+}  // namespace dlflow

@@ -1,0 +1,96 @@
+#include "engine/run/chain/repair.h"
+
+#include <map>
+#include <utility>
+
+#include "base/fault.h"
+#include "engine/plan/withdrawn.h"
+
+namespace dlflow {
+
+void ChainRepair::drop_blocked() {
+  std::erase_if(stuck_,
+                [this](uint32_t job) { return run_.jobs()[job].state == JobState::Blocked; });
+}
+
+/// None if all parents are done, whatever the batch system thinks of them. Nothing if a parent has
+/// yet to be submitted.
+std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t job) const {
+  std::map<std::string, bool> ids;  // and whether it is the counterpart of this one
+  for (const JobRange& range : run_.plan().graph.parents(job)) {
+    for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
+      const JobState state = run_.jobs()[parent].state;
+      if (satisfies_dependents(state) || state == JobState::Skipped) continue;
+      const std::string& id = run_.id(parent);
+      // One that is planned again has the id of its last attempt still.
+      if (state == JobState::Planned || id.empty()) return std::nullopt;
+      const auto task = array_task(id);
+      ids[id] = range.count == 1 && task && task == array_task(run_.id(job));
+    }
+  }
+  Dependencies dependencies;
+  for (const auto& [id, corresponds] : ids) {
+    if (corresponds) {  // the same words for each task of an array
+      dependencies.push_back({Dependency::Kind::SameTask, std::string(array_id(id))});
+    } else {
+      dependencies.push_back({Dependency::Kind::Success, id});
+    }
+  }
+  return dependencies;
+}
+
+bool ChainRepair::repoint(std::vector<std::string>& repointed) {
+  using Group = std::pair<std::string, Dependencies>;  // array, what its tasks wait for
+  std::map<Group, std::vector<uint32_t>> groups;
+  for (const uint32_t job : std::exchange(stuck_, {})) {
+    if (run_.jobs()[job].state == JobState::Planned) {
+      run_.record().decide(job, JobState::Submitting);
+      run_.record().decide(job, JobState::Queued, "", run_.id(job));
+    }
+    if (auto dependencies = new_dependencies(job)) {
+      const std::string array(array_id(run_.id(job)));
+      groups[{array, std::move(*dependencies)}].push_back(job);
+    } else {  // the parent is one that the batch system has dropped: it comes in the next round
+      stuck_.insert(job);
+    }
+  }
+  run_.record().sync();
+  bool all = true;
+  for (const auto& [group, jobs] : groups) {
+    const Dependencies& dependencies = group.second;
+    crash_point("repoint");
+    const bool together = jobs.size() > 1 && repoint_together(jobs, dependencies);
+    for (const uint32_t job : jobs) {
+      if (together || repoint_one(job, dependencies)) {
+        repointed.push_back(run_.name(job) + " " + run_.id(job));
+      } else {
+        all = false;
+      }
+    }
+  }
+  return all;
+}
+
+bool ChainRepair::repoint_together(const std::vector<uint32_t>& jobs,
+                                   const Dependencies& dependencies) {
+  std::vector<std::string> ids;
+  for (const uint32_t job : jobs) ids.push_back(run_.id(job));
+  return run_.batch().wait_for(ids, dependencies).kind == JobAnswer::Kind::Done;
+}
+
+/// Whether the batch system still has the job.
+bool ChainRepair::repoint_one(uint32_t job, const Dependencies& dependencies) {
+  const std::string id = run_.id(job);
+  const JobAnswer answer = run_.batch().wait_for({&id, 1}, dependencies);
+  if (answer.kind == JobAnswer::Kind::Done) return true;
+  const WithdrawnAttempt dropped{run_.name(job), run_.jobs()[job].attempt};
+  withdraw(run_.plan().directory, {&dropped, 1});
+  if (answer.kind == JobAnswer::Kind::Refused) run_.batch().cancel({&id, 1});
+  run_.record().decide(job, JobState::Lost,
+                       std::string(run_.batch().name()) + " could not keep it: " + answer.message);
+  run_.record().plan_again(job, run_.jobs()[job].tries, "");
+  run_.set_id(job, "");
+  return false;
+}
+
+}  // namespace dlflow

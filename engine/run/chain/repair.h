@@ -1,0 +1,44 @@
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/run/chain/chain_run.h"
+
+namespace dlflow {
+
+/// The jobs that the batch system has kept, and that wait in it for what will not succeed any more:
+/// they are pointed to what is submitted anew (P4).
+class ChainRepair {
+ public:
+  /// `run` must outlive it.
+  explicit ChainRepair(ChainRun& run) : run_(run) {}
+
+  void add(uint32_t job) { stuck_.insert(job); }
+  bool contains(uint32_t job) const { return stuck_.contains(job); }
+
+  /// Forgets those that are blocked: what they wait for stays as it is.
+  void drop_blocked();
+
+  /// Points them to what their parents are now; one request for tasks of an array that wait for the
+  /// same. The record comes first: one that says less than the batch system knows is repaired by
+  /// the next call. Those whose parents are yet to be submitted stay. What the batch system has
+  /// dropped meanwhile is Planned again; false if there is such a one. \param repointed  gets "NAME
+  /// ID" of each.
+  bool repoint(std::vector<std::string>& repointed);
+
+ private:
+  using Dependencies = std::vector<Dependency>;
+
+  std::optional<Dependencies> new_dependencies(uint32_t job) const;
+  bool repoint_together(const std::vector<uint32_t>& jobs, const Dependencies& dependencies);
+  bool repoint_one(uint32_t job, const Dependencies& dependencies);
+
+  ChainRun& run_;
+  std::set<uint32_t> stuck_;
+};
+
+}  // namespace dlflow

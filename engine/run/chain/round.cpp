@@ -1,0 +1,181 @@
+#include "engine/run/chain/round.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+#include <variant>
+
+#include "base/fault.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/cancel_request.h"
+
+namespace dlflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// How many batches of the round must have their ids before `batch` can be submitted.
+size_t num_needed(const PlannedBatch& batch) {
+  size_t needed = 0;
+  for (const Link& link : batch.links) {
+    const bool earlier = link.kind != Link::Kind::Id && link.kind != Link::Kind::EndedId;
+    if (earlier) needed = std::max<size_t>(needed, link.batch + 1);
+  }
+  return needed;
+}
+
+}  // namespace
+
+SubmissionRound::SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches)
+    : run_(run), batches_(std::move(batches)), calls_(run.batch(), run.plan().profile) {}
+
+void SubmissionRound::submit(std::vector<SubmittedBatch>& submitted) {
+  if (batches_.empty()) return;
+  write_intents();
+  try {
+    submit_all(submitted);
+  } catch (const TooManyJobs& refused) {
+    take_the_rest(submitted);
+    throw TooManyJobs(std::string(refused.what()) + "\n       " + progress() + limit_advice(),
+                      refused.jobs);
+  } catch (const Error& error) {
+    take_the_rest(submitted);
+    throw Error(error.code(), std::string(error.what()) + "\n       " + progress());
+  }
+}
+
+/// As many syncs for one job as for all.
+void SubmissionRound::write_intents() {
+  const Plan& plan = run_.plan();
+  const std::vector<BatchRange> before = batch_ranges(plan.directory);
+  const uint32_t first = before.empty() ? 1 : before.back().last + 1;
+  numbers_ = {first, first + uint32_t(batches_.size()) - 1};
+  BatchLines lines;
+  for (uint32_t i = 0; i < batches_.size(); ++i) {
+    const PlannedBatch& batch = batches_[i];
+    for (size_t j = 0; j < batch.jobs.size(); ++j) {
+      const JobProgress& progress = run_.jobs()[batch.jobs[j]];
+      const int attempt = progress.attempt + (progress.state == JobState::Planned ? 1 : 0);
+      lines.add(
+          {first + i, batch.is_array ? batch.tasks[j] : 0, attempt, job_spec(plan, batch.jobs[j])});
+    }
+  }
+  write_batch_file(batch_file(plan.directory, numbers_), lines.text());
+  crash_point("batches");
+  for (const PlannedBatch& batch : batches_) {
+    for (const uint32_t job : batch.jobs) {
+      if (run_.jobs()[job].state == JobState::Planned) {
+        run_.record().submit_anew(job);
+      } else {
+        run_.record().decide(job, JobState::Submitting);
+      }
+    }
+  }
+  run_.record().sync();
+  crash_point("intents");
+}
+
+void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
+  for (uint32_t i = 0; i < batches_.size(); ++i) {
+    while (calls_.is_full() || ids_.size() < num_needed(batches_[i])) take_answer(submitted);
+    if (is_cancel_requested(run_.plan().directory)) {
+      throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
+    }
+    crash_point("sbatch");
+    calls_.begin(describe(i));
+  }
+  while (!calls_.empty()) take_answer(submitted);
+}
+
+Batch SubmissionRound::describe(uint32_t place) const {
+  const Plan& plan = run_.plan();
+  const PlannedBatch& planned = batches_[place];
+  const uint32_t number = numbers_.first + place;
+  const Step& step = plan.workflow.steps[planned.step];
+  Batch batch;
+  batch.name = run_.batch_name(number, planned.step);
+  batch.resources = plan.jobs[planned.jobs.front()].resources;
+  batch.tasks = planned.tasks;
+  batch.max_parallel = planned.max_parallel;
+  batch.dependencies = dependencies(planned.links, ids_);
+  batch.may_requeue = step.checkpoint || step.uses == "train" || step.retry.attempts > 1;
+  batch.run_directory = plan.directory;
+  batch.log = plan.directory / "batches" / (batch.name + ".log");
+  batch.command = {frozen_program(plan.directory), "job-exec", batch_file(plan.directory, numbers_),
+                   std::to_string(number), std::string(kTaskWord)};
+  batch.comment = "step '" + step.name + "' of " + plan.run;
+  return batch;
+}
+
+void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
+  const auto place = uint32_t(ids_.size());
+  const PlannedBatch& batch = batches_[place];
+  ids_.emplace_back();
+  const SubmitAnswer answer = calls_.finish_first();
+  crash_point("accepted");
+  ids_.back() = id_of(place, answer);
+  take_id(batch, ids_.back());
+  submitted.push_back(
+      {batch.step, ids_.back(), batch.jobs.size(), run_.plan().jobs[batch.jobs.front()].resources});
+  crash_point("recorded");
+}
+
+/// The first problem is the one to tell.
+void SubmissionRound::take_the_rest(std::vector<SubmittedBatch>& submitted) {
+  while (!calls_.empty()) {
+    try {
+      take_answer(submitted);
+    } catch (const Error&) {
+    }
+  }
+}
+
+/// The id under which the batch system has the batch.
+std::string SubmissionRound::id_of(uint32_t place, const SubmitAnswer& answer) {
+  if (const auto* accepted = std::get_if<Accepted>(&answer)) return accepted->id;
+  if (const auto* unclear = std::get_if<Unclear>(&answer)) return look_up(place, unclear->message);
+  const auto& refused = std::get<Refused>(answer);
+  const Plan& plan = run_.plan();
+  const std::string message = std::string(run_.batch().name()) + " refuses step '" +
+                              plan.workflow.steps[batches_[place].step].name + "' of " + plan.run +
+                              ": " + refused.message;
+  if (!refused.too_many) throw Error(Errc::InvalidInput, message);
+  throw TooManyJobs(message, batches_[place].jobs.size());
+}
+
+/// The answer was lost; the job may show late.
+std::string SubmissionRound::look_up(uint32_t place, const std::string& problem) {
+  constexpr int kLooks = 5;
+  const std::string name = run_.batch_name(numbers_.first + place, batches_[place].step);
+  for (int look = 0; look < kLooks; ++look) {
+    const auto found = run_.batch().find_by_name({&name, 1}, run_.plan().created);
+    if (!found.empty()) return std::string(array_id(found.front().id));
+    run_.services().clock.sleep_for(1s);
+  }
+  throw Error(Errc::Unavailable, problem);
+}
+
+/// Not synced: what a power cut takes away here is found again by name.
+void SubmissionRound::take_id(const PlannedBatch& batch, const std::string& id) {
+  for (size_t i = 0; i < batch.jobs.size(); ++i) {
+    const uint32_t job = batch.jobs[i];
+    run_.set_id(job, batch.is_array ? id + "_" + std::to_string(batch.tasks[i]) : id);
+    run_.record().decide(job, JobState::Queued, "", run_.id(job));
+  }
+}
+
+std::string SubmissionRound::progress() const {
+  return std::to_string(run_.num_submitted()) + " of " + std::to_string(run_.jobs().size()) +
+         " jobs are submitted.\n       `dlflow run --resume " + run_.plan().run +
+         "` looks for the others first and submits only what is missing.";
+}
+
+/// What keeps dlflow below a limit that it ran into.
+std::string SubmissionRound::limit_advice() const {
+  const Profile& profile = run_.plan().profile;
+  return "\n       With `limits: {jobs: N}` in " +
+         (profile.file.empty() ? "the profile " + profile.name : profile.file) +
+         " dlflow counts your jobs itself, and submits N at a time.";
+}
+
+}  // namespace dlflow

@@ -1,0 +1,179 @@
+#include "engine/run/chain/submission.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/error.h"
+#include "engine/batch/batches.h"
+#include "engine/batch/limits.h"
+#include "engine/plan/withdrawn.h"
+#include "engine/run/chain/adoption.h"
+#include "engine/run/chain/observation.h"
+#include "engine/run/chain/repair.h"
+#include "engine/run/chain/round.h"
+
+// How a chain gets into the batch system, or back to where it should be.
+//
+// The first submission, the resumption after a kill, and the repair of a chain that broke are one
+// procedure, which brings the batch system to where it has every job that can still run, each
+// attempt once:
+//
+// 1. What is in doubt is looked up: jobs that are Submitting, by the names of their batches. Those
+//    that the batch system has are adopted; of the others it is known now that nobody has them.
+// 2. What has become of the rest is asked, and recorded: ends without a record, jobs that turned up
+//    again, what is blocked by that.
+// 3. What is to run again is planned again (again.h). Jobs that wait in the batch system for one
+//    that will not succeed are kept there: they hold their place in the queue.
+// 4. Rounds: everything Planned is put into batches, parents before children, and submitted
+//    (round.h). Then the kept ones are pointed to their new parents (repair.h). A kept job that the
+//    batch system dropped meanwhile is Planned again, and comes in the next round; so does the
+//    second half of an array that was larger than some limit allows.
+//
+// Each step is right when it is done twice, and none relies on what an earlier call got done: after
+// a kill anywhere, the same call again does what is left.
+
+namespace dlflow {
+namespace {
+
+bool is_new(const Standing& standing) { return standing.kind == Standing::Kind::ToSubmit; }
+
+/// Of what is to be submitted only the first `most` stay: nothing waits then for a job that is not
+/// there. How many do not.
+size_t leave_out_beyond(size_t most, std::vector<Standing>& standings) {
+  size_t left_out = 0;
+  for (Standing& standing : standings) {
+    if (!is_new(standing)) continue;
+    if (most > 0) {
+      --most;
+      continue;
+    }
+    standing.kind = Standing::Kind::LeftOut;
+    ++left_out;
+  }
+  return left_out;
+}
+
+std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
+  using Kind = Standing::Kind;
+  std::vector<Standing> result(run.jobs().size());
+  for (uint32_t job = 0; job < result.size(); ++job) {
+    const JobState state = run.jobs()[job].state;
+    Standing& mine = result[job];
+    if (satisfies_dependents(state) || state == JobState::Skipped) continue;
+    mine = {Kind::LeftOut, run.id(job)};
+    if (state == JobState::Queued || state == JobState::Running || repair.contains(job)) {
+      mine.kind = Kind::Waiting;
+    } else if (state == JobState::Planned || state == JobState::Submitting) {
+      mine.kind = Kind::ToSubmit;
+    }
+    run.plan().graph.each_parent(job, [&](uint32_t parent) {
+      if (result[parent].kind == Kind::LeftOut) mine.kind = Kind::LeftOut;
+    });
+  }
+  return result;
+}
+
+/// What finds no room below the limit on this user's jobs is left out: the last ones. How many.
+size_t leave_out_beyond_limit(const ChainRun& run, std::vector<Standing>& standings) {
+  const int limit = run.plan().profile.limits.jobs;
+  const bool any = std::any_of(standings.begin(), standings.end(), is_new);
+  if (limit == 0 || !any) return 0;
+  const std::vector<BatchJob> queue = run.batch().queue();
+  const auto there = std::count_if(queue.begin(), queue.end(),
+                                   [](const BatchJob& job) { return !is_over(job.state); });
+  return leave_out_beyond(size_t(std::max<ptrdiff_t>(0, limit - there)), standings);
+}
+
+/// Where a limit that only the batch system knows refuses an array, the half of it is tried, and so
+/// on: what it takes is submitted.
+void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
+  const ArrayRules rules = array_rules(run.batch(), run.plan().profile);
+  size_t most = run.jobs().size();  // of a round
+  for (bool complete = false; !complete;) {
+    std::vector<Standing> standings = standing(run, repair);
+    result.held_back = leave_out_beyond_limit(run, standings);
+    complete = leave_out_beyond(most, standings) == 0;
+    try {
+      SubmissionRound(run, plan_batches(run.plan(), standings, rules)).submit(result.submitted);
+      complete = repair.repoint(result.repointed) && complete;
+    } catch (const TooManyJobs& refused) {
+      if (refused.jobs == 1) throw;
+      most = refused.jobs / 2;
+      complete = false;
+    }
+  }
+}
+
+WithdrawnAttempt attempt_of(const ChainRun& run, uint32_t job) {
+  return {run.name(job), run.jobs()[job].attempt};
+}
+
+/// Finds the jobs that wait in the batch system for what will not succeed. What an earlier `cancel`
+/// did not get out of the queue may run after all.
+void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& repair) {
+  std::vector<WithdrawnAttempt> wanted;
+  for (const auto& [name, found] : at_work) {
+    if (found.state != BatchState::Pending) continue;
+    const uint32_t job = run.number_of(name);
+    const JobState state = run.jobs()[job].state;
+    if (state == JobState::Blocked || state == JobState::Planned || found.never_starts) {
+      repair.add(job);
+    }
+    wanted.push_back(attempt_of(run, job));
+  }
+  want_again(run.plan().directory, wanted);
+}
+
+/// An attempt that was lost, and of which the batch system may have a job after all, does not begin
+/// any more.
+void plan_jobs_again(ChainRun& run, const PlanAgain& again) {
+  prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
+                [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
+  std::vector<WithdrawnAttempt> lost;
+  plan_again(run.plan(), run.jobs(), again,
+             [&](uint32_t job, int tries, const std::string& reason) {
+               if (run.jobs()[job].state == JobState::Lost && !run.id(job).empty()) {
+                 lost.push_back(attempt_of(run, job));
+               }
+               run.record().plan_again(job, tries, reason);
+             });
+  withdraw(run.plan().directory, lost);
+}
+
+void reuse_known_results(ChainRun& run) {
+  for (const auto& [job, known] : run.plan().reused) {
+    if (run.jobs()[job].state == JobState::Planned) run.record().reuse(job);
+  }
+}
+
+}  // namespace
+
+ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
+  ChainResult result;
+  result.adopted = adopt_doubtful(run);
+  run.note_looked_up();
+  const JobsAtWork at_work = look_at_open_jobs(run, Doubt::GiveUp);
+  run.block_hopeless();
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    result.kept += satisfies_dependents(run.jobs()[job].state);
+  }
+  ChainRepair repair(run);
+  keep_waiting_jobs(run, at_work, repair);
+  plan_jobs_again(run, again);
+  repair.drop_blocked();
+  reuse_known_results(run);
+  const std::string directory = run.plan().directory.string();
+  run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
+  try {
+    submit_rounds(run, repair, result);
+  } catch (const std::exception&) {
+    run.save();  // what was submitted is
+    throw;
+  }
+  run.save();
+  run.services().store.settle_run_state(directory);
+  return result;
+}
+
+}  // namespace dlflow

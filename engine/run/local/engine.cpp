@@ -1,0 +1,245 @@
+#include "engine/run/local/engine.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
+#include "engine/plan/secrets.h"
+#include "engine/run/cancel_request.h"
+
+namespace dlflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::milliseconds kTick = 200ms;
+
+/// How old what others read in the store may be. A transaction costs as much as some ten events in
+/// it.
+constexpr std::chrono::milliseconds kSave = 50ms;
+
+}  // namespace
+
+Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
+               const RunOptions& options)
+    : plan_(std::move(plan)),
+      services_(services),
+      options_(options),
+      record_(plan_, std::move(known), services.store, services.clock),
+      results_(plan_, record_.jobs()),
+      queue_(plan_, services.backend) {}
+
+Submission Engine::submission(uint32_t job) const {
+  const JobProgress& progress = jobs()[job];
+  const auto read = events_read_.find(job);
+  return {.job = job,
+          .name = plan_.jobs[job].name,
+          .attempt = progress.attempt,
+          .pass = progress.pass,
+          .job_directory = job_directory(plan_, job),
+          .resources = plan_.jobs[job].resources,
+          .events_read = read == events_read_.end() ? 0 : read->second};
+}
+
+void Engine::recover(uint32_t job) {
+  events_read_[job] = record_.follow(job);
+  if (is_final(jobs()[job].state)) return;
+  switch (services_.backend.recover(submission(job))) {
+    case Recovery::NotStarted:
+      return queue_.push(job);
+    case Recovery::Watched:
+      active_.insert(job);
+      return;
+    case Recovery::Vanished:
+      record_.decide(job, JobState::Lost, "its supervisor was killed");
+  }
+}
+
+RunResult Engine::run() {
+  begin();
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    // An engine may have been killed before it had blocked all of them.
+    if (jobs()[job].state != JobState::Cancelled) record_.block_descendants(job);
+  }
+  return work();
+}
+
+RunResult Engine::stop() {
+  begin();
+  stop_once();
+  return work();
+}
+
+void Engine::begin() {
+  withdraw_cancel_request(plan_.directory);  // it was meant for an engine before us
+  services_.store.set_run_state(plan_.directory.string(), RunState::Running, services_.clock.now());
+  record_.save();
+  services_.observer.began(plan_, services_.store.status(plan_.directory.string()));
+  record_.show_to(services_.observer);
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    if (jobs()[job].state == JobState::Planned) act(job);
+  }
+  last_tick_ = last_save_ = services_.clock.now();
+}
+
+RunResult Engine::work() {
+  while (true) {
+    look_for_requests();
+    look_at_open();
+    start_jobs();
+    if (is_over()) return end();
+    for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
+      take(update);
+    }
+    tick();
+  }
+}
+
+RunResult Engine::end() {
+  if (stops_ > 0) cancel_waiting();
+  record_.save();
+  crash_point("end");
+  const RunState state = jobs().run_state();
+  if (state == RunState::Succeeded) remove_secrets(plan_.directory);
+  const Time now = services_.clock.now();
+  services_.store.set_run_state(plan_.directory.string(), state, now);
+  services_.observer.ended(state, now);
+  return {.state = state, .interrupted = interrupted_ && state != RunState::Succeeded};
+}
+
+bool Engine::may_start() const { return stops_ == 0 && (!failed_ || options_.keep_going); }
+
+bool Engine::is_over() const { return active_.empty() && (!may_start() || queue_.empty()); }
+
+std::chrono::milliseconds Engine::patience() const {
+  const auto tick = record_.has_pending() ? kSave : kTick;
+  const auto next = queue_.next_time();
+  if (!next || !may_start()) return tick;
+  return std::clamp<std::chrono::milliseconds>(*next - services_.clock.now(), 0ms, tick);
+}
+
+/// Does what the state of a job asks for.
+void Engine::act(uint32_t job, const std::string& reason) {
+  const auto open_if_free = [this](uint32_t waiting) {
+    const bool free = jobs().unfinished_parents(waiting) == 0;
+    if (jobs()[waiting].state == JobState::Planned && free) open_.push_back(waiting);
+  };
+  const JobState state = jobs()[job].state;
+  if (state == JobState::Planned) open_if_free(job);
+  if (state == JobState::Queued) queue_.push(job);
+  if (is_broken(state)) {
+    act_on_failure(job, reason);
+  } else if (is_final(state)) {
+    plan_.graph.each_child(job, open_if_free);
+  }
+}
+
+void Engine::act_on_failure(uint32_t job, const std::string& reason) {
+  const JobProgress& progress = jobs()[job];
+  const Retry& retry = plan_.workflow.steps[plan_.jobs[job].step].retry;
+  if (may_start() && should_retry(retry, ending_of(progress), progress.tries)) {
+    record_.plan_again(job, progress.tries,
+                       "try " + std::to_string(progress.tries + 1) + " of " +
+                           std::to_string(retry.attempts) + " follows; the last one: " + reason);
+    queue_.push(job, services_.clock.now() + retry_delay(progress.tries));
+    return;
+  }
+  if (stops_ > 0 && progress.state == JobState::Cancelled) return;  // resuming goes on with it
+  failed_ = true;
+  record_.block_descendants(job);
+}
+
+void Engine::look_at_open() {
+  while (!open_.empty() && may_start()) {
+    const uint32_t job = open_.front();
+    open_.pop_front();
+    settle(job);
+  }
+}
+
+/// A job that waits for nothing more is skipped, takes a known result, or is to run.
+void Engine::settle(uint32_t job) {
+  if (jobs().lacks_input(job)) {
+    record_.decide(job, JobState::Skipped, "a step whose outputs it uses was skipped");
+    return act(job);
+  }
+  if (plan_.jobs[job].action == Action::DecideLater) {
+    const auto left = [this](uint32_t parent) { return results_.of(parent); };
+    auto known = reusable_result(plan_, job, parents_as_seen(plan_, job, left), services_.store);
+    if (known) plan_.reused[job] = std::move(*known);
+  }
+  if (!plan_.reused.contains(job)) return queue_.push(job);
+  record_.reuse(job);
+  act(job);
+}
+
+void Engine::start_jobs() {
+  if (!may_start()) return;
+  while (const auto job = queue_.pop(services_.clock.now(), active_)) start(*job);
+}
+
+void Engine::start(uint32_t job) {
+  const JobState state = jobs()[job].state;
+  if (state == JobState::Planned) record_.submit_anew(job);
+  if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
+  if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
+  plan_.graph.each_parent(job, [this](uint32_t parent) {
+    // Of a job that never ran, only the engine knows that it was skipped.
+    if (jobs()[parent].state == JobState::Skipped) plan_.skipped.insert(parent);
+  });
+  make_attempt(plan_, job, jobs()[job].attempt);
+  crash_point("attempt");
+  services_.backend.submit(submission(job));
+  crash_point("spawn");
+  events_read_.erase(job);
+  active_.insert(job);
+}
+
+void Engine::take(const Update& update) {
+  crash_point("ingest");
+  const uint32_t job = update.job;
+  const bool moved =
+      update.recorded ? record_.take(job, update.event) : record_.observe(job, update.event);
+  const JobState state = jobs()[job].state;
+  if (!moved || state == JobState::Running) return;
+  active_.erase(job);
+  if (state == JobState::Succeeded) results_.add(job, update.event);
+  act(job, update.event.reason);
+}
+
+void Engine::look_for_requests() {
+  for (int signals = interrupts_.take(); signals > 0; --signals) {
+    interrupted_ = true;
+    stop_once();
+  }
+}
+
+void Engine::stop_once() {
+  const Stop how = stops_++ == 0 ? Stop::AndSave : Stop::AtOnce;
+  if (how == Stop::AndSave) services_.observer.stopping();
+  for (const uint32_t job : active_) services_.backend.stop(job, how);
+}
+
+/// Jobs that were only held up by us: so the run's record says that it was cancelled, also if
+/// nothing ran at that moment. What waits for other jobs stays planned.
+void Engine::cancel_waiting() {
+  for (const uint32_t job : open_) record_.decide(job, JobState::Cancelled);
+  for (const uint32_t job : queue_.take_all()) record_.decide(job, JobState::Cancelled);
+}
+
+void Engine::tick() {
+  const Time now = services_.clock.now();
+  if (now - last_save_ >= kSave) {
+    last_save_ = now;
+    record_.try_save();
+  }
+  if (now - last_tick_ < kTick) return;
+  last_tick_ = now;
+  services_.observer.tick(now);
+  if (withdraw_cancel_request(plan_.directory)) stop_once();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,89 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/run/interrupts.h"
+#include "engine/run/local/local_run.h"
+#include "engine/run/local/parent_results.h"
+#include "engine/run/local/start_queue.h"
+#include "engine/run/record.h"
+
+namespace dlflow {
+
+/// One engine at work on one run, from any state of its jobs to where nothing is left to do. The
+/// functions of local_run.h make one while they hold the run's lock.
+///
+/// Its loop takes what the back end says, moves jobs by that (RunRecord), and does what their new
+/// states ask for (act). All that it keeps beside the record can be made from the record: an engine
+/// that is killed at any point is replaced by another one, which begins with act() for each job.
+class Engine {
+ public:
+  /// Nothing is announced to the observer before run() or stop(); until then jobs may be planned
+  /// again. \param known  by job: where each stands by its record.
+  Engine(Plan plan, std::vector<JobProgress> known, const Services& services,
+         const RunOptions& options);
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  Plan& plan() { return plan_; }
+  RunRecord& record() { return record_; }
+
+  /// Takes over a job that an earlier engine handed over, or was about to: watches it, hands it
+  /// over again, or finds that it is lost. Throws as Backend::recover.
+  void recover(uint32_t job);
+
+  /// Does all that is left to do.
+  RunResult run();
+
+  /// Asks what runs for a checkpoint and an end, and waits for it; starts nothing.
+  RunResult stop();
+
+ private:
+  const Jobs& jobs() const { return record_.jobs(); }
+  Submission submission(uint32_t job) const;
+
+  void begin();
+  RunResult work();
+  RunResult end();
+  bool may_start() const;
+  bool is_over() const;
+  std::chrono::milliseconds patience() const;
+
+  void act(uint32_t job, const std::string& reason = "");
+  void act_on_failure(uint32_t job, const std::string& reason);
+  void look_at_open();
+  void settle(uint32_t job);
+  void start_jobs();
+  void start(uint32_t job);
+  void take(const Update& update);
+
+  void look_for_requests();
+  void stop_once();
+  void cancel_waiting();
+  void tick();
+
+  Plan plan_;
+  Services services_;
+  RunOptions options_;
+  Interrupts interrupts_;
+  RunRecord record_;
+  ParentResults results_;
+  std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
+  StartQueue queue_;                          // to be handed over
+  std::set<uint32_t> active_;                 // handed over, not ended
+  std::map<uint32_t, uint64_t> events_read_;  // of recovered jobs, see Submission
+  Time last_tick_{};
+  Time last_save_{};
+  int stops_ = 0;             // how often we were asked to stop
+  bool interrupted_ = false;  // by a signal
+  bool failed_ = false;       // a job failed for good since this engine began
+};
+
+}  // namespace dlflow

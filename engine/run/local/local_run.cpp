@@ -1,0 +1,125 @@
+#include "engine/run/local/local_run.h"
+
+#include <unistd.h>
+
+#include <memory>
+#include <utility>
+
+#include "base/error.h"
+#include "base/process.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/cancel_request.h"
+#include "engine/run/local/engine.h"
+#include "engine/run/restore.h"
+
+namespace dlflow {
+namespace {
+
+PlanJob planner(Engine& engine) {
+  return [&engine](uint32_t job, int tries, const std::string& reason) {
+    engine.record().plan_again(job, tries, reason);
+  };
+}
+
+/// An engine whose jobs are in the states that the run directory shows: what still runs is watched,
+/// what was about to start is handed over again, what vanished is Lost. The four cases of
+/// docs/architecture.md, "Exactly once on the local back end", are Backend::recover's.
+std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
+                                        const Services& services, const RunOptions& options) {
+  Plan plan = load_run(run_directory);
+  services.backend.check(plan);
+  services.backend.begin(plan.directory);
+  services.store.sync_run(plan.directory);
+  const RunStatus status = services.store.status(plan.directory.string());
+  take_reused(plan, status);
+  std::vector<JobProgress> known = progress_of(plan, services.store, status);
+  auto engine = std::make_unique<Engine>(std::move(plan), std::move(known), services, options);
+  const Jobs& jobs = engine->record().jobs();
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    const JobState state = jobs[job].state;
+    if (!is_final(state) && state != JobState::Planned) engine->recover(job);
+  }
+  return engine;
+}
+
+}  // namespace
+
+void create_run(Plan& plan, const Services& services, const std::filesystem::path& program) {
+  services.backend.check(plan);
+  create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
+                       [&](const std::string& run) { return services.store.has_run(run); });
+  record_new_run(plan, services.store);
+}
+
+RunResult start_run(Plan plan, const Services& services, const RunOptions& options) {
+  const RunLock lock(plan.directory);
+  services.backend.begin(plan.directory);
+  std::vector<JobProgress> known(plan.jobs.size());
+  return Engine(std::move(plan), std::move(known), services, options).run();
+}
+
+RunResult resume_run(const std::filesystem::path& run_directory, const Services& services,
+                     const RunOptions& options) {
+  const RunLock lock(run_directory);
+  const auto engine = restored_engine(run_directory, services, options);
+  plan_again(engine->plan(), engine->record().jobs(), {}, planner(*engine));
+  return engine->run();
+}
+
+RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain again,
+                       const Services& services, const RunOptions& options) {
+  again.failed = true;
+  const RunLock lock(run_directory);
+  const auto engine = restored_engine(run_directory, services, options);
+  prepare_again(engine->plan(), engine->record().jobs(), again, services.clock.now(),
+                [&services](const Plan& plan) { services.backend.check(plan); });
+  plan_again(engine->plan(), engine->record().jobs(), again, planner(*engine));
+  return engine->run();
+}
+
+namespace {
+
+/// In a child of this process: leaves its session and starts the engine there.
+[[noreturn]] void start_in_new_session(const Command& engine) {
+  ::setsid();
+  try {
+    start(engine);
+  } catch (const std::exception&) {
+    ::_exit(1);
+  }
+  ::_exit(0);
+}
+
+}  // namespace
+
+void detach_run(const std::filesystem::path& run_directory, const RunOptions& options) {
+  const std::filesystem::path program = frozen_program(run_directory);
+  Command engine;
+  engine.argv = {program.string(), "run", "--resume", run_directory.string()};
+  if (options.keep_going) engine.argv.emplace_back("--keep-going");
+  engine.environment = current_environment();
+  engine.standard_output = run_directory / "engine.log";
+  engine.standard_error = engine.standard_output;
+  const pid_t child = ::fork();
+  if (child < 0) throw_errno("cannot start " + program.string(), errno);
+  if (child == 0) start_in_new_session(engine);
+  if (wait_for(child).code != 0) {
+    throw Error(Errc::Unavailable, "cannot start " + program.string() + "; `dlflow run --resume " +
+                                       run_name(run_directory) + "` runs it in this terminal");
+  }
+}
+
+bool cancel_run(const std::filesystem::path& run_directory, const Services& services,
+                std::chrono::milliseconds patience) {
+  const auto lock = take_over(run_directory, patience);
+  if (!lock) return false;
+  // Whatever an engine has done by now, or was killed before it did, this one completes.
+  const std::string run = services.store.sync_run(run_directory);
+  if (services.store.status(run).state == RunState::Running) {
+    restored_engine(run_directory, services, {})->stop();
+  }
+  withdraw_cancel_request(run_directory);
+  return true;
+}
+
+}  // namespace dlflow

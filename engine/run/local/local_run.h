@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/backend/backend.h"
+#include "engine/plan/plan.h"
+#include "engine/report/observer.h"
+#include "engine/run/again.h"
+#include "engine/store/store.h"
+
+/// Runs whose jobs run on this machine: Plan -> Backend -> Store, until nothing is left to do.
+namespace dlflow {
+
+/// What the engine works with; all of it outlives the call.
+struct Services {
+  Store& store;
+  Backend& backend;
+  Observer& observer;
+  const Clock& clock;
+};
+
+struct RunOptions {
+  /// After a failure, jobs that do not depend on it are still started. Otherwise those that run
+  /// come to their end and nothing new is started.
+  bool keep_going = false;
+};
+
+struct RunResult {
+  RunState state = RunState::Running;
+  bool interrupted = false;  ///< by SIGINT or SIGTERM: exit status 130
+};
+
+/// The functions below hold RunLock while they work, and throw Error{Unavailable} naming the other
+/// process if one holds it. SIGINT and SIGTERM belong to them: the first asks running jobs for a
+/// checkpoint and starts nothing more, the second kills; the run is then Cancelled.
+/// They also throw what create_run_directory, load_run, Store and Backend throw; jobs that run at
+/// that moment go on, and resume_run finds them.
+
+/// Checks that every job can run on the back end, freezes the plan in a new folder below
+/// `plan.profile.runs` (see create_run_directory, which sets plan.run and plan.directory), and adds
+/// it to the store. Nothing runs yet: resume_run or detach_run starts it.
+void create_run(Plan& plan, const Services& services,
+                const std::filesystem::path& program = "/proc/self/exe");
+
+/// Runs `plan`, to which create_run gave a folder, to its end.
+RunResult start_run(Plan plan, const Services& services, const RunOptions& options = {});
+
+/// Goes on with a run that was interrupted or killed: adopts what still runs, starts what is left,
+/// and gives what was cancelled or lost another attempt. What failed stays failed.
+RunResult resume_run(const std::filesystem::path& run_directory, const Services& services,
+                     const RunOptions& options = {});
+
+/// As resume_run, and what failed or timed out runs again, with what waited for it: all of it, or
+/// the steps and jobs that `again` names.
+/// Throws Error: NotFound for a name that is not in the run (with a suggestion), InvalidInput for
+/// one of which nothing failed, and as prepare_again.
+RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain again,
+                       const Services& services, const RunOptions& options = {});
+
+/// Starts `RUN/bin/dlflow run --resume NAME` in a session of its own, its output in RUN/engine.log,
+/// and returns: the run goes on without a terminal. (A fresh process rather than a fork of this
+/// one, because an open database must not be carried across fork.)
+void detach_run(const std::filesystem::path& run_directory, const RunOptions& options = {});
+
+/// Ends a run from any shell: running jobs are asked to save a checkpoint and to end, nothing new
+/// starts. If an engine is at work on the run, it is told so by the file RUN/cancel, and a second
+/// call makes it kill; else this process becomes the run's engine until all have ended, and Ctrl-C
+/// kills. A run that has ended stays as it is.
+///
+/// \return whether all jobs have ended; false if another engine still waits for some after
+/// `patience`. Throws as resume_run.
+bool cancel_run(const std::filesystem::path& run_directory, const Services& services,
+                std::chrono::milliseconds patience = std::chrono::seconds(30));
+
+}  // namespace dlflow

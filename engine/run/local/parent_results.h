@@ -1,0 +1,30 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+
+#include "engine/plan/plan.h"
+#include "engine/run/jobs.h"
+
+namespace dlflow {
+
+/// The results that finished jobs of a run left for their children.
+class ParentResults {
+ public:
+  /// Both must outlive it.
+  ParentResults(const Plan& plan, const Jobs& jobs) : plan_(plan), jobs_(jobs) {}
+
+  /// `job` succeeded; `end` is the event that says so.
+  void add(uint32_t job, const JobEvent& end);
+
+  /// The result of a finished job. The record of one that ended before this engine began is read
+  /// again.
+  ParentResult of(uint32_t job) const;
+
+ private:
+  const Plan& plan_;
+  const Jobs& jobs_;
+  std::map<uint32_t, KnownResult> results_;
+};
+
+}  // namespace dlflow

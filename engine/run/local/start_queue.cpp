@@ -1,0 +1,48 @@
+#include "engine/run/local/start_queue.h"
+
+#include <iterator>
+
+namespace dlflow {
+
+int StartQueue::max_parallel(uint32_t job) const {
+  return plan_.workflow.steps[plan_.jobs[job].step].matrix.max_parallel;
+}
+
+/// Steps that limit themselves have lanes of their own, so that they let others pass.
+void StartQueue::push(uint32_t job) {
+  const uint32_t lane = max_parallel(job) > 0 ? plan_.jobs[job].step + 1 : 0;
+  ready_.push(job, plan_.jobs[job].resources, lane);
+}
+
+bool StartQueue::has_room(uint32_t job, const std::set<uint32_t>& active) const {
+  if (const int most = max_parallel(job); most > 0) {
+    const PlannedJob& planned = plan_.jobs[job];
+    const uint32_t first = job - planned.element;
+    const auto end = first + uint32_t(plan_.steps[planned.step].elements->size());
+    if (std::distance(active.lower_bound(first), active.lower_bound(end)) >= most) return false;
+  }
+  return backend_.has_room(plan_.jobs[job].resources);
+}
+
+std::optional<uint32_t> StartQueue::pop(Time now, const std::set<uint32_t>& active) {
+  while (!delayed_.empty() && delayed_.begin()->first <= now) {
+    push(delayed_.begin()->second);
+    delayed_.erase(delayed_.begin());
+  }
+  return ready_.pop([&](uint32_t job) { return has_room(job, active); });
+}
+
+std::optional<Time> StartQueue::next_time() const {
+  if (delayed_.empty()) return std::nullopt;
+  return delayed_.begin()->first;
+}
+
+std::vector<uint32_t> StartQueue::take_all() {
+  std::vector<uint32_t> jobs;
+  while (const auto job = ready_.pop([](uint32_t) { return true; })) jobs.push_back(*job);
+  for (const auto& [time, job] : delayed_) jobs.push_back(job);
+  delayed_.clear();
+  return jobs;
+}
+
+}  // namespace dlflow

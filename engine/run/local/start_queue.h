@@ -1,0 +1,50 @@
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <set>
+#include <vector>
+
+#include "base/clock.h"
+#include "engine/backend/backend.h"
+#include "engine/plan/plan.h"
+#include "engine/run/local/ready_queue.h"
+
+namespace dlflow {
+
+/// The jobs that are to be handed to a back end: when there is room, when their step's max_parallel
+/// allows it, and, of retries, when their time has come.
+class StartQueue {
+ public:
+  /// Both must outlive it.
+  StartQueue(const Plan& plan, const Backend& backend) : plan_(plan), backend_(backend) {}
+
+  void push(uint32_t job);
+
+  /// Not before `time`.
+  void push(uint32_t job, Time time) { delayed_.emplace(time, job); }
+
+  /// Removes and returns the next job that may start. \param active  jobs that are with the back
+  /// end.
+  std::optional<uint32_t> pop(Time now, const std::set<uint32_t>& active);
+
+  bool empty() const { return ready_.empty() && delayed_.empty(); }
+
+  /// When the first job whose time has not come yet may start.
+  std::optional<Time> next_time() const;
+
+  /// Removes and returns all of them.
+  std::vector<uint32_t> take_all();
+
+ private:
+  int max_parallel(uint32_t job) const;
+  bool has_room(uint32_t job, const std::set<uint32_t>& active) const;
+
+  const Plan& plan_;
+  const Backend& backend_;
+  ReadyQueue ready_;
+  std::multimap<Time, uint32_t> delayed_;
+};
+
+}  // namespace dlflow

@@ -1,0 +1,91 @@
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/fault.h"
+#include "engine/run/chain/chain.h"
+#include "tests/support/fake_nodes.h"
+#include "tests/support/test_run.h"
+
+namespace dlflow::test {
+
+/// A run as a chain in a FakeBatchSystem, with its nodes.
+class ChainWorld : public RunFolder {
+ public:
+  explicit ChainWorld(const std::string& steps) : RunFolder(steps) {}
+
+  /// For the next call of dlflow, a second after the last one.
+  ChainServices services() {
+    clock.advance(std::chrono::seconds(1));
+    return {store, batch, clock};
+  }
+
+  /// `dlflow run WORKFLOW`.
+  ChainResult start() {
+    Plan created = plan(profile);
+    create_chain(created, services(), program());
+    directory = created.directory;
+    return submit_chain(directory, {}, services());
+  }
+
+  /// `dlflow run --resume`, `dlflow resubmit`.
+  ChainResult resume() { return submit_chain(directory, {}, services()); }
+  ChainResult resubmit(const std::vector<std::string>& names = {}) {
+    return submit_chain(directory, {.failed = true, .names = names}, services());
+  }
+
+  CancelResult cancel(const std::vector<std::string>& names = {}) {
+    return cancel_chain(directory, names, services());
+  }
+
+  /// `dlflow status`.
+  States look() {
+    const ChainServices all = services();
+    refresh_chains({&directory, 1}, all);
+    return states();
+  }
+
+  /// The id of the newest job of a step (of element `task`).
+  std::string id(const std::string& step, int task = -1) const {
+    const std::string wanted = task < 0 ? "" : "_" + std::to_string(task);
+    std::string newest;
+    for (const std::string& id : batch.ids_of(step)) {
+      if (id.ends_with(wanted)) newest = id;
+    }
+    return newest;
+  }
+
+  Profile profile = [] {
+    Profile named;
+    named.name = "alpha";
+    named.scheduler = "slurm";
+    return named;
+  }();
+  FakeClock clock;
+  FakeBatchSystem batch{clock};
+  FakeNodes nodes{batch, clock};
+};
+
+/// Ends the work of dlflow at the n-th time that it comes to `point`, as kill -9 does. Whether it
+/// came there.
+inline bool killed_at(std::string_view point, int n, const std::function<void()>& work) {
+  on_crash_point([point, &n](std::string_view at) {
+    if (at == point && --n == 0) throw Killed();
+  });
+  bool killed = false;
+  try {
+    work();
+  } catch (const Killed&) {
+    killed = true;
+  } catch (...) {
+    on_crash_point({});
+    throw;
+  }
+  on_crash_point({});
+  return killed;
+}
+
+}  // namespace dlflow::test

@@ -1,0 +1,258 @@
+#pragma once
+
+#include <algorithm>
+#include <deque>
+#include <functional>
+#include <map>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "engine/batch/batch_system.h"
+#include "tests/support/fake_clock.h"
+
+namespace dlflow::test {
+
+/// A batch system without processes. Jobs wait until a test begins and ends them; dependencies are
+/// kept as SLURM keeps them: what waits for a job that failed never starts. It outlives the dlflow
+/// processes of a test, as a cluster does.
+class FakeBatchSystem : public BatchSystem {
+ public:
+  explicit FakeBatchSystem(const FakeClock& clock) : clock_(clock) {}
+
+  struct Job {
+    BatchJob shown;
+    std::vector<Dependency> dependencies;  ///< not released yet
+    Batch batch;
+    std::optional<uint32_t> task;
+  };
+
+  // What a test sets.
+  int first_id = 811;
+  size_t most_jobs = 0;      ///< more are refused as too many; 0: any number
+  int lost_answers = 0;      ///< so many submissions are accepted, and their answer is lost
+  int lost_submissions = 0;  ///< so many never arrive, which nobody can tell from the former
+  int silent_queries = 0;    ///< so many queries are not answered
+  int empty_queues = 0;      ///< so many looks at the queue show nothing, as a broken wrapper does
+  bool refuses_cancel = false;
+  bool refuses_submit = false;
+
+  // What it can look at.
+  std::vector<std::string> submitted;  ///< "train 812 0-2 <- SameTask 811"
+
+  const std::map<std::string, Job>& jobs() const { return jobs_; }
+
+  /// The only job (of those that are not over) whose name has `.STEP.` in it, and whose task is
+  /// `task`; empty if there is none.
+  std::vector<std::string> ids_of(const std::string& step) const {
+    std::vector<std::string> ids;
+    for (const auto& [id, job] : jobs_) {
+      if (job.shown.name.find("." + step + ".") != std::string::npos) ids.push_back(id);
+    }
+    return ids;
+  }
+
+  /// Whether the job may begin: everything that it waits for is as it is to be.
+  bool is_free(const std::string& id) const {
+    const Job& job = jobs_.at(id);
+    return job.shown.state == BatchState::Pending && job.dependencies.empty();
+  }
+
+  void begin(const std::string& id) { jobs_.at(id).shown.state = BatchState::Running; }
+
+  void end(const std::string& id, BatchState state, int exit = 0) {
+    BatchJob& job = jobs_.at(id).shown;
+    job.state = state;
+    job.exit = exit;
+    job.end = clock_.now();
+    release();
+  }
+
+  /// Back to the queue, as after a requeue.
+  void requeue(const std::string& id) { jobs_.at(id).shown.state = BatchState::Pending; }
+
+  /// The job leaves queue and accounting: nobody knows it any more.
+  void forget(const std::string& id) { jobs_.erase(id); }
+
+  std::string_view name() const override { return "FAKE"; }
+  ArrayRules array_rules() const override { return rules; }
+  size_t submissions_at_once() const override { return 1; }
+
+  SubmitAnswer submit(const Batch& batch, const Profile&) const override {
+    auto* const self = const_cast<FakeBatchSystem*>(this);  // one thread only
+    return self->take(batch);
+  }
+
+  std::vector<BatchJob> queue() override {
+    answer_or_throw();
+    if (empty_queues > 0) {
+      --empty_queues;
+      return {};
+    }
+    std::vector<BatchJob> list;
+    for (const auto& [id, job] : jobs_) list.push_back(job.shown);
+    return list;
+  }
+
+  Accounting accounting(std::span<const std::string> ids, Time) override {
+    Accounting answer{.jobs = {}, .missing = ""};
+    for (const std::string& id : ids) {
+      const auto found = jobs_.find(id);
+      if (found != jobs_.end() && is_over(found->second.shown.state)) {
+        answer.jobs.push_back(found->second.shown);
+      }
+    }
+    return answer;
+  }
+
+  std::vector<BatchJob> find_by_name(std::span<const std::string> names, Time) override {
+    answer_or_throw();
+    std::vector<BatchJob> found;
+    for (const auto& [id, job] : jobs_) {
+      if (std::find(names.begin(), names.end(), job.shown.name) != names.end()) {
+        found.push_back(job.shown);
+      }
+    }
+    return found;
+  }
+
+  std::optional<std::vector<BatchJob>> show_job(const std::string& wanted) override {
+    answer_or_throw();
+    std::vector<BatchJob> shown;
+    for (const auto& [id, job] : jobs_) {
+      if (id == wanted || array_id(id) == wanted) shown.push_back(job.shown);
+    }
+    return shown;
+  }
+
+  JobAnswer cancel(std::span<const std::string> ids) override {
+    if (refuses_cancel) return {JobAnswer::Kind::Refused, "access denied"};
+    for (auto& [id, job] : jobs_) {
+      const bool meant = std::any_of(ids.begin(), ids.end(), [&id = id](const std::string& wanted) {
+        return wanted == id || wanted == array_id(id);
+      });
+      if (meant && !is_over(job.shown.state)) end(id, BatchState::Cancelled);
+    }
+    return {};
+  }
+
+  JobAnswer ask_to_end(const std::string& id) override {
+    asked_to_end.push_back(id);
+    return {};
+  }
+
+  JobAnswer wait_for(std::span<const std::string> ids,
+                     std::span<const Dependency> dependencies) override {
+    for (const std::string& id : ids) {
+      const auto found = jobs_.find(id);
+      if (found == jobs_.end()) return {JobAnswer::Kind::Gone, "no such job"};
+      if (found->second.shown.state != BatchState::Pending) {
+        return {JobAnswer::Kind::Refused, "it is not pending"};
+      }
+    }
+    for (const std::string& id : ids) {
+      Job& job = jobs_.at(id);
+      job.dependencies.assign(dependencies.begin(), dependencies.end());
+      job.shown.never_starts = false;
+    }
+    release();
+    return {};
+  }
+
+  std::string pending_in_words(const BatchJob&, Time) const override { return ""; }
+  std::string cluster_name() override {
+    answer_or_throw();
+    return "fake";
+  }
+  ClusterLimits cluster() override {
+    answer_or_throw();
+    ClusterLimits limits;
+    limits.cluster = "fake";
+    return limits;
+  }
+  std::string detect_profile(const std::string&, const std::string&) override { return ""; }
+
+  ArrayRules rules;
+  std::vector<std::string> asked_to_end;
+
+ private:
+  void answer_or_throw() {
+    if (silent_queries == 0) return;
+    --silent_queries;
+    throw Error(Errc::Unavailable, "the fake batch system does not answer");
+  }
+
+  size_t num_open() const {
+    return size_t(std::count_if(jobs_.begin(), jobs_.end(), [](const auto& entry) {
+      return !is_over(entry.second.shown.state);
+    }));
+  }
+
+  SubmitAnswer take(const Batch& batch) {
+    if (refuses_submit) return Refused{"invalid account"};
+    const size_t tasks = std::max<size_t>(1, batch.tasks.size());
+    if (most_jobs > 0 && num_open() + tasks > most_jobs) return Refused{"too many jobs", true};
+    if (lost_submissions > 0) {
+      --lost_submissions;
+      return Unclear{"no answer"};
+    }
+    const std::string id = std::to_string(first_id++);
+    for (size_t i = 0; i < tasks; ++i) {
+      Job job{.shown = {}, .dependencies = batch.dependencies, .batch = batch, .task = {}};
+      job.shown.id = id;
+      if (!batch.tasks.empty()) {
+        job.task = batch.tasks[i];
+        job.shown.id += "_" + std::to_string(batch.tasks[i]);
+      }
+      job.shown.name = batch.name;
+      job.shown.state = BatchState::Pending;
+      jobs_[job.shown.id] = std::move(job);
+    }
+    std::string line = batch.name.substr(batch.name.find('.') + 1);
+    line = line.substr(line.find('.') + 1);
+    submitted.push_back(line.substr(0, line.find('.')) + " " + id);
+    release();
+    if (lost_answers > 0) {
+      --lost_answers;
+      return Unclear{"no answer"};
+    }
+    return Accepted{id};
+  }
+
+  /// The jobs that a dependency is about.
+  std::vector<const Job*> about(const Dependency& dependency, const Job& waiting) const {
+    std::vector<const Job*> jobs;
+    for (const auto& [id, job] : jobs_) {
+      const bool same = id == dependency.id || array_id(id) == dependency.id;
+      const bool task = dependency.kind != Dependency::Kind::SameTask || job.task == waiting.task;
+      if (same && task) jobs.push_back(&job);
+    }
+    return jobs;
+  }
+
+  void release() {
+    for (auto& [id, job] : jobs_) {
+      if (job.shown.state != BatchState::Pending) continue;
+      std::erase_if(job.dependencies, [&, &waiting = job](const Dependency& dependency) {
+        const auto parents = about(dependency, waiting);
+        return std::all_of(parents.begin(), parents.end(), [&](const Job* parent) {
+          const BatchState state = parent->shown.state;
+          const bool failed = is_over(state) && state != BatchState::Completed;
+          if (failed && dependency.kind != Dependency::Kind::End) {
+            waiting.shown.never_starts = true;
+            return false;
+          }
+          return is_over(state);
+        });
+      });
+    }
+  }
+
+  const FakeClock& clock_;
+  std::map<std::string, Job> jobs_;  // by id
+};
+
+}  // namespace dlflow::test

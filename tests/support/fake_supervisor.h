@@ -1,0 +1,53 @@
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/file.h"
+#include "base/parse_json.h"
+#include "engine/plan/published.h"
+#include "engine/plan/run_directory.h"
+#include "tests/support/fake_clock.h"
+
+namespace dlflow::test {
+
+/// Leaves what the outputs of a job leave: their folder, the list of its files, and the fingerprint
+/// that later runs look for, in `event`. \param attempt  its folder, with job.json in it.
+inline void publish(const std::filesystem::path& attempt, const Json& outputs, JobEvent& event) {
+  const auto spec = job_spec_from_json(Json::parse(read_file(attempt / "job.json")));
+  std::vector<ParentResult> parents;
+  for (const ParentRef& parent : spec.parents) {
+    ParentResult& left = parents.emplace_back();
+    left.step = parent.step;
+    left.element = parent.element;
+    left.directory = parent.directory;
+    const auto result = published_result(parent.directory);
+    left.skipped = !result;
+    if (result) left.outputs = result->outputs;
+    if (result) left.fingerprint = result->fingerprint;
+  }
+  event.outputs = outputs;
+  event.fingerprint = fingerprint(spec.fingerprint_base, spec.element, parents);
+  make_directories(attempt / "pass-1" / "outputs");
+  write_publication(attempt / "pass-1",
+                    {{"outputs"}, list_published(attempt / "pass-1/outputs", "outputs"), {}});
+  std::filesystem::remove(spec.job_directory / "outputs");
+  std::filesystem::create_directory_symlink(attempt.filename() / "pass-1/outputs",
+                                            spec.job_directory / "outputs");
+}
+
+/// Records a state in an attempt's own file, as its supervisor would. Returns the event.
+inline JobEvent record_state(const std::filesystem::path& attempt, JobState state, Time now,
+                             std::optional<int> exit = {}, const Json& outputs = Json::object()) {
+  JobEvent event;
+  event.state = state;
+  event.at = now;
+  event.exit = exit;
+  if (state == JobState::Succeeded) publish(attempt, outputs, event);
+  AppendFile(attempt / "events.jsonl").append(to_line(event));
+  return event;
+}
+
+}  // namespace dlflow::test

@@ -1,0 +1,160 @@
+#include "engine/batch/batch_file.h"
+
+#include <functional>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+namespace fs = std::filesystem;
+
+namespace {
+
+JobSpec spec(const std::string& job) {
+  JobSpec spec;
+  spec.run = "demo-1";
+  spec.job = job;
+  spec.step = "train";
+  spec.run_command = "echo \"[1,\"\nexit 3";
+  spec.run_directory = "/runs/demo-1";
+  spec.job_directory = "/runs/demo-1/steps/train";
+  return spec;
+}
+
+/// The text of a file with these tasks.
+std::string text_of(const std::vector<BatchTask>& tasks) {
+  BatchLines lines;
+  for (const BatchTask& task : tasks) lines.add(task);
+  return lines.text();
+}
+
+Errc code_of(const std::function<void()>& work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    return error.code();
+  }
+  FAIL("no Error was thrown");
+  return {};
+}
+
+}  // namespace
+
+TEST_CASE("a batch file gives back what was written, task by task", "[slurm]") {
+  const test::TempDir run;
+  const fs::path file = batch_file(run.path(), {9, 10});
+  write_batch_file(file, text_of({{9, 12, 3, spec("train[n=12]")}, {10, 0, 1, spec("best")}}));
+
+  const BatchTask task = read_batch_task(file, 9, 12);
+  CHECK(task.batch == 9);
+  CHECK(task.task == 12);
+  CHECK(task.attempt == 3);
+  CHECK(to_json(task.spec) == to_json(spec("train[n=12]")));
+  const std::vector<BatchEntry> entries = read_batch_entries(file);
+  REQUIRE(entries.size() == 2);
+  CHECK(entries[0].attempt == 3);
+  CHECK(entries[1].batch == 10);
+  CHECK(entries[1].job == "best");
+}
+
+TEST_CASE("each task of a large batch file is found, and no other", "[slurm]") {
+  const test::TempDir run;
+  const int size = GENERATE(1, 2, 3, 64, 1000);
+  const fs::path file = batch_file(run.path(), {1, 3});
+  BatchLines lines;
+  for (uint32_t batch = 1; batch <= 3; ++batch) {
+    for (uint32_t task = 0; task < uint32_t(size); ++task) {
+      const std::string job =
+          std::string(task % 7 * 100, 'x') + std::to_string(batch * 1000 + task);
+      lines.add({batch, 2 * task, 1, spec(job)});
+    }
+  }
+  write_batch_file(file, lines.text());
+  for (uint32_t batch = 1; batch <= 3; ++batch) {
+    for (uint32_t task = 0; task < uint32_t(size); ++task) {
+      REQUIRE(read_batch_task(file, batch, 2 * task)
+                  .spec.job.ends_with(std::to_string(batch * 1000 + task)));
+    }
+    CHECK(code_of([&] { read_batch_task(file, batch, 1); }) == Errc::NotFound);
+  }
+}
+
+TEST_CASE("a task or a batch that is not there is named", "[slurm]") {
+  const test::TempDir run;
+  const fs::path file = batch_file(run.path(), {1, 1});
+  CHECK(code_of([&] { read_batch_task(file, 1, 0); }) == Errc::NotFound);
+  write_batch_file(file, text_of({{1, 10, 1, spec("train")}}));
+  CHECK(code_of([&] { read_batch_task(file, 1, 11); }) == Errc::NotFound);
+  CHECK_THROWS_WITH(read_batch_task(file, 1, 1), Catch::Contains("has no task 1 of batch 1"));
+}
+
+TEST_CASE("parents that tasks have in common are in a batch file once", "[slurm]") {
+  const test::TempDir run;
+  const auto with_parents = [](const std::string& job, int first, int count) {
+    JobSpec task = spec(job);
+    for (int i = first; i < first + count; ++i) {
+      const std::string folder = "/runs/demo-1/steps/p/" + std::to_string(i);
+      task.parents.push_back({"p", Json{{"n", i}}, folder});
+    }
+    return task;
+  };
+  std::vector<BatchTask> tasks;
+  for (uint32_t task = 0; task < 50; ++task) {
+    tasks.push_back(
+        {1, task, 1, with_parents("c" + std::to_string(task), task % 2 == 0 ? 0 : 7, 100)});
+  }
+  tasks.push_back({2, 0, 1, with_parents("one", 3, 1)});
+  tasks.push_back({3, 0, 1, spec("none")});
+  const std::string text = text_of(tasks);
+  size_t mentions = 0;
+  for (size_t at = 0; (at = text.find("steps/p/50\"", at)) != text.npos; ++at) ++mentions;
+  CHECK(mentions == 2);
+  const fs::path file = batch_file(run.path(), {1, 3});
+  write_batch_file(file, text);
+  for (const BatchTask& task : tasks) {
+    const JobSpec read = read_batch_task(file, task.batch, task.task).spec;
+    REQUIRE(to_json(read) == to_json(task.spec));
+  }
+  CHECK(read_batch_entries(file).size() == tasks.size());
+}
+
+TEST_CASE("a batch file of somebody else is never replaced", "[slurm]") {
+  const test::TempDir run;
+  const fs::path file = batch_file(run.path(), {3, 5});
+  write_batch_file(file, text_of({{3, 0, 1, spec("mine")}}));
+  const BatchRange same_calls = GENERATE(BatchRange{3, 5}, BatchRange{3, 4}, BatchRange{5, 9});
+  CHECK(code_of([&] { write_batch_file(batch_file(run.path(), same_calls), ""); }) ==
+        Errc::Unavailable);
+  CHECK(read_batch_task(file, 3, 0).spec.job == "mine");
+  CHECK(batch_ranges(run.path()) == std::vector<BatchRange>{{3, 5}});
+}
+
+TEST_CASE("a damaged batch file is an error, whatever the damage", "[slurm]") {
+  const test::TempDir run;
+  const std::string damage = GENERATE(
+      "[1,0,1", "[1,0,1,\"a\"]", "[1,0,\"x\",\"a\",{}]", "[1,0,1,7,{}]", "[1,0,1,\"a\",\"x\"]",
+      "[1,0,1,\"a\",{}]", "{}", "[\"x\",0,1,\"a\",{}]", "[1,0,1,\"a\",{\"parents\":3}]");
+  const fs::path file = run.write("batches/1-1.jsonl", damage + "\n");
+  CHECK(code_of([&] { read_batch_task(file, 1, 0); }) == Errc::Corrupt);
+}
+
+TEST_CASE("entries of a damaged batch file are an error", "[slurm]") {
+  const test::TempDir run;
+  const std::string damage =
+      GENERATE("[1,0,1", "{}", "[1,\"x\",1,\"a\",{}]", "[1,-1,1,\"a\",{}]", "[1,0,1,7,{}]");
+  const fs::path file = run.write("batches/1-1.jsonl", damage + "\n");
+  CHECK(code_of([&] { read_batch_entries(file); }) == Errc::Corrupt);
+}
+
+TEST_CASE("batch files are listed in the order they were made", "[slurm]") {
+  const test::TempDir folder;
+  const fs::path run = folder.path() / "demo-1";
+  CHECK(batch_ranges(run).empty());
+  for (const BatchRange range : {BatchRange{13, 13}, BatchRange{9, 12}, BatchRange{1, 8}}) {
+    write_batch_file(batch_file(run, range), "");
+  }
+  folder.write("demo-1/batches/demo-1.1.a.5c1e.log", "");
+  folder.write("demo-1/batches/1-8.jsonl.tmp.7.0", "");
+  CHECK(batch_ranges(run) == std::vector<BatchRange>{{1, 8}, {9, 12}, {13, 13}});
+}

@@ -1,0 +1,111 @@
+#pragma once
+
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <fstream>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "engine/batch/batch_file.h"
+#include "engine/batch/job_exec.h"
+#include "engine/plan/run_directory.h"
+#include "engine/supervisor/claim.h"
+#include "tests/support/catch.h"
+#include "tests/support/syscalls.h"
+#include "tests/support/temp_dir.h"
+
+namespace dlflow::test {
+
+inline constexpr int kTryAgain = 75;
+inline constexpr int kNotTraced = 98;  ///< system calls cannot be made to fail here
+
+/// One task of a batch, executed in a child process as in a SLURM job. `{run}` in its script is the
+/// folder of the run.
+class Job {
+ public:
+  explicit Job(std::string script) {
+    for (size_t at = 0; (at = script.find("{run}")) != script.npos;) {
+      script.replace(at, 5, run.path().string());
+    }
+    spec.run = "demo-1";
+    spec.job = spec.step = "step";
+    spec.run_command = script;
+    spec.run_directory = run.path();
+    spec.job_directory = run.path() / "steps" / "step";
+    spec.cache = run.path() / "cache";
+    spec.fingerprint_base = "{}";
+  }
+
+  /// The exit status of a SLURM job.
+  int execute(const std::string& id = "812") const {
+    const std::filesystem::path file = batch_file(run.path(), {1, 1});
+    BatchLines lines;
+    lines.add({1, 0, 1, spec});
+    std::filesystem::remove(file);
+    write_batch_file(file, lines.text());
+    Allocation allocation;
+    allocation.id = id;
+    allocation.patience = std::chrono::milliseconds(0);
+    allocation.controller_patience = std::chrono::seconds(2);
+    allocation.requeue = [this](const std::string& job) {
+      if (refuses_requeue) throw Error(Errc::InvalidInput, "requeue is disabled");
+      std::ofstream(run.path() / "asked", std::ios::app) << "x";
+      if (content("asked").size() <= silent_times) throw Error(Errc::Unavailable, "no controller");
+      std::ofstream(run.path() / "requeued", std::ios::app) << job << "\n";
+    };
+    allocation.is_at_work = [this](const std::string& job) {
+      if (warned_early) ::raise(SIGUSR1);
+      return at_work == job;
+    };
+    if (kills_memory) {
+      allocation.memory_kills = [this] { return content("killed").size(); };
+    }
+    allocation.memory_bytes = memory_bytes;
+    allocation.raise_memory = [this](const std::string&, uint64_t bytes) {
+      std::ofstream(run.path() / "raised", std::ios::app) << (bytes >> 20) << "\n";
+    };
+    const auto work = [&] {
+      try {
+        ::_exit(job_exec(file, 1, 0, allocation));
+      } catch (const std::exception&) {
+        ::_exit(99);
+      }
+    };
+    if (syncs_fail) return run_without(SYS_fdatasync, EIO, work).value_or(kNotTraced);
+    const pid_t child = ::fork();
+    if (child == 0) work();
+    return wait_for(child).code;
+  }
+
+  std::filesystem::path attempt() const { return attempt_directory(spec.job_directory, 1); }
+  JobEvent last() const { return attempt_events(spec.job_directory, spec.job, 1).back(); }
+  std::string content(const std::string& name) const {
+    return read_file_if_exists(run.path() / name).value_or("");
+  }
+
+  /// As a pass leaves it whose node failed while its program ran.
+  void die_in_a_pass() const {
+    make_directories(attempt());
+    write_file_atomic(attempt() / "job.json", to_json(spec).dump());
+    CHECK(claim_pass(attempt(), 1, "812"));
+    JobEvent running;
+    running.state = JobState::Running;
+    AppendFile(attempt() / "events.jsonl").append(to_line(running));
+  }
+
+  TempDir run;
+  JobSpec spec;
+  bool refuses_requeue = false;
+  size_t silent_times = 0;  ///< that it asks for its requeue and no controller is there
+  std::string at_work;      ///< the id of another SLURM job that waits or runs
+  uint64_t memory_bytes = 0;
+  bool syncs_fail = false;
+  bool warned_early = false;  ///< of its walltime, before there is a supervisor
+  bool kills_memory =
+      false;  ///< the kernel has killed as many of its processes as {run}/killed is long
+};
+
+}  // namespace dlflow::test

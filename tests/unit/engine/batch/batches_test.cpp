@@ -1,0 +1,222 @@
+#include "engine/batch/batches.h"
+
+#include "engine/slurm/array_range.h"
+#include "engine/slurm/script.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+
+using namespace dlflow;
+using Kind = Standing::Kind;
+using Numbers = std::vector<uint32_t>;
+
+namespace {
+
+Plan plan_of(const std::string& text) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  return make_plan(test::parsed("name: w\nsteps:\n" + text), Profile(), PlanOptions(), nothing,
+                   hashes);
+}
+
+std::string waits_for(const std::vector<Link>& links, const std::vector<std::string>& ids = {}) {
+  return dependency_text(dependencies(links, ids));
+}
+
+/// As SLURM takes arrays.
+ArrayRules rules(uint32_t max_size) { return {.max_size = max_size, .max_text = kMaxArrayText}; }
+
+std::vector<Standing> all_new(const Plan& plan) {
+  return std::vector<Standing>(plan.jobs.size(), {Kind::ToSubmit, ""});
+}
+
+/// "train 0-2" of an array, "best" of a plain job; behind "<-" what it waits for. SLURM's ids are
+/// 811, 812, ...
+std::vector<std::string> shown(const Plan& plan, const std::vector<PlannedBatch>& batches) {
+  std::vector<std::string> lines;
+  std::vector<std::string> ids;
+  for (const PlannedBatch& batch : batches) {
+    std::string line = plan.workflow.steps[batch.step].name;
+    for (const uint32_t task : batch.tasks) line += " " + std::to_string(task);
+    const std::string waits = dependency_text(dependencies(batch.links, ids));
+    lines.push_back(waits.empty() ? line : line + " <- " + waits);
+    ids.push_back(std::to_string(811 + ids.size()));
+  }
+  return lines;
+}
+
+using Lines = std::vector<std::string>;
+
+Lines batches_of(const Plan& plan, const std::vector<Standing>& standing, uint32_t size = 1001) {
+  return shown(plan, plan_batches(plan, standing, rules(size)));
+}
+
+constexpr const char* kSweep = R"(
+  train: {run: "true", matrix: {n: [0, 1, 2, 3, 4]}}
+  eval: {run: "true", matrix: {n: [0, 1, 2, 3, 4]}, needs: [train]}
+  best: {run: "true", needs: [eval]}
+)";
+
+}  // namespace
+
+TEST_CASE("a chain of plain jobs is one sbatch each, and each waits for what it needs", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  a: {run: "true"}
+  b: {run: "true", needs: [a]}
+  c: {run: "true", needs: [a]}
+  d: {run: "true", needs: [b, c]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"a", "b <- afterok:811", "c <- afterok:811", "d <- afterok:812:813"});
+}
+
+TEST_CASE("a matrix step is one array, and its elements wait for their own", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 1 2 3 4", "eval 0 1 2 3 4 <- aftercorr:811", "best <- afterok:812"});
+}
+
+TEST_CASE("an array larger than the cluster allows is split", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  CHECK(batches_of(plan, all_new(plan), 2) ==
+        Lines{"train 0 1", "train 0 1", "train 0", "eval 0 1 <- aftercorr:811",
+              "eval 0 1 <- aftercorr:812", "eval 0 <- afterok:813", "best <- afterok:814:815:816"});
+  const auto batches = plan_batches(plan, all_new(plan), rules(2));
+  CHECK(batches[1].jobs == Numbers{2, 3});
+  CHECK(batches[2].is_array);
+}
+
+TEST_CASE("a task that has another number than its parent waits for just that one", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1, 2]}}
+  eval: {run: "true", matrix: {n: [2, 1, 0]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1 2", "eval 0 <- afterok:811_2",
+                                                 "eval 1 <- aftercorr:811",
+                                                 "eval 2 <- afterok:811_0"});
+}
+
+TEST_CASE("a step with another matrix waits for all of its parent's array", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {n: [0, 1]}}
+  eval: {run: "true", matrix: {n: [0, 1], m: [0, 1]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 1 2 3 <- afterok:811"});
+}
+
+TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train:
+    run: "true"
+    matrix: {ranks: [1, 4], seed: [1, 2]}
+    resources: {ranks: "${{ matrix.ranks }}"}
+  best: {run: "true", needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 1", "train 2 3", "best <- afterok:811:812"});
+}
+
+TEST_CASE("what is done is not waited for, and what SLURM has is waited for by its id", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  std::vector<Standing> standing = all_new(plan);
+  for (uint32_t job = 0; job < 3; ++job) standing[job] = {Kind::Done, ""};
+  standing[3] = {Kind::Waiting, "700_3"};
+  CHECK(batches_of(plan, standing) == Lines{"train 4", "eval 0 1 2", "eval 3 <- afterok:700_3",
+                                            "eval 4 <- afterok:811",
+                                            "best <- afterok:812:813:814"});
+}
+
+TEST_CASE("a fan-in waits for the tasks that SLURM had before one by one", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  std::vector<Standing> standing(plan.jobs.size(), {Kind::Done, ""});
+  standing[6] = {Kind::Waiting, "700_1"};
+  standing[8] = {Kind::Waiting, "700_3"};
+  standing[10].kind = Kind::ToSubmit;
+  CHECK(batches_of(plan, standing) == Lines{"best <- afterok:700_1:700_3"});
+}
+
+TEST_CASE("what is left out is not submitted", "[slurm]") {
+  const Plan plan = plan_of(kSweep);
+  std::vector<Standing> standing = all_new(plan);
+  for (const uint32_t job : {1, 6, 10}) standing[job].kind = Kind::LeftOut;
+  CHECK(batches_of(plan, standing) == Lines{"train 0 2 3 4", "eval 0 2 3 4 <- aftercorr:811"});
+}
+
+TEST_CASE("a dependency is told in the words of sbatch", "[slurm]") {
+  const std::vector<std::string> ids = {"811", "812"};
+  CHECK(dependencies({}, ids).empty());
+  CHECK(waits_for({{.kind = Link::Kind::All, .batch = 1},
+                   {.kind = Link::Kind::SameTask, .batch = 0},
+                   {.kind = Link::Kind::OneTask, .batch = 0, .task = 3},
+                   {.kind = Link::Kind::Id, .id = "700_2"},
+                   {.kind = Link::Kind::EndedId, .id = "699"},
+                   {.kind = Link::Kind::Ended, .batch = 1}},
+                  ids) == "afterok:812:811_3:700_2,aftercorr:811,afterany:699:812");
+}
+
+TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[slurm]") {
+  const size_t count = 4000;
+  std::string values = "0";
+  for (size_t n = 1; n < count; ++n) values += ", " + std::to_string(n);
+  const Plan plan = plan_of("  train: {run: \"true\", matrix: {n: [" + values + "]}}\n");
+  std::vector<Standing> standing = all_new(plan);
+  for (size_t job = 0; job < count; job += 2)
+    standing[job].kind = Kind::Done;  // every other is left
+  const auto batches = plan_batches(plan, standing, rules(4001));
+  CHECK(batches.size() == 3);
+  size_t jobs = 0;
+  for (const PlannedBatch& batch : batches) {
+    jobs += batch.jobs.size();
+    CHECK(format_array_range(batch.tasks).size() < kMaxArrayText);
+  }
+  CHECK(jobs == count / 2);
+  CHECK(plan_batches(plan, all_new(plan), rules(4001)).size() == 1);
+}
+
+TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]") {
+  std::vector<Link> links(9000, Link{.kind = Link::Kind::Id, .id = "1234567_8901"});
+  CHECK(waits_for(links).size() < kMaxDependencyText);
+  links.resize(11000, links.front());
+  CHECK_THROWS_WITH(waits_for(links), Catch::Contains("11,000 others one by one"));
+}
+
+namespace {
+
+/// For each array of `step` how many of its tasks may run at a time.
+std::vector<int> places(const std::vector<PlannedBatch>& batches) {
+  std::vector<int> list;
+  for (const PlannedBatch& batch : batches) list.push_back(batch.max_parallel);
+  return list;
+}
+
+/// Five elements, each with resources of its own, so that each is an array.
+Plan five_arrays(int max_parallel) {
+  return plan_of("  train: {run: \"true\", matrix: {n: [1, 2, 3, 4, 5], max_parallel: " +
+                 std::to_string(max_parallel) + "}, resources: {ranks: \"${{ matrix.n }}\"}}\n");
+}
+
+}  // namespace
+
+TEST_CASE("a limit on what runs at a time holds over all arrays of a step", "[slurm]") {
+  SECTION("which share its places") {
+    const Plan plan = five_arrays(7);
+    CHECK(places(plan_batches(plan, all_new(plan), rules(1001))) == std::vector{2, 2, 1, 1, 1});
+    CHECK(batches_of(plan, all_new(plan)) ==
+          Lines{"train 0", "train 1", "train 2", "train 3", "train 4"});
+  }
+  SECTION("or follow each other where there are more of them than places") {
+    const Plan plan = five_arrays(2);
+    CHECK(places(plan_batches(plan, all_new(plan), rules(1001))) == std::vector{1, 1, 1, 1, 1});
+    CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0", "train 1", "train 2 <- afterany:811",
+                                                   "train 3 <- afterany:812",
+                                                   "train 4 <- afterany:813"});
+  }
+  SECTION("those that SLURM has already among them") {
+    const Plan plan = five_arrays(2);
+    std::vector<Standing> standing = all_new(plan);
+    standing[0] = {Kind::Waiting, "700_0"};
+    standing[1] = {Kind::Waiting, "701_1"};
+    standing[2] = {Kind::LeftOut, "701_2"};  // it may stay there for ever
+    CHECK(batches_of(plan, standing) ==
+          Lines{"train 3 <- afterany:700:701_1", "train 4 <- afterany:700:701_1"});
+  }
+}

@@ -1,0 +1,181 @@
+#include "engine/batch/job_exec.h"
+
+#include "engine/plan/withdrawn.h"
+#include "tests/support/catch.h"
+#include "tests/support/deep_tree.h"
+#include "tests/unit/engine/batch/batch_job_run.h"
+
+using namespace dlflow;
+using test::Job;
+using test::kTryAgain;
+
+namespace fs = std::filesystem;
+
+TEST_CASE("a job that succeeds ends with 0 and publishes", "[job-exec]") {
+  Job job("echo 42 > $DLFLOW_OUTPUTS/answer");
+  job.spec.outputs = {{"answer", "answer"}};
+  CHECK(job.execute() == 0);
+  CHECK(job.last().state == JobState::Succeeded);
+  CHECK(job.last().backend_id == "812");
+  CHECK(read_file(job.spec.job_directory / "outputs" / "answer") == "42\n");
+  CHECK(job.content("requeued").empty());
+}
+
+TEST_CASE("a job that fails ends with its exit status", "[job-exec]") {
+  const Job job("exit 3");
+  CHECK(job.execute() == 3);
+  CHECK(job.last().state == JobState::Failed);
+}
+
+TEST_CASE("a job that has ended is not run again when SLURM restarts it", "[job-exec]") {
+  const Job job("echo x >> {run}/trace");
+  CHECK(job.execute() == 0);
+  CHECK(job.execute() == 0);
+  CHECK(job.content("trace") == "x\n");
+}
+
+TEST_CASE("a requeue waits for a controller that is away", "[job-exec]") {
+  Job job("echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  job.silent_times = 5;
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.content("requeued") == "812\n");
+  CHECK(job.last().state == JobState::Queued);
+}
+
+TEST_CASE("a job that saved a checkpoint has itself requeued and goes on", "[job-exec]") {
+  Job job(
+      "cd $DLFLOW_CHECKPOINTS; [ ! -e n ] || exit 0; echo 1 > n; echo half > $DLFLOW_OUTPUTS/log; "
+      "exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  job.spec.outputs = {{"log", "log"}};
+  CHECK(job.execute("812_3") == kTryAgain);
+  CHECK(job.content("requeued") == "812_3\n");
+  CHECK(job.last().state == JobState::Queued);
+  CHECK(job.execute("812_3") == 0);  // what it had written is still there
+  CHECK(job.last().state == JobState::Succeeded);
+}
+
+TEST_CASE("a job that was cancelled while it had itself requeued does not go on", "[job-exec]") {
+  Job job("echo x >> {run}/trace; echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  CHECK(job.execute() == kTryAgain);
+  write_file_atomic(job.attempt() / "cancel", "");
+  CHECK(job.execute() == 1);
+  CHECK(job.content("trace") == "x\n");
+  CHECK(job.last().state == JobState::Cancelled);
+  CHECK(job.last().reason == "cancelled by `dlflow cancel`");
+}
+
+TEST_CASE("a job that cannot be requeued fails and says why", "[job-exec]") {
+  Job job("echo 1 > $DLFLOW_CHECKPOINTS/n; exit 75");
+  job.spec.checkpoint = CheckpointPolicy();
+  job.refuses_requeue = true;
+  CHECK(job.execute() == 1);
+  CHECK(job.last().state == JobState::Failed);
+  CHECK(job.last().reason == "it cannot be requeued: requeue is disabled");
+}
+
+TEST_CASE("a failed try leaves no outputs for the next", "[job-exec]") {
+  Job job(
+      "[ ! -e {run}/tried ] || exit 0; touch {run}/tried; echo 1 > $DLFLOW_OUTPUTS/model; "
+      "exit 3");
+  job.spec.outputs = {{"model", "model"}};
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.execute() == 1);
+  CHECK(job.last().state == JobState::Failed);
+  CHECK(job.last().reason.find("output 'model' is missing") != std::string::npos);
+}
+
+TEST_CASE("a failed try leaves no folders, however deep they are", "[job-exec][attack]") {
+  Job job("[ ! -e {run}/tried ] || exit 0; touch {run}/tried; exit 3");
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  REQUIRE(job.execute() == kTryAgain);
+  test::make_deep(job.attempt() / "pass-1/work/deep", 200);
+  const test::FewDescriptors few;
+  CHECK(job.execute() == 0);
+  CHECK_FALSE(fs::exists(job.attempt() / "pass-1"));
+}
+
+TEST_CASE("a task that is not in the batch is an error", "[job-exec]") {
+  const Job job("true");
+  CHECK(job.execute() == 0);
+  const fs::path file = batch_file(job.run.path(), {1, 1});
+  CHECK_THROWS_AS(job_exec(file, 1, 7, Allocation()), Error);
+}
+
+TEST_CASE("the try after one that ran out of memory has twice as much, if a node has it",
+          "[job-exec]") {
+  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
+  Job job("kill -9 $$");
+  job.spec.retry = {.attempts = 4, .on = {RetryCause::OutOfMemory}};
+  job.memory_bytes = 600 * kMebibyte;
+  SECTION("of which nothing is known") {
+    CHECK(job.execute() == 75);
+    CHECK(job.content("raised") == "1200\n");
+    CHECK_THAT(job.last().reason, Catch::StartsWith("try 2 of 4 follows with 1.2 GiB; "));
+  }
+  SECTION("up to all that it has") {
+    job.spec.node_memory_bytes = 1000 * kMebibyte;
+    CHECK(job.execute() == 75);
+    job.memory_bytes = 1000 * kMebibyte;
+    CHECK(job.execute() == 75);
+    CHECK(job.content("raised") == "1000\n");
+  }
+  SECTION("but not after another failure") {
+    job.spec.run_command = "exit 3";
+    job.spec.retry.on.push_back(RetryCause::Failure);
+    CHECK(job.execute() == 75);
+    CHECK(job.content("raised").empty());
+  }
+  CHECK(job.last().state == JobState::Queued);
+}
+
+TEST_CASE("a program that ends well has failed if the kernel killed a part of it", "[job-exec]") {
+  Job job("printf x >> {run}/killed; echo 42 > $DLFLOW_OUTPUTS/answer");
+  job.spec.resources.memory_bytes = uint64_t{1} << 30;
+  job.kills_memory = true;
+  SECTION("and its job with it, as SLURM sees it") {
+    CHECK(job.execute() == 137);
+    CHECK(job.last().state == JobState::Failed);
+    CHECK_THAT(job.last().reason, Catch::StartsWith("out of memory (killed by the kernel), asked "
+                                                    "for 1.0 GiB"));
+    CHECK_FALSE(fs::exists(job.spec.job_directory / "outputs"));
+  }
+  SECTION("and is tried again where that is retried") {
+    job.spec.retry = {.attempts = 2, .on = {RetryCause::OutOfMemory}};
+    job.memory_bytes = uint64_t{1} << 30;
+    CHECK(job.execute() == kTryAgain);
+    CHECK(job.content("raised") == "2048\n");
+  }
+  SECTION("but not for what was killed before it began") {
+    job.spec.run_command = "true";
+    job.run.write("killed", "xx");
+    CHECK(job.execute() == 0);
+  }
+}
+
+TEST_CASE("an attempt that was withdrawn runs nothing", "[job-exec]") {
+  const Job job("echo x >> {run}/trace");
+  const std::vector<WithdrawnAttempt> attempts = {{job.spec.job, 2}, {job.spec.job, 1}};
+  withdraw(job.run.path(), attempts);
+  SECTION("whatever SLURM does with its job") {
+    CHECK(job.execute() == 1);
+    CHECK(job.content("trace").empty());
+    CHECK(job.last().state == JobState::Cancelled);
+  }
+  SECTION("until it is wanted again") {
+    want_again(job.run.path(), {&attempts[1], 1});
+    CHECK(job.execute() == 0);
+    CHECK(is_withdrawn(job.run.path(), job.spec.job, 2));
+  }
+}
+
+TEST_CASE("the end of a pass says what it used", "[job-exec]") {
+  const Job job("i=0; while [ $i -lt 200000 ]; do i=$((i + 1)); done");
+  CHECK(job.execute() == 0);
+  REQUIRE(job.last().used.has_value());
+  CHECK(job.last().used->cpu_time.count() > 0);
+  CHECK(job.last().used->memory_bytes > 100'000);
+}

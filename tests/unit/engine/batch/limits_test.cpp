@@ -1,0 +1,257 @@
+#include "engine/batch/limits.h"
+
+#include "base/error.h"
+#include "engine/slurm/tools.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// The plan of `text` as if it stood in big.yaml.
+Plan plan_of(const std::string& text, const Profile& profile) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  Plan plan = make_plan(test::parsed(text), profile, PlanOptions(), nothing, hashes);
+  plan.workflow.file = "big.yaml";
+  return plan;
+}
+
+Profile alpha() {
+  Profile profile;
+  profile.name = "alpha";
+  profile.file = "cluster-profiles/alpha.yaml";
+  profile.scheduler = "slurm";
+  return profile;
+}
+
+ClusterLimits cluster() {
+  ClusterLimits limits;
+  limits.cluster = "alpha";
+  limits.max_array_size = 1001;
+  limits.max_job_count = 10000;
+  PartitionInfo batch;
+  batch.name = "batch";
+  batch.is_default = true;
+  batch.max_walltime = 4h;
+  batch.nodes = 2;
+  batch.node = {4, uint64_t{8} << 30, 0};
+  limits.partitions = {batch};
+  return limits;
+}
+
+std::string refusal(const Plan& plan, const std::optional<ClusterLimits>& limits = std::nullopt) {
+  try {
+    check_limits(plan, SlurmTools(), limits);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::string step(const std::string& resources) {
+  return "name: w\nsteps:\n  train:\n    run: \"true\"\n    resources: {" + resources + "}\n";
+}
+
+}  // namespace
+
+TEST_CASE("a walltime above the profile's is refused with place and advice", "[slurm]") {
+  Profile profile = alpha();
+  profile.limits.walltime = 4h;
+  CHECK(refusal(plan_of(step("walltime: 4h"), profile)).empty());
+  CHECK(
+      refusal(plan_of(step("walltime: 12h"), profile)) ==
+      R"(cluster-profiles/alpha.yaml allows 4 h per job, step 'train' asks for 12 h (big.yaml:5:27).
+       Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
+Nothing was submitted.)");
+}
+
+TEST_CASE("a limit of the cluster is told as such, and the lower one counts", "[slurm]") {
+  Profile profile = alpha();
+  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+             Catch::StartsWith("partition batch of alpha allows 4 h per job"));
+  profile.limits.walltime = 1h;
+  CHECK_THAT(refusal(plan_of(step("walltime: 2h"), profile), cluster()),
+             Catch::StartsWith("cluster-profiles/alpha.yaml allows 1 h per job"));
+  profile.limits.walltime = 24h;
+  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+             Catch::StartsWith("partition batch of alpha allows 4 h per job"));
+}
+
+TEST_CASE("what fits no node is refused", "[slurm]") {
+  Profile profile = alpha();
+  profile.ranks_per_node = 2;
+  profile.node = {4, uint64_t{8} << 30, 2};
+  CHECK(
+      refusal(plan_of(step("ranks: 4, cpus_per_rank: 2, memory: 16GiB, gpus_per_rank: 1"), profile))
+          .empty());
+  CHECK_THAT(
+      refusal(plan_of(step("ranks: 4, cpus_per_rank: 3"), profile)),
+      Catch::StartsWith(
+          "cluster-profiles/alpha.yaml offers 4 cores on a node, step 'train' asks for 6 for "
+          "the 2 ranks that share one (big.yaml:5:42).\n       Ask for fewer cpus_per_rank, "
+          "or set ranks_per_node lower in cluster-profiles/alpha.yaml."));
+  CHECK_THAT(
+      refusal(plan_of(step("memory: 9GiB"), profile)),
+      Catch::StartsWith("cluster-profiles/alpha.yaml offers 8.0 GiB of memory on a node, step "
+                        "'train' asks for 9.0 GiB (big.yaml:5:25).\n       Ask for less "
+                        "memory, or choose a partition with larger nodes."));
+  CHECK_THAT(refusal(plan_of(step("gpus_per_rank: 3"), profile)),
+             Catch::Contains("offers 2 GPUs on a node, step 'train' asks for 3 (big.yaml"));
+  CHECK_THAT(refusal(plan_of(step("gpus_per_rank: 1"), alpha()), cluster()),
+             Catch::StartsWith("partition batch of alpha offers no GPU on a node"));
+}
+
+TEST_CASE("more nodes than there are is refused", "[slurm]") {
+  Profile profile = alpha();
+  profile.ranks_per_node = 1;
+  CHECK(refusal(plan_of(step("ranks: 3"), profile)).empty());
+  CHECK_THAT(refusal(plan_of(step("ranks: 3"), profile), cluster()),
+             Catch::StartsWith("partition batch of alpha allows 2 nodes per job, step 'train' asks "
+                               "for 3: 3 ranks, 1 on a node (big.yaml:5:24)."));
+}
+
+TEST_CASE("all problems are told at once, those of a matrix once", "[slurm]") {
+  Profile profile = alpha();
+  profile.slurm.partition = "bach";
+  profile.limits.walltime = 1h;
+  const Plan plan = plan_of(R"(
+name: w
+steps:
+  train:
+    matrix: {lr: [1, 2, 3]}
+    run: "true"
+    resources: {walltime: 90m}
+  plot: {run: "true", resources: {walltime: 1d}}
+)",
+                            profile);
+  CHECK(
+      refusal(plan, cluster()) ==
+      R"(alpha has no partition 'bach', which cluster-profiles/alpha.yaml names; did you mean 'batch'?
+       Set slurm.partition to one of batch.
+error: cluster-profiles/alpha.yaml allows 1 h per job, step 'train' asks for 90 min (big.yaml:7:27).
+       Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
+error: cluster-profiles/alpha.yaml allows 1 h per job, step 'plot' asks for 1 d (big.yaml:8:45).
+       Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or choose a partition that allows it.
+Nothing was submitted.)");
+}
+
+TEST_CASE("what is reused is not counted", "[slurm]") {
+  Profile profile = alpha();
+  profile.limits.walltime = 1h;
+  Plan plan = plan_of(step("walltime: 12h"), profile);
+  plan.jobs[0].action = Action::Reuse;
+  CHECK(refusal(plan).empty());
+}
+
+TEST_CASE("what a profile leaves open, or says too much of, is taken from the cluster", "[slurm]") {
+  Profile profile = alpha();
+  profile.limits.nodes = 1;
+  profile.node.memory_bytes = uint64_t{64} << 30;
+  const Profile filled = with_cluster_limits(profile, cluster());
+  CHECK(filled.limits == Limits{4h, 1, 1001, 0, 10000, 0});
+  CHECK(filled.node == NodeShape{4, uint64_t{8} << 30, 0});
+  profile.slurm.partition = "other";
+  CHECK(with_cluster_limits(profile, cluster()).limits.walltime == 0s);
+}
+
+TEST_CASE("a step that waits for more jobs than it may is refused", "[slurm]") {
+  const char* const text =
+      "name: w\nsteps:\n  a: {run: \"true\"}\n  b: {run: \"true\"}\n"
+      "  m: {run: \"true\", matrix: {n: [1, 2, 3]}}\n"
+      "  best: {run: \"true\", needs: [a, b, m]}\n";
+  Profile profile = alpha();
+  profile.limits.dependencies = 3;  // an array is one
+  CHECK(refusal(plan_of(text, profile)).empty());
+  profile.limits.dependencies = 2;
+  CHECK(
+      refusal(plan_of(text, profile)) ==
+      R"(cluster-profiles/alpha.yaml lets a job wait for 2 others, step 'best' waits for 3 (big.yaml:6:30).
+       Let steps in between collect some of them each, or make one matrix of them.
+Nothing was submitted.)");
+}
+
+TEST_CASE("a limit is told in the largest unit that it fills", "[slurm]") {
+  const auto allowed = [](std::chrono::seconds limit) {
+    Profile profile = alpha();
+    profile.limits.walltime = limit;
+    const std::string text = refusal(plan_of(step("walltime: 30d"), profile));
+    const size_t begin = text.find("allows ") + 7;
+    return text.substr(begin, text.find(" per job") - begin);
+  };
+  CHECK(allowed(48h) == "2 d");
+  CHECK(allowed(25h) == "25 h");
+  CHECK(allowed(61min) == "61 min");
+  CHECK(allowed(59s) == "59 s");
+  CHECK(allowed(61s) == "1:01");
+}
+
+TEST_CASE("what a job asks for may be all that there is, and no more", "[slurm]") {
+  const auto refused = [](const std::string& resources) {
+    Profile profile = alpha();
+    profile.ranks_per_node = 2;
+    profile.limits.nodes = 2;
+    profile.node = {4, uint64_t{8} << 30, 2};
+    return !refusal(plan_of(step(resources), profile)).empty();
+  };
+  CHECK_FALSE(refused("ranks: 4"));
+  CHECK(refused("ranks: 5"));
+  CHECK_FALSE(refused("cpus_per_rank: 4"));
+  CHECK(refused("cpus_per_rank: 5"));
+  CHECK_FALSE(refused("memory: 8GiB"));
+  CHECK(refused("memory: 8193MiB"));
+  CHECK_FALSE(refused("ranks: 4, memory: 16GiB"));
+  CHECK(refused("ranks: 4, memory: 16388MiB"));
+  CHECK_FALSE(refused("ranks: 2, gpus_per_rank: 1"));
+  CHECK(refused("ranks: 2, gpus_per_rank: 2"));
+}
+
+TEST_CASE("ranks that SLURM lays out as it likes are looked at one by one", "[slurm]") {
+  Profile profile = alpha();  // says nothing of ranks on a node
+  profile.node = {4, uint64_t{8} << 30, 1};
+  CHECK(refusal(plan_of(step("ranks: 8, cpus_per_rank: 4, gpus_per_rank: 1"), profile)).empty());
+  CHECK_THAT(refusal(plan_of(step("ranks: 8, cpus_per_rank: 5"), profile)),
+             Catch::Contains("step 'train' asks for 5 (big.yaml"));
+}
+
+TEST_CASE("where nothing is known of GPUs, or of nodes, nothing is refused", "[slurm]") {
+  CHECK(refusal(plan_of(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
+                        alpha()))
+            .empty());
+  ClusterLimits unknown = cluster();
+  unknown.partitions[0].node = {};
+  unknown.partitions[0].max_walltime.reset();
+  unknown.partitions[0].nodes = 0;
+  CHECK(refusal(plan_of(step("gpus_per_rank: 9, cpus_per_rank: 99, memory: 9TiB, walltime: 99d"),
+                        alpha()),
+                unknown)
+            .empty());
+}
+
+TEST_CASE("of several partitions SLURM chooses, but each has to be there", "[slurm]") {
+  Profile profile = alpha();
+  profile.slurm.partition = "batch,bach";
+  CHECK_THAT(refusal(plan_of(step("walltime: 12h"), profile), cluster()),
+             Catch::StartsWith("alpha has no partition 'bach'"));
+  profile.slurm.partition = "batch,other";
+  ClusterLimits two = cluster();
+  two.partitions.push_back(two.partitions[0]);
+  two.partitions[1].name = "other";
+  CHECK(refusal(plan_of(step("walltime: 12h"), profile), two).empty());
+  two.partitions.clear();  // sinfo said nothing
+  CHECK(refusal(plan_of(step("walltime: 12h"), profile), two).empty());
+}
+
+TEST_CASE("a cluster without a default partition has to be told one", "[slurm]") {
+  ClusterLimits without = cluster();
+  without.partitions[0].is_default = false;
+  Profile profile = alpha();
+  CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
+             Catch::StartsWith(
+                 "alpha has no default partition, and cluster-profiles/alpha.yaml names none."));
+  profile.file.clear();
+  CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
+             Catch::Contains("and the profile alpha names none."));
+}

@@ -1,0 +1,170 @@
+#include "engine/batch/observe.h"
+
+#include <csignal>
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+using Ids = std::vector<std::string>;
+
+namespace {
+
+const Time kNow = from_rfc3339("2026-11-21T08:00:00.000Z");
+
+BatchJob slurm(const std::string& id, BatchState state) {
+  BatchJob job;
+  job.id = id;
+  job.state = state;
+  job.node = "n1";
+  job.end = kNow - 2min;
+  return job;
+}
+
+const std::vector<OpenJob> kTrain = {{"train", 2, JobState::Running, "812"}};
+
+Observation seen(const std::vector<BatchJob>& queue, const std::vector<BatchJob>& accounting = {},
+                 const std::set<std::string>& gone = {}) {
+  return observe(kTrain, queue, accounting, gone, kNow, "SLURM");
+}
+
+/// The state that an end means of which there is no record; nothing if it means none yet.
+std::optional<JobState> meaning(const BatchJob& job) {
+  const Observation result = seen({}, {job});
+  CHECK(result.at_work.empty());
+  if (result.events.empty()) return std::nullopt;
+  CHECK(result.events.size() == 1);
+  return result.events.front().state;
+}
+
+}  // namespace
+
+TEST_CASE("each end in SLURM without a record means one of our states", "[slurm]") {
+  using S = BatchState;
+  const auto [state, ours] =
+      GENERATE(table<BatchState, JobState>({{S::Timeout, JobState::TimedOut},
+                                            {S::Deadline, JobState::TimedOut},
+                                            {S::Cancelled, JobState::Cancelled},
+                                            {S::Revoked, JobState::Cancelled},
+                                            {S::NodeFail, JobState::Lost},
+                                            {S::BootFail, JobState::Lost},
+                                            {S::Preempted, JobState::Lost},
+                                            {S::OutOfMemory, JobState::Failed},
+                                            {S::Failed, JobState::Failed},
+                                            {S::Completed, JobState::Lost}}));
+  CHECK(meaning(slurm("812", state)) == ours);
+}
+
+TEST_CASE("an end names the job, its attempt, its node and why", "[slurm]") {
+  BatchJob failed = slurm("812", BatchState::Failed);
+  failed.exit = 3;
+  const Observation result = seen({}, {failed});
+  REQUIRE(result.events.size() == 1);
+  const JobEvent& end = result.events.front();
+  CHECK(end.job == "train");
+  CHECK(end.attempt == 2);
+  CHECK(end.at == kNow);
+  CHECK(end.backend_id == "812");
+  CHECK(end.node == "n1");
+  CHECK(end.exit == 3);
+  CHECK(end.reason == "exit 3");
+}
+
+TEST_CASE("a record may show a minute after the job's end", "[slurm]") {
+  BatchJob job = slurm("812", GENERATE(BatchState::Completed, BatchState::Failed));
+  job.end = kNow - 59s;
+  CHECK(meaning(job) == std::nullopt);
+  job.end = kNow - 60s;
+  CHECK(meaning(job) != std::nullopt);
+}
+
+TEST_CASE("what SLURM ended itself is not waited for", "[slurm]") {
+  BatchJob job = slurm("812", BatchState::Timeout);
+  job.end = kNow;
+  CHECK(meaning(job) == JobState::TimedOut);
+}
+
+TEST_CASE("a shell that died of our own request left no record to wait for", "[slurm]") {
+  BatchJob job = slurm("812", BatchState::Failed);
+  job.end = kNow;
+  job.signal = SIGINT;
+  CHECK(meaning(job) == JobState::Cancelled);
+  CHECK(seen({}, {job}).events.front().reason == "stopped before it began");
+  job.signal = SIGSEGV;
+  CHECK(meaning(job) == std::nullopt);
+}
+
+TEST_CASE("what waits or runs is at work, and no end", "[slurm]") {
+  const BatchState state =
+      GENERATE(BatchState::Pending, BatchState::Configuring, BatchState::Running,
+               BatchState::Completing, BatchState::Requeued, BatchState::Unknown);
+  // Accounting may still have the end of an earlier start of the same job.
+  const Observation result = seen({slurm("812", state)}, {slurm("812", BatchState::NodeFail)});
+  CHECK(result.events.empty());
+  REQUIRE(result.at_work.size() == 1);
+  CHECK(result.at_work.at("train").state == state);
+}
+
+TEST_CASE("a job that nobody knows is lost once the controller denies it", "[slurm]") {
+  CHECK(seen({}, {}).events.empty());
+  CHECK(seen({}, {}, {"813"}).events.empty());
+  const Observation result = seen({slurm("813", BatchState::Running)}, {}, {"812"});
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events.front().state == JobState::Lost);
+  CHECK(result.events.front().reason ==
+        "SLURM no longer knows job 812, and there is no record of its end");
+}
+
+TEST_CASE("the queue's word counts while accounting is behind", "[slurm]") {
+  const Observation result =
+      seen({slurm("812", BatchState::Timeout)}, {slurm("812", BatchState::Running)});
+  REQUIRE(result.events.size() == 1);
+  CHECK(result.events.front().state == JobState::TimedOut);
+}
+
+TEST_CASE("of a job that only accounting still takes for running nothing is said", "[slurm]") {
+  const BatchState state = GENERATE(BatchState::Pending, BatchState::Running);
+  const Observation result = seen({}, {slurm("812", state)});
+  CHECK(result.at_work.empty());
+  CHECK(result.events.empty());
+}
+
+TEST_CASE("a job that was lost to another is told from one whose node failed", "[slurm]") {
+  CHECK(seen({}, {slurm("812", BatchState::Preempted)}).events.front().preempted);
+  CHECK_FALSE(seen({}, {slurm("812", BatchState::NodeFail)}).events.front().preempted);
+}
+
+TEST_CASE("accounting is asked for what the queue has not, or has no more", "[slurm]") {
+  const std::vector<OpenJob> open = {{"a", 1, JobState::Queued, "811"},
+                                     {"b", 1, JobState::Queued, "812_3"},
+                                     {"c", 1, JobState::Running, "813"},
+                                     {"d", 1, JobState::Running, "814"}};
+  const std::vector<BatchJob> queue = {
+      slurm("811", BatchState::Pending), slurm("812_2", BatchState::Pending),
+      slurm("813", BatchState::Cancelled), slurm("814", BatchState::Running)};
+  CHECK(ids_to_ask_for(open, queue) == Ids{"812_3", "813"});
+  CHECK(ids_nobody_knows(open, queue, std::vector{slurm("813", BatchState::Cancelled)}) ==
+        Ids{"812_3"});
+}
+
+TEST_CASE("a lost job is looked for in the queue alone", "[slurm]") {
+  const std::vector<OpenJob> open = {{"train", 1, JobState::Lost, "812"}};
+  CHECK(ids_to_ask_for(open, {}).empty());
+  CHECK(ids_nobody_knows(open, {}, {}).empty());
+  const std::vector<BatchJob> queue = {slurm("812", BatchState::Running)};
+  CHECK(observe(open, queue, {}, {}, kNow, "SLURM").at_work.count("train") == 1);
+}
+
+TEST_CASE("a job that took too much memory says how much it had asked for", "[slurm]") {
+  const std::vector<OpenJob> asked = {{"train", 1, JobState::Running, "812", uint64_t{1} << 30}};
+  const auto reason = [&asked](const BatchJob& job) {
+    return observe(asked, {}, std::vector<BatchJob>{job}, {}, kNow, "SLURM").events.at(0).reason;
+  };
+  CHECK(reason(slurm("812", BatchState::OutOfMemory)) == "out of memory, asked for 1.0 GiB");
+  BatchJob killed = slurm("812", BatchState::Failed);  // without cgroups
+  killed.exit = 0;
+  killed.signal = 9;
+  CHECK(reason(killed) == "killed by signal 9");
+  killed.max_memory_bytes = uint64_t{3} << 30;
+  CHECK(reason(killed) == "out of memory, asked for 1.0 GiB");
+}

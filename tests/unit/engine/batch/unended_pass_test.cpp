@@ -1,0 +1,160 @@
+#include <algorithm>
+
+#include "tests/support/catch.h"
+#include "tests/support/skip.h"
+#include "tests/unit/engine/batch/batch_job_run.h"
+
+using namespace dlflow;
+using test::Job;
+using test::kNotTraced;
+using test::kTryAgain;
+
+TEST_CASE("a second SLURM job of one attempt ends as the first did", "[job-exec]") {
+  const Job job("echo x >> {run}/trace; exit 4");
+  CHECK(job.execute("812") == 4);
+  CHECK(job.execute("813") == 4);
+  CHECK(job.content("trace") == "x\n");
+  CHECK(job.last().backend_id == "812");
+}
+
+TEST_CASE("a second SLURM job of one attempt comes back while the first is at work", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.spec.retry.attempts = 2;
+  job.die_in_a_pass();
+  job.at_work = "812";
+  CHECK(job.execute("813") == kTryAgain);
+  CHECK(job.content("requeued") == "813\n");
+  CHECK(job.content("trace").empty());
+  CHECK(job.last().state == JobState::Running);
+  SECTION("and goes on with it when SLURM has lost the first") {
+    job.at_work.clear();
+    CHECK(job.execute("813") == 0);
+    CHECK(job.content("trace") == "x\n");
+    CHECK(job.last().backend_id == "813");
+  }
+  SECTION("and ends without a word on record if it cannot come back") {
+    job.refuses_requeue = true;
+    CHECK(job.execute("813") == 1);
+    CHECK(job.last().state == JobState::Running);
+  }
+}
+
+TEST_CASE("a pass whose node failed counts as a failed try", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  SECTION("and another follows if it may") {
+    job.spec.retry.attempts = 2;
+    CHECK(job.execute() == 0);
+    CHECK(job.content("trace") == "x\n");
+    CHECK(job.last().state == JobState::Succeeded);
+    CHECK(newest_claim(job.attempt())->pass == 2);
+  }
+  SECTION("and the job is lost if not") {
+    CHECK(job.execute() == 1);
+    CHECK(job.content("trace").empty());
+    CHECK(job.last().state == JobState::Lost);
+    CHECK(job.execute() == 1);
+    CHECK(job.content("trace").empty());
+  }
+}
+
+TEST_CASE("a pass that was taken away after it saved is no failed try", "[job-exec]") {
+  const Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  JobEvent stopped;
+  stopped.exit = kTryAgain;
+  stopped.reason = "stopped by SIGTERM, checkpoint saved";
+  AppendFile(job.attempt() / "events.jsonl").append(to_line(stopped));
+  CHECK(job.execute() == 0);
+  CHECK(job.last().state == JobState::Succeeded);
+  CHECK(job.last().failed_tries == 0);
+}
+
+TEST_CASE("a pass that was taken away after it saved keeps the count of those that failed",
+          "[job-exec]") {
+  Job job("exit 3");
+  job.spec.retry = {.attempts = 2, .on = {RetryCause::Failure}};
+  job.die_in_a_pass();
+  JobEvent tried;
+  tried.state = JobState::Running;
+  tried.failed_tries = 1;
+  JobEvent stopped;
+  stopped.exit = kTryAgain;
+  AppendFile events(job.attempt() / "events.jsonl");
+  events.append(to_line(tried));
+  events.append(to_line(stopped));
+  CHECK(job.execute() == 3);
+  CHECK(job.last().state == JobState::Failed);
+  const auto all = attempt_events(job.spec.job_directory, job.spec.job, 1);
+  const auto queued = std::find_if(all.begin(), all.end(), [](const JobEvent& event) {
+    return event.state == JobState::Queued;
+  });
+  REQUIRE(queued != all.end());
+  CHECK(queued->failed_tries == 1);
+  CHECK(queued->exit == kTryAgain);
+  CHECK(queued->reason == "taken away, goes on from its checkpoint");
+}
+
+TEST_CASE("a pass that was told to end was preempted, whatever became of it then", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  JobEvent told;
+  told.reason = "told to end by SIGTERM";
+  AppendFile(job.attempt() / "events.jsonl").append(to_line(told));
+  job.spec.retry.attempts = 2;
+  SECTION("and is tried again for that cause") {
+    job.spec.retry.on = {RetryCause::Preempted};
+    CHECK(job.execute() == 0);
+    CHECK(job.last().failed_tries == 1);
+    for (const JobEvent& event : attempt_events(job.spec.job_directory, job.spec.job, 1)) {
+      CHECK_FALSE(event.preempted);  // which only what is lost is
+    }
+  }
+  SECTION("and not for another") {
+    job.spec.retry.on = {RetryCause::NodeFailure};
+    CHECK(job.execute() == 1);
+    CHECK(job.last().state == JobState::Lost);
+    CHECK(job.last().preempted);
+    CHECK(job.last().reason == "its node was taken away");
+  }
+}
+
+TEST_CASE("what a job records of a pass before it is on disk, or it does not go on", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.die_in_a_pass();
+  job.spec.retry.attempts = 2;
+  job.syncs_fail = true;
+  const int ended = job.execute();
+  if (ended == kNotTraced) return test::skip("processes cannot be traced here");
+  CHECK(ended == 99);
+  CHECK(job.content("trace").empty());
+}
+
+TEST_CASE("a pass that was given up can publish no more", "[job-exec]") {
+  const Job job("true");
+  job.die_in_a_pass();
+  CHECK(job.execute() == 1);
+  CHECK(job.last().state == JobState::Lost);
+  CHECK(newest_claim(job.attempt())->pass == 2);
+}
+
+TEST_CASE("tries are bounded, whether they failed or their node did", "[job-exec]") {
+  Job job("echo x >> {run}/trace; exit 3");
+  job.spec.retry = {.attempts = 3, .on = {RetryCause::Failure, RetryCause::NodeFailure}};
+  job.die_in_a_pass();
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.execute() == 3);
+  CHECK(job.content("trace") == "x\nx\n");
+  CHECK(job.content("requeued") == "812\n");
+  CHECK(job.last().state == JobState::Failed);
+}
+
+TEST_CASE("a warning of the walltime before there is a supervisor kills nothing", "[job-exec]") {
+  Job job("echo x >> {run}/trace");
+  job.spec.resources.walltime = std::chrono::hours(1);
+  job.spec.retry.attempts = 2;
+  job.die_in_a_pass();
+  job.warned_early = true;
+  CHECK(job.execute("813") == 0);
+  CHECK(job.content("trace") == "x\n");
+}

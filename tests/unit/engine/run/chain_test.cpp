@@ -1,0 +1,309 @@
+#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
+#include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
+
+// Chains in a batch system that is played: every kill and lost answer is an input. The same
+// scenarios on real batch systems are in tests/slurm and tests/gridengine.
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+constexpr const char* kSteps = R"(
+  data:  {run: ./data}
+  train: {run: ./train, needs: [data], matrix: {n: [1, 2, 3]}}
+  plot:  {run: ./plot, needs: [train], matrix: {n: [1, 2, 3]}}
+  best:  {run: ./best, needs: [plot]}
+)";
+
+const Names kJobs = {"best",      "data",       "plot[n=1]",  "plot[n=2]",
+                     "plot[n=3]", "train[n=1]", "train[n=2]", "train[n=3]"};
+
+States all(JobState state) {
+  States states;
+  for (const std::string& job : kJobs) states[job] = state;
+  return states;
+}
+
+/// Everything succeeded, each job by one program.
+void check_ran_once(ChainWorld& world) {
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.state() == RunState::Succeeded);
+  CHECK(world.nodes.overlaps.empty());
+  for (const std::string& job : kJobs) {
+    INFO(job);
+    CHECK(world.nodes.runs[job] == 1);
+  }
+  CHECK(world.nodes.open_ids().empty());
+}
+
+}  // namespace
+
+TEST_CASE("a chain is submitted as a whole and runs without us", "[chain]") {
+  ChainWorld world(kSteps);
+  const ChainResult result = world.start();
+  CHECK(world.batch.submitted == Names{"data 811", "train 812", "plot 813", "best 814"});
+  CHECK(result.submitted.size() == 4);
+  CHECK(world.look() == all(Queued));
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("element-wise needs are element-wise in the batch system", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Succeeded);
+  world.nodes.begin("812_1");
+  world.nodes.end("812_1", Succeeded);
+  CHECK(world.batch.is_free("813_1"));
+  CHECK_FALSE(world.batch.is_free("813_0"));
+  CHECK_FALSE(world.batch.is_free("814"));
+}
+
+TEST_CASE("killed between any two effects of a submission, it is completed with each job once",
+          "[chain]") {
+  const std::string point =
+      GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "record");
+  const int n = GENERATE(1, 2, 3, 4);
+  CAPTURE(point, n);
+  ChainWorld world(kSteps);
+  const bool killed = killed_at(point, n, [&] { world.start(); });
+  const bool once = point == "batches" || point == "intents" || point == "record";
+  CHECK(killed == (!once || n == 1));
+  if (world.directory.empty()) return;  // nobody knows it: nothing was submitted
+  world.nodes.run_all();                // what was submitted does not wait for us
+  world.resume();
+  world.nodes.run_all();
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a lost answer is looked up, and the job adopted", "[chain]") {
+  ChainWorld world(kSteps);
+  world.batch.lost_answers = GENERATE(1, 2, 4);
+  world.start();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a submission that never arrived is made again by the next call", "[chain]") {
+  const int lost = GENERATE(1, 2);
+  ChainWorld world(kSteps);
+  world.batch.lost_submissions = lost;
+  CHECK_THROWS_WITH(world.start(), Catch::Contains("submits only what is missing"));
+  for (int call = 1; call < lost; ++call) CHECK_THROWS_AS(world.resume(), Error);
+  world.nodes.run_all();
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a failed job blocks what waits for it, and resubmit repairs the chain in place",
+          "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Succeeded);
+  world.nodes.begin("812_1");
+  world.nodes.end("812_1", Failed);
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"data", Succeeded},
+                               {"train[n=1]", Succeeded},
+                               {"train[n=2]", Failed},
+                               {"train[n=3]", Succeeded},
+                               {"plot[n=1]", Succeeded},
+                               {"plot[n=2]", Blocked},
+                               {"plot[n=3]", Succeeded},
+                               {"best", Blocked}});
+  const ChainResult again = world.resubmit();
+  CHECK(again.kept == 5);
+  CHECK(again.repointed == Names{"plot[n=2] 813_1", "best 814"});
+  CHECK(world.batch.submitted.back() == "train 815");
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["train[n=2]"] == 2);
+  CHECK(world.nodes.runs["best"] == 1);
+}
+
+TEST_CASE("killed between any two effects of a repair, it is completed by the next call",
+          "[chain]") {
+  const std::string point =
+      GENERATE("batches", "intents", "sbatch", "accepted", "recorded", "repoint", "record");
+  CAPTURE(point);
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Failed);
+  CHECK(world.look()["best"] == Blocked);
+  CHECK(killed_at(point, 1, [&] { world.resubmit(); }));
+  world.nodes.run_all();
+  world.resubmit();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.overlaps.empty());
+  CHECK(world.nodes.runs["data"] == 2);
+  CHECK(world.nodes.runs["best"] == 1);
+}
+
+TEST_CASE("what the batch system has dropped is submitted anew", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Failed);
+  world.look();
+  world.batch.forget("814");
+  world.resubmit();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("cancel takes what waits, and asks what runs", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  const CancelResult first = world.cancel();
+  CHECK(first.saving == 1);
+  CHECK(first.cancelled == 7);
+  CHECK(world.batch.asked_to_end == Names{"811"});
+  const CancelResult second = world.cancel();
+  CHECK(second.cancelled == 1);
+  CHECK(world.nodes.open_ids().empty());
+  world.resume();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("a cancel that is refused is told, and keeps jobs from beginning", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.batch.refuses_cancel = true;
+  CHECK_THROWS_WITH(world.cancel(), Catch::Contains("refuses to cancel 8 of 8 jobs"));
+  CHECK(world.look() == all(Queued));
+  world.nodes.run_all();
+  CHECK(world.nodes.runs.empty());
+  CHECK(world.look()["data"] == Cancelled);
+  world.batch.refuses_cancel = false;
+  world.resume();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("killed between any two effects of a cancel, nothing runs that was cancelled",
+          "[chain]") {
+  const std::string point = GENERATE("withdrawn", "cancel", "record");
+  CAPTURE(point);
+  ChainWorld world(kSteps);
+  world.start();
+  CHECK(killed_at(point, 1, [&] { world.cancel(); }));
+  world.nodes.run_all();
+  CHECK(world.nodes.runs.empty());
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a queue that shows nothing makes no job lost", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.empty_queues = 1;
+  CHECK(world.look()["data"] == Running);
+  CHECK(world.look()["best"] == Queued);
+}
+
+TEST_CASE("a job that nobody knows is lost, and runs again when the run goes on", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.batch.forget("811");
+  CHECK(world.look()["data"] == Lost);
+  CHECK(world.look()["best"] == Blocked);
+}
+
+TEST_CASE("a node that fails makes its job lost, and what waits is repaired", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.fail_node("811");
+  CHECK(world.look()["data"] == Lost);
+  world.resume();
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["data"] == 2);
+  CHECK(world.nodes.runs["best"] == 1);
+}
+
+TEST_CASE("a job that requeues itself keeps its place and its dependents", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.requeue("811");
+  CHECK(world.look()["data"] == Queued);
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+  CHECK(world.nodes.runs["data"] == 2);
+}
+
+TEST_CASE("where there is a limit on jobs, what it takes is submitted, and the rest later",
+          "[chain]") {
+  ChainWorld world(kSteps);
+  world.batch.most_jobs = 5;
+  CHECK_THROWS_WITH(world.start(), Catch::Contains("too many jobs"));
+  for (int calls = 0; calls < 4; ++calls) {
+    world.nodes.run_all();
+    try {
+      world.resume();
+    } catch (const Error&) {  // there is still too little room
+    }
+  }
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("a batch system that does not answer changes nothing", "[chain]") {
+  ChainWorld world(kSteps);
+  world.start();
+  world.batch.silent_queries = 1;
+  CHECK(world.look() == all(Queued));
+  world.batch.silent_queries = 1;
+  CHECK_THROWS_AS(world.resume(), Error);
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("an array is split where the batch system takes no gaps", "[chain]") {
+  ChainWorld world(kSteps);
+  world.batch.rules.gaps = false;
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Succeeded);
+  for (const char* id : {"812_0", "812_2"}) {
+    world.nodes.begin(id);
+    world.nodes.end(id, Failed);
+  }
+  world.nodes.run_all();
+  world.look();
+  world.resubmit();
+  CHECK(world.batch.submitted ==
+        Names{"data 811", "train 812", "plot 813", "best 814", "train 815", "train 816"});
+  world.nodes.run_all();
+  CHECK(world.look() == all(Succeeded));
+}
+
+TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b, needs: [a]}\n");
+  world.start();
+  world.nodes.run_all();
+  world.look();
+  world.start();
+  const States states = world.look();
+  CHECK(states == States{{"a", Cached}, {"b", Cached}});
+  for (const JobEvent& event : world.store.events(world.directory.string(), "a")) {
+    if (event.state == Cached) CHECK_FALSE(event.fingerprint.empty());
+  }
+}
