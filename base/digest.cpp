@@ -7,12 +7,12 @@ namespace dlflow {
 namespace {
 
 constexpr std::string_view kPrefix = "sha256:";
-constexpr size_t kDigits = 64;
+constexpr size_t kNumDigits = 64;
 
 }  // namespace
 
 bool is_digest(std::string_view text) {
-  return text.size() == kPrefix.size() + kDigits && text.starts_with(kPrefix) &&
+  return text.size() == kPrefix.size() + kNumDigits && text.starts_with(kPrefix) &&
          text.find_first_not_of("0123456789abcdef", kPrefix.size()) == text.npos;
 }
 

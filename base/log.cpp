@@ -1,21 +1,31 @@
 #include "base/log.h"
 
-#include <spdlog/sinks/stdout_sinks.h>
-#include <spdlog/spdlog.h>
+#include <fmt/core.h>
+#include <time.h>
 
-#include <memory>
+#include <atomic>
+#include <cstdio>
 
 namespace dlflow {
+namespace {
 
-void enable_log() {
-  auto logger = spdlog::stderr_logger_mt("dlflow");
-  logger->set_pattern("[%H:%M:%S.%e] %v");
-  spdlog::set_default_logger(std::move(logger));
-}
+std::atomic<bool> is_enabled = false;
+
+}  // namespace
+
+void enable_log() { is_enabled = true; }
 
 void log(const std::string& message) {
-  // spdlog's own default logger writes to standard output; ours exists only after enable_log().
-  if (const auto logger = spdlog::get("dlflow")) logger->info("{}", message);
+  if (!is_enabled) return;
+  timespec now{};
+  ::clock_gettime(CLOCK_REALTIME, &now);
+  tm local{};
+  ::localtime_r(&now.tv_sec, &local);
+  // In one piece, so that lines of several threads do not mix.
+  const std::string line =
+      fmt::format("[{:02}:{:02}:{:02}.{:03}] {}\n", local.tm_hour, local.tm_min, local.tm_sec,
+                  now.tv_nsec / 1'000'000, message);
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 }  // namespace dlflow

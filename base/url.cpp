@@ -19,7 +19,7 @@ bool is_escape(std::string_view text) {
   return text.size() >= 3 && text[0] == '%' && hex_digit(text[1]) >= 0 && hex_digit(text[2]) >= 0;
 }
 
-char escaped(std::string_view escape) {
+char letter_of(std::string_view escape) {
   return char(hex_digit(escape[1]) * 16 + hex_digit(escape[2]));
 }
 
@@ -28,7 +28,7 @@ std::string pattern_of(std::string_view encoded) {
   std::string pattern;
   for (size_t i = 0; i < encoded.size(); ++i) {
     const bool is_escaped = is_escape(encoded.substr(i));
-    const char letter = is_escaped ? escaped(encoded.substr(i)) : encoded[i];
+    const char letter = is_escaped ? letter_of(encoded.substr(i)) : encoded[i];
     if (letter == '\\' || (is_escaped && kWildcards.find(letter) != std::string_view::npos)) {
       pattern += '\\';
     }
@@ -44,7 +44,7 @@ std::string percent_decoded(std::string_view text) {
   std::string decoded;
   for (size_t i = 0; i < text.size(); ++i) {
     if (is_escape(text.substr(i))) {
-      decoded += escaped(text.substr(i));
+      decoded += letter_of(text.substr(i));
       i += 2;
     } else {
       decoded += text[i];

@@ -9,9 +9,10 @@ target_compile_options(dlflow_options INTERFACE -Wall -Wextra -Wpedantic -Wshado
 if(CMAKE_CXX_COMPILER_ID STREQUAL GNU AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
   target_compile_options(dlflow_options INTERFACE -Wno-restrict)  # false alarms in std::string, GCC bug 105651
 endif()
-# Debian's fmt and spdlog have no static libraries, and dlflow is one static executable.
-target_compile_definitions(dlflow_options INTERFACE FMT_HEADER_ONLY SPDLOG_FMT_EXTERNAL
-                                                    DLFLOW_VERSION="${PROJECT_VERSION}")
+# What is file-local in one of several sources that are compiled as one looks to GCC as if a header had it.
+target_compile_options(dlflow_options INTERFACE
+  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wno-subobject-linkage>)
+target_compile_definitions(dlflow_options INTERFACE DLFLOW_VERSION="${PROJECT_VERSION}")
 if(DLFLOW_SANITIZE)
   target_compile_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(dlflow_options INTERFACE -fsanitize=${DLFLOW_SANITIZE})

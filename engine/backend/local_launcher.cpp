@@ -29,9 +29,9 @@ namespace {
 /// tenth of its time: its memory is copied as it is touched.
 constexpr size_t kMaxIdle = 64;
 
-class Launcher {
+class LocalLauncher {
  public:
-  explicit Launcher(int socket_fd) : socket_(socket_fd) {}
+  explicit LocalLauncher(int socket_fd) : socket_(socket_fd) {}
 
   int run();
 
@@ -64,7 +64,7 @@ class Launcher {
 };
 
 /// A session of its own, so that Ctrl-C in the terminal reaches the engine only.
-bool Launcher::open() {
+bool LocalLauncher::open() {
   ::setsid();
   ::fcntl(socket_.get(), F_SETFD, FD_CLOEXEC);
   sigset_t ended;
@@ -79,7 +79,7 @@ bool Launcher::open() {
   return bool(children_);
 }
 
-int Launcher::run() {
+int LocalLauncher::run() {
   if (!open()) return 1;
   while (true) {
     std::array<pollfd, 3> waiting = {pollfd{socket_.get(), POLLIN, 0},
@@ -93,7 +93,7 @@ int Launcher::run() {
 }
 
 /// False when the engine's end is closed.
-bool Launcher::take_request() {
+bool LocalLauncher::take_request() {
   std::array<char, kMaxPacket> packet;
   const ssize_t got = receive_packet(socket_.get(), packet, locks_, MSG_DONTWAIT);
   if (got < 0) return errno == EAGAIN || errno == EINTR;
@@ -105,7 +105,7 @@ bool Launcher::take_request() {
   return true;
 }
 
-void Launcher::launch(uint64_t token, std::string_view packet) {
+void LocalLauncher::launch(uint64_t token, std::string_view packet) {
   if (hand_to_idle(token, packet)) return;
   const auto worker = start_worker();
   if (worker == workers_.end()) {
@@ -116,7 +116,7 @@ void Launcher::launch(uint64_t token, std::string_view packet) {
   hand_to(worker->second, packet);  // if it is dead already, report_ended() says so
 }
 
-bool Launcher::hand_to_idle(uint64_t token, std::string_view packet) {
+bool LocalLauncher::hand_to_idle(uint64_t token, std::string_view packet) {
   while (!idle_.empty()) {
     Worker& worker = workers_.at(idle_.back());
     idle_.pop_back();
@@ -128,14 +128,14 @@ bool Launcher::hand_to_idle(uint64_t token, std::string_view packet) {
   return false;
 }
 
-bool Launcher::hand_to(const Worker& worker, std::string_view packet) const {
+bool LocalLauncher::hand_to(const Worker& worker, std::string_view packet) const {
   std::vector<int> locks;
   for (const FileDescriptor& lock : locks_) locks.push_back(lock.get());
   return send_packet(worker.requests.get(), packet, locks, 0) >= 0;
 }
 
 /// The end if there can be no more processes or files; errno says why.
-Launcher::Workers::iterator Launcher::start_worker() {
+LocalLauncher::Workers::iterator LocalLauncher::start_worker() {
   std::array<int, 2> ends{};
   if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) != 0) {
     return workers_.end();
@@ -153,7 +153,7 @@ Launcher::Workers::iterator Launcher::start_worker() {
 
 /// In the child. It keeps nothing of the launcher's: a socket to another worker, held open here,
 /// would hide from that one that the launcher is gone, and a lock would hold another job's GPU.
-void Launcher::become_worker(FileDescriptor requests) {
+void LocalLauncher::become_worker(FileDescriptor requests) {
   ::setsid();
   children_.reset();
   finished_.reset();
@@ -163,7 +163,7 @@ void Launcher::become_worker(FileDescriptor requests) {
   ::_exit(worker_main({requests.get(), finished_writer_.get(), socket_.get()}));
 }
 
-void Launcher::take_finished() {
+void LocalLauncher::take_finished() {
   Finished finished;
   while (::recv(finished_.get(), &finished, sizeof finished, MSG_DONTWAIT) > 0) {
     const auto worker = workers_.find(finished.worker);
@@ -178,7 +178,7 @@ void Launcher::take_finished() {
   }
 }
 
-void Launcher::report_ended() {
+void LocalLauncher::report_ended() {
   signalfd_siginfo info{};
   while (::read(children_.get(), &info, sizeof info) > 0) {
   }
@@ -196,13 +196,13 @@ void Launcher::report_ended() {
 }
 
 /// An engine that is gone needs no report.
-void Launcher::report(const Report& report) const {
+void LocalLauncher::report(const Report& report) const {
   while (::send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }
 
 }  // namespace
 
-int local_launcher_main(int socket_fd) { return Launcher(socket_fd).run(); }
+int local_launcher_main(int socket_fd) { return LocalLauncher(socket_fd).run(); }
 
 }  // namespace dlflow

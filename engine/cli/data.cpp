@@ -20,7 +20,7 @@ using namespace runtime;
 
 constexpr const char* kClassNames = "classes.txt";
 
-struct PackArguments {
+struct DatasetArguments {
   fs::path source, labels, output;
   Split split = Split::Train;
   uint64_t shards = 0;
@@ -52,12 +52,12 @@ void write_class_names(const fs::path& folder, const std::vector<std::string>& n
   write_file_atomic(folder / kClassNames, join(names, "\n") + "\n");
 }
 
-uint64_t num_shards(const PackArguments& arguments, const SampleSource& source) {
+uint64_t num_shards(const DatasetArguments& arguments, const SampleSource& source) {
   if (arguments.shard_size.empty()) return arguments.shards;
   return shards_of_at_most(parse_size(arguments.shard_size), source);
 }
 
-void pack(Session& session, const PackArguments& arguments) {
+void pack_dataset(Session& session, const DatasetArguments& arguments) {
   if (const auto old = find_split(arguments.output, arguments.split)) {
     throw Error(Errc::InvalidInput,
                 old->files[0].string() + " is there already; remove it, or choose another folder");
@@ -225,7 +225,7 @@ void add_data_pack(CLI::App& data, Session& session) {
       "  dlflow data pack pictures/train -o digits\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
-  const auto arguments = std::make_shared<PackArguments>();
+  const auto arguments = std::make_shared<DatasetArguments>();
   command->add_option("source", arguments->source, "a folder, or the file of images")->required();
   command->add_option("labels", arguments->labels, "the file of labels");
   command->add_option("-o,--output", arguments->output, "the folder of the data set")
@@ -241,7 +241,7 @@ void add_data_pack(CLI::App& data, Session& session) {
   command->add_option("--shard-size", arguments->shard_size, "as many files as this size makes")
       ->type_name("SIZE")
       ->excludes(shards);
-  command->callback([&session, arguments] { pack(session, *arguments); });
+  command->callback([&session, arguments] { pack_dataset(session, *arguments); });
 }
 
 }  // namespace

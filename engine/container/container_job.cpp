@@ -9,7 +9,7 @@ namespace dlflow {
 namespace {
 
 template <typename Read>
-auto reading(const char* what, const Read& read) {
+auto reading_job_file(const char* what, const Read& read) {
   try {
     return read();
   } catch (const Json::exception& error) {
@@ -60,7 +60,7 @@ Json to_json(const ContainerJob& job) {
 }
 
 ContainerJob container_job_from_json(const Json& json) {
-  return reading("container.json", [&] {
+  return reading_job_file("container.json", [&] {
     ContainerJob job;
     json.at("image").get_to(job.image);
     json.at("from").get_to(job.from);
@@ -95,7 +95,7 @@ Json to_json(const ContainerRequest& request) {
 }
 
 ContainerRequest container_request_from_json(const Json& json) {
-  return reading("request.json", [&] {
+  return reading_job_file("request.json", [&] {
     ContainerRequest request;
     json.at("image").get_to(request.image);
     json.at("commands").get_to(request.commands);

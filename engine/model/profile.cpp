@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMaxFileBytes = uint64_t{1} << 20;
-constexpr Presence kOptional = Presence::Optional;
 
 bool is_line(std::string_view text) {
   return std::none_of(text.begin(), text.end(),
@@ -41,13 +40,14 @@ constexpr std::array<std::string_view, 22> kOwnOptions = {
     "usage",  "version",     "wait",     "wrap"};
 
 bool is_sbatch_option(std::string_view text) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyz-";
+  constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz-";
   if (!text.starts_with("--")) return false;
   const std::string_view name = text.substr(2, text.find('=') - 2);
   // sbatch takes the start of a name for it.
   const bool own = std::any_of(kOwnOptions.begin(), kOwnOptions.end(),
                                [name](std::string_view o) { return o.starts_with(name); });
-  return !own && !name.empty() && name.find_first_not_of(kLetters) == name.npos && is_line(text);
+  return !own && !name.empty() && name.find_first_not_of(kNameLetters) == name.npos &&
+         is_line(text);
 }
 
 const Form& sbatch_option_form() {

@@ -8,17 +8,18 @@ namespace dlflow {
 namespace {
 
 bool is_plain(const std::string& text) {
-  constexpr std::string_view kLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/";
+  constexpr std::string_view kFirstLetters =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_/";
   constexpr std::string_view kFurther = "0123456789-.+";
   constexpr std::array<std::string_view, 7> kOtherTypes = {"true", "false", "null", "yes",
                                                            "no",   "on",    "off"};
-  if (text.empty() || kLetters.find(text[0]) == kLetters.npos) return false;
+  if (text.empty() || kFirstLetters.find(text[0]) == kFirstLetters.npos) return false;
   std::string lower = text;
   for (char& c : lower) c = c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c;
   for (const std::string_view word : kOtherTypes) {
     if (lower == word) return false;
   }
-  return lower.find_first_not_of(std::string(kLetters) + std::string(kFurther)) == lower.npos;
+  return lower.find_first_not_of(std::string(kFirstLetters) + std::string(kFurther)) == lower.npos;
 }
 
 std::string list(const std::vector<std::string>& values) {
@@ -26,8 +27,6 @@ std::string list(const std::vector<std::string>& values) {
   for (const std::string& value : values) words.push_back(yaml_text(value));
   return "[" + join(words, ", ") + "]";
 }
-
-std::string number(int value) { return std::to_string(value); }
 
 }  // namespace
 
@@ -61,9 +60,9 @@ std::string profile_as_yaml(const Profile& profile) {
   };
   add("name", yaml_text(profile.name));
   add("scheduler", yaml_text(profile.scheduler));
-  add("cores", number(profile.cores));
+  add("cores", std::to_string(profile.cores));
   add("memory", yaml_size(profile.memory_bytes));
-  add("gpus", number(profile.gpus));
+  add("gpus", std::to_string(profile.gpus));
   add("slurm", "");
   add("  partition", yaml_text(profile.slurm.partition));
   add("  account", yaml_text(profile.slurm.account));
@@ -73,18 +72,18 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  exclusive", profile.slurm.exclusive ? "true" : "false");
   add("  gres", yaml_text(profile.slurm.gres));
   add("  options", list(profile.slurm.options));
-  add("ranks_per_node", number(profile.ranks_per_node));
+  add("ranks_per_node", std::to_string(profile.ranks_per_node));
   add("node", "");
-  add("  cores", number(profile.node.cores));
+  add("  cores", std::to_string(profile.node.cores));
   add("  memory", yaml_size(profile.node.memory_bytes));
-  add("  gpus", number(profile.node.gpus));
+  add("  gpus", std::to_string(profile.node.gpus));
   add("limits", "");
   add("  walltime", yaml_duration(profile.limits.walltime));
-  add("  nodes", number(profile.limits.nodes));
-  add("  array_size", number(profile.limits.array_size));
-  add("  array_throttle", number(profile.limits.array_throttle));
-  add("  jobs", number(profile.limits.jobs));
-  add("  dependencies", number(profile.limits.dependencies));
+  add("  nodes", std::to_string(profile.limits.nodes));
+  add("  array_size", std::to_string(profile.limits.array_size));
+  add("  array_throttle", std::to_string(profile.limits.array_throttle));
+  add("  jobs", std::to_string(profile.limits.jobs));
+  add("  dependencies", std::to_string(profile.limits.dependencies));
   add("  submit_interval", yaml_duration(profile.limits.submit_interval));
   add("launcher", "");
   add("  program", yaml_text(profile.launcher.program));

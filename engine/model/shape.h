@@ -61,6 +61,7 @@ struct Shape {
 };
 
 enum class Presence { Optional, Required };
+constexpr Presence kOptional = Presence::Optional, kRequired = Presence::Required;
 
 /// One key of an object.
 struct Field {

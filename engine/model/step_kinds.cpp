@@ -7,8 +7,6 @@
 namespace dlflow {
 namespace {
 
-constexpr Presence kRequired = Presence::Required;
-
 Field parallel_field() {
   return {"parallel", integer(1), "Transfers at a time", Presence::Optional, 4};
 }

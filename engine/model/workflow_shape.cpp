@@ -6,9 +6,6 @@
 namespace dlflow {
 namespace {
 
-constexpr Presence kRequired = Presence::Required;
-constexpr Presence kOptional = Presence::Optional;
-
 Shape image_shape() {
   return object({
       {"from", formed(image_source_form()), "Where the image comes from", kRequired},

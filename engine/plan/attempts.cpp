@@ -14,11 +14,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view kPrefix = "attempt-";
+constexpr std::string_view kAttemptPrefix = "attempt-";
 
 std::optional<int> attempt_number(std::string_view folder) {
-  if (!folder.starts_with(kPrefix)) return std::nullopt;
-  folder.remove_prefix(kPrefix.size());
+  if (!folder.starts_with(kAttemptPrefix)) return std::nullopt;
+  folder.remove_prefix(kAttemptPrefix.size());
   int number = 0;
   const auto [end, error] = std::from_chars(folder.data(), folder.data() + folder.size(), number);
   if (error != std::errc() || end != folder.data() + folder.size()) return std::nullopt;
@@ -47,7 +47,7 @@ std::string read_from(const fs::path& file, uint64_t offset) {
 }  // namespace
 
 fs::path attempt_directory(const fs::path& job_directory, int attempt) {
-  return job_directory / (std::string(kPrefix) + std::to_string(attempt));
+  return job_directory / (std::string(kAttemptPrefix) + std::to_string(attempt));
 }
 
 fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {

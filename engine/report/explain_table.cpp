@@ -9,7 +9,7 @@
 namespace dlflow {
 namespace {
 
-struct Row {
+struct ExplainedRow {
   std::string job;
   std::string verdict;
   std::string reason;
@@ -33,10 +33,10 @@ std::string step_of(const std::string& job) { return job.substr(0, job.find('[')
 }  // namespace
 
 std::string explain_table(std::span<const Explanation> explanations, const Style& style) {
-  std::vector<Row> rows;
+  std::vector<ExplainedRow> rows;
   for (const Explanation& explanation : explanations) {
-    Row row{explanation.job, verdict(explanation), explanation.reason};
-    Row* last = rows.empty() ? nullptr : &rows.back();
+    ExplainedRow row{explanation.job, verdict(explanation), explanation.reason};
+    ExplainedRow* last = rows.empty() ? nullptr : &rows.back();
     const bool same = last != nullptr && step_of(last->job) == step_of(row.job) &&
                       last->verdict == row.verdict && last->reason == row.reason;
     if (same) {
@@ -47,7 +47,7 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
   }
   size_t names = 0;
   size_t verdicts = 0;
-  for (Row& row : rows) {
+  for (ExplainedRow& row : rows) {
     if (row.elements > 1) row.job = step_of(row.job) + " x" + format_count(row.elements);
     names = std::max(names, display_width(row.job));
     verdicts = std::max(verdicts, display_width(row.verdict));
@@ -55,7 +55,7 @@ std::string explain_table(std::span<const Explanation> explanations, const Style
   std::string text;
   const size_t indent = names + verdicts + 4;
   const size_t room = style.width > int(indent) + 20 ? size_t(style.width) - indent : 20;
-  for (const Row& row : rows) {
+  for (const ExplainedRow& row : rows) {
     const auto lines = wrap(row.reason, room);
     text += pad(row.job, names) + "  " + pad(row.verdict, verdicts) + "  " + lines.front() + "\n";
     for (size_t i = 1; i < lines.size(); ++i) text += std::string(indent, ' ') + lines[i] + "\n";

@@ -15,7 +15,7 @@
 namespace dlflow {
 namespace {
 
-std::optional<double> number(const Json& object, const std::string& key) {
+std::optional<double> number_at(const Json& object, const std::string& key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
@@ -23,7 +23,7 @@ std::optional<double> number(const Json& object, const std::string& key) {
 
 /// As many digits as tell results apart.
 std::string metric_text(const Json& metrics, const std::string& name) {
-  const auto value = number(metrics, name);
+  const auto value = number_at(metrics, name);
   if (!value) return metrics.contains(name) ? text_of(metrics.at(name)) : "-";  // NaN
   std::array<char, 40> text{};
   const bool whole = *value == std::floor(*value) || std::abs(*value) >= 1000;
@@ -64,9 +64,10 @@ Names varying_params(std::span<const Result> results) {
 }
 
 /// One step's table: a heading, then a line per job.
-class Table {
+class ResultTable {
  public:
-  explicit Table(std::span<const Result> results) : results_(results), rows_(1 + results.size()) {}
+  explicit ResultTable(std::span<const Result> results)
+      : results_(results), rows_(1 + results.size()) {}
 
   template <typename Text>
   void add(const std::string& heading, Align align, Text text) {
@@ -95,7 +96,7 @@ bool differ(std::span<const Result> results, std::string Result::*part) {
 }
 
 /// What says which job it is.
-void add_names(Table& table, std::span<const Result> results) {
+void add_names(ResultTable& table, std::span<const Result> results) {
   if (differ(results, &Result::run)) {
     table.add("RUN", Align::Left, [](const Result& result) { return result.run; });
   }
@@ -115,7 +116,7 @@ void add_names(Table& table, std::span<const Result> results) {
 }
 
 /// Adds the metrics that fit and returns how many do not.
-size_t add_metrics(Table& table, const Names& metrics, size_t width) {
+size_t add_metrics(ResultTable& table, const Names& metrics, size_t width) {
   for (size_t i = 0; i < metrics.size(); ++i) {
     table.add(metrics[i], Align::Right,
               [&](const Result& result) { return metric_text(result.metrics, metrics[i]); });
@@ -131,7 +132,7 @@ std::string step_table(std::span<const Result> results, const std::string& first
   Names metrics = keys_of(results, &Result::metrics);
   std::stable_partition(metrics.begin(), metrics.end(),
                         [&](const std::string& name) { return name == first; });
-  Table table(results);
+  ResultTable table(results);
   add_names(table, results);
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));
   std::string text = results.front().step + "\n" + table.text();
@@ -206,8 +207,8 @@ void sort_results(std::vector<Result>& results, const std::string& metric, Order
                                         (known.empty() ? "" : "; there are " + join(known, ", ")));
   }
   std::stable_sort(results.begin(), results.end(), [&](const Result& a, const Result& b) {
-    const auto first = number(a.metrics, metric);
-    const auto second = number(b.metrics, metric);
+    const auto first = number_at(a.metrics, metric);
+    const auto second = number_at(b.metrics, metric);
     if (!first || !second) return first.has_value() && !second;
     return order == Order::LargestFirst ? *first > *second : *first < *second;
   });

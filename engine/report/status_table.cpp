@@ -13,7 +13,7 @@
 namespace dlflow {
 namespace {
 
-constexpr size_t kGap = 2;
+constexpr size_t kColumnGap = 2;
 constexpr size_t kLeastRoom = 20;    // for details beside the other columns; else below them
 constexpr size_t kListedFailed = 5;  // of a step whose elements are not listed
 
@@ -128,7 +128,7 @@ std::vector<size_t> widths_of(const Table& table, size_t total) {
     for (const Line& line : table.lines) {
       widths[i] = std::max(widths[i], display_width(line.cells[i]));
     }
-    if (i > 0) others += widths[i] + kGap;
+    if (i > 0) others += widths[i] + kColumnGap;
   }
   widths[0] = std::min(widths[0], std::max(kLeast, total - std::min(total, others)));
   return widths;
@@ -140,7 +140,7 @@ class Printer {
       : widths_(widths_of(table, size_t(style.width))),
         state_column_(table.state_column),
         style_(style) {
-    for (const size_t width : widths_) indent_ += width + kGap;
+    for (const size_t width : widths_) indent_ += width + kColumnGap;
     beside_ = size_t(style.width) >= indent_ + kLeastRoom;
   }
 
@@ -149,7 +149,7 @@ class Printer {
 
   std::string head(const Line& line) const {
     std::string row;
-    for (size_t i = 0; i < widths_.size(); ++i) row += pad(line.cells[i], widths_[i] + kGap);
+    for (size_t i = 0; i < widths_.size(); ++i) row += pad(line.cells[i], widths_[i] + kColumnGap);
     if (beside_ && !line.details.empty()) row += line.details.front();
     return trimmed(row);
   }
@@ -175,11 +175,12 @@ class Printer {
   /// A step whose name is too long for its column has a line of its own for it.
   std::string cells(const Line& line) const {
     const bool fits = display_width(line.cells[0]) <= widths_[0];
-    std::string row = fits ? pad(line.cells[0], widths_[0] + kGap)
-                           : line.cells[0] + "\n" + std::string(widths_[0] + kGap, ' ');
+    std::string row = fits ? pad(line.cells[0], widths_[0] + kColumnGap)
+                           : line.cells[0] + "\n" + std::string(widths_[0] + kColumnGap, ' ');
     for (size_t i = 1; i < widths_.size(); ++i) {
       const std::string cell = pad(line.cells[i], widths_[i]);
-      row += (i == state_column_ ? paint(line.state, cell, style_) : cell) + std::string(kGap, ' ');
+      row += (i == state_column_ ? paint(line.state, cell, style_) : cell) +
+             std::string(kColumnGap, ' ');
     }
     return row;
   }

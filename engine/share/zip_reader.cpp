@@ -28,7 +28,7 @@ constexpr unsigned kMadeByMinizip = 45;  // all that it says of who made an entr
 constexpr unsigned kEncrypted = 1 | 1 << 6 | 1 << 13;
 constexpr unsigned kSizesFollow = 1 << 3;
 
-Error corrupt(const std::string& what) {
+Error corrupt_archive(const std::string& what) {
   return Error(Errc::Corrupt,
                "the bundle is damaged, or was not written by `dlflow pack`: " + what);
 }
@@ -137,7 +137,7 @@ std::string ZipReader::bytes_at(uint64_t offset, size_t count) const {
   std::string bytes(count, '\0');
   if (offset > file_bytes_ || count > file_bytes_ - offset ||
       ::pread(file_.get(), bytes.data(), count, off_t(offset)) != ssize_t(count)) {
-    throw corrupt("it ends too early");
+    throw corrupt_archive("it ends too early");
   }
   return bytes;
 }
@@ -145,10 +145,10 @@ std::string ZipReader::bytes_at(uint64_t offset, size_t count) const {
 /// Behind it stand only the records that say where it is: the file's last 22 bytes, and of a large
 /// archive two more before them. Each is compared with what it has to be.
 ZipReader::Directory ZipReader::find_directory() const {
-  if (file_bytes_ < kEndBytes) throw corrupt("it is too short");
+  if (file_bytes_ < kEndBytes) throw corrupt_archive("it is too short");
   const uint64_t end = file_bytes_ - kEndBytes;
   const std::string record = bytes_at(end, kEndBytes);
-  if (!record.starts_with(kEnd)) throw corrupt("its end is missing");
+  if (!record.starts_with(kEnd)) throw corrupt_archive("its end is missing");
   Directory found{.place = little_endian(record, 16, 4),
                   .end = end,
                   .num_entries = little_endian(record, 10, 2)};
@@ -167,7 +167,7 @@ ZipReader::Directory ZipReader::find_directory() const {
         bytes_of(bytes, 8) + bytes_of(found.place, 8) + std::string(kLocator64) + bytes_of(0, 4) +
         bytes_of(found.end, 8) + bytes_of(1, 4);
     if (bytes_at(found.end, kEnd64Bytes + kLocator64Bytes) != expected) {
-      throw corrupt("its end does not say where its directory is");
+      throw corrupt_archive("its end does not say where its directory is");
     }
   }
   const std::string entries = bytes_of(std::min(found.num_entries, kNoRoom16), 2);
@@ -175,7 +175,7 @@ ZipReader::Directory ZipReader::find_directory() const {
                                bytes_of(std::min(bytes, kNoRoom32), 4) +
                                bytes_of(std::min(found.place, kNoRoom32), 4) + bytes_of(0, 2);
   if (record != expected || bytes > found.end || found.place != found.end - bytes) {
-    throw corrupt("there is something before or behind its directory");
+    throw corrupt_archive("there is something before or behind its directory");
   }
   return found;
 }
@@ -198,7 +198,7 @@ uint64_t ZipReader::check_local_header(const ZipEntry& entry, std::string_view l
       !(unused || take_from_zip64(zip64, {&fields.bytes, &fields.packed_bytes})) ||
       fields.bytes != entry.bytes || fields.packed_bytes != entry.packed_bytes ||
       bytes_at(name, fields.name_bytes) != entry.name) {
-    throw corrupt("entry '" + entry.name + "' does not lie where it should");
+    throw corrupt_archive("entry '" + entry.name + "' does not lie where it should");
   }
   return extra + fields.extra_bytes;
 }
@@ -207,7 +207,7 @@ uint64_t ZipReader::check_local_header(const ZipEntry& entry, std::string_view l
 /// moves `place` behind the line.
 ZipEntry ZipReader::read_line(uint64_t& place, uint64_t offset) const {
   const std::string line = bytes_at(place, kLineBytes);
-  if (!line.starts_with(kLine)) throw corrupt("its directory has gaps");
+  if (!line.starts_with(kLine)) throw corrupt_archive("its directory has gaps");
   const std::string_view common = std::string_view(line).substr(8);
   const Fields fields(common);
   ZipEntry entry{.name = bytes_at(place + kLineBytes, fields.name_bytes),
@@ -224,7 +224,7 @@ ZipEntry ZipReader::read_line(uint64_t& place, uint64_t offset) const {
   if (!take_from_zip64(extra, {&entry.bytes, &entry.packed_bytes, &said_offset}) ||
       said_offset != offset || (fields.flags & kSizesFollow) != 0 ||
       line.substr(32, kCommentAndDiskBytes) != std::string(kCommentAndDiskBytes, '\0')) {
-    throw corrupt("entry '" + entry.name + "' does not lie where it should");
+    throw corrupt_archive("entry '" + entry.name + "' does not lie where it should");
   }
   entry.content = check_local_header(entry, common, offset);
   place += kLineBytes + fields.name_bytes + fields.extra_bytes;
@@ -232,8 +232,8 @@ ZipEntry ZipReader::read_line(uint64_t& place, uint64_t offset) const {
 }
 
 void ZipReader::read_directory(const Directory& directory) {
-  if (directory.num_entries == 0) throw corrupt("it is empty");
-  if (directory.num_entries > kMaxZipEntries) throw corrupt("it has too many files");
+  if (directory.num_entries == 0) throw corrupt_archive("it is empty");
+  if (directory.num_entries > kMaxZipEntries) throw corrupt_archive("it has too many files");
   std::unordered_set<std::string> names;
   uint64_t next = 0;  // where the next entry has to begin
   uint64_t place = directory.place;
@@ -241,13 +241,13 @@ void ZipReader::read_directory(const Directory& directory) {
     ZipEntry entry = read_line(place, next);
     if (!names.insert(entry.name).second) throw refusal(entry.name, "is there twice");
     if (entry.content > directory.place || entry.packed_bytes > directory.place - entry.content) {
-      throw corrupt("entry '" + entry.name + "' is too long");
+      throw corrupt_archive("entry '" + entry.name + "' is too long");
     }
     next = entry.content + entry.packed_bytes;
     entries_.push_back(std::move(entry));
   }
   if (next != directory.place || place != directory.end) {
-    throw corrupt("it holds something that its directory does not list");
+    throw corrupt_archive("it holds something that its directory does not list");
   }
 }
 
@@ -264,17 +264,17 @@ void ZipReader::read(const ZipEntry& entry, const std::function<void(std::string
                                   size_t(std::min(packed_left, kPiece)));
     packed_left -= packed.size();
     status = inflater.unpack(packed, [&](std::string_view bytes) {
-      if (bytes.size() > left) throw corrupt(what + " is longer than it says");
+      if (bytes.size() > left) throw corrupt_archive(what + " is longer than it says");
       left -= bytes.size();
       crc = ::crc32(crc, reinterpret_cast<const Bytef*>(bytes.data()), uInt(bytes.size()));
       use(bytes);
     });
   }
-  if (status == Inflater::Status::Damaged) throw corrupt(what + " cannot be unpacked");
+  if (status == Inflater::Status::Damaged) throw corrupt_archive(what + " cannot be unpacked");
   if (status != Inflater::Status::End || left != 0 || packed_left != 0) {
-    throw corrupt(what + " ends too early");
+    throw corrupt_archive(what + " ends too early");
   }
-  if (crc != entry.crc) throw corrupt(what + " has another checksum");
+  if (crc != entry.crc) throw corrupt_archive(what + " has another checksum");
 }
 
 std::string ZipReader::read_text(const ZipEntry& entry, uint64_t max_bytes) {

@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <vector>
 
+#include "base/archive/zip_format.h"
 #include "base/error.h"
 #include "base/sha256.h"
 
@@ -13,7 +14,6 @@ namespace dlflow {
 namespace {
 
 constexpr uLong kFirstOfJanuary1980 = 1 << 21 | 1 << 16;  // as MS-DOS counts
-constexpr uLong kMadeByUnix = 3 << 8;
 
 /// From here on sizes may not fit into 32 bits any more: what cannot be packed grows a little.
 constexpr uint64_t kLarge = 0xf0000000;
@@ -41,9 +41,10 @@ void ZipWriter::begin(const std::string& name, bool executable, uint64_t bytes) 
   zip_fileinfo info{};
   info.dosDate = kFirstOfJanuary1980;
   info.external_fa = uLong(S_IFREG | (executable ? 0755 : 0644)) << 16;
-  check(::zipOpenNewFileInZip4_64(
-      zip_, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr, Z_DEFLATED, kLevel, 0, -MAX_WBITS,
-      DEF_MEM_LEVEL, Z_DEFAULT_STRATEGY, nullptr, 0, kMadeByUnix, 0, bytes >= kLarge ? 1 : 0));
+  check(::zipOpenNewFileInZip4_64(zip_, name.c_str(), &info, nullptr, 0, nullptr, 0, nullptr,
+                                  Z_DEFLATED, kLevel, 0, -MAX_WBITS, DEF_MEM_LEVEL,
+                                  Z_DEFAULT_STRATEGY, nullptr, 0, zip::kMadeByUnix << 8, 0,
+                                  bytes >= kLarge ? 1 : 0));
 }
 
 void ZipWriter::write(std::string_view bytes) {

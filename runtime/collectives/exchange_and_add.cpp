@@ -10,8 +10,9 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr size_t kPieceBytes = 256 << 10;
-constexpr size_t kUnderWay = 8;  // pieces; two peers that share a core take turns only so often
+constexpr size_t kExchangePieceBytes = 256 << 10;
+constexpr size_t kPiecesUnderWay =
+    8;  // pieces; two peers that share a core take turns only so often
 
 /// Both directions, divided into pieces.
 class Exchange {
@@ -22,9 +23,9 @@ class Exchange {
         into_(into),
         to_(to),
         from_(from),
-        elements_(kPieceBytes / size_of(into.type)),
+        elements_(kExchangePieceBytes / size_of(into.type)),
         scratch_(std::make_unique_for_overwrite<std::byte[]>(
-            std::min(kUnderWay * kPieceBytes, into.bytes().size()))) {}
+            std::min(kPiecesUnderWay * kExchangePieceBytes, into.bytes().size()))) {}
 
   size_t num_pieces() const {
     return (std::max(sent_.count, into_.count) + elements_ - 1) / elements_;
@@ -47,8 +48,8 @@ class Exchange {
     return values.subrange(first, std::min(elements_, values.count - first));
   }
   Values received(size_t index) const {
-    return {scratch_.get() + index % kUnderWay * kPieceBytes, piece(into_, index).count,
-            into_.type};
+    return {scratch_.get() + index % kPiecesUnderWay * kExchangePieceBytes,
+            piece(into_, index).count, into_.type};
   }
 
   const Link& link_;
@@ -62,13 +63,13 @@ class Exchange {
 
 Task exchange_and_add(const Link& link, Values sent, int to, Values into, int from) {
   const Exchange exchange(link, sent, to, into, from);
-  std::array<std::optional<Messages>, kUnderWay> under_way;
+  std::array<std::optional<Messages>, kPiecesUnderWay> under_way;
   size_t started = 0;
   for (size_t piece = 0; piece < exchange.num_pieces(); ++piece) {
-    for (; started < std::min(piece + kUnderWay, exchange.num_pieces()); ++started) {
-      under_way[started % kUnderWay].emplace(exchange.start(started));
+    for (; started < std::min(piece + kPiecesUnderWay, exchange.num_pieces()); ++started) {
+      under_way[started % kPiecesUnderWay].emplace(exchange.start(started));
     }
-    co_await *under_way[piece % kUnderWay];
+    co_await *under_way[piece % kPiecesUnderWay];
     exchange.add_up(piece);
   }
 }

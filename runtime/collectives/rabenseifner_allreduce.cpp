@@ -14,7 +14,7 @@ struct Halves {
   Values kept, given;
 };
 
-Task core(Link link, Values values, Folding folding) {
+Task rabenseifner_core(Link link, Values values, Folding folding) {
   std::vector<Halves> rounds;
   Values mine = values;
   for (int distance = 1; distance < folding.core_size(); distance *= 2) {
@@ -32,6 +32,8 @@ Task core(Link link, Values values, Folding folding) {
 
 }  // namespace
 
-Task rabenseifner_allreduce(Link link, Values values) { return folded(link, values, core); }
+Task rabenseifner_allreduce(Link link, Values values) {
+  return folded(link, values, rabenseifner_core);
+}
 
 }  // namespace dlflow::runtime

@@ -6,7 +6,7 @@
 namespace dlflow::runtime {
 namespace {
 
-Task core(Link link, Values values, Folding folding) {
+Task recursive_doubling_core(Link link, Values values, Folding folding) {
   for (int distance = 1; distance < folding.core_size(); distance *= 2) {
     const int peer = folding.name(folding.core_rank() ^ distance);
     co_await exchange_and_add(link, values, peer, values, peer);
@@ -15,6 +15,8 @@ Task core(Link link, Values values, Folding folding) {
 
 }  // namespace
 
-Task recursive_doubling_allreduce(Link link, Values values) { return folded(link, values, core); }
+Task recursive_doubling_allreduce(Link link, Values values) {
+  return folded(link, values, recursive_doubling_core);
+}
 
 }  // namespace dlflow::runtime

@@ -4,7 +4,6 @@
 namespace dlflow::cuda {
 namespace {
 
-constexpr float kOne = 1, kZero = 0;
 constexpr cudnnBatchNormMode_t kMode = CUDNN_BATCHNORM_SPATIAL;  // one mean per channel
 
 class BatchNorm : public Operation {

@@ -8,8 +8,6 @@
 namespace dlflow::cuda {
 namespace {
 
-constexpr float kOne = 1, kZero = 0;
-
 class Convolution : public Operation {
  public:
   explicit Convolution(const Parts& parts)

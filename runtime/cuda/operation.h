@@ -9,6 +9,9 @@
 
 namespace dlflow::cuda {
 
+/// The factors of cuDNN's sums, which it reads through pointers.
+constexpr float kOne = 1, kZero = 0;
+
 /// What flows between operations, for as many samples as a batch may have.
 struct Value {
   int64_t channels = 0, height = 0, width = 0;

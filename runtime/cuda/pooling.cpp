@@ -4,8 +4,6 @@
 namespace dlflow::cuda {
 namespace {
 
-constexpr float kOne = 1, kZero = 0;
-
 class Pooling : public Operation {
  public:
   explicit Pooling(const Parts& parts)

@@ -6,10 +6,7 @@
 namespace dlflow::runtime {
 namespace {
 
-constexpr size_t kLine = 64;
 constexpr int kNoFailure = 0, kFailing = 1, kFailed = 2;
-
-size_t whole_lines_of(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
 
 }  // namespace
 

@@ -10,6 +10,13 @@
 
 namespace dlflow::runtime {
 
+/// Two ranks that write to different slots write to no cache line together.
+constexpr size_t kCacheLine = 64;
+
+constexpr size_t whole_lines_of(size_t bytes) {
+  return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
+}
+
 /// What the ranks of a node count together.
 struct CacheTraffic {
   uint64_t source_bytes = 0;   ///< read from the source

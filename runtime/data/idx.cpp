@@ -17,7 +17,7 @@ namespace {
 constexpr uint8_t kUnsignedBytes = 0x08;
 constexpr unsigned kMaxDimensions = 4;
 
-[[noreturn]] void throw_corrupt(const std::string& name, const std::string& reason) {
+[[noreturn]] void throw_corrupt_idx(const std::string& name, const std::string& reason) {
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
@@ -30,22 +30,22 @@ uint32_t big_endian(std::string_view content, size_t offset) {
 /// The header's dimensions. Throws unless it is one of unsigned bytes.
 std::vector<uint32_t> parse_header(std::string_view content, const std::string& name) {
   if (content.starts_with("\x1f\x8b")) {
-    throw_corrupt(name, "is still compressed; unpack it, in a stage step with `unpack: gzip`");
+    throw_corrupt_idx(name, "is still compressed; unpack it, in a stage step with `unpack: gzip`");
   }
   if (content.size() < 4 || content[0] != 0 || content[1] != 0) {
-    throw_corrupt(name, "is not an IDX file: it does not begin with two zero bytes");
+    throw_corrupt_idx(name, "is not an IDX file: it does not begin with two zero bytes");
   }
   if (uint8_t(content[2]) != kUnsignedBytes) {
-    throw_corrupt(name, fmt::format("holds IDX values of type {}; only unsigned bytes (8) "
-                                    "can be read",
-                                    uint8_t(content[2])));
+    throw_corrupt_idx(name, fmt::format("holds IDX values of type {}; only unsigned bytes (8) "
+                                        "can be read",
+                                        uint8_t(content[2])));
   }
   const unsigned num_dimensions = uint8_t(content[3]);
   if (num_dimensions < 1 || num_dimensions > kMaxDimensions) {
-    throw_corrupt(name, fmt::format("has {} dimensions; 1 to {} can be read", num_dimensions,
-                                    kMaxDimensions));
+    throw_corrupt_idx(name, fmt::format("has {} dimensions; 1 to {} can be read", num_dimensions,
+                                        kMaxDimensions));
   }
-  if (content.size() < 4 + 4 * num_dimensions) throw_corrupt(name, "ends within its header");
+  if (content.size() < 4 + 4 * num_dimensions) throw_corrupt_idx(name, "ends within its header");
   std::vector<uint32_t> dimensions(num_dimensions);
   for (unsigned i = 0; i < num_dimensions; ++i) dimensions[i] = big_endian(content, 4 + 4 * i);
   return dimensions;
@@ -79,8 +79,8 @@ IdxView view_idx(std::string_view content, const std::string& name) {
   IdxView array{parse_header(content, name), {}};
   array.values = content.substr(4 + 4 * array.dimensions.size());
   if (!is_product(array.dimensions, array.values.size())) {
-    throw_corrupt(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
-                                    format_dimensions(array.dimensions), array.values.size()));
+    throw_corrupt_idx(name, fmt::format("its header says {} bytes, but {} follow; fetch it again",
+                                        format_dimensions(array.dimensions), array.values.size()));
   }
   return array;
 }
@@ -91,18 +91,19 @@ Dataset dataset_of(const IdxView& images, std::shared_ptr<const void> owner,
                    const std::string& labels_name) {
   const std::vector<uint32_t>& dimensions = images.dimensions;
   if (dimensions.size() < 3) {
-    throw_corrupt(images_name, fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
-                                           "(N, C, H, W)",
-                                           dimensions.size()));
+    throw_corrupt_idx(images_name, fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
+                                               "(N, C, H, W)",
+                                               dimensions.size()));
   }
   if (labels.dimensions.size() != 1) {
-    throw_corrupt(labels_name,
-                  fmt::format("has {} dimensions; labels have 1", labels.dimensions.size()));
+    throw_corrupt_idx(labels_name,
+                      fmt::format("has {} dimensions; labels have 1", labels.dimensions.size()));
   }
   if (dimensions[0] != labels.dimensions[0]) {
-    throw_corrupt(labels_name, fmt::format("has {} labels for the {} images of {}",
-                                           labels.dimensions[0], dimensions[0],
-                                           std::filesystem::path(images_name).filename().string()));
+    throw_corrupt_idx(
+        labels_name,
+        fmt::format("has {} labels for the {} images of {}", labels.dimensions[0], dimensions[0],
+                    std::filesystem::path(images_name).filename().string()));
   }
   Dataset dataset;
   dataset.shape = {dimensions.size() == 4 ? dimensions[1] : 1, dimensions[dimensions.size() - 2],

@@ -8,14 +8,6 @@
 #include "base/error.h"
 
 namespace dlflow::runtime {
-namespace {
-
-constexpr size_t kLine = 64;
-
-size_t whole_lines_of(size_t bytes) { return (bytes + kLine - 1) / kLine * kLine; }
-
-}  // namespace
-
 ChunkKeeper keeper_of(uint32_t chunk, size_t num_nodes) {
   return {chunk % num_nodes, chunk / num_nodes};
 }
@@ -26,7 +18,7 @@ size_t chunks_of_node(size_t num_chunks, size_t node, size_t num_nodes) {
 
 size_t NodePart::bytes_for(const Shape& shape) {
   const size_t size = shape.memory_slots + shape.scratch_slots;
-  return std::max(kLine, whole_lines_of(size * sizeof(std::atomic<uint32_t>))) +
+  return std::max(kCacheLine, whole_lines_of(size * sizeof(std::atomic<uint32_t>))) +
          shape.memory_slots * whole_lines_of(shape.slot_bytes);
 }
 

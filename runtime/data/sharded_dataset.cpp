@@ -16,11 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kVersion = 1;
+constexpr int kIndexVersion = 1;
 constexpr std::string_view kIndexEnding = ".shards.json";
 constexpr uint64_t kMaxShards = 99999;  // as many as the names have digits for
 
-[[noreturn]] void throw_corrupt(const fs::path& file, const std::string& reason) {
+[[noreturn]] void throw_corrupt_shard(const fs::path& file, const std::string& reason) {
   throw Error(Errc::Corrupt, file.string() + ": " + reason);
 }
 
@@ -34,9 +34,10 @@ std::string name_of(const fs::path& index) {
 }
 
 ShardIndex read_entries(const Json& json, const fs::path& file) {
-  if (json.at("version") != kVersion) {
-    throw_corrupt(file, fmt::format("has version {} of the format, this dlflow reads version {}",
-                                    json.at("version").dump(), kVersion));
+  if (json.at("version") != kIndexVersion) {
+    throw_corrupt_shard(file,
+                        fmt::format("has version {} of the format, this dlflow reads version {}",
+                                    json.at("version").dump(), kIndexVersion));
   }
   ShardIndex index;
   for (const Json& shard : json.at("shards")) {
@@ -56,7 +57,7 @@ std::string format_shard_index(const ShardIndex& index) {
     shards.push_back(
         {{"file", shard.file}, {"samples", shard.num_samples}, {"sha256", shard.sha256}});
   }
-  return Json{{"version", kVersion}, {"shards", shards}}.dump(1) + "\n";
+  return Json{{"version", kIndexVersion}, {"shards", shards}}.dump(1) + "\n";
 }
 
 ShardIndex parse_shard_index(std::string_view content, const fs::path& file) {
@@ -64,13 +65,14 @@ ShardIndex parse_shard_index(std::string_view content, const fs::path& file) {
   try {
     index = read_entries(parse_json(content), file);
   } catch (const Json::exception&) {
-    throw_corrupt(file, "is not an index of shards; copy it again");
+    throw_corrupt_shard(file, "is not an index of shards; copy it again");
   }
-  if (index.empty() || index.size() > kMaxShards) throw_corrupt(file, "names no shards");
+  if (index.empty() || index.size() > kMaxShards) throw_corrupt_shard(file, "names no shards");
   for (size_t i = 0; i < index.size(); ++i) {
     const std::string expected = shard_name(name_of(file), i, index.size());
     if (index[i].file == expected) continue;
-    throw_corrupt(file, "names " + Json(index[i].file).dump() + " where " + expected + " belongs");
+    throw_corrupt_shard(file,
+                        "names " + Json(index[i].file).dump() + " where " + expected + " belongs");
   }
   return index;
 }
@@ -82,7 +84,7 @@ ShardIndex read_shard_index(const fs::path& file) {
 void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
       part.pixels.index() != whole.pixels.index()) {
-    throw_corrupt(part_file, "has other images or classes than the shards before it");
+    throw_corrupt_shard(part_file, "has other images or classes than the shards before it");
   }
   std::visit(
       [&](auto& images) {
@@ -100,8 +102,8 @@ BinaryHeader require_shard(const fs::path& file, const Shard& shard) {
   }
   BinaryHeader header = read_binary_header(path);
   if (header.sha256 != shard.sha256 || header.num_samples != shard.num_samples) {
-    throw_corrupt(path, "is not the shard that " + file.filename().string() +
-                            " names: swapped with another, or damaged; copy it again");
+    throw_corrupt_shard(path, "is not the shard that " + file.filename().string() +
+                                  " names: swapped with another, or damaged; copy it again");
   }
   return header;
 }

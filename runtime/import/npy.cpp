@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
+[[noreturn]] void refuse_npy(const std::string& name, const std::string& reason) {
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
@@ -25,7 +25,7 @@ constexpr std::string_view kMagic = "\x93NUMPY";
 std::string_view value_of(std::string_view header, const std::string& key,
                           const std::string& name) {
   const size_t at = header.find("'" + key + "':");
-  if (at == std::string_view::npos) refuse(name, "its header has no '" + key + "'");
+  if (at == std::string_view::npos) refuse_npy(name, "its header has no '" + key + "'");
   return trim(header.substr(at + key.size() + 3));
 }
 
@@ -33,13 +33,14 @@ std::string_view value_of(std::string_view header, const std::string& key,
 std::vector<uint64_t> parse_shape(std::string_view text, const std::string& name) {
   std::vector<uint64_t> shape;
   const size_t end = text.find(')');
-  if (!text.starts_with('(') || end == std::string_view::npos) refuse(name, "has no shape");
+  if (!text.starts_with('(') || end == std::string_view::npos) refuse_npy(name, "has no shape");
   for (const std::string& part : split(text.substr(1, end - 1), ',')) {
     const std::string_view number = trim(part);
     if (number.empty()) continue;
     uint64_t value = 0;
     const auto [rest, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-    if (error != std::errc() || rest != number.data() + number.size()) refuse(name, "has no shape");
+    if (error != std::errc() || rest != number.data() + number.size())
+      refuse_npy(name, "has no shape");
     shape.push_back(value);
   }
   return shape;
@@ -63,13 +64,13 @@ std::optional<uint64_t> size_of_array(const NpyArray& array) {
 
 /// Header and where the values begin.
 std::pair<std::string_view, size_t> find_header(std::string_view content, const std::string& name) {
-  if (content.size() < 12 || !content.starts_with(kMagic)) refuse(name, "is not an .npy file");
+  if (content.size() < 12 || !content.starts_with(kMagic)) refuse_npy(name, "is not an .npy file");
   const auto byte = [&](size_t i) { return size_t(uint8_t(content[i])); };
   const bool first_version = content[6] == 1;
   const size_t begin = first_version ? 10 : 12;
   const size_t length = first_version ? byte(8) | byte(9) << 8
                                       : byte(8) | byte(9) << 8 | byte(10) << 16 | byte(11) << 24;
-  if (length > content.size() - begin) refuse(name, "ends within its header");
+  if (length > content.size() - begin) refuse_npy(name, "ends within its header");
   return {content.substr(begin, length), begin + length};
 }
 
@@ -80,7 +81,7 @@ std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) 
     T value;
     std::memcpy(&value, array.values.view.data() + i * sizeof(T), sizeof(T));
     if (value < 0 || uint64_t(value) >= std::numeric_limits<uint32_t>::max()) {
-      refuse(name, fmt::format("sample {} has the label {}", i, value));
+      refuse_npy(name, fmt::format("sample {} has the label {}", i, value));
     }
     labels[i] = uint32_t(value);
   }
@@ -88,7 +89,7 @@ std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) 
 }
 
 std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name) {
-  if (array.shape.size() != 1) refuse(name, "has no shape of labels, (N)");
+  if (array.shape.size() != 1) refuse_npy(name, "has no shape of labels, (N)");
   const std::string type = array.type.substr(1);
   if (type == "u1") return labels_of<uint8_t>(array, name);
   if (type == "i1") return labels_of<int8_t>(array, name);
@@ -98,19 +99,19 @@ std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name
   if (type == "i4") return labels_of<int32_t>(array, name);
   if (type == "u8") return labels_of<uint64_t>(array, name);
   if (type == "i8") return labels_of<int64_t>(array, name);
-  refuse(name, "has labels of type " + array.type + "; they must be integers");
+  refuse_npy(name, "has labels of type " + array.type + "; they must be integers");
 }
 
 ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& name) {
   const bool has_channels = shape.size() == 4;
   if (!has_channels && shape.size() != 3) {
-    refuse(name, "has no shape of images, (N, H, W) or (N, C, H, W)");
+    refuse_npy(name, "has no shape of images, (N, H, W) or (N, C, H, W)");
   }
   if (has_channels && shape[3] <= 4 && shape[1] > 4) {
-    refuse(name, "seems to have its channels last; write np.moveaxis(images, -1, 1)");
+    refuse_npy(name, "seems to have its channels last; write np.moveaxis(images, -1, 1)");
   }
   if (*std::max_element(shape.begin() + 1, shape.end()) > std::numeric_limits<uint32_t>::max()) {
-    refuse(name, "has images that are too large");
+    refuse_npy(name, "has images that are too large");
   }
   return {has_channels ? uint32_t(shape[1]) : 1, uint32_t(shape[shape.size() - 2]),
           uint32_t(shape.back())};
@@ -137,16 +138,17 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
   const std::string_view type = value_of(header, "descr", name);
   array.type = type.size() < 5 ? "" : type.substr(1, 3);  // '<f4'
   if (!value_of(header, "fortran_order", name).starts_with("False")) {
-    refuse(name, "is in Fortran's order; write np.ascontiguousarray(array)");
+    refuse_npy(name, "is in Fortran's order; write np.ascontiguousarray(array)");
   }
   array.shape = parse_shape(value_of(header, "shape", name), name);
   array.values = {content.owner, content.view.substr(begin)};
   const bool big_endian = array.type.starts_with('>');
   if (big_endian || size_of_array(array) != array.values.view.size()) {
-    refuse(name, big_endian
-                     ? "has big-endian values; write array.astype(array.dtype.newbyteorder('<'))"
-                     : fmt::format("has {} bytes of values, its header says another number",
-                                   array.values.view.size()));
+    refuse_npy(name,
+               big_endian
+                   ? "has big-endian values; write array.astype(array.dtype.newbyteorder('<'))"
+                   : fmt::format("has {} bytes of values, its header says another number",
+                                 array.values.view.size()));
   }
   return array;
 }
@@ -158,8 +160,8 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
   dataset.shape = image_shape(pixels.shape, images.string());
   dataset.labels = read_labels(classes, labels.string());
   if (dataset.labels.size() != pixels.shape[0]) {
-    refuse(labels.string(),
-           fmt::format("has {} labels for {} images", dataset.labels.size(), pixels.shape[0]));
+    refuse_npy(labels.string(),
+               fmt::format("has {} labels for {} images", dataset.labels.size(), pixels.shape[0]));
   }
   for (const uint32_t label : dataset.labels) {
     dataset.num_classes = std::max(dataset.num_classes, label + 1);
@@ -169,8 +171,8 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
   } else if (pixels.type == "<f4") {
     dataset.pixels = images_of<float>(pixels, dataset.shape.num_values());
   } else {
-    refuse(images.string(), "has values of type " + pixels.type +
-                                "; write images.astype('uint8') or images.astype('float32')");
+    refuse_npy(images.string(), "has values of type " + pixels.type +
+                                    "; write images.astype('uint8') or images.astype('float32')");
   }
   return dataset;
 }

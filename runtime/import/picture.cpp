@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint32_t kMaxSide = 1 << 14;
 
-[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
+[[noreturn]] void refuse_picture(const std::string& name, const std::string& reason) {
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
@@ -33,8 +33,8 @@ void require_size(const ImageShape& shape, const std::string& name) {
   if (shape.height >= 1 && shape.width >= 1 && std::max(shape.height, shape.width) <= kMaxSide) {
     return;
   }
-  refuse(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way", shape.width,
-                           shape.height, kMaxSide));
+  refuse_picture(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way", shape.width,
+                                   shape.height, kMaxSide));
 }
 
 /// libpng's image, freed also when something is thrown.
@@ -49,18 +49,18 @@ struct Png {
 Picture parse_png(std::string_view content, const std::string& name) {
   Png png;
   if (png_image_begin_read_from_memory(&png.image, content.data(), content.size()) == 0) {
-    refuse(name, std::string("is a damaged PNG file: ") + png.image.message);
+    refuse_picture(name, std::string("is a damaged PNG file: ") + png.image.message);
   }
   const auto has = [&](png_uint_32 flag) { return (png.image.format & flag) != 0; };
-  if (has(PNG_FORMAT_FLAG_ALPHA)) refuse(name, "is transparent; flatten it first");
-  if (has(PNG_FORMAT_FLAG_LINEAR)) refuse(name, "has 16 bits per value; 8 can be read");
+  if (has(PNG_FORMAT_FLAG_ALPHA)) refuse_picture(name, "is transparent; flatten it first");
+  if (has(PNG_FORMAT_FLAG_LINEAR)) refuse_picture(name, "has 16 bits per value; 8 can be read");
   Picture picture;
   picture.shape = {has(PNG_FORMAT_FLAG_COLOR) ? 3u : 1u, png.image.height, png.image.width};
   require_size(picture.shape, name);
   png.image.format = picture.shape.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
   std::vector<uint8_t> values(picture.shape.num_values());
   if (png_image_finish_read(&png.image, nullptr, values.data(), 0, nullptr) == 0) {
-    refuse(name, std::string("is a damaged PNG file: ") + png.image.message);
+    refuse_picture(name, std::string("is a damaged PNG file: ") + png.image.message);
   }
   picture.values = channels_first(picture.shape, values.data());
   return picture;
@@ -76,7 +76,7 @@ uint32_t next_number(std::string_view& content, const std::string& name) {
   uint32_t number = 0;
   const auto [end, error] =
       std::from_chars(content.data(), content.data() + content.size(), number);
-  if (error != std::errc()) refuse(name, "has no header of a PGM or PPM file");
+  if (error != std::errc()) refuse_picture(name, "has no header of a PGM or PPM file");
   content.remove_prefix(size_t(end - content.data()));
   return number;
 }
@@ -87,11 +87,12 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
   content.remove_prefix(2);
   picture.shape.width = next_number(content, name);
   picture.shape.height = next_number(content, name);
-  if (next_number(content, name) != 255) refuse(name, "has not 8 bits per value");
+  if (next_number(content, name) != 255) refuse_picture(name, "has not 8 bits per value");
   require_size(picture.shape, name);
   if (content.size() != picture.shape.num_values() + 1) {  // one space ends the header
-    refuse(name, fmt::format("has {} bytes of pixels, its header says {}",
-                             content.empty() ? 0 : content.size() - 1, picture.shape.num_values()));
+    refuse_picture(
+        name, fmt::format("has {} bytes of pixels, its header says {}",
+                          content.empty() ? 0 : content.size() - 1, picture.shape.num_values()));
   }
   picture.values =
       channels_first(picture.shape, reinterpret_cast<const uint8_t*>(content.data()) + 1);
@@ -110,7 +111,7 @@ bool is_picture(const std::filesystem::path& file) {
 Picture parse_picture(std::string_view content, const std::string& name) {
   if (content.starts_with("\x89PNG")) return parse_png(content, name);
   if (content.starts_with("P5") || content.starts_with("P6")) return parse_pnm(content, name);
-  refuse(name, "is neither a PNG nor a binary PGM or PPM file");
+  refuse_picture(name, "is neither a PNG nor a binary PGM or PPM file");
 }
 
 }  // namespace dlflow::runtime

@@ -14,7 +14,7 @@ namespace {
 
 /// What ranks tell each other in every step, behind the gradients; a cache line. The first number
 /// is the device's.
-constexpr size_t kReportFloats = 16;
+constexpr size_t kGpuReportFloats = 16;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
       hooks_(std::move(hooks)),
       division_(division_of(job.settings, job.model, data.train.size(), {1, comm_.size()})),
       replica_(comm_, job.gpu, job.model, std::max(division_.largest_leaf(), kEvaluationBatch),
-               kReportFloats),
+               kGpuReportFloats),
       weights_(layout().size()),
       velocity_(layout().trainable_size()),
       loader_(data.train, loader_options(normalization)),
@@ -93,8 +93,8 @@ OwnStep GpuWorker::step() {
     const uint64_t step = batch.epoch * steps_per_epoch_ + batch.step;
     const Leaf& mine = batch.leaves[0];
     const Report wishes = hooks_.wishes();
-    const std::array<float, kReportFloats> report = {0, wishes.stops, wishes.saves,
-                                                     data_wait_.count()};
+    const std::array<float, kGpuReportFloats> report = {0, wishes.stops, wishes.saves,
+                                                        data_wait_.count()};
     const DlflowGpuSgd how = sgd(step);
     const GpuReplica::StepEnd end =
         replica_.step(mine.images, mine.labels, 1 / float(batch.global_samples), report, how);

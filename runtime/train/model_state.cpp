@@ -160,22 +160,22 @@ void ModelState::update_layer_by_layer(size_t first, std::span<const float> grad
 }
 
 void ModelState::take(size_t first, std::span<const float> sums) {
-  struct Piece {
+  struct Part {
     size_t offset;
     std::span<const float> sums;
   };
-  const auto piece = [&](size_t begin, size_t end) -> Piece {
+  const auto piece = [&](size_t begin, size_t end) -> Part {
     const size_t from = std::clamp(begin, first, first + sums.size());
     const size_t to = std::clamp(end, first, first + sums.size());
     return {from, sums.subspan(from - first, to - from)};
   };
-  const auto values = [&](const Piece& p) { return values_.subspan(p.offset, p.sums.size()); };
+  const auto values = [&](const Part& p) { return values_.subspan(p.offset, p.sums.size()); };
 
-  const Piece trainable = piece(0, layout_.trainable_size());
+  const Part trainable = piece(0, layout_.trainable_size());
   if (!trainable.sums.empty()) take_gradients(trainable.offset, trainable.sums);
-  const Piece statistics = piece(layout_.trainable_size(), layout_.size());
+  const Part statistics = piece(layout_.trainable_size(), layout_.size());
   if (!statistics.sums.empty()) update_statistics(statistics.sums, values(statistics));
-  const Piece report = piece(layout_.size(), values_.size());
+  const Part report = piece(layout_.size(), values_.size());
   std::ranges::copy(report.sums, values(report).begin());
 }
 

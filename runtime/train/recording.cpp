@@ -1,12 +1,10 @@
 #include "runtime/train/recording.h"
 
-#include <unistd.h>
-
-#include <array>
 #include <limits>
 #include <utility>
 
 #include "base/file.h"
+#include "base/process.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -21,11 +19,6 @@ std::span<std::byte> bytes_of(T& value) {
 }
 
 int64_t ticks_now() { return Clock::now().time_since_epoch().count(); }
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "?";
-}
 
 /// What the clock of `rank` shows when rank 0's shows 0. On rank 0.
 int64_t clock_of(Communicator& comm, int rank) {

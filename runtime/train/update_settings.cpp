@@ -6,10 +6,11 @@
 namespace dlflow::runtime {
 namespace {
 
-using Kind = OptimizerOptions::Kind;
+using OptimizerKind = OptimizerOptions::Kind;
 
-Kind read_kind(const Json* json) {
-  for (const Kind kind : {Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb}) {
+OptimizerKind read_kind(const Json* json) {
+  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam, OptimizerKind::AdamW,
+                                   OptimizerKind::Lars, OptimizerKind::Lamb}) {
     if (json != nullptr && *json == name(kind)) return kind;
   }
   WithReader::fail("optimizer.kind", "'sgd', 'adam', 'adamw', 'lars' or 'lamb'");
@@ -28,24 +29,27 @@ void read_betas(const Json& json, OptimizerOptions& options) {
 
 /// Reads what belongs to options.kind, and refuses what belongs to another.
 void read_own_keys(WithReader& reader, OptimizerOptions& options) {
-  const Kind kind = options.kind;
-  const bool has_moments = kind == Kind::Adam || kind == Kind::AdamW || kind == Kind::Lamb;
+  const OptimizerKind kind = options.kind;
+  const bool has_moments =
+      kind == OptimizerKind::Adam || kind == OptimizerKind::AdamW || kind == OptimizerKind::Lamb;
   const auto has = [&](const std::string& key, bool belongs) {
     const bool there = reader.find(key) != nullptr;
     if (there && !belongs) WithReader::fail("optimizer." + key, "left out of " + name(kind));
     return there;
   };
-  options.epsilon = kind == Kind::Lamb ? 1e-6 : options.epsilon;  // as in its authors' code
-  if (has("nesterov", kind == Kind::Sgd)) options.nesterov = reader.flag("nesterov", false);
+  options.epsilon =
+      kind == OptimizerKind::Lamb ? 1e-6 : options.epsilon;  // as in its authors' code
+  if (has("nesterov", kind == OptimizerKind::Sgd))
+    options.nesterov = reader.flag("nesterov", false);
   if (has("betas", has_moments)) read_betas(*reader.find("betas"), options);
   if (has("eps", has_moments)) options.epsilon = reader.number("eps", 0, {});
-  if (has("trust", kind == Kind::Lars)) options.trust = reader.number("trust", 0, {});
+  if (has("trust", kind == OptimizerKind::Lars)) options.trust = reader.number("trust", 0, {});
 }
 
 /// A workflow's step has the usual one, whatever the kind.
 double read_momentum(WithReader& with, const OptimizerOptions& options) {
   const double momentum = with.number("momentum", 0, options.momentum);
-  const bool has_one = options.kind == Kind::Sgd || options.kind == Kind::Lars;
+  const bool has_one = options.kind == OptimizerKind::Sgd || options.kind == OptimizerKind::Lars;
   if (!has_one && momentum != options.momentum) {
     WithReader::fail("momentum", "left out with '" + name(options.kind) + "', which has 'betas'");
   }
@@ -55,8 +59,8 @@ double read_momentum(WithReader& with, const OptimizerOptions& options) {
 
 /// Whether biases and the parameters of batch normalisation decay, too: as in PyTorch, but with
 /// lars and lamb as in their papers, unless somebody says.
-bool read_decay(const Json* decay, Kind kind) {
-  if (decay == nullptr) return kind != Kind::Lars && kind != Kind::Lamb;
+bool read_decay(const Json* decay, OptimizerKind kind) {
+  if (decay == nullptr) return kind != OptimizerKind::Lars && kind != OptimizerKind::Lamb;
   if (*decay == "weights") return false;
   if (*decay == "all") return true;
   WithReader::fail("decay", "'weights' or 'all'");

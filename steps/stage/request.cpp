@@ -62,7 +62,7 @@ std::string hex_text(std::string digits, size_t length, const char* key, const s
                 digits + "'");
 }
 
-ManifestSource parse_manifest(const Json& json, const std::string& who) {
+ManifestSource parse_manifest_source(const Json& json, const std::string& who) {
   if (json.is_null()) return {};
   if (json.is_string()) return {.file = json.get<std::string>(), .url = {}, .sha256 = {}};
   if (!json.is_object()) fail(who, "manifest: is a file, or {url: …, sha256: …}");
@@ -112,7 +112,7 @@ Source parse_source(const Json& json, size_t number) {
   source.sha256 = hex_text(text_at(json, "sha256", who), 64, "sha256", who);
   source.commit = hex_text(text_at(json, "commit", who), 40, "commit", who);
   source.unpack = unpack_named(text_at(json, "unpack", who), who);
-  source.manifest = parse_manifest(json.value("manifest", Json()), who);
+  source.manifest = parse_manifest_source(json.value("manifest", Json()), who);
   UrlPath& place = source.address.place;
   // A web server lists no folders: there it is one if a manifest says what is in it.
   if (source.address.scheme == Scheme::Http) place.is_folder &= source.manifest.is_given();

@@ -1,11 +1,10 @@
 #include "steps/train/cluster_rules.h"
 
-#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <ctime>
 
+#include "base/clock.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/units.h"
@@ -67,8 +66,8 @@ int tune_cluster(runtime::Communicator& comm, size_t largest_bytes) {
     std::printf("not stored: neither $DLFLOW_COLLECTIVES nor $DLFLOW_CACHE is set\n");
     return 0;
   }
-  runtime::store_rules(path, shape, rules,
-                       fmt::format("{:%Y-%m-%d}", fmt::gmtime(std::time(nullptr))));
+  const std::string today = to_rfc3339(SystemClock().now()).substr(0, sizeof("2026-11-23") - 1);
+  runtime::store_rules(path, shape, rules, today);
   std::printf("stored in %s\n", path.c_str());
   return 0;
 }

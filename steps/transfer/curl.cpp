@@ -14,12 +14,12 @@ namespace fs = std::filesystem;
 constexpr int kHttpError = 22;
 
 /// The exit statuses of curl(1), EXIT CODES, that a download can end with.
-struct Meaning {
+struct ExitMeaning {
   int exit_status;
   Errc code;
   const char* words;
 };
-constexpr Meaning kMeanings[] = {
+constexpr ExitMeaning kExitMeanings[] = {
     {1, Errc::InvalidInput, "this curl does not know the protocol"},
     {3, Errc::InvalidInput, "the address is malformed"},
     {5, Errc::Unavailable, "the proxy's name is not known"},
@@ -118,9 +118,9 @@ CurlResult run_curl(const std::string& url, const std::vector<std::string>& argu
 Error curl_error(const CurlResult& result, const std::string& url) {
   if (result.exit_status == kHttpError) return http_error(result.response.status, url);
   const auto meaning = std::find_if(
-      std::begin(kMeanings), std::end(kMeanings),
-      [&](const Meaning& candidate) { return candidate.exit_status == result.exit_status; });
-  const bool known = meaning != std::end(kMeanings);
+      std::begin(kExitMeanings), std::end(kExitMeanings),
+      [&](const ExitMeaning& candidate) { return candidate.exit_status == result.exit_status; });
+  const bool known = meaning != std::end(kExitMeanings);
   return Error(
       known ? meaning->code : Errc::InvalidInput,
       "cannot download " + url + ": " + (known ? meaning->words : "curl failed") + " (" +

@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 constexpr int kNoSuchFolder = 3;
 constexpr int kNoSuchFile = 4;
 
-std::string remote_path(const Address& address) { return address.host + ":" + address.place.path; }
+std::string rclone_path(const Address& address) { return address.host + ":" + address.place.path; }
 
 /// One call; its retries are ours, since only we know whether it got on.
 ToolResult rclone(std::vector<std::string> arguments, const fs::path& temporary,
@@ -64,7 +64,7 @@ RemoteFile file_from(const Json& entry) {
 /// What is at the address, with its hashes; nothing if there is no file.
 std::optional<Json> stat(const Address& address, const fs::path& temporary) {
   const ToolResult result = rclone({"lsjson", "--stat", "--no-mimetype", "--hash-type=sha256",
-                                    "--hash-type=sha1", "--hash-type=md5", remote_path(address)},
+                                    "--hash-type=sha1", "--hash-type=md5", rclone_path(address)},
                                    temporary);
   if (result.exit_status == kNoSuchFolder || result.exit_status == kNoSuchFile) return std::nullopt;
   if (result.exit_status != 0) throw failure("ask for", address, result);
@@ -97,7 +97,7 @@ Comparison compare(const std::optional<Json>& there, const UploadRequest& reques
 }
 
 /// How much of the file the log's last line says was sent.
-uint64_t sent_bytes(const std::string& log) {
+uint64_t bytes_in_log(const std::string& log) {
   const size_t last = log.rfind("{\"level\"");
   if (last == std::string::npos) return 0;
   const Json line = parse_json(log.substr(last, log.find('\n', last) - last));
@@ -122,8 +122,8 @@ std::string errors_in(const std::string& log) {
 void send(const UploadRequest& request, const Address& to, const fs::path& temporary) {
   ToolResult sent = rclone(
       {"copyto", "--ignore-times", "--use-json-log", "--stats=500ms", "--stats-log-level=NOTICE",
-       limit(request.bytes_per_second), request.file, remote_path(to)},
-      temporary, [&](const ToolResult& so_far) { request.progress(sent_bytes(so_far.message)); });
+       limit(request.bytes_per_second), request.file, rclone_path(to)},
+      temporary, [&](const ToolResult& so_far) { request.progress(bytes_in_log(so_far.message)); });
   sent.message = errors_in(sent.message);
   if (sent.exit_status != 0) throw failure("send to", request.address, sent);
 }
@@ -138,7 +138,7 @@ std::vector<RemoteFile> rclone_list(const Address& address, const fs::path& temp
     arguments.emplace_back("--files-only");
     if (address.place.is_folder) arguments.emplace_back("--recursive");
   }
-  arguments.push_back(remote_path(address));
+  arguments.push_back(rclone_path(address));
   const ToolResult result = rclone(arguments, temporary);
   if (result.exit_status != 0) throw failure("list", address, result);
   const Json json = parse(result, address);
@@ -168,7 +168,7 @@ Downloaded rclone_download(const DownloadRequest& request, Partial& partial,
     if (offset > 0 && offset == total_bytes) return;
     const ToolResult result = rclone(
         {"cat", "--offset=" + std::to_string(offset), limit(request.bytes_per_second),
-         remote_path(request.address)},
+         rclone_path(request.address)},
         temporary, [&](const ToolResult&) { request.progress(partial.bytes(), total_bytes); },
         request.partial);
     if (result.exit_status != 0) throw failure("download", request.address, result);
@@ -201,7 +201,7 @@ Uploaded rclone_upload(const UploadRequest& request, const fs::path& temporary) 
   }
   if (request.can_rename) {
     const ToolResult moved =
-        rclone({"moveto", remote_path(part), remote_path(request.address)}, temporary);
+        rclone({"moveto", rclone_path(part), rclone_path(request.address)}, temporary);
     if (moved.exit_status != 0) throw failure("rename to", request.address, moved);
   }
   return Uploaded::Sent;

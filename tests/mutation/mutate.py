@@ -107,7 +107,7 @@ def _write(path, text):
 
 def compile_flags():
     """source -> its flags for clang."""
-    commands = json.loads((ROOT / "build/compile_commands.json").read_text())
+    commands = json.loads((ROOT / "build/dev/compile_commands.json").read_text())
     flags = {}
     for each in commands:
         words = shlex.split(each["command"])
