@@ -152,6 +152,6 @@ int main(int argc, char** argv) {
   }
   if (argc == 2) set_defaults(argv[1]);
   const auto nothing_is_saved = [] { return false; };
-  guard_rank(nothing_is_saved);
-  return run_rank(argc, argv, nothing_is_saved, evaluate_rank);
+  const GuardedRank guarded = guard_rank(nothing_is_saved);
+  return run_rank(argc, argv, nothing_is_saved, evaluate_rank, guarded);
 }
