@@ -148,7 +148,7 @@ Overview overview(const SplitFiles& split) {
   result.file = split.files[0];
   result.dataset = read_split(split, Proof::Structure);
   result.histogram.resize(result.dataset.num_classes);
-  for (const uint32_t label : result.dataset.labels) ++result.histogram[label];
+  for (size_t i = 0; i < result.dataset.size(); ++i) ++result.histogram[result.dataset.labels[i]];
   result.names = read_class_names(result.file.parent_path());
   result.names.resize(result.histogram.size());
   if (split.format == SplitFiles::Format::Shards) {

@@ -154,13 +154,13 @@ std::string_view bytes_of(const T& values) {
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }
 
-/// `count` images of the front of `pixels`, which is long enough.
+/// `count` rows of the front of `bytes`, which is long enough.
 template <typename T>
-Images<T> images_in(std::string_view pixels, size_t count, size_t image_size,
-                    const std::shared_ptr<const void>& owner) {
-  Images<T> images;
-  images.add(reinterpret_cast<const T*>(pixels.data()), count, image_size, owner);
-  return images;
+Rows<T> rows_in(std::string_view bytes, size_t count, size_t row_size,
+                const std::shared_ptr<const void>& owner) {
+  Rows<T> rows;
+  rows.add(reinterpret_cast<const T*>(bytes.data()), count, row_size, owner);
+  return rows;
 }
 
 }  // namespace
@@ -195,16 +195,15 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
     throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
   }
   Dataset dataset{header.shape, header.num_classes, {}, {}};
-  dataset.labels.resize(header.num_samples);
   const std::string_view data = content.view.substr(sizeof(Header));
   const size_t label_bytes = header.num_samples * sizeof(uint32_t);
-  if (label_bytes > 0) std::memcpy(dataset.labels.data(), data.data(), label_bytes);
+  dataset.labels = Labels(rows_in<uint32_t>(data, header.num_samples, 1, content.owner));
   const std::string_view pixels = data.substr(label_bytes);
   const size_t image_size = header.shape.num_values();
   if (header.pixel_type == PixelType::Float) {
-    dataset.pixels = images_in<float>(pixels, header.num_samples, image_size, content.owner);
+    dataset.pixels = rows_in<float>(pixels, header.num_samples, image_size, content.owner);
   } else {
-    dataset.pixels = images_in<uint8_t>(pixels, header.num_samples, image_size, content.owner);
+    dataset.pixels = rows_in<uint8_t>(pixels, header.num_samples, image_size, content.owner);
   }
   for (size_t i = 0; i < dataset.labels.size(); ++i) {
     if (dataset.labels[i] >= dataset.num_classes) {
@@ -222,7 +221,7 @@ Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof) {
 SampleSource source_of(Dataset dataset) {
   const bool floats = std::holds_alternative<Images<float>>(dataset.pixels);
   return {dataset.shape, dataset.num_classes, floats ? PixelType::Float : PixelType::Byte,
-          std::move(dataset.labels), [pixels = std::move(dataset.pixels)](size_t sample) {
+          dataset.labels.copy(), [pixels = std::move(dataset.pixels)](size_t sample) {
             return std::visit([&](const auto& images) { return bytes_of(images[sample]); }, pixels);
           }};
 }
@@ -244,11 +243,7 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
                   "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
                   "copy it again");
   }
-  ChunkHashes found{{}, hashes.substr(of_chunks.size())};
-  for (size_t at = 0; at < of_chunks.size(); at += kHashSize) {
-    found.of_chunks.push_back(of_chunks.substr(at, kHashSize));
-  }
-  return found;
+  return {of_chunks, hashes.substr(of_chunks.size())};
 }
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& path, const SampleSource& source,

@@ -50,8 +50,8 @@ Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Pro
 
 /// What a whole file says of its images, chunk_samples at a time.
 struct ChunkHashes {
-  std::vector<std::string_view> of_chunks;  ///< in the file
-  std::string_view of_all;                  ///< of these hashes, the header and the labels
+  std::string_view of_chunks;  ///< in the file, one behind the other, as long as of_all
+  std::string_view of_all;     ///< of these hashes, the header and the labels
 };
 
 /// The hashes in `content`; they, header and labels are proven, and no image is read. Throws

@@ -28,7 +28,7 @@ size_t memory_within(const CacheBudget& budget, const ChunkedDataset& data, size
 
 CacheRoom divide_budget(const CacheBudget& budget, const ChunkedDataset& data,
                         const VisitOrder& order, size_t node, size_t num_nodes) {
-  const size_t chunks = data.chunks().size(), needed = order.most_chunks_per_step();
+  const size_t chunks = data.num_chunks(), needed = order.most_chunks_per_step();
   const size_t memory = memory_within(budget, data, needed);
   const size_t disk = budget.scratch_bytes / data.chunk_bytes();
   const size_t own = num_nodes == 1 ? 0 : chunks_of_node(chunks, node, num_nodes);

@@ -59,7 +59,7 @@ class ChunkCache::Worker {
         is_over ? (epoch + 1) * order_.steps_per_epoch() : epoch * order_.steps_per_epoch() + step;
     const size_t slots = options_.shape.num_slots;
     const uint64_t lookahead = lookahead_for(slots, std::min(slots, order_.most_chunks_per_step()));
-    plan_.emplace(data_.chunks().size(), ChunkCapacity{slots, options_.scratch_slots, lookahead},
+    plan_.emplace(data_.num_chunks(), ChunkCapacity{slots, options_.scratch_slots, lookahead},
                   first, kept_for_all());
     next_ = {next_training(first), order_.next_validation(first, options_.rank)};
     memory_.set_done(options_.rank, next_.first());
@@ -100,7 +100,7 @@ class ChunkCache::Worker {
 
     void end() override { worker_.set_done(step_, trains_); }
     void stop() override { worker_.stop(); }
-    const std::atomic<uint64_t>& arrivals() const override { return worker_.memory_.arrivals(); }
+    std::atomic<uint64_t>& arrivals() override { return worker_.memory_.arrivals(); }
 
    private:
     Worker& worker_;
@@ -160,7 +160,7 @@ class ChunkCache::Worker {
   /// What the node keeps for all nodes needs no copy on its disk.
   std::vector<bool> kept_for_all() const {
     std::vector<bool> kept;
-    for (uint32_t chunk = 0; part_ != nullptr && chunk < data_.chunks().size(); ++chunk) {
+    for (uint32_t chunk = 0; part_ != nullptr && chunk < data_.num_chunks(); ++chunk) {
       kept.push_back(part_->keeps(chunk));
     }
     return kept;

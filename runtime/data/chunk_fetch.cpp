@@ -14,9 +14,9 @@ ChunkFetch::ChunkFetch(const ChunkedDataset& data, ChunkSource& source, ChunkMem
 void ChunkFetch::carry_out(const ChunkLoad& load, const std::stop_token& stop) {
   const std::span<std::byte> slot = memory_.slot(load.slot);
   if (load.demote_to) {
-    scratch_.write(*load.demote_to, slot.first(data_.chunks()[load.evicted].bytes));
+    scratch_.write(*load.demote_to, slot.first(data_.chunk(load.evicted).bytes));
   }
-  const std::span<std::byte> to = slot.first(data_.chunks()[load.chunk].bytes);
+  const std::span<std::byte> to = slot.first(data_.chunk(load.chunk).bytes);
   if (!load.promote_from || !scratch_.read(*load.promote_from, load.chunk, to)) {
     fetch(load.chunk, to, stop);
   }

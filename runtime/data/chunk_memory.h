@@ -79,7 +79,7 @@ class ChunkMemory {
   bool count_damage() { return books_->damaged++ == 0; }
   bool count_lost_peer() { return books_->lost_peers++ == 0; }
   /// How many chunks have come to this node, from anywhere.
-  const std::atomic<uint64_t>& arrivals() const { return books_->arrivals; }
+  std::atomic<uint64_t>& arrivals() { return books_->arrivals; }
   CacheTraffic traffic() const {
     return {books_->source_bytes, books_->scratch_bytes, books_->peer_bytes, books_->damaged};
   }

@@ -1,13 +1,13 @@
 #include "runtime/data/chunked_dataset.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/shared_bytes.h"
 #include "base/units.h"
-#include "runtime/data/binary_dataset.h"
 #include "runtime/data/sharded_dataset.h"
 
 namespace dlflow::runtime {
@@ -75,8 +75,8 @@ ChunkedDataset::ChunkedDataset(const fs::path& folder, Split split) {
   if (dataset_.size() == 0 || dataset_.shape.num_values() == 0) {
     throw Error(Errc::InvalidInput, folder.string() + ": the data set holds no images");
   }
-  std::sort(mapped_.begin(), mapped_.end(),
-            [](const Mapped& a, const Mapped& b) { return a.begin < b.begin; });
+  for (uint32_t file = 0; file < files_.size(); ++file) by_address_.push_back(file);
+  std::ranges::sort(by_address_, {}, [this](uint32_t file) { return mapped_[file].begin; });
 }
 
 void ChunkedDataset::add(const fs::path& file) {
@@ -84,7 +84,7 @@ void ChunkedDataset::add(const fs::path& file) {
   const SharedBytes content = map_file(file);
   const ChunkHashes hashes = read_chunk_hashes(content.view, file.string());
   const Dataset part = parse_binary_dataset(content, file.string(), Proof::Structure);
-  const size_t hash_bytes = (hashes.of_chunks.size() + 1) * hashes.of_all.size();
+  const size_t hash_bytes = hashes.of_chunks.size() + hashes.of_all.size();
   const size_t end = content.view.size() - hash_bytes,
                begin = end - header.num_samples * image_bytes(header);
   const size_t chunk = chunk_bytes_of(header);
@@ -92,13 +92,10 @@ void ChunkedDataset::add(const fs::path& file) {
     throw Error(Errc::InvalidInput, file.string() + ": has parts of " + format_size(chunk) +
                                         ", and a cache takes less than 4 GiB; pack the data again");
   }
-  mapped_.push_back({bytes_at(content.view, begin), bytes_at(content.view, end),
-                     uint32_t(chunks_.size()), chunk, hashes.of_all});
-  for (size_t i = 0; i < hashes.of_chunks.size(); ++i) {
-    const size_t offset = begin + i * chunk, bytes = std::min(chunk, end - offset);
-    chunks_.push_back({uint32_t(files_.size()), offset, uint32_t(bytes), hashes.of_chunks[i]});
-    chunk_bytes_ = std::max(chunk_bytes_, bytes);
-  }
+  mapped_.push_back({bytes_at(content.view, begin), bytes_at(content.view, end), begin, num_chunks_,
+                     chunk, hashes});
+  num_chunks_ += hashes.of_chunks.size() / hashes.of_all.size();
+  chunk_bytes_ = std::max(chunk_bytes_, chunk);
   files_.push_back(file);
   if (files_.size() == 1) {
     dataset_ = part;
@@ -109,30 +106,36 @@ void ChunkedDataset::add(const fs::path& file) {
 
 uint64_t ChunkedDataset::total_bytes() const {
   uint64_t bytes = 0;
-  for (const Chunk& chunk : chunks_) bytes += chunk.bytes;
+  for (const Mapped& file : mapped_) bytes += uint64_t(file.end - file.begin);
   return bytes;
+}
+
+Chunk ChunkedDataset::chunk(size_t index) const {
+  DLFLOW_CHECK(index < num_chunks_);
+  const auto behind = std::ranges::upper_bound(mapped_, index, {}, &Mapped::first_chunk);
+  const Mapped& file = *std::prev(behind);
+  const size_t within = index - file.first_chunk, at = within * file.chunk_bytes;
+  const size_t bytes = std::min(file.chunk_bytes, size_t(file.end - file.begin) - at);
+  const size_t digits = file.hashes.of_all.size();
+  return {uint32_t(&file - mapped_.data()), file.offset + at, uint32_t(bytes),
+          file.hashes.of_chunks.substr(within * digits, digits)};
 }
 
 ImagePlace ChunkedDataset::place_of(const void* image) const {
   const auto* const address = static_cast<const std::byte*>(image);
-  auto mapped = std::upper_bound(
-      mapped_.begin(), mapped_.end(), address,
-      [](const std::byte* wanted, const Mapped& file) { return wanted < file.begin; });
-  DLFLOW_CHECK(mapped != mapped_.begin());
-  --mapped;
-  DLFLOW_CHECK(address < mapped->end);
-  const size_t offset = size_t(address - mapped->begin);
-  return {mapped->first_chunk + uint32_t(offset / mapped->chunk_bytes),
-          uint32_t(offset % mapped->chunk_bytes)};
+  const auto behind = std::ranges::upper_bound(
+      by_address_, address, {}, [this](uint32_t file) { return mapped_[file].begin; });
+  DLFLOW_CHECK(behind != by_address_.begin());
+  const Mapped& file = mapped_[*std::prev(behind)];
+  DLFLOW_CHECK(address < file.end);
+  const size_t offset = size_t(address - file.begin);
+  return {uint32_t(file.first_chunk + offset / file.chunk_bytes),
+          uint32_t(offset % file.chunk_bytes)};
 }
 
 std::string ChunkedDataset::content_hash() const {
-  std::vector<const Mapped*> in_order;
-  for (const Mapped& file : mapped_) in_order.push_back(&file);
-  std::sort(in_order.begin(), in_order.end(),
-            [](const Mapped* a, const Mapped* b) { return a->first_chunk < b->first_chunk; });
   Sha256 hash;
-  for (const Mapped* file : in_order) hash.update(file->hash);
+  for (const Mapped& file : mapped_) hash.update(file.hashes.of_all);
   return hash.hex();
 }
 

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/binary_dataset.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/split_files.h"
 
@@ -42,7 +43,10 @@ class ChunkedDataset {
   const Dataset& dataset() const { return dataset_; }
 
   const std::vector<std::filesystem::path>& files() const { return files_; }
-  const std::vector<Chunk>& chunks() const { return chunks_; }
+  size_t num_chunks() const { return num_chunks_; }
+
+  /// Worked out from where its file lies: there may be as many chunks as images.
+  Chunk chunk(size_t index) const;
 
   /// The largest chunk.
   size_t chunk_bytes() const { return chunk_bytes_; }
@@ -56,17 +60,19 @@ class ChunkedDataset {
  private:
   void add(const std::filesystem::path& file);
 
-  /// Of one file, where it is mapped.
+  /// A file where it is mapped.
   struct Mapped {
     const std::byte *begin, *end;  ///< its images
-    uint32_t first_chunk;
+    size_t offset;                 ///< of them in the file
+    size_t first_chunk;
     size_t chunk_bytes;
-    std::string_view hash;
+    ChunkHashes hashes;
   };
   Dataset dataset_;
   std::vector<std::filesystem::path> files_;
-  std::vector<Mapped> mapped_;  // by address
-  std::vector<Chunk> chunks_;
+  std::vector<Mapped> mapped_;        // of each file
+  std::vector<uint32_t> by_address_;  // files
+  size_t num_chunks_ = 0;
   size_t chunk_bytes_ = 0;
 };
 

@@ -1,16 +1,13 @@
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <memory>
-#include <span>
 #include <utility>
 #include <variant>
 #include <vector>
 
-#include "base/error.h"
+#include "runtime/data/rows.h"
 
 /// Labelled images. Shape letters: N samples, C channels, H height, W width.
 namespace dlflow::runtime {
@@ -22,63 +19,36 @@ struct ImageShape {
   bool operator==(const ImageShape&) const = default;
 };
 
-/// Images of one size, wherever each of them lies: in a vector, in a mapped file. Copies of this
-/// object share the memory.
+/// Images of one size, wherever each of them lies.
 template <typename T>
-class Images {
+using Images = Rows<T>;
+
+/// A number for each sample, wherever it lies: as a byte in IDX files, else in four.
+class Labels {
  public:
-  Images() = default;
+  Labels() = default;
+  Labels(std::vector<uint32_t> labels) : labels_(Rows<uint32_t>(std::move(labels), 1)) {}
 
-  /// All of `values` (N, C, H, W), where an image is `image_size` of them.
-  Images(std::vector<T> values, size_t image_size) : image_size_(image_size) {
-    const size_t count = image_size == 0 ? 0 : values.size() / image_size;
-    const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
-    add(owner->data(), count, image_size, owner);
+  /// Of rows of one value.
+  explicit Labels(Rows<uint8_t> labels) : labels_(std::move(labels)) {}
+  explicit Labels(Rows<uint32_t> labels) : labels_(std::move(labels)) {}
+
+  size_t size() const {
+    return std::visit([](const auto& labels) { return labels.size(); }, labels_);
   }
-
-  /// Adds `count` images that lie one behind the other, in memory that `owner` keeps.
-  void add(const T* first, size_t count, size_t image_size, std::shared_ptr<const void> owner) {
-    DLFLOW_CHECK(image_size_ == image_size || images_.empty());
-    image_size_ = image_size;
-    images_.reserve(images_.size() + count);
-    for (size_t i = 0; i < count; ++i) images_.push_back(first + i * image_size);
-    owners_.push_back(std::move(owner));
+  uint32_t operator[](size_t sample) const {
+    return std::visit([&](const auto& labels) { return uint32_t(labels[sample][0]); }, labels_);
   }
+  std::vector<uint32_t> copy() const;
 
-  /// Adds all images of `other`, which are of the same size.
-  void add(const Images& other) {
-    DLFLOW_CHECK(image_size_ == other.image_size_ || images_.empty());
-    image_size_ = other.image_size_;
-    images_.insert(images_.end(), other.images_.begin(), other.images_.end());
-    owners_.insert(owners_.end(), other.owners_.begin(), other.owners_.end());
-  }
+  /// Adds all of `other`, which lie in as many bytes each.
+  void add(const Labels& other);
+  Labels select(const Subset& part) const;
 
-  /// Those of `samples`, in that order.
-  Images select(std::span<const uint32_t> samples) const {
-    Images chosen;
-    chosen.image_size_ = image_size_;
-    chosen.owners_ = owners_;
-    chosen.images_.reserve(samples.size());
-    for (const uint32_t sample : samples) chosen.images_.push_back(images_[sample]);
-    return chosen;
-  }
-
-  size_t size() const { return images_.size(); }
-  std::span<const T> operator[](size_t sample) const { return {images_[sample], image_size_}; }
-
-  bool operator==(const Images& other) const {
-    if (size() != other.size()) return false;
-    for (size_t i = 0; i < size(); ++i) {
-      const std::span<const T> a = (*this)[i], b = other[i];
-      if (!std::equal(a.begin(), a.end(), b.begin(), b.end())) return false;
-    }
-    return true;
-  }
+  bool operator==(const Labels& other) const { return copy() == other.copy(); }
 
  private:
-  size_t image_size_ = 0;  // in values
-  std::vector<const T*> images_;
-  std::vector<std::shared_ptr<const void>> owners_;
+  std::variant<Rows<uint32_t>, Rows<uint8_t>> labels_;
 };
 
 /// A whole split: N images of one shape and their labels, each below num_classes.
@@ -86,9 +56,12 @@ struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
   std::variant<Images<uint8_t>, Images<float>> pixels;  ///< (N)
-  std::vector<uint32_t> labels;                         ///< (N)
+  Labels labels;                                        ///< (N)
 
   size_t size() const { return labels.size(); }
+
+  /// Those samples of a whole split.
+  Dataset select(const Subset& part) const;
   bool operator==(const Dataset&) const = default;
 };
 

@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "base/file.h"
 #include "base/shared_bytes.h"
 #include "base/text.h"
 
@@ -85,36 +84,56 @@ IdxView view_idx(std::string_view content, const std::string& name) {
   return array;
 }
 
-/// \param images  their dimensions; the values are with `owner`
-Dataset dataset_of(const IdxView& images, std::shared_ptr<const void> owner,
-                   const std::string& images_name, const IdxArray& labels,
+/// Bytes with dimensions, and what keeps them.
+struct OwnedIdx {
+  IdxView view;
+  std::shared_ptr<const void> owner;
+};
+
+OwnedIdx map_idx(const std::filesystem::path& file) {
+  SharedBytes content = map_file(file);
+  return {view_idx(content.view, file.string()), std::move(content.owner)};
+}
+
+OwnedIdx owned(IdxArray array) {
+  const auto values = std::make_shared<const std::vector<uint8_t>>(std::move(array.values));
+  const std::string_view view(reinterpret_cast<const char*>(values->data()), values->size());
+  return {{std::move(array.dimensions), view}, values};
+}
+
+Rows<uint8_t> rows_of(const OwnedIdx& array, size_t row_size) {
+  Rows<uint8_t> rows;
+  rows.add(reinterpret_cast<const uint8_t*>(array.view.values.data()), array.view.dimensions[0],
+           row_size, array.owner);
+  return rows;
+}
+
+Dataset dataset_of(const OwnedIdx& images, const std::string& images_name, const OwnedIdx& labels,
                    const std::string& labels_name) {
-  const std::vector<uint32_t>& dimensions = images.dimensions;
+  const std::vector<uint32_t>& dimensions = images.view.dimensions;
+  const std::vector<uint32_t>& of_labels = labels.view.dimensions;
   if (dimensions.size() < 3) {
     throw_corrupt_idx(images_name, fmt::format("has {} dimensions; images have 3 (N, H, W) or 4 "
                                                "(N, C, H, W)",
                                                dimensions.size()));
   }
-  if (labels.dimensions.size() != 1) {
+  if (of_labels.size() != 1) {
     throw_corrupt_idx(labels_name,
-                      fmt::format("has {} dimensions; labels have 1", labels.dimensions.size()));
+                      fmt::format("has {} dimensions; labels have 1", of_labels.size()));
   }
-  if (dimensions[0] != labels.dimensions[0]) {
+  if (dimensions[0] != of_labels[0]) {
     throw_corrupt_idx(
         labels_name,
-        fmt::format("has {} labels for the {} images of {}", labels.dimensions[0], dimensions[0],
+        fmt::format("has {} labels for the {} images of {}", of_labels[0], dimensions[0],
                     std::filesystem::path(images_name).filename().string()));
   }
   Dataset dataset;
   dataset.shape = {dimensions.size() == 4 ? dimensions[1] : 1, dimensions[dimensions.size() - 2],
                    dimensions[dimensions.size() - 1]};
-  Images<uint8_t> pixels;
-  pixels.add(reinterpret_cast<const uint8_t*>(images.values.data()), dimensions[0],
-             dataset.shape.num_values(), std::move(owner));
-  dataset.pixels = std::move(pixels);
-  dataset.labels.assign(labels.values.begin(), labels.values.end());
-  for (const uint32_t label : dataset.labels) {
-    dataset.num_classes = std::max(dataset.num_classes, label + 1);
+  dataset.pixels = rows_of(images, dataset.shape.num_values());
+  dataset.labels = Labels(rows_of(labels, 1));
+  for (const char label : labels.view.values) {
+    dataset.num_classes = std::max<uint32_t>(dataset.num_classes, uint8_t(label) + 1);
   }
   return dataset;
 }
@@ -127,16 +146,12 @@ IdxArray parse_idx(std::string_view content, const std::string& name) {
 }
 
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
-  const SharedBytes content = map_file(images);
-  return dataset_of(view_idx(content.view, images.string()), content.owner, images.string(),
-                    parse_idx(read_file(labels), labels.string()), labels.string());
+  return dataset_of(map_idx(images), images.string(), map_idx(labels), labels.string());
 }
 
-Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray& labels,
+Dataset join_idx(IdxArray images, const std::string& images_name, IdxArray labels,
                  const std::string& labels_name) {
-  const auto values = std::make_shared<const std::vector<uint8_t>>(std::move(images.values));
-  const std::string_view view(reinterpret_cast<const char*>(values->data()), values->size());
-  return dataset_of({std::move(images.dimensions), view}, values, images_name, labels, labels_name);
+  return dataset_of(owned(std::move(images)), images_name, owned(std::move(labels)), labels_name);
 }
 
 }  // namespace dlflow::runtime

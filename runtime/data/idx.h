@@ -22,12 +22,12 @@ struct IdxArray {
 /// of unsigned bytes and the content is exactly as long as it says.
 IdxArray parse_idx(std::string_view content, const std::string& name);
 
-/// Images (N, H, W) or (N, C, H, W), which stay in the file, and labels (N). Throws Error as
+/// Images (N, H, W) or (N, C, H, W), and labels (N), which stay in their files. Throws Error as
 /// parse_idx, NotFound if a file is not there, Corrupt if their numbers differ.
 Dataset read_idx_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
 
 /// The same from what the two files hold.
-Dataset join_idx(IdxArray images, const std::string& images_name, const IdxArray& labels,
+Dataset join_idx(IdxArray images, const std::string& images_name, IdxArray labels,
                  const std::string& labels_name);
 
 }  // namespace dlflow::runtime

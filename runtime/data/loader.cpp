@@ -28,7 +28,7 @@ struct Position {
   uint64_t epoch = 0, step = 0;
 };
 
-/// Makes the batch of any position; all that is kept between batches is the epoch's permutation.
+/// Makes the batch of any position; all that is kept between batches is the epoch's order.
 class BatchMaker {
  public:
   BatchMaker(const Dataset& dataset, LoaderOptions options)
@@ -39,10 +39,13 @@ class BatchMaker {
       throw Error(Errc::InvalidInput, "a batch needs at least one sample");
     }
     options_.division.num_samples = dataset.size();
+    if (options_.shuffle && options_.order == nullptr) {
+      options_.order = &own_order_.emplace(dataset.size(), options_.seed);
+    }
   }
 
   size_t steps() const { return options_.division.num_steps(); }
-  const StepImages* images() const { return options_.images; }
+  StepImages* images() const { return options_.images; }
 
   Slot make_slot() const {
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
@@ -52,7 +55,7 @@ class BatchMaker {
   }
 
   void fill(Position position, Slot& slot) {
-    shuffle(position.epoch);
+    begin(position.epoch);
     if (options_.images != nullptr) options_.images->begin(position.epoch, position.step);
     slot.batch = {slot.leaves, 0, position.epoch, position.step};
     for (size_t i = 0; i < options_.own_leaves; ++i) {
@@ -67,10 +70,12 @@ class BatchMaker {
     }
     slot.batch.global_samples = options_.division.samples_of(position.step);
     if (options_.images != nullptr) options_.images->end();
+    if (position.step + 1 == steps()) end_epoch();
   }
 
   /// What fill() waits for is not waited for any more.
   void stop() {
+    if (options_.order != nullptr) options_.order->stop();
     if (options_.images != nullptr) options_.images->stop();
   }
 
@@ -82,6 +87,11 @@ class BatchMaker {
   void write_sample(uint64_t epoch, size_t place, float* image, uint32_t& label) {
     const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);
     label = dataset_.labels[sample];
+    if (label >= dataset_.num_classes) {  // it was not when the data was opened
+      throw Error(Errc::Corrupt, "the data was changed while it was read: sample " +
+                                     std::to_string(sample) + " has label " +
+                                     std::to_string(label));
+    }
     const auto write = [&](const auto& pixels) {
       write_image(find(pixels[sample].data()), epoch, sample, image);
     };
@@ -93,10 +103,15 @@ class BatchMaker {
     return options_.images == nullptr ? image : static_cast<const T*>(options_.images->find(image));
   }
 
-  void shuffle(uint64_t epoch) {
-    if (!options_.shuffle || order_epoch_ == epoch) return;
-    order_ = epoch_permutation(dataset_.size(), options_.seed, epoch);
-    order_epoch_ = epoch;
+  void begin(uint64_t epoch) {
+    if (!options_.shuffle || epoch_ == epoch) return;
+    order_ = options_.order->enter(epoch, options_.images ? &options_.images->arrivals() : nullptr);
+    epoch_ = epoch;
+  }
+
+  void end_epoch() {
+    if (options_.shuffle) options_.order->leave();
+    epoch_.reset();
   }
 
   template <typename T>
@@ -113,8 +128,9 @@ class BatchMaker {
 
   const Dataset& dataset_;
   LoaderOptions options_;
-  std::vector<uint32_t> order_;
-  std::optional<uint64_t> order_epoch_;
+  std::optional<EpochOrder> own_order_;
+  std::span<const uint32_t> order_;  // of epoch_
+  std::optional<uint64_t> epoch_;
   std::vector<std::byte> scratch_;  // one changed image
 };
 
@@ -137,7 +153,7 @@ class Loader::Worker {
   }
 
   size_t steps() const { return maker_.steps(); }
-  const StepImages* images() const { return maker_.images(); }
+  StepImages* images() const { return maker_.images(); }
 
   void seek(Position position) {
     thread_ = {};  // stops and joins
@@ -216,7 +232,7 @@ Loader::Loader(const Dataset& dataset, const LoaderOptions& options)
 Loader::~Loader() = default;
 
 size_t Loader::steps_per_epoch() const { return worker_->steps(); }
-const StepImages* Loader::images() const { return worker_->images(); }
+StepImages* Loader::images() const { return worker_->images(); }
 
 void Loader::seek(uint64_t epoch, uint64_t step) {
   if (step > steps_per_epoch()) {

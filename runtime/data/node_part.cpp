@@ -53,7 +53,7 @@ bool NodePart::has(uint32_t chunk) const {
 std::span<const std::byte> NodePart::in_memory(uint32_t chunk) const { return slot(chunk); }
 
 std::span<std::byte> NodePart::slot(uint32_t chunk) const {
-  return {slots_ + index_of(chunk) * stride_, data_.chunks()[chunk].bytes};
+  return {slots_ + index_of(chunk) * stride_, data_.chunk(chunk).bytes};
 }
 
 std::span<const std::byte> NodePart::get(uint32_t chunk, std::span<std::byte> room,

@@ -38,7 +38,7 @@ bool PeerLinks::read(uint32_t chunk, std::span<std::byte> to) {
   const std::lock_guard lock(peer.mutex);
   if (!peer.socket && Clock::now() >= peer.ask_from) connect(peer);
   if (!peer.socket || !ask(peer, chunk, to)) return false;
-  if (is_whole(data_.chunks()[chunk], to)) {
+  if (is_whole(data_.chunk(chunk), to)) {
     books_.count_peer(to.size());
     return true;
   }

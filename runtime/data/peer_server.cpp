@@ -134,12 +134,12 @@ bool PeerServer::answer(Connection& connection, std::span<std::byte> room,
   const auto deadline = Clock::now() + kTimeToSend;
   if (receive_all(connection.socket, std::as_writable_bytes(std::span(&chunk, 1)), deadline) !=
           Transferred::All ||
-      chunk >= data_.chunks().size() || !part_.keeps(chunk)) {
+      chunk >= data_.num_chunks() || !part_.keeps(chunk)) {
     return false;
   }
   std::span<const std::byte> content;
   try {
-    content = part_.get(chunk, room.first(data_.chunks()[chunk].bytes), stop);
+    content = part_.get(chunk, room.first(data_.chunk(chunk).bytes), stop);
   } catch (const std::exception&) {  // whoever asks finds out for itself, from the source
     return send_answer(connection.socket, PeerAnswer::Failed);
   }

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kBits = 64;
 
-size_t num_words(const ChunkedDataset& data) { return (data.chunks().size() + kBits - 1) / kBits; }
+size_t num_words(const ChunkedDataset& data) { return (data.num_chunks() + kBits - 1) / kBits; }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ const void* ProvenImages::find(const void* image) {
   std::atomic<uint64_t>& word = proven_[place.chunk / kBits];
   const uint64_t bit = uint64_t{1} << place.chunk % kBits;
   if ((word.load(std::memory_order_relaxed) & bit) != 0) return image;
-  const Chunk& chunk = data_->chunks()[place.chunk];
+  const Chunk chunk = data_->chunk(place.chunk);
   const std::span content(static_cast<const std::byte*>(image) - place.offset, chunk.bytes);
   if (!is_whole(chunk, content)) {
     throw Error(Errc::Corrupt,

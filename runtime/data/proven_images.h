@@ -29,8 +29,8 @@ class ProvenImages final : public StepImages {
   void end() override {}
   void stop() override {}
 
-  /// Bytes that were proven.
-  const std::atomic<uint64_t>& arrivals() const override { return *arrivals_; }
+  /// Bytes that were proven, and what a loader counts.
+  std::atomic<uint64_t>& arrivals() override { return *arrivals_; }
 
  private:
   std::shared_ptr<const ChunkedDataset> data_;

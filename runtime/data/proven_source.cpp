@@ -19,7 +19,7 @@ ProvenSource::ProvenSource(const ChunkedDataset& data, ChunkSource& source,
     : data_(data), source_(source), books_(books), warn_(std::move(warn)) {}
 
 void ProvenSource::read(uint32_t index, std::span<std::byte> to) {
-  const Chunk& chunk = data_.chunks()[index];
+  const Chunk chunk = data_.chunk(index);
   const std::string& file = data_.files()[chunk.file].string();
   for (int attempt = 0; attempt < 2; ++attempt) {
     source_.read(chunk, to);

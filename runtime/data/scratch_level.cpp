@@ -38,7 +38,7 @@ bool ScratchLevel::read(size_t slot, uint32_t chunk, std::span<std::byte> to) {
     give_up(error.what());
     return false;
   }
-  if (is_whole(data_.chunks()[chunk], to)) {
+  if (is_whole(data_.chunk(chunk), to)) {
     books_.count_scratch(to.size());
     return true;
   }

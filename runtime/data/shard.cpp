@@ -10,13 +10,21 @@
 namespace dlflow::runtime {
 
 std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint64_t epoch) {
-  DLFLOW_CHECK(num_samples <= UINT32_MAX);
   std::vector<uint32_t> order(num_samples);
+  permute(order, seed, epoch);
+  return order;
+}
+
+void permute(std::span<uint32_t> order, uint64_t seed, uint64_t epoch,
+             std::atomic<uint64_t>* progress) {
+  constexpr size_t kSamplesPerSign = size_t{1} << 20;  // of life: a tenth of a second
+  DLFLOW_CHECK(order.size() <= UINT32_MAX);
   std::iota(order.begin(), order.end(), 0u);
   RandomStream random(seed, RandomUse::Permutation, uint32_t(epoch));
-  for (size_t i = num_samples; i > 1; --i)
+  for (size_t i = order.size(); i > 1; --i) {
     std::swap(order[i - 1], order[random.below(uint32_t(i))]);
-  return order;
+    if (i % kSamplesPerSign == 0 && progress != nullptr) ++*progress;
+  }
 }
 
 size_t Division::num_steps() const {

@@ -1,8 +1,10 @@
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <set>
+#include <span>
 #include <vector>
 
 /// Which samples belong together. Any number of ranks agrees on the order of samples, on each
@@ -12,6 +14,10 @@ namespace dlflow::runtime {
 /// The order in which epoch `epoch` visits samples 0 .. num_samples-1: a Fisher-Yates shuffle whose
 /// random numbers are keyed by (seed, epoch). num_samples below 2^32.
 std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint64_t epoch);
+
+/// The same into `order`, which is as long as there are samples. `progress` grows meanwhile.
+void permute(std::span<uint32_t> order, uint64_t seed, uint64_t epoch,
+             std::atomic<uint64_t>* progress = nullptr);
 
 /// Positions [first, first + count) of the epoch's order.
 struct Share {

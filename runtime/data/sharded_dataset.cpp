@@ -91,7 +91,7 @@ void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file
         images.add(std::get<std::remove_reference_t<decltype(images)>>(part.pixels));
       },
       whole.pixels);
-  whole.labels.insert(whole.labels.end(), part.labels.begin(), part.labels.end());
+  whole.labels.add(part.labels);
 }
 
 BinaryHeader require_shard(const fs::path& file, const Shard& shard) {

@@ -24,7 +24,7 @@ class StepImages {
 
   /// Grows for as long as what somebody may wait for comes in, to any rank of the node. Lives as
   /// long as the communicator.
-  virtual const std::atomic<uint64_t>& arrivals() const = 0;
+  virtual std::atomic<uint64_t>& arrivals() = 0;
 };
 
 }  // namespace dlflow::runtime

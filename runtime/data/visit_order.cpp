@@ -9,7 +9,7 @@ namespace {
 /// Collects the chunks of one step, each once.
 class StepChunks {
  public:
-  explicit StepChunks(const std::vector<uint32_t>& chunk_of_sample) : chunks_(chunk_of_sample) {}
+  explicit StepChunks(const SampleChunks& chunk_of_sample) : chunks_(chunk_of_sample) {}
 
   void add(size_t sample) { step_.push_back(chunks_[sample]); }
 
@@ -20,16 +20,23 @@ class StepChunks {
   }
 
  private:
-  const std::vector<uint32_t>& chunks_;
+  const SampleChunks& chunks_;
   std::vector<uint32_t> step_;
 };
 
 }  // namespace
 
+uint32_t SampleChunks::operator[](size_t sample) const {
+  const auto chunk = [&](const auto& images) {
+    return chunked_->place_of(images[sample].data()).chunk;
+  };
+  return std::visit(chunk, part_.pixels);
+}
+
 uint64_t VisitOrder::validation_steps() const {
   size_t most = 0;
   for (const Run& run : batches) most = std::max(most, run.count);
-  return validation_chunks.empty() ? 0 : most;
+  return validation_chunks.size() == 0 ? 0 : most;
 }
 
 std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
@@ -62,7 +69,9 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
 size_t VisitOrder::most_chunks_per_step() const {
   size_t chunks = 0;
   for (const auto* of_samples : {&train_chunks, &validation_chunks}) {
-    for (const uint32_t chunk : *of_samples) chunks = std::max<size_t>(chunks, chunk + 1);
+    for (size_t i = 0; i < of_samples->size(); ++i) {
+      chunks = std::max<size_t>(chunks, (*of_samples)[i] + 1);
+    }
   }
   const auto samples_in = [&](size_t step) {
     size_t samples = 0;
@@ -92,18 +101,6 @@ uint64_t VisitOrder::next_validation(uint64_t step, int rank) const {
   const uint64_t epoch = step / steps_per_epoch(), within = step % steps_per_epoch();
   if (within >= train_steps() + own) return (epoch + 1) * steps_per_epoch() + train_steps();
   return epoch * steps_per_epoch() + std::max(within, train_steps());
-}
-
-std::vector<uint32_t> chunks_of_images(const ChunkedDataset& chunked, const Dataset& dataset) {
-  std::vector<uint32_t> chunks;
-  chunks.reserve(dataset.size());
-  const auto collect = [&](const auto& images) {
-    for (size_t i = 0; i < images.size(); ++i) {
-      chunks.push_back(chunked.place_of(images[i].data()).chunk);
-    }
-  };
-  std::visit(collect, dataset.pixels);
-  return chunks;
 }
 
 }  // namespace dlflow::runtime

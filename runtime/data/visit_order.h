@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "runtime/data/chunked_dataset.h"
@@ -15,16 +16,33 @@ struct Run {
   size_t first = 0, count = 0;
 };
 
+/// The chunk of each sample of a part of a data set, worked out from where its image lies.
+class SampleChunks {
+ public:
+  SampleChunks() = default;
+
+  /// `chunked` must outlive this; `part` is one of `chunked.dataset()`.
+  SampleChunks(const ChunkedDataset& chunked, Dataset part)
+      : chunked_(&chunked), part_(std::move(part)) {}
+
+  size_t size() const { return part_.size(); }
+  uint32_t operator[](size_t sample) const;
+
+ private:
+  const ChunkedDataset* chunked_ = nullptr;
+  Dataset part_;
+};
+
 /// Epochs of training steps, each followed by the batches of validation. Steps are counted from 0
 /// through all epochs; in the validation part, step k is batch k of each rank's own.
 struct VisitOrder {
   uint64_t seed = 0, num_epochs = 1;
 
-  std::vector<uint32_t> train_chunks;  ///< of each training sample, the chunk; may be empty
-  Division division;                   ///< of the training samples
-  std::vector<Run> leaves;             ///< of each rank of the node
+  SampleChunks train_chunks;  ///< of the training samples; may be empty
+  Division division;          ///< of the same
+  std::vector<Run> leaves;    ///< of each rank of the node
 
-  std::vector<uint32_t> validation_chunks;  ///< of each sample that is validated with
+  SampleChunks validation_chunks;  ///< of the samples that are validated with
   size_t validation_batch = 1;
   std::vector<Run> batches;  ///< of each rank of the node
 
@@ -44,8 +62,5 @@ struct VisitOrder {
   uint64_t next_training(uint64_t step) const;
   uint64_t next_validation(uint64_t step, int rank) const;
 };
-
-/// The chunks of the images of `dataset`, which is a part of `chunked.dataset()`.
-std::vector<uint32_t> chunks_of_images(const ChunkedDataset& chunked, const Dataset& dataset);
 
 }  // namespace dlflow::runtime

@@ -158,14 +158,15 @@ Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem
   const NpyArray classes = parse_npy(map_file(labels), labels.string());
   Dataset dataset;
   dataset.shape = image_shape(pixels.shape, images.string());
-  dataset.labels = read_labels(classes, labels.string());
-  if (dataset.labels.size() != pixels.shape[0]) {
+  std::vector<uint32_t> numbers = read_labels(classes, labels.string());
+  if (numbers.size() != pixels.shape[0]) {
     refuse_npy(labels.string(),
-               fmt::format("has {} labels for {} images", dataset.labels.size(), pixels.shape[0]));
+               fmt::format("has {} labels for {} images", numbers.size(), pixels.shape[0]));
   }
-  for (const uint32_t label : dataset.labels) {
+  for (const uint32_t label : numbers) {
     dataset.num_classes = std::max(dataset.num_classes, label + 1);
   }
+  dataset.labels = std::move(numbers);
   if (pixels.type == "|u1") {
     dataset.pixels = images_of<uint8_t>(pixels, dataset.shape.num_values());
   } else if (pixels.type == "<f4") {

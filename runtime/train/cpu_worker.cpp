@@ -13,6 +13,7 @@
 #include "runtime/train/gradient_compression.h"
 #include "runtime/train/next_batch.h"
 #include "runtime/train/same_arithmetic.h"
+#include "runtime/train/shared_order.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -63,6 +64,7 @@ CpuWorker::CpuWorker(Communicator& comm, const Role& role, const TrainingJob& jo
       passes_(make_passes(*role.team, networks_, reducer_, noise_, passes_options())),
       state_(*role.team, layout(), kSlotFloats, job.settings.update, reducer_.consumes_shares()),
       cache_(make_cache(data)),
+      order_(shared_order(comm, data.train.size(), job.settings.seed, role.computes)),
       loader_(data.train, loader_options(normalization)),
       steps_per_epoch_(loader_.steps_per_epoch()),
       schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
@@ -150,6 +152,7 @@ LoaderOptions CpuWorker::loader_options(const Normalization& normalization) cons
   options.first_leaf = first_leaf();
   options.own_leaves = reducer_.num_leaves();
   options.seed = job_.settings.seed;
+  options.order = order_.get();
   options.augmentation = job_.settings.augmentation;
   options.normalization = normalization;
   options.prefetch = role_.computes ? job_.prefetch : 0;
@@ -162,9 +165,9 @@ std::unique_ptr<NodeCache> CpuWorker::make_cache(const TrainingData& data) const
   VisitOrder order;
   order.num_epochs = job_.settings.epochs;
   order.seed = job_.settings.seed;
-  order.train_chunks = chunks_of_images(*job_.cache->data, data.train);
+  order.train_chunks = SampleChunks(*job_.cache->data, data.train);
   order.division = division_;
-  order.validation_chunks = chunks_of_images(*job_.cache->data, data.validation);
+  order.validation_chunks = SampleChunks(*job_.cache->data, data.validation);
   order.validation_batch = kEvaluationBatch;
   std::optional<Run> own;
   if (role_.computes) own = {first_leaf(), reducer_.num_leaves()};

@@ -95,6 +95,7 @@ class CpuWorker final : public Worker {
   std::unique_ptr<Passes> passes_;
   ModelState state_;
   std::unique_ptr<NodeCache> cache_;
+  std::unique_ptr<EpochOrder> order_;
   Loader loader_;
   std::chrono::duration<float> data_wait_{0};  // of this step
   uint64_t steps_per_epoch_;

@@ -1,5 +1,7 @@
 #include "runtime/train/evaluation.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
@@ -15,7 +17,7 @@ struct Sums {
 
 }  // namespace
 
-void require_fitting(const Model& model, const Dataset& dataset, const std::string& name) {
+void require_fitting(const Model& model, Dataset& dataset, const std::string& name) {
   const ImageShape& s = dataset.shape;
   const Shape pictures = {int64_t(s.channels), int64_t(s.height), int64_t(s.width)};
   const bool rows = model.input.size() == 1 && model.input[0] == int64_t(s.num_values());
@@ -30,6 +32,7 @@ void require_fitting(const Model& model, const Dataset& dataset, const std::stri
                                         " has the label " + std::to_string(dataset.labels[i]) +
                                         " (sample " + std::to_string(i) + ")");
   }
+  dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
 }
 
 Inference inference_with(NetworkSet& networks, std::span<const float> weights) {

@@ -22,8 +22,9 @@ struct Evaluation {
 };
 
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes and its labels are
-/// among the model's classes; `name` is the dataset's, for the message.
-void require_fitting(const Model& model, const Dataset& dataset, const std::string& name);
+/// among the model's classes, which it has no more of then; `name` is the dataset's, for the
+/// message.
+void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
 
 /// The batches of `batch` samples that a rank measures.
 Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);

@@ -8,6 +8,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
 #include "runtime/train/same_arithmetic.h"
+#include "runtime/train/shared_order.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -29,6 +30,7 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
                kGpuReportFloats),
       weights_(layout().size()),
       velocity_(layout().trainable_size()),
+      order_(shared_order(comm, data.train.size(), job.settings.seed)),
       loader_(data.train, loader_options(normalization)),
       steps_per_epoch_(loader_.steps_per_epoch()),
       schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
@@ -55,6 +57,7 @@ LoaderOptions GpuWorker::loader_options(const Normalization& normalization) cons
   options.first_leaf = size_t(comm_.rank());
   options.own_leaves = 1;
   options.seed = job_.settings.seed;
+  options.order = order_.get();
   options.augmentation = job_.settings.augmentation;
   options.normalization = normalization;
   options.images = job_.images.get();

@@ -64,6 +64,7 @@ class GpuWorker final : public Worker {
   Division division_;
   GpuReplica replica_;
   std::vector<float> weights_, velocity_;  // as they were when they were last fetched
+  std::unique_ptr<EpochOrder> order_;
   Loader loader_;
   uint64_t steps_per_epoch_;
   Schedule schedule_;

@@ -6,7 +6,7 @@ namespace dlflow::runtime {
 
 Batch next_batch(const Communicator& comm, Loader& loader) {
   std::optional<Activity> activity;
-  if (const StepImages* images = loader.images()) {
+  if (StepImages* const images = loader.images()) {
     activity.emplace(comm, "waits for data", &images->arrivals());
   }
   return loader.next();

@@ -49,7 +49,10 @@ std::string content_hash(const Dataset& dataset) {
         for (size_t i = 0; i < images.size(); ++i) update(images[i]);
       },
       dataset.pixels);
-  update(dataset.labels);
+  for (size_t i = 0; i < dataset.size(); ++i) {
+    const uint32_t label = dataset.labels[i];
+    update(std::span(&label, 1));
+  }
   return hash.hex();
 }
 

@@ -1,6 +1,9 @@
 #include "runtime/train/split.h"
 
+#include <algorithm>
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "base/error.h"
 #include "runtime/data/shard.h"
@@ -8,34 +11,37 @@
 namespace dlflow::runtime {
 namespace {
 
-/// The samples whose `chosen` equals `wanted`.
-Dataset select(const Dataset& dataset, const std::vector<bool>& chosen, bool wanted) {
-  Dataset part{dataset.shape, dataset.num_classes, {}, {}};
-  std::vector<uint32_t> samples;
-  for (uint32_t i = 0; i < dataset.size(); ++i) {
-    if (chosen[i] != wanted) continue;
-    samples.push_back(i);
-    part.labels.push_back(dataset.labels[i]);
+/// The samples that are held out, ascending, where the ranks of this node have them in common: the
+/// first of them chooses.
+std::span<const uint32_t> choose(Communicator& comm, size_t num_samples, size_t validation,
+                                 uint64_t seed) {
+  // An epoch that training never comes to: its order is independent of those that are trained on.
+  constexpr uint64_t kNoEpoch = std::numeric_limits<uint32_t>::max();
+  const bool first = comm.node_rank() == 0;
+  std::byte* const memory = comm.allocate_shared(first ? validation * sizeof(uint32_t) : 0)[0];
+  const std::span chosen(reinterpret_cast<uint32_t*>(memory), validation);
+  if (first) {
+    const std::vector<uint32_t> order = epoch_permutation(num_samples, seed, kNoEpoch);
+    std::copy_n(order.begin(), validation, chosen.begin());
+    std::ranges::sort(chosen);
   }
-  std::visit([&](const auto& images) { part.pixels = images.select(samples); }, dataset.pixels);
-  return part;
+  comm.barrier();
+  return chosen;
 }
 
 }  // namespace
 
-TrainingData split_off_validation(Dataset dataset, size_t validation, uint64_t seed) {
+TrainingData split_off_validation(Communicator& comm, Dataset dataset, size_t validation,
+                                  uint64_t seed) {
   if (validation >= dataset.size()) {
     throw Error(Errc::InvalidInput, "with: 'validation' holds out " + std::to_string(validation) +
                                         " of " + std::to_string(dataset.size()) +
                                         " samples; nothing is left to train on");
   }
   if (validation == 0) return {std::move(dataset), {}};
-  // An epoch that training never comes to: its order is independent of those that are trained on.
-  constexpr uint64_t kNoEpoch = std::numeric_limits<uint32_t>::max();
-  const std::vector<uint32_t> order = epoch_permutation(dataset.size(), seed, kNoEpoch);
-  std::vector<bool> chosen(dataset.size());
-  for (size_t i = 0; i < validation; ++i) chosen[order[i]] = true;
-  return {select(dataset, chosen, false), select(dataset, chosen, true)};
+  const SampleList held_out = {choose(comm, dataset.size(), validation, seed), nullptr};
+  return {dataset.select(Subset::all_but(held_out, dataset.size())),
+          dataset.select(Subset::only(held_out))};
 }
 
 }  // namespace dlflow::runtime

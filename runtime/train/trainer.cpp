@@ -22,9 +22,10 @@
 namespace dlflow::runtime {
 namespace {
 
-TrainingData held_out(Dataset data, const TrainSettings& settings) {
+TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings) {
+  const Activity activity(comm, "divides the training data");
   const size_t validation = validation_samples(settings, data.size());
-  return split_off_validation(std::move(data), validation, settings.seed);
+  return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 
 class Trainer {
@@ -33,7 +34,7 @@ class Trainer {
       : comm_(comm),
         job_(same_on_all(comm, std::move(job))),
         stop_(stop),
-        data_(held_out(std::move(job_.data), settings())),
+        data_(held_out(comm, std::move(job_.data), settings())),
         normalization_(settings().normalize
                            ? normalization_from(*settings().normalize, data_.train)
                            : shared_normalization(comm, data_.train, job_.images.get())),

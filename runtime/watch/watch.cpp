@@ -163,6 +163,7 @@ void Watch::act(WatchEnd::Outcome outcome) {
   if (!outcome.error) return;
   // In this order: once others know, they end, and the launcher with them.
   if (outcome.tells) options_.tell(std::string("error: ") + outcome.error->what());
+  options_.known(*outcome.error);
   end_->pass_on(*outcome.error);
   const std::lock_guard lock(mutex_);
   lifeline_.raise(*outcome.error);

@@ -21,6 +21,10 @@ struct WatchOptions {
   /// Says something to people: a warning, or why all ranks end. One rank says it, its watch thread.
   std::function<void(const std::string&)> tell = [](const std::string&) {};
 
+  /// Called on the watch thread when all ranks end: people were told why, if it is for this rank to
+  /// tell; and ranks that hear of it from this one do not know yet.
+  std::function<void(const WatchError&)> known = [](const WatchError&) {};
+
   /// Called on the watch thread if time_to_end is over: to end the process.
   std::function<void(const WatchError&)> last_resort = [](const WatchError&) {};
 };

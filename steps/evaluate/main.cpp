@@ -79,7 +79,7 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
                                                size_t batch) {
   if (!cached) return nullptr;
   runtime::VisitOrder order;
-  order.validation_chunks = chunks_of_images(*cached->data, cached->data->dataset());
+  order.validation_chunks = runtime::SampleChunks(*cached->data, cached->data->dataset());
   order.validation_batch = batch;
   auto cache =
       std::make_unique<runtime::NodeCache>(comm, *cached, std::move(order), runtime::Run{});
@@ -105,7 +105,7 @@ int evaluate_rank(runtime::Communicator& comm) {
     split = runtime::open_shared_split(comm, place.folder(), runtime::Split::Test);
   }
   runtime::require_agreement(comm, {{"the test data", split.identity}});
-  const runtime::Dataset& data = split.dataset;
+  runtime::Dataset& data = split.dataset;
   runtime::require_fitting(model, data, "the test data");
   runtime::NetworkSet networks(model, int64_t(settings.batch), runtime::Network::Mode::Inference);
   runtime::HugeBuffer weights(networks.layout()->size());
@@ -152,6 +152,6 @@ int main(int argc, char** argv) {
   }
   if (argc == 2) set_defaults(argv[1]);
   const auto nothing_is_saved = [] { return false; };
-  guard_rank(nothing_is_saved);
-  return run_rank(argc, argv, nothing_is_saved, evaluate_rank);
+  const GuardedRank guarded = guard_rank(nothing_is_saved);
+  return run_rank(argc, argv, nothing_is_saved, evaluate_rank, guarded);
 }

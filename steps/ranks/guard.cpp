@@ -1,5 +1,6 @@
 #include "steps/ranks/guard.h"
 
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -9,6 +10,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <new>
 #include <optional>
 #include <string>
 #include <thread>
@@ -58,8 +60,9 @@ unsigned long long out_of_memory_kills() {
 /// The process that stays behind.
 class Guard {
  public:
-  Guard(pid_t child, const sigset_t& signals, std::function<bool()> can_resume)
-      : child_(child), signals_(signals), can_resume_(std::move(can_resume)) {}
+  Guard(pid_t child, const sigset_t& signals, std::function<bool()> can_resume,
+        const std::atomic<GuardedRank::End>& end)
+      : child_(child), signals_(signals), can_resume_(std::move(can_resume)), end_(end) {}
 
   [[noreturn]] void watch() {
     for (;;) {
@@ -92,10 +95,14 @@ class Guard {
   [[noreturn]] void report(int signal) const {
     if (signal == passed_on_) ::_exit(128 + signal);
     std::this_thread::sleep_for(kTimeToBeMissed);
-    std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
-                 host_name().c_str(), cause(signal).c_str());
+    const GuardedRank::End end = end_;
+    if (end == GuardedRank::End::Unknown) {
+      std::fprintf(stderr, "error: rank %s (node %s): %s\n", rank_of_this_process().c_str(),
+                   host_name().c_str(), cause(signal).c_str());
+    }
     std::this_thread::sleep_for(kTimeToEndTogether);
-    ::_exit(can_resume_() ? kExitAgain : 128 + signal);
+    if (end != GuardedRank::End::Mistake && can_resume_()) ::_exit(kExitAgain);
+    ::_exit(end == GuardedRank::End::Unknown ? 128 + signal : 1);
   }
 
   std::string cause(int signal) const {
@@ -110,16 +117,28 @@ class Guard {
   pid_t child_;
   sigset_t signals_;
   std::function<bool()> can_resume_;
-  int passed_on_ = 0;  // whoever sent that signal knows why the child ends
+  const std::atomic<GuardedRank::End>& end_;  // what the rank knows
+  int passed_on_ = 0;                         // whoever sent that signal knows why the child ends
   std::optional<Clock::time_point> stopped_since_;
   bool ended_stopped_ = false;
   unsigned long long memory_kills_ = out_of_memory_kills();
 };
 
+/// What this process has in common with those that it forks.
+std::atomic<GuardedRank::End>& shared_end() {
+  using End = std::atomic<GuardedRank::End>;
+  static_assert(End::is_always_lock_free);  // between processes
+  void* const memory =
+      ::mmap(nullptr, sizeof(End), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) throw_errno("memory for a rank and its guard", errno);
+  return *new (memory) End(GuardedRank::End::Unknown);
+}
+
 }  // namespace
 
-void guard_rank(const std::function<bool()>& can_resume) {
-  if (!is_launched()) return;
+GuardedRank guard_rank(const std::function<bool()>& can_resume) {
+  if (!is_launched()) return {};
+  std::atomic<GuardedRank::End>& end = shared_end();
   sigset_t signals, before;
   ::sigemptyset(&signals);
   for (const int signal : {SIGCHLD, SIGTERM, SIGINT, SIGHUP, SIGUSR1, SIGUSR2, SIGQUIT, SIGCONT}) {
@@ -129,13 +148,14 @@ void guard_rank(const std::function<bool()>& can_resume) {
   const pid_t guard = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) throw_errno("a process for the rank", errno);
-  if (child > 0) Guard(child, signals, can_resume).watch();
+  if (child > 0) Guard(child, signals, can_resume, end).watch();
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != guard) ::_exit(1);  // it died before that
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   // Open MPI writes to the socket of a rank that is gone: an error that the watch explains, and no
   // reason to die before it did.
   std::signal(SIGPIPE, SIG_IGN);
+  return GuardedRank(&end);
 }
 
 }  // namespace dlflow::steps

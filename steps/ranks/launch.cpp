@@ -60,18 +60,26 @@ int run_alone(const std::function<int(runtime::Communicator&)>& work) {
   ::_exit(status);
 }
 
-int exit_status(const runtime::WatchError& error, const std::function<bool()>& can_resume) {
+GuardedRank::End end_of(const runtime::WatchError& error) {
   const bool lost =
       error.fault() == runtime::Fault::Lost || error.fault() == runtime::Fault::Stalled;
-  return lost && can_resume() ? kExitAgain : 1;
+  return lost ? GuardedRank::End::RankIsLost : GuardedRank::End::Mistake;
 }
 
-runtime::WatchOptions watch_options(const std::function<bool()>& can_resume) {
+int exit_status(const runtime::WatchError& error, const std::function<bool()>& can_resume) {
+  return end_of(error) == GuardedRank::End::RankIsLost && can_resume() ? kExitAgain : 1;
+}
+
+runtime::WatchOptions watch_options(const std::function<bool()>& can_resume,
+                                    const GuardedRank& guarded) {
   runtime::WatchOptions options;
   options.limits.stall = stall_timeout();
   options.limits.warning =
       std::min<std::chrono::milliseconds>(kStallWarning, options.limits.stall / 2);
   options.tell = [](const std::string& line) { std::fprintf(stderr, "%s\n", line.c_str()); };
+  options.known = [&guarded](const runtime::WatchError& error) {
+    guarded.end_is_known(end_of(error));
+  };
   options.last_resort = [&can_resume](const runtime::WatchError& error) {
     leave(exit_status(error, can_resume));
   };
@@ -79,19 +87,21 @@ runtime::WatchOptions watch_options(const std::function<bool()>& can_resume) {
 }
 
 int run_launched(int argc, char** argv, const std::function<bool()>& can_resume,
-                 const std::function<int(runtime::Communicator&)>& work) {
+                 const std::function<int(runtime::Communicator&)>& work,
+                 const GuardedRank& guarded) {
   runtime::MpiEnvironment mpi(argc, argv);
   try {
     omp_set_num_threads(threads_per_rank());
     runtime::MpiCommunicator comm(kTimeout);
     require_all_ranks(comm.size());
     int status = 0;
-    under_watch(comm, watch_options(can_resume), [&] { status = work(comm); });
+    under_watch(comm, watch_options(can_resume, guarded), [&] { status = work(comm); });
     return status;
   } catch (const runtime::WatchError& e) {  // one rank has said why
     leave(exit_status(e, can_resume));
   } catch (const std::exception& e) {
     std::fprintf(stderr, "error: rank %d: %s\n", mpi.rank(), e.what());
+    guarded.end_is_known(GuardedRank::End::Mistake);
     mpi.abort(1);
   }
 }
@@ -114,8 +124,8 @@ bool is_launched() {
 }
 
 int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
-             const std::function<int(runtime::Communicator&)>& work) {
-  return is_launched() ? run_launched(argc, argv, can_resume, work) : run_alone(work);
+             const std::function<int(runtime::Communicator&)>& work, const GuardedRank& guarded) {
+  return is_launched() ? run_launched(argc, argv, can_resume, work, guarded) : run_alone(work);
 }
 
 }  // namespace dlflow::steps

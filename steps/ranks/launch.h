@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "runtime/comm/communicator.h"
+#include "steps/ranks/guard.h"
 
 namespace dlflow::steps {
 
@@ -14,8 +15,11 @@ namespace dlflow::steps {
 /// If `work` throws on any rank, or a rank dies or hangs (runtime/watch/watch.h), all ranks end,
 /// and one prints "error: …" with rank and node. The status is 1; 75 if the cause is a rank that
 /// died or hangs, and can_resume() says that another start can go on.
+///
+/// `guarded`: this process, if it has a guard.
 int run_rank(int argc, char** argv, const std::function<bool()>& can_resume,
-             const std::function<int(runtime::Communicator&)>& work);
+             const std::function<int(runtime::Communicator&)>& work,
+             const GuardedRank& guarded = {});
 
 /// Whether a launcher started this process as one of several ranks.
 bool is_launched();

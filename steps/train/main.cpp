@@ -173,7 +173,7 @@ int main(int argc, char** argv) {
     return 1;
   }
   if (argc == 2) set_defaults(argv[1]);
-  guard_rank(has_checkpoint);
+  const GuardedRank guarded = guard_rank(has_checkpoint);
   stop_on_signals();
-  return run_rank(argc, argv, has_checkpoint, train_rank);
+  return run_rank(argc, argv, has_checkpoint, train_rank, guarded);
 }

@@ -120,8 +120,8 @@ class TwoNodes {
   }
 
   std::string content_of(uint32_t chunk) {
-    std::string content(data_->chunks()[chunk].bytes, '\0');
-    source_->read(data_->chunks()[chunk], std::as_writable_bytes(std::span(content)));
+    std::string content(data_->chunk(chunk).bytes, '\0');
+    source_->read(data_->chunk(chunk), std::as_writable_bytes(std::span(content)));
     return content;
   }
 
@@ -142,7 +142,7 @@ class TwoNodes {
     uint32_t chunk = 0;
     for (; said.size() >= sizeof chunk; said.remove_prefix(sizeof chunk)) {
       std::memcpy(&chunk, said.data(), sizeof chunk);
-      if (chunk >= data_->chunks().size() || !part_->keeps(chunk)) break;
+      if (chunk >= data_->num_chunks() || !part_->keeps(chunk)) break;
       answer += char(PeerAnswer::Here) + content_of(chunk);
     }
     return answer;

@@ -75,8 +75,8 @@ void work(Communicator& comm, const std::string& how) {
 int main(int argc, char** argv) {
   const std::string how = argv[1];
   const auto can_resume = [] { return std::getenv("CHECKPOINT") != nullptr; };
-  steps::guard_rank(can_resume);
-  return steps::run_rank(argc, argv, can_resume, [&](Communicator& comm) {
+  const steps::GuardedRank guarded = steps::guard_rank(can_resume);
+  const auto work_and_catch = [&](Communicator& comm) {
     const auto start = Clock::now();
     try {
       work(comm, how);
@@ -86,8 +86,11 @@ int main(int argc, char** argv) {
           << std::fixed << "rank " << comm.rank() << " after " << time.count()
           << " s: " << error.what() << "\n"
           << std::flush;
+      // As launchers do with whoever ends later than the first.
+      if (comm.rank() == 0 && std::getenv("KILLED_AFTER_VERDICT")) ::raise(SIGKILL);
       throw;
     }
     return 0;
-  });
+  };
+  return steps::run_rank(argc, argv, can_resume, work_and_catch, guarded);
 }

@@ -58,6 +58,14 @@ class Faults(unittest.TestCase):
                     self.assertLess(seconds, 5)  # promised: 1
                 self.assertEqual(self.errors(err), ["error: " + caught[0][1]])
 
+    def test_a_rank_that_is_killed_once_people_know_why_all_end_adds_no_second_reason(self):
+        for how, statuses in {"name": {1}, "killed": {75}}.items():
+            with self.subTest(how):
+                out, err, _ = self.run_ranks(how, *statuses, CHECKPOINT="1", KILLED_AFTER_VERDICT="1")
+                self.assertIn(0, self.caught(out), out + err)
+                said = [line for line in self.errors(err) if not re.match(r"error: rank 1 \(node \S+\): killed by signal 9 ", line)]
+                self.assertEqual(said, ["error: " + self.caught(out)[0][1]])
+
     def test_a_rank_that_dies_is_named_by_the_others_and_its_guard_says_of_what(self):
         for how, signal in {"killed": 9, "crashed": 11}.items():
             for statuses, environment in (({75}, {"CHECKPOINT": "1"}), ({1, 128 + signal}, {})):

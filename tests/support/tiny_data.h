@@ -23,6 +23,12 @@ inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
   return runtime::make_dataset({1, 8, 8}, 3, std::move(pixels), std::move(labels));
 }
 
+inline void set_label(runtime::Dataset& dataset, size_t sample, uint32_t label) {
+  std::vector<uint32_t> labels = dataset.labels.copy();
+  labels[sample] = label;
+  dataset.labels = std::move(labels);
+}
+
 /// Convolution, batch normalisation, pool and linear layer: every kind of state there is.
 inline constexpr const char* kTinyModel = R"(name: tiny
 input: [1, 8, 8]

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
+#include <numeric>
 #include <set>
 #include <thread>
 
@@ -46,7 +47,7 @@ VisitOrder training_order(const ChunkedDataset& data, uint64_t epochs, int ranks
   VisitOrder order;
   order.seed = 7;
   order.num_epochs = epochs;
-  order.train_chunks = chunks_of_images(data, data.dataset());
+  order.train_chunks = SampleChunks(data, data.dataset());
   order.division = {order.train_chunks.size(), kBatch, 4};
   for (int rank = 0; rank < ranks; ++rank) {
     const size_t first = 4 * size_t(rank) / size_t(ranks),
@@ -120,19 +121,19 @@ TEST_CASE("a split knows the chunk of each image, in one file and in shards", "[
   const Stored stored;
   const ChunkedDataset data = stored.open();
   CHECK(data.dataset() == stored.original);
-  CHECK(data.chunks().size() == 50);
+  CHECK(data.num_chunks() == 50);
   CHECK(data.total_bytes() == kSamples * kImage);
   const auto& images = std::get<Images<uint8_t>>(data.dataset().pixels);
   const ImagePlace place = data.place_of(images[13].data());
   CHECK(place.chunk == 3);
   CHECK(place.offset == kImage);
-  CHECK(data.chunks()[3].offset + place.offset == stored.offset_of(13));
+  CHECK(data.chunk(3).offset + place.offset == stored.offset_of(13));
 
   const test::TempDir folder;
   write_sharded_dataset(folder.path(), "train", source_of(stored.original), 3);
   const ChunkedDataset shards(folder.path(), Split::Train);
   CHECK(shards.dataset() == stored.original);
-  CHECK(shards.chunks().size() == 3);
+  CHECK(shards.num_chunks() == 3);
   CHECK(shards.content_hash() != data.content_hash());
 }
 
@@ -239,7 +240,9 @@ TEST_CASE("training and validation share the memory", "[cache][threads]") {
   const ChunkedDataset data = stored.open();
   CountingSource source(data);
   VisitOrder order = training_order(data, 3);
-  order.validation_chunks = {order.train_chunks.begin(), order.train_chunks.begin() + 50};
+  std::vector<uint32_t> first(50);
+  std::iota(first.begin(), first.end(), 0u);
+  order.validation_chunks = {data, data.dataset().select(Subset::only({first, nullptr}))};
   order.validation_batch = 9;
   order.batches = {{0, 6}};
   Node node(20);
@@ -349,7 +352,7 @@ TEST_CASE("what a step looks at fits beside the node's part, however much memory
   const ChunkedDataset data = stored.open();
   VisitOrder order = training_order(data, 1);
   order.division.global_batch = 40;
-  const size_t chunks = data.chunks().size(), needed = order.most_chunks_per_step();
+  const size_t chunks = data.num_chunks(), needed = order.most_chunks_per_step();
   REQUIRE(needed == 40);
   for (size_t memory = needed; memory <= chunks; ++memory) {
     const CacheRoom room = divide_budget({memory * kChunk, 0}, data, order, 0, 2);

@@ -130,7 +130,7 @@ TEST_CASE("what a node keeps is read once, whoever asks for it at the same time"
         Content room(kChunk);
         for (uint32_t chunk = 1; chunk < 50; chunk += 2) {
           const auto got = node.part->get(chunk, room, {});
-          const Content expected = chunk_of(stored, data.chunks()[chunk]);
+          const Content expected = chunk_of(stored, data.chunk(chunk));
           if (!std::equal(got.begin(), got.end(), expected.begin(), expected.end())) ++wrong;
         }
       });
@@ -151,7 +151,7 @@ TEST_CASE("what a node keeps on a disk that damages it comes from the source", "
   Content room(kChunk);
   for (int i = 0; i < 2; ++i) {
     node.part->get(6, room, {});
-    CHECK(room == chunk_of(stored, data.chunks()[6]));
+    CHECK(room == chunk_of(stored, data.chunk(6)));
     test::damage(node.room->file(), 3 * kChunk);
   }
   CHECK(node.source.reads() == 2);
@@ -168,10 +168,10 @@ TEST_CASE("a chunk comes from the node that keeps it, and from the source once",
   bool right = true;
   for (int round = 0; round < 2; ++round) {
     for (uint32_t chunk = 0; chunk < 50; ++chunk) {
-      Content to(data.chunks()[chunk].bytes);
+      Content to(data.chunk(chunk).bytes);
       const bool is_kept = chunk % 2 == 0 && chunk / 2 < 20;
       right &= links.read(chunk, to) == is_kept;
-      right &= !is_kept || to == chunk_of(stored, data.chunks()[chunk]);
+      right &= !is_kept || to == chunk_of(stored, data.chunk(chunk));
     }
   }
   CHECK(right);
@@ -194,7 +194,7 @@ TEST_CASE("many ranks ask one node at the same time", "[cache][threads]") {
         PeerLinks links(data, asks.books, {{server.endpoint(), 25}, {}}, 1, asks.warn());
         Content to(kChunk);
         for (uint32_t chunk = 0; chunk < 50; chunk += 2) {
-          if (links.read(chunk, to) && to == chunk_of(stored, data.chunks()[chunk])) ++right;
+          if (links.read(chunk, to) && to == chunk_of(stored, data.chunk(chunk))) ++right;
         }
       });
     }
@@ -219,7 +219,7 @@ TEST_CASE("strangers without a word are hung up on, and nodes are still served",
   PeerLinks links(data, asks.books, {{server.endpoint(), keeps.part->size()}, {}}, 1, asks.warn());
   Content to(kChunk);
   CHECK(links.read(0, to));
-  CHECK(to == chunk_of(stored, data.chunks()[0]));
+  CHECK(to == chunk_of(stored, data.chunk(0)));
   for (const FileDescriptor& stranger : strangers) {
     std::byte answer{};
     CHECK(receive_all(stranger, {&answer, 1}, FakePeer::far()) == Transferred::Closed);

@@ -23,7 +23,7 @@ class Watched final : public StepImages {
   const void* find(const void* image) override { return image; }
   void end() override {}
   void stop() override {}
-  const std::atomic<uint64_t>& arrivals() const override { return arrivals_; }
+  std::atomic<uint64_t>& arrivals() override { return arrivals_; }
 
   std::string seen;
   bool counts = false;

@@ -123,7 +123,7 @@ TEST_CASE("ranks whose files differ do not begin, packed or not", "[trainer][dat
     }
   };
   write(ours);
-  data.labels[17] = (data.labels[17] + 1) % 3;
+  test::set_label(data, 17, (data.labels[17] + 1) % 3);
   write(theirs);
   const TrainingJob job = large_job(dir.path());
   const auto errors = test::on_ranks(3, [&](Communicator& comm) {
@@ -195,7 +195,7 @@ TEST_CASE("the statistics of data have the same bits on any number of ranks", "[
         values.push_back(float(pixel) / 255.0f);
       }
     }
-    data = make_dataset({1, 8, 8}, 3, std::move(values), data.labels);
+    data = make_dataset({1, 8, 8}, 3, std::move(values), data.labels.copy());
   }
   const Normalization alone = normalization_of(data);
   CHECK(alone.scale[0] > 0);

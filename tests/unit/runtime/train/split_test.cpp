@@ -4,12 +4,13 @@
 
 #include "base/error.h"
 #include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
 #include "tests/support/tiny_data.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
 
-TEST_CASE("validation samples are held out, and none is lost", "[split]") {
+TEST_CASE("validation samples are held out, the same by all ranks, and none is lost", "[split]") {
   std::vector<uint8_t> pixels;
   std::vector<uint32_t> labels;
   for (uint8_t i = 0; i < 50; ++i) {
@@ -18,28 +19,43 @@ TEST_CASE("validation samples are held out, and none is lost", "[split]") {
   }
   const Dataset dataset = make_dataset({1, 1, 2}, 3, pixels, labels);
   const size_t held_out = GENERATE(0, 1, 20, 49);
-  const TrainingData parts = split_off_validation(dataset, held_out, 3);
+  ThreadGroup group(3, std::chrono::seconds(10), 2);  // two nodes
+  const auto parts_of_ranks = test::on_ranks(group, 3, [&](Communicator& comm) {
+    return split_off_validation(comm, dataset, held_out, 3);
+  });
+  const TrainingData& parts = parts_of_ranks[0];
   CHECK(parts.validation.size() == held_out);
   CHECK(parts.train.size() == 50 - held_out);
   std::set<uint8_t> seen;
   for (const Dataset* part : {&parts.train, &parts.validation}) {
+    uint8_t last = 0;
     for (size_t i = 0; i < part->size(); ++i) {
       const uint8_t name = std::get<Images<uint8_t>>(part->pixels)[i][0];
       CHECK(part->labels[i] == dataset.labels[name]);
+      CHECK((i == 0 || name > last));
+      last = name;
       seen.insert(name);
     }
   }
   CHECK(seen.size() == 50);
+  for (const TrainingData& theirs : parts_of_ranks) {
+    CHECK(theirs.train == parts.train);
+    CHECK(theirs.validation == parts.validation);
+  }
 }
 
 TEST_CASE("the same seed holds out the same samples", "[split]") {
   const Dataset dataset = test::tiny_dataset(50);
-  CHECK(split_off_validation(dataset, 9, 3).validation ==
-        split_off_validation(dataset, 9, 3).validation);
-  CHECK(split_off_validation(dataset, 9, 3).validation !=
-        split_off_validation(dataset, 9, 4).validation);
+  ThreadGroup alone(1);
+  const auto held_out = [&](uint64_t seed) {
+    return split_off_validation(alone.communicator(0), dataset, 9, seed).validation;
+  };
+  CHECK(held_out(3) == held_out(3));
+  CHECK(held_out(3) != held_out(4));
 }
 
 TEST_CASE("something must be left to train on", "[split]") {
-  CHECK_THROWS_AS(split_off_validation(test::tiny_dataset(50), 50, 0), Error);
+  ThreadGroup alone(1);
+  CHECK_THROWS_AS(split_off_validation(alone.communicator(0), test::tiny_dataset(50), 50, 0),
+                  Error);
 }

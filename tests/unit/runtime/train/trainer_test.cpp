@@ -49,9 +49,10 @@ TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[tra
   const TrainingJob job = tiny_job(dir.path(), 2);
   const TrainingEnd end = train_on(2, job)[0];
   const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
-  const Dataset held_out =
-      split_off_validation(job.data, *job.settings.validation, job.settings.seed).validation;
   const auto results = test::on_ranks(3, [&](Communicator& comm) {
+    const Dataset held_out =
+        split_off_validation(comm, job.data, *job.settings.validation, job.settings.seed)
+            .validation;
     NetworkSet networks(job.model, 7, Network::Mode::Inference);
     HugeBuffer weights(networks.layout()->size());
     load_weights(checkpoint, *networks.layout(), weights.floats());
@@ -424,7 +425,8 @@ TEST_CASE("a run that goes on keeps what says what is learnt", "[trainer]") {
       {"last_batch keep, not drop",
        [](TrainingJob& job) { job.settings.last_batch = LastBatch::Drop; }},
       {"validation 50, not 40", [](TrainingJob& job) { job.settings.validation = 40; }},
-      {"other training data", [](TrainingJob& job) { job.data.labels[7] ^= 1; }},
+      {"other training data",
+       [](TrainingJob& job) { test::set_label(job.data, 7, job.data.labels[7] ^ 1); }},
   }));
   const test::TempDir dir;
   train_on(1, tiny_job(dir.path(), 1));
@@ -459,7 +461,7 @@ TEST_CASE("a setting that a later version added keeps nobody from going on", "[t
 TEST_CASE("data that does not fit the model is refused", "[trainer]") {
   const test::TempDir dir;
   TrainingJob job = tiny_job(dir.path(), 1);
-  job.data.labels[3] = 7;
+  test::set_label(job.data, 3, 7);
   CHECK_THROWS_WITH(train_on(1, job), Catch::Contains("knows 3 classes") &&
                                           Catch::Contains("the label 7 (sample 3)"));
   job = tiny_job(dir.path(), 1);

@@ -1,0 +1,86 @@
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/data/subset.h"
+
+namespace dlflow::runtime {
+
+/// Rows of equal length that lie one behind the other in a few places, each a vector or a mapped
+/// file; or a part of such rows. Takes memory for each place and none for a row. Copies share the
+/// rows.
+template <typename T>
+class Rows {
+ public:
+  Rows() = default;
+
+  /// All of `values`, where a row is `row_size` of them.
+  Rows(std::vector<T> values, size_t row_size) {
+    const size_t count = row_size == 0 ? 0 : values.size() / row_size;
+    const auto owner = std::make_shared<const std::vector<T>>(std::move(values));
+    add(owner->data(), count, row_size, owner);
+  }
+
+  /// Adds `count` rows that lie one behind the other, in memory that `owner` keeps.
+  void add(const T* first, size_t count, size_t row_size, std::shared_ptr<const void> owner) {
+    DLFLOW_CHECK(!part_ && (row_size_ == row_size || places_.empty()));
+    row_size_ = row_size;
+    places_.push_back({first, num_rows() + count, std::move(owner)});
+  }
+
+  /// Adds all of `other`, which is no part and has rows of the same length.
+  void add(const Rows& other) {
+    DLFLOW_CHECK(!other.part_ && this != &other);
+    for (const Place& place : other.places_) {
+      add(place.first, place.end - other.first_of(place), other.row_size_, place.owner);
+    }
+  }
+
+  /// Those of `part`.
+  Rows select(Subset part) const {
+    DLFLOW_CHECK(!part_);
+    Rows chosen = *this;
+    chosen.part_ = std::move(part);
+    return chosen;
+  }
+
+  size_t size() const { return part_ ? part_->size() : num_rows(); }
+
+  std::span<const T> operator[](size_t index) const {
+    const size_t row = part_ ? (*part_)[index] : index;
+    const Place& place = *std::ranges::upper_bound(places_, row, {}, &Place::end);
+    return {place.first + (row - first_of(place)) * row_size_, row_size_};
+  }
+
+  bool operator==(const Rows& other) const {
+    if (size() != other.size()) return false;
+    for (size_t i = 0; i < size(); ++i) {
+      if (!std::ranges::equal((*this)[i], other[i])) return false;
+    }
+    return true;
+  }
+
+ private:
+  struct Place {
+    const T* first;
+    size_t end;  // behind the number of its last row
+    std::shared_ptr<const void> owner;
+  };
+  size_t num_rows() const { return places_.empty() ? 0 : places_.back().end; }
+  size_t first_of(const Place& place) const {
+    return &place == places_.data() ? 0 : (&place - 1)->end;
+  }
+
+  size_t row_size_ = 0;
+  std::vector<Place> places_;
+  std::optional<Subset> part_;  // nothing: all
+};
+
+}  // namespace dlflow::runtime
