@@ -8,7 +8,7 @@
 #include <vector>
 
 /// The container runtimes, each as one pure function from what a container is to be to the command
-/// that starts it. What was tried of each, and what it cannot do, is in docs/containers.md.
+/// that starts it. What was tried of each, and what it cannot do, is in docs/user/containers.md.
 namespace dlflow {
 
 /// A folder or file of the host that a container sees at `target`.

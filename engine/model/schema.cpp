@@ -116,7 +116,7 @@ std::string json_schema() {
   Json schema = plain_schema(workflow_shape(), Scope::Nothing);
   schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
   schema["title"] = "dlflow workflow";
-  schema["description"] = "A workflow of deep-learning steps; see docs/workflow-format.md";
+  schema["description"] = "A workflow of deep-learning steps; see docs/user/workflow-format.md";
   schema["$defs"]["expression"] = {{"type", "string"}, {"pattern", "[$][{][{]"}};
   schema["$defs"]["step"] = step_schema();
   Json& steps = schema["properties"]["steps"];

@@ -87,7 +87,7 @@ StepKind stage_out_kind() {
 Shape cooperation_shape() {
   return object({
       {"kind", choice({"synchronous", "local_sgd", "parameter_server", "gossip"}),
-       "Which way (docs/taxonomy.md)", kRequired},
+       "Which way (docs/user/taxonomy.md)", kRequired},
       {"every", integer(1),
        "local_sgd: steps from one averaging to the next, 8 unless given; gossip: from one exchange "
        "to the next, 1 unless given"},

@@ -6,7 +6,7 @@
 #include "engine/plan/plan.h"
 
 /// RUN/plan.json: the settings that, with the frozen text, make the same plan again. Its keys are
-/// in docs/store-format.md.
+/// in docs/contributor/store-format.md.
 namespace dlflow {
 
 Json frozen_settings(const Plan& plan);

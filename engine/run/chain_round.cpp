@@ -12,7 +12,7 @@
 #include "engine/slurm/submissions.h"
 
 /// A round of sbatch calls: parents before children, and each of them once, whatever happens
-/// meanwhile (docs/slurm.md, "Exactly once").
+/// meanwhile (docs/operator/slurm.md, "Exactly once").
 namespace dlflow {
 namespace {
 

@@ -15,7 +15,7 @@ namespace dlflow {
 /// what was about to start is handed over again, what vanished is Lost. For whoever holds the run's
 /// RunLock. Throws what load_run, Store and Backend throw.
 ///
-/// The four cases of docs/architecture.md, "Exactly once on the local back end", are
+/// The four cases of docs/contributor/architecture.md, "Exactly once on the local back end", are
 /// Backend::recover's.
 std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
                                         const Services& services, const RunOptions& options);

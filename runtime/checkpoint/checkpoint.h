@@ -12,7 +12,8 @@
 #include "runtime/checkpoint/safetensors.h"
 
 /// Checkpoints: folders FOLDER/step-000123 that are there completely or not at all, whatever kills
-/// the writer. docs/checkpoint-format.md describes every file and the order in which they appear.
+/// the writer. docs/contributor/checkpoint-format.md describes every file and the order in which
+/// they appear.
 namespace dlflow::runtime {
 
 /// What is known of a checkpoint without reading its tensors.

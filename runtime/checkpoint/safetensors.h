@@ -13,7 +13,7 @@
 #include "base/error.h"
 
 /// The safetensors format: named tensors in one file, readable by the Python package of that name.
-/// docs/checkpoint-format.md describes every byte.
+/// docs/contributor/checkpoint-format.md describes every byte.
 namespace dlflow::runtime {
 
 /// What an element is. In the order in which the reference implementation sorts tensors (it writes

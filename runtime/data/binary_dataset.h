@@ -11,7 +11,8 @@
 #include "base/shared_bytes.h"
 #include "runtime/data/dataset.h"
 
-/// The project's own format for a split, one file NAME.dlset: docs/data-format.md has every byte.
+/// The project's own format for a split, one file NAME.dlset: docs/user/data-format.md has every
+/// byte.
 namespace dlflow::runtime {
 
 enum class PixelType : uint32_t { Byte = 0, Float = 1 };

@@ -21,7 +21,7 @@ struct UpdateSettings {
   bool operator==(const UpdateSettings&) const = default;
 };
 
-/// Reads the keys of a train step from `optimizer` to `base_batch` (docs/workflow-format.md).
+/// Reads the keys of a train step from `optimizer` to `base_batch` (docs/user/workflow-format.md).
 UpdateSettings read_update(WithReader& with);
 
 }  // namespace dlflow::runtime

@@ -7,7 +7,7 @@
 #include "base/json.h"
 
 /// What a step program is given and where it leaves its results: the DLFLOW_* variables of
-/// docs/architecture.md.
+/// docs/contributor/architecture.md.
 namespace dlflow::steps {
 
 struct StepEnvironment {
