@@ -22,7 +22,7 @@ struct Bind {
 /// "/data", "/site/data:/data", each perhaps with ":ro" behind it.
 Bind parse_bind(const std::string& text);
 
-/// What of an image a runtime starts from.
+/// The form of an image that a runtime starts from.
 enum class ImageForm {
   RootFolder,        ///< the unpacked root file system itself
   UdockerContainer,  ///< a container in a udocker repository of its own

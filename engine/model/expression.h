@@ -24,8 +24,8 @@ struct Reference {
 /// "steps.data.outputs.path"
 std::string to_string(const Reference& reference);
 
-/// What references mean at some moment. A scope that is not known yet (steps, before they ran) is
-/// absent.
+/// The values of references at some moment. A scope that is not known yet (steps, before they ran)
+/// is absent.
 struct Context {
   const Json* params = nullptr;  ///< object
   const Json* matrix = nullptr;  ///< object: this element's value of each axis

@@ -6,7 +6,7 @@
 #include "engine/model/workflow.h"
 #include "engine/share/bundle_reader.h"
 
-/// What is in a bundle, for those who think about running it.
+/// A summary of a bundle, for those who think about running it.
 namespace dlflow {
 
 struct BundleSummary {

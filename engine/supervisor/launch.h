@@ -11,7 +11,7 @@
 #include "base/secret_file.h"
 #include "engine/plan/job.h"
 
-/// What is started for a job, and what it finds there.
+/// The command of a job, and the environment and files that it finds.
 namespace dlflow {
 
 /// The shells that a script of a step may be for.

@@ -9,7 +9,7 @@
 
 namespace dlflow::cuda {
 
-/// What flows between operations, for as many samples as a batch may have.
+/// A value that flows between operations, for as many samples as a batch may have.
 struct Value {
   int64_t channels = 0, height = 0, width = 0;
   DeviceArray<float> data, gradient;  ///< gradient: empty if nobody needs it
@@ -19,7 +19,7 @@ struct Value {
   TensorDescriptor descriptor(int64_t batch) const { return {batch, channels, height, width}; }
 };
 
-/// What operations use together, one after the other on one stream.
+/// The resources that operations share, one after the other on one stream.
 struct Tools {
   cudnnHandle_t cudnn = nullptr;
   cublasLtHandle_t blas = nullptr;
@@ -33,7 +33,7 @@ struct Parameters {
   float *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
 };
 
-/// What one operation is built from; all of it outlives the operation.
+/// The parts that an operation is built from; all of them outlive it.
 struct Parts {
   const DlflowGpuOperation& description;
   int64_t batch = 0;

@@ -10,7 +10,7 @@
 
 namespace dlflow::runtime {
 
-/// What the ranks of a node count together.
+/// Counters that the ranks of a node share.
 struct CacheTraffic {
   uint64_t source_bytes = 0;   ///< read from the source
   uint64_t scratch_bytes = 0;  ///< read from scratch

@@ -67,7 +67,7 @@ struct Model {
   }
 };
 
-/// What is wrong with a model file, and where; line 0 is the file as a whole.
+/// A mistake in a model file, with its place; line 0 is the file as a whole.
 struct ModelDiagnostic {
   std::string file;
   int line = 0;

@@ -8,7 +8,7 @@
 
 namespace dlflow::runtime {
 
-/// What a step makes of the gradients.
+/// The settings of the update.
 struct UpdateSettings {
   OptimizerOptions optimizer;
   bool decays_vectors = true;       ///< weight_decay is for biases and batch normalisation, too

@@ -53,7 +53,7 @@ class Judge {
     bool differs = false, done = false;
     std::optional<RankCalls> calls;
   };
-  /// What the ranks have been doing for some time.
+  /// The activity of the ranks during some time.
   struct Scene {
     std::vector<int> silent;   ///< no pulse
     std::vector<int> idle;     ///< neither wait nor do anything
