@@ -9,7 +9,7 @@ namespace dlflow {
 /// Wall-clock time, to the millisecond.
 using Time = std::chrono::sys_time<std::chrono::milliseconds>;
 
-/// What time it is. Implementations: SystemClock, tests/support/FakeClock.
+/// The current time. Implementations: SystemClock, tests/support/FakeClock.
 class Clock {
  public:
   virtual ~Clock() = default;

@@ -6,7 +6,7 @@
 /// Errors: one exception type, and a check for what can only be a bug.
 namespace dlflow {
 
-/// What kind of thing went wrong; decides the exit status and whether a retry may help.
+/// The kind of an error; decides the exit status and whether a retry may help.
 enum class Errc {
   InvalidInput,  ///< what the user gave cannot be used as it is
   NotFound,      ///< a file, a run, a program is not there

@@ -7,9 +7,9 @@
 /// Which state of which file a path leads to, without reading it.
 namespace dlflow {
 
-/// What the kernel changes whenever the content of a file may have changed. Size and time of
-/// modification alone prove nothing, since tools put an old time back; the time of the last change
-/// of the inode (ctime) cannot be set.
+/// The attributes of a file of which the kernel changes one whenever the content may have changed.
+/// Size and time of modification alone prove nothing, since tools put an old time back; the time of
+/// the last change of the inode (ctime) cannot be set.
 struct FileIdentity {
   int64_t size = 0;
   int64_t mtime_ns = 0;

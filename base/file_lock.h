@@ -18,7 +18,7 @@
 /// it holds appears by rename; jobs only do the same work twice.
 namespace dlflow {
 
-/// What became of an attempt to lock an open file; None: its file system has no flock.
+/// The outcome of an attempt to lock an open file; None: its file system has no flock.
 enum class Flock { Taken, Busy, None };
 Flock try_flock(int file);
 

@@ -5,7 +5,7 @@
 #include <string>
 
 /// Into how many parts, called leaves, a training in exact mode divides a step, whatever the number
-/// of ranks (docs/runtime.md).
+/// of ranks (docs/contributor/runtime.md).
 namespace dlflow {
 
 struct LeafSettings {

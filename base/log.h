@@ -2,7 +2,7 @@
 
 #include <string>
 
-/// What -v shows: the commands that were run and the decisions taken, on standard error.
+/// The output of -v: the commands that were run and the decisions taken, on standard error.
 namespace dlflow {
 
 /// After this, log() prints; before it, log() does nothing.

@@ -15,7 +15,8 @@
 /// Child processes, and telling one process from another that has its number now.
 namespace dlflow {
 
-/// What to start, and how. A program without a slash is looked up in the PATH of `environment`.
+/// A program to start, and its surroundings. A program without a slash is looked up in the PATH of
+/// `environment`.
 struct Command {
   std::vector<std::string> argv;
   std::vector<std::string> environment;       ///< "NAME=value", all of it

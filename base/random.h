@@ -11,7 +11,8 @@ namespace dlflow {
 /// Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11.
 std::array<uint32_t, 4> philox(std::array<uint32_t, 4> counter, std::array<uint32_t, 2> key);
 
-/// What a stream of numbers is for. The values are part of what a seed means: never renumbered.
+/// The use of a stream of random numbers. The values are part of what a seed means: never
+/// renumbered.
 enum class RandomUse : uint32_t {
   Initialization = 1,
   Permutation = 2,

@@ -16,8 +16,8 @@ std::string percent_encoded(std::string_view path);
 /// `url` as messages show it: without user name, password and query, any of which may be a secret.
 std::string display_url(const std::string& url);
 
-/// What the path of an address names: a file; all files below a folder, if it ends with '/'; or
-/// those files of a folder whose names match a pattern.
+/// The path of an address: of a file; all files below a folder, if it ends with '/'; or those files
+/// of a folder whose names match a pattern.
 struct UrlPath {
   std::string path;        ///< decoded, without a last '/'; of a pattern its folder
   bool is_folder = false;  ///< it ends with '/'

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// What the reader of an archive hands its entries to, in the order of the archive.
+/// The receiver of an archive's entries, in the order of the archive.
 namespace dlflow {
 
 class ArchiveEntries {

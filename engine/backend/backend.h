@@ -24,14 +24,14 @@ struct Submission {
   uint64_t events_read = 0;  ///< bytes of the attempt's events.jsonl that the engine knows already
 };
 
-/// What became known of a submitted job.
+/// News of a submitted job.
 struct Update {
   uint32_t job = 0;
   JobEvent event;         ///< with job and attempt filled in
   bool recorded = false;  ///< it is in the attempt's events.jsonl; else the engine has to record it
 };
 
-/// What became of a job that an earlier engine handed over, or was about to.
+/// The fate of a job that an earlier engine handed over, or was about to.
 enum class Recovery {
   NotStarted,  ///< submit it, as the same attempt and pass
   Watched,     ///< it runs, and its updates will come

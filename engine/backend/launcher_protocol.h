@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-/// What a LocalBackend and its launcher say to each other: one message is one packet of a
+/// The messages between a LocalBackend and its launcher: one message is one packet of a
 /// SOCK_SEQPACKET socket between two processes of the same executable.
 namespace dlflow {
 

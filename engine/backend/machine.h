@@ -10,7 +10,7 @@
 
 namespace dlflow {
 
-/// What there is for jobs on this machine.
+/// The resources of this machine that jobs may use.
 struct Machine {
   int cores = 1;
   uint64_t memory_bytes = 0;

@@ -9,8 +9,8 @@
 
 namespace dlflow {
 
-/// What of a machine is free for jobs. Cores and memory are counted for this run alone; a GPU that
-/// another run has is not free.
+/// The resources of a machine that are free for jobs. Cores and memory are counted for this run
+/// alone; a GPU that another run has is not free.
 class Room {
  public:
   explicit Room(Machine machine);

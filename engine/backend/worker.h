@@ -6,7 +6,7 @@
 
 namespace dlflow {
 
-/// What connects a launcher's child with the others.
+/// The channels between a launcher's child and the other processes.
 struct WorkerChannels {
   int requests = -1;  ///< its own socket: packets as LaunchHeader says
   int finished = -1;  ///< to the launcher: a Finished for each pass whose end is on record

@@ -129,7 +129,8 @@ class Findings {
     if (!can_probe(profile_)) return;
     add(has("container"), "containers run with " + runtime,
         "no container runs with " + runtime + ": " + join(values_["container-error"], "; "),
-        "Change " + setting(profile_, "container") + "; docs/containers.md says what it needs.");
+        "Change " + setting(profile_, "container") +
+            "; docs/user/containers.md says what it needs.");
   }
 
   void add_launcher(int num_ranks) {

@@ -26,7 +26,7 @@ struct CacheArguments {
 
 std::shared_ptr<CacheArguments> add_arguments(CLI::App& command) {
   auto arguments = std::make_shared<CacheArguments>();
-  command.add_option("--profile", arguments->profile, "the cluster whose cache is meant")
+  command.add_option("--profile", arguments->profile, "profile of the cluster")
       ->type_name("NAME")
       ->capture_default_str();
   return arguments;
@@ -146,7 +146,7 @@ void verify_images(Session& session, const CacheArguments& arguments) {
 
 void add_cache(CLI::App& app, Session& session) {
   CLI::App* cache =
-      add_command(app, "cache", "Look at what the cache holds: unpacked images and shared results.",
+      add_command(app, "cache", "List, clean and verify the cache of images and shared results.",
                   "  dlflow cache list\n"
                   "  dlflow cache gc --older-than 7d");
   cache->require_subcommand(1);
@@ -159,17 +159,18 @@ void add_cache(CLI::App& app, Session& session) {
   const auto list_arguments = add_arguments(*list);
   list->callback([&session, list_arguments] { list_items(session, *list_arguments); });
 
-  CLI::App* gc = add_command(*cache, "gc", "Remove what no job has used for a while.",
-                             "  dlflow cache gc --older-than 7d\n"
-                             "  dlflow cache gc --dry-run");
+  CLI::App* gc =
+      add_command(*cache, "gc", "Remove images and results that no job has used for some time.",
+                  "  dlflow cache gc --older-than 7d\n"
+                  "  dlflow cache gc --dry-run");
   const auto gc_arguments = add_arguments(*gc);
-  gc->add_option("--older-than", gc_arguments->older_than, "unused for so long")
+  gc->add_option("--older-than", gc_arguments->older_than, "remove what was not used for this time")
       ->type_name("DURATION")
       ->capture_default_str();
-  gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "say what would go; remove nothing");
+  gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "show what would be removed; remove nothing");
   gc->callback([&session, gc_arguments] { collect_garbage(session, *gc_arguments); });
 
-  CLI::App* verify = add_command(*cache, "verify", "Hash the images again, and say what changed.",
+  CLI::App* verify = add_command(*cache, "verify", "Hash the images again and report changed ones.",
                                  "  dlflow cache verify\n"
                                  "  dlflow cache verify --profile alpha");
   const auto verify_arguments = add_arguments(*verify);

@@ -30,6 +30,7 @@ void add_profile(CLI::App& app, Session& session);
 void add_schema(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
+void add_man(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 
 }  // namespace dlflow

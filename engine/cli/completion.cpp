@@ -26,7 +26,7 @@ bool has_positional(const CLI::App& command, const std::string& name) {
   return false;
 }
 
-/// What the command line offers, read from the command line itself.
+/// The verbs of the command line, read from the command line itself.
 std::vector<Verb> verbs(const CLI::App& app) {
   std::vector<Verb> all;
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {

@@ -236,9 +236,9 @@ void add_data_pack(CLI::App& data, Session& session) {
       ->type_name("NAME")
       ->transform(CLI::CheckedTransformer(splits).description(""));
   CLI::Option* shards =
-      command->add_option("--shards", arguments->shards, "how many files")->type_name("N");
+      command->add_option("--shards", arguments->shards, "number of files")->type_name("N");
   shards->check(CLI::PositiveNumber);
-  command->add_option("--shard-size", arguments->shard_size, "as many files as this size makes")
+  command->add_option("--shard-size", arguments->shard_size, "maximum size of each file")
       ->type_name("SIZE")
       ->excludes(shards);
   command->callback([&session, arguments] { pack_dataset(session, *arguments); });

@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 
-/// What `dlflow` tells the shell; documented in the README.
+/// The exit statuses of `dlflow`; docs/user/exit-status.md has the table.
 namespace dlflow {
 
 constexpr int kDone = 0;

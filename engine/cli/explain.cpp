@@ -28,11 +28,10 @@ Plan plan_of(const WorkflowArgument& what, const PlanArguments& arguments, Sessi
 }  // namespace
 
 void add_explain(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "explain",
-                  "Say why each step runs or is reused: of a run, or of a workflow if it ran now.",
-                  "  dlflow explain pipeline.yaml --set epochs=30\n"
-                  "  dlflow explain fashion-mnist-7f3a91c0 train");
+  CLI::App* command = add_command(
+      app, "explain", "Show why each step of a run, or of a workflow, runs or is reused.",
+      "  dlflow explain pipeline.yaml --set epochs=30\n"
+      "  dlflow explain fashion-mnist-7f3a91c0 train");
   const auto what = add_workflow_argument(*command);
   const auto arguments = add_plan_arguments(*command);
   const auto step = std::make_shared<std::string>();

@@ -10,7 +10,7 @@ namespace dlflow {
 
 void add_graph(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "graph", "Show the steps of a workflow and what waits for what.",
+      add_command(app, "graph", "Show the steps of a workflow and their dependencies.",
                   "  dlflow graph pipeline.yaml\n"
                   "  dlflow graph pipeline.yaml --format svg > pipeline.svg");
   const auto workflow = add_workflow_argument(*command);

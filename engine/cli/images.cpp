@@ -36,7 +36,7 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
   if (container.runtime == "none") {
     throw_at_image(workflow, image,
                    where + " runs no containers; set container.runtime to what this cluster has (" +
-                       "docs/containers.md lists them), or take the steps' `image:` out");
+                       "docs/user/containers.md lists them), or take the steps' `image:` out");
   }
   const bool may_be_elsewhere = profile.scheduler != "local" || !profile.setup.empty();
   if (may_be_elsewhere) return;

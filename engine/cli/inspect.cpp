@@ -10,7 +10,9 @@ void add_inspect(CLI::App& app, Session& session) {
                                   "  dlflow inspect fashion-mnist.dlflow\n"
                                   "  dlflow inspect fashion-mnist.dlflow --json");
   const auto file = std::make_shared<std::string>();
-  command->add_option("bundle", *file, "what `dlflow pack` wrote")->type_name("BUNDLE")->required();
+  command->add_option("bundle", *file, "a file that `dlflow pack` wrote")
+      ->type_name("BUNDLE")
+      ->required();
   add_json_option(*command, session);
   command->callback([file, &session] {
     const BundleSummary summary = summarize(*file);

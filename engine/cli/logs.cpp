@@ -95,16 +95,16 @@ void print_logs(Session& session, const std::string& run, const std::string& wor
 }  // namespace
 
 void add_logs(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "logs", "Print what a job wrote: output, then errors.",
+  CLI::App* command = add_command(app, "logs", "Print the output of a job, then its errors.",
                                   "  dlflow logs                          (the newest run)\n"
                                   "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
   const auto run = std::make_shared<std::string>();
   const auto job = std::make_shared<std::string>();
   const auto follow = std::make_shared<bool>(false);
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN");
-  command->add_option("job", *job, "a step, or step[element]; else one that failed or runs")
+  command->add_option("job", *job, "a step or step[element]; default: a job that failed or runs")
       ->type_name("JOB");
-  command->add_flag("-f,--follow", *follow, "go on until the job ends");
+  command->add_flag("-f,--follow", *follow, "print new output until the job ends");
   command->callback([=, &session] { print_logs(session, find_run(session, *run), *job, *follow); });
 }
 

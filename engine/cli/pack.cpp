@@ -114,12 +114,12 @@ void add_pack(CLI::App& app, Session& session) {
   arguments->workflow = add_workflow_argument(*command, Presence::Optional);
   command->add_option("-o,--output", arguments->output, "the bundle; NAME.dlflow unless given")
       ->type_name("FILE");
-  command->add_option("--from-run", arguments->run, "what this run ran, and what it gave")
+  command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
   command->add_flag("--with-data", arguments->options.with_data,
-                    "the local files that stage steps read, too");
+                    "include the local files that stage steps read");
   command->add_flag("--with-images", arguments->options.with_images,
-                    "the archives of its images, too");
+                    "include the archives of its images");
   command->callback([arguments, &session] {
     if (arguments->workflow->file.empty() && arguments->run.empty()) {
       throw Error(Errc::InvalidInput, "give a workflow to pack, or `--from-run RUN`");

@@ -79,10 +79,9 @@ std::shared_ptr<std::string> add_name(CLI::App& command) {
 }
 
 void add_profile_show(CLI::App& app, Session& session) {
-  CLI::App* command =
-      add_command(app, "show", "Print every key of a profile, those with their defaults too.",
-                  "  dlflow profile show local > cluster-profiles/mine.yaml\n"
-                  "  dlflow profile show alpha --json");
+  CLI::App* command = add_command(app, "show", "Print every key of a profile with its value.",
+                                  "  dlflow profile show local > cluster-profiles/mine.yaml\n"
+                                  "  dlflow profile show alpha --json");
   const auto name = add_name(*command);
   add_json_option(*command, session);
   command->callback([&session, name] {
@@ -100,9 +99,10 @@ void add_profile_detect(CLI::App& app, Session&) {
                   "  dlflow profile detect --partition gpu");
   const auto file = std::make_shared<std::string>();
   const auto partition = std::make_shared<std::string>();
-  command->add_option("-o,--output", *file, "write it there, where no file is yet")
-      ->type_name("FILE");
-  command->add_option("--partition", *partition, "for jobs there; else the default partition")
+  command->add_option("-o,--output", *file, "file to write; it must not exist")->type_name("FILE");
+  command
+      ->add_option("--partition", *partition,
+                   "partition for jobs; default: the cluster's default partition")
       ->type_name("NAME");
   command->callback([file, partition] {
     if (!file->empty() && std::filesystem::exists(*file)) {
@@ -125,12 +125,12 @@ void add_profile_detect(CLI::App& app, Session&) {
 
 void add_profile_check(CLI::App& app, Session& session) {
   CLI::App* command =
-      add_command(app, "check", "Submit a small job that tries out what a profile promises.",
+      add_command(app, "check", "Submit a small job that tests a profile.",
                   "  dlflow profile check alpha\n"
                   "  dlflow profile check alpha --timeout 2h        (a busy cluster)");
   const auto name = add_name(*command);
   const auto timeout = std::make_shared<std::string>("10m");
-  command->add_option("--timeout", *timeout, "how long the job may wait in the queue")
+  command->add_option("--timeout", *timeout, "maximum time that the job waits in the queue")
       ->type_name("DURATION")
       ->capture_default_str();
   command->callback([&session, name, timeout] {

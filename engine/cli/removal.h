@@ -12,8 +12,8 @@
 /// Removing runs, so that nothing breaks that refers to them.
 namespace dlflow {
 
-/// What is to go of a run: its folder, or (if other runs use results of it) the results in it that
-/// nobody uses. Such a run stays known, and so its results are still found and reused.
+/// The parts of a run to remove: its folder, or (if other runs use results of it) the results in it
+/// that nobody uses. Such a run stays known, and so its results are still found and reused.
 struct Removal {
   std::string run;
   std::filesystem::path directory;

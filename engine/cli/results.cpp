@@ -77,7 +77,8 @@ void add_results(CLI::App& app, Session& session) {
   command->add_option("runs", arguments->runs, "runs or workflows; the newest run if left out")
       ->type_name("RUN");
   command->add_option("--step", arguments->step, "only this step")->type_name("STEP");
-  const auto sort = command->add_option("--sort", arguments->sort, "by a metric, largest first");
+  const auto sort =
+      command->add_option("--sort", arguments->sort, "sort by this metric, largest first");
   sort->type_name("METRIC");
   command->add_flag("--reverse", arguments->reverse, "smallest first")->needs(sort);
   const auto csv = command->add_flag("--csv", arguments->csv, "print comma-separated values");

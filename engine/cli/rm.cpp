@@ -75,7 +75,7 @@ void add_rm(CLI::App& app, Session& session) {
   command->add_option("run", *words, "names of runs, or enough of them")
       ->type_name("RUN")
       ->required();
-  command->add_flag("-n,--dry-run", *dry_run, "say what would be removed; remove nothing");
+  command->add_flag("-n,--dry-run", *dry_run, "show what would be removed; remove nothing");
   command->callback([=, &session] {
     std::vector<std::string> runs;
     for (const std::string& word : *words) runs.push_back(session.store().resolve(word));
@@ -96,14 +96,15 @@ void add_prune(CLI::App& app, Session& session) {
   };
   const auto arguments = std::make_shared<Arguments>();
   const auto* keep =
-      command->add_option("--keep", arguments->keep, "the newest runs of each workflow stay")
-          ->type_name("N");
-  const auto* older =
       command
-          ->add_option("--older-than", arguments->older_than, "runs that ended more recently stay")
-          ->type_name("TIME");
+          ->add_option("--keep", arguments->keep, "number of newest runs of each workflow to keep")
+          ->type_name("N");
+  const auto* older = command
+                          ->add_option("--older-than", arguments->older_than,
+                                       "keep runs that ended more recently than this")
+                          ->type_name("TIME");
   command->add_flag("-n,--dry-run", arguments->dry_run,
-                    "say what would be removed; remove nothing");
+                    "show what would be removed; remove nothing");
   command->callback([=, &session] {
     if (keep->count() + older->count() == 0) {
       throw Error(Errc::InvalidInput, "say what stays: --keep 5, --older-than 30d, or both");

@@ -74,7 +74,7 @@ CLI::App* add_command(CLI::App& app, const std::string& name, const std::string&
 }
 
 void add_json_option(CLI::App& command, Session& session) {
-  command.add_flag("--json", session.json, "print JSON (docs/json.md)");
+  command.add_flag("--json", session.json, "print JSON (docs/user/json.md)");
 }
 
 RunStatus refresh_run(Session& session, const std::string& run, Detail detail) {

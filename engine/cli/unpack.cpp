@@ -13,8 +13,10 @@ void add_unpack(CLI::App& app, Session& session) {
                   "  dlflow unpack fashion-mnist.dlflow -C ~/workflows");
   const auto file = std::make_shared<std::string>();
   const auto below = std::make_shared<std::string>(".");
-  command->add_option("bundle", *file, "what `dlflow pack` wrote")->type_name("BUNDLE")->required();
-  command->add_option("-C,--directory", *below, "where the new folder is made")
+  command->add_option("bundle", *file, "a file that `dlflow pack` wrote")
+      ->type_name("BUNDLE")
+      ->required();
+  command->add_option("-C,--directory", *below, "folder to make the new folder in")
       ->type_name("DIR")
       ->capture_default_str();
   command->callback([file, below, &session] {

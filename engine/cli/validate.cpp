@@ -66,12 +66,12 @@ void warn_of_ranks(const Workflow& workflow) {
 }  // namespace
 
 void add_validate(CLI::App& app, Session&) {
-  CLI::App* command = add_command(app, "validate", "Say what is wrong with a workflow, or nothing.",
+  CLI::App* command = add_command(app, "validate", "Check a workflow and report every mistake.",
                                   "  dlflow validate pipeline.yaml\n"
                                   "  dlflow validate pipeline.yaml --set epochs=30");
   const auto workflow = add_workflow_argument(*command);
   const auto profile = std::make_shared<std::string>("local");
-  command->add_option("--profile", *profile, "the cluster whose jobs it is for")
+  command->add_option("--profile", *profile, "profile that the workflow will run with")
       ->type_name("NAME")
       ->capture_default_str();
   command->callback([=] {

@@ -138,7 +138,8 @@ std::shared_ptr<PlanArguments> add_plan_arguments(CLI::App& command) {
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
-  command.add_flag("--no-cache", arguments->no_cache, "run every step, whatever is known");
+  command.add_flag("--no-cache", arguments->no_cache,
+                   "run every step, even if its result is known");
   return arguments;
 }
 

@@ -5,7 +5,7 @@
 #include "engine/container/container_job.h"
 #include "engine/container/image_store.h"
 
-/// What of the host a container sees.
+/// The folders of the host that a container sees.
 namespace dlflow {
 
 /// The binds of `job`, the folders through which ranks of a node talk to each other and to their

@@ -11,7 +11,7 @@
 #include "engine/container/image_source.h"
 #include "engine/container/runtime.h"
 
-/// What a supervisor hands over to the processes that put a step's program into containers.
+/// The orders of a supervisor to the processes that run a step's program in containers.
 namespace dlflow {
 
 /// The content of attempt-N/container.json; all that `dlflow container-run` reads.

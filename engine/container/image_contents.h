@@ -7,7 +7,7 @@
 
 #include "engine/container/image_source.h"
 
-/// What an image is made of, whatever it came in: layers and a few settings.
+/// The contents of an image, whatever format it came in: layers and a few settings.
 namespace dlflow {
 
 struct ImageContents {

@@ -8,7 +8,7 @@
 #include <vector>
 
 /// The container runtimes, each as one pure function from what a container is to be to the command
-/// that starts it. What was tried of each, and what it cannot do, is in docs/containers.md.
+/// that starts it. What was tried of each, and what it cannot do, is in docs/user/containers.md.
 namespace dlflow {
 
 /// A folder or file of the host that a container sees at `target`.
@@ -22,7 +22,7 @@ struct Bind {
 /// "/data", "/site/data:/data", each perhaps with ":ro" behind it.
 Bind parse_bind(const std::string& text);
 
-/// What of an image a runtime starts from.
+/// The form of an image that a runtime starts from.
 enum class ImageForm {
   RootFolder,        ///< the unpacked root file system itself
   UdockerContainer,  ///< a container in a udocker repository of its own

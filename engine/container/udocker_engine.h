@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-/// What is below udocker.
+/// The programs that udocker starts containers with.
 namespace dlflow {
 
 /// Variables ("NAME=value") that tell udocker which proot or runc to use: that from PATH if there

@@ -14,7 +14,7 @@
 /// Compares a YAML tree with its Shape, looking through expressions as far as they are known.
 namespace dlflow {
 
-/// What messages call a value: "resources.ranks" of "step 'train'". Either may be empty.
+/// The name of a value in messages: "resources.ranks" of "step 'train'". Either may be empty.
 struct Subject {
   std::string path;
   std::string owner;
@@ -24,7 +24,7 @@ struct Subject {
   std::string name() const;
 };
 
-/// What a value may mention, and what of it is known while the file is read.
+/// The names that a value may refer to, and those whose values are known while the file is read.
 struct Names {
   /// The parameters that are evaluated already; null: the values hold no expressions, text is text.
   const Json* params = nullptr;

@@ -3,7 +3,7 @@
 #include <string>
 #include <vector>
 
-/// What is wrong with a file, and where.
+/// A mistake in a file, with its place.
 namespace dlflow {
 
 /// 1-based; line 0 is "the file as a whole". Columns count bytes, as editors jump to them.

@@ -11,7 +11,7 @@
 #include "engine/model/diagnostic.h"
 
 /// `${{ … }}`: typed references and a few pure functions, never shell text. The language is
-/// described in docs/workflow-format.md, its grammar in expression_syntax.h.
+/// described in docs/user/workflow-format.md, its grammar in expression_syntax.h.
 namespace dlflow {
 
 /// One reference inside an expression: params.epochs, matrix.lr, steps.data.outputs.path,
@@ -24,8 +24,8 @@ struct Reference {
 /// "steps.data.outputs.path"
 std::string to_string(const Reference& reference);
 
-/// What references mean at some moment. A scope that is not known yet (steps, before they ran) is
-/// absent.
+/// The values of references at some moment. A scope that is not known yet (steps, before they ran)
+/// is absent.
 struct Context {
   const Json* params = nullptr;  ///< object
   const Json* matrix = nullptr;  ///< object: this element's value of each axis

@@ -193,7 +193,8 @@ class WorkflowReader {
     if (entry == nullptr) return;
     const YamlNode& node = *entry->value;
     if (node.kind != YamlNode::Kind::Map || node.entries.empty()) {
-      mistakes_.add(node.location, "steps must be a mapping from a step's name to what it does");
+      mistakes_.add(node.location,
+                    "steps must be a mapping: a name and a description for each step");
       return;
     }
     std::vector<ParsedStep> steps;

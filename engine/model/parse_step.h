@@ -24,7 +24,7 @@ struct ParsedStep {
   std::optional<std::vector<std::string>> outputs;
 };
 
-/// What a step is read with.
+/// The surroundings that a step is read in.
 struct StepSurroundings {
   Names names;                      ///< without a matrix
   std::vector<std::string> images;  ///< that the workflow declares

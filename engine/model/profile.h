@@ -19,7 +19,7 @@ struct Launcher {
   bool operator==(const Launcher&) const = default;
 };
 
-/// What every sbatch is told; what is empty is not.
+/// The options of every sbatch call; an empty one is left out.
 struct SlurmOptions {
   std::string partition;
   std::string account;
@@ -35,7 +35,7 @@ struct SlurmOptions {
 /// Every key must be there: `slurm:` of a profile once it is checked, and as plan.json freezes it.
 SlurmOptions slurm_options_from_json(const Json& json);
 
-/// What one node offers; 0: not known.
+/// The resources of one node; 0: not known.
 struct NodeShape {
   int cores = 0;
   uint64_t memory_bytes = 0;
@@ -43,7 +43,7 @@ struct NodeShape {
   bool operator==(const NodeShape&) const = default;
 };
 
-/// What the cluster allows; 0: not limited here, and the cluster is asked.
+/// The limits of a cluster; 0: not limited here, and the cluster is asked.
 struct Limits {
   std::chrono::seconds walltime{0};         ///< of a job
   int nodes = 0;                            ///< of a job

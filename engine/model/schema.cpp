@@ -1,11 +1,14 @@
 #include "engine/model/schema.h"
 
 #include "engine/model/forms.h"
+#include "engine/model/profile_shape.h"
 #include "engine/model/step_kinds.h"
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
 namespace {
+
+constexpr const char* kDialect = "https://json-schema.org/draft/2020-12/schema";
 
 /// A string that holds an expression, which may give what is wanted there.
 Json expression_schema() { return {{"$ref", "#/$defs/expression"}}; }
@@ -112,11 +115,11 @@ Json step_schema() {
 
 }  // namespace
 
-std::string json_schema() {
+std::string workflow_schema() {
   Json schema = plain_schema(workflow_shape(), Scope::Nothing);
-  schema["$schema"] = "https://json-schema.org/draft/2020-12/schema";
+  schema["$schema"] = kDialect;
   schema["title"] = "dlflow workflow";
-  schema["description"] = "A workflow of deep-learning steps; see docs/workflow-format.md";
+  schema["description"] = "A workflow of deep-learning steps; see docs/user/workflow-format.md";
   schema["$defs"]["expression"] = {{"type", "string"}, {"pattern", "[$][{][{]"}};
   schema["$defs"]["step"] = step_schema();
   Json& steps = schema["properties"]["steps"];
@@ -125,6 +128,14 @@ std::string json_schema() {
            {"propertyNames", {{"pattern", name_form().pattern}}},
            {"additionalProperties", {{"$ref", "#/$defs/step"}}},
            {"minProperties", 1}};
+  return schema.dump(2);
+}
+
+std::string profile_schema() {
+  Json schema = plain_schema(profile_shape(), Scope::Nothing);
+  schema["$schema"] = kDialect;
+  schema["title"] = "dlflow profile";
+  schema["description"] = "A cluster; see cluster-profiles/local.yaml for the meaning of every key";
   return schema.dump(2);
 }
 

@@ -2,10 +2,14 @@
 
 #include <string>
 
+/// JSON Schemas (draft 2020-12) for editors, made of the same shapes that the parsers check.
 namespace dlflow {
 
-/// The JSON Schema (draft 2020-12) of workflow files, for editors: made of the same shapes that the
-/// parser checks. What depends on several values together (references, cycles) it cannot say.
-std::string json_schema();
+/// Of workflow files. It does not express what depends on several values together (references,
+/// cycles).
+std::string workflow_schema();
+
+/// Of profiles.
+std::string profile_schema();
 
 }  // namespace dlflow

@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-/// What a value in a YAML file may look like. One description per file format; the checks of the
+/// The permitted form of a value in a YAML file. One description per file format; the checks of the
 /// parser (check.h), the JSON Schema (schema.h) and the tests of the documents all read it.
 namespace dlflow {
 
@@ -25,7 +25,7 @@ struct Form {
   std::string (*advice)(std::string_view text) = nullptr;
 };
 
-/// What expressions in a value may refer to; each includes the ones before it.
+/// The references that expressions in a value may contain; each scope includes those before it.
 enum class Scope {
   Nothing,  ///< no expressions here
   Params,   ///< known when the file is read

@@ -30,7 +30,7 @@ struct StepKind {
   std::vector<std::string> neutral = {};  ///< keys of `with` that no result depends on
   std::vector<Demand> demands = {};
 
-  /// Who may take a result of it instead of running it again.
+  /// The jobs that may reuse a result of it.
   enum class Reuse {
     Shared,  ///< later runs, and through a shared cache other users
     Own,     ///< later runs of the same user

@@ -17,7 +17,8 @@
 /// A workflow: what a file says once it is known to be right.
 namespace dlflow {
 
-/// What one job needs. Nothing here enters a fingerprint: the same work elsewhere is the same work.
+/// The resources of one job. Nothing here enters a fingerprint: the same work elsewhere is the same
+/// work.
 struct Resources {
   int ranks = 1;
   int cpus_per_rank = 1;

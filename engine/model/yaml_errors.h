@@ -5,7 +5,7 @@
 
 #include "engine/model/mistakes.h"
 
-/// What yaml-cpp says of text that is no YAML, in words that help.
+/// Messages of yaml-cpp about text that is no YAML, in words that help.
 namespace dlflow {
 
 /// Adds the mistake that made yaml-cpp stop at `offset` with `message`.

@@ -80,13 +80,14 @@ void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& se
     const Resources now = changed(planned.resources, settings);
     const Step& step = plan.workflow.steps[planned.step];
     if (step.uses == "train" && now.ranks != planned.resources.ranks) {
-      throw Error(Errc::InvalidInput,
-                  "step '" + step.name +
-                      "' trains on as many samples at a time as its ranks take together, so other "
-                      "ranks are other work.\n       `dlflow run " +
-                      shell_quote(plan.workflow.file) +
-                      "` with other ranks is a new run, which reuses every result that this does "
-                      "not change; `--step` leaves a step out here.");
+      throw Error(
+          Errc::InvalidInput,
+          "step '" + step.name +
+              "' gives another result with another number of ranks, so 'ranks' cannot be changed "
+              "within a run.\n       `dlflow run " +
+              shell_quote(plan.workflow.file) +
+              "` with other ranks is a new run, which reuses every result that this does "
+              "not change; `--step` leaves a step out here.");
     }
     plan.changed.emplace(job, planned.resources);
     planned.resources = now;

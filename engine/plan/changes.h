@@ -10,9 +10,9 @@
 #include "base/json.h"
 #include "engine/plan/plan.h"
 
-/// What `dlflow resubmit --set` changes of a frozen plan: what some jobs ask for, and nothing that
-/// decides what they compute. RUN/changes.jsonl has a line for each call that changed something;
-/// load_run applies them in that order, so that whoever looks later knows them.
+/// The changes that `dlflow resubmit --set` makes to a frozen plan: to the resources of jobs, and
+/// to nothing that decides their results. RUN/changes.jsonl has a line for each call that changed
+/// something; load_run applies them in that order, so that whoever looks later knows them.
 namespace dlflow {
 
 /// "walltime=40m", "memory=2GiB" -> keys of `resources:` as a workflow spells them. Throws

@@ -7,8 +7,8 @@
 #include "base/local_files.h"
 #include "engine/plan/fingerprint.h"
 
-/// What tells one state of a step's files from another: of a single file, and of data that the step
-/// reads where it lies, since it is too large to copy into the run.
+/// The identity of a step's files, which changes with their state: of a single file, and of data
+/// that the step reads where it lies, since it is too large to copy into the run.
 namespace dlflow {
 
 /// The files that `place` leads to: a file, a folder, or a file:// URL (a file, a folder with a '/'

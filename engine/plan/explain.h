@@ -14,7 +14,7 @@ struct EarlierBase {
   std::string text;
 };
 
-/// What earlier runs did. Implementation: Store.
+/// The fingerprints of earlier runs. Implementation: Store.
 class History {
  public:
   virtual ~History() = default;

@@ -9,8 +9,8 @@
 #include "base/json.h"
 #include "engine/model/workflow.h"
 
-/// What keeps a result valid, as one SHA-256. Two parts: the base is known when a run is planned,
-/// the parents' outputs once the parents have ended.
+/// The fingerprint of a job, a SHA-256 of all that its result depends on. Two parts: the base is
+/// known when a run is planned, the parents' outputs once the parents have ended.
 namespace dlflow {
 
 /// SHA-256 of files. Implementations: Store, which remembers them; FreshFileHashes.
@@ -28,8 +28,9 @@ class FreshFileHashes : public FileHashes {
   std::string sha256(const std::filesystem::path& file) override;
 };
 
-/// What content_of() says of files, by the name that the workflow gives them. No absolute path of a
-/// frozen copy enters a fingerprint, so that the same workflow elsewhere is the same work.
+/// The hashes of files from content_of(), by the names that the workflow gives them. No absolute
+/// path of a frozen copy enters a fingerprint, so that the same workflow elsewhere is the same
+/// work.
 using ContentHashes = std::map<std::string, std::string>;
 
 /// The part of a fingerprint that is known at plan time: an object with step kind and version,
@@ -53,7 +54,7 @@ bool sees_run(const Step& step, std::span<const std::string> texts);
 /// The parameters in expressions that `known` does not suffice for.
 Json late_params(const Step& step, const Context& known);
 
-/// What a parent left, and where its child finds it.
+/// The results of a parent, and where its child finds them.
 struct ParentResult {
   std::string step;
   Json element = Json::object();    ///< matrix values, {} without a matrix

@@ -23,7 +23,7 @@ constexpr States set_of(std::initializer_list<JobState> states) {
 }
 
 /// What each state may become, in the order of the enumeration. The same table is in
-/// docs/architecture.md.
+/// docs/contributor/architecture.md.
 constexpr std::array<States, kNames.size()> kNext = [] {
   using enum JobState;
   std::array<States, kNames.size()> next{};

@@ -69,8 +69,7 @@ struct ContainerSpec {
   bool operator==(const ContainerSpec&) const = default;
 };
 
-/// What the files that a job reads were when the run was planned, so that a change since then
-/// shows.
+/// The state of a job's input files when the run was planned, so that a later change is noticed.
 struct SourceProofs {
   std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> content_of()
   std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
@@ -123,8 +122,8 @@ Json to_json(const JobSpec& spec);
 /// Throws Error{Corrupt}.
 JobSpec job_spec_from_json(const Json& json);
 
-/// What the processes of a pass used, as far as the kernel tells their supervisor: those that ended
-/// on its node.
+/// The resource usage of a pass, as far as the kernel tells the supervisor: of the processes that
+/// ended on its node.
 struct PassUsage {
   std::chrono::milliseconds cpu_time{0};
   uint64_t memory_bytes = 0;  ///< of the largest of them, at its largest

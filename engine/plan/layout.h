@@ -29,7 +29,7 @@ void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t 
 /// `message` about a place in the workflow, as Error{InvalidInput} "file:line:column: error: …".
 [[noreturn]] void throw_at(const Workflow& workflow, Location location, const std::string& message);
 
-/// What a path in `with:` leads to.
+/// The kind of file that a path in `with:` leads to.
 enum class PathRole {
   None,     ///< it is no path
   Frozen,   ///< a file beside the workflow, copied into the run

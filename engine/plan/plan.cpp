@@ -138,7 +138,7 @@ fs::path cache_directory(const Profile& profile) {
   const char* home = std::getenv("HOME");
   if (home == nullptr || *home == '\0') {
     throw Error(Errc::InvalidInput,
-                "there is no place for a cache: set HOME, or `cache:` in the profile");
+                "there is no folder for the cache: set HOME, or `cache:` in the profile");
   }
   return fs::path(home) / ".cache/dlflow";
 }

@@ -33,7 +33,7 @@ struct KnownResult {
   Json metrics = Json::object();    ///< JobEvent::metrics
 };
 
-/// What earlier runs left. Implementations: Store, NothingKnown.
+/// The results of earlier runs. Implementations: Store, NothingKnown.
 class KnownResults {
  public:
   virtual ~KnownResults() = default;
@@ -83,7 +83,7 @@ struct PlannedJob {
   std::string_view label() const;
 };
 
-/// What the jobs of a step share.
+/// The part of a plan that all jobs of a step share.
 struct PlannedStep {
   bool planned = false;                               ///< false: not needed for --until
   std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix

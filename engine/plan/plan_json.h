@@ -6,7 +6,7 @@
 #include "engine/plan/plan.h"
 
 /// RUN/plan.json: the settings that, with the frozen text, make the same plan again. Its keys are
-/// in docs/store-format.md.
+/// in docs/contributor/store-format.md.
 namespace dlflow {
 
 Json frozen_settings(const Plan& plan);
@@ -17,7 +17,7 @@ Json to_json(const Profile& profile);
 /// plan.json names every job whose result is reused: 100,000 jobs take 50 MiB.
 inline constexpr JsonLimits kPlanLimits{.max_bytes = size_t{1} << 30};
 
-/// What plan.json says. Decisions are given by the names of jobs.
+/// The content of plan.json. Decisions are given by the names of jobs.
 struct FrozenSettings {
   std::string run;
   Time created{};

@@ -9,7 +9,7 @@
 #include "base/file_identity.h"
 #include "engine/plan/fingerprint.h"
 
-/// What a job published, file by file: the proof, later, that it is still what it was.
+/// The published files of a job, one by one: the proof that they have not changed since.
 namespace dlflow {
 
 /// A file, folder or link below a job's folder.

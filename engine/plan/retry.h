@@ -5,7 +5,7 @@
 #include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
-/// What is tried again, and when.
+/// The rules for trying a job again.
 namespace dlflow {
 
 /// Whether a job that ended with `ended` gets another attempt. `tries` is how many it has had, the

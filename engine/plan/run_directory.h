@@ -17,7 +17,7 @@
 #include "engine/plan/plan.h"
 
 /// The folder of a run: the frozen plan (P6), and one folder per job with its attempts. What is in
-/// it is in docs/store-format.md and docs/architecture.md.
+/// it is in docs/contributor/store-format.md and docs/contributor/architecture.md.
 namespace dlflow {
 
 /// Whether a run has this name already, wherever its folder is.
@@ -46,7 +46,7 @@ std::string run_name(const std::filesystem::path& directory);
 /// The profile that was frozen with the run. Throws as load_run.
 Profile run_profile(const std::filesystem::path& directory);
 
-/// The files of a run, as docs/architecture.md lists them.
+/// The files of a run, as docs/contributor/architecture.md lists them.
 std::filesystem::path engine_events_file(const std::filesystem::path& run_directory);
 std::filesystem::path frozen_program(const std::filesystem::path& run_directory,
                                      std::string_view name = "dlflow");

@@ -7,7 +7,7 @@
 
 #include "engine/report/run_table.h"
 
-/// What the live table and `dlflow status` both say of jobs.
+/// Words for jobs that the live table and `dlflow status` have in common.
 namespace dlflow {
 
 /// It has not begun.

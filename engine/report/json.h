@@ -5,7 +5,7 @@
 #include "engine/plan/plan.h"
 #include "engine/store/store.h"
 
-/// What --json prints. docs/json.md describes every field; fields are only ever added.
+/// The output of --json. docs/user/json.md describes every field; fields are only ever added.
 namespace dlflow {
 
 Json to_json(const RunStatus& status);

@@ -7,9 +7,9 @@
 
 namespace dlflow {
 
-/// What a run announces while the engine is at work on it; terminal and JSON output listen. All
-/// calls come from the engine's thread, which waits for them: they must be quick. Implementations:
-/// engine/cli's, tests/support/RecordingObserver.
+/// The receiver of a run's announcements while the engine works on it; terminal and JSON output
+/// implement it. All calls come from the engine's thread, which waits for them: they must be quick.
+/// Implementations: engine/cli's, tests/support/RecordingObserver.
 class Observer {
  public:
   virtual ~Observer() = default;

@@ -11,7 +11,7 @@
 /// How far running jobs are: the last line that each wrote to its metrics.jsonl.
 namespace dlflow {
 
-/// Job name -> its last metrics line; the keys are in docs/architecture.md.
+/// Job name -> its last metrics line; the keys are in docs/contributor/architecture.md.
 using ProgressByJob = std::map<std::string, Json>;
 
 /// The last whole line of `file` as an object; nothing if there is none.

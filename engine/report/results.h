@@ -8,7 +8,7 @@
 #include "engine/report/style.h"
 #include "engine/store/run_status.h"
 
-/// What the jobs of runs were given, and what came of it: `dlflow results`.
+/// The parameters of jobs and their metrics, as `dlflow results` prints them.
 namespace dlflow {
 
 struct Result {

@@ -11,7 +11,7 @@
 /// One run as a table, live while it runs.
 namespace dlflow {
 
-/// What there is to show.
+/// The data of a run to show.
 struct RunView {
   RunStatus status;
   ProgressByJob progress;

@@ -8,7 +8,7 @@
 /// `dlflow status RUN`: a sentence, a table of the jobs, and what to type next.
 namespace dlflow {
 
-/// What of a run is shown.
+/// The selection of jobs and columns to show.
 struct StatusChoice {
   std::vector<std::string> names = {};  ///< of steps or jobs, their elements one by one; empty: all
   bool usage = false;  ///< what jobs used, instead of where they are and what they say; one by one

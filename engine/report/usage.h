@@ -5,7 +5,7 @@
 
 #include "engine/store/run_status.h"
 
-/// What jobs used of what they had, in the terms of SLURM's `seff`.
+/// The share of their resources that jobs used, in the terms of SLURM's `seff`.
 namespace dlflow {
 
 /// From a job's own record: what its supervisor saw of the latest attempt, over all its passes.

@@ -10,7 +10,7 @@
 #include "engine/model/workflow.h"
 #include "engine/share/manifest.h"
 
-/// What goes into a bundle, before it is written.
+/// The contents of a bundle, before it is written.
 namespace dlflow {
 
 struct BundleFile {
@@ -19,7 +19,7 @@ struct BundleFile {
   std::string text = {};
 };
 
-/// What a run did; run/run.json has it with all jobs.
+/// A summary of a packed run; run/run.json has all of its jobs.
 struct PackedRun {
   std::string state;  ///< "succeeded", …
   Time started{};

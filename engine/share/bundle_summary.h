@@ -6,7 +6,7 @@
 #include "engine/model/workflow.h"
 #include "engine/share/bundle_reader.h"
 
-/// What is in a bundle, for those who think about running it.
+/// A summary of a bundle, for those who think about running it.
 namespace dlflow {
 
 struct BundleSummary {
@@ -19,7 +19,7 @@ struct BundleSummary {
 /// Reads the workflow's text and the run's record, nothing else. Throws as BundleReader.
 BundleSummary summarize(const std::filesystem::path& bundle);
 
-/// What `inspect --json` prints, see docs/json.md.
+/// What `inspect --json` prints, see docs/user/json.md.
 Json to_json(const BundleSummary& summary);
 
 /// The same for people, in lines of 80 columns where names are short enough.

@@ -4,7 +4,7 @@
 #include "engine/plan/plan.h"
 #include "engine/share/bundle.h"
 
-/// What of a workflow goes into its bundle.
+/// The files of a workflow that go into its bundle.
 namespace dlflow {
 
 struct PackOptions {

@@ -3,7 +3,7 @@
 #include "engine/model/diagnostic.h"
 #include "engine/share/bundle.h"
 
-/// What a workflow says that another machine will not understand.
+/// The paths in a workflow that exist on this machine only.
 namespace dlflow {
 
 /// The places in the workflow's text with a path that is on this machine, and that the bundle does

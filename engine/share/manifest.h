@@ -8,7 +8,7 @@
 #include "base/json.h"
 
 /// dlflow-bundle.json: what a bundle holds, with a checksum for each file. Its keys are in
-/// docs/sharing.md.
+/// docs/user/sharing.md.
 namespace dlflow {
 
 inline constexpr const char* kManifestName = "dlflow-bundle.json";

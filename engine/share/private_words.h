@@ -8,8 +8,8 @@
 
 #include "engine/plan/plan.h"
 
-/// What names this machine, its user and their folders. A bundle holds none of it, but for what the
-/// user wrote into the workflow and its files.
+/// The names of this machine, its user and their folders. A bundle contains none of them, except
+/// where the user wrote them into the workflow or its files.
 namespace dlflow {
 
 class PrivateWords {

@@ -8,7 +8,7 @@
 #include "engine/share/bundle.h"
 #include "engine/store/run_status.h"
 
-/// What of a run goes into a bundle.
+/// The parts of a run that go into a bundle.
 namespace dlflow {
 
 /// A run as it is recorded.

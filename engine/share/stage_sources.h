@@ -4,7 +4,7 @@
 
 #include "engine/model/workflow.h"
 
-/// What the `stage` steps of a workflow bring to it.
+/// The sources of the `stage` steps of a workflow.
 namespace dlflow {
 
 struct StageSource {

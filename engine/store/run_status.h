@@ -12,10 +12,10 @@
 #include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
-/// What is known of a run and of each of its jobs: what `status` shows and `status --json` prints.
+/// The state of a run and of each of its jobs, as `status` shows it and `status --json` prints it.
 namespace dlflow {
 
-/// What a job used of what it had: on SLURM its last pass, here all passes of its last attempt.
+/// The resource usage of a job: on SLURM its last pass, here all passes of its last attempt.
 struct JobUsage {
   std::optional<std::chrono::milliseconds> elapsed;
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes

@@ -6,7 +6,7 @@
 #include "engine/store/database.h"
 
 /// The tables of dlflow.db. They are described column by column beside their text in schema.cpp and
-/// for readers of the file in docs/store-format.md.
+/// for readers of the file in docs/contributor/store-format.md.
 namespace dlflow {
 
 /// SQL that takes the tables from one version to the next.

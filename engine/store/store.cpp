@@ -80,7 +80,7 @@ std::filesystem::path dlflow_home() {
   if (const auto state = variable("XDG_STATE_HOME"); !state.empty()) return state / "dlflow";
   if (const auto home = variable("HOME"); !home.empty()) return home / ".local/state/dlflow";
   throw Error(Errc::InvalidInput,
-              "there is no place to keep what runs did: set DLFLOW_HOME to a folder");
+              "there is no folder for the store of runs: set DLFLOW_HOME to one");
 }
 
 Store::Store(const std::filesystem::path& home) : database_(made(home) / "dlflow.db") {

@@ -17,8 +17,8 @@
 #include "engine/store/database.h"
 #include "engine/store/run_status.h"
 
-/// What this user's runs did: an index over run directories, which remain the truth. The tables are
-/// described in schema.h.
+/// The store of this user's runs: an index over run directories, which remain the truth. The tables
+/// are described in schema.h.
 namespace dlflow {
 
 /// $DLFLOW_HOME, else $XDG_STATE_HOME/dlflow, else ~/.local/state/dlflow. Throws

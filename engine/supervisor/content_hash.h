@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-/// What a file or a folder holds, as one SHA-256.
+/// The content of a file or folder, as one SHA-256.
 namespace dlflow {
 
 /// The hash of one file's content.

@@ -8,7 +8,7 @@
 #include "engine/supervisor/supervisor.h"
 #include "engine/supervisor/watch.h"
 
-/// What it means that the program of a pass has ended, and not with success.
+/// The meaning of a program's end without success.
 namespace dlflow {
 
 /// How things stood before the program began.

@@ -10,7 +10,7 @@ namespace dlflow {
 /// Whether a job gets the variable `name` of whoever calls dlflow (on SLURM: of the job): what is
 /// needed to find programs, libraries, devices and the network, and what `further` (`inherit:` of
 /// the profile) adds. Nothing else, so that the same job does not differ from one shell to the
-/// next. The list is in docs/workflow-format.md.
+/// next. The list is in docs/user/workflow-format.md.
 bool is_inherited(std::string_view name, const std::vector<std::string>& further = {});
 
 /// The variables of this process that `patterns` name: X, X_* or *_X.

@@ -11,14 +11,14 @@
 #include "base/secret_file.h"
 #include "engine/plan/job.h"
 
-/// What is started for a job, and what it finds there.
+/// The command of a job, and the environment and files that it finds.
 namespace dlflow {
 
 /// The shells that a script of a step may be for.
 inline constexpr const char* kBash = "/bin/bash";
 inline constexpr const char* kSh = "/bin/sh";
 
-/// An attempt's files, by the names of docs/architecture.md.
+/// An attempt's files, by the names of docs/contributor/architecture.md.
 struct AttemptFiles {
   std::filesystem::path attempt;  ///< RUN/steps/STEP[/ELEMENT]/attempt-N
   int number = 1;
@@ -55,7 +55,7 @@ struct ResolvedJob {
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
 
 /// What the job itself declares of its environment: the DLFLOW_* variables of
-/// docs/architecture.md, and `env:` on top.
+/// docs/contributor/architecture.md, and `env:` on top.
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
                                                         const AttemptFiles& files);
 
@@ -64,10 +64,10 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
                                       const AttemptFiles& files, const std::string& shell);
 
 /// The program of the job with its launcher and setup lines, and its environment: what is named in
-/// docs/architecture.md, `env:` on top, nothing else of the caller's but inherited_variables().
-/// Throws Error{InvalidInput}, saying where long lists go, if that is more than a program can get.
-/// \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's.
-/// \param secrets  of the job; a program in a container gets them there (container.h).
+/// docs/contributor/architecture.md, `env:` on top, nothing else of the caller's but
+/// inherited_variables(). Throws Error{InvalidInput}, saying where long lists go, if that is more
+/// than a program can get. \param gpus     CUDA_VISIBLE_DEVICES; nothing: the caller's. \param
+/// secrets  of the job; a program in a container gets them there (container.h).
 Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files,
                      const std::optional<std::string>& gpus, const Secrets& secrets);
 

@@ -8,7 +8,8 @@
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
 
-/// What a job's parents left on disk: whether it may run at all (P3), and what it may refer to.
+/// The results of a job's parents on disk, which decide whether it may run (P3) and what it may
+/// refer to.
 namespace dlflow {
 
 /// What `spec.parents` left, in their order. Throws Error{InvalidInput} naming a parent that has

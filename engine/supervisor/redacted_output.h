@@ -9,7 +9,7 @@
 #include "base/process.h"
 #include "engine/supervisor/redact.h"
 
-/// What a program with secrets prints, on its way into files.
+/// The output of a program with secrets, on its way into files.
 namespace dlflow {
 
 /// Stands between a program's standard output and error and their files: a pipe for each, and a

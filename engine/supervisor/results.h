@@ -10,8 +10,8 @@
 #include "engine/supervisor/launch.h"
 #include "engine/supervisor/redact.h"
 
-/// What a program left: its metrics, its outputs with their hashes, and whether they are what was
-/// asked for.
+/// The results of a program: its metrics, its outputs with their hashes, and whether they meet the
+/// step's requirements.
 namespace dlflow {
 
 /// Takes secrets out of what dlflow reads of a program's files: $DLFLOW_METRICS, $DLFLOW_SUMMARY
@@ -22,7 +22,7 @@ void redact_reports(const AttemptFiles& files, const Redactor& redactor);
 /// object.
 Json read_metrics(const AttemptFiles& files);
 
-/// What a program left to be published.
+/// The outputs of a program, to be published.
 struct Outputs {
   Json values = Json::object();  ///< name -> {"value", "sha256"}, see JobEvent::outputs
   Publication publication;

@@ -28,7 +28,7 @@ struct SharedResult {
   Json metrics = Json::object();
 };
 
-/// What becomes of a result with the same fingerprint that is there already.
+/// The treatment of a result with the same fingerprint that exists already.
 enum class Existing {
   Stays,
   IsDamaged,  ///< it is replaced, or, if it is another user's, the new one is put beside it

@@ -12,7 +12,7 @@
 /// checks what it made, publishes, and records each change of state in attempt-N/events.jsonl.
 namespace dlflow {
 
-/// What supervise() tells while it works.
+/// News from supervise() while it works.
 enum class Notice {
   ProgramEnded,  ///< what it took of the machine is free; how it ended is still being recorded
   Recorded,      ///< an event is on disk: the engine's cue to read the file
@@ -26,7 +26,7 @@ enum class Supervision {
                ///< `stderr`
 };
 
-/// What differs from one back end to the other.
+/// The differences between back ends.
 struct SupervisorOptions {
   /// Called from this process; a program that ends within a moment is told of once.
   std::function<void(Notice)> notify;

@@ -57,7 +57,7 @@ class Watcher {
   /// Waits until `program`, the leader of a process group, has ended, and ends what it left behind.
   Watched watch(pid_t program, const WatchOptions& options);
 
-  /// Whether no signal comes for so long: the program runs on, and nobody asked for its end.
+  /// True if no signal arrives within `time`: the program runs on, and nobody asked for its end.
   bool is_quiet_for(std::chrono::milliseconds time) const;
 
   /// Who asked for the end before there was a program: Requested, Terminated or nobody.

@@ -12,10 +12,11 @@
 #include "runtime/checkpoint/safetensors.h"
 
 /// Checkpoints: folders FOLDER/step-000123 that are there completely or not at all, whatever kills
-/// the writer. docs/checkpoint-format.md describes every file and the order in which they appear.
+/// the writer. docs/contributor/checkpoint-format.md describes every file and the order in which
+/// they appear.
 namespace dlflow::runtime {
 
-/// What is known of a checkpoint without reading its tensors.
+/// The description of a checkpoint, known without reading its tensors.
 struct CheckpointInfo {
   uint64_t step = 0;                      ///< optimizer steps done; names the folder
   uint64_t epoch = 0;                     ///< whole epochs done
@@ -26,7 +27,7 @@ struct CheckpointInfo {
   bool operator==(const CheckpointInfo&) const = default;
 };
 
-/// What is saved. The tensors are borrowed for the call.
+/// The content to save. The tensors are borrowed for the call.
 struct CheckpointContent {
   CheckpointInfo info;
   std::vector<TensorView> model;      ///< weights and running statistics
@@ -37,7 +38,7 @@ struct CheckpointContent {
   std::map<std::string, std::vector<TensorView>> further = {};
 };
 
-/// What was saved. The tensors are mapped, not copied.
+/// A loaded checkpoint. The tensors are mapped, not copied.
 struct Checkpoint {
   CheckpointInfo info;
   Safetensors model;
@@ -64,7 +65,7 @@ Checkpoint load_checkpoint(const std::filesystem::path& step_folder);
 /// As load_checkpoint, where every byte was verified before: lengths and headers alone are.
 Checkpoint map_checkpoint(const std::filesystem::path& step_folder);
 
-/// What a checkpoint consists of, by its manifest.
+/// The files of a checkpoint, as listed in its manifest.
 struct CheckpointFiles {
   std::vector<std::filesystem::path> paths;  ///< all of them
   std::string sha256;                        ///< of the manifest, and so of all

@@ -13,11 +13,11 @@
 #include "base/error.h"
 
 /// The safetensors format: named tensors in one file, readable by the Python package of that name.
-/// docs/checkpoint-format.md describes every byte.
+/// docs/contributor/checkpoint-format.md describes every byte.
 namespace dlflow::runtime {
 
-/// What an element is. In the order in which the reference implementation sorts tensors (it writes
-/// the largest first, so that each tensor is aligned to its elements).
+/// The type of an element. In the order in which the reference implementation sorts tensors (it
+/// writes the largest first, so that each tensor is aligned to its elements).
 enum class DType { U8, F16, BF16, I32, F32, F64, I64 };
 
 /// Bytes per element.
@@ -77,7 +77,7 @@ void copy_elements(const TensorView& tensor, std::span<T> elements) {
 
 using SafetensorsMetadata = std::map<std::string, std::string>;
 
-/// What a writer knows of the file it wrote, without reading it again.
+/// A written file, described without reading it again.
 struct WrittenFile {
   uint64_t bytes = 0;
   std::string sha256;

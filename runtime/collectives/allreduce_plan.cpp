@@ -109,9 +109,13 @@ bool AllreducePlan::may_send(Algorithm algorithm, int num_ranks) const {
       return !exact() || is_power_of_two(num_ranks);
     case Algorithm::Ring:
       return !exact();
-    default:
-      return false;
+    case Algorithm::SharedMemory:
+    case Algorithm::Hierarchical:
+    case Algorithm::Direct:
+    case Algorithm::Mpi:
+      break;
   }
+  return false;
 }
 
 }  // namespace dlflow::runtime

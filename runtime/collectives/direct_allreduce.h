@@ -9,7 +9,7 @@
 
 namespace dlflow::runtime {
 
-/// What this rank brings to a direct all-reduce, and how all of it is added.
+/// This rank's contribution to a direct all-reduce, and the order of the additions.
 struct DirectSum {
   std::vector<Values> parts;        ///< order.num_parts[rank] of them, of one size and type
   Values result;                    ///< where the sum goes; it may be a part

@@ -18,9 +18,13 @@ Task message_allreduce(Algorithm algorithm, Link link, Values values) {
       return ring_allreduce(std::move(link), values);
     case Algorithm::Tree:
       return tree_allreduce(std::move(link), values);
-    default:
-      DLFLOW_CHECK(false);
+    case Algorithm::SharedMemory:
+    case Algorithm::Hierarchical:
+    case Algorithm::Direct:
+    case Algorithm::Mpi:
+      break;  // not by such messages
   }
+  DLFLOW_CHECK(false);
 }
 
 }  // namespace dlflow::runtime

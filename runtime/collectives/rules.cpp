@@ -15,6 +15,7 @@ constexpr std::string_view kUnits = "KMG";  // of 1024, 1024^2, 1024^3 bytes
 
 constexpr std::array<std::string_view, kAlgorithms.size()> kNames = {
     "shm", "hierarchical", "recursive_doubling", "rabenseifner", "ring", "tree", "direct", "mpi"};
+static_assert(!kNames.back().empty(), "an algorithm has no name");
 
 class Reader {
  public:

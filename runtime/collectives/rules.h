@@ -6,8 +6,8 @@
 #include <string_view>
 #include <vector>
 
-/// What decides which algorithm sums how many bytes, as text that people write and --tune prints:
-/// `allreduce=recursive_doubling:0-8K;shm:8K-max`.
+/// The rules that choose an algorithm by the number of bytes, as text that people write and --tune
+/// prints: `allreduce=recursive_doubling:0-8K;shm:8K-max`.
 namespace dlflow::runtime {
 
 enum class Algorithm {

@@ -16,7 +16,7 @@
 ///   }
 namespace dlflow::runtime {
 
-/// What came of looking whether a wait is over.
+/// The outcome of a look whether a wait is over.
 enum class Progress {
   None,  ///< not over, and nothing has moved
   Some,  ///< not over, but something has moved: a peer is alive

@@ -7,8 +7,8 @@
 
 #include "runtime/comm/values.h"
 
-/// What collectives compute: loops that the compiler turns into vector instructions, in one version
-/// per generation of CPUs, all with the same bits (no fused multiply-add).
+/// The arithmetic of collectives: loops that the compiler turns into vector instructions, in one
+/// version per generation of CPUs, all with the same bits (no fused multiply-add).
 namespace dlflow::runtime {
 
 /// into[i] += values[i]. Equal sizes and types. Halves of floats are added as fp32 and rounded once
@@ -20,7 +20,7 @@ void add(const Values& into, const Values& values);
 /// which must have it, the fraction is cut off.
 void convert(const Values& into, const Values& values);
 
-/// What takes sums that come piece by piece: the number of the first, and the sums.
+/// A consumer of sums that come piece by piece: the number of the first, and the sums.
 using Consume = std::function<void(size_t first, std::span<const float> sums)>;
 
 /// Adds elements [first, first + count) of all `parts`, fp32, in the order of `additions`

@@ -17,7 +17,8 @@ enum class Fault : uint8_t {
   Stalled,  ///< one that others wait for does nothing
 };
 
-/// What every rank throws once one of them cannot go on; the message names ranks and nodes.
+/// The error that every rank throws once one of them cannot go on; the message names ranks and
+/// nodes.
 class WatchError : public Error {
  public:
   WatchError(Fault fault, Errc code, const std::string& message)
@@ -28,8 +29,8 @@ class WatchError : public Error {
   Fault fault_;
 };
 
-/// What a rank's thread and the thread that watches over it (runtime/watch/watch.h) tell each
-/// other.
+/// The state that a rank's thread shares with the thread that watches over it
+/// (runtime/watch/watch.h).
 class Lifeline {
  public:
   /// The rank's thread comes to a collective call. Throws what was raised.

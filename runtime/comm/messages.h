@@ -3,7 +3,7 @@
 #include <chrono>
 #include <cstddef>
 
-/// What every communicator says when ranks do not work together.
+/// Error messages of communicators, for ranks that do not work together.
 namespace dlflow::runtime {
 
 /// Throws Error{Unavailable}: "rank 0: rank 3 did not answer within 30 s; ...". A negative

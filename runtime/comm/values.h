@@ -10,7 +10,7 @@
 
 namespace dlflow::runtime {
 
-/// What collectives can add.
+/// The types that collectives can add.
 enum class DataType { Float32, Float16, BFloat16, Int32, Int64 };
 inline constexpr std::array kDataTypes = {DataType::Float32, DataType::Float16, DataType::BFloat16,
                                           DataType::Int32, DataType::Int64};

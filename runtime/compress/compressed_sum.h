@@ -20,7 +20,7 @@ struct Piece {
   bool operator==(const Piece&) const = default;
 };
 
-/// What of a flat buffer of gradients is compressed; the rest is summed as it is.
+/// The parts of a flat buffer of gradients that are compressed; the rest is summed as it is.
 struct CompressedParts {
   std::vector<Piece> pieces;     ///< ascending
   std::vector<Matrix> matrices;  ///< of PowerSgd: each in a piece of its own, ascending

@@ -6,8 +6,8 @@
 
 namespace dlflow::runtime {
 
-/// What a choice may depend on beside the numbers themselves: then all ranks agree on it, and a run
-/// that goes on repeats it.
+/// The time and place of a compression, which a choice of numbers may depend on: then all ranks
+/// agree on it, and a resumed run repeats it.
 struct Occasion {
   uint64_t seed = 0;
   uint64_t step = 0;   ///< of the run, from 0
@@ -35,7 +35,7 @@ class Compressor {
                    std::span<float> into) const = 0;
 };
 
-/// What a rank has not sent of a range.
+/// The numbers of a range that a rank has not sent.
 struct Unsent {
   std::span<float> error;     ///< with the newest gradient already added
   std::span<float> velocity;  ///< of momentum_correction.h, for sparse methods; else empty

@@ -14,7 +14,7 @@
 /// the others have learnt. P is the number of ranks.
 namespace dlflow::runtime {
 
-/// What a rank has to say after a step; ranks that meet add theirs.
+/// A rank's report after a step; ranks that meet add theirs.
 struct Report {
   float loss = 0;   ///< not finite: this rank's part of the training has diverged
   float stops = 0;  ///< above 0: somebody asked to stop
@@ -59,7 +59,7 @@ class Learner {
   virtual void set_updates(uint64_t updates) = 0;
 };
 
-/// What a rank does in a step.
+/// The part of a rank in a step.
 struct Role {
   /// The ranks that take each step together, their gradients summed: all, or this one alone. Lives
   /// as long as the cooperation.

@@ -5,8 +5,8 @@
 
 namespace dlflow::runtime {
 
-/// Which way the ranks of a training cooperate (docs/taxonomy.md), and its figures; those of other
-/// kinds are of no meaning.
+/// Which way the ranks of a training cooperate (docs/user/taxonomy.md), and its figures; those of
+/// other kinds are of no meaning.
 struct CooperationOptions {
   enum class Kind { Synchronous, LocalSgd, ParameterServer, Gossip };
 

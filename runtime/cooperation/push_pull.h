@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What workers and parameter servers say to each other. After each step a worker sends every
-/// server a Push and the gradient of that one's shard, and gets a Pull and the shard's weights.
+/// The messages between workers and parameter servers. After each step a worker sends every server
+/// a Push and the gradient of that one's shard, and gets a Pull and the shard's weights.
 namespace dlflow::runtime {
 
 struct Push {

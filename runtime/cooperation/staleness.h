@@ -6,7 +6,7 @@
 
 namespace dlflow::runtime {
 
-/// Who may go on, of workers that must stay together: none begins a step while it is more than
+/// Bounded staleness, which keeps workers together: none begins a step while it is more than
 /// `bound` steps ahead of the slowest. 0: each waits for all in every step; no bound: nobody waits.
 /// Source: stale synchronous parallel, Ho et al., NIPS 2013.
 class Staleness {

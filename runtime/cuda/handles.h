@@ -8,7 +8,7 @@
 
 #include "runtime/cuda/check.h"
 
-/// What cuDNN and cuBLASLt hand out, freed by whoever drops it.
+/// Handles of cuDNN and cuBLASLt that free themselves.
 namespace dlflow::cuda {
 
 template <typename Pointer, auto Create, auto Destroy>

@@ -8,7 +8,7 @@
 /// are enqueued on `stream`, and compute the same bits every time; no atomics.
 namespace dlflow::cuda {
 
-/// What a batch comes to.
+/// The sums over a batch.
 struct Totals {
   double loss = 0;  ///< sum over samples
   long long num_correct = 0;

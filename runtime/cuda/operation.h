@@ -12,7 +12,7 @@ namespace dlflow::cuda {
 /// The factors of cuDNN's sums, which it reads through pointers.
 constexpr float kOne = 1, kZero = 0;
 
-/// What flows between operations, for as many samples as a batch may have.
+/// A value that flows between operations, for as many samples as a batch may have.
 struct Value {
   int64_t channels = 0, height = 0, width = 0;
   DeviceArray<float> data, gradient;  ///< gradient: empty if nobody needs it
@@ -22,7 +22,7 @@ struct Value {
   TensorDescriptor descriptor(int64_t batch) const { return {batch, channels, height, width}; }
 };
 
-/// What operations use together, one after the other on one stream.
+/// The resources that operations share, one after the other on one stream.
 struct Tools {
   cudnnHandle_t cudnn = nullptr;
   cublasLtHandle_t blas = nullptr;
@@ -36,7 +36,7 @@ struct Parameters {
   float *weight = nullptr, *bias = nullptr, *mean = nullptr, *variance = nullptr;
 };
 
-/// What one operation is built from; all of it outlives the operation.
+/// The parts that an operation is built from; all of them outlive it.
 struct Parts {
   const DlflowGpuOperation& description;
   int64_t batch = 0;

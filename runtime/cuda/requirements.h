@@ -5,7 +5,8 @@
 #include <string>
 #include <vector>
 
-/// What this machine must have before CUDA and cuDNN are asked for anything. No CUDA in here.
+/// The requirements on this machine, checked before CUDA and cuDNN are asked for anything. No CUDA
+/// in here.
 namespace dlflow::cuda {
 
 /// Throws std::runtime_error, with both versions and what to do, if no driver of CUDA version

@@ -42,7 +42,7 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// What stands behind a DlflowGpuSession: a network's memory on one device, and its passes. The
+/// The implementation of a DlflowGpuSession: a network's memory on one device, and its passes. The
 /// contracts are those of runtime/gpu/plugin_abi.h; what fails throws std::runtime_error.
 class Session {
  public:

@@ -14,7 +14,7 @@ struct Augmentation {
   bool operator==(const Augmentation&) const = default;
 };
 
-/// What happens to one image: output (y, x) is input (y + shift_y, x + shift_x), of the mirrored
+/// The change of one image: output (y, x) is input (y + shift_y, x + shift_x), of the mirrored
 /// image if `flip`, and 0 where that is outside.
 struct ImageChange {
   int shift_y = 0, shift_x = 0;

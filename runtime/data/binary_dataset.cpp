@@ -22,7 +22,7 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little);  // the file is read as it lies
 
-// docs/data-format.md names every field.
+// docs/user/data-format.md names every field.
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
 constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1;

@@ -11,12 +11,13 @@
 #include "base/shared_bytes.h"
 #include "runtime/data/dataset.h"
 
-/// The project's own format for a split, one file NAME.dlset: docs/data-format.md has every byte.
+/// The project's own format for a split, one file NAME.dlset: docs/user/data-format.md has every
+/// byte.
 namespace dlflow::runtime {
 
 enum class PixelType : uint32_t { Byte = 0, Float = 1 };
 
-/// What the header says.
+/// The header of a .dlset file.
 struct BinaryHeader {
   PixelType pixel_type = PixelType::Byte;
   uint64_t num_samples = 0;
@@ -48,7 +49,7 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
                              Proof proof = Proof::Hash);
 Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof = Proof::Hash);
 
-/// What a whole file says of its images, chunk_samples at a time.
+/// The hashes that a file holds of its images, chunk_samples at a time.
 struct ChunkHashes {
   std::string_view of_chunks;  ///< in the file, one behind the other, as long as of_all
   std::string_view of_all;     ///< of these hashes, the header and the labels

@@ -27,7 +27,7 @@ struct CacheBudget {
   bool operator==(const CacheBudget&) const = default;
 };
 
-/// What a run reads through a cache.
+/// The data that a run reads through a cache.
 struct CachedData {
   std::shared_ptr<const ChunkedDataset> data;
   std::shared_ptr<ChunkSource> source;
@@ -35,7 +35,7 @@ struct CachedData {
   NodeDisk disk;       ///< for the level of the node's disk, if the budget has one
 };
 
-/// What a rank is given; all of it but `rank` is the same for all ranks of a node.
+/// The settings of a cache; all of them but `rank` are the same for all ranks of a node.
 struct CacheOptions {
   std::byte* memory = nullptr;  ///< ChunkMemory::bytes_for(shape) zeroed bytes
   ChunkMemory::Shape shape;

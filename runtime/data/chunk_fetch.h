@@ -14,7 +14,7 @@
 
 namespace dlflow::runtime {
 
-/// What the nodes of a job share with each other; null: nothing. Both must outlive who uses it.
+/// The connections to other nodes that share chunks; null: none. Both must outlive their user.
 struct SharedChunks {
   NodePart* part = nullptr;    ///< what this node keeps for all
   PeerLinks* peers = nullptr;  ///< of this rank

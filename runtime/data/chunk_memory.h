@@ -17,7 +17,7 @@ constexpr size_t whole_lines_of(size_t bytes) {
   return (bytes + kCacheLine - 1) / kCacheLine * kCacheLine;
 }
 
-/// What the ranks of a node count together.
+/// Counters that the ranks of a node share.
 struct CacheTraffic {
   uint64_t source_bytes = 0;   ///< read from the source
   uint64_t scratch_bytes = 0;  ///< read from scratch

@@ -74,7 +74,7 @@ Dataset make_dataset(const ImageShape& shape, uint32_t num_classes, std::vector<
 
 enum class Split { Train, Test };
 
-/// What is to be known of a .dlset before it is used.
+/// The part of a .dlset that is proven before it is used.
 enum class Proof {
   Hash,       ///< that it is what was written: all of it is read once
   Structure,  ///< that its header, its length and its labels agree

@@ -6,7 +6,7 @@
 
 #include "base/file_lock.h"
 
-/// What dlflow keeps on a node's own disk, for all jobs of a user there:
+/// The files of dlflow on a node's own disk, for all jobs of a user there:
 ///
 ///   SCRATCH/dlflow-UID/         only this user's, mode 0700
 ///     registry                  a lock held for moments: by who comes, goes or clears up

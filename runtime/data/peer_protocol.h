@@ -3,8 +3,8 @@
 #include <cstddef>
 #include <cstdint>
 
-/// What goes between a PeerServer and the PeerLinks of other nodes. All ranks run the same program
-/// on the same kind of machine.
+/// The protocol between a PeerServer and the PeerLinks of other nodes. All ranks run the same
+/// program on the same kind of machine.
 ///
 ///   link:   the token of the server's endpoint; the server answers Welcome, or hangs up
 ///   link:   the number of a chunk, 4 bytes; the server answers Here and the chunk, or Failed

@@ -28,7 +28,7 @@ struct Share {
   bool operator==(const Share&) const = default;
 };
 
-/// What becomes of the samples at an epoch's end that do not fill a batch.
+/// The treatment of samples at the end of an epoch that do not fill a batch.
 enum class LastBatch { Keep, Drop };
 
 /// How the samples of an epoch are divided into steps, and those of a step into leaves.

@@ -6,7 +6,7 @@
 
 #include "runtime/data/dataset.h"
 
-/// Which files of a folder hold a split (docs/data-format.md).
+/// Which files of a folder hold a split (docs/user/data-format.md).
 namespace dlflow::runtime {
 
 struct SplitFiles {

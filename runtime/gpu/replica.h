@@ -17,7 +17,7 @@
 
 namespace dlflow::runtime {
 
-/// What is opened at run time.
+/// The libraries that are opened at run time.
 struct GpuLibraries {
   std::filesystem::path plugin = GpuPlugin::usual_file();
   std::string nccl = "libnccl.so.2";  ///< for several ranks; where the loader finds it
@@ -50,7 +50,7 @@ class GpuReplica {
   void get_gradients(std::span<float> values) const { session_.read(DLFLOW_GPU_GRADIENTS, values); }
   void get_scores(std::span<float> values) const { session_.read(DLFLOW_GPU_SCORES, values); }
 
-  /// What a step comes to, summed over the ranks.
+  /// The sums of a step over the ranks.
   struct StepEnd {
     std::span<const float> report;  ///< valid until the next step
     bool finite = true;             ///< every weight is a number

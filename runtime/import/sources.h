@@ -6,7 +6,7 @@
 
 #include "runtime/data/binary_dataset.h"
 
-/// What can become a .dlset.
+/// The sources that can become a .dlset.
 namespace dlflow::runtime {
 
 struct ImportedSplit {

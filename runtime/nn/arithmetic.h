@@ -4,8 +4,8 @@
 
 namespace dlflow::runtime {
 
-/// What values between layers are, and their gradients, and what convolutions and linear layers
-/// multiply. They are added in fp32, and weights and their gradients are fp32.
+/// The precision of values between layers, of their gradients, and of the factors in convolutions
+/// and linear layers. Sums are fp32, and so are weights and their gradients.
 enum class Compute { Float32, BFloat16 };
 
 /// Whether this processor is faster with bf16: by AMX. AVX512_BF16 alone is not (0.63, 0.50 and

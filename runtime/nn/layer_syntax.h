@@ -8,7 +8,7 @@
 
 namespace dlflow::runtime {
 
-/// What a layer of some kind may be given, besides `name` and `from`.
+/// The attributes of a kind of layer, besides `name` and `from`.
 struct LayerSyntax {
   LayerKind kind;
   std::vector<std::string> required;

@@ -8,7 +8,8 @@
 #include "base/error.h"
 
 /// A network as data: which layers, in which order, and the shape of every value. Shape letters:
-/// B batch, C channels, H height, W width, F features. docs/model-format.md describes the YAML.
+/// B batch, C channels, H height, W width, F features. docs/user/model-format.md describes the
+/// YAML.
 namespace dlflow::runtime {
 
 /// The shape of one sample's value, without B: (C,H,W) or (F).
@@ -66,7 +67,7 @@ struct Model {
   }
 };
 
-/// What is wrong with a model file, and where; line 0 is the file as a whole.
+/// A mistake in a model file, with its place; line 0 is the file as a whole.
 struct ModelDiagnostic {
   std::string file;
   int line = 0;

@@ -16,7 +16,7 @@
 /// The pieces of a network that is being executed. runtime/nn/network.cpp puts them together.
 namespace dlflow::runtime {
 
-/// What flows between operations: one writes it, any number read it.
+/// A value that flows between operations: one writes it, any number read it.
 struct Value {
   dnnl::memory data;
   Shape shape;                  ///< of one sample
@@ -30,7 +30,7 @@ struct Value {
   Numbers numbers() const;  ///< for kernels of our own
 };
 
-/// What operations are built from and with.
+/// The parts and tools that operations are built from.
 struct Builder {
   Arena& arena;
   ParameterMemory& parameters;

@@ -4,8 +4,8 @@
 #include <span>
 #include <vector>
 
-/// What work on whole layers is divided into, so that ranks can share it and nobody sees in the
-/// bits how: blocks whose sums are added in one order.
+/// Blocks that divide the work on whole layers among ranks. Their sums are added in one order, so
+/// that the bits do not depend on the division.
 namespace dlflow::runtime {
 
 /// A layer's elements in a flat buffer.

@@ -10,7 +10,7 @@
 
 namespace dlflow::runtime {
 
-/// What Adam, AdamW and Lamb have in common: running means m of the gradients and v of their
+/// The common part of Adam, AdamW and Lamb: running means m of the gradients and v of their
 /// squares, and the direction that these say, corrected for their start at zero:
 ///   m = beta1 m + (1 - beta1) g;  v = beta2 v + (1 - beta2) g g;
 ///   direction = m / (1 - beta1^t) / (sqrt(v / (1 - beta2^t)) + epsilon)   in step t

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-/// How weights follow their gradients: one interface, and a file for each formula.
+/// Optimizers: one interface, and a file for each formula.
 namespace dlflow::runtime {
 
 struct OptimizerOptions {
@@ -27,7 +27,7 @@ struct OptimizerOptions {
 /// As it is written in workflows: "sgd", "adam", "adamw", "lars", "lamb".
 std::string name(OptimizerOptions::Kind kind);
 
-/// What a step changes: the same elements of each buffer, any part of the whole.
+/// The numbers that a step changes: the same elements of each buffer, any part of the whole.
 struct Elements {
   static constexpr size_t kMostStates = 2;
 

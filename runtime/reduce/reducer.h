@@ -18,7 +18,7 @@
 
 namespace dlflow::runtime {
 
-/// What decides the bits of the sum.
+/// The order of the additions, which decides the bits of the sum.
 enum class SumMode {
   Exact,  ///< leaves alone: the same bits for any number of ranks
   Fast,   ///< the sums of each rank's leaves in whatever order is fastest for these ranks

@@ -7,7 +7,7 @@
 
 namespace dlflow::runtime {
 
-/// What one rank did when: named spans of time, for as long as it records; else every call is one
+/// The timeline of one rank: named spans of time, for as long as it records; else every call is one
 /// comparison. One thread uses it.
 class Timeline {
  public:

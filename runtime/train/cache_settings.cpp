@@ -23,11 +23,12 @@ uint64_t read_size(const Json& size, const std::string& key) {
 std::optional<CacheBudget> read_cache(const Json* cache, bool scratch) {
   if (cache == nullptr) return std::nullopt;
   if (scratch)
-    WithReader::fail("scratch", "left out where 'cache' is given, which has a 'scratch'");
+    WithReader::refuse("scratch",
+                       "cannot be used together with 'cache', which has its own 'scratch'");
   WithReader reader(*cache, "cache");
   CacheBudget budget;
   const Json* memory = reader.find("memory");
-  if (memory == nullptr) WithReader::fail("cache.memory", "given: a size, such as 4GiB");
+  if (memory == nullptr) WithReader::refuse("cache.memory", "is missing: a size, such as 4GiB");
   budget.memory_bytes = read_size(*memory, "cache.memory");
   if (const Json* disk = reader.find("scratch")) {
     budget.scratch_bytes = read_size(*disk, "cache.scratch");

@@ -42,7 +42,7 @@ std::string name_of(Value value, const std::map<std::string, Value>& names) {
 /// Refuses `key` unless `fits`.
 void only_with(WithReader& reader, const std::string& key, bool fits, const std::string& what) {
   if (fits || reader.find(key) == nullptr) return;
-  WithReader::fail("gradients." + key, "left out without " + what);
+  WithReader::refuse("gradients." + key, "needs " + what);
 }
 
 Aggregation read_aggregation(const Json* name, CompressionMethod method) {
@@ -54,8 +54,8 @@ Aggregation read_aggregation(const Json* name, CompressionMethod method) {
                      "'all-gather' or 'hierarchical': 'gtopk' is for 'topk', 'mstopk' and 'dgc'");
   }
   if (aggregation == Aggregation::Hierarchical && whole_matrices) {
-    WithReader::fail("gradients.aggregation",
-                     "left out with 'powersgd', which needs whole matrices on every rank");
+    WithReader::refuse("gradients.aggregation",
+                       "is not an option of 'powersgd', which needs whole matrices on every rank");
   }
   return aggregation;
 }

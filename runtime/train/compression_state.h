@@ -8,7 +8,7 @@
 #include "runtime/nn/weight_layout.h"
 #include "runtime/train/training_state.h"
 
-/// What compression keeps from step to step, of all ranks, in a checkpoint and back.
+/// The state of compression between steps, of all ranks, to a checkpoint and back.
 ///
 /// It is kept by places: a rank is one, or, where ranks of a node share what is compressed
 /// (Aggregation::Hierarchical), a node. As many places get the same bits back. Other numbers share

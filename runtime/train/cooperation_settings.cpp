@@ -46,9 +46,9 @@ void require_keys_of(Kind kind, const Json& json) {
   for (const KindKeys& other : kinds()) {
     for (const std::string& key : other.keys) {
       if (!json.contains(key) || std::ranges::count(keys_of(kind).keys, key) > 0) continue;
-      WithReader::fail("cooperation." + key, std::string("left out with 'kind: ") +
-                                                 keys_of(kind).name + "'; it is for '" +
-                                                 other.name + "'");
+      WithReader::refuse("cooperation." + key, std::string("is not an option of 'kind: ") +
+                                                   keys_of(kind).name + "'; it is for '" +
+                                                   other.name + "'");
     }
   }
 }
@@ -71,13 +71,14 @@ void require_not_synchronous(const Json& with, Kind kind) {
                      "'fast', or left out, " + beside + ": its bits depend on the number of ranks");
   }
   if (precision.is_object() && precision.contains("leaves")) {
-    WithReader::fail("precision.leaves", "left out " + beside + ", which has one per rank");
+    WithReader::refuse("precision.leaves",
+                       "cannot be used " + beside + ", which has one leaf per rank");
   }
   if (with.contains("gradients")) {
-    WithReader::fail("gradients", "left out " + beside + "; it is for 'synchronous'");
+    WithReader::refuse("gradients", "cannot be used " + beside + "; it is for 'synchronous'");
   }
   if (with.value("shard_optimizer", Json(false)) == true) {
-    WithReader::fail("shard_optimizer", "left out " + beside + "; it is for 'synchronous'");
+    WithReader::refuse("shard_optimizer", "cannot be used " + beside + "; it is for 'synchronous'");
   }
   if (with.value("batch_norm", Json("leaf")) == "global") {
     WithReader::fail("batch_norm", "'leaf' " + beside + ": each rank makes steps of its own");
@@ -89,7 +90,8 @@ void require_updates_in_parts(const Json& with) {
   const char* const why =
       " with 'cooperation: {kind: parameter_server}': no server has a whole "
       "layer's norm";
-  if (with.contains("clip_norm")) WithReader::fail("clip_norm", std::string("left out") + why);
+  if (with.contains("clip_norm"))
+    WithReader::refuse("clip_norm", std::string("cannot be used") + why);
   const Json optimizer = with.value("optimizer", Json::object());
   const Json kind = optimizer.is_object() ? optimizer.value("kind", Json("sgd")) : Json("sgd");
   if (kind == "lars" || kind == "lamb") {

@@ -6,7 +6,7 @@ namespace dlflow::runtime {
 
 struct TrainSettings;
 
-/// What computes.
+/// The device to train on.
 enum class Device { Cpu, Cuda };
 
 /// `device:` of a train step: 'cpu' if `name` is null. Throws Error{InvalidInput} naming the key.

@@ -29,7 +29,7 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
 /// The batches of `batch` samples that a rank measures.
 Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
 
-/// What a model makes of some samples, whatever it is computed on.
+/// Computes the result of a leaf, on whatever device.
 using Inference = std::function<BatchResult(const Leaf&)>;
 
 /// What `networks` make of them with `weights`, which both outlive it and stay as they are.

@@ -15,10 +15,9 @@
 
 namespace dlflow::runtime {
 
-/// What training changes: weights, running statistics, what the optimizer keeps for each weight;
-/// and, behind the last parameter of the layout, a report: numbers that ranks tell each other in
-/// every step. Ranks of one node can have it in common: then each updates a share
-/// (Reducer::consumes_shares).
+/// The state that training changes: weights, running statistics, the optimizer's state; and, behind
+/// the last parameter of the layout, a report: numbers that ranks tell each other in every step.
+/// Ranks of one node can have it in common: then each updates a share (Reducer::consumes_shares).
 class ModelState {
  public:
   /// Zeros. Collective over the node if `shared`. `comm` and `layout` must outlive this.
@@ -42,7 +41,7 @@ class ModelState {
   /// unless ranks have shards.
   std::span<const std::span<float>> optimizer_buffers() const { return trained_.state; }
 
-  /// What the optimizer keeps, as it goes to a checkpoint. Collective if ranks have shards of it,
+  /// The optimizer's state, as it goes to a checkpoint. Collective if ranks have shards of it,
   /// which only rank 0 then has the whole of.
   struct OptimizerContent {
     std::vector<NamedBuffer> buffers;

@@ -31,7 +31,7 @@ class NodeView {
  private:
   using Hex = std::array<char, 64>;
 
-  /// What ranks of a node tell each other.
+  /// The values that the ranks of a node exchange.
   struct Told {
     Hex files, found;
   };

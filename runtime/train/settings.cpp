@@ -79,7 +79,8 @@ Precision read_precision(const Json* json, bool synchronous) {
   if (reduction != nullptr) precision.exact = *reduction == "exact";
   precision.leaves = reader.count("leaves", 1, precision.leaves);
   if (!precision.exact && precision.leaves > 0) {
-    WithReader::fail("precision.leaves", "left out with 'reduction: fast', which has one per rank");
+    WithReader::refuse("precision.leaves",
+                       "is not an option of 'reduction: fast', which has one leaf per rank");
   }
   if (const Json* compute = reader.find("compute")) {
     if (*compute != "fp32" && *compute != "bf16") {
@@ -124,11 +125,11 @@ GradientTravel read_gradients(const Json* json, const Precision& precision) {
   travel.priority = reader.flag("priority", travel.priority);
   travel.compression = read_compression(reader);
   if (travel.compression && precision.exact) {
-    WithReader::fail("gradients.compression",
-                     "left out unless 'precision' has 'reduction: fast': sums are no longer exact");
+    WithReader::refuse("gradients.compression",
+                       "needs 'precision: {reduction: fast}': sums are no longer exact");
   }
   if (travel.compression && travel.wire != DataType::Float32) {
-    WithReader::fail("gradients.wire", "left out where 'compression' is given");
+    WithReader::refuse("gradients.wire", "cannot be used together with 'compression'");
   }
   reader.finish();
   return travel;
@@ -215,7 +216,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.device = read_device(reader.find("device"));
   s.epochs = reader.count("epochs", 1, {});
   if (reader.find("batch") != nullptr && reader.find("batch_per_rank") != nullptr) {
-    WithReader::fail("batch_per_rank", "left out where 'batch' is given");
+    WithReader::refuse("batch_per_rank", "cannot be used together with 'batch'");
   }
   s.batch = read_batch(reader, "batch").value_or(s.batch);
   s.batch_per_rank = read_batch(reader, "batch_per_rank");

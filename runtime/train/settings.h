@@ -19,7 +19,7 @@
 #include "runtime/train/device_settings.h"
 #include "runtime/train/update_settings.h"
 
-/// What a training run is asked to do, as values.
+/// The settings of a training run, as values.
 namespace dlflow::runtime {
 
 /// The pixels' mean and standard deviation, of bytes divided by 255 or of floats as they are; one
@@ -29,7 +29,7 @@ struct PixelStatistics {
   bool operator==(const PixelStatistics&) const = default;
 };
 
-/// What decides the bits of the result.
+/// The settings that decide the bits of the result.
 struct Precision {
   /// How gradients are added: the same weights, bit for bit, for any number of ranks, with one
   /// build of dlflow on one instruction set; else only for the same number of ranks.
@@ -95,7 +95,7 @@ Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_
 /// "local_sgd every 8, ranks: 4".
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks);
 
-/// Reads the `with:` of a train step (docs/workflow-format.md has the keys).
+/// Reads the `with:` of a train step (docs/user/workflow-format.md has the keys).
 /// Throws Error{InvalidInput} naming the key.
 TrainSettings parse_train_settings(const Json& with);
 

@@ -18,7 +18,7 @@
 /// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
 namespace dlflow::runtime {
 
-/// What one training run is given.
+/// The inputs of one training run.
 struct TrainingJob {
   TrainSettings settings;
   Model model;

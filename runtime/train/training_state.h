@@ -13,8 +13,7 @@
 #include "runtime/nn/weight_layout.h"
 #include "runtime/train/mean_loss.h"
 
-/// What a training run is made of between two steps, and how it goes to a checkpoint and back, bit
-/// for bit.
+/// The state of a training run between two steps, to a checkpoint and back, bit for bit.
 namespace dlflow::runtime {
 
 /// How far training has come: `step` steps of epoch `epoch` are done.
@@ -24,7 +23,7 @@ struct Position {
   bool operator==(const Position&) const = default;
 };
 
-/// What besides weights and velocities a run continues with, or must agree with.
+/// The state of a run besides weights and velocities: to continue with, or to agree with.
 struct TrainingState {
   Position position;
   uint64_t seed = 0;

@@ -34,7 +34,8 @@ void read_own_keys(WithReader& reader, OptimizerOptions& options) {
       kind == OptimizerKind::Adam || kind == OptimizerKind::AdamW || kind == OptimizerKind::Lamb;
   const auto has = [&](const std::string& key, bool belongs) {
     const bool there = reader.find(key) != nullptr;
-    if (there && !belongs) WithReader::fail("optimizer." + key, "left out of " + name(kind));
+    if (there && !belongs)
+      WithReader::refuse("optimizer." + key, "is not an option of '" + name(kind) + "'");
     return there;
   };
   options.epsilon =
@@ -51,7 +52,8 @@ double read_momentum(WithReader& with, const OptimizerOptions& options) {
   const double momentum = with.number("momentum", 0, options.momentum);
   const bool has_one = options.kind == OptimizerKind::Sgd || options.kind == OptimizerKind::Lars;
   if (!has_one && momentum != options.momentum) {
-    WithReader::fail("momentum", "left out with '" + name(options.kind) + "', which has 'betas'");
+    WithReader::refuse("momentum",
+                       "is not an option of '" + name(options.kind) + "', which has 'betas'");
   }
   if (momentum >= 1) WithReader::fail("momentum", "below 1: with more, steps grow without end");
   return momentum;
@@ -97,7 +99,7 @@ UpdateSettings read_update(WithReader& with) {
   if (settings.lr_scaling != RateScaling::None) {
     settings.base_batch = with.count("base_batch", 1, {});
   } else if (with.find("base_batch") != nullptr) {
-    WithReader::fail("base_batch", "left out without 'lr_scaling'");
+    WithReader::refuse("base_batch", "needs 'lr_scaling'");
   }
   return settings;
 }

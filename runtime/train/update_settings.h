@@ -8,7 +8,7 @@
 
 namespace dlflow::runtime {
 
-/// What a step makes of the gradients.
+/// The settings of the update.
 struct UpdateSettings {
   OptimizerOptions optimizer;
   bool decays_vectors = true;       ///< weight_decay is for biases and batch normalisation, too
@@ -21,7 +21,7 @@ struct UpdateSettings {
   bool operator==(const UpdateSettings&) const = default;
 };
 
-/// Reads the keys of a train step from `optimizer` to `base_batch` (docs/workflow-format.md).
+/// Reads the keys of a train step from `optimizer` to `base_batch` (docs/user/workflow-format.md).
 UpdateSettings read_update(WithReader& with);
 
 }  // namespace dlflow::runtime

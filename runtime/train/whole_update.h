@@ -11,7 +11,7 @@
 
 namespace dlflow::runtime {
 
-/// Who has what of the weights and of what the optimizer keeps for them.
+/// The distribution of the weights and of the optimizer's state over ranks.
 enum class StateSharing {
   Replicas,  ///< each rank all, for itself
   OneCopy,   ///< all ranks have it in common, in the memory of their node

@@ -62,6 +62,10 @@ void WithReader::fail(const std::string& key, const std::string& what) {
   throw Error(Errc::InvalidInput, "with: '" + key + "' must be " + what);
 }
 
+void WithReader::refuse(const std::string& key, const std::string& reason) {
+  throw Error(Errc::InvalidInput, "with: '" + key + "' " + reason);
+}
+
 void WithReader::finish() const {
   const std::vector<std::string> known(known_.begin(), known_.end());
   for (const auto& [key, value] : with_.items()) {

@@ -31,6 +31,9 @@ class WithReader {
   /// "with: 'KEY' must be WHAT"; `key` with the names of what it is in.
   [[noreturn]] static void fail(const std::string& key, const std::string& what);
 
+  /// "with: 'KEY' REASON", where the key cannot be given at all: "is not an option of 'adam'".
+  [[noreturn]] static void refuse(const std::string& key, const std::string& reason);
+
   /// Refuses what nobody asked for: most likely a misspelt key.
   void finish() const;
 

@@ -10,7 +10,7 @@
 
 namespace dlflow::runtime {
 
-/// What goes over the side channel. L: any rank but 0, C: rank 0, the centre of the star.
+/// The kinds of messages on the side channel. L: any rank but 0, C: rank 0, the centre of the star.
 enum class FrameKind : uint8_t {
   Hello,    ///< L: the token, its rank, its node
   Welcome,  ///< C: the token was right

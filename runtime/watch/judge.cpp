@@ -171,8 +171,8 @@ std::string Judge::place(const std::vector<int>& waiting) const {
 }
 
 /// "rank 3 (node b2): waits for data, nothing has come for 60 s".
-std::string Judge::hunger_of(const std::vector<int>& starved,
-                             std::chrono::milliseconds time) const {
+std::string Judge::describe_starvation(const std::vector<int>& starved,
+                                       std::chrono::milliseconds time) const {
   return name(starved) + ": " + members_[size_t(starved[0])].pulse.activity.data() +
          ", nothing has come for " + seconds_of(time);
 }
@@ -188,7 +188,7 @@ std::optional<WatchError> Judge::stalled(Time now) const {
     what = name(all.idle) + ": nothing done for " + seconds_of(limit) + ", though it answers";
   } else if (all.busy.empty() && !all.flows) {
     what = all.starved.empty() ? "nothing has come to any rank for " + seconds_of(limit)
-                               : hunger_of(all.starved, limit);
+                               : describe_starvation(all.starved, limit);
   } else {
     return std::nullopt;
   }
@@ -203,7 +203,7 @@ std::string Judge::warning(Time now) const {
   if (!all.silent.empty()) parts.push_back(describe_silence(name(all.silent), limit));
   if (!all.idle.empty())
     parts.push_back(name(all.idle) + ": nothing done for " + seconds_of(limit));
-  if (!all.starved.empty()) parts.push_back(hunger_of(all.starved, limit));
+  if (!all.starved.empty()) parts.push_back(describe_starvation(all.starved, limit));
   if (!all.busy.empty()) parts.push_back(name(all.busy) + activity_of(all.busy));
   if (parts.empty() && all.flows) return "";
   if (parts.empty()) parts.push_back("nothing has come to any rank for " + seconds_of(limit));

@@ -26,7 +26,7 @@ class Judge {
   /// `own` are the calls of rank 0; must outlive this.
   Judge(int num_ranks, const CallLog& own, WatchLimits limits);
 
-  /// Nothing is thought of a rank until it joins.
+  /// A rank is not judged before it joins.
   void joined(int rank, const std::string& node, Time now);
   void heard(int rank, const Pulse& pulse, Time now);
   void differs(int rank);  ///< it says that its calls are not those of rank 0
@@ -53,7 +53,7 @@ class Judge {
     bool differs = false, done = false;
     std::optional<RankCalls> calls;
   };
-  /// What the ranks have been doing for some time.
+  /// The activity of the ranks during some time.
   struct Scene {
     std::vector<int> silent;   ///< no pulse
     std::vector<int> idle;     ///< neither wait nor do anything
@@ -67,7 +67,8 @@ class Judge {
   Scene scene(std::chrono::milliseconds time, Time now) const;
   std::string name(const std::vector<int>& ranks) const { return name_of(ranks, nodes_); }
   std::string place(const std::vector<int>& waiting) const;
-  std::string hunger_of(const std::vector<int>& starved, std::chrono::milliseconds time) const;
+  std::string describe_starvation(const std::vector<int>& starved,
+                                  std::chrono::milliseconds time) const;
   std::string activity_of(const std::vector<int>& ranks) const;
   bool any_differs() const;
   std::optional<WatchError> compared(Time now) const;

@@ -9,7 +9,7 @@
 
 namespace dlflow::runtime {
 
-/// What a rank does now, as it tells the others ten times a second. Plain memory.
+/// The present activity of a rank, sent to the others ten times a second. Plain memory.
 struct Pulse {
   uint64_t calls = 0;               ///< collective calls so far
   uint64_t hash = 0;                ///< of them

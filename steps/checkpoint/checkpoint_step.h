@@ -3,8 +3,9 @@
 /// The step kind `checkpoint`: verifies checkpoints, selects one, prunes the rest, exports.
 namespace dlflow::steps {
 
-/// Runs as `dlflow step checkpoint`, on the DLFLOW_* environment of docs/architecture.md. Returns
-/// the exit status: 0, or 1 after "error: ..." on standard error.
+/// Runs as `dlflow step checkpoint`, on the DLFLOW_* environment of
+/// docs/contributor/architecture.md. Returns the exit status: 0, or 1 after "error: ..." on
+/// standard error.
 int checkpoint_main();
 
 }  // namespace dlflow::steps

@@ -6,8 +6,8 @@
 
 #include "base/json.h"
 
-/// What a step program is given and where it leaves its results: the DLFLOW_* variables of
-/// docs/architecture.md.
+/// The inputs of a step program and the places for its results: the DLFLOW_* variables of
+/// docs/contributor/architecture.md.
 namespace dlflow::steps {
 
 struct StepEnvironment {

@@ -34,7 +34,7 @@ constexpr const char* kHelp = R"(Measures a trained network on data that it has 
 
 with.json: {"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256}; the checkpoint
 is a folder and carries the model, the data is a folder with the test split. Under `dlflow run` the
-DLFLOW_* variables say where everything is (docs/architecture.md); by hand:
+DLFLOW_* variables say where everything is (docs/contributor/architecture.md); by hand:
   DLFLOW_OUTPUTS        ./outputs
   DLFLOW_METRICS        ./metrics.jsonl
   DLFLOW_SUMMARY        ./metrics.json

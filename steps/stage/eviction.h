@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 
-/// What leaves the cache when it is full.
+/// The choice of objects that leave a full cache.
 namespace dlflow::steps {
 
 /// Removes objects that are not in use and downloads that nobody continues, least recently used

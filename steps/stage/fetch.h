@@ -12,7 +12,7 @@
 /// From an address to a verified file.
 namespace dlflow::steps {
 
-/// What an address holds.
+/// The content of an address.
 struct Fetched {
   std::filesystem::path file;  ///< in the cache's workspace; empty if `unchanged`
   std::string key;             ///< the content's SHA-256; of a git source the commit
@@ -20,7 +20,7 @@ struct Fetched {
   bool unchanged = false;      ///< the server has what it had before: `known` of fetch()
 };
 
-/// What is known of an address from an earlier fetch.
+/// The content of an address as an earlier fetch found it.
 struct KnownContent {
   std::string version;
   std::string key;

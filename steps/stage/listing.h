@@ -7,7 +7,7 @@
 
 #include "base/json.h"
 
-/// What a source holds, once unpacked: file names and the hashes of their contents.
+/// The list of a source's files once unpacked: names and hashes of their contents.
 namespace dlflow::steps {
 
 struct ListedFile {

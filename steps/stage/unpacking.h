@@ -17,10 +17,10 @@
 #include "steps/stage/cache.h"
 #include "steps/stage/listing.h"
 
-/// What is taken out of an archive, and what is refused.
+/// Unpacking of archives, within limits.
 namespace dlflow::steps {
 
-/// What an archive may unpack to.
+/// The limits for what an archive unpacks to.
 struct UnpackLimits {
   uint64_t max_bytes = uint64_t{1} << 40;
   uint64_t max_entries = 10'000'000;

@@ -30,9 +30,9 @@ constexpr const char* kHelp = R"(Trains a network on all ranks that it is starte
   dlflow-train --check model.yaml          reads a model and reports its mistakes
   mpirun -np 4 dlflow-train --tune [64MiB] measures how these ranks add fastest, up to that size
 
-with.json has the keys of a train step (docs/workflow-format.md):
+with.json has the keys of a train step (docs/user/workflow-format.md):
   {"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05}
-Under `dlflow run` the DLFLOW_* variables say where everything is (docs/architecture.md); by hand:
+Under `dlflow run` the DLFLOW_* variables say where everything is (docs/contributor/architecture.md); by hand:
   DLFLOW_CHECKPOINTS       ./checkpoints; training goes on from the newest one there
   DLFLOW_OUTPUTS           ./outputs
   DLFLOW_METRICS           ./metrics.jsonl

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-/// What a web server said before the content.
+/// The status and headers of a web server's answer.
 namespace dlflow::steps {
 
 struct HttpResponse {

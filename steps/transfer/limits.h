@@ -8,7 +8,7 @@
 
 namespace dlflow::steps {
 
-/// What the transfers of one step may take together.
+/// The limits for all transfers of one step together.
 struct TransferLimits {
   size_t parallel = 4;            ///< transfers at a time
   uint64_t bytes_per_second = 0;  ///< 0: no limit

@@ -4,7 +4,7 @@
 
 #include "base/handle.h"
 
-/// What is sent to a folder of this machine, until it has its name.
+/// A file on its way into a folder of this machine, until it has its name.
 namespace dlflow::steps {
 
 /// A file beside `target` that this sender alone writes to. What an interrupted sender left is

@@ -6,7 +6,7 @@
 
 namespace dlflow::steps {
 
-/// What a listing tells of one file.
+/// One file of a remote listing.
 struct RemoteFile {
   std::string name;  ///< relative to the folder; empty for a single file
   std::optional<uint64_t> bytes = {};

@@ -141,7 +141,7 @@ class Training(TrainingCase):
         self.assertEqual((status, errors),
                          (1, "error: with: unknown key 'momentun'; did you mean 'momentum'?\n"))
         status, _, errors = self.run_to_end(self.folder("trust", optimizer={"kind": "adam", "trust": 1}), 1)
-        self.assertEqual((status, errors), (1, "error: with: 'optimizer.trust' must be left out of adam\n"))
+        self.assertEqual((status, errors), (1, "error: with: 'optimizer.trust' is not an option of 'adam'\n"))
         status, _, errors = self.run_to_end(self.folder("nodata", data="nowhere"), 2)
         self.assertEqual(status, 1)
         self.assertRegex(errors, r"error: rank \d \(node .*nowhere")

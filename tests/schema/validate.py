@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Compares the JSON Schema of `dlflow schema` with workflows that are right and workflows that are not.
+"""Compares the JSON Schemas of `dlflow schema KIND` with files that are right and files that are not.
 
-usage: validate.py DLFLOW GOOD_FOLDER BAD_FOLDER
+usage: validate.py DLFLOW SOURCE_FOLDER
 """
 import json
 import pathlib
@@ -40,19 +40,28 @@ def mistakes(validator, file):
             for e in validator.iter_errors(document)]
 
 
-def main():
-    dlflow, good, bad = sys.argv[1:]
-    schema = json.loads(subprocess.check_output([dlflow, "schema"]))
+# Where the files of each kind are that are right; those in bad/KIND are not.
+GOOD = {"workflow": "workflows", "profile": "cluster-profiles", "model": "workflows/models"}
+
+
+def failures_of(kind, dlflow, source):
+    schema = json.loads(subprocess.check_output([dlflow, "schema", kind]))
     jsonschema.Draft202012Validator.check_schema(schema)
     validator = jsonschema.Draft202012Validator(schema)
-    good_files = sorted(pathlib.Path(good).glob("*.yaml"))
-    bad_files = sorted(pathlib.Path(bad).glob("*.yaml"))
-    failures = [line for file in good_files for line in mistakes(validator, file)]
-    failures += [f"{file}: the schema finds nothing wrong" for file in bad_files
-                 if not mistakes(validator, file)]
-    if not good_files or not bad_files:
-        failures.append(f"no files in {good} or {bad}")
-    print("\n".join(failures) or f"{len(good_files)} valid and {len(bad_files)} invalid workflows")
+    good = sorted((source / GOOD[kind]).glob("*.yaml"))
+    bad = sorted((source / "tests/schema/bad" / kind).glob("*.yaml"))
+    failures = [line for file in good for line in mistakes(validator, file)]
+    failures += [f"{file}: the schema finds nothing wrong" for file in bad if not mistakes(validator, file)]
+    if not good or not bad:
+        failures.append(f"no files of kind {kind}")
+    print(f"{kind}: {len(good)} valid and {len(bad)} invalid files")
+    return failures
+
+
+def main():
+    dlflow, source = sys.argv[1:]
+    failures = [line for kind in GOOD for line in failures_of(kind, dlflow, pathlib.Path(source))]
+    print("\n".join(failures))
     sys.exit(1 if failures else 0)
 
 

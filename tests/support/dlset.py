@@ -1,4 +1,4 @@
-"""Writes .dlset files, as docs/data-format.md describes them."""
+"""Writes .dlset files, as docs/user/data-format.md describes them."""
 
 import hashlib
 import struct

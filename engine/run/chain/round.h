@@ -23,7 +23,7 @@ class TooManyJobs : public Error {
 };
 
 /// A round of submissions: parents before children, and each of them once, whatever happens
-/// meanwhile (docs/slurm.md, "Exactly once").
+/// meanwhile (docs/operator/slurm.md, "Exactly once").
 ///
 /// Before the first submission all that the round means to do is on disk: which jobs, in which
 /// attempt, under which name (a batch file, then the jobs' state Submitting). The id that comes

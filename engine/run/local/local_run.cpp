@@ -23,7 +23,7 @@ PlanJob planner(Engine& engine) {
 
 /// An engine whose jobs are in the states that the run directory shows: what still runs is watched,
 /// what was about to start is handed over again, what vanished is Lost. The four cases of
-/// docs/architecture.md, "Exactly once on the local back end", are Backend::recover's.
+/// docs/contributor/architecture.md, "Exactly once on the local back end", are Backend::recover's.
 std::unique_ptr<Engine> restored_engine(const std::filesystem::path& run_directory,
                                         const Services& services, const RunOptions& options) {
   Plan plan = load_run(run_directory);

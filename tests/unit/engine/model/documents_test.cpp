@@ -34,7 +34,8 @@ Names documented_names(const std::string& document) {
 
 }  // namespace
 
-TEST_CASE("docs/workflow-format.md has every key and every function, and no other", "[documents]") {
+TEST_CASE("docs/user/workflow-format.md has every key and every function, and no other",
+          "[documents]") {
   Names known = {"params", "matrix", "run", "steps"};  // references have a table, too
   collect_keys(workflow_shape(), known);
   collect_keys(step_shape(), known);
@@ -45,7 +46,7 @@ TEST_CASE("docs/workflow-format.md has every key and every function, and no othe
   CHECK(documented_names(read_file(WORKFLOW_FORMAT)) == known);
 }
 
-TEST_CASE("docs/workflow-format.md tells the outputs of every kind", "[documents]") {
+TEST_CASE("docs/user/workflow-format.md tells the outputs of every kind", "[documents]") {
   const std::string document = read_file(WORKFLOW_FORMAT);
   for (const StepKind& kind : step_kinds()) {
     const size_t begin = document.find("### `uses: " + kind.name + "`");

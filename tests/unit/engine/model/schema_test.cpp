@@ -7,7 +7,7 @@ using namespace dlflow;
 
 namespace {
 
-Json schema() { return Json::parse(json_schema()); }
+Json schema() { return Json::parse(workflow_schema()); }
 
 /// The rule of the schema for steps that use `kind`.
 Json rule_of(const std::string& kind) {
@@ -30,7 +30,7 @@ TEST_CASE("the schema says what it is, and that a workflow has steps", "[schema]
   CHECK(steps.at("additionalProperties").at("$ref") == "#/$defs/step");
   CHECK(steps.at("propertyNames").contains("pattern"));
   CHECK(all.at("$defs").at("expression") == Json{{"type", "string"}, {"pattern", "[$][{][{]"}});
-  CHECK(json_schema().starts_with("{\n  \""));  // two spaces, for people
+  CHECK(workflow_schema().starts_with("{\n  \""));  // two spaces, for people
 }
 
 TEST_CASE("in the schema a step uses a kind or runs a command", "[schema]") {

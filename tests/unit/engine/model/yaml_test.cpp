@@ -15,9 +15,9 @@ TEST_CASE("a file that is not a mapping says what it should be", "[yaml]") {
   CHECK(mistakes_of("- a\n") ==
         "w.yaml:1:1: error: a workflow is a mapping with the keys name, params, images, steps");
   CHECK(mistakes_of("steps: 3") ==
-        "w.yaml:1:8: error: steps must be a mapping from a step's name to what it does");
+        "w.yaml:1:8: error: steps must be a mapping: a name and a description for each step");
   CHECK(mistakes_of("steps: {}") ==
-        "w.yaml:1:8: error: steps must be a mapping from a step's name to what it does");
+        "w.yaml:1:8: error: steps must be a mapping: a name and a description for each step");
 }
 
 TEST_CASE("a bare expression in a flow collection must be quoted", "[yaml]") {

@@ -104,7 +104,7 @@ TEST_CASE("the ranks of a train step decide what it computes", "[changes]") {
   Plan changed = plan();
   const std::vector<uint32_t> jobs = {0};
   CHECK_THROWS_WITH(change_resources(changed, jobs, {{"ranks", 4}}),
-                    Catch::Contains("step 'train'") && Catch::Contains("other work"));
+                    Catch::Contains("step 'train'") && Catch::Contains("another result"));
   change_resources(changed, jobs, {{"ranks", 1}, {"memory", "1GiB"}});
   CHECK(changed.jobs[0].resources.memory_bytes == uint64_t{1} << 30);
 }

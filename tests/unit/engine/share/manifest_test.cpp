@@ -197,5 +197,5 @@ TEST_CASE("a bundle whose workflow is none is refused by its summary", "[bundle]
   const std::string zip =
       test::zip_of(folder.path(), test::with_manifest(manifest_of(files), files));
   CHECK_THROWS_WITH(summarize(folder.write("b.dlflow", zip)),
-                    Catch::StartsWith("the bundle's workflow is none: workflow/w.yaml:"));
+                    Catch::StartsWith("the bundle's workflow is not valid: workflow/w.yaml:"));
 }

@@ -136,9 +136,10 @@ TEST_CASE("precision is refused where it contradicts itself", "[settings]") {
   CHECK(mistake(with({{"precision", {{"leafs", 2}}}})) ==
         "with: unknown key 'precision.leafs'; did you mean 'leaves'?");
   CHECK(mistake(with({{"precision", {{"reduction", "fast"}, {"leaves", 2}}}})) ==
-        "with: 'precision.leaves' must be left out with 'reduction: fast', which has one per rank");
+        "with: 'precision.leaves' is not an option of 'reduction: fast', which has one leaf per "
+        "rank");
   CHECK(mistake(with({{"batch", 2}, {"batch_per_rank", 2}})) ==
-        "with: 'batch_per_rank' must be left out where 'batch' is given");
+        "with: 'batch_per_rank' cannot be used together with 'batch'");
 }
 
 TEST_CASE("batches that are accumulated are one step", "[settings]") {
@@ -166,13 +167,13 @@ TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[sett
   CHECK(parse_train_settings(cached({{"memory", 1000}, {"share", true}})).cache ==
         CacheBudget{1000, 0, true});
   CHECK(mistake(cached({{"scratch", "1GiB"}})) ==
-        "with: 'cache.memory' must be given: a size, such as 4GiB");
+        "with: 'cache.memory' is missing: a size, such as 4GiB");
   CHECK(mistake(cached({{"memory", "much"}})) ==
         "with: 'cache.memory' must be a size, such as 4GiB");
   CHECK(mistake(cached({{"memory", "1GiB"}, {"disk", 1}})) == "with: unknown key 'cache.disk'");
   Json both = cached({{"memory", "1GiB"}});
   both["scratch"] = true;
-  CHECK_THAT(mistake(both), Catch::Contains("'scratch' must be left out where 'cache' is given"));
+  CHECK_THAT(mistake(both), Catch::Contains("'scratch' cannot be used together with 'cache'"));
   CHECK_THAT(mistake(with({{"cache", {{"memory", "1GiB"}}}})),
              Catch::Contains("'normalize' must be given with 'cache'"));
 }
@@ -182,29 +183,28 @@ TEST_CASE("gradients are compressed only in ways that go together", "[settings]"
     return with({{"precision", {{"reduction", reduction}}}, {"gradients", gradients}});
   };
   CHECK(mistake(compressed({{"compression", "mstopk"}}, "exact")) ==
-        "with: 'gradients.compression' must be left out unless 'precision' has 'reduction: fast': "
+        "with: 'gradients.compression' needs 'precision: {reduction: fast}': "
         "sums are no longer exact");
   CHECK(mistake(compressed({{"compression", "zip"}})) ==
         "with: 'gradients.compression' must be one of 'bf16', 'dgc', 'fp16', 'int8', 'mstopk', "
         "'powersgd', 'randomk', 'topk'");
   CHECK(mistake(compressed({{"compression", "int8"}, {"wire", "bf16"}})) ==
-        "with: 'gradients.wire' must be left out where 'compression' is given");
-  CHECK(mistake(compressed({{"density", 0.1}})) ==
-        "with: 'gradients.density' must be left out without 'compression'");
+        "with: 'gradients.wire' cannot be used together with 'compression'");
+  CHECK(mistake(compressed({{"density", 0.1}})) == "with: 'gradients.density' needs 'compression'");
   CHECK(mistake(compressed({{"compression", "int8"}, {"density", 0.1}})) ==
-        "with: 'gradients.density' must be left out without 'compression' topk, mstopk, randomk "
+        "with: 'gradients.density' needs 'compression' topk, mstopk, randomk "
         "or dgc");
   CHECK(mistake(compressed({{"compression", "topk"}, {"density", 0}})) ==
         "with: 'gradients.density' must be above 0 and at most 1");
   CHECK(mistake(compressed({{"compression", "topk"}, {"rank", 4}})) ==
-        "with: 'gradients.rank' must be left out without 'compression: powersgd'");
+        "with: 'gradients.rank' needs 'compression: powersgd'");
   CHECK(mistake(compressed({{"compression", "topk"}, {"clip", 1}})) ==
-        "with: 'gradients.clip' must be left out without 'compression: dgc'");
+        "with: 'gradients.clip' needs 'compression: dgc'");
   CHECK(mistake(compressed({{"compression", "randomk"}, {"aggregation", "gtopk"}})) ==
         "with: 'gradients.aggregation' must be 'all-gather' or 'hierarchical': 'gtopk' is for "
         "'topk', 'mstopk' and 'dgc'");
   CHECK(mistake(compressed({{"compression", "powersgd"}, {"aggregation", "hierarchical"}})) ==
-        "with: 'gradients.aggregation' must be left out with 'powersgd', which needs whole "
+        "with: 'gradients.aggregation' is not an option of 'powersgd', which needs whole "
         "matrices on every rank");
 }
 
@@ -286,10 +286,10 @@ TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]
   CHECK(refusal({{"kind", "gossip"}, {"evry", 1}}) ==
         "with: unknown key 'cooperation.evry'; did you mean 'every'?");
   CHECK(refusal({{"kind", "gossip"}, {"staleness", 1}}) ==
-        "with: 'cooperation.staleness' must be left out with 'kind: gossip'; it is for "
+        "with: 'cooperation.staleness' is not an option of 'kind: gossip'; it is for "
         "'parameter_server'");
   CHECK(refusal({{"kind", "synchronous"}, {"every", 2}}) ==
-        "with: 'cooperation.every' must be left out with 'kind: synchronous'; it is for "
+        "with: 'cooperation.every' is not an option of 'kind: synchronous'; it is for "
         "'local_sgd'");
   CHECK(refusal({{"kind", "local_sgd"}, {"every", 0}}) ==
         "with: 'cooperation.every' must be a whole number of at least 1");
@@ -299,17 +299,17 @@ TEST_CASE("keys that do not go with a way to cooperate are refused", "[settings]
         "with: 'precision.reduction' must be 'fast', or left out, with 'cooperation: {kind: "
         "local_sgd}': its bits depend on the number of ranks");
   CHECK(refusal({{"kind", "gossip"}}, {{"precision", {{"leaves", 4}}}}) ==
-        "with: 'precision.leaves' must be left out with 'cooperation: {kind: gossip}', which has "
-        "one per rank");
+        "with: 'precision.leaves' cannot be used with 'cooperation: {kind: gossip}', which has "
+        "one leaf per rank");
   CHECK(refusal({{"kind", "gossip"}}, {{"gradients", {{"wire", "bf16"}}}}) ==
-        "with: 'gradients' must be left out with 'cooperation: {kind: gossip}'; it is for "
+        "with: 'gradients' cannot be used with 'cooperation: {kind: gossip}'; it is for "
         "'synchronous'");
   CHECK(refusal({{"kind", "gossip"}}, {{"shard_optimizer", true}}) ==
-        "with: 'shard_optimizer' must be left out with 'cooperation: {kind: gossip}'; it is for "
+        "with: 'shard_optimizer' cannot be used with 'cooperation: {kind: gossip}'; it is for "
         "'synchronous'");
   CHECK(refusal({{"kind", "local_sgd"}}, {{"clip_norm", 1}}).empty());
   CHECK(refusal({{"kind", "parameter_server"}}, {{"clip_norm", 1}}) ==
-        "with: 'clip_norm' must be left out with 'cooperation: {kind: parameter_server}': no "
+        "with: 'clip_norm' cannot be used with 'cooperation: {kind: parameter_server}': no "
         "server has a whole layer's norm");
   CHECK(refusal({{"kind", "parameter_server"}}, {{"optimizer", {{"kind", "lamb"}}}}) ==
         "with: 'optimizer.kind' must be 'sgd', 'adam' or 'adamw' with 'cooperation: {kind: "

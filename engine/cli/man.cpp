@@ -1,0 +1,145 @@
+#include <cctype>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/cli/commands.h"
+
+/// Man pages in roff (man(7)), made from the command line itself, so that they cannot disagree.
+namespace dlflow {
+namespace {
+
+/// `text` with nothing in it that roff would obey.
+std::string plain(const std::string& text) {
+  std::string escaped;
+  bool at_begin = true;
+  for (const char c : text) {
+    if (at_begin && (c == '.' || c == '\'')) escaped += "\\&";
+    if (c == '\\') {
+      escaped += "\\e";
+    } else if (c == '-') {
+      escaped += "\\-";
+    } else {
+      escaped += c;
+    }
+    at_begin = c == '\n';
+  }
+  return escaped;
+}
+
+std::string bold(const std::string& text) { return "\\fB" + plain(text) + "\\fR"; }
+std::string italic(const std::string& text) { return "\\fI" + plain(text) + "\\fR"; }
+
+/// "dlflow profile check" -> "dlflow-profile-check"
+std::string page_name(const std::string& command) {
+  std::string name = command;
+  for (char& c : name) c = c == ' ' ? '-' : c;
+  return name;
+}
+
+std::string capitals(std::string text) {
+  for (char& c : text) c = char(std::toupper(uint8_t(c)));
+  return text;
+}
+
+std::string argument_of(const CLI::Option& option) {
+  const std::string& type = option.get_type_name();
+  return type.empty() ? "" : " " + italic(type);
+}
+
+std::string words_of(const CLI::Option& option) {
+  if (option.get_positional()) {
+    return italic(option.get_type_name().empty() ? capitals(option.get_name(true))
+                                                 : option.get_type_name());
+  }
+  std::vector<std::string> names;
+  for (const std::string& name : option.get_snames()) names.push_back(bold("-" + name));
+  for (const std::string& name : option.get_lnames()) names.push_back(bold("--" + name));
+  return join(names, ", ") + argument_of(option);
+}
+
+std::string list_of_options(const CLI::App& command, bool positional) {
+  std::string list;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional() != positional || option->get_group().empty()) continue;
+    list += ".TP\n" + words_of(*option) + "\n" + plain(option->get_description()) + "\n";
+  }
+  return list;
+}
+
+std::vector<const CLI::App*> verbs_of(const CLI::App& app) {
+  std::vector<const CLI::App*> verbs;
+  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!verb->get_group().empty()) verbs.push_back(verb);  // else for dlflow's own use
+  }
+  return verbs;
+}
+
+std::string synopsis(const CLI::App& command, const std::string& name) {
+  std::string text = bold(name) + " [" + italic("OPTIONS") + "]";
+  for (const CLI::Option* option : command.get_options()) {
+    if (!option->get_positional()) continue;
+    text += option->get_required() ? " " + words_of(*option) : " [" + words_of(*option) + "]";
+  }
+  if (!verbs_of(command).empty()) text += " " + italic("VERB");
+  return text;
+}
+
+std::string section(const std::string& title, const std::string& text) {
+  return text.empty() ? "" : ".SH " + title + "\n" + text;
+}
+
+/// The footer of a command: examples, as they would be typed.
+std::string literal(const std::string& text) { return ".nf\n" + plain(text) + "\n.fi\n"; }
+
+std::string without_stop(std::string sentence) {
+  if (sentence.ends_with('.')) sentence.pop_back();
+  return sentence;
+}
+
+constexpr const char* kExitStatus =
+    ".TP\n0\nDone.\n.TP\n1\nA step failed.\n.TP\n2\nThe input is wrong.\n"
+    ".TP\n3\nThe back end refused or did not answer.\n.TP\n130\nInterrupted.\n";
+
+std::string man_page(const CLI::App& command, const std::string& name) {
+  std::string verbs, see_also;
+  for (const CLI::App* verb : verbs_of(command)) {
+    verbs += ".TP\n" + bold(verb->get_name()) + "\n" + plain(verb->get_description()) + "\n";
+    see_also +=
+        (see_also.empty() ? "" : ",\n") + bold(page_name(name + " " + verb->get_name())) + "(1)";
+  }
+  if (see_also.empty()) see_also = bold("dlflow") + "(1)";
+  const std::string footer = command.get_footer();  // "Examples:", then what every page has
+  const std::string examples = footer.substr(0, footer.find("\n\n"));
+  return ".TH " + capitals(page_name(name)) + " 1 \"\" \"dlflow " DLFLOW_VERSION "\" dlflow\n" +
+         section("NAME", plain(page_name(name)) + " \\- " +
+                             plain(without_stop(command.get_description())) + "\n") +
+         section("SYNOPSIS", synopsis(command, name) + "\n") + section("VERBS", verbs) +
+         section("ARGUMENTS", list_of_options(command, true)) +
+         section("OPTIONS", list_of_options(command, false)) +
+         section("EXAMPLES", literal(examples.substr(examples.find('\n') + 1))) +
+         section("EXIT STATUS", kExitStatus) + section("SEE ALSO", see_also + "\n");
+}
+
+/// The page of `command` and those of its verbs, as files of `folder`.
+void write_pages(const CLI::App& command, const std::string& name,
+                 const std::filesystem::path& folder) {
+  write_file_atomic(folder / (page_name(name) + ".1"), man_page(command, name));
+  for (const CLI::App* verb : verbs_of(command)) {
+    write_pages(*verb, name + " " + verb->get_name(), folder);
+  }
+}
+
+}  // namespace
+
+void add_man(CLI::App& app, Session&) {
+  CLI::App* command = app.add_subcommand("man-pages", "Write the man pages into a folder.");
+  command->group("");  // for the build
+  const auto folder = std::make_shared<std::string>();
+  command->add_option("folder", *folder)->required();
+  command->callback([folder, &app] {
+    std::filesystem::create_directories(*folder);
+    write_pages(app, "dlflow", *folder);
+  });
+}
+
+}  // namespace dlflow

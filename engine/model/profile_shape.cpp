@@ -1,0 +1,165 @@
+#include "engine/model/profile_shape.h"
+
+#include <algorithm>
+#include <array>
+#include <string_view>
+
+#include "engine/model/forms.h"
+
+namespace dlflow {
+namespace {
+
+bool is_line(std::string_view text) {
+  return std::none_of(text.begin(), text.end(),
+                      [](char c) { return uint8_t(c) < ' ' || c == 127; });
+}
+
+const Shape& size_or_zero() {
+  static const Shape shape = either({formed(size_form()), number_between(0, 0)});
+  return shape;
+}
+
+/// Options of sbatch that dlflow decides for each job, where a second one would undo the first, and
+/// those with which sbatch does something else than to submit a job here and to say its id.
+constexpr std::array<std::string_view, 22> kOwnOptions = {
+    "array",  "chdir",       "clusters", "comment",  "dependency", "error",
+    "export", "export-file", "help",     "job-name", "no-requeue", "open-mode",
+    "output", "parsable",    "quiet",    "requeue",  "signal",     "test-only",
+    "usage",  "version",     "wait",     "wrap"};
+
+bool is_sbatch_option(std::string_view text) {
+  constexpr std::string_view kNameLetters = "abcdefghijklmnopqrstuvwxyz-";
+  if (!text.starts_with("--")) return false;
+  const std::string_view name = text.substr(2, text.find('=') - 2);
+  // sbatch takes the start of a name for it.
+  const bool own = std::any_of(kOwnOptions.begin(), kOwnOptions.end(),
+                               [name](std::string_view o) { return o.starts_with(name); });
+  return !own && !name.empty() && name.find_first_not_of(kNameLetters) == name.npos &&
+         is_line(text);
+}
+
+const Form& sbatch_option_form() {
+  static const Form form = {
+      .what = "a free option of sbatch",
+      .examples =
+          "--hint=nomultithread or such, spelled out; dlflow itself decides on --array, "
+          "--dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs",
+      .pattern = "^--[a-z-]+(=.*)?$",
+      .accepts = is_sbatch_option};
+  return form;
+}
+
+const Form& line_form() {
+  static const Form form = {.what = "one line of text",
+                            .examples = "it without control characters",
+                            .pattern = "^[^\\x00-\\x1f]*$",
+                            .accepts = is_line};
+  return form;
+}
+
+const Shape& slurm_shape() {
+  static const Shape line = formed(line_form());
+  static const Shape shape = object({
+      {"partition", line, "Partition that jobs are submitted to", kOptional, ""},
+      {"account", line, "Account or project that pays", kOptional, ""},
+      {"qos", line, "Quality of service", kOptional, ""},
+      {"constraint", line, "Features that nodes must have", kOptional, ""},
+      {"reservation", line, "Reservation to run in", kOptional, ""},
+      {"exclusive", boolean(), "Whether a job has its nodes for itself", kOptional, false},
+      {"gres", line, "How GPUs of a node are asked for", kOptional, "gpu:{gpus}"},
+      {"options", list_of(formed(sbatch_option_form())), "Further options of sbatch", kOptional,
+       Json::array()},
+  });
+  return shape;
+}
+
+const Shape& node_shape() {
+  static const Shape shape = object({
+      {"cores", integer(0), "Cores of a node", kOptional, 0},
+      {"memory", size_or_zero(), "Memory of a node that jobs may use", kOptional, 0},
+      {"gpus", integer(0), "GPUs of a node", kOptional, 0},
+  });
+  return shape;
+}
+
+const Shape& limits_shape() {
+  static const Shape duration_or_zero = either({formed(duration_form()), number_between(0, 0)});
+  static const Shape shape = object({
+      {"walltime", duration_or_zero, "Longest walltime of a job", kOptional, 0},
+      {"nodes", integer(0), "Most nodes of a job", kOptional, 0},
+      {"array_size", integer(0), "Most tasks of an array", kOptional, 0},
+      {"array_throttle", integer(0), "Tasks of an array that run at a time", kOptional, 0},
+      {"jobs", integer(0), "Most jobs submitted at a time", kOptional, 0},
+      {"dependencies", integer(0), "Most jobs that one job may wait for", kOptional, 0},
+      {"submit_interval", duration_or_zero, "Least time from one sbatch to the next", kOptional, 0},
+  });
+  return shape;
+}
+
+bool is_bind(std::string_view text) { return text.starts_with('/') && is_line(text); }
+
+const Shape& container_shape() {
+  static const Form bind = {.what = "a folder to bind",
+                            .examples = "/data, /site/data:/data or /data:ro",
+                            .pattern = "^/[^\\x00-\\x1f]*$",
+                            .accepts = is_bind};
+  static const Shape shape = object({
+      {"runtime",
+       choice({"none", "udocker", "charliecloud", "apptainer", "singularity", "podman",
+               "bubblewrap", "docker", "pyxis"}),
+       "What runs steps that have an image", kOptional, "none"},
+      {"command", list_of(text()), "How the runtime is called", kOptional, Json::array()},
+      {"mode", choice({"P1", "P2", "R1", "R2", "R3"}), "Execution mode of udocker", kOptional,
+       "P1"},
+      {"arguments", list_of(text()), "Further arguments for each container", kOptional,
+       Json::array()},
+      {"binds", list_of(formed(bind)), "Folders of the host that containers see", kOptional,
+       Json::array()},
+  });
+  return shape;
+}
+
+bool is_variable_pattern(std::string_view text) {
+  if (text.ends_with('*')) text.remove_suffix(1);
+  return variable_form().accepts(text);
+}
+
+}  // namespace
+
+const Shape& profile_shape() {
+  static const Shape launcher = object({
+      {"program", formed(path_form()), "mpirun, srun or a path", Presence::Required},
+      {"arguments", list_of(text()), "Before the number of ranks", kOptional, Json::array()},
+  });
+  static const Shape paths = object({
+      {"runs", formed(path_form()), "Folder of the runs' folders", kOptional, "dlflow-runs"},
+      {"cache", text(), "Folder of staged files", kOptional, ""},
+      {"scratch", text(), "Folder on a node's own disk", kOptional, ""},
+  });
+  static const Form inherit = {.what = "the name of an environment variable, or how some begin",
+                               .examples = "WANDB_MODE or WANDB_*",
+                               .pattern = "^[A-Za-z_][A-Za-z0-9_]*[*]?$",
+                               .accepts = is_variable_pattern};
+  static const Shape shape = object({
+      {"name", formed(name_form()), "How the profile is called"},
+      {"scheduler", choice({"local", "slurm"}), "Who starts jobs"},
+      {"cores", integer(0), "Cores that jobs may use together"},
+      {"memory", size_or_zero(), "Memory that jobs may use together"},
+      {"gpus", integer(0), "GPUs that jobs may use together"},
+      {"slurm", slurm_shape(), "What every sbatch is told"},
+      {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
+      {"node", node_shape(), "What one node offers"},
+      {"limits", limits_shape(), "What the cluster allows"},
+      {"launcher", launcher, "How steps with several ranks are started"},
+      {"container", container_shape(), "How steps with an image run"},
+      {"setup", list_of(text()), "Shell lines before each job"},
+      {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
+      {"inherit", list_of(formed(inherit)), "Further variables that jobs get from the caller"},
+      {"paths", paths, "Folders"},
+      {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
+      {"scratch_budget", size_or_zero(), "Size of all copies of data on a node's own disk"},
+  });
+  return shape;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,69 @@
+#include "runtime/nn/model_schema.h"
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/nn/layer_syntax.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using Json = nlohmann::json;
+
+/// A value of an attribute, or in a block the parameter that stands for it: `$channels`.
+Json or_parameter(const Json& value) {
+  return {{"anyOf", {value, {{"type", "string"}, {"pattern", "^[$]"}}}}};
+}
+
+Json attribute_schema(const std::string& name) {
+  if (name == "name" || name == "from") return {{"type", "string"}};
+  if (name == "bias") return or_parameter({{"type", "boolean"}});
+  return or_parameter({{"type", "integer"}, {"minimum", name == "padding" ? 0 : 1}});
+}
+
+Json layer_schema(const LayerSyntax& syntax) {
+  Json schema = {{"type", syntax.required.empty() ? Json{"object", "null"} : Json("object")},
+                 {"additionalProperties", false}};
+  const std::vector<std::string> common = {"name", "from"};
+  for (const auto& names : {syntax.required, syntax.optional, common}) {
+    for (const std::string& name : names) schema["properties"][name] = attribute_schema(name);
+  }
+  if (!syntax.required.empty()) schema["required"] = syntax.required;
+  return schema;
+}
+
+/// A word, or a word with attributes. A word that is no layer's is a block, which has a name.
+Json entry_schema() {
+  Json words = Json::array();
+  Json with_attributes = {{"type", "object"}, {"minProperties", 1}, {"maxProperties", 1}};
+  for (const auto& [word, syntax] : layer_syntax()) {
+    if (syntax.required.empty()) words.push_back(word);
+    with_attributes["properties"][word] = layer_schema(syntax);
+  }
+  with_attributes["additionalProperties"] = {{"type", "object"}, {"required", {"name"}}};
+  return {{"anyOf", {{{"enum", words}}, with_attributes}}};
+}
+
+}  // namespace
+
+std::string model_schema() {
+  const Json layers = {{"type", "array"}, {"minItems", 1}, {"items", {{"$ref", "#/$defs/layer"}}}};
+  const Json sizes = {
+      {"type", "array"},
+      {"items", {{"type", "integer"}, {"minimum", 1}}},
+      {"anyOf", {{{"minItems", 1}, {"maxItems", 1}}, {{"minItems", 3}, {"maxItems", 3}}}}};
+  Json schema = {{"$schema", "https://json-schema.org/draft/2020-12/schema"},
+                 {"title", "dlflow model"},
+                 {"description", "A network as a list of layers; see docs/user/model-format.md"},
+                 {"type", "object"},
+                 {"additionalProperties", false},
+                 {"required", {"name", "input", "layers"}}};
+  schema["properties"] = {{"name", {{"type", "string"}}},
+                          {"input", sizes},
+                          {"layers", layers},
+                          {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
+                          {"loss", {{"enum", {"softmax_cross_entropy"}}}}};
+  schema["$defs"]["layer"] = entry_schema();
+  return schema.dump(2);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,46 @@
+"""Comments of headers say what a type is: none begins with What, Whatever, Who or Whoever."""
+
+import pathlib
+import re
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests/support"))
+from cases import main  # noqa: E402
+
+TYPE = re.compile(r"\s*(struct|class|enum|using|namespace)\b")
+RIDDLE = re.compile(r"\s*/// (What|Whatever|Who|Whoever)\b")
+# Under redesign; their comments follow with it.
+LATER = ("engine/run/", "engine/slurm/", "engine/batch/", "engine/cli/session.h", "runtime/train/worker.h")
+
+
+def riddles(text):
+    """Numbers of the lines where the comment of a type, or of a header as a whole, begins so."""
+    found, first = [], None
+    for number, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*///(?!<)", line):
+            first = first or (number, line)
+            continue
+        if first and TYPE.match(line) and RIDDLE.match(first[1]):
+            found.append(first[0])
+        if not line.lstrip().startswith("template"):
+            first = None
+    return found
+
+
+class Comments(unittest.TestCase):
+    def test_riddles_are_found(self):
+        self.assertEqual(riddles("/// What computes.\n/// More.\nenum class Device { Cpu };\n"), [1])
+        self.assertEqual(riddles("/// The device.\nenum class Device { Cpu };\n/// What it says.\nint says();\n"), [])
+
+    def test_no_comment_of_a_type_is_one(self):
+        headers = [header for folder in ("base", "engine", "runtime", "steps") for header in (ROOT / folder).rglob("*.h")
+                   if not header.relative_to(ROOT).as_posix().startswith(LATER)]
+        found = [f"{header.relative_to(ROOT)}:{line}" for header in headers for line in riddles(header.read_text())]
+        self.assertGreater(len(headers), 100)
+        self.assertEqual([], found, "\n" + "\n".join(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Every command of the tutorials, run as the pages say, with the output that they show."""
+
+import importlib.util
+import os
+import pathlib
+import subprocess
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "e2e"))
+import support  # noqa: E402
+
+sys.path.insert(0, str(support.ROOT / "tests/support"))
+import fake_slurm  # noqa: E402
+import tutorial  # noqa: E402
+
+
+class Tutorials(support.Case):
+    def setUp(self):
+        super().setUp()
+        tools = self.folder / "tools"
+        tools.mkdir()
+        (tools / "python3").symlink_to(sys.executable)  # with the packages of this one
+        self.env["PATH"] = f"{tools}:{support.BIN}:{self.env['PATH']}"
+        self.env["OMP_NUM_THREADS"] = "1"
+        self.desk = self.folder / "desk"
+        self.desk.mkdir()
+
+    def follow(self, page, replaced=None):
+        """Saves the files of docs/user/`page` and runs its commands; `replaced`: file -> another text."""
+        names = tutorial.Names()
+        for step in tutorial.parse((support.ROOT / "docs/user" / page).read_text()):
+            if isinstance(step, tutorial.File):
+                text = (replaced or {}).get(step.name, step.text)
+                (self.desk / step.name).write_text(text)
+                continue
+            done = subprocess.run(["bash", "-c", names.translated(step.text)], cwd=self.desk, env=self.env, text=True,
+                                  stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300)
+            told = f"{page}:{step.line}: {step.text}\nprinted (status {done.returncode}):\n{done.stdout}"
+            if os.environ.get("SHOW"):
+                print(told)
+            self.assertEqual(done.returncode, step.status, told)
+            self.assertTrue(not step.shown or names.fits(step.shown, done.stdout),
+                            told + "\nthe page shows:\n" + "\n".join(step.shown))
+
+    def test_a_sweep_of_ones_own_script(self):
+        slurm = fake_slurm.FakeSlurm(self.folder / "slurm", nodes=4, cpus=8)
+        self.addCleanup(slurm.stop)
+        slurm.mode("run background")
+        self.env.update(FAKE_SLURM=slurm.env["FAKE_SLURM"], PATH=f"{fake_slurm.TOOLS}:{self.env['PATH']}")
+        torch = importlib.util.find_spec("torch") is not None
+        standin = {} if torch else {"train.py": (HERE / "standin_train.py").read_text()}
+        self.follow("tutorial-sweep.md", standin)
+
+    def test_ones_own_network(self):
+        if importlib.util.find_spec("numpy") is None:
+            self.skipTest("needs python3-numpy")
+        if not (support.BIN / "dlflow-train").exists():
+            self.skipTest("dlflow-train was not built")
+        self.follow("tutorial-network.md")
+
+
+if __name__ == "__main__":
+    support.main()
