@@ -25,6 +25,7 @@ class FakeNodes {
   std::map<std::string, int> runs;       ///< by job: how many of its passes have begun
   std::map<std::string, int> successes;  ///< by job
   std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
+  std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
 
   /// Begins a job that is free to begin. A job of an attempt that has an end, or that was
   /// withdrawn, ends at once. Whether its program runs now.
@@ -48,10 +49,11 @@ class FakeNodes {
       record(id, JobState::Blocked);
       return false;
     }
-    if (running_.contains(task.spec.job)) overlaps.push_back(task.spec.job);
+    if (is_running(task.spec.job)) overlaps.push_back(task.spec.job);
+    if (successes.contains(task.spec.job)) repeated.push_back(task.spec.job);
     running_[task.spec.job] = id;
     ++runs[task.spec.job];
-    append(task, JobState::Running);
+    append(id, task, JobState::Running);
     return true;
   }
 
@@ -71,7 +73,7 @@ class FakeNodes {
   void requeue(const std::string& id) {
     const BatchTask task = task_of(id);
     running_.erase(task.spec.job);
-    append(task, JobState::Queued);
+    append(id, task, JobState::Queued);
     batch_.requeue(id);
   }
 
@@ -109,6 +111,14 @@ class FakeNodes {
                            job.task.value_or(0));
   }
 
+  /// A job that the batch system has cancelled was killed by it.
+  bool is_running(const std::string& job) const {
+    const auto found = running_.find(job);
+    if (found == running_.end()) return false;
+    const auto known = batch_.jobs().find(found->second);
+    return known != batch_.jobs().end() && known->second.shown.state == BatchState::Running;
+  }
+
   static bool parents_succeeded(const JobSpec& spec) {
     try {
       read_parents(spec);
@@ -127,14 +137,15 @@ class FakeNodes {
     return last;
   }
 
-  void append(const BatchTask& task, JobState state) {
+  void append(const std::string& id, const BatchTask& task, JobState state) {
     clock_.advance(std::chrono::seconds(1));
-    record_state(attempt_directory(task.spec.job_directory, task.attempt), state, clock_.now());
+    record_state(attempt_directory(task.spec.job_directory, task.attempt), state, clock_.now(), {},
+                 Json::object(), id);
   }
 
   void record(const std::string& id, JobState state) {
     const BatchTask task = task_of(id);
-    append(task, state);
+    append(id, task, state);
     if (state == JobState::Succeeded) ++successes[task.spec.job];
     finish(id, state);
   }

@@ -40,11 +40,13 @@ inline void publish(const std::filesystem::path& attempt, const Json& outputs, J
 
 /// Records a state in an attempt's own file, as its supervisor would. Returns the event.
 inline JobEvent record_state(const std::filesystem::path& attempt, JobState state, Time now,
-                             std::optional<int> exit = {}, const Json& outputs = Json::object()) {
+                             std::optional<int> exit = {}, const Json& outputs = Json::object(),
+                             const std::string& backend_id = "") {
   JobEvent event;
   event.state = state;
   event.at = now;
   event.exit = exit;
+  event.backend_id = backend_id;
   if (state == JobState::Succeeded) publish(attempt, outputs, event);
   AppendFile(attempt / "events.jsonl").append(to_line(event));
   return event;

@@ -43,10 +43,6 @@ bool ChainRepair::repoint(std::vector<std::string>& repointed) {
   using Group = std::pair<std::string, Dependencies>;  // array, what its tasks wait for
   std::map<Group, std::vector<uint32_t>> groups;
   for (const uint32_t job : std::exchange(stuck_, {})) {
-    if (run_.jobs()[job].state == JobState::Planned) {
-      run_.record().decide(job, JobState::Submitting);
-      run_.record().decide(job, JobState::Queued, "", run_.id(job));
-    }
     if (auto dependencies = new_dependencies(job)) {
       const std::string array(array_id(run_.id(job)));
       groups[{array, std::move(*dependencies)}].push_back(job);

@@ -120,14 +120,20 @@ void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& re
     if (state == JobState::Blocked || state == JobState::Planned || found.never_starts) {
       repair.add(job);
     }
+    if (state == JobState::Planned) {
+      run.record().decide(job, JobState::Submitting);
+      run.record().decide(job, JobState::Queued, "", run.id(job));
+    }
     wanted.push_back(attempt_of(run, job));
   }
   want_again(run.plan().directory, wanted);
 }
 
+/// A job that the batch system has kept is Queued again, in the same attempt: it may begin at any
+/// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
 /// An attempt that was lost, and of which the batch system may have a job after all, does not begin
 /// any more.
-void plan_jobs_again(ChainRun& run, const PlanAgain& again) {
+void plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& repair) {
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
   std::vector<WithdrawnAttempt> lost;
@@ -136,7 +142,11 @@ void plan_jobs_again(ChainRun& run, const PlanAgain& again) {
                if (run.jobs()[job].state == JobState::Lost && !run.id(job).empty()) {
                  lost.push_back(attempt_of(run, job));
                }
-               run.record().plan_again(job, tries, reason);
+               if (repair.contains(job) && run.jobs()[job].state == JobState::Blocked) {
+                 run.record().decide(job, JobState::Queued, reason, run.id(job));
+               } else {
+                 run.record().plan_again(job, tries, reason);
+               }
              });
   withdraw(run.plan().directory, lost);
 }
@@ -160,7 +170,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   }
   ChainRepair repair(run);
   keep_waiting_jobs(run, at_work, repair);
-  plan_jobs_again(run, again);
+  plan_jobs_again(run, again, repair);
   repair.drop_blocked();
   reuse_known_results(run);
   const std::string directory = run.plan().directory.string();
