@@ -34,6 +34,11 @@ minutes time_limit(const Resources& resources, const Profile& profile) {
   return std::max(minutes(1), std::min(wanted, allowed));
 }
 
+seconds warning_time(minutes limit) {
+  if (limit.count() == 0) return seconds(60);
+  return std::clamp(seconds(limit) / 6, seconds(10), seconds(60));
+}
+
 int array_throttle(const Batch& batch, const Profile& profile) {
   return smaller_limit(batch.max_parallel, profile.limits.array_throttle);
 }

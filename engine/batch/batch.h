@@ -53,6 +53,11 @@ int max_ranks_on_node(const Resources& resources, const Profile& profile);
 /// and records, rounded up to minutes, but not above the profile's. 0: not said.
 std::chrono::minutes time_limit(const Resources& resources, const Profile& profile);
 
+/// How long before its time limit a job is warned. The warning is the safety net below the
+/// supervisor's own clock. It may come a minute early, so that a short job is not told to save as
+/// soon as it starts. \param limit  0: not said.
+std::chrono::seconds warning_time(std::chrono::minutes limit);
+
 /// How many tasks of an array run at a time; 0: any number.
 int array_throttle(const Batch& batch, const Profile& profile);
 

@@ -1,48 +1,12 @@
 #include "engine/slurm/answers.h"
 
-#include <algorithm>
 #include <array>
-#include <vector>
 
 #include "base/text.h"
+#include "engine/batch/tool_runner.h"
 #include "engine/slurm/output.h"
 
 namespace dlflow {
-namespace {
-
-bool contains_any(std::string_view text, std::span<const std::string_view> phrases) {
-  return std::any_of(phrases.begin(), phrases.end(),
-                     [text](std::string_view phrase) { return text.find(phrase) != text.npos; });
-}
-
-/// "sbatch: error: Batch job submission failed: X" -> "X"; empty if there is no such word.
-std::string_view behind_error(std::string_view line) {
-  constexpr std::array<std::string_view, 3> kBefore = {"error: ", "fatal: ", "failed: "};
-  std::string_view rest;
-  for (const std::string_view word : kBefore) {
-    if (const size_t at = line.find(word); at != line.npos) {
-      rest = line = line.substr(at + word.size());
-    }
-  }
-  return trim(rest);
-}
-
-/// The lines of standard error that tell of an error; all, if none does.
-std::string errors_of(std::string_view standard_error) {
-  std::vector<std::string> errors;
-  std::vector<std::string> lines;
-  for (const std::string& line : split(standard_error, '\n')) {
-    const std::string_view error = behind_error(line);
-    if (!error.empty()) errors.emplace_back(error);
-    if (!trim(line).empty()) lines.emplace_back(trim(line));
-  }
-  std::vector<std::string>& chosen = errors.empty() ? lines : errors;
-  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
-  return join(chosen, "; ");
-}
-
-}  // namespace
-
 bool is_transient(const Output& output) {
   constexpr std::array<std::string_view, 14> kPhrases = {"Unable to contact slurm",
                                                          "Socket timed out",
@@ -60,23 +24,6 @@ bool is_transient(const Output& output) {
                                                          "Slurm backup controller in standby mode"};
   if (output.timed_out || output.status.signal != 0) return true;
   return output.status.code != 0 && contains_any(output.errors, kPhrases);
-}
-
-std::string failure(std::string_view tool, const Output& output,
-                    std::chrono::milliseconds time_limit) {
-  const std::string name(tool);
-  std::string errors = errors_of(output.errors);
-  if (output.timed_out) {
-    const int64_t ms = time_limit.count();
-    const std::string limit =
-        ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
-    return name + " did not answer within " + limit + (errors.empty() ? "" : ": " + errors);
-  }
-  if (output.status.signal != 0) {
-    return name + " was killed by signal " + std::to_string(output.status.signal);
-  }
-  if (!errors.empty()) return errors;
-  return name + " ended with exit status " + std::to_string(output.status.code);
 }
 
 SubmitAnswer sbatch_answer(const Output& output, std::chrono::milliseconds time_limit) {

@@ -1,7 +1,6 @@
 #pragma once
 
-#include <string>
-#include <string_view>
+#include <chrono>
 
 #include "base/process.h"
 #include "engine/batch/batch_system.h"
@@ -17,10 +16,5 @@ JobAnswer job_answer(const Output& output);
 
 /// The same command may succeed later: the controller did not answer, or the tool was killed.
 bool is_transient(const Output& output);
-
-/// Why it failed, in one line: "squeue did not answer within 30 s", "Invalid partition name
-/// specified". Standard error without banners, the tool's name and "error:".
-std::string failure(std::string_view tool, const Output& output,
-                    std::chrono::milliseconds time_limit);
 
 }  // namespace dlflow

@@ -12,7 +12,6 @@ namespace dlflow {
 namespace {
 
 using std::chrono::minutes;
-using std::chrono::seconds;
 
 template <typename Number>
 Number ceil_divide(Number value, Number by) {
@@ -133,17 +132,10 @@ void add_size(Options& options, const Resources& resources, const Profile& profi
   }
 }
 
-/// SLURM's signal is the safety net below the supervisor's own clock. It may come a minute early,
-/// so that a short job is not told to save as soon as it starts.
-int signal_seconds(minutes limit) {
-  if (limit.count() == 0) return 60;
-  return int(std::clamp<int64_t>(seconds(limit).count() / 6, 10, 60));
-}
-
 void add_time(Options& options, const Resources& resources, const Profile& profile) {
   const minutes limit = time_limit(resources, profile);
   if (limit.count() > 0) options.add("time", int(limit.count()));
-  options.add("signal", "B:USR1@" + std::to_string(signal_seconds(limit)));
+  options.add("signal", "B:USR1@" + std::to_string(warning_time(limit).count()));
 }
 
 void add_place(Options& options, const SlurmOptions& slurm) {

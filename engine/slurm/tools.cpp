@@ -5,10 +5,8 @@
 #include <cstdlib>
 #include <map>
 #include <set>
-#include <thread>
 
 #include "base/error.h"
-#include "base/log.h"
 #include "base/text.h"
 #include "engine/slurm/answers.h"
 #include "engine/slurm/array_range.h"
@@ -20,8 +18,6 @@
 
 namespace dlflow {
 namespace {
-
-using std::chrono::milliseconds;
 
 bool starts_with_any(std::string_view entry, std::span<const std::string_view> names) {
   return std::any_of(names.begin(), names.end(),
@@ -52,101 +48,27 @@ std::vector<std::string> query_environment(std::span<const std::string> environm
   return entries;
 }
 
-/// As it can be pasted.
-std::string shown(const std::vector<std::string>& argv) {
-  std::vector<std::string> words;
-  for (const std::string& word : argv) words.push_back(shell_quote(word));
-  return join(words, " ");
-}
-
-std::string times(int tries) {
-  return tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
-}
+/// Where the controller is, and which one; the fake tools of the tests. No SBATCH_*, which would
+/// undo the script's options.
+constexpr std::array<std::string_view, 3> kTheirs = {"SLURM_CONF", "SLURM_CLUSTERS=", "FAKE_SLURM"};
 
 }  // namespace
 
-std::vector<std::string> submission_environment(std::span<const std::string> environment) {
-  constexpr std::string_view kKept[] = {
-      "PATH=", "LD_LIBRARY_PATH=", "HOME=", "USER=", "LOGNAME=", "SHELL=", "LANG=", "LC_",
-      // environment modules, for setup lines
-      "MODULEPATH", "MODULESHOME=", "LMOD_", "BASH_FUNC_", "BASH_ENV=",
-      // network and interconnects, as on the local back end
-      "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
-      "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=", "OMPI_MCA_",
-      "UCX_", "NCCL_",
-      // where the controller is, and which one
-      "SLURM_CONF", "SLURM_CLUSTERS=",
-      // where a job finds dlflow's own folders
-      "XDG_CACHE_HOME=", "DLFLOW_HOME=",
-      // the fake tools of the tests
-      "FAKE_SLURM"};
-  std::vector<std::string> entries;
-  for (const std::string& entry : environment) {
-    if (starts_with_any(entry, kKept)) entries.push_back(entry);
-  }
-  return entries;
-}
-
 SlurmTools::SlurmTools(SlurmToolOptions options)
-    : options_(std::move(options)),
-      query_environment_(query_environment(options_.environment)),
-      submission_environment_(submission_environment(options_.environment)) {
-  if (!options_.sleep) {
-    options_.sleep = [](milliseconds pause) { std::this_thread::sleep_for(pause); };
-  }
-}
+    : runner_(options, query_environment(options.environment), is_transient),
+      submission_environment_(submission_environment(options.environment, kTheirs)) {}
 
 SubmitAnswer SlurmTools::submit(const Batch& batch, const Profile& profile) const {
   return submit(sbatch_script(batch, profile));
 }
 
 SubmitAnswer SlurmTools::submit(const std::string& script) const {
-  Command command;
-  command.argv = {"sbatch", "--parsable"};
-  command.environment = submission_environment_;
-  command.dies_with_parent = true;
-  log(shown(command.argv) + " <<'END'\n" + script + "END");
-  const Output output = run(
-      std::move(command),
-      OutputOptions{.input = script, .time_limit = options_.time_limit, .collect_errors = true});
-  return sbatch_answer(output, options_.time_limit);
+  return sbatch_answer(runner_.submit({"sbatch", "--parsable"}, script, submission_environment_),
+                       runner_.options().time_limit);
 }
 
-Output SlurmTools::run_once(const std::vector<std::string>& argv) {
-  Command command;
-  command.argv = argv;
-  command.environment = query_environment_;
-  command.dies_with_parent = true;
-  log(shown(argv));
-  return run(std::move(command),
-             OutputOptions{.time_limit = options_.time_limit, .collect_errors = true});
-}
-
-Output SlurmTools::ask(const std::vector<std::string>& argv) {
-  milliseconds pause = options_.first_pause;
-  for (int attempt = 1;; ++attempt) {
-    Output output = run_once(argv);
-    if (!is_transient(output)) return output;
-    if (attempt >= options_.tries) {
-      throw Error(Errc::Unavailable,
-                  failure(argv.front(), output, options_.time_limit) + times(attempt));
-    }
-    log(failure(argv.front(), output, options_.time_limit) + "; again in " +
-        std::to_string(pause.count()) + " ms");
-    options_.sleep(pause);
-    pause *= 2;
-  }
-}
-
-/// What it prints; an end that is not 0 is no answer.
 std::string SlurmTools::answer(const std::vector<std::string>& argv) {
-  Output output = ask(argv);
-  if (output.status.code != 0) {
-    throw Error(Errc::Unavailable,
-                argv.front() + " failed: " + failure(argv.front(), output, options_.time_limit) +
-                    "; call dlflow where SLURM's tools work, on a login node");
-  }
-  return std::move(output.text);
+  return runner_.answer(argv, name());
 }
 
 ArrayRules SlurmTools::array_rules() const {
@@ -166,9 +88,9 @@ Accounting SlurmTools::sacct(std::vector<std::string> argv, Time since) {
         std::string("--format=") + kSacctFormat}) {
     argv.push_back(word);
   }
-  const Output output = run_once(argv);
+  const Output output = runner_.run_once(argv);
   if (output.timed_out || output.status.code != 0) {
-    std::string missing = failure("sacct", output, options_.time_limit);
+    std::string missing = runner_.failure("sacct", output);
     const bool none = missing.find("disabled") != std::string::npos;
     return {.jobs = {}, .missing = std::move(missing), .complete = none};
   }
@@ -184,7 +106,7 @@ Accounting SlurmTools::sacct(std::vector<std::string> argv, Time since) {
 }
 
 std::string SlurmTools::user_name(const std::string& number) {
-  const Output output = run_if_there({"id", "--name", "--user", number});
+  const Output output = runner_.run_if_there({"id", "--name", "--user", number});
   const std::string name(trim(output.text));
   return output.status.code == 0 && !name.empty() ? name : number;
 }
@@ -220,17 +142,14 @@ std::vector<BatchJob> SlurmTools::find_by_name(std::span<const std::string> name
 }
 
 std::optional<std::vector<BatchJob>> SlurmTools::show_job(const std::string& id) {
-  const Output output = ask({"scontrol", "--oneliner", "show", "job", id});
+  const Output output = runner_.ask({"scontrol", "--oneliner", "show", "job", id});
   std::vector<BatchJob> jobs = parse_show_job(output.text);
   if (!jobs.empty() || output.errors.find("Invalid job id") != std::string::npos) return jobs;
   return std::nullopt;
 }
 
 JobAnswer SlurmTools::request(const std::vector<std::string>& argv) {
-  if (!options_.outlives_sigterm) return job_answer(ask(argv));
-  std::vector<std::string> deaf = {"sh", "-c", "trap '' TERM; exec \"$@\"", "sh"};
-  deaf.insert(deaf.end(), argv.begin(), argv.end());
-  return job_answer(ask(deaf));
+  return job_answer(runner_.request(argv));
 }
 
 JobAnswer SlurmTools::cancel(std::span<const std::string> ids) {
@@ -281,7 +200,7 @@ JobAnswer SlurmTools::requeue(const std::string& id) {
 }
 
 std::string SlurmTools::cluster_name() {
-  return parse_config(ask({"scontrol", "show", "config"}).text).cluster;
+  return parse_config(runner_.ask({"scontrol", "show", "config"}).text).cluster;
 }
 
 ClusterLimits SlurmTools::cluster() {
@@ -296,22 +215,15 @@ std::string SlurmTools::detect_profile(const std::string& path, const std::strin
   return detected_profile(detect_cluster(*this, path), partition);
 }
 
-Output SlurmTools::run_if_there(const std::vector<std::string>& argv) {
-  try {
-    return run_once(argv);
-  } catch (const Error&) {
-    return {};  // no such program
-  }
-}
-
 std::vector<std::string> SlurmTools::associations(const std::string& format) {
   std::string user;  // sacctmgr takes no number
-  for (const std::string& entry : options_.environment) {
+  for (const std::string& entry : runner_.options().environment) {
     if (entry.starts_with("USER=")) user = entry.substr(5);
   }
   if (user.empty()) return {};
-  const Output output = run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "assoc",
-                                      "where", "user=" + user, "format=" + format});
+  const Output output =
+      runner_.run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "assoc", "where",
+                            "user=" + user, "format=" + format});
   return output.status.code == 0 ? split(output.text, '\n') : std::vector<std::string>();
 }
 
@@ -336,8 +248,9 @@ int SlurmTools::submit_limit() {
     tighten(fields[1]);
     chosen.insert(fields[2].empty() ? fields[3] : fields[2]);  // one only, or nobody knows which
   }
-  const Output output = run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "qos",
-                                      "format=name,maxsubmitjobsperuser,grpsubmitjobs"});
+  const Output output =
+      runner_.run_if_there({"sacctmgr", "--noheader", "--parsable2", "show", "qos",
+                            "format=name,maxsubmitjobsperuser,grpsubmitjobs"});
   for (const std::string& line : split(output.text, '\n')) {
     const std::vector<std::string> fields = split(line, '|');
     if (fields.size() != 3 || !chosen.contains(fields[0])) continue;
@@ -348,7 +261,7 @@ int SlurmTools::submit_limit() {
 }
 
 std::vector<std::string> SlurmTools::mpi_types() {
-  const Output output = run_if_there({"srun", "--mpi=list"});
+  const Output output = runner_.run_if_there({"srun", "--mpi=list"});
   std::vector<std::string> types;
   // Some versions print it to standard error, and some all in one line behind "srun: ".
   for (const std::string& line : split(output.text + "\n" + output.errors, '\n')) {

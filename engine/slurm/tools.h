@@ -1,35 +1,20 @@
 #pragma once
 
-#include <chrono>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "base/clock.h"
-#include "base/process.h"
 #include "engine/batch/batch_system.h"
+#include "engine/batch/tool_runner.h"
 
 /// SLURM's programs, run as child processes: sbatch, squeue, sacct, scancel, scontrol, sinfo; to
 /// describe a cluster also srun and sacctmgr.
 namespace dlflow {
 
-struct SlurmToolOptions {
-  std::chrono::milliseconds time_limit{30'000};                  ///< of one command
-  int tries = 3;                                                 ///< of what may be asked twice
-  std::chrono::milliseconds first_pause{1'000};                  ///< before the second try; doubles
-  std::function<void(std::chrono::milliseconds)> sleep = {};     ///< empty: really sleep
-  std::vector<std::string> environment = current_environment();  ///< of dlflow itself
-  /// Requests go on when SIGTERM reaches all processes of a job that SLURM ends.
-  bool outlives_sigterm = false;
-};
-
-/// What of `environment` sbatch gets, and so each job: what a shell on the cluster needs to find
-/// programs, modules, and the controller (SLURM_CONF). Nothing that would let two submissions of
-/// the same run differ, and no SBATCH_*, which would undo the script's options.
-std::vector<std::string> submission_environment(std::span<const std::string> environment);
+using SlurmToolOptions = ToolOptions;
 
 /// See BatchSystem. Queries are asked again after a failure that may pass: "squeue did not answer
 /// within 30 s (tried 3 times)". Commands are shown by -v.
@@ -91,19 +76,15 @@ class SlurmTools : public BatchSystem {
   std::vector<std::string> mpi_types();
 
  private:
-  Output run_once(const std::vector<std::string>& argv);
-  Output run_if_there(const std::vector<std::string>& argv);
   /// The lines that sacctmgr shows of this user's associations; none if it cannot tell.
   std::vector<std::string> associations(const std::string& format);
-  Output ask(const std::vector<std::string>& argv);
   std::string answer(const std::vector<std::string>& argv);
   JobAnswer request(const std::vector<std::string>& argv);
   Accounting sacct(std::vector<std::string> argv, Time since);
   /// As `id` knows it, or the number: a static program cannot ask the directory of users itself.
   std::string user_name(const std::string& number);
 
-  SlurmToolOptions options_;
-  std::vector<std::string> query_environment_;
+  ToolRunner runner_;
   std::vector<std::string> submission_environment_;
 };
 

@@ -1,0 +1,177 @@
+#include "engine/batch/tool_runner.h"
+
+#include <algorithm>
+#include <array>
+#include <thread>
+#include <utility>
+
+#include "base/error.h"
+#include "base/log.h"
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::milliseconds;
+
+bool starts_with_any(std::string_view entry, std::span<const std::string_view> names) {
+  return std::any_of(names.begin(), names.end(),
+                     [entry](std::string_view name) { return entry.starts_with(name); });
+}
+
+/// "sbatch: error: Batch job submission failed: X" -> "X"; empty if there is no such word.
+std::string_view behind_error(std::string_view line) {
+  constexpr std::array<std::string_view, 4> kBefore = {
+      "error: ", "fatal: ", "failed: ", "Unable to run job: "};
+  std::string_view rest;
+  for (const std::string_view word : kBefore) {
+    if (const size_t at = line.find(word); at != line.npos) {
+      rest = line = line.substr(at + word.size());
+    }
+  }
+  return trim(rest);
+}
+
+/// As it can be pasted.
+std::string shown(const std::vector<std::string>& argv) {
+  std::vector<std::string> words;
+  for (const std::string& word : argv) words.push_back(shell_quote(word));
+  return join(words, " ");
+}
+
+std::string times(int tries) {
+  return tries == 1 ? "" : " (tried " + std::to_string(tries) + " times)";
+}
+
+}  // namespace
+
+std::vector<std::string> submission_environment(std::span<const std::string> environment,
+                                                std::span<const std::string_view> own) {
+  constexpr std::string_view kKept[] = {
+      "PATH=", "LD_LIBRARY_PATH=", "HOME=", "USER=", "LOGNAME=", "SHELL=", "LANG=", "LC_",
+      // environment modules, for setup lines
+      "MODULEPATH", "MODULESHOME=", "LMOD_", "BASH_FUNC_", "BASH_ENV=",
+      // network and interconnects, as on the local back end
+      "http_proxy=", "https_proxy=", "all_proxy=", "no_proxy=", "HTTP_PROXY=", "HTTPS_PROXY=",
+      "ALL_PROXY=", "NO_PROXY=", "SSL_CERT_", "CURL_CA_BUNDLE=", "REQUESTS_CA_BUNDLE=", "OMPI_MCA_",
+      "UCX_", "NCCL_",
+      // where a job finds dlflow's own folders
+      "XDG_CACHE_HOME=", "DLFLOW_HOME="};
+  std::vector<std::string> entries;
+  for (const std::string& entry : environment) {
+    if (starts_with_any(entry, kKept) || starts_with_any(entry, own)) entries.push_back(entry);
+  }
+  return entries;
+}
+
+bool contains_any(std::string_view text, std::span<const std::string_view> phrases) {
+  return std::any_of(phrases.begin(), phrases.end(),
+                     [text](std::string_view phrase) { return text.find(phrase) != text.npos; });
+}
+
+std::string errors_of(std::string_view standard_error) {
+  std::vector<std::string> errors;
+  std::vector<std::string> lines;
+  for (const std::string& line : split(standard_error, '\n')) {
+    const std::string_view error = behind_error(line);
+    if (!error.empty()) errors.emplace_back(error);
+    if (!trim(line).empty()) lines.emplace_back(trim(line));
+  }
+  std::vector<std::string>& chosen = errors.empty() ? lines : errors;
+  chosen.erase(std::unique(chosen.begin(), chosen.end()), chosen.end());
+  return join(chosen, "; ");
+}
+
+std::string failure(std::string_view tool, const Output& output, milliseconds time_limit) {
+  const std::string name(tool);
+  std::string errors = errors_of(output.errors);
+  if (output.timed_out) {
+    const int64_t ms = time_limit.count();
+    const std::string limit =
+        ms % 1000 == 0 ? std::to_string(ms / 1000) + " s" : std::to_string(ms) + " ms";
+    return name + " did not answer within " + limit + (errors.empty() ? "" : ": " + errors);
+  }
+  if (output.status.signal != 0) {
+    return name + " was killed by signal " + std::to_string(output.status.signal);
+  }
+  if (!errors.empty()) return errors;
+  return name + " ended with exit status " + std::to_string(output.status.code);
+}
+
+ToolRunner::ToolRunner(ToolOptions options, std::vector<std::string> environment,
+                       IsTransient is_transient)
+    : options_(std::move(options)),
+      environment_(std::move(environment)),
+      is_transient_(is_transient) {
+  if (!options_.sleep) {
+    options_.sleep = [](milliseconds pause) { std::this_thread::sleep_for(pause); };
+  }
+}
+
+Output ToolRunner::run_once(const std::vector<std::string>& argv) const {
+  Command command;
+  command.argv = argv;
+  command.environment = environment_;
+  command.dies_with_parent = true;
+  log(shown(argv));
+  return run(std::move(command),
+             OutputOptions{.time_limit = options_.time_limit, .collect_errors = true});
+}
+
+Output ToolRunner::run_if_there(const std::vector<std::string>& argv) const {
+  try {
+    return run_once(argv);
+  } catch (const Error&) {
+    return {};  // no such program
+  }
+}
+
+Output ToolRunner::submit(const std::vector<std::string>& argv, const std::string& input,
+                          const std::vector<std::string>& environment) const {
+  Command command;
+  command.argv = argv;
+  command.environment = environment;
+  command.dies_with_parent = true;
+  log(shown(argv) + " <<'END'\n" + input + "END");
+  return run(
+      std::move(command),
+      OutputOptions{.input = input, .time_limit = options_.time_limit, .collect_errors = true});
+}
+
+Output ToolRunner::ask(const std::vector<std::string>& argv) const {
+  milliseconds pause = options_.first_pause;
+  for (int attempt = 1;; ++attempt) {
+    Output output = run_once(argv);
+    if (!is_transient_(output)) return output;
+    if (attempt >= options_.tries) {
+      throw Error(Errc::Unavailable, failure(argv.front(), output) + times(attempt));
+    }
+    log(failure(argv.front(), output) + "; again in " + std::to_string(pause.count()) + " ms");
+    options_.sleep(pause);
+    pause *= 2;
+  }
+}
+
+Output ToolRunner::request(const std::vector<std::string>& argv) const {
+  if (!options_.outlives_sigterm) return ask(argv);
+  std::vector<std::string> deaf = {"sh", "-c", "trap '' TERM; exec \"$@\"", "sh"};
+  deaf.insert(deaf.end(), argv.begin(), argv.end());
+  return ask(deaf);
+}
+
+std::string ToolRunner::answer(const std::vector<std::string>& argv,
+                               std::string_view system) const {
+  Output output = ask(argv);
+  if (output.status.code != 0) {
+    throw Error(Errc::Unavailable, argv.front() + " failed: " + failure(argv.front(), output) +
+                                       "; call dlflow where " + std::string(system) +
+                                       "'s tools work, on a login node");
+  }
+  return std::move(output.text);
+}
+
+std::string ToolRunner::failure(std::string_view tool, const Output& output) const {
+  return dlflow::failure(tool, output, options_.time_limit);
+}
+
+}  // namespace dlflow

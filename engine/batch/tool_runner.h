@@ -1,0 +1,79 @@
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/process.h"
+
+/// The programs of a batch system, run as child processes.
+namespace dlflow {
+
+struct ToolOptions {
+  std::chrono::milliseconds time_limit{30'000};                  ///< of one command
+  int tries = 3;                                                 ///< of what may be asked twice
+  std::chrono::milliseconds first_pause{1'000};                  ///< before the second try; doubles
+  std::function<void(std::chrono::milliseconds)> sleep = {};     ///< empty: really sleep
+  std::vector<std::string> environment = current_environment();  ///< of dlflow itself
+  /// Requests go on when SIGTERM reaches all processes of a job that the batch system ends.
+  bool outlives_sigterm = false;
+};
+
+/// What of `environment` a job is submitted with: what a shell on the cluster needs to find
+/// programs and modules. Nothing that would let two submissions of the same run differ. `own` is
+/// what the batch system's tools need: how the entries to be kept begin, "SLURM_CONF".
+std::vector<std::string> submission_environment(std::span<const std::string> environment,
+                                                std::span<const std::string_view> own);
+
+/// Why a tool failed, in one line: "squeue did not answer within 30 s", "Invalid partition name
+/// specified". Standard error without banners, the tool's name and "error:".
+std::string failure(std::string_view tool, const Output& output,
+                    std::chrono::milliseconds time_limit);
+
+/// The lines of standard error that tell of an error; all, if none does.
+std::string errors_of(std::string_view standard_error);
+
+bool contains_any(std::string_view text, std::span<const std::string_view> phrases);
+
+/// Runs tools with one environment. Commands are shown by -v.
+class ToolRunner {
+ public:
+  /// Tells of an answered command whether the same one may succeed later.
+  using IsTransient = bool (*)(const Output&);
+
+  /// \param environment  of the tools.
+  ToolRunner(ToolOptions options, std::vector<std::string> environment, IsTransient is_transient);
+
+  const ToolOptions& options() const { return options_; }
+
+  Output run_once(const std::vector<std::string>& argv) const;
+
+  /// Nothing was printed if there is no such program.
+  Output run_if_there(const std::vector<std::string>& argv) const;
+
+  /// Once, with `input` and another environment.
+  Output submit(const std::vector<std::string>& argv, const std::string& input,
+                const std::vector<std::string>& environment) const;
+
+  /// Again after a failure that may pass. Throws Error{Unavailable}: "squeue did not answer within
+  /// 30 s (tried 3 times)".
+  Output ask(const std::vector<std::string>& argv) const;
+
+  /// The same of what changes jobs; see ToolOptions::outlives_sigterm.
+  Output request(const std::vector<std::string>& argv) const;
+
+  /// What it prints; an end that is not 0 is no answer. \param system  its name, for people.
+  std::string answer(const std::vector<std::string>& argv, std::string_view system) const;
+
+  std::string failure(std::string_view tool, const Output& output) const;
+
+ private:
+  ToolOptions options_;
+  std::vector<std::string> environment_;
+  IsTransient is_transient_;
+};
+
+}  // namespace dlflow
