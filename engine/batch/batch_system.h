@@ -57,6 +57,7 @@ struct ArrayRules {
   size_t max_text = 0;          ///< of the list of its tasks, in bytes; 0: any
   bool gaps = true;             ///< tasks need not be consecutive
   size_t max_dependencies = 0;  ///< of one submission; 0: any
+  bool same_tasks = false;      ///< task by task waits only an array for one with the same tasks
 };
 
 /// One thread calls it, but for submit(). No call changes a job twice. Queries throw

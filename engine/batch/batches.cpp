@@ -28,6 +28,7 @@ class BatchPlanner {
       plan_step({first, end - first});
       first = end;
     }
+    if (rules_.same_tasks) widen_links();
     return std::move(batches_);
   }
 
@@ -82,6 +83,18 @@ class BatchPlanner {
     }
     all_links_.clear();
     share_places(jobs, first_batch);
+  }
+
+  /// Where a batch system does not pair the tasks of two arrays, one waits for all of the other.
+  void widen_links() {
+    for (PlannedBatch& batch : batches_) {
+      for (Link& link : batch.links) {
+        const bool pairs = batches_[link.batch].tasks == batch.tasks;
+        if (link.kind == Link::Kind::SameTask && !pairs) link.kind = Link::Kind::All;
+      }
+      std::sort(batch.links.begin(), batch.links.end());
+      batch.links.erase(std::unique(batch.links.begin(), batch.links.end()), batch.links.end());
+    }
   }
 
   void share_places(JobRange jobs, size_t first) {

@@ -91,12 +91,12 @@ class Attempt {
 };
 
 /// What the batch system is to think of a job whose record ends so.
-int exit_status(const Attempt& attempt) {
-  if (attempt.was_stopped()) return kStopped;
+int exit_status(const Attempt& attempt, const Allocation& allocation) {
+  if (attempt.was_stopped()) return allocation.reserves_statuses ? kNotRecorded : kStopped;
   const auto state = attempt.state();
   if (!state) return kNotRecorded;
   if (satisfies_dependents(*state) || *state == JobState::Skipped) return 0;
-  return std::max(1, attempt.exit().value_or(1));
+  return allocation.reserves_statuses ? 1 : std::max(1, attempt.exit().value_or(1));
 }
 
 /// The pass before this one left no end: what became of it is known now. Whether the job goes on.
@@ -215,12 +215,12 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   hold_warnings();
   BatchTask batch_task = read_batch_task(batch_file, batch, task);
   Attempt attempt(std::move(batch_task.spec), batch_task.attempt);
-  if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
+  if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt, allocation);
   const auto claim = newest_claim(attempt.directory());
   if (claim && claim->backend_id != allocation.id) {
     if (allocation.is_at_work(claim->backend_id)) return come_back(attempt, allocation);
     attempt.read();  // it may have ended since
-    if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt);
+    if (attempt.state() && is_final(*attempt.state())) return exit_status(attempt, allocation);
   }
   const int pass = claim ? claim->pass + 1 : 1;
   const bool unended = claim && attempt.state() != JobState::Queued;
@@ -250,7 +250,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
     const bool more = attempt.failed_tries() > tries && attempt.wants_more_memory();
     return requeue(attempt, allocation, more ? options.more_memory_bytes : 0);
   }
-  return exit_status(attempt);
+  return exit_status(attempt, allocation);
 }
 
 }  // namespace dlflow

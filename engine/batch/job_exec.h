@@ -22,6 +22,9 @@ struct Allocation {
   /// Exit status of a job that is to run again: EX_TEMPFAIL, or what the batch system takes for
   /// that.
   int requeue_status = 75;
+  /// Others than 0, 1 and that one have meanings of their own for the batch system: what failed
+  /// ends with 1, whatever its program's exit status was.
+  bool reserves_statuses = false;
   /// Gives a job that was requeued more of it, although it is being ended meanwhile.
   /// Where that fails the job keeps what it had. Does not throw.
   std::function<void(const std::string& id, uint64_t bytes)> raise_memory;

@@ -22,10 +22,10 @@ const BatchJob* find(const ById& jobs, const std::string& id) {
   return found == jobs.end() ? nullptr : found->second;
 }
 
-/// `dlflow cancel` asks with SIGINT. A shell that has not become job-exec yet dies of it, and
-/// leaves no record for which to wait.
+/// `dlflow cancel` asks with SIGINT, or SIGUSR2 on Grid Engine. A shell that has not become
+/// job-exec yet dies of it, and leaves no record for which to wait.
 bool was_stopped_at_its_start(const BatchJob& job) {
-  return job.state == BatchState::Failed && job.signal == SIGINT;
+  return job.state == BatchState::Failed && (job.signal == SIGINT || job.signal == SIGUSR2);
 }
 
 /// The state of ours that an end without a record means. Nothing: it may yet show.

@@ -152,7 +152,7 @@ bool request_stop(const ProcessIdentity& supervisor, uint64_t token) {
 Watcher::Watcher(uint64_t token) : token_(token) {
   sigset_t set;
   ::sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGCHLD, SIGRTMIN}) {
+  for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD, SIGRTMIN}) {
     ::sigaddset(&set, number);
   }
   sigset_t before;
@@ -175,7 +175,8 @@ Watcher::Requests Watcher::read_signals(milliseconds timeout) {
     const bool ends = info.ssi_signo != SIGUSR1;
     requests.stops += ends;
     if (info.ssi_signo == SIGTERM) requests.cause = StopCause::Terminated;
-    if (info.ssi_signo == SIGINT || queued) requests.cause = StopCause::Requested;
+    const bool requested = queued || info.ssi_signo == SIGINT || info.ssi_signo == SIGUSR2;
+    if (requested) requests.cause = StopCause::Requested;
     if (!ends && requests.stops == 0) requests.cause = StopCause::Walltime;
   }
   return requests;

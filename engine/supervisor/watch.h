@@ -32,7 +32,7 @@ struct WatchOptions {
 enum class StopCause {
   None,
   Walltime,    ///< its own, or SIGUSR1: the allocation's is near
-  Requested,   ///< by SIGINT: someone wants the job to end
+  Requested,   ///< by SIGINT, or SIGUSR2 (qdel): someone wants the job to end
   Terminated,  ///< by SIGTERM: that, or the node is taken away
   Unwanted,    ///< by WatchOptions::is_wanted
 };
@@ -47,9 +47,9 @@ struct Watched {
 /// nothing if it is at work on another one by now. Each call counts. False if it cannot be asked.
 bool request_stop(const ProcessIdentity& supervisor, uint64_t token);
 
-/// Takes over SIGTERM, SIGINT, SIGUSR1, SIGCHLD and the signal of request_stop() of this thread,
-/// for good, so that a request that comes before the program has started is not lost. One that came
-/// after an earlier Watcher has done its work is: it was meant for that one's program.
+/// Takes over SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD and the signal of request_stop() of this
+/// thread, for good, so that a request that comes before the program has started is not lost. One
+/// that came after an earlier Watcher has done its work is: it was meant for that one's program.
 class Watcher {
  public:
   explicit Watcher(uint64_t token);

@@ -27,6 +27,15 @@ TEST_CASE("a job that fails ends with its exit status", "[job-exec]") {
   CHECK(job.last().state == JobState::Failed);
 }
 
+TEST_CASE("a job whose exit status would mean something to its batch system ends with 1",
+          "[job-exec]") {
+  Job job("exit 99");
+  job.reserves_statuses = true;
+  CHECK(job.execute() == 1);
+  CHECK(job.last().exit == 99);
+  CHECK(job.execute() == 1);  // also if it is started once more
+}
+
 TEST_CASE("a job that has ended is not run again when SLURM restarts it", "[job-exec]") {
   const Job job("echo x >> {run}/trace");
   CHECK(job.execute() == 0);

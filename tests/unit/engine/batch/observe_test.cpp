@@ -87,7 +87,7 @@ TEST_CASE("what SLURM ended itself is not waited for", "[slurm]") {
 TEST_CASE("a shell that died of our own request left no record to wait for", "[slurm]") {
   BatchJob job = slurm("812", BatchState::Failed);
   job.end = kNow;
-  job.signal = SIGINT;
+  job.signal = GENERATE(SIGINT, SIGUSR2);
   CHECK(meaning(job) == JobState::Cancelled);
   CHECK(seen({}, {job}).events.front().reason == "stopped before it began");
   job.signal = SIGSEGV;

@@ -56,6 +56,8 @@ class WatchedScript {
   }
   void request(uint64_t token) const { CHECK(request_stop(identify(child_).value(), token)); }
 
+  void signal(int number) const { CHECK(::kill(child_, number) == 0); }
+
   /// The script's exit status; nothing if it goes on and on.
   std::optional<int> exit() {
     for (int i = 0; i < 3000; ++i) {
@@ -85,6 +87,19 @@ TEST_CASE("a second request for the end kills at once", "[watch]") {
   script.request(kToken);
   script.request(kToken);
   CHECK(script.exit() == 128 + SIGKILL);
+}
+
+TEST_CASE("Grid Engine's word that a job is deleted is a request for the end", "[watch]") {
+  const test::TempDir folder;
+  WatchedScript script(folder.path(),
+                       "trap 'touch told' USR1; touch ready; until [ -e go ]; do sleep 0.01; done; "
+                       "exit 0",
+                       without_time());
+  script.wait_for("ready");
+  script.signal(SIGUSR2);
+  script.wait_for("told");
+  script.make("go");
+  CHECK(script.exit() == 0);
 }
 
 TEST_CASE("one request for the end does not kill", "[watch]") {
