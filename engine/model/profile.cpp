@@ -54,6 +54,7 @@ Profile profile_from(const Json& json) {
   profile.memory_bytes = size_from(json.at("memory"));
   profile.gpus = json.at("gpus");
   profile.slurm = slurm_options_from_json(json.at("slurm"));
+  profile.gridengine = gridengine_options_from_json(json.at("gridengine"));
   profile.ranks_per_node = json.at("ranks_per_node");
   const Json& node = json.at("node");
   profile.node = {node.at("cores"), size_from(node.at("memory")), node.at("gpus")};
@@ -93,6 +94,8 @@ Profile parse_profile(const std::string& text, const std::string& file, const st
   return profile;
 }
 
+bool is_gridengine(const Profile& profile) { return profile.scheduler == "gridengine"; }
+
 std::vector<fs::path> profile_folders() {
   std::vector<fs::path> folders = {"cluster-profiles"};
   if (const auto config = config_folder()) folders.push_back(*config / "profiles");
@@ -101,9 +104,13 @@ std::vector<fs::path> profile_folders() {
 
 }  // namespace
 
-const std::string& partition_of(const Profile& profile) { return profile.slurm.partition; }
+const std::string& partition_of(const Profile& profile) {
+  return is_gridengine(profile) ? profile.gridengine.queue : profile.slurm.partition;
+}
 
-std::string partition_key(const Profile& profile) { return profile.scheduler + ".partition"; }
+std::string partition_key(const Profile& profile) {
+  return profile.scheduler + (is_gridengine(profile) ? ".queue" : ".partition");
+}
 
 SlurmOptions slurm_options_from_json(const Json& json) {
   return {.partition = json.at("partition"),
@@ -113,6 +120,15 @@ SlurmOptions slurm_options_from_json(const Json& json) {
           .reservation = json.at("reservation"),
           .exclusive = json.at("exclusive"),
           .gres = json.at("gres"),
+          .options = json.at("options")};
+}
+
+GridEngineOptions gridengine_options_from_json(const Json& json) {
+  return {.queue = json.at("queue"),
+          .project = json.at("project"),
+          .parallel_environment = json.at("parallel_environment"),
+          .memory = json.at("memory"),
+          .gpus = json.at("gpus"),
           .options = json.at("options")};
 }
 

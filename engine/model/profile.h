@@ -32,8 +32,21 @@ struct SlurmOptions {
   bool operator==(const SlurmOptions&) const = default;
 };
 
+/// What every qsub of Grid Engine is told; what is empty is not.
+struct GridEngineOptions {
+  std::string queue;
+  std::string project;
+  std::string parallel_environment;  ///< of jobs with more than one slot, i.e. core
+  std::string memory;                ///< the resource that limits a slot's: h_vmem
+  std::string gpus;                  ///< how GPUs are asked for with -l: "gpu={gpus}"
+  std::vector<std::string> options;  ///< further ones, each "-x y" or "-x"
+  bool operator==(const GridEngineOptions&) const = default;
+};
+
 /// Every key must be there: `slurm:` of a profile once it is checked, and as plan.json freezes it.
 SlurmOptions slurm_options_from_json(const Json& json);
+/// The same of `gridengine:`.
+GridEngineOptions gridengine_options_from_json(const Json& json);
 
 /// The resources of one node; 0: not known.
 struct NodeShape {
@@ -71,11 +84,12 @@ ContainerSettings container_settings_from_json(const Json& json);
 struct Profile {
   std::string name = "local";
   std::string file;                 ///< where it was read from; empty: built in
-  std::string scheduler = "local";  ///< who starts jobs: local, slurm
+  std::string scheduler = "local";  ///< who starts jobs: local, slurm, gridengine
   int cores = 0;                    ///< local: 0 means all that this process may use
   uint64_t memory_bytes = 0;        ///< local: 0 means all
   int gpus = 0;
   SlurmOptions slurm;
+  GridEngineOptions gridengine;
   int ranks_per_node = 0;  ///< 0: the batch system decides
   NodeShape node;
   Limits limits;
@@ -93,7 +107,7 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
-/// The partition that jobs go to; empty: the cluster's default one.
+/// The partition (Grid Engine: queue) that jobs go to; empty: the cluster's default one.
 const std::string& partition_of(const Profile& profile);
 /// The key that sets it, for messages: "slurm.partition".
 std::string partition_key(const Profile& profile);

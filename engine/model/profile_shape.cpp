@@ -49,6 +49,32 @@ const Form& sbatch_option_form() {
   return form;
 }
 
+/// The same of qsub: what dlflow decides, and what makes qsub do something else than to submit.
+constexpr std::array<std::string_view, 27> kOwnQsubOptions = {
+    "-@",    "-C",        "-N",           "-S", "-V",  "-b",      "-clear",  "-cwd", "-e",
+    "-help", "-hold_jid", "-hold_jid_ad", "-i", "-j",  "-notify", "-now",    "-o",   "-pe",
+    "-r",    "-shell",    "-sync",        "-t", "-tc", "-terse",  "-verify", "-w",   "-wd"};
+
+bool is_qsub_option(std::string_view text) {
+  constexpr std::string_view kQsubLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  const std::string_view name = text.substr(0, text.find(' '));
+  const bool own =
+      std::find(kOwnQsubOptions.begin(), kOwnQsubOptions.end(), name) != kOwnQsubOptions.end();
+  return name.size() > 1 && name[0] == '-' && !own &&
+         name.find_first_not_of(kQsubLetters, 1) == name.npos && is_line(text);
+}
+
+const Form& qsub_option_form() {
+  static const Form form = {
+      .what = "a free option of qsub",
+      .examples =
+          "'-l arch=lx-amd64' or '-R y'; dlflow itself decides on -t, -pe, -hold_jid, -o, "
+          "-notify, and -sync, -verify, -now are not for jobs",
+      .pattern = "^-[A-Za-z_]+( .*)?$",
+      .accepts = is_qsub_option};
+  return form;
+}
+
 const Form& line_form() {
   static const Form form = {.what = "one line of text",
                             .examples = "it without control characters",
@@ -68,6 +94,21 @@ const Shape& slurm_shape() {
       {"exclusive", boolean(), "Whether a job has its nodes for itself", kOptional, false},
       {"gres", line, "How GPUs of a node are asked for", kOptional, "gpu:{gpus}"},
       {"options", list_of(formed(sbatch_option_form())), "Further options of sbatch", kOptional,
+       Json::array()},
+  });
+  return shape;
+}
+
+const Shape& gridengine_shape() {
+  static const Shape line = formed(line_form());
+  static const Shape shape = object({
+      {"queue", line, "Queue that jobs are submitted to", kOptional, ""},
+      {"project", line, "Project that pays", kOptional, ""},
+      {"parallel_environment", line, "Parallel environment of jobs with several cores", kOptional,
+       ""},
+      {"memory", line, "Resource that limits the memory of a slot", kOptional, ""},
+      {"gpus", line, "How GPUs of a job are asked for", kOptional, ""},
+      {"options", list_of(formed(qsub_option_form())), "Further options of qsub", kOptional,
        Json::array()},
   });
   return shape;
@@ -142,11 +183,12 @@ const Shape& profile_shape() {
                                .accepts = is_variable_pattern};
   static const Shape shape = object({
       {"name", formed(name_form()), "How the profile is called"},
-      {"scheduler", choice({"local", "slurm"}), "Who starts jobs"},
+      {"scheduler", choice({"local", "slurm", "gridengine"}), "Who starts jobs"},
       {"cores", integer(0), "Cores that jobs may use together"},
       {"memory", size_or_zero(), "Memory that jobs may use together"},
       {"gpus", integer(0), "GPUs that jobs may use together"},
       {"slurm", slurm_shape(), "What every sbatch is told"},
+      {"gridengine", gridengine_shape(), "Options of every qsub"},
       {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
       {"node", node_shape(), "What one node offers"},
       {"limits", limits_shape(), "What the cluster allows"},

@@ -72,6 +72,13 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  exclusive", profile.slurm.exclusive ? "true" : "false");
   add("  gres", yaml_text(profile.slurm.gres));
   add("  options", list(profile.slurm.options));
+  add("gridengine", "");
+  add("  queue", yaml_text(profile.gridengine.queue));
+  add("  project", yaml_text(profile.gridengine.project));
+  add("  parallel_environment", yaml_text(profile.gridengine.parallel_environment));
+  add("  memory", yaml_text(profile.gridengine.memory));
+  add("  gpus", yaml_text(profile.gridengine.gpus));
+  add("  options", list(profile.gridengine.options));
   add("ranks_per_node", std::to_string(profile.ranks_per_node));
   add("node", "");
   add("  cores", std::to_string(profile.node.cores));

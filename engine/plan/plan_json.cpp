@@ -20,6 +20,15 @@ Json to_json(const SlurmOptions& slurm) {
           {"options", slurm.options}};
 }
 
+Json to_json(const GridEngineOptions& gridengine) {
+  return {{"queue", gridengine.queue},
+          {"project", gridengine.project},
+          {"parallel_environment", gridengine.parallel_environment},
+          {"memory", gridengine.memory},
+          {"gpus", gridengine.gpus},
+          {"options", gridengine.options}};
+}
+
 Json to_json(const Limits& limits) {
   return {{"walltime_s", limits.walltime.count()},
           {"nodes", limits.nodes},
@@ -53,6 +62,9 @@ Json to_json(const ContainerSettings& container) {
 void read_cluster(const Json& json, Profile& profile) {
   if (!json.contains("slurm")) return;
   profile.slurm = slurm_options_from_json(json.at("slurm"));
+  if (json.contains("gridengine")) {
+    profile.gridengine = gridengine_options_from_json(json.at("gridengine"));
+  }
   json.at("ranks_per_node").get_to(profile.ranks_per_node);
   const Json& node = json.at("node");
   profile.node = {node.at("cores"), node.at("memory_bytes"), node.at("gpus")};
@@ -80,6 +92,7 @@ Json to_json(const Profile& profile) {
           {"cache", profile.cache.string()},
           {"cache_budget_bytes", profile.cache_budget_bytes},
           {"slurm", to_json(profile.slurm)},
+          {"gridengine", to_json(profile.gridengine)},
           {"ranks_per_node", profile.ranks_per_node},
           {"node",
            {{"cores", profile.node.cores},

@@ -139,7 +139,7 @@ TEST_CASE("all mistakes of a profile are told", "[profile]") {
   CHECK_THROWS_WITH(load_profile("bad"), R"(the profile cannot be used:
 cluster-profiles/bad.yaml:1:1: error: unknown key 'core' in the profile; did you mean 'cores'?
 cluster-profiles/bad.yaml:2:9: error: memory of the profile: 'much' is not a size; write 512MiB, 2GiB or 1.5GB
-cluster-profiles/bad.yaml:3:12: error: scheduler of the profile: 'slrm' is not one of local, slurm; did you mean 'slurm'?
+cluster-profiles/bad.yaml:3:12: error: scheduler of the profile: 'slrm' is not one of local, slurm, gridengine; did you mean 'slurm'?
 cluster-profiles/bad.yaml:4:9: error: unknown key 'run' in paths of the profile; did you mean 'runs'?)");
 }
 
@@ -179,6 +179,35 @@ launcher: {program: srun, arguments: [--mpi=pmix]}
   CHECK(profile.launcher == Launcher{"srun", {"--mpi=pmix"}});
 }
 
+TEST_CASE("every key about Grid Engine is read", "[profile]") {
+  const Elsewhere elsewhere;
+  const Profile profile = load_profile(elsewhere.write("a.yaml", R"(
+scheduler: gridengine
+gridengine:
+  queue: long.q
+  project: p1
+  parallel_environment: mpi
+  memory: h_vmem
+  gpus: "gpu={gpus}"
+  options: ["-l arch=lx-amd64", -hard]
+)"));
+  CHECK(profile.gridengine ==
+        GridEngineOptions{
+            "long.q", "p1", "mpi", "h_vmem", "gpu={gpus}", {"-l arch=lx-amd64", "-hard"}});
+  CHECK(partition_of(profile) == "long.q");
+  CHECK(partition_key(profile) == "gridengine.queue");
+}
+
+TEST_CASE("what dlflow decides for each job is no free option of qsub", "[profile]") {
+  const Elsewhere elsewhere;
+  for (const char* option : {"-t 1-3", "-pe mpi 4", "-sync y", "-hold_jid 812", "queue", "-"}) {
+    INFO(option);
+    const std::string options = std::string("gridengine: {options: ['") + option + "']}\n";
+    CHECK_THROWS_WITH(load_profile(elsewhere.write("a.yaml", options)),
+                      Catch::Contains("is not a free option of qsub"));
+  }
+}
+
 TEST_CASE("mistakes in what is about SLURM are told", "[profile]") {
   const Elsewhere elsewhere;
   elsewhere.write("cluster-profiles/bad.yaml", R"(slurm:
@@ -215,6 +244,7 @@ TEST_CASE("a profile that is printed is the same profile when it is read", "[pro
     Profile profile = load_profile(entry.path().string());
     profile.slurm.constraint = "[rack1|rack2]";
     profile.slurm.account = "no";
+    profile.gridengine = {"a.q,b.q", "no", "mpi", "h_vmem", "gpu={gpus}", {"-l x=1"}};
     profile.setup = {"module load \"x\": # y", "", "42"};
     profile.environment["QUOTED"] = "it's \\ {a: 1}";
     profile.cache_budget_bytes = 12345;
@@ -242,6 +272,7 @@ TEST_CASE("a profile that is written and read again is the same", "[profile]") {
   profile.slurm.exclusive = true;
   profile.slurm.gres = "gpu:{gpus}";
   profile.slurm.options = {"--hint=nomultithread"};
+  profile.gridengine = {"a.q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}};
   profile.ranks_per_node = 4;
   profile.node = {.cores = 64, .memory_bytes = uint64_t{512} << 20, .gpus = 4};
   profile.limits.walltime = std::chrono::hours(48);
