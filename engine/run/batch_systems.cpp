@@ -8,6 +8,8 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "engine/gridengine/allocation.h"
+#include "engine/gridengine/tools.h"
 #include "engine/slurm/allocation.h"
 #include "engine/slurm/tools.h"
 
@@ -25,6 +27,9 @@ constexpr std::array kSystems = {
     Entry{"slurm", "sbatch",
           []() -> std::unique_ptr<BatchSystem> { return std::make_unique<SlurmTools>(); },
           slurm_allocation},
+    Entry{"gridengine", "qconf",  // PBS has a qsub, too
+          []() -> std::unique_ptr<BatchSystem> { return std::make_unique<GridEngineTools>(); },
+          gridengine_allocation},
 };
 
 const Entry* find(std::string_view scheduler) {
@@ -50,7 +55,7 @@ std::unique_ptr<BatchSystem> detect_batch_system() {
     if (find_program(entry.submitter, path != nullptr ? path : "")) return entry.make();
   }
   throw Error(Errc::NotFound,
-              "no batch system is in $PATH here (sbatch); call this on a login node");
+              "no batch system is in $PATH here (sbatch, qconf); call this on a login node");
 }
 
 Allocation current_allocation() {

@@ -1,0 +1,210 @@
+#include "engine/gridengine/tools.h"
+
+#include <algorithm>
+#include <array>
+#include <set>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/gridengine/cluster.h"
+#include "engine/gridengine/output.h"
+#include "engine/gridengine/script.h"
+
+namespace dlflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+/// Where qmaster is, and which one; the wrappers of Debian read SGE_ARCH.
+constexpr std::array<std::string_view, 6> kOwnVariables = {
+    "SGE_ROOT=",       "SGE_CELL=",         "SGE_QMASTER_PORT=",
+    "SGE_EXECD_PORT=", "SGE_CLUSTER_NAME=", "SGE_ARCH="};
+
+/// How long accounting may be behind: `flush_time` of its configuration is 15 s.
+constexpr std::chrono::milliseconds kAccountingDelay = 15s;
+
+/// Times in UTC.
+std::vector<std::string> query_environment(std::vector<std::string> environment) {
+  std::erase_if(environment, [](const std::string& entry) {
+    return entry.starts_with("TZ=") || entry.starts_with("LC_ALL=");
+  });
+  environment.insert(environment.end(), {"TZ=UTC", "LC_ALL=C"});
+  return environment;
+}
+
+/// "812.4" of "812_3".
+std::string qdel_word(const std::string& id) {
+  const auto task = array_task(id);
+  return task ? std::string(array_id(id)) + "." + std::to_string(*task + 1) : id;
+}
+
+/// "202611231738.52" of a time: how -b takes it.
+std::string qacct_time(Time time) {
+  std::string text = to_rfc3339(time).substr(0, 16);
+  std::erase_if(text, [](char c) { return c == '-' || c == 'T' || c == ':'; });
+  return text;
+}
+
+}  // namespace
+
+GridEngineTools::GridEngineTools(ToolOptions options)
+    : runner_(options, query_environment(options.environment), is_transient_for_gridengine),
+      submission_environment_(submission_environment(options.environment, kOwnVariables)) {}
+
+SubmitAnswer GridEngineTools::submit(const Batch& batch, const Profile& profile) const {
+  const QsubCall call = qsub_call(batch, profile);
+  return qsub_answer(runner_.submit(call.argv, call.script, submission_environment_),
+                     runner_.options().time_limit);
+}
+
+ArrayRules GridEngineTools::array_rules() const {
+  return {.max_size = 75'000, .gaps = false, .max_dependencies = 10'000, .same_tasks = true};
+}
+
+/// A static program cannot ask the directory of users itself.
+std::string GridEngineTools::user_name() {
+  return std::string(trim(runner_.answer({"id", "--name", "--user"}, name())));
+}
+
+std::vector<BatchJob> GridEngineTools::queue() {
+  return parse_qstat(runner_.answer({"qstat", "-u", user_name(), "-xml"}, name()));
+}
+
+Accounting GridEngineTools::qacct(const std::vector<std::string>& selection) {
+  std::vector<std::string> argv = {"qacct"};
+  argv.insert(argv.end(), selection.begin(), selection.end());
+  const Output output = runner_.run_once(argv);
+  const bool no_file = output.errors.find("No such file or directory") != output.errors.npos;
+  const bool unknown = output.errors.find("not found") != output.errors.npos;
+  if (!output.timed_out && !no_file && (output.status.code == 0 || unknown)) {
+    return {.jobs = parse_qacct(output.text), .missing = ""};
+  }
+  return {.jobs = {}, .missing = runner_.failure("qacct", output), .complete = no_file};
+}
+
+Accounting GridEngineTools::accounting(std::span<const std::string> ids, Time since) {
+  if (ids.empty()) return {};
+  Accounting all = qacct({"-o", user_name(), "-b", qacct_time(since - 1h), "-j"});
+  const std::set<std::string_view> wanted(ids.begin(), ids.end());
+  std::erase_if(all.jobs, [&wanted](const BatchJob& job) {
+    return !wanted.contains(job.id) && !wanted.contains(array_id(job.id));
+  });
+  return all;
+}
+
+std::vector<BatchJob> GridEngineTools::find_by_name(std::span<const std::string> names,
+                                                    Time since) {
+  std::set<std::string_view> missing(names.begin(), names.end());
+  const std::set<std::string_view> wanted = missing;
+  std::vector<BatchJob> found;
+  for (BatchJob& job : queue()) {
+    if (!wanted.contains(job.name)) continue;
+    missing.erase(job.name);
+    found.push_back(std::move(job));
+  }
+  if (missing.empty()) return found;
+  for (BatchJob& job : qacct({"-o", user_name(), "-b", qacct_time(since - 1h), "-j"}).jobs) {
+    if (missing.contains(job.name)) found.push_back(std::move(job));
+  }
+  return found;
+}
+
+std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string& id) {
+  const Output output = runner_.ask({"qstat", "-j", id});
+  // It lists no states.
+  if (output.status.code == 0) {
+    std::vector<BatchJob> jobs = queue();
+    std::erase_if(jobs, [&id](const BatchJob& job) { return array_id(job.id) != id; });
+    return jobs;
+  }
+  const std::string said = output.text + output.errors;
+  if (said.find("jobs do not exist") == said.npos) return std::nullopt;
+  const auto wait = [this](std::chrono::milliseconds pause) { runner_.options().sleep(pause); };
+  auto waited = has_waited_for_accounting_ ? kAccountingDelay : 0ms;
+  for (auto pause = 1000ms;; pause *= 2) {
+    Accounting accounting = qacct({"-j", id});
+    const bool more = accounting.missing.empty() && waited < kAccountingDelay;
+    if (!accounting.jobs.empty() || !more) return std::move(accounting.jobs);
+    wait(pause);
+    waited += pause;
+    has_waited_for_accounting_ = true;
+  }
+}
+
+JobAnswer GridEngineTools::cancel(std::span<const std::string> ids) {
+  constexpr size_t kAtOnce = 1000;
+  JobAnswer answer;
+  for (size_t first = 0; first < ids.size(); first += kAtOnce) {
+    std::vector<std::string> argv = {"qdel"};
+    for (const std::string& id : ids.subspan(first, std::min(kAtOnce, ids.size() - first))) {
+      argv.push_back(qdel_word(id));
+    }
+    JobAnswer next = qdel_answer(runner_.request(argv));
+    const bool worse = next.kind > answer.kind;
+    if (worse) answer = std::move(next);
+  }
+  return answer;
+}
+
+JobAnswer GridEngineTools::ask_to_end(const std::string& id) { return cancel({&id, 1}); }
+
+JobAnswer GridEngineTools::wait_for(std::span<const std::string> ids,
+                                    std::span<const Dependency> dependencies) {
+  JobAnswer answer;
+  for (const std::string& id : ids) {
+    if (array_task(id)) return {JobAnswer::Kind::Refused, "tasks of an array wait together"};
+    const std::string list = hold_list(dependencies);
+    // An empty list is refused; there is no job 0.
+    answer = qdel_answer(runner_.request({"qalter", "-hold_jid", list.empty() ? "0" : list, id}));
+    if (answer.kind != JobAnswer::Kind::Done) return answer;
+  }
+  return answer;
+}
+
+std::string GridEngineTools::pending_in_words(const BatchJob& job, Time) const {
+  const std::string_view letters = job.reason;
+  if (job.state != BatchState::Pending) return "";
+  if (letters.find('E') != letters.npos) {
+    const std::string id(array_id(job.id));
+    return "in an error state: `qstat -j " + id + "` says why, `qmod -cj " + id +
+           "` lets it try again";
+  }
+  return letters.find('h') != letters.npos ? "" : "waits in the queue";
+}
+
+std::string GridEngineTools::variable(std::string_view name) const {
+  for (const std::string& entry : runner_.options().environment) {
+    if (entry.starts_with(std::string(name) + "=")) return entry.substr(name.size() + 1);
+  }
+  return "";
+}
+
+std::string GridEngineTools::cluster_name() {
+  const std::string root = variable("SGE_ROOT");
+  const std::string cell = variable("SGE_CELL").empty() ? "default" : variable("SGE_CELL");
+  const std::string folder = (root.empty() ? "/var/lib/gridengine" : root) + "/" + cell;
+  const auto name = read_file_if_exists(folder + "/common/cluster_name");
+  return name && !trim(*name).empty() ? std::string(trim(*name)) : folder;
+}
+
+ClusterLimits GridEngineTools::cluster() {
+  ClusterLimits limits;
+  limits.cluster = cluster_name();
+  limits.accounting = true;
+  const std::string help = runner_.run_once({"qstat", "-help"}).text;
+  const std::string first = help.substr(0, help.find('\n'));  // "SGE 8.1.9"
+  limits.version = first.substr(std::min(first.size(), first.find(' ') + 1));
+  add_configuration(limits, runner_.answer({"qconf", "-sconf"}, name()));
+  add_queues(limits, runner_.answer({"qhost", "-q", "-xml"}, name()));
+  add_walltimes(limits, runner_.answer({"qconf", "-sq", "*"}, name()));
+  return limits;
+}
+
+std::string GridEngineTools::detect_profile(const std::string&, const std::string& partition) {
+  const Output environments = runner_.ask({"qconf", "-spl"});
+  return gridengine_profile(cluster(), environments.status.code == 0 ? environments.text : "",
+                            partition);
+}
+
+}  // namespace dlflow

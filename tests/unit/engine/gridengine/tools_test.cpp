@@ -1,0 +1,193 @@
+#include "engine/gridengine/tools.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+const Time kSince = from_rfc3339("2026-11-21T08:00:00.000Z");
+
+using Lines = std::vector<std::string>;
+
+/// Grid Engine's programs as small scripts in a folder that is first in PATH. Each call leaves a
+/// line.
+class Scripts {
+ public:
+  Scripts() { tool("id", "echo ann"); }
+
+  void tool(const std::string& name, const std::string& lines) const {
+    const auto file = folder_.write(name, "#!/bin/sh\n[ " + name + " = id ] || echo \"" + name +
+                                              " $*\" >> " + path("calls") + "\n" + lines + "\n");
+    std::filesystem::permissions(file, std::filesystem::perms::owner_all);
+  }
+
+  GridEngineTools tools() {
+    return GridEngineTools(
+        {.time_limit = 10s,
+         .tries = 2,
+         .first_pause = 1s,
+         .sleep = [this](std::chrono::milliseconds pause) { pauses.push_back(pause); },
+         .environment = {"PATH=" + folder_.path().string() + ":/usr/bin:/bin",
+                         "SGE_ROOT=" + folder_.path().string(), "SGE_CELL=cell", "JOB_ID=7",
+                         "SECRET=swordfish", "TZ=Europe/Prague"}});
+  }
+
+  Lines calls() const {
+    Lines lines = split(read_file_if_exists(folder_.path() / "calls").value_or(""), '\n');
+    lines.pop_back();
+    return lines;
+  }
+
+  std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+
+  std::vector<std::chrono::milliseconds> pauses;
+
+ private:
+  test::TempDir folder_;
+};
+
+std::string entry(const std::string& number, const std::string& name) {
+  return "=====\njobname " + name + "\njobnumber " + number + "\ntaskid undefined\nfailed 0\n" +
+         "exit_status 0\n";
+}
+
+std::string queued(const std::string& number, const std::string& name) {
+  return "<job_list><JB_job_number>" + number + "</JB_job_number><JB_name>" + name +
+         "</JB_name><state>qw</state></job_list>";
+}
+
+std::string print(const std::string& text) { return "cat <<'END'\n" + text + "\nEND"; }
+
+}  // namespace
+
+TEST_CASE("qsub reads a script and passes an environment that holds no more than is needed",
+          "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qsub", "env > " + scripts.path("environment") + "; cat > " +
+                           scripts.path("script") + "; echo 812");
+  Batch batch;
+  batch.name = "a.1.b";
+  batch.command = {"true"};
+  batch.log = "log";
+  const auto answer = scripts.tools().submit(batch, Profile());
+  CHECK(std::get<Accepted>(answer).id == "812");
+  CHECK_THAT(read_file(scripts.path("script")), Catch::EndsWith("\nexec true\n"));
+  const std::string environment = read_file(scripts.path("environment"));
+  CHECK_THAT(environment, Catch::Contains("SGE_CELL=cell"));
+  for (const char* name : {"JOB_ID", "SECRET", "TZ="}) {
+    CHECK_THAT(environment, !Catch::Contains(name));
+  }
+}
+
+TEST_CASE("one qstat tells of this user's jobs", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qstat", print(queued("812", "a")));
+  CHECK(scripts.tools().queue().at(0).id == "812");
+  CHECK(scripts.calls() == Lines{"qstat -u ann -xml"});
+}
+
+TEST_CASE("qmaster is asked again before it counts as away", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qstat", "echo 'error: unable to send message to qmaster' >&2; exit 1");
+  CHECK_THROWS_WITH(scripts.tools().queue(), "unable to send message to qmaster (tried 2 times)");
+  CHECK(scripts.pauses.size() == 1);
+}
+
+TEST_CASE("jobs are found by name in the queue and in accounting", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qstat", print(queued("812", "a")));
+  scripts.tool("qacct", print(entry("811", "b") + entry("810", "c")));
+  auto tools = scripts.tools();
+  CHECK(tools.find_by_name(Lines{"a"}, kSince).size() == 1);
+  CHECK(scripts.calls().size() == 1);
+  const auto found = tools.find_by_name(Lines{"a", "b"}, kSince);
+  REQUIRE(found.size() == 2);
+  CHECK(found[1].id == "811");
+  CHECK(scripts.calls().back() == "qacct -o ann -b 202611210700 -j");
+}
+
+TEST_CASE("accounting that is not there is no error", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qacct", "echo '/sge/accounting: No such file or directory' >&2; exit 1");
+  const auto accounting = scripts.tools().accounting(Lines{"812"}, kSince);
+  CHECK(accounting.jobs.empty());
+  CHECK(accounting.complete);
+  CHECK(accounting.missing == "/sge/accounting: No such file or directory");
+}
+
+TEST_CASE("a job that has just left the queue is waited for in accounting", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qstat", "echo 'Following jobs do not exist: '; echo 812; exit 1");
+  auto tools = scripts.tools();
+  SECTION("and found") {
+    scripts.tool("qacct", "[ $(grep -c qacct " + scripts.path("calls") + ") -ge 3 ] || exit 0\n" +
+                              print(entry("812", "a")));
+    const auto jobs = tools.show_job("812");
+    REQUIRE(jobs);
+    CHECK(jobs->at(0).state == BatchState::Completed);
+    CHECK(scripts.pauses.size() == 2);
+  }
+  SECTION("or is gone, and the next one is not waited for again") {
+    scripts.tool("qacct", "echo 'error: job id 812 not found' >&2; exit 1");
+    CHECK(tools.show_job("812")->empty());
+    const size_t waited = scripts.pauses.size();
+    CHECK(waited == 4);
+    CHECK(tools.show_job("813")->empty());
+    CHECK(scripts.pauses.size() == waited);
+  }
+}
+
+TEST_CASE("of a job that qmaster does not deny nothing is known", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qstat", "exit 1");
+  CHECK_FALSE(scripts.tools().show_job("812"));
+}
+
+TEST_CASE("tasks are deleted by their numbers from 1 on", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qdel", "exit 0");
+  CHECK(scripts.tools().cancel(Lines{"811", "812_0", "812_3"}).kind == JobAnswer::Kind::Done);
+  CHECK(scripts.calls() == Lines{"qdel 811 812.1 812.4"});
+}
+
+TEST_CASE("plain jobs wait for others instead, tasks of an array cannot", "[gridengine]") {
+  Scripts scripts;
+  scripts.tool("qalter", "exit 0");
+  auto tools = scripts.tools();
+  using Kind = Dependency::Kind;
+  const std::vector<Dependency> parents = {{Kind::Success, "821"}, {Kind::SameTask, "822"}};
+  CHECK(tools.wait_for(Lines{"811", "812"}, parents).kind == JobAnswer::Kind::Done);
+  CHECK(tools.wait_for(Lines{"813"}, {}).kind == JobAnswer::Kind::Done);
+  CHECK(scripts.calls() == Lines{"qalter -hold_jid 821,822 811", "qalter -hold_jid 821,822 812",
+                                 "qalter -hold_jid 0 813"});
+  CHECK(tools.wait_for(Lines{"812_3"}, parents).kind == JobAnswer::Kind::Refused);
+}
+
+TEST_CASE("why a job waits is said", "[gridengine]") {
+  Scripts scripts;
+  const auto words = [&scripts](const std::string& letters) {
+    BatchJob job;
+    job.id = "812_3";
+    job.state = BatchState::Pending;
+    job.reason = letters;
+    return scripts.tools().pending_in_words(job, kSince);
+  };
+  CHECK(words("hqw").empty());
+  CHECK(words("Rq") == "waits in the queue");
+  CHECK(words("Eqw") ==
+        "in an error state: `qstat -j 812` says why, `qmod -cj 812` lets it try again");
+}
+
+TEST_CASE("a cluster is called as its cell says, or where it is", "[gridengine]") {
+  Scripts scripts;
+  CHECK(scripts.tools().cluster_name() == scripts.path("cell"));
+  std::filesystem::create_directories(scripts.path("cell/common"));
+  write_file_atomic(scripts.path("cell/common/cluster_name"), "alpha\n");
+  CHECK(scripts.tools().cluster_name() == "alpha");
+}
