@@ -1,0 +1,241 @@
+"""The same chains on a real Grid Engine: submitted as a whole, without a process of ours that stays."""
+
+import json
+import pathlib
+import sys
+
+import cluster
+from cluster import STAGED, wait_until
+
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[1] / "slurm"))
+from chains import Chain  # noqa: E402
+
+
+class Chains(Chain):
+    profile = "ge"
+
+    def test_elements_wait_for_their_own_and_the_last_step_for_all(self):
+        """The first element of `train` does not end before another one's `eval` has run."""
+        self.write("w.yaml", f"""
+            name: sweep
+            steps:
+              train:
+                matrix: {{n: [0, 1, 2]}}
+                run: |
+                  if [ $DLFLOW_MATRIX_N = 0 ]; then
+                    for i in $(seq 300); do grep -q eval-2 {self.folder}/trace && break; sleep 0.1; done
+                  fi
+                  echo train-$DLFLOW_MATRIX_N >> {self.folder}/trace
+              eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}, needs: [train]")}
+              best: {self.step("best", ", needs: [eval]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"best": "succeeded"})
+        trace = self.trace()
+        self.assertLess(trace.index("eval-2"), trace.index("train-0"))
+        self.assertEqual((len(trace), trace[-1]), (7, "best"))
+        ids = self.ids(run)
+        self.assertEqual({ids[f"train[n={n}]"].split("_")[1] for n in range(3)}, {"0", "1", "2"})
+        self.assertEqual(len({id.split("_")[0] for id in ids.values()}), 3)
+
+    def test_arrays_that_differ_wait_for_all_of_each_other(self):
+        self.write("w.yaml", f"""
+            name: differ
+            steps:
+              train: {self.step("train-$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1, 2]}")}
+              eval: {self.step("eval-$DLFLOW_MATRIX_N", ", matrix: {n: [2, 0]}, needs: [train]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"eval[n=2]": "succeeded", "eval[n=0]": "succeeded"})
+        self.assertEqual(sorted(self.trace()[:3]), ["train-0", "train-1", "train-2"])
+
+    def test_a_failed_chain_is_repaired(self):
+        self.write("w.yaml", f"""
+            name: repair
+            steps:
+              data: {self.step("data")}
+              train:
+                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N >> {self.folder}/trace'
+                needs: [data]
+                matrix: {{n: [0, 1]}}
+              eval: {self.step("eval$DLFLOW_MATRIX_N", ", matrix: {n: [0, 1]}, needs: [train]")}
+              best: {self.step("best", ", needs: [eval]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"train[n=1]": "failed", "eval[n=0]": "succeeded", "eval[n=1]": "blocked", "best": "blocked"})
+        self.assertEqual(self.status(run)["state"], "failed")
+        wait_until(lambda: not self.ge.jobs(), 30, "jobs that wait for one that failed to end")
+        self.assertEqual(sorted(self.trace()), ["0", "data", "eval0"])
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {"best": "succeeded"})
+        self.assertEqual(sorted(self.trace()), sorted(["data", "0", "eval0", "1", "eval1", "best"]))
+
+    def test_what_still_waits_is_pointed_to_the_new_parent(self):
+        self.write("w.yaml", f"""
+            name: point
+            steps:
+              a: {{run: '[ -e {self.folder}/mended ]'}}
+              long: {{run: 'while [ ! -e {self.folder}/mended ]; do sleep 0.2; done; sleep 3'}}
+              after: {self.step("after", ", needs: [a, long]")}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"a": "failed", "long": "running", "after": "blocked"})
+        before = self.ids(run)
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {"after": "succeeded"})
+        self.assertEqual(self.trace(), ["after"])
+        self.assertEqual({job for job, id in self.ids(run).items() if before[job] != id}, {"a"})
+
+    def test_walltime_is_a_requeue_of_the_same_job_and_dependents_keep_waiting(self):
+        self.counting(50, "checkpoint: {}\n                resources: {walltime: 4s}")
+        run = self.submit()
+        before = self.ids(run)
+        self.wait_for(run, {"after": "succeeded"}, timeout=120)
+        self.assertEqual(self.trace(), [str(n) for n in range(1, 51)] + ["after"])
+        self.assertEqual(self.ids(run), before)
+        passes = self.ge.run(["qacct", "-j", before["count"]]).stdout
+        self.assertIn("exit_status  99", passes)
+
+    def test_exit_statuses_that_mean_something_to_grid_engine_are_failures(self):
+        self.write("w.yaml", f"""
+            name: odd
+            steps:
+              again: {{run: 'echo x >> {self.folder}/trace; exit 99'}}
+              error: {{run: 'exit 100'}}
+              killed: {{run: 'kill -9 $$'}}
+        """)
+        run = self.submit()
+        self.wait_for(run, dict.fromkeys(["again", "error", "killed"], "failed"))
+        wait_until(lambda: not self.ge.jobs(), 30, "no job to be left")
+        self.assertEqual(self.trace(), ["x"])
+        exits = {step["name"]: step["exit"] for step in self.status(run)["steps"]}
+        self.assertEqual((exits["again"], exits["error"]), (99, 100))
+
+    def test_retries_happen_in_the_job_and_are_bounded(self):
+        self.write("w.yaml", f"""
+            name: retry
+            steps:
+              flaky:
+                run: 'echo try >> {self.folder}/trace; [ $(wc -l < {self.folder}/trace) -ge 2 ]'
+                retry: {{attempts: 3, on: [failure]}}
+              after: {{run: 'true', needs: [flaky]}}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"after": "succeeded"})
+        self.assertEqual(self.trace(), ["try", "try"])
+
+    def test_cancel_takes_what_waits_and_lets_what_runs_save(self):
+        self.counting(400, "checkpoint: {}")
+        run = self.submit()
+        wait_until(lambda: len(self.trace()) > 3, 20, "the step to count")
+        self.assertIn("running", self.dlflow("status", run).stdout)
+        self.dlflow("cancel", run)
+        self.wait_for(run, {"count": "cancelled", "after": "cancelled"})
+        wait_until(lambda: not self.ge.jobs(), 30, "the queue to be empty")
+        counted = len(self.trace())
+        self.assertLess(counted, 150)
+        self.dlflow("run", "--resume", run)
+        wait_until(lambda: len(self.trace()) > counted + 3, 30, "the step to go on")
+        self.assertEqual(self.trace(), [str(n + 1) for n in range(len(self.trace()))])
+        self.dlflow("cancel", run)
+
+    def test_qdel_by_hand_is_seen(self):
+        self.write("w.yaml", "name: hand\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
+        run = self.submit()
+        self.wait_for(run, {"a": "running"})
+        self.ge.run(["qdel", self.ids(run)["a"]])
+        self.wait_for(run, {"a": "cancelled", "b": "blocked"})
+
+    def test_a_job_that_was_killed_without_a_word_is_known_from_accounting(self):
+        self.write("w.yaml", "name: killed\nsteps:\n  a: {run: sleep 60}\n  b: {run: 'true', needs: [a]}\n")
+        run = self.submit()
+        self.wait_for(run, {"a": "running"})
+        self.ge.run(["pkill", "-KILL", "-u", "dlflow", "-f", "job-exec"], as_whom="as-root")
+        wait_until(lambda: not self.ge.jobs(), 60, "the jobs to end")
+        out = self.dlflow("status", run, "--json").stdout
+        self.assertIn(self.states(run)["a"], ("running", "failed"), out)  # its record may show for a minute
+        self.wait_for(run, {"a": "failed", "b": "blocked"}, timeout=90)
+        self.assertIn("killed by signal 9", self.dlflow("status", run).stdout)
+
+    def test_killed_anywhere_in_a_submission_each_step_still_runs_once(self):
+        self.write("w.yaml", f"""
+            name: crash
+            steps:
+              a: {self.step("a")}
+              b: {self.step("b-$DLFLOW_MATRIX_N", ", needs: [a], matrix: {n: [0, 1]}")}
+              c: {self.step("c", ", needs: [b]")}
+        """)
+        for point in ["intents:1"] + [f"{point}:{n}" for point in ("sbatch", "accepted", "recorded") for n in (1, 2, 3)]:
+            with self.subTest(point=point):
+                (self.folder / "trace").unlink(missing_ok=True)
+                self.dlflow("run", "w.yaml", "--profile", "ge", "--force", "a", "--force", "b", "--force", "c",
+                            env={"DLFLOW_CRASH_AT": point}, status=-9)
+                run = json.loads(self.dlflow("list", "--json").stdout)[0]["run"]
+                self.dlflow("run", "--resume", run)
+                self.wait_for(run, {"c": "succeeded"})
+                self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
+                jobs = self.ge.run(["qacct", "-j", f"{run}.*"]).stdout
+                names = {line.split()[1] for line in jobs.splitlines() if line.startswith("jobname ")}
+                numbers = {line.split()[1] for line in jobs.splitlines() if line.startswith("jobnumber ")}
+                self.assertEqual((len(names), len(numbers)), (3, 3), jobs)
+
+    def test_ranks_get_slots_of_the_parallel_environment(self):
+        self.write("w.yaml", f"""
+            name: ranks
+            steps:
+              wide:
+                resources: {{ranks: 2, memory: 2GiB}}
+                run: 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE with $NSLOTS >> {self.folder}/ranks'
+        """)
+        run = self.submit()
+        self.wait_for(run, {"wide": "succeeded"})
+        self.assertEqual(sorted(self.read("ranks").splitlines()), ["0 of 2 with 2", "1 of 2 with 2"])
+
+    def read(self, name):
+        return (self.folder / name).read_text()
+
+    def test_a_limit_on_what_runs_at_a_time_holds_over_all_arrays_of_a_step(self):
+        self.write("w.yaml", f"""
+            name: places
+            steps:
+              many:
+                matrix: {{n: [1, 2], m: [0, 1], max_parallel: 1}}
+                resources: {{cpus_per_rank: '${{{{ matrix.n }}}}'}}
+                run: 'mkdir {self.folder}/alone && sleep 0.5 && rmdir {self.folder}/alone'
+        """)
+        run = self.submit()
+        self.wait_for(run, {job: "succeeded" for job in self.ids(run)}, timeout=90)
+
+    def test_what_waits_says_so_and_qmaster_away_is_said(self):
+        self.write("w.yaml", "name: waits\nsteps:\n  a: {run: sleep 20}\n  b: {run: 'true', needs: [a]}\n")
+        run = self.submit()
+        self.wait_for(run, {"a": "running"})
+        away = {"SGE_QMASTER_PORT": "6449"}
+        out = self.dlflow("status", run, env=away).stdout
+        self.assertIn("Grid Engine could not be asked now", out)
+        self.assertIn("running", out)
+        self.dlflow("run", "w.yaml", "--profile", "ge", env=away, status=3)
+        self.dlflow("cancel", run)
+
+    def test_the_cluster_describes_itself_and_is_checked(self):
+        text = self.dlflow("profile", "detect").stdout
+        self.assertIn("scheduler: gridengine", text)
+        self.assertIn("parallel_environment: mpi", text)
+        (self.folder / "detected.yaml").write_text(text)
+        self.assertIn("0 failed", self.dlflow("profile", "check", "./detected.yaml", timeout=120, status=None).stdout)
+
+    def test_what_no_queue_has_is_refused_before_anything_is_submitted(self):
+        self.write("w.yaml", "name: much\nsteps:\n  a: {run: 'true', resources: {walltime: 2-00:00:00, memory: 4TiB}}\n")
+        (self.folder / "q.yaml").write_text("scheduler: gridengine\ngridengine: {queue: all.q}\n")
+        refusal = self.dlflow("run", "w.yaml", "--profile", "./q.yaml", status=None)
+        self.assertNotEqual(refusal.returncode, 0)
+        self.assertIn("all.q", refusal.stderr)
+        (self.folder / "q.yaml").write_text("scheduler: gridengine\ngridengine: {queue: all.qq}\n")
+        refusal = self.dlflow("run", "w.yaml", "--profile", "./q.yaml", status=None)
+        self.assertIn("did you mean 'all.q'?", refusal.stderr)
+
+
+if __name__ == "__main__":
+    cluster.main()
