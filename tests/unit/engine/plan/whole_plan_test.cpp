@@ -31,6 +31,7 @@ Profile whole_profile() {
   profile.memory_bytes = 12;
   profile.gpus = 13;
   profile.slurm = {"gpu", "a", "q", "c", "r", true, "gpu:a100:{gpus}", {"--hint=x"}};
+  profile.gridengine = {"q", "p", "mpi", "h_vmem", "gpu={gpus}", {"-R y"}};
   profile.ranks_per_node = 14;
   profile.node = {15, 16, 17};
   profile.limits = {18s, 19, 20, 21, 22, 23, 24s};
