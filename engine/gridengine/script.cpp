@@ -98,7 +98,7 @@ std::string script(const Batch& batch) {
   // The warning that the walltime is near would kill the shell; the command takes it over.
   text += "trap '' USR1\n";
   text += batch.tasks.empty() ? "task=0\n" : "task=$((SGE_TASK_ID - 1))\n";
-  text += "cd " + shell_quote(batch.run_directory.string()) + " && : >>" + log + " || exit " +
+  text += "cd " + shell_quote(batch.run_directory.string()) + " && true >>" + log + " || exit " +
           std::to_string(kLogRefused) + "\nexec >>" + log + " 2>&1\nexec";
   for (const std::string& word : batch.command) text += " " + with_task(word);
   return text + "\n";

@@ -20,8 +20,9 @@ const std::vector<std::string>& always_inherited() {
       // keys and remotes of other machines
       "SSH_AUTH_SOCK", "RSYNC_RSH", "GIT_SSH_COMMAND", "RCLONE_CONFIG", "KRB5CCNAME",
       // devices, launchers, interconnects
-      "*_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "SLURM_*", "PMIX_*",
-      "OMPI_MCA_*", "I_MPI_*", "UCX_*", "NCCL_*"};
+      "*_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ZE_AFFINITY_MASK", "SLURM_*", "SGE_*",
+      "PE_HOSTFILE", "JOB_ID", "NSLOTS", "ARC", "PMIX_*", "OMPI_MCA_*", "I_MPI_*", "UCX_*",
+      "NCCL_*"};
   return patterns;
 }
 

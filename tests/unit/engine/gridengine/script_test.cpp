@@ -42,7 +42,7 @@ TEST_CASE("a batch becomes options of qsub and a script", "[gridengine]") {
 PATH=${SGE_O_PATH:-$PATH}; export PATH
 trap '' USR1
 task=$((SGE_TASK_ID - 1))
-cd '/runs/it'\''s mine' && : >>'/runs/it'\''s mine/'log."$task" || exit 53
+cd '/runs/it'\''s mine' && true >>'/runs/it'\''s mine/'log."$task" || exit 53
 exec >>'/runs/it'\''s mine/'log."$task" 2>&1
 exec bin/dlflow job-exec 'b c' "$task"
 )");
