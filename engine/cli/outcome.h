@@ -4,7 +4,7 @@
 #include "engine/plan/plan.h"
 #include "engine/run/verbs.h"
 
-/// What the verbs on runs have led to, for people, as JSON, and as the exit status.
+/// Results of verbs on runs: for people, as JSON, and as the exit status.
 namespace dlflow {
 
 void report_outcome(Session& session, const Plan& plan, const Outcome& outcome);

@@ -5,7 +5,7 @@
 
 #include "engine/batch/cluster.h"
 
-/// What a cluster says of itself. Nothing here fails: what is not found is 0, empty or absent.
+/// The limits that a cluster tells of itself. Nothing here fails: what is not found is 0 or empty.
 namespace dlflow {
 
 /// Of the lines that `qconf -sconf` prints: how large arrays may be, how many jobs there may be.

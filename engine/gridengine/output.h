@@ -10,8 +10,8 @@
 #include "base/process.h"
 #include "engine/batch/batch_system.h"
 
-/// What qsub, qstat, qacct and qdel print -> values. The readers of lists do not fail: what is not
-/// as expected is passed over.
+/// Output of qsub, qstat, qacct and qdel -> values. The readers of lists do not fail: they pass
+/// over a line that is not as expected.
 namespace dlflow {
 
 /// A tag of XML and the text behind it; the text of an element if it has no others in it.

@@ -32,7 +32,7 @@ struct SlurmOptions {
   bool operator==(const SlurmOptions&) const = default;
 };
 
-/// What every qsub of Grid Engine is told; what is empty is not.
+/// Options of every qsub of Grid Engine; an empty one is not given.
 struct GridEngineOptions {
   std::string queue;
   std::string project;

@@ -5,7 +5,7 @@
 
 namespace dlflow::steps {
 
-/// What a rank tells its guard.
+/// A rank's side of its guard: it says there that people know why all ranks end.
 class GuardedRank {
  public:
   /// Of a rank that has no guard.
