@@ -32,13 +32,19 @@ struct OwnStep {
   double rate = 0;
 };
 
-/// One rank's part of the training, as a way to cooperate sees it.
-class Learner {
+/// Makes one rank's steps.
+class Stepper {
  public:
-  virtual ~Learner() = default;
+  virtual ~Stepper() = default;
 
-  /// Makes the next step: a gradient from the weights in state() and, if Role::updates, the update.
+  /// Makes the next step: a gradient from the rank's weights and, if Role::updates, the update.
   virtual OwnStep step() = 0;
+};
+
+/// What ranks that step alone exchange: their state, or the gradient with which others change it.
+class OwnUpdates {
+ public:
+  virtual ~OwnUpdates() = default;
 
   /// What this rank has to say beside its steps.
   virtual Report wishes() = 0;
@@ -57,6 +63,12 @@ class Learner {
   /// How many updates made what state() is; set where others made them.
   virtual uint64_t updates() = 0;
   virtual void set_updates(uint64_t updates) = 0;
+};
+
+/// One rank's part of the training, as a way to cooperate sees it.
+struct Learner {
+  Stepper& stepper;
+  OwnUpdates* own;  ///< null: this rank takes every step with all others
 };
 
 /// The part of a rank in a step.
@@ -102,7 +114,7 @@ class Cooperation {
   /// Makes steps of `learner` until all ranks are together. They come together at the limit; and
   /// soon after the report of one calls for it. Collective, with the same `stretch`.
   /// Throws Error{Unavailable}, or the WatchError of a watch, if a rank does not answer.
-  virtual Meeting advance(Learner& learner, const Stretch& stretch) = 0;
+  virtual Meeting advance(const Learner& learner, const Stretch& stretch) = 0;
 };
 
 /// `comm` and `timeline` must outlive the result. `rules` are for sums over all ranks.

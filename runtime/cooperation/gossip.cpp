@@ -22,19 +22,19 @@ Role Gossip::role() {
           .own_mean = true};
 }
 
-Meeting Gossip::advance(Learner& learner, const Stretch& stretch) {
-  OwnSteps steps(comm_, learner);
+Meeting Gossip::advance(const Learner& learner, const Stretch& stretch) {
+  OwnSteps steps(comm_, learner.stepper);
   uint64_t done = stretch.done, meeting = stretch.limit;
   while (done < meeting) {
     const OwnStep own = steps.make();
     ++done;
     if (own.report.calls_for_meeting()) meeting = std::min(meeting, earliest_meeting(done));
     if (done < stretch.limit && done % every_ == 0) {
-      meeting = exchange(done / every_, learner.state(), meeting);
+      meeting = exchange(done / every_, learner.own->state(), meeting);
     }
   }
   const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {done, averaging_.average(learner.state(), steps.report())};
+  return {done, averaging_.average(learner.own->state(), steps.report())};
 }
 
 /// The first exchange that carries it is the next; so many exchanges later all know.

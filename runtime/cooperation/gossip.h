@@ -28,7 +28,7 @@ class Gossip : public Cooperation {
          Timeline& timeline);
 
   Role role() override;
-  Meeting advance(Learner& learner, const Stretch& stretch) override;
+  Meeting advance(const Learner& learner, const Stretch& stretch) override;
 
  private:
   /// The step in which all can be together if this rank says so after `done` steps.

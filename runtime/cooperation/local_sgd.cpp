@@ -19,16 +19,16 @@ Role LocalSgd::role() {
           .own_mean = true};
 }
 
-Meeting LocalSgd::advance(Learner& learner, const Stretch& stretch) {
+Meeting LocalSgd::advance(const Learner& learner, const Stretch& stretch) {
   const uint64_t every = stretch.epoch < synchronous_epochs_ ? 1 : every_;
-  OwnSteps steps(comm_, learner);
+  OwnSteps steps(comm_, learner.stepper);
   uint64_t done = stretch.done;
   do {
     steps.make();
     ++done;
   } while (done < stretch.limit && done % every != 0);
   const Timed timed(timeline_, Timeline::Row::Waiting, "average");
-  return {done, averaging_.average(learner.state(), steps.report())};
+  return {done, averaging_.average(learner.own->state(), steps.report())};
 }
 
 }  // namespace dlflow::runtime

@@ -22,7 +22,7 @@ class LocalSgd : public Cooperation {
            Timeline& timeline);
 
   Role role() override;
-  Meeting advance(Learner& learner, const Stretch& stretch) override;
+  Meeting advance(const Learner& learner, const Stretch& stretch) override;
 
  private:
   uint64_t every_, synchronous_epochs_;

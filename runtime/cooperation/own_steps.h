@@ -9,12 +9,12 @@ namespace dlflow::runtime {
 class OwnSteps {
  public:
   /// Both must outlive this.
-  OwnSteps(const Communicator& comm, Learner& learner) : comm_(comm), learner_(learner) {}
+  OwnSteps(const Communicator& comm, Stepper& stepper) : comm_(comm), stepper_(stepper) {}
 
   /// One more. Throws the WatchError that ends all ranks: nobody is asked anything in a step.
   OwnStep make() {
     if (comm_.lifeline()) comm_.lifeline()->check();
-    const OwnStep own = learner_.step();
+    const OwnStep own = stepper_.step();
     report_ = {report_.loss + own.report.loss, own.report.stops, own.report.saves};
     return own;
   }
@@ -24,7 +24,7 @@ class OwnSteps {
 
  private:
   const Communicator& comm_;
-  Learner& learner_;
+  Stepper& stepper_;
   Report report_;
 };
 

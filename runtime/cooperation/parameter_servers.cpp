@@ -28,30 +28,30 @@ Role ParameterServers::role() {
           .own_mean = staleness_ != 0u};
 }
 
-Meeting ParameterServers::advance(Learner& learner, const Stretch& stretch) {
+Meeting ParameterServers::advance(const Learner& learner, const Stretch& stretch) {
   if (!serves()) return work(learner, stretch);
-  const size_t weights = learner.state().front().size();
+  const size_t weights = learner.own->state().front().size();
   const Shard own = shard(weights, size_t(comm_.rank()) - num_workers_);
-  const uint64_t done = server_.serve(learner, own, stretch);
-  return {done, meet(learner, learner.wishes())};
+  const uint64_t done = server_.serve(*learner.own, own, stretch);
+  return {done, meet(*learner.own, learner.own->wishes())};
 }
 
-Meeting ParameterServers::work(Learner& learner, const Stretch& stretch) {
-  OwnSteps steps(comm_, learner);
+Meeting ParameterServers::work(const Learner& learner, const Stretch& stretch) {
+  OwnSteps steps(comm_, learner.stepper);
   uint64_t done = stretch.done, meeting = stretch.limit;
   while (done < meeting) {
     const OwnStep own = steps.make();
     ++done;
     const Push push{own.rate, done == meeting, own.report.calls_for_meeting()};
-    meeting = std::min(meeting, push_and_pull(learner, push).meeting);
+    meeting = std::min(meeting, push_and_pull(*learner.own, push).meeting);
   }
-  return {done, meet(learner, steps.report())};
+  return {done, meet(*learner.own, steps.report())};
 }
 
-Pull ParameterServers::push_and_pull(Learner& learner, const Push& push) {
+Pull ParameterServers::push_and_pull(OwnUpdates& own, const Push& push) {
   const Timed timed(timeline_, Timeline::Row::Waiting, "push and pull");
-  const std::span<float> weights = learner.state().front();
-  const std::span<const float> gradient = learner.gradient();
+  const std::span<float> weights = own.state().front();
+  const std::span<const float> gradient = own.gradient();
   std::vector<Pull> pulls(num_servers_);
   Messages messages = link_.messages();
   for (size_t server = 0; server < num_servers_; ++server) {
@@ -67,9 +67,9 @@ Pull ParameterServers::push_and_pull(Learner& learner, const Push& push) {
 }
 
 /// All ranks get what the servers have.
-Report ParameterServers::meet(Learner& learner, const Report& mine) {
+Report ParameterServers::meet(OwnUpdates& own, const Report& mine) {
   const Timed timed(timeline_, Timeline::Row::Waiting, "gather weights");
-  const std::vector<std::span<float>> state = learner.state();
+  const std::vector<std::span<float>> state = own.state();
   for (const std::span<float>& part : state) {
     std::vector<size_t> sizes(num_workers_, 0);
     for (size_t server = 0; server < num_servers_; ++server) {
@@ -80,9 +80,9 @@ Report ParameterServers::meet(Learner& learner, const Report& mine) {
     comm_.submit({"all-gather", "weights of the servers", part.size(), "fp32"});
     run(comm_, all_gather(Link(comm_), std::as_writable_bytes(part), std::move(sizes)));
   }
-  uint64_t updates = learner.updates();
+  uint64_t updates = own.updates();
   comm_.broadcast(std::as_writable_bytes(std::span(&updates, 1)), int(num_workers_));
-  learner.set_updates(updates);
+  own.set_updates(updates);
   std::array<float, 3> sums = {mine.loss, mine.stops, mine.saves};
   run(comm_, ring_allreduce(Link(comm_), std::span<float>(sums)));
   return {sums[0], sums[1], sums[2]};

@@ -28,14 +28,14 @@ class ParameterServers : public Cooperation {
   ParameterServers(const CooperationOptions& options, Communicator& comm, Timeline& timeline);
 
   Role role() override;
-  Meeting advance(Learner& learner, const Stretch& stretch) override;
+  Meeting advance(const Learner& learner, const Stretch& stretch) override;
 
  private:
   bool serves() const { return size_t(comm_.rank()) >= num_workers_; }
   Shard shard(size_t size, size_t server) const { return shard_of(size, server, num_servers_); }
-  Meeting work(Learner& learner, const Stretch& stretch);
-  Pull push_and_pull(Learner& learner, const Push& push);
-  Report meet(Learner& learner, const Report& mine);
+  Meeting work(const Learner& learner, const Stretch& stretch);
+  Pull push_and_pull(OwnUpdates& own, const Push& push);
+  Report meet(OwnUpdates& own, const Report& mine);
 
   Communicator& comm_;
   Link link_;

@@ -25,7 +25,7 @@ Server::Server(Communicator& comm, Link link, size_t num_workers, std::optional<
   for (size_t i = 0; i < num_workers; ++i) clients_.push_back({.messages = link_.messages()});
 }
 
-uint64_t Server::serve(Learner& learner, const Shard& shard, const Stretch& stretch) {
+uint64_t Server::serve(OwnUpdates& own, const Shard& shard, const Stretch& stretch) {
   shard_ = shard;
   meeting_ = stretch.limit;
   staleness_.begin(stretch.done);
@@ -33,7 +33,7 @@ uint64_t Server::serve(Learner& learner, const Shard& shard, const Stretch& stre
   for (Backoff backoff(comm_); !all_done();) {
     bool moved = false;
     for (size_t worker = 0; worker < clients_.size(); ++worker) {
-      moved = look_at(worker, learner) || moved;
+      moved = look_at(worker, own) || moved;
     }
     if (moved) {
       backoff.restart();
@@ -67,13 +67,13 @@ void Server::await_push(size_t worker) {
 }
 
 /// Whether something has come from `worker`, or went there.
-bool Server::look_at(size_t worker, Learner& learner) {
+bool Server::look_at(size_t worker, OwnUpdates& own) {
   Client& client = clients_[worker];
   if (client.state != Client::State::Pushes && client.state != Client::State::Pulls) return false;
   const Progress progress = client.messages.poll();
   if (progress != Progress::Done) return progress == Progress::Some;
   if (client.state == Client::State::Pushes) {
-    take_push(worker, learner);
+    take_push(worker, own);
   } else if (client.push.is_last) {
     client.state = Client::State::Done;
   } else {
@@ -82,32 +82,31 @@ bool Server::look_at(size_t worker, Learner& learner) {
   return true;
 }
 
-void Server::take_push(size_t worker, Learner& learner) {
+void Server::take_push(size_t worker, OwnUpdates& own) {
   Client& client = clients_[worker];
   client.state = Client::State::Waits;
   staleness_.step_of(worker);
   // The fastest may be in its next step already; it hears of the meeting before the one after that.
-  const bool asked = client.push.calls_for_meeting || learner.wishes().calls_for_meeting();
+  const bool asked = client.push.calls_for_meeting || own.wishes().calls_for_meeting();
   if (asked) meeting_ = std::min(meeting_, staleness_.fastest() + 2);
-  update(client, learner);
-  send_weights(learner);
+  update(client, own);
+  send_weights(own);
 }
 
-void Server::update(Client& client, Learner& learner) {
+void Server::update(Client& client, OwnUpdates& own) {
   if (!is_synchronous()) {
-    if (client.push.rate > 0) learner.update(shard_.first, client.values, client.push.rate);
+    if (client.push.rate > 0) own.update(shard_.first, client.values, client.push.rate);
     return;
   }
   if (staleness_.slowest() < staleness_.fastest()) return;  // others will push this step, too
   const std::span<float> sum = clients_[0].values;
   for (size_t i = 1; i < clients_.size(); ++i) add(sum, std::span<float>(clients_[i].values));
-  learner.update(shard_.first, sum, client.push.rate);
+  own.update(shard_.first, sum, client.push.rate);
 }
 
 /// To all who wait and may go on.
-void Server::send_weights(Learner& learner) {
-  const std::span<const float> weights =
-      learner.state().front().subspan(shard_.first, shard_.count);
+void Server::send_weights(OwnUpdates& own) {
+  const std::span<const float> weights = own.state().front().subspan(shard_.first, shard_.count);
   for (size_t worker = 0; worker < clients_.size(); ++worker) {
     Client& client = clients_[worker];
     if (client.state != Client::State::Waits || !staleness_.may_go_on(worker)) continue;

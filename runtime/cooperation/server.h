@@ -18,11 +18,11 @@ class Server {
   Server(Communicator& comm, Link link, size_t num_workers, std::optional<uint64_t> staleness);
 
   /// Serves until every worker has made its last step and has its weights; returns the steps of the
-  /// run that are done then. The shard is one of learner.state()'s weights.
+  /// run that are done then. The shard is one of own.state()'s weights.
   ///
   /// Every push is an update, in the order in which they come; without staleness, the sum of all
   /// workers' gradients of a step is one, added in their order. It sleeps while nothing comes.
-  uint64_t serve(Learner& learner, const Shard& shard, const Stretch& stretch);
+  uint64_t serve(OwnUpdates& own, const Shard& shard, const Stretch& stretch);
 
  private:
   /// A worker, as this server sees it.
@@ -39,10 +39,10 @@ class Server {
   bool all_done() const;
   int slowest() const;
   void await_push(size_t worker);
-  bool look_at(size_t worker, Learner& learner);
-  void take_push(size_t worker, Learner& learner);
-  void update(Client& client, Learner& learner);
-  void send_weights(Learner& learner);
+  bool look_at(size_t worker, OwnUpdates& own);
+  void take_push(size_t worker, OwnUpdates& own);
+  void update(Client& client, OwnUpdates& own);
+  void send_weights(OwnUpdates& own);
 
   Communicator& comm_;
   Link link_;

@@ -15,8 +15,8 @@ class Synchronous : public Cooperation {
   Role role() override { return {.team = &comm_, .team_is_all = true}; }
 
   /// One step. Its report is the ranks' sum already: it travelled with the gradients.
-  Meeting advance(Learner& learner, const Stretch& stretch) override {
-    return {stretch.done + 1, learner.step().report};
+  Meeting advance(const Learner& learner, const Stretch& stretch) override {
+    return {stretch.done + 1, learner.stepper.step().report};
   }
 
  private:

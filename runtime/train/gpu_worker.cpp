@@ -8,7 +8,6 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
 #include "runtime/train/same_arithmetic.h"
-#include "runtime/train/shared_order.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -30,10 +29,9 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
                kGpuReportFloats),
       weights_(layout().size()),
       velocity_(layout().trainable_size()),
-      order_(shared_order(comm, data.train.size(), job.settings.seed)),
-      loader_(data.train, loader_options(normalization)),
-      steps_per_epoch_(loader_.steps_per_epoch()),
-      schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch_)) {
+      batches_(comm, job, data, normalization, {division_, {size_t(comm.rank()), 1}},
+               recording.timeline()),
+      schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch())) {
   require_same_arithmetic(comm_, layout(), arithmetic(), job.settings.precision.exact);
   replica_.prepare(batch_sizes(data.validation.size()));
   initialise(layout(), job.settings.seed, weights_);
@@ -48,21 +46,6 @@ std::set<size_t> GpuWorker::batch_sizes(size_t num_validation) const {
   std::set<size_t> sizes = division_.leaf_sizes();
   sizes.merge(Division{num_validation, kEvaluationBatch}.leaf_sizes());
   return sizes;
-}
-
-/// One share of a batch for each rank.
-LoaderOptions GpuWorker::loader_options(const Normalization& normalization) const {
-  LoaderOptions options;
-  options.division = division_;
-  options.first_leaf = size_t(comm_.rank());
-  options.own_leaves = 1;
-  options.seed = job_.settings.seed;
-  options.order = order_.get();
-  options.augmentation = job_.settings.augmentation;
-  options.normalization = normalization;
-  options.images = job_.images.get();
-  options.prefetch = job_.prefetch;
-  return options;
 }
 
 std::string GpuWorker::arithmetic() const {
@@ -92,12 +75,12 @@ OwnStep GpuWorker::step() {
   OwnStep own;
   {
     const Timed timed(recording_.timeline(), Timeline::Row::Step, "step");
-    const Batch batch = load();
-    const uint64_t step = batch.epoch * steps_per_epoch_ + batch.step;
+    const Batch batch = batches_.load();
+    const uint64_t step = batch.epoch * steps_per_epoch() + batch.step;
     const Leaf& mine = batch.leaves[0];
     const Report wishes = hooks_.wishes();
     const std::array<float, kGpuReportFloats> report = {0, wishes.stops, wishes.saves,
-                                                        data_wait_.count()};
+                                                        batches_.last_wait_s()};
     const DlflowGpuSgd how = sgd(step);
     const GpuReplica::StepEnd end =
         replica_.step(mine.images, mine.labels, 1 / float(batch.global_samples), report, how);
@@ -111,14 +94,6 @@ OwnStep GpuWorker::step() {
   }
   recording_.end_step();
   return own;
-}
-
-Batch GpuWorker::load() {
-  const Timed timed(recording_.timeline(), Timeline::Row::Computation, "load");
-  const auto begin = Timeline::Clock::now();
-  const Batch batch = loader_.next();
-  data_wait_ = Timeline::Clock::now() - begin;
-  return batch;
 }
 
 void GpuWorker::fail_update(uint64_t steps) {

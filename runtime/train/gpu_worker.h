@@ -1,12 +1,10 @@
 #pragma once
 
-#include <chrono>
 #include <set>
 #include <vector>
 
-#include "base/error.h"
-#include "runtime/data/loader.h"
 #include "runtime/gpu/replica.h"
+#include "runtime/train/batches.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/split.h"
 #include "runtime/train/trainer.h"
@@ -25,36 +23,27 @@ class GpuWorker final : public Worker {
 
   const WeightLayout& layout() const override { return replica_.layout(); }
   size_t global_batch() const override { return division_.global_batch; }
-  uint64_t steps_per_epoch() const override { return steps_per_epoch_; }
+  uint64_t steps_per_epoch() const override { return batches_.steps_per_epoch(); }
   std::string arithmetic() const override;
   void restore(const Checkpoint& checkpoint, uint64_t updates) override;
-  void seek(uint64_t epoch, uint64_t step) override { loader_.seek(epoch, step); }
+  void seek(uint64_t epoch, uint64_t step) override { batches_.seek(epoch, step); }
   std::optional<Divergence> divergence() const override { return {}; }
   void finish_update(uint64_t steps) override;
   std::span<const float> weights() override { return weights_; }
   ModelState::OptimizerContent optimizer_content() override;
   Inference inference() override;
-  StepImages* validation_images() override { return job_.images.get(); }
+  StepImages* validation_images() override { return batches_.validation_images(); }
   void describe(Json& summary) const override;
 
   /// Sums over all ranks. Waits for the end of the update, and throws Diverged if it left a weight
   /// that is no number.
   OwnStep step() override;
-  Report wishes() override { return hooks_.wishes(); }
   uint64_t updates() override { return updates_; }
-  void set_updates(uint64_t updates) override { updates_ = updates; }
-
-  // What only ranks that step alone are asked for: a GPU's do not (require_possible_on_gpu).
-  std::span<const float> gradient() override { DLFLOW_CHECK(false); }
-  std::vector<std::span<float>> state() override { DLFLOW_CHECK(false); }
-  void update(size_t, std::span<const float>, double) override { DLFLOW_CHECK(false); }
 
  private:
   std::set<size_t> batch_sizes(size_t num_validation) const;
-  LoaderOptions loader_options(const Normalization& normalization) const;
   std::string velocity_name() const;
   DlflowGpuSgd sgd(uint64_t step) const;
-  Batch load();
   [[noreturn]] void fail_update(uint64_t steps);
 
   Communicator& comm_;
@@ -64,12 +53,9 @@ class GpuWorker final : public Worker {
   Division division_;
   GpuReplica replica_;
   std::vector<float> weights_, velocity_;  // as they were when they were last fetched
-  std::unique_ptr<EpochOrder> order_;
-  Loader loader_;
-  uint64_t steps_per_epoch_;
+  Batches batches_;
   Schedule schedule_;
-  uint64_t updates_ = 0;                       // since the training began, whatever runs it was in
-  std::chrono::duration<float> data_wait_{0};  // of this step
+  uint64_t updates_ = 0;  // since the training began, whatever runs it was in
 };
 
 }  // namespace dlflow::runtime

@@ -36,29 +36,42 @@ class LeafAfterLeaf : public Passes {
     networks_.leave_products_to(products_);
   }
 
-  float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
-    const float scale = 1 / float(batch.global_samples);
+  void forward(std::span<const Leaf> leaves, size_t samples) override {
+    leaves_ = leaves;
+    scale_ = 1 / float(samples);
+    if (!leaves_.empty()) first_loss_ = forward(0);
+  }
+
+  float backward(ReportSlot& report) override {
     float sum = 0;
-    for (size_t leaf = 0; leaf < batch.leaves.size(); ++leaf) {
-      const Leaf& samples = batch.leaves[leaf];
-      products_.begin_leaf(leaf, samples.count());
-      if (samples.count() == 0) {
-        report(leaf, 0);
-        add_nothing(leaf);
-        continue;
-      }
-      Network& network = networks_.get(int64_t(samples.count()));
-      const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale;
-      look_at(loss, network);
-      report(leaf, loss);
-      network.backward(gradients_of(reducer_, leaf, networks_), scale,
-                       [&](size_t i) { announce(leaf, i); });
+    for (size_t leaf = 0; leaf < leaves_.size(); ++leaf) {
+      const float loss = leaf == 0 ? first_loss_ : forward(leaf);
+      report.write(leaf, loss);
+      backward(leaf);
       sum += loss;
     }
     return sum;
   }
 
  private:
+  /// Its share of the loss.
+  float forward(size_t leaf) {
+    const Leaf& samples = leaves_[leaf];
+    products_.begin_leaf(leaf, samples.count());
+    if (samples.count() == 0) return 0;
+    Network& network = networks_.get(int64_t(samples.count()));
+    const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale_;
+    look_at(loss, network);
+    return loss;
+  }
+
+  void backward(size_t leaf) {
+    if (leaves_[leaf].count() == 0) return add_nothing(leaf);
+    Network& network = networks_.get(int64_t(leaves_[leaf].count()));
+    network.backward(gradients_of(reducer_, leaf, networks_), scale_,
+                     [&](size_t i) { announce(leaf, i); });
+  }
+
   void announce(size_t leaf, size_t parameter) {
     if (products_.has(parameter)) return announce_product(leaf, parameter);
     if (parameter < networks_.layout()->num_trainable()) {
@@ -86,6 +99,8 @@ class LeafAfterLeaf : public Passes {
   Reducer& reducer_;
   NoiseMeter& noise_;
   OuterProducts products_;
+  std::span<const Leaf> leaves_;  // of this step
+  float scale_ = 0, first_loss_ = 0;
 };
 
 class LeavesSideBySide : public Passes {
@@ -99,11 +114,12 @@ class LeavesSideBySide : public Passes {
         sums_(comm, division.num_leaves),
         sizes_(networks.joint_sums()) {}
 
-  float run(const Batch& batch, const std::function<void(size_t, float)>& report) override {
-    take(batch);
+  void forward(std::span<const Leaf> leaves, size_t samples) override {
+    take(leaves);
+    scale_ = 1 / float(samples);
     // A rank without samples passes no layers: it can start buckets only before all sums or after.
-    const bool together = every_rank_computes(batch.global_samples);
-    if (!together) {
+    together_ = every_rank_computes(samples);
+    if (!together_) {
       reducer_.finish();
       reducer_.hold();
     }
@@ -112,24 +128,25 @@ class LeavesSideBySide : public Passes {
     }
     for (const size_t size : sizes_) share_sums(size);
     advance_to_end();
+  }
 
-    const float scale = 1 / float(batch.global_samples);
+  float backward(ReportSlot& report) override {
     const size_t first = num_leading_empty();
     float sum = 0;
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       Member& m = members_[leaf];
-      const float loss = m.network ? float(m.network->result().loss_sum) * scale : 0;
+      const float loss = m.network ? float(m.network->result().loss_sum) * scale_ : 0;
       if (m.network) look_at(loss, *m.network);
-      report(leaf, loss);
+      report.write(leaf, loss);
       sum += loss;
       if (m.network == nullptr) continue;
       if (leaf == first) announce_leading_empty();
-      m.network->begin_backward(gradients_of(reducer_, leaf, networks_), scale, m.ready);
+      m.network->begin_backward(gradients_of(reducer_, leaf, networks_), scale_, m.ready);
     }
     for (size_t stop = sizes_.size(); stop-- > 0;) share_sums(sizes_[stop]);
     advance_to_end();
     if (first == members_.size()) announce_leading_empty();
-    if (!together) reducer_.release();
+    if (!together_) reducer_.release();
     return sum;
   }
 
@@ -142,11 +159,11 @@ class LeavesSideBySide : public Passes {
     std::function<void(size_t)> ready;  // a parameter of it is
   };
 
-  void take(const Batch& batch) {
-    members_.resize(batch.leaves.size());
+  void take(std::span<const Leaf> leaves) {
+    members_.resize(leaves.size());
     for (size_t leaf = 0; leaf < members_.size(); ++leaf) {
       Member& m = members_[leaf];
-      m.samples = batch.leaves[leaf];
+      m.samples = leaves[leaf];
       m.network =
           m.samples.count() > 0 ? &networks_.get(int64_t(m.samples.count()), leaf) : nullptr;
     }
@@ -207,6 +224,8 @@ class LeavesSideBySide : public Passes {
   LeafSums sums_;
   std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
   std::vector<Member> members_;
+  float scale_ = 0;        // of this step
+  bool together_ = false;  // in this step, every rank has samples
 };
 
 }  // namespace

@@ -1,27 +1,33 @@
 #pragma once
 
 #include <cmath>
-#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "runtime/data/loader.h"
 #include "runtime/reduce/reducer.h"
 #include "runtime/train/network_set.h"
 #include "runtime/train/noise_meter.h"
+#include "runtime/train/report_slot.h"
 
 namespace dlflow::runtime {
 
 /// The forward and backward passes of this rank's leaves in one step. Their gradients go to the
-/// reducer, as those of the mean loss over the global batch.
+/// reducer, as those of the mean loss over the samples of the step.
 class Passes {
  public:
   virtual ~Passes() = default;
 
-  /// Returns this rank's share of the loss. `report(leaf, loss)` is called once per leaf, before
-  /// its backward pass, to write what travels with the gradients.
-  virtual float run(const Batch& batch,
-                    const std::function<void(size_t leaf, float loss)>& report) = 0;
+  /// What may run while the last step's sums still come in: the forward pass of the first leaf,
+  /// which waits for each layer's weights; of all leaves, if they are joint. `leaves` stay as they
+  /// are until backward() returns.
+  virtual void forward(std::span<const Leaf> leaves, size_t samples) = 0;
+
+  /// The rest, once the reducer has begun the step: backward passes, and both of further leaves.
+  /// Writes the report of each leaf before its backward pass. Returns this rank's share of the
+  /// loss.
+  virtual float backward(ReportSlot& report) = 0;
 
   /// The first layer with a result that was no finite number, once there was such a loss.
   const std::string& diverged_in() const { return diverged_in_; }
@@ -48,7 +54,7 @@ struct PassesOptions {
 bool add_leaves(const NetworkSet& networks, const PassesOptions& options);
 
 /// One leaf after the other in one network's memory; or, if they are joint, all side by side, each
-/// in memory of its own, from one batch normalisation to the next: then run() is collective.
+/// in memory of its own, from one batch normalisation to the next: then both calls are collective.
 /// `noise` is shown the gradients of each leaf. What is given must outlive the result.
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
                                     NoiseMeter& noise, const PassesOptions& options);

@@ -141,7 +141,8 @@ class Trainer {
     const uint64_t epoch_begins = position_.epoch * steps_per_epoch_;
     const uint64_t limit =
         std::min(epoch_begins + steps_per_epoch_, checkpoints_.next_due(steps_done()));
-    const Meeting meeting = cooperation_->advance(*worker_, {position_.epoch, steps_done(), limit});
+    const Meeting meeting = cooperation_->advance({*worker_, worker_->own_updates()},
+                                                  {position_.epoch, steps_done(), limit});
     position_.step = meeting.done - epoch_begins;
     report_ = meeting.report;
     if (!std::isfinite(report_.loss)) {

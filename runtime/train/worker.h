@@ -24,8 +24,11 @@ struct WorkerHooks {
 
 /// One rank's part of the training: its samples, its network, and its state of the model, which is
 /// filled for the job's seed at first. Implementations: CpuWorker, GpuWorker.
-class Worker : public Learner {
+class Worker : public Stepper {
  public:
+  /// For ways in which ranks step alone; null if this one never does.
+  virtual OwnUpdates* own_updates() { return nullptr; }
+
   virtual const WeightLayout& layout() const = 0;
   virtual size_t global_batch() const = 0;
   virtual uint64_t steps_per_epoch() const = 0;
@@ -33,8 +36,10 @@ class Worker : public Learner {
   /// What computes, and so decides the bits.
   virtual std::string arithmetic() const = 0;
 
-  /// Goes on from `checkpoint`, where `updates` had been made. Every rank calls it.
+  /// Goes on from `checkpoint`, where `updates` had been made. Every rank calls it. And how many
+  /// have been made now.
   virtual void restore(const Checkpoint& checkpoint, uint64_t updates) = 0;
+  virtual uint64_t updates() = 0;
 
   /// The next step is step `step` of epoch `epoch`.
   virtual void seek(uint64_t epoch, uint64_t step) = 0;

@@ -11,7 +11,7 @@ namespace dlflow::test {
 /// A learner without a network: `gradient_of` gives the gradient in each step, and the update is
 /// plain momentum, v = 0.5 v + g, w = w - rate v. The first three quarters of the weights can be
 /// trained; the rest are statistics, which an update leaves alone.
-class FakeLearner final : public runtime::Learner {
+class FakeLearner final : public runtime::Stepper, public runtime::OwnUpdates {
  public:
   using GradientOf = std::function<std::vector<float>(std::span<const float> weights)>;
 
@@ -21,6 +21,8 @@ class FakeLearner final : public runtime::Learner {
         gradient_(num_weights),
         makes_updates_(updates),
         gradient_of_(std::move(gradient_of)) {}
+
+  operator runtime::Learner() { return {*this, this}; }
 
   runtime::OwnStep step() override {
     gradient_ = gradient_of_(weights_);

@@ -1,0 +1,72 @@
+#include "runtime/train/batches.h"
+
+#include <chrono>
+#include <utility>
+
+#include "runtime/train/evaluation.h"
+#include "runtime/train/next_batch.h"
+#include "runtime/train/shared_order.h"
+
+namespace dlflow::runtime {
+
+Batches::Batches(Communicator& comm, const TrainingJob& job, const TrainingData& data,
+                 const Normalization& normalization, const Setup& setup, Timeline& timeline)
+    : comm_(comm),
+      job_(job),
+      timeline_(timeline),
+      cache_(make_cache(comm, data, setup)),
+      order_(shared_order(comm, data.train.size(), job.settings.seed, setup.computes)),
+      loader_(data.train, loader_options(normalization, setup)) {}
+
+std::unique_ptr<NodeCache> Batches::make_cache(Communicator& comm, const TrainingData& data,
+                                               const Setup& setup) const {
+  if (!job_.cache) return nullptr;
+  VisitOrder order;
+  order.num_epochs = job_.settings.epochs;
+  order.seed = job_.settings.seed;
+  order.train_chunks = SampleChunks(*job_.cache->data, data.train);
+  order.division = setup.division;
+  order.validation_chunks = SampleChunks(*job_.cache->data, data.validation);
+  order.validation_batch = kEvaluationBatch;
+  return std::make_unique<NodeCache>(comm, *job_.cache, std::move(order),
+                                     setup.computes ? std::optional(setup.leaves) : std::nullopt);
+}
+
+LoaderOptions Batches::loader_options(const Normalization& normalization,
+                                      const Setup& setup) const {
+  LoaderOptions options;
+  options.division = setup.division;
+  options.first_leaf = setup.leaves.first;
+  options.own_leaves = setup.leaves.count;
+  options.seed = job_.settings.seed;
+  options.order = order_.get();
+  options.augmentation = job_.settings.augmentation;
+  options.normalization = normalization;
+  options.prefetch = setup.computes ? job_.prefetch : 0;
+  options.images = cache_ ? &cache_->training() : job_.images.get();
+  return options;
+}
+
+void Batches::seek(uint64_t epoch, uint64_t step) {
+  if (cache_) cache_->start(epoch, step);
+  loader_.seek(epoch, step);
+}
+
+Batch Batches::load() {
+  using Row = Timeline::Row;
+  const Timed timed(timeline_, cache_ ? Row::Waiting : Row::Computation, "load");
+  const auto begin = Timeline::Clock::now();
+  const Batch batch = next_batch(comm_, loader_);
+  waited_ = Timeline::Clock::now() - begin;
+  return batch;
+}
+
+StepImages* Batches::validation_images() {
+  return cache_ ? &cache_->validation() : job_.images.get();
+}
+
+void Batches::describe(Json& summary) const {
+  if (cache_) cache_->describe(summary);
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,57 @@
+#pragma once
+
+#include <memory>
+
+#include "runtime/cooperation/cooperation.h"
+#include "runtime/data/loader.h"
+#include "runtime/timeline/timeline.h"
+#include "runtime/train/node_cache.h"
+#include "runtime/train/split.h"
+#include "runtime/train/trainer.h"
+
+namespace dlflow::runtime {
+
+/// The samples that a rank trains with, step by step, wherever its node has them.
+class Batches {
+ public:
+  struct Setup {
+    Division division;
+    Run leaves;            ///< of this rank
+    bool computes = true;  ///< false: it takes no steps
+  };
+
+  /// Collective over all ranks, `comm`; what is given must outlive this.
+  Batches(Communicator& comm, const TrainingJob& job, const TrainingData& data,
+          const Normalization& normalization, const Setup& setup, Timeline& timeline);
+
+  uint64_t steps_per_epoch() const { return loader_.steps_per_epoch(); }
+  void seek(uint64_t epoch, uint64_t step);
+
+  /// The next step's.
+  Batch load();
+
+  /// For how long load() took: what is done ahead is not in it.
+  float last_wait_s() const { return waited_.count(); }
+
+  /// Of the samples that are held out; null: they are where the data set has them.
+  StepImages* validation_images();
+
+  /// Adds what was read, and from where, to a summary.
+  void describe(Json& summary) const;
+
+ private:
+  std::unique_ptr<NodeCache> make_cache(Communicator& comm, const TrainingData& data,
+                                        const Setup& setup) const;
+  LoaderOptions loader_options(const Normalization& normalization, const Setup& setup) const;
+
+  // In this order: the loader reads what the cache has, in the node's order.
+  Communicator& comm_;
+  const TrainingJob& job_;
+  Timeline& timeline_;
+  std::unique_ptr<NodeCache> cache_;
+  std::unique_ptr<EpochOrder> order_;
+  Loader loader_;
+  std::chrono::duration<float> waited_{0};
+};
+
+}  // namespace dlflow::runtime

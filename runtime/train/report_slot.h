@@ -1,0 +1,49 @@
+#pragma once
+
+#include <cstddef>
+#include <span>
+
+#include "runtime/cooperation/cooperation.h"
+#include "runtime/reduce/reducer.h"
+#include "runtime/train/noise_meter.h"
+
+namespace dlflow::runtime {
+
+/// What ranks tell each other in every step, in a slot behind the last parameter: it is summed with
+/// the gradients, so that agreeing costs no message.
+class ReportSlot {
+ public:
+  static constexpr size_t kFloats = 16;
+
+  /// What a rank says beside the losses of its leaves.
+  struct OfRank {
+    Report wishes;
+    float data_wait_s = 0;
+  };
+  /// Of all ranks of the team.
+  struct Sums {
+    Report report;
+    float data_wait_s = 0;
+  };
+
+  /// The slot is the reducer's last parameter. Both must outlive this.
+  ReportSlot(Reducer& reducer, NoiseMeter& noise)
+      : reducer_(reducer), noise_(noise), parameter_(reducer.layout().num_parameters() - 1) {}
+
+  /// What is not of one leaf goes with the first of this step.
+  void begin_step(const OfRank& of_rank) { of_rank_ = of_rank; }
+
+  /// Before the backward pass of `leaf`. Every leaf once in a step, in order.
+  void write(size_t leaf, float loss);
+
+  /// Waits for the sums, which are then in `slot`.
+  Sums read(std::span<const float> slot);
+
+ private:
+  Reducer& reducer_;
+  NoiseMeter& noise_;
+  size_t parameter_;
+  OfRank of_rank_;
+};
+
+}  // namespace dlflow::runtime

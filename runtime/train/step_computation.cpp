@@ -1,0 +1,188 @@
+#include "runtime/train/step_computation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "runtime/train/gradient_compression.h"
+#include "runtime/train/same_arithmetic.h"
+
+namespace dlflow::runtime {
+namespace {
+
+FlatLayout flat_layout(const WeightLayout& layout) {
+  std::vector<size_t> sizes;
+  for (const Parameter& parameter : layout.parameters()) sizes.push_back(parameter.size);
+  sizes.push_back(ReportSlot::kFloats);
+  FlatLayout flat(sizes);
+  DLFLOW_CHECK(flat.num_elements() == layout.size() + ReportSlot::kFloats);
+  return flat;
+}
+
+/// As in flat_layout().
+std::vector<std::string> parameter_names(const WeightLayout& layout) {
+  std::vector<std::string> names;
+  for (const Parameter& parameter : layout.parameters()) names.push_back(parameter.name);
+  names.emplace_back("report");
+  return names;
+}
+
+size_t leaves_of_team(const TrainingJob& job, const Role& role) {
+  return num_leaves(job.settings, role.team->size());
+}
+
+}  // namespace
+
+StepComputation::StepComputation(Communicator& comm, const Role& role, const TrainingJob& job,
+                                 const Division& division, Timeline& timeline)
+    : role_(role),
+      job_(job),
+      division_(division),
+      timeline_(timeline),
+      networks_(make_networks(comm)),
+      reducer_(*role.team, flat_layout(layout()), reducer_options()),
+      noise_(noise_setup()),
+      report_(reducer_, noise_),
+      passes_(make_passes(*role.team, networks_, reducer_, noise_, passes_options())),
+      state_(*role.team, layout(), ReportSlot::kFloats, job.settings.update,
+             reducer_.consumes_shares()) {
+  networks_.use_timeline(timeline_);
+  networks_.use_label_smoothing(job.settings.label_smoothing);
+  if (!role_.updates) pushed_ = HugeBuffer(layout().size());
+  if (state_.is_filled_here()) initialise(layout(), job.settings.seed, state_.weights());
+}
+
+/// Before gradients are exchanged, all ranks know that they compute alike.
+NetworkSet StepComputation::make_networks(Communicator& comm) const {
+  const auto mode =
+      job_.settings.joint_batch_norm ? Network::Mode::JointTraining : Network::Mode::Training;
+  NetworkSet networks(job_.model, int64_t(division_.usual_leaf()), mode, nullptr, compute_type());
+  require_same_arithmetic(comm, *networks.layout(), arithmetic(), job_.settings.precision.exact);
+  return networks;
+}
+
+/// fp32 where bf16 is not faster.
+Compute StepComputation::compute_type() const {
+  const bool rough = job_.settings.precision.compute == Compute::BFloat16;
+  return rough && has_fast_bf16() ? Compute::BFloat16 : Compute::Float32;
+}
+
+std::string StepComputation::arithmetic() const { return runtime::arithmetic(compute_type()); }
+
+ReducerOptions StepComputation::reducer_options() {
+  ReducerOptions options;
+  options.mode = job_.settings.precision.exact ? SumMode::Exact : SumMode::Fast;
+  options.num_leaves = leaves_of_team(job_, role_);
+  options.caller_adds_leaves = add_leaves(networks_, passes_options());
+  options.rules = job_.rules;
+  options.wire = job_.settings.gradients.wire;
+  options.priority = job_.settings.gradients.priority;
+  options.timeline = &timeline_;
+  options.names = parameter_names(layout());
+  if (const auto& compression = job_.settings.gradients.compression) {
+    tell_if_nothing_travels(*role_.team, *compression);
+    options.compressed = compressed_gradients(layout(), *compression, job_.settings.seed);
+  }
+  options.consume = [this](size_t first, std::span<const float> sums) { consume(first, sums); };
+  return options;
+}
+
+PassesOptions StepComputation::passes_options() const {
+  return {.division = division_,
+          .exact = job_.settings.precision.exact,
+          .joint = job_.settings.joint_batch_norm};
+}
+
+/// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too
+/// little of what is subtracted; and what one team sums is not the gradient of the step.
+NoiseMeter::Setup StepComputation::noise_setup() const {
+  const bool possible = role_.team_is_all && division_.num_leaves >= size_t(role_.team->size()) &&
+                        job_.settings.gradients.wire == DataType::Float32 &&
+                        !job_.settings.gradients.compression;
+  return {division_.global_batch, possible ? division_.num_leaves : 1, reducer_.num_leaves(),
+          layout().trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
+}
+
+Run StepComputation::leaves() const {
+  return {role_.index * leaves_of_team(job_, role_) + reducer_.first_leaf(), reducer_.num_leaves()};
+}
+
+ReportSlot::Sums StepComputation::compute(const StepPlan& plan, std::span<const Leaf> leaves,
+                                          const ReportSlot::OfRank& of_rank) {
+  use_weights();
+  passes_->forward(leaves, plan.samples);
+  begin_update(plan);
+  report_.begin_step(of_rank);
+  const float own_loss = passes_->backward(report_);
+  reducer_.end();
+  if (state_.waits_for_all() || !role_.team_is_all) finish_own_update();
+  look_at(own_loss, plan);
+  return report();
+}
+
+/// The sums of the last step come in meanwhile: a layer waits for those of its weights.
+void StepComputation::use_weights() {
+  networks_.use_weights(state_.weights(), [this](size_t parameter) { reducer_.wait(parameter); });
+}
+
+/// Once the last step's update is over. From now on sums of gradients change the state, as soon as
+/// they are there.
+void StepComputation::begin_update(const StepPlan& plan) {
+  reducer_.begin(plan.step, plan.epoch);
+  if (role_.team_is_all) require_finite_update(plan.step);
+  if (role_.updates) state_.begin_update(plan.learning_rate);
+  noise_.begin_step(plan.step, plan.samples);
+}
+
+void StepComputation::consume(size_t first, std::span<const float> sums) {
+  noise_.add_sums(first, sums);
+  if (role_.updates) return state_.take(first, sums);
+  const size_t kept = std::clamp(layout().size(), first, first + sums.size()) - first;
+  std::ranges::copy(sums.first(kept), pushed_.floats().begin() + long(first));
+  state_.take(first + kept, sums.subspan(kept));  // the report
+}
+
+void StepComputation::finish_own_update() {
+  reducer_.finish();
+  if (!state_.waits_for_all()) return;
+  const Timed update(timeline_, Timeline::Row::Computation, "update");
+  state_.finish_update();
+}
+
+void StepComputation::look_at(float own_loss, const StepPlan& plan) {
+  if (std::isfinite(own_loss) || divergence_) return;
+  divergence_ = {plan.step + 1, passes_->diverged_in()};
+}
+
+ReportSlot::Sums StepComputation::report() {
+  ReportSlot::Sums sums = report_.read(state_.report());
+  const bool is_broken = !role_.team_is_all && !state_.finite();
+  if (is_broken) sums.report.loss = std::numeric_limits<float>::quiet_NaN();
+  return sums;
+}
+
+void StepComputation::finish_update(uint64_t steps) {
+  reducer_.finish();
+  require_finite_update(steps);
+  require_finite(layout(), state_.weights(), steps);
+}
+
+/// Names a parameter by the gradients of this rank's leaves.
+void StepComputation::require_finite_update(uint64_t steps) {
+  if (state_.finite()) return;
+  std::vector<std::span<const float>> gradients;
+  for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
+    gradients.push_back(reducer_.gradients(leaf).first(layout().size()));
+  }
+  fail_update(*role_.team, layout(), gradients, state_.weights(), steps);
+}
+
+Inference StepComputation::inference() {
+  if (!inference_) {
+    inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
+                       networks_.layout());
+  }
+  return inference_with(*inference_, state_.weights());
+}
+
+}  // namespace dlflow::runtime

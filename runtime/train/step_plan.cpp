@@ -1,0 +1,29 @@
+#include "runtime/train/step_plan.h"
+
+namespace dlflow::runtime {
+namespace {
+
+size_t own_samples(const Batch& batch) {
+  size_t samples = 0;
+  for (const Leaf& leaf : batch.leaves) samples += leaf.count();
+  return samples;
+}
+
+}  // namespace
+
+/// Who follows the mean over its own samples alone counts by its share of them.
+StepPlan StepPlanner::plan(const Batch& batch) const {
+  StepPlan plan;
+  plan.epoch = batch.epoch;
+  plan.step = batch.epoch * steps_per_epoch_ + batch.step;
+  plan.all_samples = batch.global_samples;
+  plan.own_samples = own_samples(batch);
+  plan.samples = own_mean_ ? plan.own_samples : plan.all_samples;
+  plan.learning_rate = learning_rate(schedule_, plan.step);
+  plan.rate_among_ranks =
+      own_mean_ ? plan.learning_rate * (double(plan.own_samples) / double(plan.all_samples))
+                : plan.learning_rate;
+  return plan;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,37 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "runtime/cooperation/cooperation.h"
+#include "runtime/data/loader.h"
+#include "runtime/optim/schedule.h"
+
+namespace dlflow::runtime {
+
+/// What is known of a step before it is computed.
+struct StepPlan {
+  uint64_t epoch = 0;
+  uint64_t step = 0;            ///< of the run, from 0
+  size_t all_samples = 0;       ///< of all ranks
+  size_t own_samples = 0;       ///< of this rank
+  size_t samples = 0;           ///< those whose mean loss the team follows; 0: it skips the step
+  double learning_rate = 0;     ///< of the update
+  double rate_among_ranks = 0;  ///< OwnStep::rate
+};
+
+/// Plans the steps of one rank.
+class StepPlanner {
+ public:
+  StepPlanner(const Role& role, uint64_t steps_per_epoch, Schedule schedule)
+      : own_mean_(role.own_mean), steps_per_epoch_(steps_per_epoch), schedule_(schedule) {}
+
+  StepPlan plan(const Batch& batch) const;
+
+ private:
+  bool own_mean_;
+  uint64_t steps_per_epoch_;
+  Schedule schedule_;
+};
+
+}  // namespace dlflow::runtime
