@@ -33,7 +33,7 @@ struct Unclear {
 
 using SubmitAnswer = std::variant<Accepted, Refused, Unclear>;
 
-/// What became of a request about jobs that are there.
+/// The result of a request about jobs that are there.
 struct JobAnswer {
   enum class Kind {
     Done,     ///< also if it was so before
@@ -44,14 +44,14 @@ struct JobAnswer {
   std::string message;
 };
 
-/// What the accounting said. Without accounting there is no answer, which is no error.
+/// The answer of the accounting. Without accounting there is no answer, which is no error.
 struct Accounting {
   std::vector<BatchJob> jobs;
   std::string missing;   ///< "Slurm accounting storage is disabled"; empty: `jobs` is the answer
   bool complete = true;  ///< asking again would tell no more: it answered, or there is none
 };
 
-/// What the batch system takes as one array.
+/// The limits of one array.
 struct ArrayRules {
   uint32_t max_size = 1001;     ///< the highest task number plus one, unless the profile says
   size_t max_text = 0;          ///< of the list of its tasks, in bytes; 0: any

@@ -23,7 +23,7 @@ struct Standing {
   std::string id = {};  ///< also of a job that is left out, if the batch system has it
 };
 
-/// What a batch waits for.
+/// One thing that a batch waits for.
 struct Link {
   enum class Kind {
     All,       ///< all of an earlier batch

@@ -8,7 +8,7 @@
 
 #include "engine/model/profile.h"
 
-/// What a cluster says of itself. What is not known is 0, empty or absent.
+/// A cluster as it describes itself. A value that is not known is 0, empty or absent.
 namespace dlflow {
 
 /// Limits of one partition (Grid Engine: queue); absent: no limit.

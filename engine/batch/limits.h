@@ -5,8 +5,8 @@
 #include "engine/batch/batch_system.h"
 #include "engine/plan/plan.h"
 
-/// What is refused before anything is submitted, since the batch system would refuse it half-way,
-/// or queue it for ever.
+/// Refusals before anything is submitted, of what the batch system would refuse half-way, or queue
+/// for ever.
 namespace dlflow {
 
 /// `profile` with what the cluster says where it says less, or where the profile leaves it open

@@ -11,7 +11,7 @@
 #include "engine/batch/batch_job.h"
 #include "engine/plan/job.h"
 
-/// What a batch system says of jobs + what is on record -> what has to be recorded. Pure.
+/// Words of a batch system about jobs + their records -> events that have to be recorded. Pure.
 namespace dlflow {
 
 /// A job that is queued or running as far as its record goes, or that was given up as lost: it may

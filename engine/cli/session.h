@@ -13,7 +13,7 @@
 #include "engine/run/verbs.h"
 #include "engine/store/store.h"
 
-/// What every subcommand shares: the common options, the store, and how it ends.
+/// State that every subcommand shares: the common options, the store, and how it ends.
 namespace dlflow {
 
 struct Session {

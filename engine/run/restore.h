@@ -8,7 +8,7 @@
 #include "engine/run/jobs.h"
 #include "engine/store/store.h"
 
-/// What the record of a run says, for whoever goes on with it: after a Ctrl-C, a failure, kill -9.
+/// The record of a run as whoever goes on with it needs it: after a Ctrl-C, a failure, kill -9.
 namespace dlflow {
 
 /// Takes over what jobs reused that was decided while the run went on, and that others ran although

@@ -27,20 +27,20 @@ struct VerbServices {
   std::function<std::unique_ptr<Observer>()> watch;
 };
 
-/// What a verb has led to.
+/// The result of a verb.
 struct Outcome {
   RunState state = RunState::Running;  ///< of a chain: as it is known now
   bool interrupted = false;            ///< by SIGINT or SIGTERM
   std::optional<ChainResult> chain;    ///< the batch system has the jobs; nothing runs here
 };
 
-/// What became of a request to cancel.
+/// The result of a request to cancel.
 struct Cancelled {
   bool ended = true;                  ///< false: what runs is still saving
   std::optional<CancelResult> chain;  ///< of a chain
 };
 
-/// What else is to be known of a run.
+/// How much is to be known of a run.
 enum class Detail {
   State,
   Usage,  ///< what its jobs used; a cluster's accounting is asked about all of them

@@ -5,7 +5,7 @@
 #include "base/process.h"
 #include "engine/batch/batch_system.h"
 
-/// What the end of an sbatch, scancel or scontrol means.
+/// The meaning of how an sbatch, scancel or scontrol ended.
 namespace dlflow {
 
 /// Accepted only with an id and exit status 0.

@@ -5,7 +5,7 @@
 
 #include "engine/batch/cluster.h"
 
-/// What a cluster says of itself: `scontrol show config`, `scontrol -o show partition`, `sinfo`.
+/// A cluster as it describes itself: `scontrol show config`, `scontrol -o show partition`, `sinfo`.
 /// Nothing here fails: what is not found is 0, empty or absent.
 namespace dlflow {
 

@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "engine/batch/batch_job.h"
 
-/// What sbatch, squeue and sacct print -> values. Nothing here fails: a line that is not as
+/// Output of sbatch, squeue and sacct -> values. Nothing here fails: a line that is not as
 /// expected (a banner of the site, half a line, a header) is passed over.
 namespace dlflow {
 

@@ -41,7 +41,8 @@ class Stepper {
   virtual OwnStep step() = 0;
 };
 
-/// What ranks that step alone exchange: their state, or the gradient with which others change it.
+/// Exchange between ranks that step alone: of their state, or the gradient with which others change
+/// it.
 class OwnUpdates {
  public:
   virtual ~OwnUpdates() = default;

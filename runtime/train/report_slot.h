@@ -9,13 +9,13 @@
 
 namespace dlflow::runtime {
 
-/// What ranks tell each other in every step, in a slot behind the last parameter: it is summed with
-/// the gradients, so that agreeing costs no message.
+/// The message of every rank to all others in a step, in a slot behind the last parameter: it is
+/// summed with the gradients, so that agreeing costs no message.
 class ReportSlot {
  public:
   static constexpr size_t kFloats = 16;
 
-  /// What a rank says beside the losses of its leaves.
+  /// The part of a rank, beside the losses of its leaves.
   struct OfRank {
     Report wishes;
     float data_wait_s = 0;

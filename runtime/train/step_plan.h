@@ -9,7 +9,7 @@
 
 namespace dlflow::runtime {
 
-/// What is known of a step before it is computed.
+/// The plan of a step, made before it is computed.
 struct StepPlan {
   uint64_t epoch = 0;
   uint64_t step = 0;            ///< of the run, from 0

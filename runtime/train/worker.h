@@ -13,7 +13,7 @@
 
 namespace dlflow::runtime {
 
-/// What this rank is asked for and tells about, step by step.
+/// Wishes to this rank, and its reports, step by step.
 struct WorkerHooks {
   std::function<Report()> wishes;  ///< what its report says beside the loss; called in every step
   /// A step is done, from 0: samples of all ranks; mean loss over those that the team had, if any,

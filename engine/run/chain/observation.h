@@ -6,10 +6,10 @@
 #include "engine/run/chain/chain_run.h"
 #include "engine/run/chain/question.h"
 
-/// What has become of a chain's jobs, as far as the batch system knows more than their records.
+/// The ends and states of a chain's jobs, as far as the batch system knows more than their records.
 namespace dlflow {
 
-/// What waits or runs; by job's name.
+/// The jobs that wait or run, by name.
 using JobsAtWork = std::map<std::string, BatchJob>;
 
 ChainQuestion question_about(const ChainRun& run, AskAbout what);

@@ -15,7 +15,7 @@
 /// Runs whose jobs run on this machine: Plan -> Backend -> Store, until nothing is left to do.
 namespace dlflow {
 
-/// What the engine works with; all of it outlives the call.
+/// The surroundings of an engine; all of it outlives the call.
 struct Services {
   Store& store;
   Backend& backend;
