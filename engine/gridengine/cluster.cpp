@@ -20,7 +20,7 @@ int number(std::string_view text) {
 }
 
 /// "23.5G"
-uint64_t size(std::string_view text) {
+uint64_t memory_size(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || !(value > 0) || end == text.data() + text.size()) return 0;
@@ -81,7 +81,7 @@ void add_queues(ClusterLimits& limits, std::string_view qhost_xml) {
     const std::string_view name = attribute(tag, "name");
     if (tag.name == "host") host = {};
     if (tag.name == "hostvalue" && name == "num_proc") host.cores = number(tag.text);
-    if (tag.name == "hostvalue" && name == "mem_total") host.memory_bytes = size(tag.text);
+    if (tag.name == "hostvalue" && name == "mem_total") host.memory_bytes = memory_size(tag.text);
     if (tag.name == "/host" && host.cores > 0) {
       join_shape(limits.partitions[0].node, host);
       ++limits.partitions[0].nodes;
