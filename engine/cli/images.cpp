@@ -11,6 +11,7 @@
 #include "engine/container/image_store.h"
 #include "engine/container/runtime.h"
 #include "engine/plan/layout.h"
+#include "engine/run/batch_systems.h"
 
 namespace dlflow {
 namespace {
@@ -38,7 +39,7 @@ void check_runtime(const Workflow& workflow, const Image& image, const Profile& 
                    where + " runs no containers; set container.runtime to what this cluster has (" +
                        "docs/user/containers.md lists them), or take the steps' `image:` out");
   }
-  const bool may_be_elsewhere = profile.scheduler != "local" || !profile.setup.empty();
+  const bool may_be_elsewhere = is_batch_system(profile.scheduler) || !profile.setup.empty();
   if (may_be_elsewhere) return;
   const std::string program = container.command.empty()
                                   ? std::string(find_runtime(container.runtime)->program)

@@ -257,10 +257,10 @@ void check_local(Session& session, const Profile& profile) {
 }  // namespace
 
 void check_profile(Session& session, const Profile& profile, seconds patience) {
-  if (profile.scheduler == "local") {
-    check_local(session, profile);
-  } else {
+  if (is_batch_system(profile.scheduler)) {
     ClusterCheck(session, profile).run(patience);
+  } else {
+    check_local(session, profile);
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/process.h"
@@ -39,6 +40,15 @@ const Entry* find(std::string_view scheduler) {
   return found == kSystems.end() ? nullptr : &*found;
 }
 
+bool answers(BatchSystem& system) {
+  try {
+    system.cluster();
+    return true;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 }  // namespace
 
 bool is_batch_system(std::string_view scheduler) { return find(scheduler) != nullptr; }
@@ -51,9 +61,15 @@ std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler) {
 
 std::unique_ptr<BatchSystem> detect_batch_system() {
   const char* const path = std::getenv("PATH");
+  std::vector<std::unique_ptr<BatchSystem>> found;
   for (const Entry& entry : kSystems) {
-    if (find_program(entry.submitter, path != nullptr ? path : "")) return entry.make();
+    if (find_program(entry.submitter, path != nullptr ? path : "")) found.push_back(entry.make());
   }
+  if (found.size() == 1) return std::move(found.front());
+  for (std::unique_ptr<BatchSystem>& system : found) {
+    if (answers(*system)) return std::move(system);
+  }
+  if (!found.empty()) return std::move(found.front());  // which then says why it does not answer
   throw Error(Errc::NotFound,
               "no batch system is in $PATH here (sbatch, qconf); call this on a login node");
 }

@@ -16,7 +16,8 @@ bool is_batch_system(std::string_view scheduler);
 /// The batch system of a profile's `scheduler:`. Throws Error{InvalidInput} if it is none.
 std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler);
 
-/// The batch system whose tools are in $PATH here. Throws Error{NotFound} if there is none.
+/// The batch system whose tools are in $PATH here; of several the first that answers. Throws
+/// Error{NotFound} if there is none.
 std::unique_ptr<BatchSystem> detect_batch_system();
 
 /// The allocation that this process runs in. Throws Error{InvalidInput} outside of a job.

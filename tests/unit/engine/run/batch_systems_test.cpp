@@ -1,0 +1,63 @@
+#include "engine/run/batch_systems.h"
+
+#include <stdlib.h>
+
+#include <filesystem>
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+
+namespace fs = std::filesystem;
+
+namespace {
+
+/// $PATH is one folder with tools that a test makes.
+class Tools {
+ public:
+  Tools() : before_(::getenv("PATH")) { ::setenv("PATH", folder_.path().c_str(), 1); }
+  Tools(const Tools&) = delete;
+  Tools& operator=(const Tools&) = delete;
+  ~Tools() { ::setenv("PATH", before_.c_str(), 1); }
+
+  void add(const std::vector<std::string>& names, const std::string& line) const {
+    for (const std::string& name : names) {
+      fs::permissions(folder_.write(name, "#!/bin/sh\n" + line + "\n"), fs::perms::owner_all);
+    }
+  }
+
+ private:
+  std::string before_;
+  test::TempDir folder_;
+};
+
+const std::vector<std::string> kSlurm = {"sbatch", "scontrol", "sinfo"};
+const std::vector<std::string> kGridEngine = {"qconf", "qstat", "qhost"};
+
+constexpr const char* kSilent = "echo 'cannot find a configuration' >&2; exit 1";
+
+}  // namespace
+
+TEST_CASE("the batch system of a profile is the one that its scheduler names", "[batch-systems]") {
+  CHECK(make_batch_system("slurm")->name() == "SLURM");
+  CHECK(make_batch_system("gridengine")->name() == "Grid Engine");
+  CHECK_FALSE(is_batch_system("local"));
+  CHECK_THROWS_AS(make_batch_system("local"), Error);
+}
+
+TEST_CASE("of two batch systems whose tools are there, the one that answers is detected",
+          "[batch-systems]") {
+  const Tools tools;
+  CHECK_THROWS_WITH(detect_batch_system(), Catch::Contains("no batch system is in $PATH"));
+  tools.add(kGridEngine, "exit 0");
+  CHECK(detect_batch_system()->name() == "Grid Engine");
+  tools.add(kSlurm, kSilent);
+  CHECK(detect_batch_system()->name() == "Grid Engine");
+  tools.add(kSlurm, "exit 0");
+  CHECK(detect_batch_system()->name() == "SLURM");
+  tools.add(kSlurm, kSilent);
+  tools.add(kGridEngine, kSilent);
+  CHECK(detect_batch_system()->name() == "SLURM");  // to say why it does not answer
+}
