@@ -176,10 +176,14 @@ class Chains(Chain):
                 self.dlflow("run", "--resume", run)
                 self.wait_for(run, {"c": "succeeded"})
                 self.assertEqual(sorted(self.trace()), ["a", "b-0", "b-1", "c"])
-                jobs = self.ge.run(["qacct", "-j", f"{run}.*"]).stdout
-                names = {line.split()[1] for line in jobs.splitlines() if line.startswith("jobname ")}
-                numbers = {line.split()[1] for line in jobs.splitlines() if line.startswith("jobnumber ")}
-                self.assertEqual((len(names), len(numbers)), (3, 3), jobs)
+                # Accounting is a second behind.
+                wait_until(lambda: len(self.accounted(run, "jobname")) == 3, 30, f"three jobs of {run} in accounting")
+                self.assertEqual(len(self.accounted(run, "jobnumber")), 3)
+
+    def accounted(self, run, key):
+        """The values of `key` in what qacct has of the run's jobs."""
+        entries = self.ge.run(["qacct", "-j", f"{run}.*"], status=None).stdout.splitlines()
+        return {line.split()[1] for line in entries if line.startswith(f"{key} ")}
 
     def test_ranks_get_slots_of_the_parallel_environment(self):
         self.write("w.yaml", f"""
