@@ -124,8 +124,8 @@ std::optional<std::vector<BatchJob>> GridEngineTools::show_job(const std::string
   auto waited = has_waited_for_accounting_ ? kAccountingDelay : 0ms;
   for (auto pause = 1000ms;; pause *= 2) {
     Accounting accounting = qacct({"-j", id});
-    const bool more = accounting.missing.empty() && waited < kAccountingDelay;
-    if (!accounting.jobs.empty() || !more) return std::move(accounting.jobs);
+    // Its file may not be there yet, either.
+    if (!accounting.jobs.empty() || waited >= kAccountingDelay) return std::move(accounting.jobs);
     wait(pause);
     waited += pause;
     has_waited_for_accounting_ = true;

@@ -222,11 +222,15 @@ class Chains(Chain):
         self.dlflow("cancel", run)
 
     def test_the_cluster_describes_itself_and_is_checked(self):
-        text = self.dlflow("profile", "detect").stdout
+        tools = self.folder / "bin"  # this machine may have SLURM's tools, too
+        tools.mkdir()
+        for program in ("sh", "id"):
+            (tools / program).symlink_to(f"/usr/bin/{program}")
+        text = self.dlflow("profile", "detect", env={"PATH": f"/usr/lib/gridengine:{tools}"}).stdout
         self.assertIn("scheduler: gridengine", text)
         self.assertIn("parallel_environment: mpi", text)
         (self.folder / "detected.yaml").write_text(text)
-        self.assertIn("0 failed", self.dlflow("profile", "check", "./detected.yaml", timeout=120, status=None).stdout)
+        self.assertIn("started 2 ranks on ge-n1", self.dlflow("profile", "check", "./detected.yaml", timeout=120).stdout)
 
     def test_what_no_queue_has_is_refused_before_anything_is_submitted(self):
         self.write("w.yaml", "name: much\nsteps:\n  a: {run: 'true', resources: {walltime: 2-00:00:00, memory: 4TiB}}\n")

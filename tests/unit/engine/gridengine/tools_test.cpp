@@ -133,6 +133,13 @@ TEST_CASE("a job that has just left the queue is waited for in accounting", "[gr
     CHECK(jobs->at(0).state == BatchState::Completed);
     CHECK(scripts.pauses.size() == 2);
   }
+  SECTION("and found where no job had ended before") {
+    scripts.tool("qacct",
+                 "[ $(grep -c qacct " + scripts.path("calls") +
+                     ") -ge 2 ] || { echo 'a: No such file or directory' >&2; exit 1; }\n" +
+                     print(entry("812", "a")));
+    CHECK(tools.show_job("812")->size() == 1);
+  }
   SECTION("or is gone, and the next one is not waited for again") {
     scripts.tool("qacct", "echo 'error: job id 812 not found' >&2; exit 1");
     CHECK(tools.show_job("812")->empty());
