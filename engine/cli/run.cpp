@@ -64,7 +64,8 @@ void start(Session& session, const RunArguments& arguments) {
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
-  hide_secrets(plan.workflow);
+  // A dlflow that goes on in the background takes the caller's values itself.
+  if (!arguments.detach) hide_secrets(plan.workflow);
   const auto verbs = session.verbs(profile.scheduler);
   verbs->create(plan);
   keep_secrets(plan, secrets);
@@ -80,7 +81,7 @@ void resume(Session& session, const RunArguments& arguments) {
   const std::filesystem::path directory = session.store().directory(run);
   const Plan plan = load_run(directory);
   renew_secrets(session, plan);
-  hide_secrets(plan.workflow);
+  if (!arguments.detach) hide_secrets(plan.workflow);
   const auto verbs = session.verbs(plan.profile.scheduler);
   if (arguments.detach) {
     return report_detached(session, plan, verbs->detach(plan, arguments.options));
