@@ -55,7 +55,7 @@ TEST_CASE("a detected profile names queue and parallel environment", "[gridengin
   const std::string text = gridengine_profile(cluster(), "mpi\nsmp\n", "all.q");
   CHECK_THAT(text, Catch::Contains("  queue: all.q\n") &&
                        Catch::Contains("  parallel_environment: mpi\n") &&
-                       Catch::Contains("  walltime: 24h\n"));
+                       Catch::Contains("  walltime: 1d\n"));
   CHECK_THAT(gridengine_profile(cluster(), "", ""), Catch::Contains("  queue: \"\"\n"));
   CHECK_THROWS_WITH(gridengine_profile(cluster(), "", "al.q"),
                     "ge has no queue 'al.q' among all.q; did you mean 'all.q'?");
