@@ -17,7 +17,8 @@ Workflow parse(const std::string& text, const Manifest& manifest) {
   limits.check_files = false;
   auto parsed = parse_workflow_text(text, manifest.workflow, settings(manifest), limits);
   if (const auto* diagnostics = std::get_if<Diagnostics>(&parsed)) {
-    throw Error(Errc::Corrupt, "the bundle's workflow is not valid: " + to_string(diagnostics->front()));
+    throw Error(Errc::Corrupt,
+                "the bundle's workflow is not valid: " + to_string(diagnostics->front()));
   }
   return std::get<Workflow>(std::move(parsed));
 }
