@@ -1,8 +1,6 @@
 #include "engine/run/jobs.h"
 
 #include <algorithm>
-#include <array>
-#include <initializer_list>
 #include <map>
 #include <string>
 #include <string_view>
@@ -22,6 +20,9 @@ bool refers_to(const Step& step, const std::string& parent) {
          refers(step.condition);
 }
 
+constexpr auto kBroken = {JobState::Failed, JobState::TimedOut, JobState::Cancelled, JobState::Lost,
+                          JobState::Blocked};
+
 bool is_finished(JobState state) {
   return satisfies_dependents(state) || state == JobState::Skipped;
 }
@@ -36,7 +37,9 @@ JobEvent ending_of(const JobProgress& progress) {
   return ended;
 }
 
-bool is_broken(JobState state) { return is_final(state) && !is_finished(state); }
+bool is_broken(JobState state) {
+  return std::find(kBroken.begin(), kBroken.end(), state) != kBroken.end();
+}
 
 Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known)
     : plan_(plan), jobs_(std::move(known)), unfinished_parents_(jobs_.size(), 0) {
@@ -48,10 +51,27 @@ Jobs::Jobs(const Plan& plan, std::vector<JobProgress> known)
       if (refers_to(steps[child], need)) uses_.emplace(child, number_of.at(need));
     }
   }
+  for (const JobProgress& job : jobs_) ++num_in_[size_t(job.state)];
+  count_parents();
+}
+
+size_t Jobs::count(std::initializer_list<JobState> states) const {
+  size_t sum = 0;
+  for (const JobState state : states) sum += num_in_[size_t(state)];
+  return sum;
+}
+
+/// By sums over all jobs before each: a range of parents costs no more than one.
+void Jobs::count_parents() {
+  std::vector<uint32_t> unfinished_before = {0};
+  for (const JobProgress& job : jobs_) {
+    unfinished_before.push_back(unfinished_before.back() + (is_finished(job.state) ? 0 : 1));
+  }
   for (uint32_t job = 0; job < size(); ++job) {
-    plan.graph.each_parent(job, [&](uint32_t parent) {
-      if (!is_finished(jobs_[parent].state)) ++unfinished_parents_[job];
-    });
+    for (const JobRange& range : plan_.graph.parents(job)) {
+      unfinished_parents_[job] +=
+          unfinished_before[range.first + range.count] - unfinished_before[range.first];
+    }
   }
 }
 
@@ -69,6 +89,8 @@ bool Jobs::update(uint32_t job, const JobEvent& event) {
   if (!accepts(job, event)) return false;
   JobProgress& progress = jobs_[job];
   const JobState before = std::exchange(progress.state, *event.state);
+  --num_in_[size_t(before)];
+  ++num_in_[size_t(progress.state)];
   if (event.attempt > progress.attempt) {
     progress.attempt = event.attempt;
     progress.pass = 1;
@@ -87,6 +109,8 @@ bool Jobs::update(uint32_t job, const JobEvent& event) {
 }
 
 void Jobs::rewind(uint32_t job) {
+  --num_in_[size_t(jobs_[job].state)];
+  ++num_in_[size_t(JobState::Submitting)];
   jobs_[job].state = JobState::Submitting;
   jobs_[job].pass = 1;
 }
@@ -98,6 +122,7 @@ void Jobs::count_finished(uint32_t job, bool finished) {
 
 bool Jobs::lacks_input(uint32_t job) const {
   bool lacks = false;
+  if (count({JobState::Skipped}) == 0) return lacks;
   plan_.graph.each_parent(job, [&](uint32_t parent) {
     lacks |= jobs_[parent].state == JobState::Skipped && uses_outputs(job, parent);
   });
@@ -106,6 +131,7 @@ bool Jobs::lacks_input(uint32_t job) const {
 
 std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
   std::optional<uint32_t> found;
+  if (count(kBroken) == 0) return found;
   for (std::optional<uint32_t> next = job; next;) {
     const uint32_t at = *next;
     next.reset();
@@ -121,14 +147,8 @@ std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
 
 RunState Jobs::run_state() const {
   using enum JobState;
-  std::array<size_t, size_t(Skipped) + 1> count{};
-  for (const JobProgress& job : jobs_) ++count[size_t(job.state)];
-  const auto any = [&count](std::initializer_list<JobState> states) {
-    return std::any_of(states.begin(), states.end(),
-                       [&count](JobState state) { return count[size_t(state)] > 0; });
-  };
-  if (any({Failed, TimedOut, Lost, Blocked})) return RunState::Failed;
-  if (any({Cancelled})) return RunState::Cancelled;
+  if (count({Failed, TimedOut, Lost, Blocked}) > 0) return RunState::Failed;
+  if (count({Cancelled}) > 0) return RunState::Cancelled;
   return RunState::Succeeded;
 }
 

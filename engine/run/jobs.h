@@ -1,6 +1,9 @@
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <set>
 #include <utility>
@@ -45,7 +48,8 @@ class Jobs {
   /// Moves the job on, if the event moves it. Whether it does.
   bool update(uint32_t job, const JobEvent& event);
 
-  /// Back to where the job's latest attempt was handed over, before its record is read again.
+  /// Back to where the job's latest attempt was handed over, before its record is read again. Of a
+  /// job that has not ended.
   void rewind(uint32_t job);
 
   /// Parents that have not succeeded, nor been skipped.
@@ -62,11 +66,14 @@ class Jobs {
   RunState run_state() const;
 
  private:
+  size_t count(std::initializer_list<JobState> states) const;
   bool uses_outputs(uint32_t child, uint32_t parent) const;
+  void count_parents();
   void count_finished(uint32_t job, bool finished);
 
   const Plan& plan_;
   std::vector<JobProgress> jobs_;
+  std::array<size_t, size_t(JobState::Skipped) + 1> num_in_{};  // by state
   std::vector<uint32_t> unfinished_parents_;
   std::set<std::pair<uint32_t, uint32_t>> uses_;  // (child, parent): steps with a reference
 };
