@@ -8,30 +8,25 @@
 #include "engine/run/restore.h"
 
 namespace dlflow {
-namespace {
-
-Plan loaded(const std::filesystem::path& run_directory, Store& store) {
-  Plan plan = load_run(run_directory);
-  store.sync_run(plan.directory);
-  take_reused(plan, store.status(plan.directory.string()));
-  return plan;
+ChainRun::Loaded ChainRun::load(const std::filesystem::path& run_directory, Store& store) {
+  Loaded loaded{.plan = load_run(run_directory), .status = {}};
+  store.sync_run(loaded.plan.directory);
+  loaded.status = store.status(loaded.plan.directory.string());
+  take_reused(loaded.plan, loaded.status);
+  return loaded;
 }
 
-}  // namespace
-
 ChainRun::ChainRun(const std::filesystem::path& run_directory, const ChainServices& services)
-    : ChainRun(loaded(run_directory, services.store), services) {}
+    : ChainRun(load(run_directory, services.store), services) {}
 
-ChainRun::ChainRun(Plan&& plan, const ChainServices& services)
-    : ChainRun(std::move(plan), services.store.status(plan.directory.string()), services) {}
-
-ChainRun::ChainRun(Plan&& plan, const RunStatus& status, const ChainServices& services)
+ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
     : services_(services),
-      plan_(std::move(plan)),
-      record_(plan_, progress_of(plan_, services.store, status), services.store, services.clock) {
+      plan_(std::move(loaded.plan)),
+      record_(plan_, progress_of(plan_, services.store, loaded.status), services.store,
+              services.clock) {
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     number_of_[plan_.jobs[job].name] = job;
-    ids_.push_back(status.jobs[job].backend_id);
+    ids_.push_back(loaded.status.jobs[job].backend_id);
   }
 }
 

@@ -57,8 +57,12 @@ class ChainRun {
   void save();
 
  private:
-  ChainRun(Plan&& plan, const ChainServices& services);
-  ChainRun(Plan&& plan, const RunStatus& status, const ChainServices& services);
+  struct Loaded {
+    Plan plan;
+    RunStatus status;
+  };
+  static Loaded load(const std::filesystem::path& run_directory, Store& store);
+  ChainRun(Loaded&& loaded, const ChainServices& services);
 
   const ChainServices& services_;
   Plan plan_;
