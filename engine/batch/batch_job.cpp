@@ -40,6 +40,20 @@ bool is_over(BatchState state) {
   return state >= BatchState::Completed && state < BatchState::Unknown;
 }
 
+void BatchJobs::put(BatchJob job) {
+  const auto [place, is_new] = places_.emplace(job.id, jobs_.size());
+  if (is_new) {
+    jobs_.push_back(std::move(job));
+  } else {
+    jobs_[place->second] = std::move(job);
+  }
+}
+
+BatchJob* BatchJobs::find(std::string_view id) {
+  const auto found = places_.find(std::string(id));
+  return found == places_.end() ? nullptr : &jobs_[found->second];
+}
+
 std::string ending_in_words(const BatchJob& job) {
   switch (job.state) {
     case BatchState::Timeout:

@@ -1,10 +1,14 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
+#include <utility>
+#include <vector>
 
 #include "base/clock.h"
 
@@ -60,6 +64,22 @@ struct BatchJob {
   uint64_t max_memory_bytes = 0;                      ///< that it used; 0: not measured
 
   bool operator==(const BatchJob&) const = default;
+};
+
+/// Jobs by their ids: of two with the same id the last one stays, in the place of the first.
+class BatchJobs {
+ public:
+  void put(BatchJob job);
+
+  /// Null if there is none with that id.
+  BatchJob* find(std::string_view id);
+
+  size_t size() const { return jobs_.size(); }
+  std::vector<BatchJob> take() { return std::move(jobs_); }
+
+ private:
+  std::vector<BatchJob> jobs_;
+  std::unordered_map<std::string, size_t> places_;  // by id
 };
 
 /// How it ended, for people, empty while it has not: "out of memory", "walltime of 20:00 reached",

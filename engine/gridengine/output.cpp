@@ -4,7 +4,6 @@
 #include <charconv>
 #include <ctime>
 #include <map>
-#include <unordered_map>
 #include <utility>
 
 #include "base/text.h"
@@ -87,25 +86,6 @@ std::vector<std::string> ids_of(const std::string& job, std::string_view tasks, 
   return ids;
 }
 
-/// Each id once, the last one wins.
-class Jobs {
- public:
-  void put(BatchJob job) {
-    const auto [place, is_new] = places_.emplace(job.id, jobs_.size());
-    if (is_new) {
-      jobs_.push_back(std::move(job));
-    } else {
-      jobs_[place->second] = std::move(job);
-    }
-  }
-  size_t size() const { return jobs_.size(); }
-  std::vector<BatchJob> take() { return std::move(jobs_); }
-
- private:
-  std::vector<BatchJob> jobs_;
-  std::unordered_map<std::string, size_t> places_;
-};
-
 using Fields = std::map<std::string, std::string, std::less<>>;
 
 /// "25  : rescheduling" and exit status 99 -> how it ended. See accounting(5), sge_status(5).
@@ -137,7 +117,7 @@ void take_end(BatchJob& job, std::string_view failed, int exit) {
   }
 }
 
-void add_entry(Jobs& jobs, const Fields& fields) {
+void add_entry(BatchJobs& jobs, const Fields& fields) {
   const auto field = [&fields](std::string_view key) -> std::string_view {
     const auto found = fields.find(key);
     return found == fields.end() ? std::string_view() : found->second;
@@ -210,7 +190,7 @@ std::optional<std::string> qsub_id(std::string_view qsub_stdout) {
 }
 
 std::vector<BatchJob> parse_qstat(std::string_view xml) {
-  Jobs jobs;
+  BatchJobs jobs;
   BatchJob job;
   std::string tasks;
   for (XmlTag& tag : read_tags(xml)) {
@@ -244,7 +224,7 @@ std::vector<BatchJob> parse_qstat(std::string_view xml) {
 }
 
 std::vector<BatchJob> parse_qacct(std::string_view text) {
-  Jobs jobs;
+  BatchJobs jobs;
   Fields fields;
   for (const std::string& line : split(text, '\n')) {
     if (line.starts_with("====")) {

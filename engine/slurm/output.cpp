@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <unordered_map>
 #include <utility>
 
 #include "base/text.h"
@@ -126,41 +125,27 @@ uint64_t parse_memory(std::string_view text) {
   return bytes < 0x1p62 ? uint64_t(bytes) : 0;
 }
 
-/// Collects jobs: each id once, the last line wins (sacct prints a line per requeue with -D).
-class Jobs {
+/// Collects jobs, array ranges expanded. (sacct prints a line per requeue with -D: the last wins.)
+class ExpandedJobs {
  public:
   void add(BatchJob job) {
     const size_t bracket = job.id.find("_[");
-    if (bracket == job.id.npos) return put(std::move(job));
+    if (bracket == job.id.npos) return jobs_.put(std::move(job));
     const std::string prefix = job.id.substr(0, bracket + 1);
     const auto tasks = parse_array_range(std::string_view(job.id).substr(bracket + 1),
                                          kMaxExpandedTasks - num_expanded_);
     num_expanded_ += tasks.size();
     for (const uint32_t task : tasks) {
       job.id = prefix + std::to_string(task);
-      put(job);
+      jobs_.put(job);
     }
   }
 
-  BatchJob* find(std::string_view id) {
-    const auto found = places_.find(std::string(id));
-    return found == places_.end() ? nullptr : &jobs_[found->second];
-  }
-
-  std::vector<BatchJob> take() { return std::move(jobs_); }
+  BatchJob* find(std::string_view id) { return jobs_.find(id); }
+  std::vector<BatchJob> take() { return jobs_.take(); }
 
  private:
-  void put(BatchJob job) {
-    const auto [place, is_new] = places_.emplace(job.id, jobs_.size());
-    if (is_new) {
-      jobs_.push_back(std::move(job));
-    } else {
-      jobs_[place->second] = std::move(job);
-    }
-  }
-
-  std::vector<BatchJob> jobs_;
-  std::unordered_map<std::string, size_t> places_;
+  BatchJobs jobs_;
   size_t num_expanded_ = 0;
 };
 
@@ -234,7 +219,7 @@ std::optional<std::string> submitted_id(std::string_view sbatch_stdout) {
 }
 
 std::vector<BatchJob> parse_squeue(std::string_view text) {
-  Jobs jobs;
+  ExpandedJobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
     const auto fields = columns(line, 10);
     if (!fields || !is_job_id(fields->front())) return;
@@ -256,7 +241,7 @@ std::vector<BatchJob> parse_squeue(std::string_view text) {
 }
 
 std::vector<BatchJob> parse_sacct(std::string_view text) {
-  Jobs jobs;
+  ExpandedJobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
     const auto fields = columns(line, 13);
     if (!fields) return;
@@ -275,7 +260,7 @@ std::vector<BatchJob> parse_sacct(std::string_view text) {
 }
 
 std::vector<BatchJob> parse_show_job(std::string_view text) {
-  Jobs jobs;
+  ExpandedJobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
     const std::string padded = " " + std::string(line);
     const std::string_view array = value_of(padded, "ArrayJobId");
