@@ -9,6 +9,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
 #include "engine/report/usage.h"
+#include "engine/run/restore.h"
 
 namespace dlflow {
 
@@ -115,10 +116,7 @@ std::map<std::string, RunStatus> refresh_runs(Session& session,
 
 RunStatus read_run(Session& session, const std::string& run) {
   const std::filesystem::path directory = session.store().directory(run);
-  if (std::filesystem::exists(directory)) {
-    // An engine at work records everything itself, and in the right order.
-    if (const auto lock = RunLock::try_acquire(directory)) session.store().sync_run(directory);
-  }
+  if (std::filesystem::exists(directory)) sync_idle_run(session.store(), directory);
   RunStatus status = session.store().status(run);
   if (status.state == RunState::Running && !std::filesystem::exists(directory)) {
     status.problem = directory.string() +

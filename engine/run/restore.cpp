@@ -26,6 +26,10 @@ void take_reused(Plan& plan, const RunStatus& status) {
   }
 }
 
+void sync_idle_run(Store& store, const std::filesystem::path& run_directory) {
+  if (const auto lock = RunLock::try_acquire(run_directory)) store.sync_run(run_directory);
+}
+
 int count_tries(std::span<const JobEvent> events) {
   int attempt = 0;
   int before = 0;  // the latest attempt

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,6 +18,10 @@ void take_reused(Plan& plan, const RunStatus& status);
 
 /// Where each job of `plan` stands by its record: state, attempts and tries.
 std::vector<JobProgress> progress_of(const Plan& plan, Store& store, const RunStatus& status);
+
+/// Records in the store what a killed dlflow left unrecorded, unless one is at work on the run:
+/// that records everything itself, and in the right order. Throws as Store::sync_run.
+void sync_idle_run(Store& store, const std::filesystem::path& run_directory);
 
 /// How often a job was tried since someone asked for it, by its events: as attempts, and (SLURM) as
 /// passes of one attempt.

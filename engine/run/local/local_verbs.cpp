@@ -6,6 +6,7 @@
 #include "engine/backend/local.h"
 #include "engine/backend/machine.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/restore.h"
 
 namespace dlflow {
 namespace {
@@ -66,8 +67,7 @@ std::vector<RunStatus> LocalVerbs::refresh(
     const std::vector<std::filesystem::path>& run_directories, Detail) {
   std::vector<RunStatus> statuses;
   for (const std::filesystem::path& directory : run_directories) {
-    // An engine at work records everything itself, and in the right order.
-    if (const auto lock = RunLock::try_acquire(directory)) services_.store.sync_run(directory);
+    sync_idle_run(services_.store, directory);
     statuses.push_back(services_.store.status(directory.string()));
   }
   return statuses;
