@@ -5,46 +5,23 @@ A test program runs as root; what it tests runs as the cluster's user `dlflow`, 
 cluster could not be started, importing this module ends the program as skipped, with the reason.
 """
 
-import json
 import os
 import pathlib
 import shutil
 import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 sys.path.append(str(TESTS / "support"))
 
 from cases import main  # noqa: E402, F401: the tests import it from here
+from real_cluster import root_of, wait_until  # noqa: E402, F401: the same
 
 CLUSTER = TESTS / "cluster/gridengine-cluster"
-SKIPPED = 77
-
-
-def site():
-    file = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests/gridengine/site.json"
-    found = json.loads(file.read_text()) if file.exists() else {"missing": f"no cluster: {file} does not exist"}
-    if "missing" in found:
-        print(f"skipped here: {found['missing']}")
-        sys.exit(SKIPPED)
-    return pathlib.Path(found["root"])
-
-
-ROOT = site()
+ROOT = root_of("gridengine")
 STAGED = ROOT / "dlflow"  # bin/, cluster-profiles/
-
-
-def wait_until(condition, timeout, what):
-    """The first true value of `condition()`, asked ten times a second."""
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {timeout} s still waiting for {what}")
-        time.sleep(0.1)
-    return value
 
 
 class Cluster:

@@ -4,7 +4,6 @@ A test program runs as root; what it tests runs as the clusters' user `dlflow`, 
 clusters could not be started, importing this module ends the program as skipped, with the reason.
 """
 
-import json
 import os
 import pathlib
 import shutil
@@ -12,40 +11,18 @@ import subprocess
 import sys
 import tempfile
 import textwrap
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402, F401: the tests import it from here
+from real_cluster import root_of, wait_until  # noqa: E402, F401: the same
 
 SLURM_CLUSTER = pathlib.Path(__file__).resolve().parents[1] / "cluster/slurm-cluster"
 BUILD = pathlib.Path(os.environ["DLFLOW_BUILD"])
-SKIPPED = 77
 ENDED = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"}
-
-
-def site():
-    file = BUILD / "tests/slurm/site.json"
-    found = json.loads(file.read_text()) if file.exists() else {"missing": f"no clusters: {file} does not exist"}
-    if "missing" in found:
-        print(f"skipped here: {found['missing']}")
-        sys.exit(SKIPPED)
-    return pathlib.Path(found["root"])
-
-
-ROOT = site()
+ROOT = root_of("slurm")
 STAGED = ROOT / "dlflow"  # bin/, workflows/, cluster-profiles/
-
-
-def wait_until(condition, timeout, what):
-    """The first true value of `condition()`, asked ten times a second."""
-    deadline = time.monotonic() + timeout
-    while not (value := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"after {timeout} s still waiting for {what}")
-        time.sleep(0.1)
-    return value
 
 
 class Cluster:
