@@ -31,7 +31,20 @@ std::function<void(std::string_view)>& test_action() {
   return action;
 }
 
+std::function<size_t(const std::filesystem::path&, size_t)>& test_answer() {
+  static std::function<size_t(const std::filesystem::path&, size_t)> answer;
+  return answer;
+}
+
 }  // namespace
+
+size_t bytes_that_fit(const std::filesystem::path& path, size_t bytes) {
+  return test_answer() ? test_answer()(path, bytes) : bytes;
+}
+
+void on_write(std::function<size_t(const std::filesystem::path& path, size_t bytes)> answer) {
+  test_answer() = std::move(answer);
+}
 
 void on_crash_point(std::function<void(std::string_view point)> act) {
   test_action() = std::move(act);

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/error.h"
+#include "base/fault.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -102,11 +103,17 @@ std::optional<std::string> read_private_file(const fs::path& path) {
 }
 
 void write_all(int descriptor, std::string_view bytes, const fs::path& path) {
-  while (!bytes.empty()) {
-    const ssize_t written = ::write(descriptor, bytes.data(), bytes.size());
+  const size_t fit = bytes_that_fit(path, bytes.size());
+  std::string_view rest = bytes.substr(0, fit);
+  while (!rest.empty()) {
+    const ssize_t written = ::write(descriptor, rest.data(), rest.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) throw_errno("cannot write " + path.string(), errno);
-    bytes.remove_prefix(size_t(written));
+    rest.remove_prefix(size_t(written));
+  }
+  if (fit < bytes.size()) {
+    crash_point("torn write");
+    throw_errno("cannot write " + path.string(), ENOSPC);
   }
 }
 

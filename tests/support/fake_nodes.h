@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <fstream>
 #include <map>
 #include <string>
 #include <utility>
@@ -27,9 +28,13 @@ class FakeNodes {
   std::vector<std::string> overlaps;     ///< jobs that began while another pass of them ran
   std::vector<std::string> repeated;     ///< jobs that began after they had succeeded
 
+  /// So many of the next records are not seen by the login node until show_records(): a network
+  /// file system may take a minute. The nodes see them.
+  int late_records = 0;
   /// Begins a job that is free to begin. A job of an attempt that has an end, or that was
   /// withdrawn, ends at once. Whether its program runs now.
   bool begin(const std::string& id) {
+    show_records();
     const BatchTask task = task_of(id);
     const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
     batch_.begin(id);
@@ -75,6 +80,13 @@ class FakeNodes {
     running_.erase(task.spec.job);
     append(id, task, JobState::Queued);
     batch_.requeue(id);
+  }
+
+  /// The login node sees all that the nodes have written.
+  void show_records() {
+    for (auto& [file, lines] : std::exchange(unseen_, {})) {
+      std::ofstream(file, std::ios::app) << lines;
+    }
   }
 
   /// Begins and ends everything that can run, until nothing can.
@@ -139,8 +151,14 @@ class FakeNodes {
 
   void append(const std::string& id, const BatchTask& task, JobState state) {
     clock_.advance(std::chrono::seconds(1));
-    record_state(attempt_directory(task.spec.job_directory, task.attempt), state, clock_.now(), {},
-                 Json::object(), id);
+    const auto attempt = attempt_directory(task.spec.job_directory, task.attempt);
+    const std::filesystem::path file = attempt / "events.jsonl";
+    const auto size = std::filesystem::exists(file) ? std::filesystem::file_size(file) : 0;
+    record_state(attempt, state, clock_.now(), {}, Json::object(), id);
+    if (late_records == 0 && !unseen_.contains(file)) return;
+    late_records = std::max(0, late_records - 1);
+    unseen_[file] += read_file(file).substr(size);
+    std::filesystem::resize_file(file, size);
   }
 
   void record(const std::string& id, JobState state) {
@@ -158,6 +176,7 @@ class FakeNodes {
   FakeBatchSystem& batch_;
   FakeClock& clock_;
   std::map<std::string, std::string> running_;  // job -> id
+  std::map<std::filesystem::path, std::string> unseen_;
 };
 
 }  // namespace dlflow::test

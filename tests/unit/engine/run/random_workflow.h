@@ -2,34 +2,18 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <iterator>
 #include <map>
-#include <random>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "base/json.h"
 #include "engine/model/workflow.h"
+#include "tests/support/dice.h"
 
 /// Small workflows at random, whose programs print all that they can see, and what people change in
 /// them between two runs.
 namespace dlflow::test {
-
-/// Random choices that are the same for a seed on every machine.
-class Dice {
- public:
-  explicit Dice(uint64_t seed) : generator_(seed) {}
-  int below(size_t bound) { return bound == 0 ? 0 : int(generator_() % bound); }
-  bool once_in(int times) { return below(size_t(times)) == 0; }
-  template <typename List>
-  auto& one_of(List& list) {
-    return *std::next(list.begin(), below(list.size()));
-  }
-
- private:
-  std::mt19937_64 generator_;
-};
 
 struct RandomStep {
   std::string name;

@@ -1,15 +1,15 @@
 #include <stdlib.h>
 
-#include <cstdlib>
 #include <filesystem>
-#include <random>
 
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
+#include "tests/support/simulated_shell.h"
 
-// Deterministic simulation: from a seed, people call dlflow from several shells, dlflow is killed
-// between effects, answers get lost, the batch system is silent or shows nothing, jobs end well or
-// badly, nodes fail, old jobs are forgotten. Whatever the order:
+// Deterministic simulation of a chain: from a seed, people call dlflow from several shells, dlflow
+// is killed between effects and within writes, disks are full, answers get lost, the batch system
+// is silent or shows nothing, records are seen late, jobs end well or badly, nodes fail, old jobs
+// are forgotten. Whatever the order:
 //
 // - no two passes of a job run at once;
 // - nothing that succeeded runs again;
@@ -43,18 +43,12 @@ constexpr const char* kWorkflows[] = {
 
 class Simulation {
  public:
-  explicit Simulation(uint32_t seed) : random_(seed), world_(kWorkflows[choose(3)]) {
+  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(3)]) {
     world_.batch.rules.gaps = choose(4) > 0;
     if (choose(4) == 0) world_.batch.rules.max_size = 2;
   }
 
-  std::string history() const {
-    std::string text;
-    for (const std::string& line : history_) text += "  " + line + "\n";
-    return text;
-  }
-
-  int num_kills() const { return kills_; }
+  const SimulatedShell& shell() const { return shell_; }
   int num_submissions() const { return int(world_.batch.submitted.size()); }
 
   /// What is wrong, or nothing.
@@ -69,33 +63,17 @@ class Simulation {
   }
 
  private:
-  int choose(int n) { return int(random_() % uint32_t(n)); }
+  int choose(int n) { return dice_.below(size_t(n)); }
 
-  void note(const std::string& line) { history_.push_back(line); }
+  void note(const std::string& line) { shell_.note(line); }
 
-  /// One call of dlflow, which may be killed at any point between two effects.
-  void dlflow(const std::string& verb, const std::function<void()>& call) {
-    int points = choose(3) == 0 ? 1 + choose(12) : -1;
-    std::string line = verb;
+  /// One call of dlflow, and what it submitted.
+  void dlflow(const std::string& verb, const std::function<void()>& work) {
     const size_t before = world_.batch.submitted.size();
-    on_crash_point([&](std::string_view point) {
-      if (points > 0 && --points == 0) {
-        line += ", killed at " + std::string(point);
-        ++kills_;
-        throw Killed();
-      }
-    });
-    try {
-      call();
-    } catch (const Killed&) {
-    } catch (const Error& error) {
-      line += ": " + std::string(error.what());
-    }
-    on_crash_point({});
+    shell_.call(verb, work);
     for (size_t i = before; i < world_.batch.submitted.size(); ++i) {
-      line += (i == before ? "; submitted: " : ", ") + world_.batch.submitted[i];
+      note("  submitted: " + world_.batch.submitted[i]);
     }
-    note(line);
   }
 
   void take_step() {
@@ -110,7 +88,7 @@ class Simulation {
   }
 
   void make_a_fault() {
-    switch (choose(6)) {
+    switch (choose(9)) {
       case 0:
         note("an answer will be lost");
         world_.batch.lost_answers = 1;
@@ -131,6 +109,17 @@ class Simulation {
         note("cancelling is " + std::string(world_.batch.refuses_cancel ? "allowed" : "refused"));
         world_.batch.refuses_cancel = !world_.batch.refuses_cancel;
         return;
+      case 5:
+        note("the next records are seen late");
+        world_.nodes.late_records = 1 + choose(3);
+        return;
+      case 6:
+      case 7:
+        // A network file system keeps what it knows for a minute at most.
+        note("two minutes pass");
+        world_.nodes.show_records();
+        world_.clock.advance(std::chrono::minutes(2));
+        return;
       default:
         return forget_a_job();
     }
@@ -145,6 +134,7 @@ class Simulation {
     if (over.empty()) return;
     const std::string id = over[size_t(choose(int(over.size())))];
     note("the batch system forgets " + id);
+    world_.nodes.show_records();  // it waits longer than a network file system
     world_.batch.forget(id);
   }
 
@@ -185,6 +175,9 @@ class Simulation {
 
   std::string drain() {
     note("no more faults");
+    shell_.calm();
+    world_.nodes.late_records = 0;
+    world_.nodes.show_records();
     world_.batch.lost_answers = world_.batch.lost_submissions = 0;
     world_.batch.silent_queries = world_.batch.empty_queues = 0;
     world_.batch.refuses_cancel = false;
@@ -206,40 +199,31 @@ class Simulation {
     return world_.nodes.open_ids().empty() ? "" : "jobs are left in the queue";
   }
 
-  std::mt19937 random_;
+  Dice dice_;
   ChainWorld world_;
-  std::vector<std::string> history_;
-  int kills_ = 0;
+  SimulatedShell shell_{dice_};
 };
-
-struct Seeds {
-  uint32_t first = 1, count = 2000;
-};
-
-Seeds seeds() {
-  const char* const text = std::getenv("DLFLOW_SIMULATION_SEEDS");
-  if (text == nullptr) return {};
-  char* end = nullptr;
-  const auto first = uint32_t(std::strtoul(text, &end, 10));
-  return {first, *end == ':' ? uint32_t(std::strtoul(end + 1, nullptr, 10)) : 1};
-}
 
 }  // namespace
 
 TEST_CASE("whatever happens in whatever order, a chain runs each job once to its success",
           "[simulation]") {
   if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
-  const Seeds chosen = seeds();
-  int kills = 0, submissions = 0;
-  for (uint32_t seed = chosen.first; seed < chosen.first + chosen.count; ++seed) {
+  const Seeds seeds = simulation_seeds(2000);
+  int kills = 0, torn = 0, full = 0, submissions = 0;
+  for (uint32_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     Simulation simulation(seed);
     const std::string problem = simulation.run();
-    INFO("seed " << seed << "\n" << simulation.history());
+    INFO("seed " << seed << "\n" << simulation.shell().history());
     CHECK(problem == "");
-    kills += simulation.num_kills();
+    kills += simulation.shell().num_kills;
+    torn += simulation.shell().num_torn_writes;
+    full += simulation.shell().num_full_disks;
     submissions += simulation.num_submissions();
   }
   // A simulation without faults or work would prove nothing.
-  CHECK(kills >= int(chosen.count / 2));
-  CHECK(submissions >= int(3 * chosen.count));
+  CHECK(kills >= int(seeds.count / 2));
+  CHECK(torn >= int(seeds.count / 10));
+  CHECK(full >= int(seeds.count / 10));
+  CHECK(submissions >= int(3 * seeds.count));
 }

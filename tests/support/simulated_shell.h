@@ -1,0 +1,134 @@
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "tests/support/dice.h"
+#include "tests/support/fake_backend.h"
+
+namespace dlflow::test {
+
+/// The shells in which people call dlflow in a simulation. A call may be killed between any two
+/// effects or within a write, or meet a full disk. Keeps the history of what happened.
+class SimulatedShell {
+ public:
+  explicit SimulatedShell(Dice& dice) : dice_(dice) {}
+  SimulatedShell(const SimulatedShell&) = delete;
+  SimulatedShell& operator=(const SimulatedShell&) = delete;
+
+  /// One call of dlflow. Whether it came to its end.
+  bool call(const std::string& verb, const std::function<void()>& work) {
+    roll();
+    std::string line = verb;
+    bool ended = false;
+    on_crash_point([this](std::string_view point) { pass(point); });
+    on_write([this](const std::filesystem::path& path, size_t bytes) { return fit(path, bytes); });
+    try {
+      work();
+      ended = true;
+    } catch (const Killed&) {
+      line += ", killed at " + place_;
+      ++num_kills;
+    } catch (const Error& error) {
+      line += ": " + std::string(error.what());
+    }
+    on_crash_point({});
+    on_write({});
+    note(line);
+    return ended;
+  }
+
+  /// What other processes do during a call: they are not hit.
+  void by_others(const std::function<void()>& work) {
+    const bool before = std::exchange(others_, true);
+    work();
+    others_ = before;
+  }
+
+  void note(std::string line) { history_.push_back(std::move(line)); }
+
+  /// From now on nothing is killed, and no disk is full.
+  void calm() { is_calm_ = true; }
+
+  std::string history() const {
+    std::string text;
+    for (const std::string& line : history_) text += "  " + line + "\n";
+    return text;
+  }
+
+  int num_kills = 0;
+  int num_torn_writes = 0;  ///< of kills
+  int num_full_disks = 0;
+
+ private:
+  static constexpr int kNever = -1;
+
+  /// Which fault the next call meets.
+  void roll() {
+    points_left_ = writes_left_ = kNever;
+    disk_is_full_ = false;
+    if (is_calm_) return;
+    if (dice_.once_in(4)) points_left_ = dice_.below(12);
+    if (dice_.once_in(5)) writes_left_ = dice_.below(10);
+    killed_in_write_ = dice_.once_in(2);
+  }
+
+  void pass(std::string_view point) {
+    if (others_) return;
+    if (point == "torn write") {
+      if (!killed_in_write_) return;
+      place_ = "a write to " + written_;
+      ++num_torn_writes;
+      throw Killed();
+    }
+    if (points_left_ < 0 || points_left_-- > 0) return;
+    place_ = point;
+    throw Killed();
+  }
+
+  size_t fit(const std::filesystem::path& path, size_t bytes) {
+    if (others_ || writes_left_ < 0) return bytes;
+    if (writes_left_ > 0) {
+      --writes_left_;
+      return bytes;
+    }
+    if (!disk_is_full_ && !killed_in_write_) ++num_full_disks;
+    disk_is_full_ = true;
+    written_ = path.filename();
+    return size_t(dice_.below(bytes));
+  }
+
+  Dice& dice_;
+  std::vector<std::string> history_;
+  std::string place_;    // where the last call was killed
+  std::string written_;  // the last file that was not written whole
+  int points_left_ = kNever;
+  int writes_left_ = kNever;
+  bool killed_in_write_ = false;  // else the disk is full until the call ends
+  bool disk_is_full_ = false;
+  bool others_ = false;
+  bool is_calm_ = false;
+};
+
+/// Which seeds a simulation runs: DLFLOW_SIMULATION_SEEDS=FIRST:COUNT, else some.
+struct Seeds {
+  uint32_t first = 1;
+  uint32_t count = 0;
+};
+
+inline Seeds simulation_seeds(uint32_t count) {
+  const char* const text = std::getenv("DLFLOW_SIMULATION_SEEDS");
+  if (text == nullptr) return {1, count};
+  char* end = nullptr;
+  const auto first = uint32_t(std::strtoul(text, &end, 10));
+  return {first, *end == ':' ? uint32_t(std::strtoul(end + 1, nullptr, 10)) : 1};
+}
+
+}  // namespace dlflow::test
