@@ -42,6 +42,7 @@ class FakeBackend : public Backend {
   // What it can look at.
   std::vector<std::string> submitted;  ///< "train", of another attempt "train#2", pass "train#1.2"
   std::vector<std::pair<std::string, Stop>> stopped;
+  std::map<std::string, uint64_t> events_read;  ///< by the name in `submitted`
 
   void fail(const std::string& job) { ends[job].push_back(JobState::Failed); }
 
@@ -54,6 +55,7 @@ class FakeBackend : public Backend {
 
   void submit(const Submission& submission) override {
     submitted.push_back(label(submission));
+    events_read[submitted.back()] = submission.events_read;
     if (on_submit) on_submit(submission.name);
     taken_ += cores_of(submission);
     running_.push_back(submission);

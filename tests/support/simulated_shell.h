@@ -34,7 +34,7 @@ class SimulatedShell {
       work();
       ended = true;
     } catch (const Killed&) {
-      line += ", killed at " + place_;
+      line += ", killed" + (place_.empty() ? "" : " at " + place_);
       ++num_kills;
     } catch (const Error& error) {
       line += ": " + std::string(error.what());
@@ -74,6 +74,7 @@ class SimulatedShell {
   void roll() {
     points_left_ = writes_left_ = kNever;
     disk_is_full_ = false;
+    place_.clear();
     if (is_calm_) return;
     if (dice_.once_in(4)) points_left_ = dice_.below(12);
     if (dice_.once_in(5)) writes_left_ = dice_.below(10);

@@ -183,7 +183,10 @@ void Engine::start_jobs() {
 
 void Engine::start(uint32_t job) {
   const JobState state = jobs()[job].state;
-  if (state == JobState::Planned) record_.submit_anew(job);
+  if (state == JobState::Planned) {
+    record_.submit_anew(job);
+    events_read_.erase(job);  // of the attempt before
+  }
   if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
   if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
   plan_.graph.each_parent(job, [this](uint32_t parent) {

@@ -78,7 +78,7 @@ class Engine {
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
   StartQueue queue_;                          // to be handed over
   std::set<uint32_t> active_;                 // handed over, not ended
-  std::map<uint32_t, uint64_t> events_read_;  // of recovered jobs, see Submission
+  std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
   Time last_tick_{};
   Time last_save_{};
   int stops_ = 0;             // how often we were asked to stop

@@ -81,6 +81,8 @@ TEST_CASE("a job that vanished is lost, and tried again by the resume", "[resume
   const auto events = run.store.events(run_name(run.directory), "b");
   CHECK(std::any_of(events.begin(), events.end(),
                     [](const JobEvent& event) { return event.state == Lost; }));
+  // Its record is another file than that of the attempt that vanished.
+  CHECK(run.backend.events_read["b#2"] == 0);
 }
 
 TEST_CASE("the next pass is submitted by the engine that comes after", "[resume]") {
