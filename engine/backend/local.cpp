@@ -391,6 +391,10 @@ std::vector<Update> LocalBackend::wait(std::chrono::milliseconds timeout, int in
   return impl_->wait(timeout, interrupt);
 }
 
+bool LocalBackend::withdraw(const Submission& submission) {
+  const fs::path attempt = attempt_directory(submission.job_directory, submission.attempt);
+  return !fs::exists(attempt) || claim_pass(attempt, submission.pass);
+}
 void LocalBackend::stop(uint32_t job, Stop how) { impl_->stop(job, how); }
 
 }  // namespace dlflow

@@ -23,6 +23,7 @@ class LocalBackend : public Backend {
   void submit(const Submission& submission) override;
   Recovery recover(const Submission& submission) override;
   std::vector<Update> wait(std::chrono::milliseconds timeout, int interrupt) override;
+  bool withdraw(const Submission& submission) override;
   void stop(uint32_t job, Stop how) override;
 
  private:

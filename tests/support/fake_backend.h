@@ -73,6 +73,10 @@ class FakeBackend : public Backend {
     return find(submission.job) == running_.end() ? Recovery::NotStarted : Recovery::Watched;
   }
 
+  bool withdraw(const Submission& submission) override {
+    return find(submission.job) == running_.end();
+  }
+
   std::vector<Update> wait(std::chrono::milliseconds timeout, int) override {
     if (waits_until_killed == 0) throw Killed();
     if (waits_until_killed > 0) --waits_until_killed;

@@ -58,9 +58,8 @@ class FakeMachine : public Backend {
 
   /// What was handed over and did not begin is lost, as with a launcher that is killed.
   void lose_waiting() {
-    std::erase_if(passes_, [](const auto& pass) {
-      return pass.second.state == Pass::State::HandedOver;
-    });
+    std::erase_if(passes_,
+                  [](const auto& pass) { return pass.second.state == Pass::State::HandedOver; });
   }
 
   // Backend
@@ -85,9 +84,17 @@ class FakeMachine : public Backend {
       return Recovery::NotStarted;
     }
     EventTail tail(events_file(submission), submission.events_read);
-    if (pass->second.state == Pass::State::Ended && tail.read().empty()) return Recovery::Vanished;
+    const bool runs = pass->second.state == Pass::State::Running;
+    if (!runs && tail.read().empty()) return Recovery::Vanished;
     watch(name, submission);
     return Recovery::Watched;
+  }
+
+  bool withdraw(const Submission& submission) override {
+    Pass& pass =
+        passes_.try_emplace(name_of(submission), Pass{.submission = submission}).first->second;
+    if (pass.state == Pass::State::HandedOver) pass.state = Pass::State::Withdrawn;
+    return pass.state == Pass::State::Withdrawn;
   }
 
   std::vector<Update> wait(std::chrono::milliseconds timeout, int) override {
@@ -114,7 +121,7 @@ class FakeMachine : public Backend {
   static constexpr size_t kRoom = 2;
 
   struct Pass {
-    enum class State { HandedOver, Running, Ended };
+    enum class State { HandedOver, Withdrawn, Running, Ended };
     Submission submission;
     State state = State::HandedOver;
     bool asked_to_end = false;
@@ -171,12 +178,13 @@ class FakeMachine : public Backend {
   }
 
   void record(const Pass& pass, JobState state) {
+    clock_.advance(std::chrono::milliseconds(1));
     record_state(events_file(pass.submission).parent_path(), state, clock_.now());
   }
 
   FakeClock& clock_;
   std::map<std::string, Pass> passes_;
-  std::map<std::string, EventTail> watched_;  // by the engine that is at work
+  std::map<std::string, EventTail> watched_;             // by the engine that is at work
   std::map<std::filesystem::path, uint64_t> read_here_;  // by that engine
 };
 

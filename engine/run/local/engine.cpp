@@ -90,6 +90,7 @@ RunResult Engine::work() {
     look_for_requests();
     look_at_open();
     start_jobs();
+    if (stops_ > 0 && active_.empty()) withdraw_waiting();
     if (is_over()) return end();
     for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
       take(update);
@@ -99,7 +100,7 @@ RunResult Engine::work() {
 }
 
 RunResult Engine::end() {
-  if (stops_ > 0) cancel_waiting();
+  if (stops_ > 0) cancel_open();
   record_.save();
   crash_point("end");
   const RunState state = jobs().run_state();
@@ -226,11 +227,24 @@ void Engine::stop_once() {
   for (const uint32_t job : active_) services_.backend.stop(job, how);
 }
 
+/// What is in the queue is cancelled, unless an earlier engine had handed it over and it has begun
+/// meanwhile: then that is asked to end, too.
+void Engine::withdraw_waiting() {
+  for (const uint32_t job : queue_.take_all()) {
+    const bool is_planned = jobs()[job].state == JobState::Planned;
+    if (is_planned || services_.backend.withdraw(submission(job))) {
+      record_.decide(job, JobState::Cancelled);
+      continue;
+    }
+    recover(job);
+    services_.backend.stop(job, stops_ == 1 ? Stop::AndSave : Stop::AtOnce);
+  }
+}
+
 /// Jobs that were only held up by us: so the run's record says that it was cancelled, also if
 /// nothing ran at that moment. What waits for other jobs stays planned.
-void Engine::cancel_waiting() {
+void Engine::cancel_open() {
   for (const uint32_t job : open_) record_.decide(job, JobState::Cancelled);
-  for (const uint32_t job : queue_.take_all()) record_.decide(job, JobState::Cancelled);
 }
 
 void Engine::tick() {

@@ -66,7 +66,8 @@ class Engine {
 
   void look_for_requests();
   void stop_once();
-  void cancel_waiting();
+  void withdraw_waiting();
+  void cancel_open();
   void tick();
 
   Plan plan_;

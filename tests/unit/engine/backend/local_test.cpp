@@ -442,6 +442,22 @@ TEST_CASE("a job whose supervisor is dead has vanished, unless its end is on rec
   CHECK(world.backend.recover(known) == Recovery::Vanished);
 }
 
+TEST_CASE("what is withdrawn never begins, and what has begun is not withdrawn", "[local]") {
+  World world;
+  const Submission job = world.job();
+  CHECK(world.backend.withdraw(job));
+  CHECK(newest_claim(world.attempt())->pass == 1);  // so no supervisor gets it
+
+  const Submission begun = world.job(1);
+  claim(world.attempt(1), 1, identify(::getpid()).value(), 42);
+  CHECK_FALSE(world.backend.withdraw(begun));
+
+  Submission never_handed_over = world.job(2);
+  never_handed_over.attempt = 2;
+  CHECK(world.backend.withdraw(never_handed_over));
+  CHECK_FALSE(fs::exists(never_handed_over.job_directory / "attempt-2"));
+}
+
 TEST_CASE("a job of another host is left to it", "[local]") {
   World world;
   const Submission job = world.job();

@@ -2,7 +2,6 @@
 #include <stdlib.h>
 
 #include <filesystem>
-#include <stdexcept>
 
 #include "engine/run/restore.h"
 #include "tests/support/catch.h"
@@ -12,8 +11,8 @@
 
 // As simulation_test, of runs on this machine: people call dlflow from several shells, an engine is
 // killed between effects and within writes, its disk is full, Ctrl-C is typed, supervisors succeed,
-// fail, save at their walltime, are slow to save, and are killed with or without the engine, and what
-// was handed over is lost. Whatever the order, the same three things hold.
+// fail, save at their walltime, are slow to save, and are killed with or without the engine, and
+// what was handed over is lost. Whatever the order, the same three things hold.
 
 using namespace dlflow;
 using namespace dlflow::test;
@@ -69,6 +68,8 @@ class Simulation {
   }
 
  private:
+  static constexpr int kMostWaits = 2000;
+
   Services services() { return {run_.store, machine_, observer_, clock_}; }
 
   void start() {
@@ -113,7 +114,7 @@ class Simulation {
 
   /// While an engine waits.
   void let_time_pass() {
-    if (++waits_ > 2000) throw std::runtime_error("the engine does not come to an end");
+    if (++waits_ > kMostWaits) throw Killed();
     if (is_calm_) return move_a_job();
     const int what = dice_.below(40);
     if (what < 30) return move_a_job();
@@ -178,6 +179,7 @@ class Simulation {
   }
 
   std::string problem() const {
+    if (waits_ > kMostWaits) return "the engine does not come to an end";
     if (!machine_.overlaps.empty()) return machine_.overlaps.front() + " runs twice";
     if (!machine_.repeated.empty()) return machine_.repeated.front() + " ran after success";
     return "";
@@ -215,9 +217,10 @@ class Simulation {
 
 }  // namespace
 
-TEST_CASE("whatever happens in whatever order, a run on this machine runs each job once to its "
-          "success",
-          "[simulation]") {
+TEST_CASE(
+    "whatever happens in whatever order, a run on this machine runs each job once to its "
+    "success",
+    "[simulation]") {
   if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
   ::signal(SIGINT, SIG_IGN);  // one that comes as an engine is killed ends nothing else
   const Seeds seeds = simulation_seeds(2000);

@@ -38,6 +38,7 @@ class OneByOne : public Backend {
   bool has_room(const Resources&) const override { return waiting_.empty(); }
   void submit(const Submission& submission) override { waiting_.push_back(submission); }
   Recovery recover(const Submission&) override { return Recovery::NotStarted; }
+  bool withdraw(const Submission&) override { return true; }
   void stop(uint32_t, Stop) override {}
 
   std::vector<Update> wait(std::chrono::milliseconds, int) override {
