@@ -223,7 +223,7 @@ TEST_CASE(
     "[simulation]") {
   if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
   ::signal(SIGINT, SIG_IGN);  // one that comes as an engine is killed ends nothing else
-  const Seeds seeds = simulation_seeds(2000);
+  const Seeds seeds = simulation_seeds(5000);
   int kills = 0, torn = 0, full = 0, begun = 0;
   for (uint32_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     Simulation simulation(seed);

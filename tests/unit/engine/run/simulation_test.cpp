@@ -209,7 +209,7 @@ class Simulation {
 TEST_CASE("whatever happens in whatever order, a chain runs each job once to its success",
           "[simulation]") {
   if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
-  const Seeds seeds = simulation_seeds(2000);
+  const Seeds seeds = simulation_seeds(5000);
   int kills = 0, torn = 0, full = 0, submissions = 0;
   for (uint32_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
     Simulation simulation(seed);
