@@ -161,6 +161,12 @@ void write_file_atomic(const fs::path& path, std::string_view content, Durabilit
   if (durability == Durability::Synced) sync_directory(path.parent_path());
 }
 
+void write_file(const fs::path& path, std::string_view content) {
+  FileDescriptor file = open_or_throw(path, O_WRONLY | O_CREAT | O_TRUNC);
+  write_all(file.get(), content, path);
+  close_or_throw(std::move(file), path);
+}
+
 void sync_directory(const fs::path& directory) {
   const fs::path path = directory.empty() ? fs::path(".") : directory;
   const FileDescriptor file = open_or_throw(path, O_RDONLY | O_DIRECTORY);
@@ -243,7 +249,7 @@ AppendFile::AppendFile(const fs::path& path)
 }
 
 void AppendFile::append(std::string_view line) {
-  std::string bytes = torn_ ? "\n" : "";
+  std::string bytes = torn_ ? " (torn)\n" : "";
   bytes += line;
   bytes += '\n';
   torn_ = true;

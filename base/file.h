@@ -29,6 +29,10 @@ enum class Durability { Fast, Synced };
 void write_file_atomic(const std::filesystem::path& path, std::string_view content,
                        Durability durability = Durability::Fast);
 
+/// As write_file_atomic, in place and at less cost: for a file that nobody reads before something
+/// else says that it is there.
+void write_file(const std::filesystem::path& path, std::string_view content);
+
 /// Closes what was written: network file systems tell only now that a disk is full. Throws Error
 /// naming `path`.
 void close_or_throw(FileDescriptor file, const std::filesystem::path& path);
@@ -65,13 +69,15 @@ void copy_content(const std::filesystem::path& from, const std::filesystem::path
 void write_all(int descriptor, std::string_view bytes, const std::filesystem::path& path);
 
 /// A file that only grows, a line at a time: each append is one write(), so that a reader sees
-/// whole lines but for the last one after a crash. One writer at a time.
+/// whole lines but for the last one after a crash. A line without its newline was never written:
+/// the next append marks it, so that it is no JSON even if nothing but the newline was missing. One
+/// writer at a time.
 class AppendFile {
  public:
   explicit AppendFile(const std::filesystem::path& path);
 
-  /// Appends `line` and a newline. A torn line that a crash or a full disk left before it is ended
-  /// first.
+  /// Appends `line` and a newline. A torn line that a crash or a full disk left before it is marked
+  /// and ended first.
   void append(std::string_view line);
 
   /// Returns when everything appended would survive a power cut.

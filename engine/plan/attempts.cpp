@@ -54,10 +54,9 @@ fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
   fs::path directory = attempt_directory(job_directory(plan, job), attempt);
   make_directories(directory);
   const fs::path file = directory / "job.json";
-  std::error_code ignored;
-  if (!fs::exists(file, ignored)) {
-    write_file_atomic(file, to_json(job_spec(plan, job)).dump() + "\n");
-  }
+  // A torn one was left by a crash, before anybody was told of the attempt.
+  const auto left = read_file_if_exists(file);
+  if (!left || !left->ends_with('\n')) write_file(file, to_json(job_spec(plan, job)).dump() + "\n");
   return directory;
 }
 

@@ -109,7 +109,9 @@ void apply_changes(Plan& plan) {
   if (!text) return;
   std::unordered_map<std::string, uint32_t> number_of;
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) number_of[plan.jobs[job].name] = job;
-  for (const std::string& line : split(*text, '\n')) {
+  std::vector<std::string> lines = split(*text, '\n');
+  lines.pop_back();  // empty, or torn
+  for (const std::string& line : lines) {
     const Json change = parse_json(line);
     if (!change.is_object() || !change.contains("jobs") || !change.contains("set")) continue;
     std::vector<uint32_t> jobs;

@@ -160,7 +160,7 @@ void write_publication(const fs::path& pass_folder, const Publication& publicati
   for (const PublishedEntry& entry : publication.entries) {
     text += to_json(entry).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
   }
-  write_file_atomic(pass_folder / kRecord, text);
+  write_file(pass_folder / kRecord, text);  // the end of the pass, on record, says that it is whole
 }
 
 std::optional<std::string> find_change(const fs::path& job_directory, FileHashes& hashes) {

@@ -19,7 +19,9 @@ std::string line_of(std::string_view job, int attempt) {
 }
 
 std::vector<std::string> lines_of(const fs::path& run_directory) {
-  return split(read_file_if_exists(file_of(run_directory)).value_or(""), '\n');
+  auto lines = split(read_file_if_exists(file_of(run_directory)).value_or(""), '\n');
+  lines.pop_back();  // empty, or torn
+  return lines;
 }
 
 }  // namespace
@@ -42,9 +44,9 @@ void want_again(const fs::path& run_directory, std::span<const WithdrawnAttempt>
   const size_t removed = std::erase_if(lines, [&wanted](const std::string& line) {
     return std::binary_search(wanted.begin(), wanted.end(), line);
   });
-  if (removed > 0) {
-    write_file_atomic(file_of(run_directory), join(lines, "\n"), Durability::Synced);
-  }
+  if (removed == 0) return;
+  lines.emplace_back();
+  write_file_atomic(file_of(run_directory), join(lines, "\n"), Durability::Synced);
 }
 
 bool is_withdrawn(const fs::path& run_directory, std::string_view job, int attempt) {

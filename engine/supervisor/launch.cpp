@@ -211,12 +211,12 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
     std::error_code exists_from_an_earlier_pass;
     fs::create_symlink(frozen, link, exists_from_an_earlier_pass);
   }
-  if (has_values(spec)) write_file_atomic(files.with(), job.with.dump(2) + "\n");
+  if (has_values(spec)) write_file(files.with(), job.with.dump(2) + "\n");
   if (job.run_command.is_string()) {
-    write_file_atomic(files.script(), job.run_command.get<std::string>() + "\n");
+    write_file(files.script(), job.run_command.get<std::string>() + "\n");
   }
   if (spec.container) {
-    write_file_atomic(files.container(), to_json(container_job(spec, job, files)).dump(2) + "\n");
+    write_file(files.container(), to_json(container_job(spec, job, files)).dump(2) + "\n");
   }
 }
 

@@ -60,7 +60,9 @@ TEST_CASE("a private folder is made once", "[file]") {
 TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]") {
   const test::TempDir folder;
   const auto file = folder.path() / "a";
-  write_file_atomic(file, "old");
+  write_file(file, "older than old");
+  CHECK(read_file(file) == "older than old");
+  write_file(file, "old");
   write_file_atomic(file, std::string(100'000, 'x'), Durability::Synced);
   CHECK(read_file(file) == std::string(100'000, 'x'));
   CHECK(std::distance(std::filesystem::directory_iterator(folder.path()), {}) == 1);
@@ -75,11 +77,11 @@ TEST_CASE("reading says what is wrong", "[file]") {
   CHECK_FALSE(read_file_if_exists(folder.path() / "none").has_value());
 }
 
-TEST_CASE("appending after a torn line starts a line of its own", "[file]") {
+TEST_CASE("appending after a torn line marks it, and starts a line of its own", "[file]") {
   const test::TempDir folder;
   const auto file = folder.write("events", "{\"whole\":1}\n{\"to");
   AppendFile(file).append("{}");
-  CHECK(read_file(file) == "{\"whole\":1}\n{\"to\n{}\n");
+  CHECK(read_file(file) == "{\"whole\":1}\n{\"to (torn)\n{}\n");
 }
 
 TEST_CASE("a private file is one that nobody but its owner can open", "[file]") {

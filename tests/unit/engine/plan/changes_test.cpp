@@ -90,6 +90,15 @@ TEST_CASE("a line of changes that is none is passed over", "[changes]") {
   CHECK(changed.jobs[1].resources.ranks == 8);
 }
 
+TEST_CASE("a change whose line was not written whole is none", "[changes]") {
+  const TempDir folder;
+  Plan changed = plan();
+  changed.directory = folder.path();
+  folder.write("changes.jsonl", R"({"jobs":["eval"],"set":{"ranks":4}})");  // no newline
+  apply_changes(changed);
+  CHECK(changed.jobs[1].resources == Resources());
+}
+
 TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
   Plan changed = plan();
   const std::vector<uint32_t> jobs = {1};

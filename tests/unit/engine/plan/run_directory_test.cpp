@@ -362,6 +362,20 @@ TEST_CASE("an attempt folder that a kill left empty is completed", "[run_directo
   CHECK(fs::exists(make_attempt(plan, 0, 1) / "job.json"));
 }
 
+TEST_CASE("a job.json that a kill left torn is written anew, a whole one stays",
+          "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created();
+  const fs::path file = make_attempt(plan, 0, 1) / "job.json";
+  const std::string whole = read_file(file);
+  fs::resize_file(file, whole.size() / 2);
+  make_attempt(plan, 0, 1);
+  CHECK(read_file(file) == whole);
+  write_file_atomic(file, "{}\n");
+  make_attempt(plan, 0, 1);
+  CHECK(read_file(file) == "{}\n");
+}
+
 TEST_CASE("what is published is what the attempt behind outputs recorded", "[run_directory]") {
   const Place place;
   const Plan plan = place.created();
