@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "base/json.h"
-#include "runtime/data/chunk_cache.h"
+#include "runtime/cache/chunk_cache.h"
 
 namespace dlflow::runtime {
 

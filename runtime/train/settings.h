@@ -7,11 +7,11 @@
 
 #include "base/json.h"
 #include "base/leaves.h"
+#include "runtime/cache/chunk_cache.h"
 #include "runtime/comm/values.h"
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
-#include "runtime/data/chunk_cache.h"
 #include "runtime/data/normalization.h"
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"

@@ -9,13 +9,13 @@
 #include "base/aligned_floats.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "runtime/data/node_part.h"
-#include "runtime/data/peer_links.h"
-#include "runtime/data/peer_protocol.h"
-#include "runtime/data/peer_server.h"
+#include "runtime/cache/node_part.h"
+#include "runtime/cache/peer_links.h"
+#include "runtime/cache/peer_protocol.h"
+#include "runtime/cache/peer_server.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
-#include "tests/unit/runtime/data/stored_chunks.h"
+#include "tests/unit/runtime/cache/stored_chunks.h"
 
 /// What nodes keep for each other, and what happens if one of them is not as it should be. Nodes
 /// are threads; what they say goes over TCP.

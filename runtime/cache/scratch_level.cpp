@@ -1,9 +1,9 @@
-#include "runtime/data/scratch_level.h"
+#include "runtime/cache/scratch_level.h"
 
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/data/proven_source.h"
+#include "runtime/cache/proven_source.h"
 
 namespace dlflow::runtime {
 

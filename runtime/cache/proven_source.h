@@ -4,14 +4,11 @@
 #include <span>
 #include <string>
 
-#include "runtime/data/chunk_memory.h"
-#include "runtime/data/chunk_source.h"
+#include "runtime/cache/chunk_memory.h"
+#include "runtime/cache/chunk_source.h"
 #include "runtime/data/chunked_dataset.h"
 
 namespace dlflow::runtime {
-
-/// Whether `content` is the chunk: its hash holds.
-bool is_whole(const Chunk& chunk, std::span<const std::byte> content);
 
 /// Chunks from the source, each proven by its hash; one that comes damaged is read once more. Any
 /// thread calls it.

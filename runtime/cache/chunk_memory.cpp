@@ -1,4 +1,4 @@
-#include "runtime/data/chunk_memory.h"
+#include "runtime/cache/chunk_memory.h"
 
 #include <new>
 #include <string_view>

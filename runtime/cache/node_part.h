@@ -9,11 +9,11 @@
 #include <stop_token>
 #include <string>
 
-#include "runtime/data/chunk_memory.h"
-#include "runtime/data/chunk_source.h"
+#include "runtime/cache/chunk_memory.h"
+#include "runtime/cache/chunk_source.h"
+#include "runtime/cache/proven_source.h"
+#include "runtime/cache/scratch_level.h"
 #include "runtime/data/chunked_dataset.h"
-#include "runtime/data/proven_source.h"
-#include "runtime/data/scratch_level.h"
 
 namespace dlflow::runtime {
 

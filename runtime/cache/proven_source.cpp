@@ -1,18 +1,12 @@
-#include "runtime/data/proven_source.h"
+#include "runtime/cache/proven_source.h"
 
 #include <fmt/core.h>
 
 #include <utility>
 
 #include "base/error.h"
-#include "base/sha256.h"
 
 namespace dlflow::runtime {
-
-bool is_whole(const Chunk& chunk, std::span<const std::byte> content) {
-  return sha256_hex({reinterpret_cast<const char*>(content.data()), content.size()}) ==
-         chunk.sha256;
-}
 
 ProvenSource::ProvenSource(const ChunkedDataset& data, ChunkSource& source,
                            const ChunkMemory& books, std::function<void(const std::string&)> warn)

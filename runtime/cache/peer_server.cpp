@@ -1,4 +1,4 @@
-#include "runtime/data/peer_server.h"
+#include "runtime/cache/peer_server.h"
 
 #include <poll.h>
 #include <sys/eventfd.h>
@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/data/peer_protocol.h"
+#include "runtime/cache/peer_protocol.h"
 
 namespace dlflow::runtime {
 namespace {

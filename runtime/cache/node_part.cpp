@@ -1,4 +1,4 @@
-#include "runtime/data/node_part.h"
+#include "runtime/cache/node_part.h"
 
 #include <algorithm>
 #include <chrono>

@@ -2,7 +2,7 @@
 
 #include <cstddef>
 
-#include "runtime/data/chunk_cache.h"
+#include "runtime/cache/chunk_cache.h"
 
 namespace dlflow::runtime {
 

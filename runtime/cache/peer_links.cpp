@@ -1,10 +1,10 @@
-#include "runtime/data/peer_links.h"
+#include "runtime/cache/peer_links.h"
 
 #include <utility>
 
-#include "runtime/data/node_part.h"
-#include "runtime/data/peer_protocol.h"
-#include "runtime/data/proven_source.h"
+#include "runtime/cache/node_part.h"
+#include "runtime/cache/peer_protocol.h"
+#include "runtime/cache/proven_source.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/data/chunk_source.h"
+#include "runtime/cache/chunk_source.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -3,14 +3,14 @@
 #include <functional>
 #include <string>
 
-#include "runtime/data/chunk_memory.h"
-#include "runtime/data/chunk_plan.h"
-#include "runtime/data/chunk_source.h"
+#include "runtime/cache/chunk_memory.h"
+#include "runtime/cache/chunk_plan.h"
+#include "runtime/cache/chunk_source.h"
+#include "runtime/cache/node_part.h"
+#include "runtime/cache/peer_links.h"
+#include "runtime/cache/proven_source.h"
+#include "runtime/cache/scratch_level.h"
 #include "runtime/data/chunked_dataset.h"
-#include "runtime/data/node_part.h"
-#include "runtime/data/peer_links.h"
-#include "runtime/data/proven_source.h"
-#include "runtime/data/scratch_level.h"
 
 namespace dlflow::runtime {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/endpoint.h"
-#include "runtime/data/background_thread.h"
-#include "runtime/data/node_part.h"
+#include "runtime/cache/background_thread.h"
+#include "runtime/cache/node_part.h"
 
 namespace dlflow::runtime {
 

@@ -1,4 +1,4 @@
-#include "runtime/data/scratch_slots.h"
+#include "runtime/cache/scratch_slots.h"
 
 #include <fcntl.h>
 #include <unistd.h>

@@ -1,4 +1,4 @@
-#include "runtime/data/chunk_plan.h"
+#include "runtime/cache/chunk_plan.h"
 
 #include <algorithm>
 #include <list>

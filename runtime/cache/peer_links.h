@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/endpoint.h"
-#include "runtime/data/chunk_memory.h"
+#include "runtime/cache/chunk_memory.h"
 #include "runtime/data/chunked_dataset.h"
 
 namespace dlflow::runtime {

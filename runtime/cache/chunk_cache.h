@@ -7,13 +7,13 @@
 #include <memory>
 #include <string>
 
-#include "runtime/data/chunk_fetch.h"
-#include "runtime/data/chunk_memory.h"
-#include "runtime/data/chunk_source.h"
+#include "runtime/cache/chunk_fetch.h"
+#include "runtime/cache/chunk_memory.h"
+#include "runtime/cache/chunk_source.h"
+#include "runtime/cache/visit_order.h"
 #include "runtime/data/chunked_dataset.h"
 #include "runtime/data/node_disk.h"
 #include "runtime/data/step_images.h"
-#include "runtime/data/visit_order.h"
 
 /// A data set on three levels: its source, a node's disk, the memory that the ranks of a node
 /// share.

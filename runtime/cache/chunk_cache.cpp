@@ -1,4 +1,4 @@
-#include "runtime/data/chunk_cache.h"
+#include "runtime/cache/chunk_cache.h"
 
 #include <algorithm>
 #include <atomic>
@@ -12,8 +12,8 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/data/background_thread.h"
-#include "runtime/data/chunk_plan.h"
+#include "runtime/cache/background_thread.h"
+#include "runtime/cache/chunk_plan.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <filesystem>
 #include <span>
 
+#include "runtime/cache/chunk_source.h"
 #include "runtime/data/binary_dataset.h"
-#include "runtime/data/chunk_source.h"
 #include "runtime/data/chunked_dataset.h"
 #include "tests/support/temp_dir.h"
 #include "tests/support/tiny_data.h"

@@ -1,4 +1,4 @@
-#include "runtime/data/chunk_fetch.h"
+#include "runtime/cache/chunk_fetch.h"
 
 namespace dlflow::runtime {
 

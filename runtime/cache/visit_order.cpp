@@ -1,4 +1,4 @@
-#include "runtime/data/visit_order.h"
+#include "runtime/cache/visit_order.h"
 
 #include <algorithm>
 #include <limits>
@@ -35,7 +35,7 @@ uint32_t SampleChunks::operator[](size_t sample) const {
 
 uint64_t VisitOrder::validation_steps() const {
   size_t most = 0;
-  for (const Run& run : batches) most = std::max(most, run.count);
+  for (const IndexRange& run : batches) most = std::max(most, run.count);
   return validation_chunks.size() == 0 ? 0 : most;
 }
 
@@ -45,7 +45,7 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
   const std::vector<uint32_t> order = epoch_permutation(train_chunks.size(), seed, epoch);
   StepChunks training(train_chunks);
   for (uint64_t step = 0; step < train_steps(); ++step) {
-    for (const Run& run : leaves) {
+    for (const IndexRange& run : leaves) {
       for (size_t leaf = run.first; leaf < run.first + run.count; ++leaf) {
         const Share share = division.leaf(step, leaf);
         for (size_t i = 0; i < share.count; ++i) training.add(order[share.first + i]);
@@ -55,7 +55,7 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
   }
   StepChunks validation(validation_chunks);
   for (uint64_t step = 0; step < validation_steps(); ++step) {
-    for (const Run& run : batches) {
+    for (const IndexRange& run : batches) {
       if (step >= run.count) continue;
       const size_t first = (run.first + step) * validation_batch;
       const size_t end = std::min(first + validation_batch, validation_chunks.size());
@@ -75,7 +75,7 @@ size_t VisitOrder::most_chunks_per_step() const {
   }
   const auto samples_in = [&](size_t step) {
     size_t samples = 0;
-    for (const Run& run : leaves) {
+    for (const IndexRange& run : leaves) {
       for (size_t leaf = run.first; leaf < run.first + run.count; ++leaf) {
         samples += division.leaf(step, leaf).count;
       }

@@ -1,11 +1,11 @@
-#include "runtime/data/cache_room.h"
+#include "runtime/cache/cache_room.h"
 
 #include <algorithm>
 #include <string>
 
 #include "base/error.h"
 #include "base/units.h"
-#include "runtime/data/node_part.h"
+#include "runtime/cache/node_part.h"
 
 namespace dlflow::runtime {
 namespace {

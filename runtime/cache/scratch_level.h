@@ -6,9 +6,9 @@
 #include <span>
 #include <string>
 
-#include "runtime/data/chunk_memory.h"
+#include "runtime/cache/chunk_memory.h"
+#include "runtime/cache/scratch_slots.h"
 #include "runtime/data/chunked_dataset.h"
-#include "runtime/data/scratch_slots.h"
 
 namespace dlflow::runtime {
 

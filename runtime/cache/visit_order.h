@@ -11,11 +11,6 @@
 /// In which order the ranks of a node look at images: what a cache plans by.
 namespace dlflow::runtime {
 
-/// Consecutive things: leaves of a step, or batches.
-struct Run {
-  size_t first = 0, count = 0;
-};
-
 /// The chunk of each sample of a part of a data set, worked out from where its image lies.
 class SampleChunks {
  public:
@@ -38,13 +33,13 @@ class SampleChunks {
 struct VisitOrder {
   uint64_t seed = 0, num_epochs = 1;
 
-  SampleChunks train_chunks;  ///< of the training samples; may be empty
-  Division division;          ///< of the same
-  std::vector<Run> leaves;    ///< of each rank of the node
+  SampleChunks train_chunks;       ///< of the training samples; may be empty
+  Division division;               ///< of the same
+  std::vector<IndexRange> leaves;  ///< of each rank of the node
 
   SampleChunks validation_chunks;  ///< of the samples that are validated with
   size_t validation_batch = 1;
-  std::vector<Run> batches;  ///< of each rank of the node
+  std::vector<IndexRange> batches;  ///< of each rank of the node
 
   uint64_t train_steps() const { return division.num_steps(); }
   uint64_t validation_steps() const;
