@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/process.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/train/evaluation.h"
 
 namespace dlflow::runtime {

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/train/cache_settings.h"
-#include "runtime/train/compression_settings.h"
-#include "runtime/train/cooperation_settings.h"
+#include "runtime/train/settings_parts.h"
 #include "runtime/train/with_reader.h"
 
 namespace dlflow::runtime {

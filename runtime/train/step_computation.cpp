@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "runtime/train/gradient_compression.h"
-#include "runtime/train/same_arithmetic.h"
+#include "runtime/train/same_job.h"
 
 namespace dlflow::runtime {
 namespace {
