@@ -11,9 +11,9 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "runtime/cache/chunk_plan.h"
 #include "runtime/comm/thread_communicator.h"
 #include "runtime/data/binary_dataset.h"
-#include "runtime/data/chunk_plan.h"
 #include "runtime/data/shard.h"
 #include "runtime/train/trainer.h"
 
@@ -128,7 +128,7 @@ void print_epochs(int ranks, const char* name, const std::vector<Json>& epochs) 
 }
 
 void print_training(const fs::path& folder, int ranks) {
-  const uint64_t bytes = ChunkedDataset(folder, Split::Train).total_bytes();
+  const uint64_t bytes = kSamples * kShape.num_values();
   const auto print = [&](const char* name, const std::vector<Json>& epochs) {
     print_epochs(ranks, name, epochs);
     fmt::print("\n");
@@ -154,7 +154,7 @@ void print_training(const fs::path& folder, int ranks) {
 
 /// Two nodes of a rank each, with memory for 3/4 of the set.
 void print_sharing(const fs::path& folder) {
-  const uint64_t bytes = ChunkedDataset(folder, Split::Train).total_bytes();
+  const uint64_t bytes = kSamples * kShape.num_values();
   for (const bool share : {false, true}) {
     SlowSource::Link link;
     const auto epochs = train_epochs(folder, 2, {bytes * 3 / 4, 0, share}, &link, 1);

@@ -129,9 +129,9 @@ bool Checker::check_node(const YamlNode& node, const Wanted& wanted, Json& value
 
 bool Checker::check_list(const YamlNode& node, const Wanted& wanted, Json& value) {
   const Shape& shape = wanted.shape;
-  if (node.kind != YamlNode::Kind::List || double(node.entries.size()) < *shape.minimum) {
-    return refuse(node, wanted);
-  }
+  const auto length = double(node.entries.size());
+  const bool fits = length >= *shape.minimum && (!shape.maximum || length <= *shape.maximum);
+  if (node.kind != YamlNode::Kind::List || !fits) return refuse(node, wanted);
   value = Json::array();
   bool good = true;
   for (const YamlEntry& entry : node.entries) {
@@ -217,6 +217,8 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
                      : node.kind == YamlNode::Kind::List ? Json::array()
                                                          : Json::object();
   const bool is_empty_list = node.kind == YamlNode::Kind::List && node.entries.empty();
+  const bool has_wrong_length =
+      node.kind == YamlNode::Kind::List && shape.type == Shape::Type::List && shape.maximum;
   std::string advice = hint(value, shape);
   if (shape.type == Shape::Type::Choice && value.is_string()) {
     advice = mistakes_.advice(value.get_ref<const std::string&>(), shape.choices);
@@ -229,7 +231,9 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   }
   const std::string given = value.is_null() ? ", but it has no value"
                             : is_empty_list ? ", not an empty list"
-                                            : ", not " + describe(value);
+                            : has_wrong_length
+                                ? ", not a list of " + std::to_string(node.entries.size())
+                                : ", not " + describe(value);
   mistakes_.add(node.location, subject.name() + " must be " + describe(shape) + given + advice);
   return false;
 }

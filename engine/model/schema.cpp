@@ -18,7 +18,7 @@ Json schema_of(const Shape& shape, Scope scope);
 Json number_schema(const Shape& shape, const char* type) {
   Json schema = {{"type", type}};
   if (shape.minimum) schema[shape.above_minimum ? "exclusiveMinimum" : "minimum"] = *shape.minimum;
-  if (shape.maximum) schema["maximum"] = *shape.maximum;
+  if (shape.maximum) schema[shape.below_maximum ? "exclusiveMaximum" : "maximum"] = *shape.maximum;
   return schema;
 }
 
@@ -64,10 +64,13 @@ Json plain_schema(const Shape& shape, Scope scope) {
       return {{"enum", shape.choices}};
     case Shape::Type::Formed:
       return form_schema(*shape.form);
-    case Shape::Type::List:
-      return {{"type", "array"},
-              {"items", schema_of(shape.parts[0], scope)},
-              {"minItems", int(*shape.minimum)}};
+    case Shape::Type::List: {
+      Json list = {{"type", "array"},
+                   {"items", schema_of(shape.parts[0], scope)},
+                   {"minItems", int(*shape.minimum)}};
+      if (shape.maximum) list["maxItems"] = int(*shape.maximum);
+      return list;
+    }
     case Shape::Type::Object:
       return object_schema(shape, scope);
     case Shape::Type::Map:

@@ -26,12 +26,16 @@ std::string describe_range(const Shape& shape, const std::string& noun,
                            const std::string& article) {
   if (!shape.minimum) return article + " " + noun;
   const std::string minimum = number_text(*shape.minimum);
+  if (shape.maximum && *shape.maximum < std::numeric_limits<int>::max()) {
+    const std::string maximum = number_text(*shape.maximum);
+    if (shape.above_minimum)
+      return article + " " + noun + " above " + minimum + ", at most " + maximum;
+    return article + " " + noun + " from " + minimum +
+           (shape.below_maximum ? " to less than " : " to ") + maximum;
+  }
   const bool positive =
       shape.above_minimum ? *shape.minimum == 0 : *shape.minimum == 1 && noun == "integer";
   if (positive) return "a positive " + noun;
-  if (shape.maximum && *shape.maximum < std::numeric_limits<int>::max()) {
-    return article + " " + noun + " from " + minimum + " to " + number_text(*shape.maximum);
-  }
   return article + " " + noun + (shape.above_minimum ? " above " : " of at least ") + minimum;
 }
 
@@ -47,7 +51,7 @@ std::string describe_alternatives(const std::vector<Shape>& alternatives) {
 bool in_range(double value, const Shape& shape) {
   if (shape.minimum && (value < *shape.minimum || (shape.above_minimum && value == *shape.minimum)))
     return false;
-  return !shape.maximum || value <= *shape.maximum;
+  return !shape.maximum || (shape.below_maximum ? value < *shape.maximum : value <= *shape.maximum);
 }
 
 /// The longest beginning of `text` of at most `max_bytes` that splits no UTF-8 character.
@@ -78,8 +82,9 @@ Shape number(double minimum) {
   return shape;
 }
 
-Shape number_above(double minimum) {
+Shape number_above(double minimum, std::optional<double> maximum) {
   Shape shape = number(minimum);
+  shape.maximum = maximum;
   shape.above_minimum = true;
   return shape;
 }
@@ -87,6 +92,12 @@ Shape number_above(double minimum) {
 Shape number_between(double minimum, double maximum) {
   Shape shape = number(minimum);
   shape.maximum = maximum;
+  return shape;
+}
+
+Shape number_below(double minimum, double maximum) {
+  Shape shape = number_between(minimum, maximum);
+  shape.below_maximum = true;
   return shape;
 }
 
@@ -104,9 +115,10 @@ Shape formed(const Form& form) {
   return shape;
 }
 
-Shape list_of(Shape element, int fewest) {
+Shape list_of(Shape element, int fewest, std::optional<int> most) {
   Shape shape = of_type(Shape::Type::List);
   shape.minimum = fewest;
+  shape.maximum = most;
   shape.parts.push_back(std::move(element));
   return shape;
 }
@@ -178,6 +190,7 @@ std::string describe(const Shape& shape) {
     case Shape::Type::Formed:
       return std::string(shape.form->what);
     case Shape::Type::List:
+      if (shape.maximum) return "a list of " + number_text(*shape.maximum);
       return *shape.minimum > 0 ? "a non-empty list" : "a list";
     case Shape::Type::Object:
     case Shape::Type::Map:

@@ -52,8 +52,9 @@ struct Shape {
 
   Type type = Type::Anything;
   std::optional<double> minimum;  ///< Integer, Number; List: fewest elements
-  std::optional<double> maximum;
-  bool above_minimum = false;  ///< the minimum itself is too small
+  std::optional<double> maximum;  ///< List: most elements
+  bool above_minimum = false;     ///< the minimum itself is too small
+  bool below_maximum = false;     ///< the maximum itself is too large
   std::vector<std::string> choices;
   const Form* form = nullptr;
   std::vector<Shape> parts;
@@ -80,12 +81,13 @@ Shape text();
 Shape integer(int minimum);
 Shape number();
 Shape number(double minimum);
-Shape number_above(double minimum);
+Shape number_above(double minimum, std::optional<double> maximum = std::nullopt);
 Shape number_between(double minimum, double maximum);
+Shape number_below(double minimum, double maximum);  ///< at least the one, less than the other
 Shape boolean();
 Shape choice(std::vector<std::string> choices);
 Shape formed(const Form& form);
-Shape list_of(Shape element, int fewest = 0);
+Shape list_of(Shape element, int fewest = 0, std::optional<int> most = std::nullopt);
 Shape object(std::vector<Field> fields);
 Shape map_of(const Form& key, Shape value);
 Shape either(std::vector<Shape> alternatives);

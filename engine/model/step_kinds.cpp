@@ -142,7 +142,7 @@ StepKind train_kind() {
        choice({"fp16", "bf16", "int8", "topk", "mstopk", "randomk", "dgc", "powersgd"}),
        "Method that compresses gradients (docs/user/compression.md). Needs precision: {reduction: "
        "fast}"},
-      {"density", number_between(0, 1),
+      {"density", number_above(0, 1),
        "Of topk, mstopk, randomk, dgc: share of the gradient that is sent; "
        "0.01 unless given"},
       {"warmup_epochs", integer(0), "Of the same: epochs in which more is sent; 0 unless given"},
@@ -159,7 +159,7 @@ StepKind train_kind() {
       {"kind", choice({"sgd", "adam", "adamw", "lars", "lamb"}), "Name of the optimizer",
        kRequired},
       {"nesterov", boolean(), "Of sgd: use Nesterov momentum; false unless given"},
-      {"betas", list_of(number_between(0, 1), 2),
+      {"betas", list_of(number_below(0, 1), 2, 2),
        "Of adam, adamw and lamb: decay rates of the running means of the gradient and of its "
        "square; [0.9, 0.999] unless given"},
       {"eps", number(0),
@@ -189,7 +189,7 @@ StepKind train_kind() {
            Presence::Optional, "keep"},
           {"lr", number_above(0), "Learning rate after warm-up", kRequired},
           {"optimizer", optimizer, "Optimizer and its constants; sgd unless given"},
-          {"momentum", number_between(0, 1), "Of sgd and lars: momentum factor", Presence::Optional,
+          {"momentum", number_below(0, 1), "Of sgd and lars: momentum factor", Presence::Optional,
            0.9},
           {"weight_decay", number(0), "Weight decay", Presence::Optional, 0.0},
           {"decay", choice({"weights", "all"}),
@@ -206,7 +206,7 @@ StepKind train_kind() {
            "Multiply lr by (samples per step / base_batch), or by the square root of that"},
           {"base_batch", integer(1),
            "Samples per step for which lr is given; only with lr_scaling"},
-          {"label_smoothing", number_between(0, 1),
+          {"label_smoothing", number_below(0, 1),
            "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
           {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
            Presence::Optional, 0},

@@ -140,6 +140,110 @@ class Deadlines {
   steady_clock::time_point kill_ = kNever;
 };
 
+/// One program from its start to its end. The problem: its end, its deadlines and signals from
+/// four kinds of senders may come in any order, together or twice; none may be lost, and nothing
+/// may look more often than it must.
+///
+/// All signals are blocked and come through a descriptor, so that they interrupt nothing and wait
+/// between two looks. A sleep ends with a signal (also that of a child's end), with the next
+/// deadline, when the program's use is to be looked at, or after a minute. Then each turn goes
+/// through the same list, in this order; no part of it knows why the sleep ended.
+///  1. hear: requests are heard before the end is looked for. A scheduler signals all processes of
+///     a job at once, and a program that died of that was stopped; it did not fail.
+///  2. has_ended: for the same reason a death by a signal waits a moment for a request, and exit
+///     status 75 takes the one that is there.
+///  3. look: whether the program is still wanted.
+///  4. act: SIGUSR1 to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
+///     request are one sequence that begins at different times: deadlines only move closer, so
+///     that any number of them in any order gives the earliest. A second request kills at once.
+///  5. sleep. If it ends much later than it should, the job was suspended, and its deadlines move.
+/// The ranks of a program may outlive it. They come to this process, a subreaper, and are killed
+/// before anybody calls the program over.
+class Watching {
+ public:
+  Watching(StopSignals& signals, pid_t program, const WatchOptions& options)
+      : signals_(signals),
+        program_(program),
+        options_(options),
+        deadlines_(options),
+        look_(options.is_wanted ? options.now() + options.look_again : kNever) {}
+
+  void hear(const StopRequests& news) {
+    if (news.cause == StopCause::None || is_early_warning(news)) return;
+    deadlines_.set(options_.now());
+    if (news.stops > 0 && stops_ + news.stops > 1) deadlines_.kill_now();  // asked twice
+    const bool is_first = stops_ == 0;
+    if (is_first && news.cause == StopCause::Terminated && options_.on_terminate) {
+      options_.on_terminate();
+    }
+    if (is_first || news.stops > 0) result_.cause = news.cause;
+    stops_ += news.stops;
+  }
+
+  bool has_ended() {
+    struct rusage used {};
+    const auto exit = poll_exit(program_, &used);
+    if (!exit) return false;
+    usage_.add(used);
+    result_.exit = *exit;
+    if (result_.cause == StopCause::None) result_.cause = cause_of(*exit);
+    return true;
+  }
+
+  void look() {
+    if (options_.now() < look_) return;
+    look_ = options_.now() + options_.look_again;
+    if (options_.is_wanted()) return;
+    result_.cause = StopCause::Unwanted;
+    deadlines_.end_now();
+  }
+
+  void act() {
+    const bool asked = deadlines_.act(program_);
+    if (asked && result_.cause == StopCause::None) result_.cause = StopCause::Walltime;
+  }
+
+  StopRequests sleep() {
+    const auto now = options_.now();
+    const auto next = std::min({deadlines_.next(), look_, now + std::chrono::minutes(1)});
+    const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
+    const StopRequests news = signals_.read(wait);
+    const auto late = options_.now() - (now + wait);
+    if (late > kSuspended) deadlines_.postpone(late);
+    return news;
+  }
+
+  Watched finish() {
+    end_leftovers(program_, usage_);
+    result_.used = usage_.sum();
+    return result_;
+  }
+
+ private:
+  /// SLURM warns everybody; what cannot save has until its walltime.
+  bool is_early_warning(const StopRequests& news) const {
+    return news.stops == 0 && news.cause == StopCause::Walltime && options_.walltime.count() > 0 &&
+           options_.time_to_save.count() == 0;
+  }
+
+  /// Of an end that nobody was known to ask for.
+  StopCause cause_of(const ExitStatus& exit) {
+    if (exit.code > 128) return signals_.wait_for_request(kSignalsTogether).cause;
+    // What it was told, we were told, too.
+    if (exit.code == kExitAgain) return signals_.read(milliseconds(0)).cause;
+    return StopCause::None;
+  }
+
+  StopSignals& signals_;
+  const pid_t program_;
+  const WatchOptions& options_;
+  Deadlines deadlines_;
+  steady_clock::time_point look_;
+  int stops_ = 0;  // how often the end was asked for
+  Usage usage_;
+  Watched result_;
+};
+
 }  // namespace
 
 /// Signals of this kind carry a value, and none is lost because another one waits.
@@ -149,7 +253,7 @@ bool request_stop(const ProcessIdentity& supervisor, uint64_t token) {
   return ::sigqueue(supervisor.pid, SIGRTMIN, value) == 0;
 }
 
-Watcher::Watcher(uint64_t token) : token_(token) {
+StopSignals::StopSignals(uint64_t token) : token_(token) {
   sigset_t set;
   ::sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD, SIGRTMIN}) {
@@ -160,13 +264,13 @@ Watcher::Watcher(uint64_t token) : token_(token) {
   signals_.reset(::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
   if (!signals_) throw_errno("cannot watch signals", errno);
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
-  if (::sigismember(&before, SIGRTMIN) == 1) read_signals(milliseconds(0));  // for an earlier one
+  if (::sigismember(&before, SIGRTMIN) == 1) read(milliseconds(0));  // for an earlier one
 }
 
-Watcher::Requests Watcher::read_signals(milliseconds timeout) {
+StopRequests StopSignals::read(milliseconds timeout) {
   pollfd descriptor{signals_.get(), POLLIN, 0};
   ::poll(&descriptor, 1, int(timeout.count()));
-  Requests requests;
+  StopRequests requests;
   signalfd_siginfo info{};
   while (::read(signals_.get(), &info, sizeof info) == ssize_t(sizeof info)) {
     if (info.ssi_signo == SIGCHLD) continue;
@@ -183,83 +287,38 @@ Watcher::Requests Watcher::read_signals(milliseconds timeout) {
 }
 
 /// Its program's end is no request, but a signal, too.
-Watcher::Requests Watcher::wait_for_request(milliseconds time) {
+StopRequests StopSignals::wait_for_request(milliseconds time) {
   const auto end = steady_clock::now() + time;
-  Requests requests;
+  StopRequests requests;
   while (requests.cause == StopCause::None) {
     const auto left = std::chrono::ceil<milliseconds>(end - steady_clock::now());
     if (left.count() <= 0) break;
-    requests = read_signals(left);
+    requests = read(left);
   }
   return requests;
 }
 
-bool Watcher::is_quiet_for(milliseconds time) const {
+bool StopSignals::is_quiet_for(milliseconds time) const {
   pollfd descriptor = {signals_.get(), POLLIN, 0};
   return ::poll(&descriptor, 1, int(time.count())) == 0;
 }
 
 StopCause Watcher::stop_requested() {
-  const Requests requests = read_signals(milliseconds(0));
+  const StopRequests requests = signals_.read(milliseconds(0));
   before_.stops += requests.stops;
   if (requests.cause != StopCause::None) before_.cause = requests.cause;
   return before_.stops > 0 ? before_.cause : StopCause::None;
 }
 
 Watched Watcher::watch(pid_t program, const WatchOptions& options) {
-  Watched result;
-  Usage usage;
-  struct rusage used {};
-  Deadlines deadlines(options);
-  Requests news = before_;
-  int stops = 0;
-  auto look = options.is_wanted ? options.now() + options.look_again : kNever;
-  while (true) {
-    // SLURM warns everybody; what cannot save has until its walltime.
-    const bool only_warned = news.stops == 0 && news.cause == StopCause::Walltime;
-    if (only_warned && options.walltime.count() > 0 && options.time_to_save.count() == 0) {
-      news.cause = StopCause::None;
-    }
-    if (news.cause != StopCause::None) {
-      deadlines.set(options.now());
-      if (news.stops > 0 && stops + news.stops > 1) deadlines.kill_now();  // asked twice
-      if (stops == 0 && news.cause == StopCause::Terminated && options.on_terminate) {
-        options.on_terminate();
-      }
-      if (news.stops > 0 || stops == 0) result.cause = news.cause;
-      stops += news.stops;
-    }
-    if (const auto exit = poll_exit(program, &used)) {
-      usage.add(used);
-      result.exit = *exit;
-      if (result.cause == StopCause::None && exit->code > 128) {
-        result.cause = wait_for_request(kSignalsTogether).cause;
-      }
-      if (result.cause == StopCause::None && exit->code == kExitAgain) {
-        result.cause = read_signals(milliseconds(0)).cause;  // what it was told, we were told, too
-      }
-      break;
-    }
-    if (options.now() >= look) {
-      look = options.now() + options.look_again;
-      if (!options.is_wanted()) {
-        result.cause = StopCause::Unwanted;
-        deadlines.end_now();
-      }
-    }
-    const bool asked = deadlines.act(program);
-    if (asked && result.cause == StopCause::None) result.cause = StopCause::Walltime;
-    const auto now = options.now();
-    const auto next = std::min({deadlines.next(), look, now + std::chrono::minutes(1)});
-    const auto wait = std::max(std::chrono::ceil<milliseconds>(next - now), milliseconds(0));
-    news = read_signals(wait);
-    // Much later: the job was suspended meanwhile, which does not count.
-    const auto late = options.now() - (now + wait);
-    if (late > kSuspended) deadlines.postpone(late);
+  Watching watching(signals_, program, options);
+  watching.hear(before_);
+  while (!watching.has_ended()) {
+    watching.look();
+    watching.act();
+    watching.hear(watching.sleep());
   }
-  end_leftovers(program, usage);
-  result.used = usage.sum();
-  return result;
+  return watching.finish();
 }
 
 }  // namespace dlflow

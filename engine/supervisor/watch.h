@@ -47,36 +47,52 @@ struct Watched {
 /// nothing if it is at work on another one by now. Each call counts. False if it cannot be asked.
 bool request_stop(const ProcessIdentity& supervisor, uint64_t token);
 
-/// Takes over SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SIGCHLD and the signal of request_stop() of this
-/// thread, for good, so that a request that comes before the program has started is not lost. One
-/// that came after an earlier Watcher has done its work is: it was meant for that one's program.
+/// The requests that came in during some time.
+struct StopRequests {
+  int stops = 0;  ///< how often the end was asked for
+  StopCause cause = StopCause::None;
+};
+
+/// The signals that ask for the end of a program. Takes over SIGTERM, SIGINT, SIGUSR1, SIGUSR2,
+/// SIGCHLD and the signal of request_stop() of this thread, for good, so that a request that comes
+/// before the program has started is not lost. One that came for an earlier object of this class
+/// is: it was meant for that one's program.
+class StopSignals {
+ public:
+  /// `token`: as in request_stop().
+  explicit StopSignals(uint64_t token);
+
+  /// Waits for a signal, at most for `timeout`; a child's end is one, too.
+  StopRequests read(std::chrono::milliseconds timeout);
+
+  /// Waits for a signal that asks for something.
+  StopRequests wait_for_request(std::chrono::milliseconds time);
+
+  /// True if no signal arrives within `time`.
+  bool is_quiet_for(std::chrono::milliseconds time) const;
+
+ private:
+  uint64_t token_;
+  FileDescriptor signals_;
+};
+
+/// Watches over a program from its start to its end.
 class Watcher {
  public:
-  explicit Watcher(uint64_t token);
+  explicit Watcher(uint64_t token) : signals_(token) {}
 
   /// Waits until `program`, the leader of a process group, has ended, and ends what it left behind.
   Watched watch(pid_t program, const WatchOptions& options);
 
   /// True if no signal arrives within `time`: the program runs on, and nobody asked for its end.
-  bool is_quiet_for(std::chrono::milliseconds time) const;
+  bool is_quiet_for(std::chrono::milliseconds time) const { return signals_.is_quiet_for(time); }
 
   /// Who asked for the end before there was a program: Requested, Terminated or nobody.
   StopCause stop_requested();
 
  private:
-  struct Requests {
-    int stops = 0;  ///< how often the end was asked for
-    StopCause cause = StopCause::None;
-  };
-  /// Waits for a signal.
-  Requests read_signals(std::chrono::milliseconds timeout);
-
-  /// Waits for a signal that asks for something.
-  Requests wait_for_request(std::chrono::milliseconds time);
-
-  uint64_t token_;
-  FileDescriptor signals_;
-  Requests before_;  ///< the program was there
+  StopSignals signals_;
+  StopRequests before_;  ///< the program was there
 };
 
 }  // namespace dlflow

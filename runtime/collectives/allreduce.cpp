@@ -151,7 +151,30 @@ bool Allreduce::move() {
   return true;
 }
 
-/// An error of a task is thrown by the next call of the owner.
+/// Polls all ranges that may move, once each.
+///
+/// Every range is a coroutine (Task) that waits for a peer now and then. There is no thread for
+/// each and no queue of messages: whoever holds the mutex polls the tasks one after the other, and
+/// each goes on until it would have to wait. That is the rank itself, inside start(), poll() and
+/// wait(), or the mover while the rank computes.
+///
+/// The order is that of `waiting_`, the most urgent first. Only the first kUnderWay of them are
+/// polled, and the oldest range in any case; the others stand still in the middle of whatever they
+/// do. Ranks may disagree on which these are, since each sees ranges end at other times. That costs
+/// time, but cannot be a deadlock. Take the oldest range that is not done on some rank. There it is
+/// the first of all, so that it moves. A peer that it waits for has either done it, and its
+/// messages are on their way; or it is the oldest there, too, and moves.
+///
+/// A range that is summed but not consumed holds no place under way: it sends nothing any more. It
+/// is consumed on the owner's thread alone (`caller_`): the update changes weights that the owner
+/// may be reading while the mover is at work.
+///
+/// Shared memory has flags for kRangesAtATime ranges. A range so far behind the oldest would take
+/// the flags of one that peers still look at, and waits. Done ranges leave the deque only from the
+/// front, so that a ticket's number stays its place.
+///
+/// A task that throws stops everything, on this rank: peers run into their timeout or are told by
+/// the watch. The mover cannot throw to anybody, so the next call of the owner does.
 Progress Allreduce::advance(Caller caller) {
   caller_ = caller;
   bool moved = false;

@@ -20,8 +20,10 @@ namespace dlflow::runtime {
 using SumByMessages = std::function<Task(Link link, size_t first, std::span<float> values)>;
 
 struct AllreduceOptions {
-  /// Of what is added: halves of floats in fp32, rounded once where SharedMemory and Direct add all
-  /// parts of an element, and after each addition by what sends partial sums. Integers wrap around.
+  /// Of what is added. Training sums Float32 alone; dlflow-bench compares the others with the sums
+  /// of MPI and Gloo. Halves of floats are added in fp32, rounded once where SharedMemory and
+  /// Direct add all parts of an element, and after each addition by what sends partial sums.
+  /// Integers wrap around.
   DataType type = DataType::Float32;
 
   /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string>
 
 #include "runtime/comm/contention.h"
 #include "runtime/comm/lifeline.h"
@@ -113,6 +114,9 @@ class Communicator {
   Lifeline* lifeline_ = nullptr;
   mutable Contention contention_;
 };
+
+/// `text` of rank `root`, on every rank. Collective.
+std::string broadcast_text(Communicator& comm, std::string text, int root = 0);
 
 /// For its lifetime, this rank does something that may take long, on its own: "saves a checkpoint".
 /// However long others wait for it, it does not count as stalled; if it waits for what `arrivals`

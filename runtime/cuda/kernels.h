@@ -44,8 +44,8 @@ void add_up(const double* losses, const int* correct, int64_t batch, float scale
 /// values *= factor.
 void scale(float* values, int64_t count, float factor, cudaStream_t stream);
 
-/// One step as dlflow's sgd_step (runtime/optim/sgd.h), to the bit. `broken` becomes 1 if a weight
-/// is not a finite number now.
+/// One step as dlflow's sgd_step (runtime/optim/optimizers.h), to the bit. `broken` becomes 1 if a
+/// weight is not a finite number now.
 void sgd(float* weights, float* velocity, const float* gradients, int64_t count,
          float learning_rate, float momentum, float weight_decay, float* broken,
          cudaStream_t stream);

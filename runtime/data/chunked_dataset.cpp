@@ -51,6 +51,11 @@ const std::byte* bytes_at(std::string_view text, size_t offset) {
 
 }  // namespace
 
+bool is_whole(const Chunk& chunk, std::span<const std::byte> content) {
+  return sha256_hex({reinterpret_cast<const char*>(content.data()), content.size()}) ==
+         chunk.sha256;
+}
+
 bool has_chunk_hashes(const SplitFiles& files) {
   const auto has_hashes = [](const BinaryHeader& header) {
     return header.chunk_samples > 0 && chunk_bytes_of(header) <= kMostChunkBytes;
@@ -102,12 +107,6 @@ void ChunkedDataset::add(const fs::path& file) {
   } else {
     append_shard(dataset_, part, file);
   }
-}
-
-uint64_t ChunkedDataset::total_bytes() const {
-  uint64_t bytes = 0;
-  for (const Mapped& file : mapped_) bytes += uint64_t(file.end - file.begin);
-  return bytes;
 }
 
 Chunk ChunkedDataset::chunk(size_t index) const {

@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -22,6 +23,9 @@ struct Chunk {
   uint32_t bytes = 0;
   std::string_view sha256;
 };
+
+/// Whether `content` is the chunk: its hash holds.
+bool is_whole(const Chunk& chunk, std::span<const std::byte> content);
 
 /// Where an image lies in its chunk.
 struct ImagePlace {
@@ -50,7 +54,6 @@ class ChunkedDataset {
 
   /// The largest chunk.
   size_t chunk_bytes() const { return chunk_bytes_; }
-  uint64_t total_bytes() const;
 
   ImagePlace place_of(const void* image) const;
 

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/data/proven_source.h"
 
 namespace dlflow::runtime {
 namespace {

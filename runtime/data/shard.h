@@ -19,6 +19,11 @@ std::vector<uint32_t> epoch_permutation(size_t num_samples, uint64_t seed, uint6
 void permute(std::span<uint32_t> order, uint64_t seed, uint64_t epoch,
              std::atomic<uint64_t>* progress = nullptr);
 
+/// Leaves of a step, or batches: [first, first + count).
+struct IndexRange {
+  size_t first = 0, count = 0;
+};
+
 /// Positions [first, first + count) of the epoch's order.
 struct Share {
   size_t first = 0;

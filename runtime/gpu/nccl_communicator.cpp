@@ -64,32 +64,6 @@ DeviceTransfer NcclCommunicator::start_sum(DeviceFloats values, DlflowGpuStream 
   });
 }
 
-DeviceTransfer NcclCommunicator::start_reduce_scatter(DeviceFloats values, DeviceFloats sums,
-                                                      DlflowGpuStream after) {
-  DLFLOW_CHECK(values.count == sums.count * size_t(size()));
-  return start("reduce-scatter", values.count, after, [&] {
-    return library_.reduce_scatter(values.data, sums.data, sums.count, nccl::kFloat32, nccl::kSum,
-                                   comm_, stream_.get());
-  });
-}
-
-DeviceTransfer NcclCommunicator::start_all_gather(DeviceFloats part, DeviceFloats all,
-                                                  DlflowGpuStream after) {
-  DLFLOW_CHECK(all.count == part.count * size_t(size()));
-  return start("all-gather", all.count, after, [&] {
-    return library_.all_gather(part.data, all.data, part.count, nccl::kFloat32, comm_,
-                               stream_.get());
-  });
-}
-
-DeviceTransfer NcclCommunicator::start_broadcast(DeviceFloats values, int root,
-                                                 DlflowGpuStream after) {
-  return start("broadcast", values.count, after, [&] {
-    return library_.broadcast(values.data, values.data, values.count, nccl::kFloat32, root, comm_,
-                              stream_.get());
-  });
-}
-
 template <typename Call>
 DeviceTransfer NcclCommunicator::start(const char* operation, size_t num_elements,
                                        DlflowGpuStream after, Call call) {

@@ -49,17 +49,6 @@ class NcclCommunicator {
   /// Begins to replace `values` by their sum over all ranks.
   DeviceTransfer start_sum(DeviceFloats values, DlflowGpuStream after);
 
-  /// Begins to write to `sums` the sum over all ranks of this rank's part of `values`: those are P
-  /// parts of sums.count, of which `sums` may be this rank's.
-  DeviceTransfer start_reduce_scatter(DeviceFloats values, DeviceFloats sums,
-                                      DlflowGpuStream after);
-
-  /// Begins to write the `part` of each rank to `all`, in the order of ranks; `part` may lie there.
-  DeviceTransfer start_all_gather(DeviceFloats part, DeviceFloats all, DlflowGpuStream after);
-
-  /// Begins to copy `values` of rank `root` to every rank.
-  DeviceTransfer start_broadcast(DeviceFloats values, int root, DlflowGpuStream after);
-
   /// What `stream` is given from now on begins after `transfer` has ended; nobody waits here.
   void hold_back(DlflowGpuStream stream, const DeviceTransfer& transfer) const;
 

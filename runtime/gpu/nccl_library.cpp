@@ -49,9 +49,6 @@ NcclLibrary::NcclLibrary(const std::string& name) : library_(open(name)) {
   library_.find("ncclGetErrorString", error_text);
   library_.find("ncclGetLastError", last_error);
   library_.find("ncclAllReduce", all_reduce);
-  library_.find("ncclReduceScatter", reduce_scatter);
-  library_.find("ncclAllGather", all_gather);
-  library_.find("ncclBroadcast", broadcast);
 }
 
 }  // namespace dlflow::runtime

@@ -28,12 +28,6 @@ class NcclLibrary {
 
   nccl::Result (*all_reduce)(const void* from, void* to, size_t count, nccl::DataType,
                              nccl::Operation, nccl::Comm*, nccl::Stream);
-  nccl::Result (*reduce_scatter)(const void* from, void* to, size_t received, nccl::DataType,
-                                 nccl::Operation, nccl::Comm*, nccl::Stream);
-  nccl::Result (*all_gather)(const void* from, void* to, size_t sent, nccl::DataType, nccl::Comm*,
-                             nccl::Stream);
-  nccl::Result (*broadcast)(const void* from, void* to, size_t count, nccl::DataType, int root,
-                            nccl::Comm*, nccl::Stream);
 
  private:
   SharedLibrary library_;

@@ -46,8 +46,10 @@ class GpuReplica {
   void set_state(std::span<const float> weights, std::span<const float> velocity);
   void get_state(std::span<float> weights, std::span<float> velocity) const;
 
-  /// The sums of the last step, and this rank's scores in its last pass.
+  /// The sums of the last step.
   void get_gradients(std::span<float> values) const { session_.read(DLFLOW_GPU_GRADIENTS, values); }
+
+  /// This rank's scores in its last pass: for tests, which compare them with those of the CPU.
   void get_scores(std::span<float> values) const { session_.read(DLFLOW_GPU_SCORES, values); }
 
   /// The sums of a step over the ranks.

@@ -288,8 +288,6 @@ Network::Network(Network&&) noexcept = default;
 Network::~Network() = default;
 
 const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl_->layout; }
-int64_t Network::batch_size() const { return impl_->batch; }
-size_t Network::memory_bytes() const { return impl_->arena.bytes(); }
 
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 

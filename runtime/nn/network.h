@@ -22,7 +22,7 @@ struct BatchResult {
   int64_t num_correct = 0;  ///< where the highest score (the first of equals) is the label's
 };
 
-/// Executes a model for batches of exactly B = batch_size() samples. Holds no weights: they lie in
+/// Executes a model for batches of exactly B = `batch_size` samples. Holds no weights: they lie in
 /// a flat buffer of the caller, who exchanges and updates them. One thread calls it; oneDNN uses as
 /// many threads as OpenMP gives. The same calls with the same number of threads, build and
 /// instruction set give the same bits.
@@ -44,10 +44,6 @@ class Network {
   ~Network();
 
   const std::shared_ptr<const WeightLayout>& layout() const;
-  int64_t batch_size() const;
-
-  /// Of the memory for values between layers.
-  size_t memory_bytes() const;
 
   /// Forward and backward pass of each layer go there from now on; it must outlive this.
   void use_timeline(Timeline& timeline);

@@ -55,6 +55,26 @@ struct LeafSamples {
   std::span<const uint8_t> additions;
 };
 
+/// The gradient of a linear layer's weight over samples s is the sum of of_rows[s] x of_columns[s].
+/// For leaves of few samples it is far larger than what it is made of: 4 samples of a layer of
+/// 1024 x 1024 are 32 KB, their gradient is 4 MB. Leaf by leaf, all of it would be written, read
+/// and added once per leaf, at the speed of memory. So nothing is multiplied until all leaves of
+/// the rank are there, and then each tile of 4 x 64 weights goes through all leaves at once:
+///
+///   for each tile: for each leaf: product of its samples, in 16 registers; add along the leaves'
+///   tree; then write the parts that are left, once.
+///
+/// The bits depend on the leaves and their tree alone. Within a leaf, each weight adds its samples
+/// in order, in a register of its own: neither the size of a tile nor the other leaves have a say
+/// in it. Between leaves it is the stack of Reducer (reduce/reducer.cpp), of tiles instead of
+/// gradients: after leaf i, the two topmost are replaced by their sum, additions[i] times. A sum of
+/// two floats has the same bits in either order; only the tree counts, which is the Reducer's.
+///
+/// Two layouts make the loop read memory in a row. keep() splits what comes in into panels of kRows
+/// and of kColumns numbers per sample; a panel of columns stays in the first cache while all rows
+/// pass it. The gradient is written in oneDNN's blocks of `group` columns, so that nobody converts
+/// it. The squared lengths that the noise meter needs come from the registers, too.
+///
 /// Of one tile, the parts that are left: on `stack`, from the bottom.
 DLFLOW_INLINE void add_up_tile(const float* of_rows, const float* of_columns,
                                const LeafSamples& leaves, std::span<double> squares, Tile* stack) {

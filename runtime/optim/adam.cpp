@@ -1,7 +1,6 @@
-#include "runtime/optim/adam.h"
-
 #include "base/finite.h"
 #include "runtime/optim/moments.h"
+#include "runtime/optim/optimizers.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -1,7 +1,6 @@
-#include "runtime/optim/lars.h"
-
 #include "base/finite.h"
 #include "base/vector_clones.h"
+#include "runtime/optim/optimizers.h"
 
 namespace dlflow::runtime {
 namespace {

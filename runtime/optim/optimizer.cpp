@@ -1,11 +1,7 @@
 #include "runtime/optim/optimizer.h"
 
 #include "base/error.h"
-#include "runtime/optim/adam.h"
-#include "runtime/optim/adamw.h"
-#include "runtime/optim/lamb.h"
-#include "runtime/optim/lars.h"
-#include "runtime/optim/sgd.h"
+#include "runtime/optim/optimizers.h"
 
 namespace dlflow::runtime {
 

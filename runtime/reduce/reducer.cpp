@@ -143,6 +143,29 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
   }
 }
 
+/// The stack of leaves. In exact mode the sum of a step must have the same bits however many ranks
+/// there are. So the leaves 0 .. L-1 of the batch are added along one binary tree, whatever rank
+/// has them (collectives/sum_order.h), and a rank with the leaves 3, 4 and 5 of 8 may add 4 and 5,
+/// but must hand on 3 and (4 + 5) as two parts: 3 belongs to 2, which is on another rank.
+///
+/// To keep every leaf until the end takes as many gradients as there are leaves. A stack takes at
+/// most 2 lg n + 1 for n of them: leaf i is written at the height that the stack has before it; then the two topmost
+/// are replaced by their sum, additions[i] times. For the leaves 0 .. 3 of one rank:
+///
+///   leaf 0 -> level 0 | leaf 1 -> level 1; 0 += 1 | leaf 2 -> level 1 | leaf 3 -> level 2; 1 += 2;
+///   0 += 1
+///
+/// What is left are the rank's parts, the lowest levels. They lie in memory that peers read
+/// (Allreduce::part); what is higher is this rank's alone (`waiting_`).
+///
+/// All of it goes parameter by parameter, not leaf by leaf: each has a stack of its own height at
+/// any time, since the backward pass reaches it at its own time. ready(leaf, parameter) adds that
+/// parameter's slots at once, while they are in the cache, and after the last leaf its bucket can
+/// leave while earlier layers still compute. Hence the rule that a parameter's leaves come one
+/// after the other: leaf i + 1 overwrites a level that leaf i has left.
+///
+/// height_of_ is the height below each leaf, worked out once, so that a gradient has the same
+/// address in every step. Fast mode has the same code with a tree of each rank's own.
 std::span<float> Reducer::gradients(size_t leaf) { return level(height_of_.at(leaf)); }
 
 /// What lies on the stack at `height`: at first a part of this rank, which peers will read.

@@ -5,7 +5,7 @@
 #include "base/error.h"
 #include "base/sha256.h"
 #include "base/text.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 
 namespace dlflow::runtime {
 namespace {

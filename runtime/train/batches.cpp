@@ -5,7 +5,7 @@
 
 #include "runtime/train/evaluation.h"
 #include "runtime/train/next_batch.h"
-#include "runtime/train/shared_order.h"
+#include "runtime/train/shared_work.h"
 
 namespace dlflow::runtime {
 

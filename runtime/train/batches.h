@@ -16,7 +16,7 @@ class Batches {
  public:
   struct Setup {
     Division division;
-    Run leaves;            ///< of this rank
+    IndexRange leaves;     ///< of this rank
     bool computes = true;  ///< false: it takes no steps
   };
 

@@ -1,9 +1,8 @@
-#include "runtime/train/cache_settings.h"
-
 #include <string>
 
 #include "base/error.h"
 #include "base/units.h"
+#include "runtime/train/settings_parts.h"
 #include "runtime/train/with_reader.h"
 
 namespace dlflow::runtime {

@@ -1,9 +1,8 @@
-#include "runtime/train/compression_settings.h"
-
 #include <map>
 
 #include "base/json.h"
 #include "base/text.h"
+#include "runtime/train/settings_parts.h"
 
 namespace dlflow::runtime {
 namespace {

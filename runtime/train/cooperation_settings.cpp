@@ -1,11 +1,10 @@
-#include "runtime/train/cooperation_settings.h"
-
 #include <algorithm>
 #include <array>
 #include <limits>
 #include <vector>
 
 #include "base/text.h"
+#include "runtime/train/settings_parts.h"
 #include "runtime/train/with_reader.h"
 
 namespace dlflow::runtime {

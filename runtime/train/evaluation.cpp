@@ -42,7 +42,7 @@ Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
   };
 }
 
-Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks) {
+IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks) {
   const size_t batches = Division{num_samples, batch}.num_steps();
   const size_t first = batches * size_t(rank) / size_t(num_ranks);
   return {first, batches * size_t(rank + 1) / size_t(num_ranks) - first};
@@ -71,7 +71,7 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
   }
   Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
   for (int rank = 0; rank < comm.size(); ++rank) {
-    const Run run = run_of(rank);
+    const IndexRange run = run_of(rank);
     const std::span<Sums> theirs = std::span(batches).subspan(run.first, run.count);
     comm.broadcast(std::as_writable_bytes(theirs), rank);
     for (const Sums& sums : theirs) {

@@ -6,8 +6,8 @@
 #include "runtime/data/dataset.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/normalization.h"
+#include "runtime/data/shard.h"
 #include "runtime/data/step_images.h"
-#include "runtime/data/visit_order.h"
 #include "runtime/train/network_set.h"
 
 namespace dlflow::runtime {
@@ -27,7 +27,7 @@ struct Evaluation {
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
 
 /// The batches of `batch` samples that a rank measures.
-Run batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
+IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
 
 /// Computes the result of a leaf, on whatever device.
 using Inference = std::function<BatchResult(const Leaf&)>;

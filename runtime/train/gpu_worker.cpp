@@ -7,7 +7,7 @@
 
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
-#include "runtime/train/same_arithmetic.h"
+#include "runtime/train/same_job.h"
 
 namespace dlflow::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/process.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/train/evaluation.h"
 
 namespace dlflow::runtime {
@@ -18,12 +18,12 @@ void warn(const std::string& text) {
 }
 
 /// What each rank of the node looks at. Collective.
-void add_ranks(VisitOrder& order, Communicator& comm, const Run& own_leaves) {
-  const auto told = comm.allocate_shared(sizeof(Run));
-  std::memcpy(told[size_t(comm.node_rank())], &own_leaves, sizeof(Run));
+void add_ranks(VisitOrder& order, Communicator& comm, const IndexRange& own_leaves) {
+  const auto told = comm.allocate_shared(sizeof(IndexRange));
+  std::memcpy(told[size_t(comm.node_rank())], &own_leaves, sizeof(IndexRange));
   comm.barrier();
   for (const std::byte* theirs : told) {
-    std::memcpy(&order.leaves.emplace_back(), theirs, sizeof(Run));
+    std::memcpy(&order.leaves.emplace_back(), theirs, sizeof(IndexRange));
   }
   for (int rank = 0; rank < comm.size(); ++rank) {
     if (comm.nodes()[size_t(rank)] != comm.nodes()[size_t(comm.rank())]) continue;
@@ -72,10 +72,10 @@ std::unique_ptr<PeerServer> start_server(const ChunkedDataset& data, NodePart& p
 }  // namespace
 
 NodeCache::NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order,
-                     const std::optional<Run>& own_leaves)
+                     const std::optional<IndexRange>& own_leaves)
     : cached_(cached) {
   const bool shares = cached_.budget.share && num_nodes(comm) > 1;
-  add_ranks(order, comm, own_leaves.value_or(Run{}));
+  add_ranks(order, comm, own_leaves.value_or(IndexRange{}));
   CacheRoom room = divide_budget(cached_.budget, *cached_.data, order, node_of(comm),
                                  shares ? num_nodes(comm) : 1);
   CacheOptions options = take_room(comm, room);

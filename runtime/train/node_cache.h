@@ -4,13 +4,13 @@
 #include <optional>
 
 #include "base/json.h"
+#include "runtime/cache/cache_room.h"
+#include "runtime/cache/chunk_cache.h"
+#include "runtime/cache/node_part.h"
+#include "runtime/cache/peer_links.h"
+#include "runtime/cache/peer_server.h"
+#include "runtime/cache/scratch_slots.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/data/cache_room.h"
-#include "runtime/data/chunk_cache.h"
-#include "runtime/data/node_part.h"
-#include "runtime/data/peer_links.h"
-#include "runtime/data/peer_server.h"
-#include "runtime/data/scratch_slots.h"
 
 namespace dlflow::runtime {
 
@@ -25,7 +25,7 @@ class NodeCache {
   /// it would have kept. Collective over all ranks of the step. Throws Error{InvalidInput} if the
   /// budget is too small for a step.
   NodeCache(Communicator& comm, const CachedData& cached, VisitOrder order,
-            const std::optional<Run>& own_leaves);
+            const std::optional<IndexRange>& own_leaves);
 
   void start(uint64_t epoch, uint64_t step) { cache_->start(epoch, step); }
   StepImages& training() { return cache_->training(); }

@@ -1,12 +1,15 @@
 #include "runtime/train/same_job.h"
 
+#include <vector>
+
 #include "runtime/train/agreement.h"
-#include "runtime/train/compression_settings.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/settings_kept.h"
+#include "runtime/train/settings_parts.h"
 #include "runtime/train/shared_split.h"
 
 namespace dlflow::runtime {
+
 TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
   const Activity activity(comm, "reads the training data");
   const TrainSettings& s = job.settings;
@@ -34,6 +37,20 @@ TrainingJob same_on_all(Communicator& comm, TrainingJob job) {
                            {"the settings", settings.dump()}});
   require_fitting(job.model, job.data, "the training data");
   return job;
+}
+
+void require_same_arithmetic(Communicator& comm, const WeightLayout& layout,
+                             const std::string& arithmetic, bool exact) {
+  const std::string advice =
+      "start all ranks on processors of one kind with one build, or with ONEDNN_MAX_CPU_ISA set to "
+      "what all of them have (AVX2)";
+  std::vector<Claim> claims = {
+      {"the order of the weights in memory", layout.formats(), arithmetic, advice}};
+  if (exact) {
+    claims.push_back({"the arithmetic", arithmetic, arithmetic,
+                      advice + ", or with precision: {reduction: fast}"});
+  }
+  require_agreement(comm, claims);
 }
 
 }  // namespace dlflow::runtime

@@ -8,9 +8,7 @@
 #include <utility>
 
 #include "base/error.h"
-#include "runtime/train/cache_settings.h"
-#include "runtime/train/compression_settings.h"
-#include "runtime/train/cooperation_settings.h"
+#include "runtime/train/settings_parts.h"
 #include "runtime/train/with_reader.h"
 
 namespace dlflow::runtime {
@@ -35,22 +33,26 @@ Augmentation read_augmentation(const Json* names) {
 
 std::vector<double> read_numbers(const Json& json, const std::string& key) {
   std::vector<double> numbers;
-  for (const Json& value : json.is_array() ? json : Json::array({json})) {
+  const Json list = json.is_array() ? json : Json::array({json});
+  for (const Json& value : list) {
     if (!value.is_number()) WithReader::fail(key, "a number or one per channel");
     numbers.push_back(value);
   }
+  if (numbers.empty()) WithReader::fail(key, "a number or one per channel");
   return numbers;
 }
 
 std::optional<PixelStatistics> read_normalize(const Json* normalize) {
   if (normalize == nullptr) return {};
-  if (!normalize->is_object() || !normalize->contains("mean") || !normalize->contains("std")) {
-    WithReader::fail("normalize", "{mean: …, std: …}");
-  }
-  PixelStatistics statistics{read_numbers(normalize->at("mean"), "normalize.mean"),
-                             read_numbers(normalize->at("std"), "normalize.std")};
-  for (const double std : statistics.std) {
-    if (!(std > 0)) WithReader::fail("normalize.std", "above 0");
+  WithReader reader(*normalize, "normalize");
+  const Json* const mean = reader.find("mean");
+  const Json* const std = reader.find("std");
+  reader.finish();
+  if (mean == nullptr || std == nullptr) WithReader::fail("normalize", "{mean: …, std: …}");
+  PixelStatistics statistics{read_numbers(*mean, "normalize.mean"),
+                             read_numbers(*std, "normalize.std")};
+  for (const double divisor : statistics.std) {
+    if (!(divisor > 0)) WithReader::fail("normalize.std", "above 0");
   }
   return statistics;
 }
@@ -228,6 +230,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.gradients = read_gradients(reader.find("gradients"), s.precision);
   s.joint_batch_norm = read_joint_batch_norm(reader.find("batch_norm"));
   s.lr = reader.number("lr", 0, {});
+  if (s.lr == 0) WithReader::fail("lr", "above 0");
   s.update = read_update(reader);
   take_over_momentum(s);
   if (s.update.accumulate > 1 && s.joint_batch_norm) {

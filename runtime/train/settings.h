@@ -7,11 +7,11 @@
 
 #include "base/json.h"
 #include "base/leaves.h"
+#include "runtime/cache/chunk_cache.h"
 #include "runtime/comm/values.h"
 #include "runtime/compress/compression.h"
 #include "runtime/cooperation/options.h"
 #include "runtime/data/augment.h"
-#include "runtime/data/chunk_cache.h"
 #include "runtime/data/normalization.h"
 #include "runtime/data/shard.h"
 #include "runtime/nn/arithmetic.h"
@@ -77,6 +77,8 @@ struct TrainSettings {
   Augmentation augmentation;
   std::optional<PixelStatistics> normalize;  ///< else measured
   uint64_t timeline = 0;                     ///< steps whose timeline is written
+
+  bool operator==(const TrainSettings&) const = default;
 };
 
 /// Samples per step, over all ranks that compute and all batches that are accumulated.
@@ -105,6 +107,8 @@ struct EvaluateSettings {
   bool scratch = false;              ///< each node reads it from a copy on its own disk
   std::optional<CacheBudget> cache;  ///< or through a cache
   size_t batch = 256;
+
+  bool operator==(const EvaluateSettings&) const = default;
 };
 EvaluateSettings parse_evaluate_settings(const Json& with);
 

@@ -5,7 +5,7 @@
 #include <limits>
 
 #include "runtime/train/gradient_compression.h"
-#include "runtime/train/same_arithmetic.h"
+#include "runtime/train/same_job.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -103,7 +103,7 @@ NoiseMeter::Setup StepComputation::noise_setup() const {
           layout().trainable_size(), reducer_.consumes_shares() || role_.team->rank() == 0};
 }
 
-Run StepComputation::leaves() const {
+IndexRange StepComputation::leaves() const {
   return {role_.index * leaves_of_team(job_, role_) + reducer_.first_leaf(), reducer_.num_leaves()};
 }
 

@@ -29,7 +29,7 @@ class StepComputation {
                   const Division& division, Timeline& timeline);
 
   /// Of this rank.
-  Run leaves() const;
+  IndexRange leaves() const;
 
   /// One step, in which the team has samples. Returns the team's sums. The update of all ranks goes
   /// on into the next step; one team's is over, and a loss that is no number says, when all meet,

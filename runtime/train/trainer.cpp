@@ -5,7 +5,6 @@
 #include <cstdio>
 
 #include "runtime/train/checkpoints.h"
-#include "runtime/train/compression_settings.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
 #include "runtime/train/divergence.h"
@@ -15,7 +14,8 @@
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
 #include "runtime/train/settings_kept.h"
-#include "runtime/train/shared_normalization.h"
+#include "runtime/train/settings_parts.h"
+#include "runtime/train/shared_work.h"
 #include "runtime/train/split.h"
 #include "runtime/train/training_state.h"
 

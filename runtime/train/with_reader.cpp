@@ -70,8 +70,10 @@ void WithReader::finish() const {
   const std::vector<std::string> known(known_.begin(), known_.end());
   for (const auto& [key, value] : with_.items()) {
     if (known_.contains(key)) continue;
+    const std::string advice = did_you_mean(key, known);
     throw Error(Errc::InvalidInput,
-                "with: unknown key '" + prefix_ + key + "'" + did_you_mean(key, known));
+                "with: unknown key '" + prefix_ + key + "'" +
+                    (advice.empty() ? "; known: " + join(known, ", ") : advice));
   }
 }
 

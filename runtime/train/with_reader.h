@@ -34,7 +34,7 @@ class WithReader {
   /// "with: 'KEY' REASON", where the key cannot be given at all: "is not an option of 'adam'".
   [[noreturn]] static void refuse(const std::string& key, const std::string& reason);
 
-  /// Refuses what nobody asked for: most likely a misspelt key.
+  /// Refuses what nobody asked for: most likely a misspelt key. Names those that are known.
   void finish() const;
 
  private:

@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/handle.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/watch/watch_center.h"
 #include "runtime/watch/watch_leaf.h"
 

@@ -82,7 +82,7 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
   order.validation_chunks = runtime::SampleChunks(*cached->data, cached->data->dataset());
   order.validation_batch = batch;
   auto cache =
-      std::make_unique<runtime::NodeCache>(comm, *cached, std::move(order), runtime::Run{});
+      std::make_unique<runtime::NodeCache>(comm, *cached, std::move(order), runtime::IndexRange{});
   cache->start(0, 0);
   return cache;
 }

@@ -12,7 +12,7 @@
 #include "base/json.h"
 #include "base/process.h"
 #include "base/units.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/data/split_files.h"
 #include "steps/environment/step_environment.h"
 

@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <memory>
 
+#include "runtime/cache/chunk_cache.h"
 #include "runtime/comm/communicator.h"
-#include "runtime/data/chunk_cache.h"
 #include "runtime/data/dataset.h"
 #include "runtime/data/node_copy.h"
 

@@ -11,7 +11,7 @@
 #include "runtime/collectives/rules_file.h"
 #include "runtime/collectives/topology.h"
 #include "runtime/collectives/tune.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 #include "steps/environment/step_environment.h"
 
 namespace dlflow::steps {

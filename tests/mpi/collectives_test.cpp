@@ -13,7 +13,6 @@
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_to_all.h"
 #include "runtime/collectives/allreduce.h"
-#include "runtime/collectives/barrier.h"
 #include "runtime/collectives/broadcast.h"
 #include "runtime/collectives/message_allreduce.h"
 #include "runtime/collectives/mpi_allreduce.h"
@@ -213,7 +212,7 @@ TEST_CASE("reduce-scatter, all-gather and broadcast give what MPI's give", "[acr
     MPI_Bcast(copy.data(), int(copy.size()), MPI_BYTE, root, MPI_COMM_WORLD);
     if (values != copy) problem += "wrong copy" + of_type;
   }
-  run(comm, barrier(Link(comm)));
+  comm.barrier();
   CHECK(problems(comm, problem) == "");
 }
 

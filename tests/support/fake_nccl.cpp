@@ -173,30 +173,4 @@ nccl::Result ncclAllReduce(const void* from, void* to, size_t count, nccl::DataT
   });
 }
 
-nccl::Result ncclReduceScatter(const void* from, void* to, size_t received, nccl::DataType,
-                               nccl::Operation, nccl::Comm* comm, nccl::Stream stream) {
-  const size_t count = received * comm->group->size;
-  return collective("reduce-scatter", from, count, comm, stream, [&](const auto& all) {
-    for (size_t i = 0; i < received; ++i) {
-      static_cast<float*>(to)[i] = sum_at(all, comm->rank * received + i);
-    }
-  });
-}
-
-nccl::Result ncclAllGather(const void* from, void* to, size_t sent, nccl::DataType,
-                           nccl::Comm* comm, nccl::Stream stream) {
-  return collective("all-gather", from, sent, comm, stream, [&](const auto& all) {
-    for (size_t rank = 0; rank < all.size(); ++rank) {
-      std::copy_n(all[rank].begin(), sent, static_cast<float*>(to) + rank * sent);
-    }
-  });
-}
-
-nccl::Result ncclBroadcast(const void* from, void* to, size_t count, nccl::DataType, int root,
-                           nccl::Comm* comm, nccl::Stream stream) {
-  return collective("broadcast", from, count, comm, stream, [&](const auto& all) {
-    std::copy_n(all[size_t(root)].begin(), count, static_cast<float*>(to));
-  });
-}
-
 }  // extern "C"

@@ -45,14 +45,19 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
                        with + "}}}");
   };
   CHECK(train("momentum: [1]") ==
-        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not a list");
+        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to less than 1, not "
+        "a list");
   CHECK(train("momentum: '0.5'") ==
-        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not the "
+        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to less than 1, not "
+        "the "
         "string '0.5'; remove the quotes");
+  CHECK(train("momentum: 0.5.1") ==
+        "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to less than 1, not "
+        "the string "
+        "'0.5.1'");
   CHECK(
-      train("momentum: 0.5.1") ==
-      "w.yaml:2:11: error: with.momentum of step 't' must be a number from 0 to 1, not the string "
-      "'0.5.1'");
+      train("optimizer: {kind: adam, betas: [0.9, 0.99, 0.999]}") ==
+      "w.yaml:2:32: error: with.optimizer.betas of step 't' must be a list of 2, not a list of 3");
   CHECK(train("augment: crop") ==
         "w.yaml:2:10: error: with.augment of step 't' must be a list, not the string 'crop'");
   CHECK(train("schedule: cosin") ==

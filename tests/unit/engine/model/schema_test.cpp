@@ -56,7 +56,7 @@ TEST_CASE("what a kind needs, takes and refuses is in its rule", "[schema]") {
   CHECK(properties.at("lr").at("anyOf").at(0) ==
         Json::parse(R"({"type": "number", "exclusiveMinimum": 0.0})"));
   CHECK(properties.at("momentum").at("anyOf").at(0) ==
-        Json::parse(R"({"type": "number", "minimum": 0.0, "maximum": 1.0})"));
+        Json::parse(R"({"type": "number", "minimum": 0.0, "exclusiveMaximum": 1.0})"));
   CHECK(properties.at("momentum").at("default") == 0.9);
   CHECK_FALSE(properties.at("batch").contains("default"));
   CHECK(properties.at("batch").at("description").get<std::string>().starts_with("Samples"));

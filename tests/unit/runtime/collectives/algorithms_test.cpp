@@ -7,7 +7,6 @@
 #include "base/random.h"
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_to_all.h"
-#include "runtime/collectives/barrier.h"
 #include "runtime/collectives/broadcast.h"
 #include "runtime/collectives/message_allreduce.h"
 #include "runtime/collectives/reduce_scatter.h"
@@ -214,17 +213,6 @@ TEST_CASE("all-to-all hands every rank its block, whatever their sizes", "[colle
     return int(received != expected);
   });
   CHECK(wrong == std::vector(size_t(num_ranks), 0));
-}
-
-TEST_CASE("a barrier that is polled ends for nobody before all have started it", "[collectives]") {
-  const int num_ranks = GENERATE(1, 2, 3, 7);
-  std::atomic<int> arrived{0};
-  const auto seen = on_ranks(num_ranks, [&](Communicator& comm) {
-    ++arrived;
-    run(comm, barrier(Link(comm)));
-    return arrived.load();
-  });
-  CHECK(seen == std::vector(size_t(num_ranks), num_ranks));
 }
 
 TEST_CASE("whole numbers are converted to integers and back", "[collectives]") {

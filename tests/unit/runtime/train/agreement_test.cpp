@@ -1,9 +1,9 @@
 #include "runtime/train/agreement.h"
 
 #include "base/error.h"
-#include "runtime/comm/broadcast_text.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/train/network_set.h"
-#include "runtime/train/same_arithmetic.h"
+#include "runtime/train/same_job.h"
 #include "tests/support/catch.h"
 #include "tests/support/on_ranks.h"
 #include "tests/support/tiny_data.h"

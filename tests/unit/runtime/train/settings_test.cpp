@@ -170,7 +170,8 @@ TEST_CASE("a cache is read with its budgets, and its mistakes are named", "[sett
         "with: 'cache.memory' is missing: a size, such as 4GiB");
   CHECK(mistake(cached({{"memory", "much"}})) ==
         "with: 'cache.memory' must be a size, such as 4GiB");
-  CHECK(mistake(cached({{"memory", "1GiB"}, {"disk", 1}})) == "with: unknown key 'cache.disk'");
+  CHECK(mistake(cached({{"memory", "1GiB"}, {"disk", 1}})) ==
+        "with: unknown key 'cache.disk'; known: memory, scratch, share");
   Json both = cached({{"memory", "1GiB"}});
   both["scratch"] = true;
   CHECK_THAT(mistake(both), Catch::Contains("'scratch' cannot be used together with 'cache'"));

@@ -2,7 +2,7 @@
 
 #include "runtime/data/binary_dataset.h"
 #include "runtime/data/sharded_dataset.h"
-#include "runtime/train/shared_normalization.h"
+#include "runtime/train/shared_work.h"
 #include "tests/support/catch.h"
 #include "tests/support/damage.h"
 #include "tests/support/error_of.h"

@@ -1,0 +1,40 @@
+#pragma once
+
+#include <memory>
+
+#include "runtime/optim/optimizer.h"
+
+/// The optimizers, each in a source file of its own.
+namespace dlflow::runtime {
+
+/// Stochastic gradient descent with momentum, in PyTorch's formula and order:
+///   d = gradient + weight_decay * weight;  v = momentum * v + d;  weight = weight - rate * v,
+/// or, with Nesterov's momentum, weight = weight - rate * (d + momentum * v).
+/// Source: torch.optim.SGD with dampening 0; Sutskever et al., ICML 2013.
+std::unique_ptr<Optimizer> make_sgd(const OptimizerOptions& options);
+
+/// Adam: weight = weight - rate * direction (runtime/optim/moments.h), in which the weight decay is
+/// an L2 penalty: a part of the gradient, g + weight_decay * weight.
+/// Source: torch.optim.Adam; Kingma and Ba, arXiv 1412.6980.
+std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options);
+
+/// Adam with decoupled weight decay: weight = (1 - rate * weight_decay) * weight - rate * direction
+/// (runtime/optim/moments.h).
+/// Source: torch.optim.AdamW; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2.
+std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options);
+
+/// Layer-wise adaptive rate scaling: momentum SGD with a rate for each layer,
+///   local = trust * |w| / (|g| + weight_decay * |w|);
+///   v = momentum * v + rate * local * (g + weight_decay * w);  w = w - v.
+/// local is 1 for a layer of one dimension, or whose weights or gradients are all zero.
+/// Source: You, Gitman and Ginsburg, arXiv 1708.03888, algorithm 1.
+std::unique_ptr<Optimizer> make_lars(const OptimizerOptions& options);
+
+/// Layer-wise adaptive moments: Adam's direction (runtime/optim/moments.h) and the decay, as long
+/// as the layer's weights,
+///   r = direction + weight_decay * w;  w = w - rate * |w| / |r| * r.
+/// The ratio is 1 for a layer of one dimension, which does not decay either, and where a norm is 0.
+/// Source: You et al., arXiv 1904.00962, algorithm 2, with phi(z) = z.
+std::unique_ptr<Optimizer> make_lamb(const OptimizerOptions& options);
+
+}  // namespace dlflow::runtime

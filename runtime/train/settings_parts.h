@@ -1,0 +1,37 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "runtime/cache/chunk_cache.h"
+#include "runtime/compress/compression.h"
+#include "runtime/cooperation/options.h"
+#include "runtime/train/with_reader.h"
+
+/// The keys of `with:` that are mappings with rules of their own, each read in a source file of its
+/// own.
+namespace dlflow::runtime {
+
+/// Reads `cache:` of a train or evaluate step; nothing if it is not there. Throws
+/// Error{InvalidInput} naming the key, also beside `scratch: true`.
+std::optional<CacheBudget> read_cache(const Json* cache, bool scratch);
+
+/// Reads those keys of `gradients:` that are about compression (docs/user/compression.md); nothing
+/// if `compression` is not among them. Dgc's momentum is not: it is the optimizer's. Throws
+/// Error{InvalidInput} naming the key that does not go with the others.
+std::optional<Compression> read_compression(WithReader& gradients);
+
+/// "mstopk, density 0.01, hierarchical": all that decides what is sent.
+std::string to_text(const Compression& compression);
+
+/// Reads `cooperation:` out of a train step's `with:`; without the key, ranks are synchronous.
+/// Throws Error{InvalidInput} naming the key that is wrong, also if it is one of those that need
+/// ranks to be synchronous (`gradients`, `batch_norm: global`, `shard_optimizer`, `precision:
+/// {reduction: exact}`), or on servers whole layers (`clip_norm`, `optimizer: {kind: lamb}`).
+CooperationOptions read_cooperation(const Json& with);
+
+/// "local_sgd every 8, ranks: 4": what decides the bits, for people and for who compares.
+std::string describe(const CooperationOptions& options, int num_ranks);
+
+}  // namespace dlflow::runtime

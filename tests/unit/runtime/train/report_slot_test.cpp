@@ -1,0 +1,81 @@
+#include "runtime/train/report_slot.h"
+
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+
+using namespace dlflow::runtime;
+
+namespace {
+
+constexpr size_t kLeaves = 4;
+
+/// A rank whose leaves have gradients of one parameter, and the slot behind it.
+class Rank {
+ public:
+  explicit Rank(Communicator& comm)
+      : reducer_(comm, layout(), {.num_leaves = kLeaves}), noise_({}), slot_(reducer_, noise_) {}
+
+  /// A step in which leaf i of all has the loss 1 + i.
+  ReportSlot::Sums step(const ReportSlot::OfRank& of_rank) {
+    reducer_.begin();
+    slot_.begin_step(of_rank);
+    for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
+      slot_.write(leaf, float(1 + reducer_.first_leaf() + leaf));
+      std::ranges::fill(reducer_.gradient(leaf, 0), 1.0f);
+      reducer_.ready(leaf, 0);
+    }
+    reducer_.end();
+    return slot_.read(reducer_.layout().slot(reducer_.gradients(0), 1));
+  }
+
+ private:
+  static FlatLayout layout() {
+    const std::vector<size_t> sizes = {3, ReportSlot::kFloats};
+    return FlatLayout(sizes);
+  }
+
+  Reducer reducer_;
+  NoiseMeter noise_;
+  ReportSlot slot_;
+};
+
+/// As people would write it down.
+std::string in_words(const ReportSlot::Sums& sums) {
+  const auto number = [](float value) { return std::to_string(int(value)); };
+  return "loss " + number(sums.report.loss) + ", stops " + number(sums.report.stops) + ", saves " +
+         number(sums.report.saves) + ", waited " + number(sums.data_wait_s);
+}
+
+}  // namespace
+
+TEST_CASE("losses are summed over leaves, and what a rank says counts once however many it has",
+          "[report_slot]") {
+  const int num_ranks = GENERATE(1, 2, 3, 4);
+  const auto told = dlflow::test::on_ranks(num_ranks, [](Communicator& comm) {
+    return in_words(Rank(comm).step({{.stops = 1, .saves = comm.rank() == 0 ? 1.0f : 0.0f}, 2}));
+  });
+  const std::string ranks = std::to_string(num_ranks), waited = std::to_string(2 * num_ranks);
+  const std::string expected = "loss 10, stops " + ranks + ", saves 1, waited " + waited;
+  CHECK(told == std::vector<std::string>(size_t(num_ranks), expected));
+}
+
+TEST_CASE("a rank without leaves hears the others and has no say", "[report_slot]") {
+  const auto told = dlflow::test::on_ranks(int(kLeaves) + 1, [](Communicator& comm) {
+    return in_words(Rank(comm).step({{.stops = comm.rank() == int(kLeaves) ? 1.0f : 0.0f}, 1}));
+  });
+  const std::string expected = "loss 10, stops 0, saves 0, waited 4";
+  CHECK(told == std::vector<std::string>(kLeaves + 1, expected));
+}
+
+TEST_CASE("what a rank said in one step is forgotten in the next", "[report_slot]") {
+  const auto told = dlflow::test::on_ranks(2, [](Communicator& comm) {
+    Rank rank(comm);
+    rank.step({{.stops = 1}, 1});
+    return in_words(rank.step({}));
+  });
+  CHECK(told == std::vector<std::string>(2, "loss 10, stops 0, saves 0, waited 0"));
+}
