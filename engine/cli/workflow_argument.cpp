@@ -78,6 +78,20 @@ bool check_models(const Workflow& workflow, const Step& step,
   return right;
 }
 
+std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required) {
+  auto argument = std::make_shared<WorkflowArgument>();
+  command
+      .add_option("workflow", argument->file,
+                  "the workflow file (YAML), or a bundle of `dlflow pack`")
+      ->type_name("WORKFLOW")
+      ->required(required);
+  command.add_option("--set", argument->set, "give a parameter another value; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  return argument;
+}
+
 }  // namespace
 
 Workflow WorkflowArgument::read() const {
@@ -104,18 +118,12 @@ void check_steps(const Workflow& workflow) {
   if (wrong) throw AlreadyReported{};
 }
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, Presence presence) {
-  auto argument = std::make_shared<WorkflowArgument>();
-  command
-      .add_option("workflow", argument->file,
-                  "the workflow file (YAML), or a bundle of `dlflow pack`")
-      ->type_name("WORKFLOW")
-      ->required(presence == Presence::Required);
-  command.add_option("--set", argument->set, "give a parameter another value; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
-  return argument;
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {
+  return add_argument(command, true);
+}
+
+std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command) {
+  return add_argument(command, false);
 }
 
 PlanOptions PlanArguments::options_of(const Workflow& workflow) const {
