@@ -70,9 +70,23 @@ std::string ending_in_words(const BatchJob& job) {
       if (job.log_refused) return "the node cannot write to the run's folder";
       if (job.signal != 0) return "killed by signal " + std::to_string(job.signal);
       return job.exit ? "exit " + std::to_string(*job.exit) : "failed";
-    default:
-      return is_over(job.state) ? std::string(words(job.state)) : "";
+    case BatchState::OutOfMemory:
+    case BatchState::Preempted:
+    case BatchState::BootFail:
+    case BatchState::Deadline:
+    case BatchState::Revoked:
+      return std::string(words(job.state));
+    case BatchState::Pending:
+    case BatchState::Configuring:
+    case BatchState::Running:
+    case BatchState::Suspended:
+    case BatchState::Completing:
+    case BatchState::Requeued:
+    case BatchState::Held:
+    case BatchState::Unknown:
+      break;
   }
+  return "";
 }
 
 std::string_view array_id(std::string_view id) { return id.substr(0, id.find('_')); }

@@ -48,9 +48,17 @@ std::optional<JobState> verdict(const BatchJob& job, Time now) {
       if (was_stopped_at_its_start(job)) return JobState::Cancelled;
       if (job.end && now < *job.end + kRecordPatience) return std::nullopt;
       return job.state == BatchState::Failed ? JobState::Failed : JobState::Lost;
-    default:
-      return std::nullopt;
+    case BatchState::Pending:
+    case BatchState::Configuring:
+    case BatchState::Running:
+    case BatchState::Suspended:
+    case BatchState::Completing:
+    case BatchState::Requeued:
+    case BatchState::Held:
+    case BatchState::Unknown:
+      break;
   }
+  return std::nullopt;
 }
 
 JobEvent event(const OpenJob& open, JobState state, std::string reason, Time now) {

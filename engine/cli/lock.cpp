@@ -56,7 +56,7 @@ void add_lock(CLI::App& app, Session& session) {
       app, "lock", "Pin the images of a workflow to what they are now, in a file beside it.",
       "  dlflow lock workflows/finetune.yaml\n"
       "  git add workflows/finetune.lock.json");
-  const auto workflow = add_workflow_argument(*command, Presence::Required);
+  const auto workflow = add_workflow_argument(*command);
   command->callback([&session, workflow] { lock_images(session, workflow->read()); });
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -120,6 +121,14 @@ int job_exec_main(const char* batch_file, const char* batch, const char* task) {
   }
 }
 
+/// The kinds of steps without a program of their own; tests/e2e/command_line_test.py
+/// compares them with the table of kinds.
+constexpr std::pair<const char*, int (*)()> kStepPrograms[] = {
+    {"stage", steps::stage_main},
+    {"stage-out", steps::stage_out_main},
+    {"checkpoint", steps::checkpoint_main},
+};
+
 /// What dlflow starts from its own file; not for people, so not on the command line's list.
 int run_internal(int argc, char** argv, bool& found) {
   const auto is = [&](int index, const char* word) {
@@ -130,9 +139,11 @@ int run_internal(int argc, char** argv, bool& found) {
   if (is(1, "job-exec") && argc == 5) return job_exec_main(argv[2], argv[3], argv[4]);
   if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
   if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
-  if (is(1, "step") && is(2, "stage")) return steps::stage_main();
-  if (is(1, "step") && is(2, "stage-out")) return steps::stage_out_main();
-  if (is(1, "step") && is(2, "checkpoint")) return steps::checkpoint_main();
+  if (is(1, "step") && argc == 3) {
+    for (const auto& [kind, run_step] : kStepPrograms) {
+      if (is(2, kind)) return run_step();
+    }
+  }
   found = false;
   return 0;
 }

@@ -111,7 +111,7 @@ void add_pack(CLI::App& app, Session& session) {
                   "  dlflow pack workflows/fashion-mnist.yaml --with-data\n"
                   "  dlflow pack --from-run fashion-mnist-7f3a91c0 -o result.dlflow");
   const auto arguments = std::make_shared<PackArguments>();
-  arguments->workflow = add_workflow_argument(*command, Presence::Optional);
+  arguments->workflow = add_optional_workflow_argument(*command);
   command->add_option("-o,--output", arguments->output, "the bundle; NAME.dlflow unless given")
       ->type_name("FILE");
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")

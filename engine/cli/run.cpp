@@ -98,7 +98,7 @@ void add_run(CLI::App& app, Session& session) {
                                   "  dlflow run fashion-mnist.dlflow --profile beta\n"
                                   "  dlflow run --resume fashion-mnist-7f3a91c0");
   const auto arguments = std::make_shared<RunArguments>();
-  arguments->workflow = add_workflow_argument(*command, Presence::Optional);
+  arguments->workflow = add_optional_workflow_argument(*command);
   arguments->plan = add_plan_arguments(*command);
   command->add_option("--resume", arguments->resume, "go on with this run instead")
       ->type_name("RUN");

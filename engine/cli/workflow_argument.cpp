@@ -10,6 +10,7 @@
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/model/parse.h"
+#include "engine/model/step_kinds.h"
 #include "engine/share/bundle_reader.h"
 #include "runtime/nn/model.h"
 #include "steps/stage/request.h"
@@ -24,9 +25,10 @@ Json known_with(const Workflow& workflow, const Step& step, const Json& element)
   return step.with.evaluate_known(context);
 }
 
-/// The file that `with.model` names; nothing if only a run can tell.
-std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Json& with) {
-  const auto model = with.find("model");
+/// The file that `key` of `with` names; nothing if only a run can tell.
+std::optional<std::filesystem::path> model_file(const Workflow& workflow, const Json& with,
+                                                const std::string& key) {
+  const auto model = with.find(key);
   if (model == with.end() || !model->is_string()) return std::nullopt;
   const std::filesystem::path folder = std::filesystem::path(workflow.file).parent_path();
   const std::filesystem::path file = folder / model->get<std::string>();
@@ -44,14 +46,15 @@ bool check_model(const std::filesystem::path& file) {
   }
 }
 
-/// What an element of a stage step is given, unless only a run can tell.
-bool check_request(const Workflow& workflow, const Step& step, const Json& with) {
+/// Whether an element can copy its sources, unless only a run can tell.
+bool check_request(const Workflow& workflow, const Step& step, const std::string& key,
+                   const Json& with) {
   if (with.dump().find("${{") != std::string::npos) return true;
   try {
     steps::parse_request(with);
     return true;
   } catch (const Error& error) {
-    const auto place = step.locations.find("with.sources");
+    const auto place = step.locations.find("with." + key);
     const Diagnostic diagnostic{
         workflow.file, place == step.locations.end() ? step.location : place->second, error.what()};
     std::fprintf(stderr, "%s\n", escaped_lines(to_string(diagnostic)).c_str());
@@ -60,22 +63,36 @@ bool check_request(const Workflow& workflow, const Step& step, const Json& with)
 }
 
 /// False if an element has a mistake; the others have the same.
-bool check_sources(const Workflow& workflow, const Step& step) {
+bool check_sources(const Workflow& workflow, const Step& step, const std::string& key) {
   const std::vector<Json> elements = matrix_elements(step.matrix);
   return std::all_of(elements.begin(), elements.end(), [&](const Json& element) {
-    return check_request(workflow, step, known_with(workflow, step, element));
+    return check_request(workflow, step, key, known_with(workflow, step, element));
   });
 }
 
 /// Looks at each model once; `seen` are those that were looked at.
-bool check_models(const Workflow& workflow, const Step& step,
+bool check_models(const Workflow& workflow, const Step& step, const std::string& key,
                   std::set<std::filesystem::path>& seen) {
   bool right = true;
   for (const Json& element : matrix_elements(step.matrix)) {
-    const auto file = model_file(workflow, known_with(workflow, step, element));
+    const auto file = model_file(workflow, known_with(workflow, step, element), key);
     if (file && seen.insert(*file).second && !check_model(*file)) right = false;
   }
   return right;
+}
+
+std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required) {
+  auto argument = std::make_shared<WorkflowArgument>();
+  command
+      .add_option("workflow", argument->file,
+                  "the workflow file (YAML), or a bundle of `dlflow pack`")
+      ->type_name("WORKFLOW")
+      ->required(required);
+  command.add_option("--set", argument->set, "give a parameter another value; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->take_all()
+      ->allow_extra_args(false);
+  return argument;
 }
 
 }  // namespace
@@ -98,24 +115,20 @@ void check_steps(const Workflow& workflow) {
   std::set<std::filesystem::path> seen;
   bool wrong = false;
   for (const Step& step : workflow.steps) {
-    if (step.uses == "stage" && !check_sources(workflow, step)) wrong = true;
-    if (step.uses == "train" && !check_models(workflow, step, seen)) wrong = true;
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr) continue;
+    if (copies_sources(kind->name) && !check_sources(workflow, step, kind->sources)) wrong = true;
+    if (!kind->model.empty() && !check_models(workflow, step, kind->model, seen)) wrong = true;
   }
   if (wrong) throw AlreadyReported{};
 }
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command, Presence presence) {
-  auto argument = std::make_shared<WorkflowArgument>();
-  command
-      .add_option("workflow", argument->file,
-                  "the workflow file (YAML), or a bundle of `dlflow pack`")
-      ->type_name("WORKFLOW")
-      ->required(presence == Presence::Required);
-  command.add_option("--set", argument->set, "give a parameter another value; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->take_all()
-      ->allow_extra_args(false);
-  return argument;
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {
+  return add_argument(command, true);
+}
+
+std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command) {
+  return add_argument(command, false);
 }
 
 PlanOptions PlanArguments::options_of(const Workflow& workflow) const {

@@ -23,10 +23,10 @@ struct WorkflowArgument {
   Workflow read() const;
 };
 
-enum class Presence { Required, Optional };
+std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command);
 
-std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command,
-                                                        Presence presence = Presence::Required);
+/// For a verb that also takes a run instead: `file` is empty without WORKFLOW.
+std::shared_ptr<WorkflowArgument> add_optional_workflow_argument(CLI::App& command);
 
 /// Checks the models that the train steps of `workflow` name and the sources of its stage steps, as
 /// far as they are known before a run: prints what is wrong with each, with line and column, and

@@ -121,10 +121,16 @@ bool Checker::check_node(const YamlNode& node, const Wanted& wanted, Json& value
         return check_node(node, {*part, wanted.scope, wanted.subject}, value);
       }
       return refuse(node, wanted);
-    default:
-      value = node.scalar;
-      return check_scalar(node, wanted);
+    case Shape::Type::Text:
+    case Shape::Type::Integer:
+    case Shape::Type::Number:
+    case Shape::Type::Boolean:
+    case Shape::Type::Choice:
+    case Shape::Type::Formed:
+      break;
   }
+  value = node.scalar;
+  return check_scalar(node, wanted);
 }
 
 bool Checker::check_list(const YamlNode& node, const Wanted& wanted, Json& value) {

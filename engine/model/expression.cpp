@@ -186,9 +186,13 @@ class Evaluator {
         return !is_less(right, left);
       case Operator::Greater:
         return is_less(right, left);
-      default:
+      case Operator::GreaterEqual:
         return !is_less(left, right);
+      case Operator::Or:
+      case Operator::And:
+        break;  // handled above
     }
+    DLFLOW_CHECK(false);
   }
 
   const std::vector<Reference>& references_;

@@ -158,7 +158,7 @@ class StepReader {
     parsed_.outputs.emplace();
     for (const Field& output : kind.outputs) parsed_.outputs->push_back(output.name);
     refuse_key("outputs", "belongs to run; what '" + kind.name + "' leaves is fixed");
-    if (!kind.writes_checkpoints) {
+    if (!kind.saves_itself) {
       refuse_key("checkpoint", "has no meaning here: '" + kind.name + "' saves no state");
     }
     read_with(kind);

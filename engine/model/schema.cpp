@@ -103,7 +103,7 @@ Json kind_rule(const StepKind& kind) {
   }
   Json then = {{"properties", {{"with", with}, {"outputs", false}}}};
   if (with.contains("required")) then["required"] = {"with"};
-  if (!kind.writes_checkpoints) then["properties"]["checkpoint"] = false;
+  if (!kind.saves_itself) then["properties"]["checkpoint"] = false;
   return {{"if", {{"properties", {{"uses", {{"const", kind.name}}}}}, {"required", {"uses"}}}},
           {"then", then}};
 }

@@ -42,6 +42,7 @@ StepKind stage_kind() {
                       parallel_field(),
                       bandwidth_field()}),
       .outputs = {{"path", text(), "The folder of the staged files"}},
+      .sources = "sources",
       .reuse = StepKind::Reuse::Own,  // the cache has them already
   };
 }
@@ -170,6 +171,7 @@ StepKind train_kind() {
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
+      .program = "dlflow-train",
       .version = 4,
       .with = object({
           {"model", formed(model_file_form()),
@@ -233,10 +235,17 @@ StepKind train_kind() {
       }),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
                   {"model", text(), "The last checkpoint"}},
-      .writes_checkpoints = true,
+      .saves_itself = true,
       .alternatives = {{"batch", "batch_per_rank"}},
       .neutral = {"scratch", "cache"},
-      .demands = {{"device", "cuda", "gpus_per_rank"}},
+      .demands = {{.key = "device",
+                   .value = "cuda",
+                   .resource = "gpus_per_rank",
+                   .file = "libdlflow_cuda.so",
+                   .advice = "build dlflow where CMake finds CUDA, cuDNN and cuBLASLt, or leave "
+                             "'device: cuda' out"}},
+      .model = "model",
+      .divides_into_leaves = true,
       .decisive_resources = resources_of_training,
   };
 }
@@ -269,6 +278,7 @@ StepKind evaluate_kind() {
   return {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
+      .program = "dlflow-evaluate",
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},
@@ -297,6 +307,16 @@ const StepKind* find_step_kind(std::string_view name) {
   const auto found = std::find_if(kinds.begin(), kinds.end(),
                                   [name](const StepKind& kind) { return kind.name == name; });
   return found == kinds.end() ? nullptr : &*found;
+}
+
+bool copies_sources(std::string_view uses) {
+  const StepKind* kind = find_step_kind(uses);
+  return kind != nullptr && !kind->sources.empty();
+}
+
+bool can_save(std::string_view uses, const std::optional<CheckpointPolicy>& policy) {
+  const StepKind* kind = find_step_kind(uses);
+  return policy.has_value() || (kind != nullptr && kind->saves_itself);
 }
 
 }  // namespace dlflow

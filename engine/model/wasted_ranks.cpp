@@ -3,6 +3,7 @@
 #include <optional>
 
 #include "base/leaves.h"
+#include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
@@ -39,7 +40,8 @@ std::optional<std::string> wasted(const Json& with, size_t ranks) {
 
 std::set<std::string> wasted_ranks(const Step& step, const Json& params) {
   std::set<std::string> texts;
-  if (step.uses != "train") return texts;
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr || !kind->divides_into_leaves) return texts;
   Context known;
   known.params = &params;
   for (const Json& element : matrix_elements(step.matrix)) {

@@ -7,8 +7,8 @@
 
 namespace dlflow {
 
-/// Of a `train` step with more ranks than a step of it has leaves: how many have nothing to do, and
-/// what would give them work (base/leaves.h). One text for all elements that are alike; what
+/// Of a training step with more ranks than a step of it has leaves: how many have nothing to do,
+/// and what would give them work (base/leaves.h). One text for all elements that are alike; what
 /// depends on other steps is not looked at.
 std::set<std::string> wasted_ranks(const Step& step, const Json& params);
 

@@ -4,6 +4,8 @@
 
 namespace dlflow {
 
+std::string kind_name(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
+
 std::string environment_name(std::string_view prefix, std::string_view key) {
   std::string result(prefix);
   for (const char c : key) {

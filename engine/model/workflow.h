@@ -139,6 +139,9 @@ struct Step {
   std::map<std::string, Location> locations;
 };
 
+/// "train"; of a command "run".
+std::string kind_name(const Step& step);
+
 /// The name of the variable that holds a value: environment_name("DLFLOW_PARAM_", "warm-up") is
 /// "DLFLOW_PARAM_WARM_UP". Other characters than letters and digits become "_".
 std::string environment_name(std::string_view prefix, std::string_view key);

@@ -10,6 +10,7 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
@@ -50,6 +51,14 @@ Resources changed(const Resources& resources, const Json& settings) {
   return resources_from_json(json);
 }
 
+/// Of a step kind; a command with other ranks is the user's to judge.
+bool ranks_decide_result(const Step& step) {
+  const StepKind* kind = find_step_kind(step.uses);
+  if (kind == nullptr) return false;
+  const std::vector<std::string> decisive = kind->decisive_resources(step.with.source());
+  return std::find(decisive.begin(), decisive.end(), "ranks") != decisive.end();
+}
+
 std::string size_or_none(uint64_t bytes) { return bytes == 0 ? "not said" : format_size(bytes); }
 
 std::string time_or_none(std::chrono::seconds time) {
@@ -79,7 +88,7 @@ void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& se
     PlannedJob& planned = plan.jobs[job];
     const Resources now = changed(planned.resources, settings);
     const Step& step = plan.workflow.steps[planned.step];
-    if (step.uses == "train" && now.ranks != planned.resources.ranks) {
+    if (now.ranks != planned.resources.ranks && ranks_decide_result(step)) {
       throw Error(
           Errc::InvalidInput,
           "step '" + step.name +

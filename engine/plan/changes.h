@@ -21,7 +21,7 @@ namespace dlflow {
 Json resource_settings(const std::vector<std::string>& words, const Workflow& workflow);
 
 /// `jobs` of `plan` ask for what `settings` says. Throws Error{InvalidInput} if that would change
-/// what one of them computes: the ranks of a `train` step.
+/// what one of them computes: the ranks of a training whose result depends on them.
 void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& settings);
 
 /// Adds a line to RUN/changes.jsonl; on disk when it returns. For whoever holds RunLock.

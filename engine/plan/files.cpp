@@ -148,8 +148,8 @@ void add_outside(Plan& plan, const std::string& name) {
 /// The local files that a step stages and whose content nothing in the workflow pins.
 std::vector<std::string> unpinned_sources(const Step& step, const Json& with) {
   std::vector<std::string> urls;
-  if (step.uses != "stage" || !with.contains("sources")) return urls;
-  for (const Json& source : with.at("sources")) {
+  if (!copies_sources(step.uses)) return urls;
+  for (const Json& source : with.value(find_step_kind(step.uses)->sources, Json::array())) {
     if (!source.is_object() || source.contains("sha256") || source.contains("manifest")) continue;
     std::string url = source.value("url", "");
     if (parse_file_url(url)) urls.push_back(std::move(url));

@@ -167,7 +167,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   known.params = &workflow.params;
   known.matrix = &element;
 
-  Json base = {{"kind", is_command ? "run" : step.uses}, {"version", kind_version(step.uses)}};
+  Json base = {{"kind", kind_name(step)}, {"version", kind_version(step.uses)}};
   const auto add = [&base](const char* key, Json value) {
     if (!value.empty()) base[key] = std::move(value);
   };

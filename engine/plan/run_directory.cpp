@@ -14,6 +14,7 @@
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "engine/model/parse.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/layout.h"
@@ -85,28 +86,32 @@ void freeze(const fs::path& from, const fs::path& to) {
   if (!fs::exists(to)) copy_content(from, to);
 }
 
-/// "cpu" or "cuda"; an expression that is known later stays as it is.
-Json device_of(const Plan& plan, const Step& step) {
+/// The value of `key` in `with`; an expression that is known later stays as it is.
+Json value_of(const Plan& plan, const Step& step, const std::string& key) {
   Context known;
   known.params = &plan.workflow.params;
-  return step.with.evaluate_known(known).value("device", Json("cpu"));
+  return step.with.evaluate_known(known).value(key, Json());
 }
 
-/// The programs beside dlflow that steps use, and the plug-in that dlflow-train opens for `device:
-/// cuda`: name -> what to do where it is missing; "" if it may turn out that nobody needs it.
+bool is_expression(const Json& value) {
+  return value.is_string() && value.get_ref<const std::string&>().find("${{") != std::string::npos;
+}
+
+/// The programs beside dlflow that steps use, and the plug-ins that these open:
+/// name -> what to do where it is missing; "" if it may turn out that nobody needs it.
 std::map<std::string, std::string> programs_of(const Plan& plan) {
   std::map<std::string, std::string> programs;
   for (uint32_t i = 0; i < plan.steps.size(); ++i) {
     if (!plan.steps[i].planned) continue;
     const Step& step = plan.workflow.steps[i];
-    if (step.uses != "train" && step.uses != "evaluate") continue;
-    programs["dlflow-" + step.uses] = "`./dev build` makes it";
-    if (step.uses != "train") continue;
-    const Json device = device_of(plan, step);
-    if (device == "cpu") continue;
-    std::string& advice = programs["libdlflow_cuda.so"];
-    if (device != "cuda") continue;
-    advice = "build dlflow where CMake finds CUDA, cuDNN and cuBLASLt, or leave 'device: cuda' out";
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr) continue;
+    if (!kind->program.empty()) programs[kind->program] = "`./dev build` makes it";
+    for (const Demand& demand : kind->demands) {
+      const Json value = value_of(plan, step, demand.key);
+      if (value == demand.value) programs[demand.file] = demand.advice;
+      if (is_expression(value)) programs.emplace(demand.file, "");
+    }
   }
   return programs;
 }

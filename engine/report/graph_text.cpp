@@ -17,8 +17,6 @@ std::string multiplicity(const Step& step) {
   return step.matrix.empty() ? "" : "x" + format_count(elements);
 }
 
-std::string kind(const Step& step) { return step.uses.empty() ? "run" : step.uses; }
-
 std::string quoted(const std::string& text) { return "\"" + text + "\""; }
 
 }  // namespace
@@ -29,13 +27,13 @@ std::string graph_as_text(const Workflow& workflow) {
   size_t counts = 0;
   for (const Step& step : workflow.steps) {
     names = std::max(names, step.name.size());
-    kinds = std::max(kinds, kind(step).size());
+    kinds = std::max(kinds, kind_name(step).size());
     counts = std::max(counts, multiplicity(step).size());
   }
   std::string text;
   for (const uint32_t index : topological_order(workflow)) {
     const Step& step = workflow.steps[index];
-    std::string line = pad(step.name, names) + "  " + pad(kind(step), kinds) + "  " +
+    std::string line = pad(step.name, names) + "  " + pad(kind_name(step), kinds) + "  " +
                        pad(multiplicity(step), counts);
     if (!step.needs.empty()) line += (counts > 0 ? "  ← " : "← ") + join(step.needs, ", ");
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
@@ -50,7 +48,8 @@ std::string graph_as_dot(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     const std::string count = multiplicity(step);
     text += "  " + quoted(step.name) + " [label=" +
-            quoted(step.name + "\\n" + kind(step) + (count.empty() ? "" : " " + count)) + "];\n";
+            quoted(step.name + "\\n" + kind_name(step) + (count.empty() ? "" : " " + count)) +
+            "];\n";
   }
   for (const Step& step : workflow.steps) {
     for (const std::string& need : step.needs) {
@@ -65,7 +64,8 @@ std::string graph_as_mermaid(const Workflow& workflow) {
   for (const Step& step : workflow.steps) {
     const std::string count = multiplicity(step);
     text += "  " + step.name + "[" +
-            quoted(step.name + "<br/>" + kind(step) + (count.empty() ? "" : " " + count)) + "]\n";
+            quoted(step.name + "<br/>" + kind_name(step) + (count.empty() ? "" : " " + count)) +
+            "]\n";
   }
   for (const Step& step : workflow.steps) {
     for (const std::string& need : step.needs) text += "  " + need + " --> " + step.name + "\n";

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/model/expression_functions.h"
+#include "engine/model/step_kinds.h"
 #include "engine/report/columns.h"
 
 namespace dlflow {
@@ -180,7 +181,7 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
     const JobRow& row = status.jobs[i];
     const Step& of = plan.workflow.steps[job.step];
     const bool has_metrics = row.metrics.is_object() && !row.metrics.empty();
-    if (step.empty() ? of.uses == "stage" : of.name != step) continue;
+    if (step.empty() ? copies_sources(of.uses) : of.name != step) continue;
     results.push_back({.run = status.run,
                        .workflow = status.workflow,
                        .step = of.name,

@@ -54,7 +54,7 @@ std::string run_lines(const Json& run) {
 std::vector<std::string> step_words(const Workflow& workflow) {
   std::vector<std::string> words;
   for (const Step& step : workflow.steps) {
-    const std::string kind = step.uses.empty() ? "run" : step.uses;
+    const std::string kind = kind_name(step);
     words.push_back(step.name + (kind == step.name ? "" : " (" + kind + ")"));
   }
   return words;

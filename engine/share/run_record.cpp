@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/text.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/private_words.h"
@@ -67,18 +68,19 @@ class Recorder {
     for (const JobRow& job : status.jobs) {
       jobs.push_back(job_record(job));
       const bool finished = satisfies_dependents(job.state);
-      if (finished && uses_of(job) != "stage") add_files(job);
+      if (finished && !holds_copies(job)) add_files(job);
     }
     bundle_.files.push_back({"run/run.json", {}, run_record(std::move(jobs)).dump(1) + "\n"});
     return std::move(left_out_);
   }
 
  private:
-  std::string uses_of(const JobRow& job) const {
+  /// Whether the job's outputs are copies of files that lie elsewhere.
+  bool holds_copies(const JobRow& job) const {
     for (const Step& step : run_.plan.workflow.steps) {
-      if (step.name == job.step) return step.uses;
+      if (step.name == job.step) return copies_sources(step.uses);
     }
-    return "";
+    return false;
   }
 
   Json run_record(Json jobs) const {
@@ -144,7 +146,7 @@ class Recorder {
       if (value.is_string()) {
         const fs::path path = value.get<std::string>();
         const fs::path inner = path.lexically_relative(job.directory);
-        const bool packed = uses_of(job) != "stage" && !inner.empty() &&
+        const bool packed = !holds_copies(job) && !inner.empty() &&
                             (*inner.begin() == "outputs" || *inner.begin() == "checkpoints");
         if (path.is_absolute() && packed) {
           value = (fs::path(folder_of(job)) / inner).lexically_normal().string();

@@ -2,19 +2,22 @@
 
 #include <set>
 
+#include "engine/model/step_kinds.h"
+
 namespace dlflow {
 
 std::vector<StageSource> stage_sources(const Workflow& workflow) {
   std::vector<StageSource> sources;
   std::set<std::string> seen;
   for (const Step& step : workflow.steps) {
-    if (step.uses != "stage") continue;
+    if (!copies_sources(step.uses)) continue;
+    const std::string& key = find_step_kind(step.uses)->sources;
     Context known;
     known.params = &workflow.params;
     for (const Json& element : matrix_elements(step.matrix)) {
       known.matrix = &element;
       const Json with = step.with.evaluate_known(known);
-      for (const Json& source : with.value("sources", Json::array())) {
+      for (const Json& source : with.value(key, Json::array())) {
         if (source.is_object() && seen.insert(source.dump()).second) {
           sources.push_back({&step, source});
         }

@@ -11,6 +11,7 @@
 #include "base/exit_status.h"
 #include "base/file.h"
 #include "base/units.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/container.h"
 #include "engine/supervisor/inherited.h"
@@ -184,10 +185,10 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell) {
   const fs::path bin = spec.run_directory / "bin";
-  if (spec.uses == "train" || spec.uses == "evaluate") {
-    return {bin / ("dlflow-" + spec.uses), files.with()};
+  if (const StepKind* kind = find_step_kind(spec.uses)) {
+    if (kind->program.empty()) return {bin / "dlflow", "step", kind->name};
+    return {bin / kind->program, files.with()};
   }
-  if (!spec.uses.empty()) return {bin / "dlflow", "step", spec.uses};
   if (job.run_command.is_string()) {
     std::vector<std::string> script = shell_command(shell);
     if (spec.checkpoint) script.insert(script.end(), {"-c", kScriptThatSaves});

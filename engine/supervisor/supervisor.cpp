@@ -17,6 +17,7 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/fingerprint.h"
 #include "engine/plan/job.h"
 #include "engine/plan/retry.h"
@@ -88,7 +89,6 @@ class Pass {
   JobEvent reused(SharedResult known, const std::string& fingerprint);
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
   JobEvent end_or_next_try(JobEvent end) const;
-  bool can_save() const { return spec_.uses == "train" || spec_.checkpoint.has_value(); }
 
   JobSpec spec_;
   AttemptFiles files_;
@@ -164,7 +164,7 @@ WatchOptions Pass::watch_options() const {
   WatchOptions options;
   options.walltime = spec_.resources.walltime;
   options.time_to_end = milliseconds(10'000);
-  if (can_save()) {
+  if (can_save(spec_.uses, spec_.checkpoint)) {
     options.time_to_save = milliseconds(60'000);
     if (options.walltime.count() > 0) {
       options.time_to_save = std::min(options.time_to_save, options.walltime / 4);
@@ -224,7 +224,7 @@ JobEvent Pass::execute() {
   }
   const ResolvedJob job = resolve(parents);
   prepare_files(spec_, job, files_);
-  if (can_save()) make_directories(checkpoints_directory(spec_));
+  if (can_save(spec_.uses, spec_.checkpoint)) make_directories(checkpoints_directory(spec_));
   const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);
   redactor_ = Redactor(secrets);
   Command command = make_command(spec_, job, files_, options_.gpus, secrets);

@@ -87,9 +87,15 @@ Task Allreduce::sum(const Range& range) {
       return shared_memory_allreduce(memory_, plan_.order(), range);
     case Algorithm::Hierarchical:
       return reduce_in_two_levels(range);
-    default:
-      return reduce_by_messages(algorithm, Link(comm_), plan_.order(), range);
+    case Algorithm::RecursiveDoubling:
+    case Algorithm::Rabenseifner:
+    case Algorithm::Ring:
+    case Algorithm::Tree:
+    case Algorithm::Direct:
+    case Algorithm::Mpi:
+      break;
   }
+  return reduce_by_messages(algorithm, Link(comm_), plan_.order(), range);
 }
 
 Task Allreduce::reduce_in_two_levels(const Range& range) {

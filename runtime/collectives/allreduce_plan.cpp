@@ -91,10 +91,15 @@ bool AllreducePlan::may_sum(Algorithm algorithm) const {
       return !one_node && topology_.largest_node() > 1 && (!exact() || nodes_are_subtrees_);
     case Algorithm::Mpi:
       return library_sums_ && !exact() && !narrows();
-    default:
-      return may_send(algorithm, ranks) &&
-             (!exact() || along_tree_ || algorithm == Algorithm::Direct);
+    case Algorithm::Direct:
+      return may_send(algorithm, ranks);
+    case Algorithm::RecursiveDoubling:
+    case Algorithm::Rabenseifner:
+    case Algorithm::Ring:
+    case Algorithm::Tree:
+      break;
   }
+  return may_send(algorithm, ranks) && (!exact() || along_tree_);
 }
 
 /// Over ranks with one part each, which exact mode adds along their tree.

@@ -36,7 +36,7 @@ class Add : public Operation {
 std::unique_ptr<Operation> make_add(const Parts& parts) { return std::make_unique<Add>(parts); }
 
 std::unique_ptr<Operation> make_operation(const Parts& parts) {
-  switch (parts.description.kind) {
+  switch (DlflowGpuKind(parts.description.kind)) {
     case DLFLOW_GPU_CONVOLUTION:
       return make_convolution(parts);
     case DLFLOW_GPU_LINEAR:
@@ -49,9 +49,8 @@ std::unique_ptr<Operation> make_operation(const Parts& parts) {
     case DLFLOW_GPU_ADD:
     case DLFLOW_GPU_RELU:
       return make_add(parts);
-    default:
-      throw std::runtime_error("no operation of kind " + std::to_string(parts.description.kind));
   }
+  throw std::runtime_error("no operation of kind " + std::to_string(parts.description.kind));
 }
 
 }  // namespace dlflow::cuda

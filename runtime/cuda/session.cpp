@@ -56,7 +56,7 @@ Session::~Session() { cudaStreamSynchronize(stream_.get()); }
 
 float* Session::find(int32_t buffer, int64_t first, int64_t count) const {
   const DeviceArray<float>* array = nullptr;
-  switch (buffer) {
+  switch (DlflowGpuBuffer(buffer)) {
     case DLFLOW_GPU_WEIGHTS:
       array = &weights_;
       break;
@@ -69,9 +69,8 @@ float* Session::find(int32_t buffer, int64_t first, int64_t count) const {
     case DLFLOW_GPU_SCORES:
       array = &scores().data;
       break;
-    default:
-      throw std::runtime_error("no buffer " + std::to_string(buffer));
   }
+  if (array == nullptr) throw std::runtime_error("no buffer " + std::to_string(buffer));
   if (first < 0 || count < 0 || first + count > int64_t(array->size())) {
     throw std::runtime_error("numbers beyond the end of buffer " + std::to_string(buffer));
   }

@@ -30,6 +30,16 @@ class CommandLine(Case):
             self.assertIn("Examples:", text, verb)
             self.assertIn(f"dlflow {verb}", text, verb)
 
+    def test_every_step_kind_has_a_program(self):
+        rules = json.loads(self.dlflow("schema", "workflow")[0])["$defs"]["step"]["allOf"]
+        kinds = [rule["if"]["properties"]["uses"]["const"] for rule in rules]
+        self.assertGreaterEqual(len(kinds), 5)
+        for kind in kinds:
+            if (ROOT / "steps" / kind / "main.cpp").exists():
+                continue  # a program of its own, built where there is MPI
+            process = subprocess.run([BIN / "dlflow", "step", kind], capture_output=True, text=True, timeout=60)
+            self.assertIn("DLFLOW_", process.stderr, f"{kind}: neither dlflow-{kind} nor a step of dlflow itself")
+
     def test_a_good_workflow_is_valid_without_a_word(self):
         self.write("good.yaml", GOOD)
         self.assertEqual(self.dlflow("validate", "good.yaml"), ("", ""))

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/fault.h"
+#include "engine/model/step_kinds.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 
@@ -98,7 +99,7 @@ Batch SubmissionRound::describe(uint32_t place) const {
   batch.tasks = planned.tasks;
   batch.max_parallel = planned.max_parallel;
   batch.dependencies = dependencies(planned.links, ids_);
-  batch.may_requeue = step.checkpoint || step.uses == "train" || step.retry.attempts > 1;
+  batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
   batch.run_directory = plan.directory;
   batch.log = plan.directory / "batches" / (batch.name + ".log");
   batch.command = {frozen_program(plan.directory), "job-exec", batch_file(plan.directory, numbers_),

@@ -1,5 +1,8 @@
 #include "engine/model/step_kinds.h"
 
+#include <set>
+
+#include "engine/model/forms.h"
 #include "tests/unit/engine/model/mistakes_of.h"
 
 using namespace dlflow;
@@ -21,6 +24,75 @@ TEST_CASE("what computes on GPUs asks for them", "[mistakes]") {
   CHECK(train("cuda",
               "    matrix: {gpus: [0, 1]}\n"
               "    resources: {gpus_per_rank: \"${{ matrix.gpus }}\"}\n") == "");
+}
+
+namespace {
+
+/// Every key of `shape` and below has a description, a sentence without its full stop.
+void check_descriptions(const Shape& shape) {
+  for (const Field& field : shape.fields) {
+    INFO(field.name << ": " << field.description);
+    CHECK_FALSE(field.description.empty());
+    CHECK_FALSE(field.description.ends_with('.'));
+    check_descriptions(field.shape);
+  }
+  for (const Shape& part : shape.parts) check_descriptions(part);
+}
+
+}  // namespace
+
+TEST_CASE("the entry of every step kind is complete", "[kinds]") {
+  std::set<std::string> names;
+  for (const StepKind& kind : step_kinds()) {
+    INFO(kind.name);
+    CHECK(name_form().accepts(kind.name));
+    CHECK(names.insert(kind.name).second);
+    CHECK(find_step_kind(kind.name) == &kind);
+    CHECK_FALSE(kind.description.empty());
+    CHECK((kind.program.empty() || kind.program == "dlflow-" + kind.name));
+    CHECK(kind.version >= 1);
+    CHECK(kind.with.type == Shape::Type::Object);
+    check_descriptions(kind.with);
+    check_descriptions(object(kind.outputs));
+  }
+}
+
+TEST_CASE("the entry of a step kind names keys of its own", "[kinds]") {
+  for (const StepKind& kind : step_kinds()) {
+    std::vector<std::string> keys = kind.neutral;
+    for (const auto& [key, other] : kind.alternatives) keys.insert(keys.end(), {key, other});
+    for (const Demand& demand : kind.demands) keys.push_back(demand.key);
+    for (const std::string& key : {kind.sources, kind.model}) {
+      if (!key.empty()) keys.push_back(key);
+    }
+    for (const std::string& key : keys) {
+      INFO(kind.name << ": " << key);
+      CHECK(find_field(kind.with, key) != nullptr);
+    }
+  }
+}
+
+TEST_CASE("what a step kind demands can be asked for", "[kinds]") {
+  const Json resources = to_json(Resources());
+  for (const StepKind& kind : step_kinds()) {
+    for (const std::string& name : kind.decisive_resources(Json::object())) {
+      CHECK(resources.contains(name));
+    }
+    for (const Demand& demand : kind.demands) {
+      INFO(kind.name << ": " << demand.key);
+      CHECK(resources.contains(demand.resource));
+      CHECK(fits(demand.value, find_field(kind.with, demand.key)->shape));
+      CHECK(demand.file.empty() == demand.advice.empty());
+    }
+  }
+}
+
+TEST_CASE("a step saves if its kind does or if it has checkpoint:", "[kinds]") {
+  const CheckpointPolicy policy;
+  CHECK(can_save("train", std::nullopt));
+  CHECK(can_save("", policy));
+  CHECK_FALSE(can_save("", std::nullopt));
+  CHECK_FALSE(can_save("evaluate", std::nullopt));
 }
 
 namespace {

@@ -18,17 +18,20 @@ Workflow workflow() {
 name: demo
 params: {epochs: 3}
 steps:
-  train: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1}}
+  train:
+    uses: train
+    with: {model: m.yaml, data: d, epochs: 1, lr: 0.1, precision: {reduction: fast}}
   eval: {run: ./eval, needs: [train]}
+  exact: {uses: train, with: {model: m.yaml, data: d, epochs: 1, lr: 0.1}}
 )",
                 folder.path());
 }
 
-/// Of `train` and `eval`, each a job.
+/// Of `train`, `eval` and `exact`, each a job.
 Plan plan() {
   Plan plan;
   plan.workflow = workflow();
-  for (uint32_t step = 0; step < 2; ++step) {
+  for (uint32_t step = 0; step < 3; ++step) {
     plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .resources = {}});
   }
   return plan;
@@ -109,7 +112,14 @@ TEST_CASE("changed jobs are known by what they asked for first", "[changes]") {
   CHECK(changed.changed == std::map<uint32_t, Resources>{{1, Resources()}});
 }
 
-TEST_CASE("the ranks of a train step decide what it computes", "[changes]") {
+TEST_CASE("exact training has the same result on other ranks, so they may change", "[changes]") {
+  Plan changed = plan();
+  const std::vector<uint32_t> jobs = {2};
+  change_resources(changed, jobs, {{"ranks", 4}});
+  CHECK(changed.jobs[2].resources.ranks == 4);
+}
+
+TEST_CASE("the ranks of training in fast mode decide what it computes", "[changes]") {
   Plan changed = plan();
   const std::vector<uint32_t> jobs = {0};
   CHECK_THROWS_WITH(change_resources(changed, jobs, {{"ranks", 4}}),
