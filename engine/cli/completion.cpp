@@ -133,7 +133,9 @@ std::string zsh(const std::vector<Verb>& all) {
          zsh_cases(all, 1) +
          "  esac\n"
          "}\n"
-         "compdef _dlflow dlflow\n";
+         "# As a file of $fpath, this is the body of _dlflow on its first call.\n"
+         "if [[ ${funcstack[1]} == _dlflow ]]; then _dlflow \"$@\"; else compdef _dlflow dlflow; "
+         "fi\n";
 }
 
 /// What `all` offer; `where` is true of the line before them.

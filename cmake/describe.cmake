@@ -1,0 +1,36 @@
+# What `dlflow` says of itself, as files to install:
+#   cmake -DDLFLOW=bin/dlflow -DFOLDER=described -DOBJDUMP=/usr/bin/objdump -P describe.cmake
+# FOLDER/man: a man page for each verb. FOLDER/completions: for bash, zsh and fish, under the names that these look for.
+# FOLDER/schemas: of workflows, profiles and model files. FOLDER/LIBRARIES: the shared libraries that each program expects.
+
+function(says file)
+  execute_process(COMMAND ${DLFLOW} ${ARGN} OUTPUT_FILE ${FOLDER}/${file} COMMAND_ERROR_IS_FATAL ANY)
+endfunction()
+
+file(REMOVE_RECURSE ${FOLDER})
+file(MAKE_DIRECTORY ${FOLDER}/completions ${FOLDER}/schemas)
+execute_process(COMMAND ${DLFLOW} man-pages ${FOLDER}/man COMMAND_ERROR_IS_FATAL ANY)
+says(completions/dlflow completion bash)
+says(completions/_dlflow completion zsh)
+says(completions/dlflow.fish completion fish)
+says(schemas/workflow.schema.json schema)
+says(schemas/profile.schema.json schema profile)
+says(schemas/model.schema.json schema model)
+
+get_filename_component(programs ${DLFLOW} DIRECTORY)
+set(text "The shared libraries that each program expects of the system, or in lib/dlflow beside bin/.\n\n")
+foreach(program dlflow dlflow-train dlflow-evaluate libdlflow_cuda.so)
+  if(EXISTS ${programs}/${program})
+    execute_process(COMMAND ${OBJDUMP} -p ${programs}/${program} OUTPUT_VARIABLE header COMMAND_ERROR_IS_FATAL ANY)
+    string(REGEX MATCHALL "NEEDED +[^\n]+" needed "${header}")
+    list(TRANSFORM needed REPLACE "NEEDED +" "")
+    list(SORT needed)
+    list(JOIN needed ", " names)
+    if(NOT names)
+      set(names none)
+    endif()
+    string(APPEND text "bin/${program}: ${names}\n")
+  endif()
+endforeach()
+file(WRITE ${FOLDER}/LIBRARIES ${text})
+file(TOUCH ${FOLDER}/done)

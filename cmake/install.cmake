@@ -1,0 +1,44 @@
+# What `cmake --install` puts where. The tree may be moved: dlflow finds its other programs and the plug-in beside itself.
+include(GNUInstallDirs)
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME dlflow)
+set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)  # tests and benches need not be built
+set(documents ${CMAKE_INSTALL_DATAROOTDIR}/doc/dlflow)
+set(own_data ${CMAKE_INSTALL_DATAROOTDIR}/dlflow)
+
+set(installed)
+foreach(program dlflow dlflow-train dlflow-evaluate)
+  if(TARGET ${program})
+    list(APPEND installed ${program})
+    if(NOT program STREQUAL dlflow)  # which is static; where a cluster lacks a library of the others, it can be put there
+      set_target_properties(${program} PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow")
+    endif()
+    install(TARGETS ${program} RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  endif()
+endforeach()
+if(TARGET dlflow_cuda)
+  list(APPEND installed dlflow_cuda)
+  # A component of its own: what it needs is in no Debian package.
+  set_target_properties(dlflow_cuda PROPERTIES INSTALL_RPATH "$ORIGIN/../lib/dlflow" INSTALL_RPATH_USE_LINK_PATH ON)
+  install(TARGETS dlflow_cuda LIBRARY DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT cuda)
+endif()
+
+set(described ${CMAKE_BINARY_DIR}/described)
+add_custom_command(OUTPUT ${described}/done VERBATIM DEPENDS ${installed} ${CMAKE_CURRENT_LIST_DIR}/describe.cmake
+  COMMAND ${CMAKE_COMMAND} -DDLFLOW=$<TARGET_FILE:dlflow> -DFOLDER=${described} -DOBJDUMP=${CMAKE_OBJDUMP}
+          -P ${CMAKE_CURRENT_LIST_DIR}/describe.cmake)
+add_custom_target(described ALL DEPENDS ${described}/done)
+add_dependencies(programs described)
+install(DIRECTORY ${described}/man/ DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 FILES_MATCHING PATTERN "*.1")
+install(FILES ${described}/completions/dlflow DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/bash-completion/completions)
+install(FILES ${described}/completions/_dlflow DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/zsh/site-functions)
+install(FILES ${described}/completions/dlflow.fish DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/fish/vendor_completions.d)
+install(DIRECTORY ${described}/schemas DESTINATION ${own_data})
+
+install(DIRECTORY workflows DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" PATTERN "image.py" PATTERN images EXCLUDE)
+install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml")
+# The licences of the libraries that are part of dlflow, as Debian has them.
+foreach(library libcli11-dev libfmt-dev libminizip-dev libpng-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)
+  install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
+endforeach()
+install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})
+install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")

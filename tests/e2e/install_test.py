@@ -1,0 +1,170 @@
+"""`cmake --install` and `./dev package`: a tree that works wherever it is moved, and packages that hold the same tree."""
+
+import filecmp
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+
+from support import BIN, ROOT, Case, main
+
+sys.path.insert(0, str(ROOT / "tests/support"))
+import pictures  # noqa: E402
+
+BUILD = BIN.parent
+HAS_TRAINING = (BIN / "dlflow-train").exists()
+PLUGIN = "bin/libdlflow_cuda.so"
+PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate"] if HAS_TRAINING else [])]
+WANTED = [*PROGRAMS,
+          "share/man/man1/dlflow.1", "share/man/man1/dlflow-run.1",
+          "share/bash-completion/completions/dlflow", "share/zsh/site-functions/_dlflow",
+          "share/fish/vendor_completions.d/dlflow.fish",
+          "share/dlflow/schemas/workflow.schema.json", "share/dlflow/schemas/profile.schema.json",
+          "share/dlflow/schemas/model.schema.json",
+          "share/dlflow/workflows/fashion-mnist.yaml", "share/dlflow/workflows/models/lenet.yaml",
+          "share/dlflow/cluster-profiles/local.yaml",
+          "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/docs/index.md"]
+
+
+def call(*command, **options):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=240, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{command}: {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def files_of(tree):
+    return sorted(str(file.relative_to(tree)) for file in tree.rglob("*") if file.is_file())
+
+
+class Installed(Case):
+    def setUp(self):
+        super().setUp()
+        call("cmake", "--install", BUILD, "--prefix", self.folder / "first", "--strip")
+        self.tree = (self.folder / "first").rename(self.folder / "moved")
+
+    def packed(self, kind):
+        """The one package that cpack makes of this kind."""
+        call("cpack", "--config", BUILD / "CPackConfig.cmake", "-G", kind, "-B", self.folder / "packages")
+        packages = list((self.folder / "packages").glob("*.tar.gz" if kind == "TGZ" else "*.deb"))
+        self.assertEqual(len(packages), 1, packages)
+        return packages[0]
+
+    def installed(self, *args):
+        """The installed dlflow, found through PATH alone."""
+        env = {**self.env, "PATH": f"{self.tree}/bin:/usr/bin:/bin"}
+        return call("dlflow", *args, cwd=self.folder, env=env)
+
+    def test_all_that_people_use_is_there_and_nothing_else(self):
+        found = files_of(self.tree)
+        for name in WANTED:
+            self.assertIn(name, found)
+        self.assertEqual(PLUGIN in found, (BIN / "libdlflow_cuda.so").exists())
+        self.assertEqual({name.split("/")[0] for name in found}, {"bin", "share"})
+        self.assertEqual([name for name in found if name.startswith("bin/") and name not in [*PROGRAMS, PLUGIN]], [])
+
+    def test_no_installed_file_knows_the_build_folder(self):
+        for name in files_of(self.tree):
+            self.assertNotIn(str(BUILD).encode() + b"/", (self.tree / name).read_bytes(), name)
+
+    def test_a_workflow_runs_from_the_moved_tree(self):
+        self.write("w.yaml", """
+            name: w
+            steps:
+              hello: {run: "echo hello > $DLFLOW_OUTPUTS/text", outputs: {text: text}}
+              read: {run: [cat, "${{ steps.hello.outputs.text }}"]}
+        """)
+        self.installed("run", "w.yaml")
+        run = self.installed("list", "--quiet").split()[0]
+        self.assertIn("hello", self.installed("logs", run, "read"))
+        frozen = self.folder / "dlflow-runs" / run / "bin/dlflow"
+        self.assertTrue(filecmp.cmp(frozen, self.tree / "bin/dlflow", shallow=False))
+
+    def test_a_network_is_trained_and_tested_by_the_installed_programs(self):
+        if not HAS_TRAINING:
+            self.skipTest("dlflow-train was not built: CMake found no MPI or oneDNN")
+        (self.folder / "data").mkdir()
+        pictures.write(self.folder / "data", 200, 50, suffix="")
+        (self.folder / "models").symlink_to(self.tree / "share/dlflow/workflows/models")
+        self.write("w.yaml", """
+            name: w
+            steps:
+              train:
+                uses: train
+                with: {model: models/mlp.yaml, data: data, epochs: 1, lr: 0.05, batch: 32, validation: 20}
+              evaluate:
+                uses: evaluate
+                with: {checkpoint: "${{ steps.train.outputs.model }}", data: data}
+        """)
+        self.installed("run", "w.yaml")
+        run = self.installed("list", "--quiet").split()[0]
+        for program in ("dlflow-train", "dlflow-evaluate"):
+            frozen = self.folder / "dlflow-runs" / run / "bin" / program
+            self.assertTrue(filecmp.cmp(frozen, self.tree / "bin" / program, shallow=False))
+
+    def test_every_example_is_valid_where_it_is_installed(self):
+        examples = sorted((self.tree / "share/dlflow/workflows").glob("*.yaml"))
+        self.assertGreater(len(examples), 3)
+        for example in examples:
+            self.installed("validate", example)
+
+    def test_shells_complete_verbs_with_the_installed_files(self):
+        share = self.tree / "share"
+        script = (f"source {share}/bash-completion/completions/dlflow\n"
+                  "COMP_WORDS=(dlflow resu) COMP_CWORD=1; _dlflow; echo \"${COMPREPLY[@]}\"")
+        self.assertEqual(sorted(call("bash", "-c", script, env=self.env).split()), ["resubmit", "results"])
+        zsh = share / "zsh/site-functions/_dlflow"
+        self.assertTrue(zsh.read_text().startswith("#compdef dlflow\n"))
+        if shutil.which("zsh"):
+            script = (f"fpath=({zsh.parent} $fpath); autoload -U _dlflow; _describe() {{ echo completes; }}\n"
+                      "CURRENT=2; words=(dlflow); _dlflow")
+            self.assertEqual(call("zsh", "-f", "-c", script, env=self.env), "completes\n")
+
+    def test_the_tarball_unpacks_to_the_same_tree(self):
+        package = self.packed("TGZ")
+        self.assertRegex(package.name, r"^dlflow-[0-9.]+-linux-[a-z0-9_]+\.tar\.gz$")
+        with tarfile.open(package) as archive:
+            archive.extractall(self.folder / "unpacked")
+        unpacked = self.folder / "unpacked" / package.name.removesuffix(".tar.gz")
+        self.assertEqual(files_of(unpacked), files_of(self.tree))
+        for name in files_of(unpacked):
+            self.assertTrue(filecmp.cmp(unpacked / name, self.tree / name, shallow=False), name)
+        self.assertTrue(os.access(unpacked / "bin/dlflow", os.X_OK))
+
+    def test_a_cluster_user_reads_which_libraries_the_tarball_expects(self):
+        expected = (self.tree / "share/doc/dlflow/LIBRARIES").read_text()
+        self.assertIn("bin/dlflow: none", expected)
+        if HAS_TRAINING:
+            self.assertRegex(expected, r"bin/dlflow-train: .*libdnnl\.so.*libmpi\.so")
+            header = call("objdump", "-p", self.tree / "bin/dlflow-train")
+            self.assertRegex(header, r"(RUNPATH|RPATH) +\$ORIGIN/\.\./lib/dlflow\n")
+
+    def test_the_debian_package_holds_the_same_files_and_names_its_dependencies(self):
+        if not shutil.which("dpkg-shlibdeps") or not shutil.which("file"):
+            self.skipTest("needs Debian's dpkg-dev and file")
+        package = self.packed("DEB")
+        self.assertRegex(package.name, r"^dlflow_[0-9.]+_[a-z0-9]+\.deb$")
+        fields = dict(re.findall(r"^ ([A-Z][A-Za-z-]*): (.*)$", call("dpkg-deb", "--info", package), re.MULTILINE))
+        self.assertEqual((fields["Package"], fields["Section"], fields["Priority"]), ("dlflow", "science", "optional"))
+        self.assertRegex(fields["Version"], r"^[0-9.]+$")
+        if HAS_TRAINING:
+            for library in ("libc6", "libdnnl2", "libopenmpi3", "libstdc++6"):
+                self.assertRegex(fields["Depends"], rf"(^|, ){re.escape(library)}($|,| )")
+        contents = call("dpkg-deb", "--contents", package)
+        self.assertNotIn("libdlflow_cuda", contents)  # what it needs is in no Debian package
+        names = [line.split()[5].removeprefix("./") for line in contents.splitlines() if not line.startswith("d")]
+        renamed = {"share/doc/dlflow/LICENSE": "share/doc/dlflow/copyright",
+                   "share/zsh/site-functions/_dlflow": "share/zsh/vendor-completions/_dlflow"}
+        for name in WANTED:
+            name = renamed.get(name, name)
+            self.assertIn("usr/" + name + (".gz" if name.startswith("share/man") else ""), names)
+        for line in contents.splitlines():
+            self.assertRegex(line, r"^([d-]rwxr-xr-x|-rw-r--r--) root/root ")
+
+
+if __name__ == "__main__":
+    main()
