@@ -24,10 +24,10 @@ TrainingData numbered_data() {
   return data;
 }
 
-using Labels = std::vector<uint32_t>;
+using LabelList = std::vector<uint32_t>;
 
 /// The labels of this rank's leaves in `count` steps from (epoch, step) on.
-std::vector<Labels> load(Communicator& comm, uint64_t epoch, uint64_t step, size_t count) {
+std::vector<LabelList> load(Communicator& comm, uint64_t epoch, uint64_t step, size_t count) {
   TrainingJob job;
   job.settings.seed = 5;
   const TrainingData data = numbered_data();
@@ -36,9 +36,9 @@ std::vector<Labels> load(Communicator& comm, uint64_t epoch, uint64_t step, size
   Batches batches(comm, job, data, {{1}, {0}}, {kDivision, {size_t(comm.rank()) * leaves, leaves}},
                   timeline);
   batches.seek(epoch, step);
-  std::vector<Labels> loaded;
+  std::vector<LabelList> loaded;
   for (size_t i = 0; i < count; ++i) {
-    Labels& labels = loaded.emplace_back();
+    LabelList& labels = loaded.emplace_back();
     for (const Leaf& leaf : batches.load().leaves) {
       labels.insert(labels.end(), leaf.labels.begin(), leaf.labels.end());
     }
@@ -51,7 +51,7 @@ std::vector<Labels> load(Communicator& comm, uint64_t epoch, uint64_t step, size
 TEST_CASE("the ranks' batches together are the epoch's order", "[batches]") {
   const int num_ranks = GENERATE(1, 2, 4);
   const auto of_ranks = on_ranks(num_ranks, [](Communicator& comm) { return load(comm, 1, 0, 3); });
-  Labels together;
+  LabelList together;
   for (size_t step = 0; step < 3; ++step) {
     for (const auto& steps : of_ranks) {
       together.insert(together.end(), steps[step].begin(), steps[step].end());
@@ -63,8 +63,8 @@ TEST_CASE("the ranks' batches together are the epoch's order", "[batches]") {
 TEST_CASE("a run that goes on loads from the step that it seeks", "[batches]") {
   ThreadGroup group(1);
   Communicator& comm = group.communicator(0);
-  const std::vector<Labels> whole = load(comm, 0, 0, 5);
-  CHECK(load(comm, 0, 2, 3) == std::vector<Labels>(whole.begin() + 2, whole.end()));
+  const std::vector<LabelList> whole = load(comm, 0, 0, 5);
+  CHECK(load(comm, 0, 2, 3) == std::vector<LabelList>(whole.begin() + 2, whole.end()));
   CHECK(whole[2].size() == 2);
   CHECK(whole[3].size() == 4);  // of the next epoch
 }
