@@ -67,7 +67,7 @@ std::string launcher_text(const Profile& profile) {
 /// Other runtimes need an image of their own making, and the first job shows whether that works.
 bool can_probe(const Profile& profile) {
   const ContainerSettings& container = profile.container;
-  const Runtime* const runtime = find_runtime(container.runtime);
+  const ContainerRuntime* const runtime = find_runtime(container.runtime);
   return runtime != nullptr && runtime->form(container.mode, false) == ImageForm::RootFolder;
 }
 

@@ -15,6 +15,7 @@
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_exec.h"
 #include "engine/container/container_run.h"
+#include "engine/plan/layout.h"
 #include "engine/run/batch_systems.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
@@ -101,6 +102,9 @@ int run_cli(int argc, char** argv) {
     return kBadInput;
   } catch (const AlreadyReported&) {
     return kBadInput;
+  } catch (const LocatedError& error) {
+    std::fprintf(stderr, "%s\n", escaped_lines(error.what()).c_str());
+    return exit_status(error);
   } catch (const Error& error) {
     std::fprintf(stderr, "error: %s\n", escaped_lines(error.what()).c_str());
     return exit_status(error);

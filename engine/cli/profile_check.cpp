@@ -49,9 +49,9 @@ class Prepared {
   Probe probe;
 };
 
-class Report {
+class FindingsPrinter {
  public:
-  explicit Report(Session& session) : session_(session), style_(session.style()) {}
+  explicit FindingsPrinter(Session& session) : session_(session), style_(session.style()) {}
 
   void add(const Finding& finding) const {
     const JobState state = finding.kind == Kind::Works   ? JobState::Succeeded
@@ -96,7 +96,7 @@ std::optional<std::string> read_when_there(const fs::path& file, seconds patienc
 class ClusterCheck {
  public:
   ClusterCheck(Session& session, const Profile& profile)
-      : report_(session),
+      : printer_(session),
         batch_(make_batch_system(profile.scheduler)),
         given_(profile),
         cluster_(batch_->cluster()) {
@@ -119,7 +119,7 @@ class ClusterCheck {
     if (interrupted_ || !is_over(job.state)) return;
     const bool may_be_late = job.state == BatchState::Completed;
     const auto text = read_when_there(prepared.probe.result(), seconds(may_be_late ? 10 : 0));
-    report_.add_all(read_probe(text, prepared.probe, given_, job));
+    printer_.add_all(read_probe(text, prepared.probe, given_, job));
   }
 
  private:
@@ -127,23 +127,23 @@ class ClusterCheck {
     const std::string& name = partition_of(profile_);
     const PartitionInfo* const partition = cluster_.partition(name);
     if (partition == nullptr) {
-      report_.add(
+      printer_.add(
           Kind::Unknown,
           name.empty() ? "there is no default partition"
                        : "there is no one partition '" + name + "'",
           "Set " + partition_key(profile_) + "; `dlflow profile detect` lists what there is.");
     } else {
-      report_.add(partition->is_up ? Kind::Works : Kind::Fails,
-                  "partition " + partition->name + " has " + std::to_string(partition->nodes) +
-                      " nodes with " + std::to_string(partition->node.cores) + " cores, " +
-                      format_size(partition->node.memory_bytes) +
-                      (partition->is_up ? "" : ", and takes no jobs"),
-                  partition->is_up ? "" : "Ask the site, or choose another partition.");
+      printer_.add(partition->is_up ? Kind::Works : Kind::Fails,
+                   "partition " + partition->name + " has " + std::to_string(partition->nodes) +
+                       " nodes with " + std::to_string(partition->node.cores) + " cores, " +
+                       format_size(partition->node.memory_bytes) +
+                       (partition->is_up ? "" : ", and takes no jobs"),
+                   partition->is_up ? "" : "Ask the site, or choose another partition.");
     }
     if (cluster_.accounting) {
-      report_.add(Kind::Works, "accounting tells how old jobs ended");
+      printer_.add(Kind::Works, "accounting tells how old jobs ended");
     } else {
-      report_.progress("no accounting: how old jobs ended is known from their own records alone");
+      printer_.progress("no accounting: how old jobs ended is known from their own records alone");
     }
   }
 
@@ -157,8 +157,8 @@ class ClusterCheck {
       return std::nullopt;
     }
     if (const auto* refused = std::get_if<Refused>(&answer)) {
-      report_.add(Kind::Fails, std::string(batch_->name()) + " refuses a job: " + refused->message,
-                  "Often it is the account, the partition or the QOS in the profile.");
+      printer_.add(Kind::Fails, std::string(batch_->name()) + " refuses a job: " + refused->message,
+                   "Often it is the account, the partition or the QOS in the profile.");
       return std::nullopt;
     }
     throw Error(Errc::Unavailable, std::get<Unclear>(answer).message + "; if job dlflow-probe-" +
@@ -178,7 +178,7 @@ class ClusterCheck {
       if (!now || is_over(job.state)) return ended(job);
       const std::string line = "job " + id + " is " + std::string(words(job.state)) +
                                (job.reason.empty() ? "" : ": " + job.reason);
-      if (line != shown) report_.progress(line);
+      if (line != shown) printer_.progress(line);
       shown = line;
       pollfd signals{interrupts_.descriptor(), POLLIN, 0};
       ::poll(&signals, 1, int(pause.count()));
@@ -187,10 +187,11 @@ class ClusterCheck {
     }
     const std::vector<std::string> ids = {id};
     batch_->cancel(ids);
-    report_.add(Kind::Unknown,
-                "job " + id + " was cancelled: still " + std::string(words(job.state)) + " after " +
-                    format_duration(patience) + (job.reason.empty() ? "" : ", " + job.reason),
-                "Try again with a longer --timeout, or with another partition or QOS.");
+    printer_.add(Kind::Unknown,
+                 "job " + id + " was cancelled: still " + std::string(words(job.state)) +
+                     " after " + format_duration(patience) +
+                     (job.reason.empty() ? "" : ", " + job.reason),
+                 "Try again with a longer --timeout, or with another partition or QOS.");
     return job;
   }
 
@@ -203,7 +204,7 @@ class ClusterCheck {
   BatchJob cancelled(BatchJob job) {
     const std::vector<std::string> ids = {job.id};
     batch_->cancel(ids);
-    report_.interrupted("job " + job.id + " was cancelled");
+    printer_.interrupted("job " + job.id + " was cancelled");
     return job;
   }
 
@@ -228,7 +229,7 @@ class ClusterCheck {
 
   Interrupts interrupts_;     // first: what is submitted is cancelled, whenever Ctrl-C comes
   bool interrupted_ = false;  // it came
-  Report report_;
+  FindingsPrinter printer_;
   const std::unique_ptr<BatchSystem> batch_;
   const Profile& given_;
   ClusterLimits cluster_;
@@ -237,7 +238,7 @@ class ClusterCheck {
 };
 
 void check_local(Session& session, const Profile& profile) {
-  const Report report(session);
+  const FindingsPrinter printer(session);
   const Prepared prepared(profile, 2);
   Command command;
   command.argv = probe_batch(prepared.probe, profile).command;
@@ -246,12 +247,12 @@ void check_local(Session& session, const Profile& profile) {
   const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
   const Output output = run(std::move(command), options);
   if (output.timed_out) {
-    report.add(Kind::Fails, "the probe did not end within 60 s",
-               "Try the launcher of the profile by hand; -v shows the command.");
+    printer.add(Kind::Fails, "the probe did not end within 60 s",
+                "Try the launcher of the profile by hand; -v shows the command.");
     return;
   }
-  report.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
-                            BatchJob()));
+  printer.add_all(read_probe(read_file_if_exists(prepared.probe.result()), prepared.probe, profile,
+                             BatchJob()));
 }
 
 }  // namespace

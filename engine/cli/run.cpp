@@ -100,10 +100,11 @@ void add_run(CLI::App& app, Session& session) {
   const auto arguments = std::make_shared<RunArguments>();
   arguments->workflow = add_optional_workflow_argument(*command);
   arguments->plan = add_plan_arguments(*command);
-  command->add_option("--resume", arguments->resume, "go on with this run instead")
+  command->add_option("--resume", arguments->resume, "go on with this run, instead of a new one")
       ->type_name("RUN");
   command->add_flag("-n,--dry-run", arguments->dry_run, "say what would run, and why; run nothing");
-  command->add_flag("--detach", arguments->detach, "return at once; it goes on in the background");
+  command->add_flag("--detach", arguments->detach,
+                    "return at once; the run goes on in the background");
   command->add_flag("--keep-going", arguments->options.keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
@@ -137,13 +138,14 @@ void add_resubmit(CLI::App& app, Session& session) {
       ->allow_extra_args(false);
   command
       ->add_option("--set", *set,
-                   "what is submitted again asks for this: walltime, memory, cpus_per_rank, "
-                   "gpus_per_rank, ranks")
+                   "change a resource of the jobs that are submitted again: walltime, memory, "
+                   "cpus_per_rank, gpus_per_rank, ranks")
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_flag("--from-scratch", again->from_scratch,
-                    "what is submitted again does not go on from its checkpoints");
+  command->add_flag(
+      "--from-scratch", again->from_scratch,
+      "start jobs that are submitted again from the beginning, not from a checkpoint");
   command->add_flag("--keep-going", options->keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);

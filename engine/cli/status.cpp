@@ -122,8 +122,8 @@ void add_status(CLI::App& app, Session& session) {
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
-  command->add_flag("--long", choice->usage, "what each job used of what it asked for");
-  command->add_flag("--watch", *watching, "draw it again until nothing runs (on SLURM every 10 s)");
+  command->add_flag("--long", choice->usage, "show the resources that each job requested and used");
+  command->add_flag("--watch", *watching, "redraw until nothing runs (on SLURM every 10 s)");
   add_json_option(*command, session);
   command->callback([=, &session] {
     if (run->empty() && (choice->usage || !choice->names.empty())) {

@@ -30,8 +30,8 @@ namespace fs = std::filesystem;
 
 constexpr int kNotStarted = 125;  // as podman and docker have it
 
-const Runtime& runtime_of(const ContainerJob& job) {
-  const Runtime* const runtime = find_runtime(job.runtime);
+const ContainerRuntime& runtime_of(const ContainerJob& job) {
+  const ContainerRuntime* const runtime = find_runtime(job.runtime);
   if (runtime == nullptr) {
     throw Error(Errc::InvalidInput, "there is no container runtime '" + job.runtime + "'");
   }
@@ -39,7 +39,7 @@ const Runtime& runtime_of(const ContainerJob& job) {
 }
 
 /// How the runtime is called on this node.
-std::vector<std::string> command_of(const Runtime& runtime, const ContainerJob& job) {
+std::vector<std::string> command_of(const ContainerRuntime& runtime, const ContainerJob& job) {
   std::vector<std::string> command = job.command;
   if (command.empty()) command = runtime.starts_ranks ? job.launcher : std::vector<std::string>();
   if (command.empty()) command = {std::string(runtime.program)};
@@ -116,8 +116,9 @@ Container container_for(const ContainerJob& job, const std::string& user,
   return container;
 }
 
-void write_request(const ContainerJob& job, const std::string& user, const Runtime& runtime,
-                   const StoredImage& image, const Rendezvous& meeting) {
+void write_request(const ContainerJob& job, const std::string& user,
+                   const ContainerRuntime& runtime, const StoredImage& image,
+                   const Rendezvous& meeting) {
   ContainerRequest request;
   request.image = job.image;
   request.commands = job.commands;
@@ -190,7 +191,7 @@ std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage
 
 int run_container(const ContainerJob& job) {
   const Signals signals;
-  const Runtime& runtime = runtime_of(job);
+  const ContainerRuntime& runtime = runtime_of(job);
   const std::vector<std::string> command = command_of(runtime, job);
   make_directories(job.cache);
   ImageStore store(job.cache, job.cache_budget_bytes);

@@ -69,7 +69,7 @@ fs::path docker_image(const std::vector<std::string>& command, ImageStore& store
 
 }  // namespace
 
-fs::path image_for(const Runtime& runtime, const ContainerJob& job,
+fs::path image_for(const ContainerRuntime& runtime, const ContainerJob& job,
                    const std::vector<std::string>& command, ImageStore& store,
                    const StoredImage& image) {
   const ImageForm form = runtime.form(job.mode, job.gpus);

@@ -14,7 +14,7 @@ namespace dlflow {
 /// The image of `job` in the form that `runtime` starts from, made from the unpacked one once for
 /// the cluster (by the docker daemon: once per node). `command` is how the runtime is called.
 /// Throws Error with what the tool says that could not do it.
-std::filesystem::path image_for(const Runtime& runtime, const ContainerJob& job,
+std::filesystem::path image_for(const ContainerRuntime& runtime, const ContainerJob& job,
                                 const std::vector<std::string>& command, ImageStore& store,
                                 const StoredImage& image);
 

@@ -11,64 +11,62 @@ ImageForm squashfs(const std::string&, bool) { return ImageForm::Squashfs; }
 ImageForm daemon_image(const std::string&, bool) { return ImageForm::DaemonImage; }
 
 constexpr std::array kRuntimes = {
-    Runtime{.name = "apptainer",
-            .program = "apptainer",
-            .package = "https://apptainer.org",
-            .form = root_folder,
-            .invoke = invoke_apptainer,
-            .gpu_libraries = "/.singularity.d/libs"},
-    Runtime{.name = "singularity",
-            .program = "singularity",
-            .package = "https://apptainer.org",
-            .form = root_folder,
-            .invoke = invoke_apptainer,
-            .gpu_libraries = "/.singularity.d/libs"},
-    Runtime{.name = "podman",
-            .program = "podman",
-            .package = "Debian's podman",
-            .form = root_folder,
-            .invoke = invoke_podman},
-    Runtime{.name = "charliecloud",
-            .program = "ch-run",
-            .package = "Debian's charliecloud",
-            .form = root_folder,
-            .invoke = invoke_charliecloud},
-    Runtime{.name = "udocker",
-            .program = "udocker",
-            .package = "`pip install udocker`, and Debian's proot or `udocker install`",
-            .form = udocker_form,
-            .invoke = invoke_udocker},
-    Runtime{.name = "bubblewrap",
-            .program = "bwrap",
-            .package = "Debian's bubblewrap",
-            .form = root_folder,
-            .invoke = invoke_bubblewrap},
-    Runtime{.name = "docker",
-            .program = "docker",
-            .package = "https://docs.docker.com/engine/install",
-            .form = daemon_image,
-            .invoke = invoke_docker},
-    Runtime{.name = "pyxis",
-            .program = "srun",
-            .package = "https://github.com/NVIDIA/pyxis, which administrators add to SLURM",
-            .form = squashfs,
-            .invoke = invoke_pyxis,
-            .starts_ranks = true},
+    ContainerRuntime{.name = "apptainer",
+                     .program = "apptainer",
+                     .package = "https://apptainer.org",
+                     .form = root_folder,
+                     .invoke = invoke_apptainer,
+                     .gpu_libraries = "/.singularity.d/libs"},
+    ContainerRuntime{.name = "singularity",
+                     .program = "singularity",
+                     .package = "https://apptainer.org",
+                     .form = root_folder,
+                     .invoke = invoke_apptainer,
+                     .gpu_libraries = "/.singularity.d/libs"},
+    ContainerRuntime{.name = "podman",
+                     .program = "podman",
+                     .package = "Debian's podman",
+                     .form = root_folder,
+                     .invoke = invoke_podman},
+    ContainerRuntime{.name = "charliecloud",
+                     .program = "ch-run",
+                     .package = "Debian's charliecloud",
+                     .form = root_folder,
+                     .invoke = invoke_charliecloud},
+    ContainerRuntime{.name = "udocker",
+                     .program = "udocker",
+                     .package = "`pip install udocker`, and Debian's proot or `udocker install`",
+                     .form = udocker_form,
+                     .invoke = invoke_udocker},
+    ContainerRuntime{.name = "bubblewrap",
+                     .program = "bwrap",
+                     .package = "Debian's bubblewrap",
+                     .form = root_folder,
+                     .invoke = invoke_bubblewrap},
+    ContainerRuntime{
+        .name = "pyxis",
+        .program = "srun",
+        .package = "https://github.com/NVIDIA/pyxis, which administrators add to SLURM",
+        .form = squashfs,
+        .invoke = invoke_pyxis,
+        .starts_ranks = true,
+        .shown_by = "enroot"},
+    ContainerRuntime{.name = "docker",
+                     .program = "docker",
+                     .package = "https://docs.docker.com/engine/install",
+                     .form = daemon_image,
+                     .invoke = invoke_docker},
 };
 
 }  // namespace
 
-const Runtime* find_runtime(std::string_view name) {
-  for (const Runtime& runtime : kRuntimes) {
+std::span<const ContainerRuntime> runtimes() { return kRuntimes; }
+
+const ContainerRuntime* find_runtime(std::string_view name) {
+  for (const ContainerRuntime& runtime : kRuntimes) {
     if (runtime.name == name) return &runtime;
   }
   return nullptr;
-}
-
-std::vector<std::string> runtime_names() {
-  std::vector<std::string> names;
-  for (const Runtime& runtime : kRuntimes) names.emplace_back(runtime.name);
-  return names;
 }
 
 ImageForm root_folder(const std::string&, bool) { return ImageForm::RootFolder; }

@@ -3,6 +3,7 @@
 #include <sys/types.h>
 
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,7 @@ struct Invocation {
   std::vector<std::string> environment;  ///< "NAME=value" for the runtime itself
 };
 
-struct Runtime {
+struct ContainerRuntime {
   std::string_view name;     ///< in profiles
   std::string_view program;  ///< what is looked for in PATH
   std::string_view package;  ///< where to get it
@@ -63,13 +64,17 @@ struct Runtime {
   /// Where it puts the driver's libraries of GPUs, which programs must be told; empty: they are
   /// found.
   std::string_view gpu_libraries = {};
+  /// The program in PATH that shows that a cluster has it; empty: `program`.
+  std::string_view shown_by = {};
+
+  std::string_view sign() const { return shown_by.empty() ? program : shown_by; }
 };
 
-/// Nothing if there is no such runtime.
-const Runtime* find_runtime(std::string_view name);
+/// All of them, in the order in which `dlflow profile detect` prefers them.
+std::span<const ContainerRuntime> runtimes();
 
-/// In the order in which `dlflow profile detect` prefers them.
-std::vector<std::string> runtime_names();
+/// Nothing if there is no such runtime.
+const ContainerRuntime* find_runtime(std::string_view name);
 
 ImageForm root_folder(const std::string& mode, bool gpus);
 ImageForm udocker_form(const std::string& mode, bool gpus);

@@ -94,7 +94,26 @@ Profile parse_profile(const std::string& text, const std::string& file, const st
   return profile;
 }
 
-bool is_gridengine(const Profile& profile) { return profile.scheduler == "gridengine"; }
+/// What a batch system calls the sets of nodes that jobs go to.
+struct PartitionKey {
+  std::string_view scheduler;
+  const char* key;  ///< in the profile's section of that name
+  const std::string& (*value)(const Profile& profile);
+};
+
+constexpr PartitionKey kPartitionKeys[] = {
+    {"slurm", "partition",
+     [](const Profile& profile) -> const std::string& { return profile.slurm.partition; }},
+    {"gridengine", "queue",
+     [](const Profile& profile) -> const std::string& { return profile.gridengine.queue; }},
+};
+
+const PartitionKey* find_partition_key(const Profile& profile) {
+  for (const PartitionKey& row : kPartitionKeys) {
+    if (row.scheduler == profile.scheduler) return &row;
+  }
+  return nullptr;
+}
 
 std::vector<fs::path> profile_folders() {
   std::vector<fs::path> folders = {"cluster-profiles"};
@@ -105,11 +124,14 @@ std::vector<fs::path> profile_folders() {
 }  // namespace
 
 const std::string& partition_of(const Profile& profile) {
-  return is_gridengine(profile) ? profile.gridengine.queue : profile.slurm.partition;
+  static const std::string none;
+  const PartitionKey* const row = find_partition_key(profile);
+  return row == nullptr ? none : row->value(profile);
 }
 
 std::string partition_key(const Profile& profile) {
-  return profile.scheduler + (is_gridengine(profile) ? ".queue" : ".partition");
+  const PartitionKey* const row = find_partition_key(profile);
+  return row == nullptr ? "" : profile.scheduler + "." + row->key;
 }
 
 SlurmOptions slurm_options_from_json(const Json& json) {

@@ -107,7 +107,8 @@ struct Profile {
   bool operator==(const Profile&) const = default;
 };
 
-/// The partition (Grid Engine: queue) that jobs go to; empty: the cluster's default one.
+/// The partition (Grid Engine: queue) that jobs go to; empty: the cluster's default one, or no
+/// batch system.
 const std::string& partition_of(const Profile& profile);
 /// The key that sets it, for messages: "slurm.partition".
 std::string partition_key(const Profile& profile);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/plan/layout.h"
 
 namespace dlflow {
 namespace {
@@ -29,7 +30,7 @@ std::vector<std::string> sorted_axes(const Matrix& matrix) {
                               "] has no counterpart in step '" + parent.name +
                               "', whose matrix has the same axes; give both the same values, or "
                               "name the axes differently to depend on all of its elements";
-  throw Error(Errc::InvalidInput, to_string(Diagnostic{workflow.file, child.location, message}));
+  throw_at(workflow, child.location, message);
 }
 
 }  // namespace

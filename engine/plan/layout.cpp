@@ -132,7 +132,7 @@ void check_names(const Workflow& workflow, const std::vector<std::string>& names
 }  // namespace
 
 void throw_at(const Workflow& workflow, Location location, const std::string& message) {
-  throw Error(Errc::InvalidInput, to_string(Diagnostic{workflow.file, location, message}));
+  throw LocatedError({workflow.file, location, message});
 }
 
 void lay_out(Plan& plan) {

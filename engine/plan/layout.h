@@ -4,6 +4,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/error.h"
 #include "engine/plan/plan.h"
 
 /// The stages of make_plan; load_run repeats the first and the last from what was frozen.
@@ -26,7 +27,15 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
 /// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);
 
-/// `message` about a place in the workflow, as Error{InvalidInput} "file:line:column: error: …".
+/// A mistake in a workflow that was found after it was read: "file:line:column: error: …". What
+/// prints it puts nothing before it.
+class LocatedError : public Error {
+ public:
+  explicit LocatedError(const Diagnostic& diagnostic)
+      : Error(Errc::InvalidInput, to_string(diagnostic)) {}
+};
+
+/// Throws a LocatedError about a place in the workflow.
 [[noreturn]] void throw_at(const Workflow& workflow, Location location, const std::string& message);
 
 /// The kind of file that a path in `with:` leads to.

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/process.h"
+#include "base/text.h"
 #include "engine/gridengine/allocation.h"
 #include "engine/gridengine/tools.h"
 #include "engine/slurm/allocation.h"
@@ -51,6 +52,12 @@ bool answers(BatchSystem& system) {
 
 }  // namespace
 
+std::vector<std::string> batch_system_names() {
+  std::vector<std::string> names;
+  for (const Entry& entry : kSystems) names.emplace_back(entry.scheduler);
+  return names;
+}
+
 bool is_batch_system(std::string_view scheduler) { return find(scheduler) != nullptr; }
 
 std::unique_ptr<BatchSystem> make_batch_system(std::string_view scheduler) {
@@ -70,8 +77,10 @@ std::unique_ptr<BatchSystem> detect_batch_system() {
     if (answers(*system)) return std::move(system);
   }
   if (!found.empty()) return std::move(found.front());  // which then says why it does not answer
-  throw Error(Errc::NotFound,
-              "no batch system is in $PATH here (sbatch, qconf); call this on a login node");
+  std::vector<std::string> submitters;
+  for (const Entry& entry : kSystems) submitters.emplace_back(entry.submitter);
+  throw Error(Errc::NotFound, "no batch system is in $PATH here (" + join(submitters, ", ") +
+                                  "); call this on a login node");
 }
 
 Allocation current_allocation() {

@@ -3,12 +3,16 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "engine/batch/batch_system.h"
 #include "engine/batch/job_exec.h"
 
 /// The batch systems that there are: the one place that knows them by name.
 namespace dlflow {
+
+/// Their names as `scheduler:` has them.
+std::vector<std::string> batch_system_names();
 
 /// Whether jobs of a profile with this `scheduler:` are submitted to a batch system.
 bool is_batch_system(std::string_view scheduler);

@@ -6,24 +6,11 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/container/runtime.h"
 #include "engine/model/profile_text.h"
 
 namespace dlflow {
 namespace {
-
-struct ContainerTool {
-  const char* program;
-  const char* runtime;  ///< what a profile calls it
-};
-/// The first that a cluster has is what a profile proposes.
-constexpr std::array<ContainerTool, 8> kContainerTools = {{{"apptainer", "apptainer"},
-                                                           {"singularity", "singularity"},
-                                                           {"podman", "podman"},
-                                                           {"ch-run", "charliecloud"},
-                                                           {"udocker", "udocker"},
-                                                           {"bwrap", "bubblewrap"},
-                                                           {"enroot", "pyxis"},
-                                                           {"docker", "docker"}}};
 
 const PartitionInfo& chosen_partition(const ClusterLimits& limits, const std::string& wanted) {
   if (const PartitionInfo* const partition = limits.partition(wanted)) return *partition;
@@ -85,10 +72,11 @@ std::string limit_lines(const ClusterLimits& limits, const PartitionInfo& partit
 std::string container_lines(const std::map<std::string, std::string>& found) {
   std::vector<std::string> tools;
   std::string runtime;
-  for (const ContainerTool& tool : kContainerTools) {
-    if (!found.contains(tool.program)) continue;
-    tools.push_back(found.at(tool.program));
-    if (runtime.empty()) runtime = tool.runtime;
+  for (const ContainerRuntime& known : runtimes()) {
+    const auto tool = found.find(std::string(known.sign()));
+    if (tool == found.end()) continue;
+    tools.push_back(tool->second);
+    if (runtime.empty()) runtime = known.name;
   }
   if (tools.empty()) {
     return "# No container tool in PATH here; a module may have one, for container.runtime.\n";
@@ -107,9 +95,9 @@ DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path) {
     cluster.submit_limit = tools.submit_limit();
   }
   cluster.mpi_types = tools.mpi_types();
-  std::vector<const char*> programs = {"mpirun", "srun"};
-  for (const ContainerTool& tool : kContainerTools) programs.push_back(tool.program);
-  for (const char* const program : programs) {
+  std::vector<std::string> programs = {"mpirun", "srun"};
+  for (const ContainerRuntime& runtime : runtimes()) programs.emplace_back(runtime.sign());
+  for (const std::string& program : programs) {
     if (const auto place = find_program(program, path)) cluster.found[program] = place->string();
   }
   return cluster;

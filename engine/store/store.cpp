@@ -149,17 +149,20 @@ bool Store::record_in_transaction(int64_t run, std::span<const JobEvent> events)
   for (const auto& [job, news] : by_job(events)) {
     StoredJob stored = load_job(database_, run, job);
     const JobState before = stored.record.state;
-    std::set<StoredEvent> known;
+    std::multiset<StoredEvent>
+        known;  // each stands for one of the news: two that are equal are two
     if (stored.num_events > 0) {
       const auto earlier = load_events(database_, run, stored.number);
       known.insert(earlier.begin(), earlier.end());
     }
     bool changed = false;
     for (const JobEvent* event : news) {
-      StoredEvent row = to_row(*event);
-      if (known.contains(row)) continue;
+      const StoredEvent row = to_row(*event);
+      if (const auto same = known.find(row); same != known.end()) {
+        known.erase(same);
+        continue;
+      }
       append_event(database_, run, stored.number, ++stored.num_events, row);
-      known.insert(std::move(row));
       apply(stored.record, *event);
       changed = true;
     }

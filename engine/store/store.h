@@ -60,7 +60,9 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string create_run(const Plan& plan);
 
   /// Appends `events` and moves their jobs, all or nothing. An event that is there already is
-  /// skipped, so that two readers of one events.jsonl may both record it; one that is no legal
+  /// skipped, as often as it is there, so that two readers of one events.jsonl may both record it.
+  /// (A job that returns to a state within a millisecond, and is told so one event at a time, is
+  /// there once; sync_run, which reads both from the file, adds the other.) One that is no legal
   /// transition (it came late, or is a note) is kept but moves nothing. The first event of a new
   /// attempt is always legal.
   void record(std::string_view run, std::span<const JobEvent> events);

@@ -44,7 +44,7 @@ std::vector<Bind> binds_of(const JobSpec& spec, const ResolvedJob& job) {
 }  // namespace
 
 bool container_starts_ranks(const ContainerSpec& container) {
-  const Runtime* const runtime = find_runtime(container.settings.runtime);
+  const ContainerRuntime* const runtime = find_runtime(container.settings.runtime);
   return runtime != nullptr && runtime->starts_ranks;
 }
 

@@ -18,12 +18,13 @@ enum class Algorithm {
   Ring,
   Tree,
   Direct,
-  Mpi,
+  Mpi,  ///< stays the last
 };
 inline constexpr std::array kAlgorithms = {
     Algorithm::SharedMemory, Algorithm::Hierarchical, Algorithm::RecursiveDoubling,
     Algorithm::Rabenseifner, Algorithm::Ring,         Algorithm::Tree,
     Algorithm::Direct,       Algorithm::Mpi};
+static_assert(kAlgorithms.size() == size_t(Algorithm::Mpi) + 1, "kAlgorithms lacks an algorithm");
 
 /// As in rules: "shm", "recursive_doubling", ...
 std::string_view name(Algorithm algorithm);

@@ -1,8 +1,8 @@
 #include "runtime/nn/model.h"
 
-#include <array>
-
+#include "base/error.h"
 #include "base/text.h"
+#include "runtime/nn/layer_syntax.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -48,9 +48,10 @@ std::string to_string(const Shape& shape) {
 }
 
 std::string name(LayerKind kind) {
-  constexpr std::array kNames = {"conv2d",   "linear",          "batch_norm", "relu", "max_pool",
-                                 "avg_pool", "global_avg_pool", "flatten",    "add"};
-  return kNames.at(size_t(kind));
+  for (const auto& [word, syntax] : layer_syntax()) {
+    if (syntax.kind == kind) return word;
+  }
+  DLFLOW_CHECK(!"a layer without a word");
 }
 
 std::string infer_shape(Layer& layer, std::span<const Shape> inputs,

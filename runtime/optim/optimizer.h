@@ -12,7 +12,9 @@
 namespace dlflow::runtime {
 
 struct OptimizerOptions {
-  enum class Kind { Sgd, Adam, AdamW, Lars, Lamb };
+  enum class Kind { Sgd, Adam, AdamW, Lars, Lamb };  // Lamb stays the last
+  static constexpr std::array kKinds = {Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb};
+  static_assert(kKinds.size() == size_t(Kind::Lamb) + 1, "kKinds lacks an optimizer");
 
   Kind kind = Kind::Sgd;
   double weight_decay = 0;

@@ -3,17 +3,22 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/text.h"
+
 namespace dlflow::runtime {
 namespace {
 
 using OptimizerKind = OptimizerOptions::Kind;
 
 OptimizerKind read_kind(const Json* json) {
-  for (const OptimizerKind kind : {OptimizerKind::Sgd, OptimizerKind::Adam, OptimizerKind::AdamW,
-                                   OptimizerKind::Lars, OptimizerKind::Lamb}) {
+  std::vector<std::string> names;
+  for (const OptimizerKind kind : OptimizerOptions::kKinds) {
     if (json != nullptr && *json == name(kind)) return kind;
+    names.push_back("'" + name(kind) + "'");
   }
-  WithReader::fail("optimizer.kind", "'sgd', 'adam', 'adamw', 'lars' or 'lamb'");
+  const std::string last = names.back();
+  names.pop_back();
+  WithReader::fail("optimizer.kind", join(names, ", ") + " or " + last);
 }
 
 void read_betas(const Json& json, OptimizerOptions& options) {

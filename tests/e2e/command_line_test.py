@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import unittest
@@ -21,14 +22,30 @@ class CommandLine(Case):
         self.assertRegex(self.dlflow("--version")[0], r"^dlflow \d+\.\d+\.\d+\n$")
         self.assertEqual(self.dlflow("version")[0], self.dlflow("--version")[0])
 
+    def verbs(self, *parents):
+        """The verbs that `dlflow --help`, or that of a verb, lists."""
+        listed = self.dlflow(*parents, "--help")[0].partition("Subcommands:\n")[2]
+        return re.findall(r"^  (\w\S*) ", listed.partition("\n\n")[0], re.MULTILINE)
+
+    def test_every_verb_of_the_sources_is_there(self):
+        declared = re.findall(r"void add_(\w+)\(", (ROOT / "engine/cli/commands.h").read_text())
+        self.assertGreaterEqual(len(declared), 20)
+        hidden = {"man"}  # for the build
+        self.assertEqual(set(self.verbs()), set(declared) - hidden)
+
     def test_every_verb_explains_itself_with_examples(self):
-        out, _ = self.dlflow("--help")
-        for verb in ["run", "status", "logs", "explain", "validate", "graph", "resubmit", "cancel", "list",
-                     "rm", "prune", "profile", "schema", "completion", "version"]:
-            self.assertIn(verb, out)
+        for verb in self.verbs():
             text, _ = self.dlflow(verb, "--help")
             self.assertIn("Examples:", text, verb)
             self.assertIn(f"dlflow {verb}", text, verb)
+
+    def test_documents_know_every_verb(self):
+        readme, pages = (ROOT / "README.md").read_text(), (ROOT / "docs/user/json.md").read_text()
+        for verb in self.verbs():
+            self.assertRegex(readme, rf"`(dlflow )?{verb}\b", f"README.md does not mention {verb}")
+            for words in [(verb,), *((verb, inner) for inner in self.verbs(verb))]:
+                if "--json" in self.dlflow(*words, "--help")[0]:
+                    self.assertRegex(pages, rf"`dlflow {verb}\b[^`]*--json`", f"json.md does not mention {words}")
 
     def test_every_step_kind_has_a_program(self):
         rules = json.loads(self.dlflow("schema", "workflow")[0])["$defs"]["step"]["allOf"]

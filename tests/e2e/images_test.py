@@ -80,7 +80,7 @@ class Images(Case):
         self.explain()  # that of an image that no step uses is not looked at
         self.write("w.yaml", WORKFLOW.format(digest=f", digest: sha256:{'0' * 64}"))
         _, err = self.explain(status=2)
-        self.assertRegex(err, r"w.yaml:4:\d+: error: image 'box': oci:image is sha256:")
+        self.assertRegex(err, r"^w.yaml:4:\d+: error: image 'box': oci:image is sha256:")
         self.assertIn(f"`digest:` says sha256:{'0' * 64}; restore it, or if it is meant, change `digest:`", err)
 
     def test_images_that_cannot_be_locked_are_told(self):
@@ -88,7 +88,7 @@ class Images(Case):
         self.assertIn("has no images; there is nothing to lock", self.dlflow("lock", "w.yaml", status=2)[1])
         self.assertFalse((self.folder / "w.lock.json").exists())
         self.write("w.yaml", ONE_IMAGE)
-        self.assertRegex(self.dlflow("lock", "w.yaml", status=2)[1], r"w.yaml:4:\d+: error: image 'box': there is no ")
+        self.assertRegex(self.dlflow("lock", "w.yaml", status=2)[1], r"^w.yaml:4:\d+: error: image 'box': there is no ")
 
     def test_a_cluster_without_the_runtime_is_told_before_anything_runs(self):
         self.image("1")

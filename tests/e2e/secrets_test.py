@@ -48,7 +48,7 @@ class Secrets(support.Case):
     def test_a_missing_secret_is_told_before_anything_is_made(self):
         self.workflow("true", "first: {run: 'true'}")
         _, err = self.dlflow("run", "w.yaml", status=2)
-        self.assertEqual(err, "error: w.yaml:5:14: error: step 'push' needs the secret TOKEN, which has no value: "
+        self.assertEqual(err, "w.yaml:5:14: error: step 'push' needs the secret TOKEN, which has no value: "
                          f"`export TOKEN=…` first, or add a line TOKEN=… to {self.folder}/home/.config/dlflow/secrets "
                          "(chmod 600)\n")
         self.assertFalse((self.folder / "dlflow-runs").exists())

@@ -119,6 +119,4 @@ TEST_CASE("a bind is a place, perhaps another one inside, perhaps read-only", "[
   CHECK(parse_bind("ro") == Bind{"ro", "ro", false});
   CHECK(bind_text({"/site", "/data", true}) == "/site:/data:ro");
   CHECK(bind_text({"/site", "/data", false}) == "/site:/data");
-  const std::vector<std::string> names = runtime_names();
-  CHECK(std::find(names.begin(), names.end(), "apptainer") != names.end());
 }

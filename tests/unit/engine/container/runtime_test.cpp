@@ -1,8 +1,11 @@
 #include "engine/container/runtime.h"
 
-#include "engine/model/profile.h"
+#include <algorithm>
+#include <set>
+
+#include "base/file.h"
+#include "engine/model/profile_shape.h"
 #include "tests/support/catch.h"
-#include "tests/support/temp_dir.h"
 
 namespace dlflow {
 namespace {
@@ -167,13 +170,37 @@ TEST_CASE("udocker as root is told that this is meant", "[container]") {
   CHECK(invoke_udocker(as_root).argv[1] == "--allow-root");
 }
 
-TEST_CASE("every runtime that there is may stand in a profile", "[container]") {
-  const test::TempDir folder;
-  for (const std::string& name : runtime_names()) {
-    const auto file = folder.write(name + ".yaml", "container: {runtime: " + name + "}\n");
-    CHECK(load_profile(file.string()).container.runtime == name);
-  }
+TEST_CASE("a profile may have the runtimes that there are, or none", "[container]") {
+  std::set<std::string> known = {"none"};
+  for (const ContainerRuntime& runtime : runtimes()) known.emplace(runtime.name);
+  const Field* const container = find_field(profile_shape(), "container");
+  const std::vector<std::string> choices = find_field(container->shape, "runtime")->shape.choices;
+  CHECK(std::set(choices.begin(), choices.end()) == known);
   CHECK(find_runtime("none") == nullptr);
+}
+
+TEST_CASE("the row of every runtime is complete", "[container]") {
+  for (const ContainerRuntime& runtime : runtimes()) {
+    INFO(runtime.name);
+    CHECK(find_runtime(runtime.name) == &runtime);
+    CHECK_FALSE(runtime.program.empty());
+    CHECK_FALSE(runtime.package.empty());
+    CHECK(runtime.form != nullptr);
+    const Words argv = runtime.invoke(container(std::string(runtime.program))).argv;
+    CHECK(std::find(argv.begin(), argv.end(), "container-exec") != argv.end());
+  }
+}
+
+TEST_CASE("the documents know every runtime", "[container]") {
+  const std::string page = read_file(DLFLOW_DOCS "/user/containers.md");
+  const std::string profile = read_file(DLFLOW_DOCS "/../cluster-profiles/local.yaml");
+  for (const ContainerRuntime& runtime : runtimes()) {
+    const std::string name(runtime.name);
+    const auto row = page.find("| `" + name + "`"), second = page.find(", `" + name + "` |");
+    INFO(name);
+    CHECK(std::min(row, second) != std::string::npos);
+    CHECK_THAT(profile, Catch::Contains(name));
+  }
 }
 
 }  // namespace dlflow

@@ -21,6 +21,14 @@ namespace fs = std::filesystem;
 
 namespace {
 
+/// Does not compile when Profile has a field more: then whole_profile() lacks it, too.
+[[maybe_unused]] void know_every_field(const Profile& profile) {
+  [[maybe_unused]] const auto& [name, file, scheduler, cores, memory, gpus, slurm, gridengine,
+                                ranks_per_node, node, limits, launcher, container, setup,
+                                environment, inherit, runs, cache, cache_budget, scratch,
+                                scratch_budget] = profile;
+}
+
 /// Every field has another value than by itself.
 Profile whole_profile() {
   Profile profile;

@@ -3,8 +3,11 @@
 #include <stdlib.h>
 
 #include <filesystem>
+#include <set>
 
 #include "base/error.h"
+#include "engine/model/profile.h"
+#include "engine/model/profile_shape.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
 
@@ -45,6 +48,28 @@ TEST_CASE("the batch system of a profile is the one that its scheduler names", "
   CHECK(make_batch_system("gridengine")->name() == "Grid Engine");
   CHECK_FALSE(is_batch_system("local"));
   CHECK_THROWS_AS(make_batch_system("local"), Error);
+}
+
+TEST_CASE("a profile may have the batch systems that there are, or none", "[batch-systems]") {
+  std::set<std::string> known = {"local"};
+  for (const std::string& name : batch_system_names()) known.insert(name);
+  const std::vector<std::string> choices = find_field(profile_shape(), "scheduler")->shape.choices;
+  CHECK(std::set(choices.begin(), choices.end()) == known);
+}
+
+TEST_CASE("the partition of every batch system can be set", "[batch-systems]") {
+  const test::TempDir folder;
+  for (const std::string& name : batch_system_names()) {
+    Profile profile;
+    profile.scheduler = name;
+    const std::string section = name + ".", path = partition_key(profile);
+    REQUIRE(path.starts_with(section));
+    const std::string text =
+        "scheduler: " + name + "\n" + name + ": {" + path.substr(section.size()) + ": here}\n";
+    INFO(text);
+    CHECK(partition_of(load_profile(folder.write(name + ".yaml", text).string())) == "here");
+  }
+  CHECK(partition_of(Profile()).empty());
 }
 
 TEST_CASE("of two batch systems whose tools are there, the one that answers is detected",

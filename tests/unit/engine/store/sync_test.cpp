@@ -51,6 +51,18 @@ TEST_CASE("what a killed engine left unrecorded is found", "[sync]") {
   CHECK(recorded(fixture.store, plan, "a").size() == 4);
 }
 
+TEST_CASE("of equal events that were recorded one by one, the file has the others", "[sync]") {
+  StoreFixture fixture;
+  const Plan plan = fixture.stored_run(kText);
+  const std::vector events = {event("a", 1, Submitting, 1), event("a", 1, Queued, 2),
+                              event("a", 1, Lost, 2), event("a", 1, Queued, 2)};
+  for (const JobEvent& event : events) fixture.store.record(plan.run, std::span(&event, 1));
+  engine_says(plan, events);
+  fixture.store.sync_run(plan.directory);
+  CHECK(recorded(fixture.store, plan, "a") == States{Submitting, Queued, Lost, Queued});
+  CHECK(fixture.store.status(plan.run).jobs[0].state == Queued);
+}
+
 TEST_CASE("a run that the store never heard of is added", "[sync]") {
   StoreFixture fixture;
   const Plan plan = fixture.new_run(kText, at(7));

@@ -1,6 +1,8 @@
 // Every collective on threads, against sums written down independently of it.
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -71,6 +73,16 @@ std::vector<std::byte> bytes_from(int rank, size_t count) {
 }
 
 }  // namespace
+
+TEST_CASE("an algorithm sends messages, or has a way of its own", "[collectives]") {
+  const std::set<Algorithm> others = {Algorithm::SharedMemory, Algorithm::Hierarchical,
+                                      Algorithm::Direct, Algorithm::Mpi};
+  for (const Algorithm algorithm : kAlgorithms) {
+    INFO(name(algorithm));
+    const bool tested_here = std::ranges::count(kMessageAlgorithms, algorithm) == 1;
+    CHECK(tested_here != others.contains(algorithm));
+  }
+}
 
 TEST_CASE("every all-reduce over messages leaves the sum on every rank, in every type",
           "[collectives]") {

@@ -3,6 +3,7 @@
 #include <cstdint>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -20,6 +21,16 @@ std::string error_of(const std::string& text) {
 }
 
 }  // namespace
+
+TEST_CASE("every algorithm has a name and a row in runtime.md", "[collectives]") {
+  const std::string page = read_file(DLFLOW_DOCS "/contributor/runtime.md");
+  for (const Algorithm algorithm : kAlgorithms) {
+    const std::string word(name(algorithm));
+    INFO(int(algorithm) << " " << word);
+    CHECK_FALSE(word.empty());
+    CHECK_THAT(page, Catch::Contains("| `" + word + "` |"));
+  }
+}
 
 TEST_CASE("rules say which algorithm sums how many bytes", "[collectives]") {
   const RuleSet rules =

@@ -7,6 +7,7 @@
 #include "tests/support/gpu_agreement.h"
 #include "tests/support/on_ranks.h"
 #include "tests/support/tiny_data.h"
+#include "tests/unit/runtime/nn/every_layer.h"
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -77,6 +78,10 @@ TEST_CASE("a program computes what its model says: every gradient beside the ref
   problems.push_back(test::make_gpu_problem(parse_model(kOddModel, "odd.yaml"), 5));
   problems.push_back(
       test::make_gpu_problem(parse_model(test::kNormalisedAndAdded, "added.yaml"), 3));
+  for (const test::LayerCase& layer : test::every_layer()) {
+    const std::string text = "name: " + layer.word + "\ninput: [2, 6, 6]\nlayers:\n";
+    problems.push_back(test::make_gpu_problem(parse_model(text + layer.layers, "m.yaml"), 5));
+  }
   for (const auto& [name, batch] :
        {std::pair("mlp", 5), std::pair("lenet", 2), std::pair("resnet20", 2)}) {
     problems.push_back(test::make_gpu_problem(DLFLOW_MODELS, name, size_t(batch)));

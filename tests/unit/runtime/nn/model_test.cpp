@@ -1,6 +1,7 @@
 #include "runtime/nn/model.h"
 
 #include "base/file.h"
+#include "runtime/nn/layer_syntax.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -57,6 +58,14 @@ TEST_CASE("a block is used under its own name with its own parameters", "[model]
   CHECK(find("layer2.0.skip.0").shape == Shape{32, 14, 14});
   CHECK(find("layer3.2.bn2").shape == Shape{64, 7, 7});
   CHECK(find("fc").shape == Shape{10});
+}
+
+TEST_CASE("every layer has one word, and a row in model-format.md", "[model]") {
+  const std::string page = read_file(DLFLOW_DOCS "/user/model-format.md");
+  for (const auto& [word, syntax] : layer_syntax()) {
+    CHECK(name(syntax.kind) == word);
+    CHECK_THAT(page, Catch::Contains("| `" + word + "` |"));
+  }
 }
 
 TEST_CASE("a shape that does not fit is reported where the layer stands", "[model]") {

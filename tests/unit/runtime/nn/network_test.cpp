@@ -9,6 +9,7 @@
 
 #include "runtime/nn/huge_buffer.h"
 #include "tests/support/catch.h"
+#include "tests/unit/runtime/nn/every_layer.h"
 #include "tests/unit/runtime/nn/network_numbers.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
 
@@ -142,6 +143,10 @@ TEST_CASE("large linear layers agree with the reference, whatever computes them"
   compare(input,
           before + std::string("- linear: {features: 128}\n- relu\n- linear: {features: 5}\n"),
           batch);
+}
+
+TEST_CASE("every layer agrees with the reference", "[network]") {
+  for (const test::LayerCase& layer : test::every_layer()) compare("[2, 6, 6]", layer.layers, 5);
 }
 
 TEST_CASE("pools agree with the reference for odd sizes", "[network]") {

@@ -1,6 +1,7 @@
 #include <cmath>
 
 #include "tests/support/catch.h"
+#include "tests/unit/runtime/nn/every_layer.h"
 #include "tests/unit/runtime/nn/random_tensors.h"
 
 using namespace dlflow;
@@ -13,8 +14,8 @@ const std::string kEnd = "- flatten\n- linear: {name: fc, features: 3}\n";
 
 /// Compares every gradient with (loss(w + h) - loss(w - h)) / 2h. In double precision with
 /// h = 1e-5 the quotient is off by about h^2 (curvature) and 1e-16 / h (rounding): 1e-10.
-void check_gradients(const std::string& layers) {
-  test::Problem p = test::make_problem("[2, 5, 6]", layers, 3);
+void check_gradients(const std::string& layers, const std::string& input = "[2, 5, 6]") {
+  test::Problem p = test::make_problem(input, layers, 3);
   const Step step = train_step(p.model, p.weights, p.images, p.labels);
   constexpr double kStep = 1e-5;
   for (const auto& [name, gradient] : step.gradients) {
@@ -50,6 +51,12 @@ TEST_CASE("each layer's gradients are the slopes of its loss", "[reference]") {
   check_gradients(
       "- flatten\n- linear: {features: 4}\n- batch_norm: {name: n}\n- relu\n"
       "- linear: {features: 3}\n");
+}
+
+TEST_CASE("no layer's gradients are forgotten", "[reference]") {
+  for (const test::LayerCase& layer : test::every_layer()) {
+    check_gradients(layer.layers, "[2, 6, 6]");
+  }
 }
 
 TEST_CASE("layers compute what their formulas say", "[reference]") {

@@ -38,14 +38,14 @@ std::string bits_on(int ranks, int ranks_per_node, const TrainingJob& job,
 }  // namespace
 
 TEST_CASE("each optimizer trains", "[trainer][optim]") {
-  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const test::TempDir dir;
   CHECK(train_on(2, job_with(kind, dir.path(), 6))[0].summary.at("accuracy") >= 0.9);
 }
 
 TEST_CASE("each optimizer's weights have the same bits on any number of ranks",
           "[trainer][optim][exact]") {
-  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const auto bits = [&](int ranks, int ranks_per_node) {
     const test::TempDir dir;
     return bits_on(ranks, ranks_per_node, job_with(kind, dir.path(), 1), dir.path());
@@ -59,7 +59,7 @@ TEST_CASE("each optimizer's weights have the same bits on any number of ranks",
 
 TEST_CASE("each optimizer goes on with the same bits, also on other ranks",
           "[trainer][optim][exact]") {
-  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const test::TempDir whole, parts;
   train_on(2, job_with(kind, whole.path(), 2));
   const std::atomic<bool> stop = true;  // each run does one step and saves
@@ -103,7 +103,7 @@ TEST_CASE("a checkpoint from before there were other optimizers goes on", "[trai
 
 TEST_CASE("biases and batch normalisation do not decay where only weights do",
           "[trainer][optim][exact]") {
-  const Kind kind = GENERATE(Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb);
+  const Kind kind = GENERATE(from_range(OptimizerOptions::kKinds));
   const auto job_in = [&](const test::TempDir& dir, double decay, bool vectors) {
     TrainingJob job = job_with(kind, dir.path(), 1);
     job.settings.batch = 1000;  // one step, whose gradients do not depend on decay
