@@ -17,7 +17,9 @@ constexpr size_t kLeaves = 4;
 class Rank {
  public:
   explicit Rank(Communicator& comm)
-      : reducer_(comm, layout(), {.num_leaves = kLeaves}), noise_({}), slot_(reducer_, noise_) {}
+      : reducer_(comm, layout(), {.num_leaves = kLeaves}),
+        noise_({.own_leaves = reducer_.num_leaves()}),
+        slot_(reducer_, noise_) {}
 
   /// A step in which leaf i of all has the loss 1 + i.
   ReportSlot::Sums step(const ReportSlot::OfRank& of_rank) {
