@@ -240,6 +240,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   options.requeues = true;
   options.memory_kills = allocation.memory_kills;
   options.memory_bytes = allocation.memory_bytes;
+  options.own_signals = allocation.own_signals;
   options.more_memory_bytes = more_memory(attempt.spec(), allocation);
   const int tries = attempt.failed_tries();
   const Supervision how = supervise(attempt.directory(), pass, options);

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <string>
+#include <vector>
 
 /// `dlflow job-exec BATCH-FILE BATCH TASK`: what a job's script becomes on its node.
 namespace dlflow {
@@ -25,6 +26,7 @@ struct Allocation {
   /// Others than 0, 1 and that one have meanings of their own for the batch system: what failed
   /// ends with 1, whatever its program's exit status was.
   bool reserves_statuses = false;
+  std::vector<int> own_signals;  ///< see SupervisorOptions
   /// Gives a job that was requeued more of it, although it is being ended meanwhile.
   /// Where that fails the job keeps what it had. Does not throw.
   std::function<void(const std::string& id, uint64_t bytes)> raise_memory;

@@ -1,5 +1,7 @@
 #include "engine/gridengine/allocation.h"
 
+#include <signal.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <string>
@@ -41,6 +43,7 @@ std::optional<Allocation> gridengine_allocation() {
   allocation.requeue = [](const std::string&) {};  // by its exit status
   allocation.requeue_status = kRescheduled;
   allocation.reserves_statuses = true;
+  allocation.own_signals = {SIGUSR2};  // of qdel; the program is asked to save, which is SIGUSR1
   allocation.is_at_work = is_at_work;
   return allocation;
 }

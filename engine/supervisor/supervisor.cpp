@@ -270,6 +270,8 @@ std::optional<JobEvent> Pass::end_before_start() {
 Watched Pass::run_program(Command& command, bool has_secrets) {
   std::optional<RedactedOutput> output;
   if (has_secrets) output.emplace(command, redactor_);
+  command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
+                                 options_.own_signals.end());
   const pid_t program = start(command);
   // While the program runs already: the claim keeps others away whatever is lost. One that ends at
   // once costs one sync, not two.

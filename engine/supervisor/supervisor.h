@@ -6,6 +6,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 /// Runs one pass of an attempt on the node it is called on, whatever the back end: claims it,
 /// checks its parents' records (P3), resolves what depends on them, starts the program, watches it,
@@ -48,6 +49,10 @@ struct SupervisorOptions {
   std::function<uint64_t()> memory_kills;
   uint64_t memory_bytes = 0;       ///< that the scheduler gives it on a node; 0: as the job asks
   uint64_t more_memory_bytes = 0;  ///< that a next try gets for want of memory; 0: the same
+
+  /// Signals that the scheduler sends to every process of the job, and that are for the supervisor
+  /// alone: its program begins with them blocked.
+  std::vector<int> own_signals;
 };
 
 /// \param attempt_directory  holds job.json.

@@ -50,6 +50,7 @@ class Job {
     allocation.id = id;
     allocation.patience = std::chrono::milliseconds(0);
     allocation.reserves_statuses = reserves_statuses;
+    allocation.own_signals = own_signals;
     allocation.controller_patience = std::chrono::seconds(2);
     allocation.requeue = [this](const std::string& job) {
       if (refuses_requeue) throw Error(Errc::InvalidInput, "requeue is disabled");
@@ -101,6 +102,7 @@ class Job {
   JobSpec spec;
   bool refuses_requeue = false;
   bool reserves_statuses = false;
+  std::vector<int> own_signals;
   size_t silent_times = 0;  ///< that it asks for its requeue and no controller is there
   std::string at_work;      ///< the id of another SLURM job that waits or runs
   uint64_t memory_bytes = 0;

@@ -1,5 +1,7 @@
 #include "engine/batch/job_exec.h"
 
+#include <signal.h>
+
 #include "engine/plan/withdrawn.h"
 #include "tests/support/catch.h"
 #include "tests/support/deep_tree.h"
@@ -34,6 +36,15 @@ TEST_CASE("a job whose exit status would mean something to its batch system ends
   CHECK(job.execute() == 1);
   CHECK(job.last().exit == 99);
   CHECK(job.execute() == 1);  // also if it is started once more
+}
+
+TEST_CASE("a signal that the batch system sends to all for our sake does not reach the program",
+          "[job-exec]") {
+  Job job("kill -USR2 $$; echo survived");
+  CHECK(job.execute() == 128 + SIGUSR2);
+  Job told("kill -USR2 $$; echo survived");
+  told.own_signals = {SIGUSR2};
+  CHECK(told.execute() == 0);
 }
 
 TEST_CASE("a job that has ended is not run again when SLURM restarts it", "[job-exec]") {
