@@ -6,7 +6,7 @@
 #include "runtime/nn/weight_layout.h"
 #include "runtime/train/trainer.h"
 
-/// What ranks compare before they train together.
+/// Comparisons between ranks before they train together.
 namespace dlflow::runtime {
 
 /// `job`. Ranks that were given different things must not begin: throws Error{InvalidInput} on
