@@ -1,5 +1,7 @@
 #pragma once
 
+#include <stdlib.h>
+
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -10,6 +12,7 @@
 
 #include "base/error.h"
 #include "base/fault.h"
+#include "tests/support/catch.h"
 #include "tests/support/dice.h"
 #include "tests/support/fake_backend.h"
 
@@ -130,6 +133,30 @@ inline Seeds simulation_seeds(uint32_t count) {
   char* end = nullptr;
   const auto first = uint32_t(std::strtoul(text, &end, 10));
   return {first, *end == ':' ? uint32_t(std::strtoul(end + 1, nullptr, 10)) : 1};
+}
+
+/// Plays a `Simulation` of `count` seeds. Its run() says what is wrong, or nothing; num_jobs() how
+/// many jobs were begun or submitted.
+template <typename Simulation>
+void simulate(uint32_t count) {
+  if (std::filesystem::exists("/dev/shm")) ::setenv("TMPDIR", "/dev/shm", 0);  // many small files
+  const Seeds seeds = simulation_seeds(count);
+  int kills = 0, torn = 0, full = 0, jobs = 0;
+  for (uint32_t seed = seeds.first; seed < seeds.first + seeds.count; ++seed) {
+    Simulation simulation(seed);
+    const std::string problem = simulation.run();
+    INFO("seed " << seed << "\n" << simulation.shell().history());
+    CHECK(problem == "");
+    kills += simulation.shell().num_kills;
+    torn += simulation.shell().num_torn_writes;
+    full += simulation.shell().num_full_disks;
+    jobs += simulation.num_jobs();
+  }
+  // A simulation without faults or work would prove nothing.
+  CHECK(kills >= int(seeds.count / 2));
+  CHECK(torn >= int(seeds.count / 10));
+  CHECK(full >= int(seeds.count / 10));
+  CHECK(jobs >= int(3 * seeds.count));
 }
 
 }  // namespace dlflow::test

@@ -22,6 +22,7 @@
 #include "engine/supervisor/supervisor.h"
 #include "tests/support/catch.h"
 #include "tests/support/fake_clock.h"
+#include "tests/support/silent_observer.h"
 #include "tests/support/temp_dir.h"
 #include "tests/unit/engine/run/random_workflow.h"
 
@@ -61,15 +62,6 @@ class OneByOne : public Backend {
   std::deque<Submission> waiting_;
 };
 
-class Silent : public Observer {
- public:
-  void began(const Plan&, const RunStatus&) override {}
-  void event(const JobEvent&) override {}
-  void tick(Time) override {}
-  void stopping() override {}
-  void ended(RunState, Time) override {}
-};
-
 /// The workflow's folder, runs, and where users keep their stores.
 class World {
  public:
@@ -102,7 +94,7 @@ class World {
                   yaml_of(workflow, {path("data").string(), path("shared/" + user).string()}));
     Store& store = *stores_.at(user);
     OneByOne backend;
-    Silent observer;
+    SilentObserver observer;
     const Services services{store, backend, observer, clock_};
     Plan plan = plan_for(user, store);
     create_run(plan, services, program_);

@@ -1,0 +1,17 @@
+#pragma once
+
+#include "engine/report/observer.h"
+
+namespace dlflow::test {
+
+/// Hears nothing.
+class SilentObserver : public Observer {
+ public:
+  void began(const Plan&, const RunStatus&) override {}
+  void event(const JobEvent&) override {}
+  void tick(Time) override {}
+  void stopping() override {}
+  void ended(RunState, Time) override {}
+};
+
+}  // namespace dlflow::test
