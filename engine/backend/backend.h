@@ -67,8 +67,8 @@ class Backend {
   /// Error{Unavailable} if that cannot be known from here (it runs on another host).
   virtual Recovery recover(const Submission& submission) = 0;
 
-  /// A pass that waits, and that an earlier engine may have handed over, shall never begin. False if
-  /// it has begun: recover() finds it.
+  /// A pass that waits, and that an earlier engine may have handed over, shall never begin. False
+  /// if it has begun: recover() finds it.
   virtual bool withdraw(const Submission& submission) = 0;
 
   /// What is new, in the order it happened for each job. Waits for it up to `timeout`, until there

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
@@ -276,6 +277,8 @@ StopRequests StopSignals::read(milliseconds timeout) {
     if (info.ssi_signo == SIGCHLD) continue;
     const bool queued = info.ssi_signo == uint32_t(SIGRTMIN);
     if (queued && info.ssi_ptr != token_) continue;
+    // Grid Engine may send it to the process group, and to each process of the job besides.
+    if (info.ssi_signo == SIGUSR2 && std::exchange(is_deleted_, true)) continue;
     const bool ends = info.ssi_signo != SIGUSR1;
     requests.stops += ends;
     if (info.ssi_signo == SIGTERM) requests.cause = StopCause::Terminated;

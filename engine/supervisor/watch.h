@@ -74,6 +74,7 @@ class StopSignals {
  private:
   uint64_t token_;
   FileDescriptor signals_;
+  bool is_deleted_ = false;  // SIGUSR2 came
 };
 
 /// Watches over a program from its start to its end.

@@ -149,8 +149,9 @@ Reducer::Reducer(Communicator& comm, FlatLayout layout, ReducerOptions options)
 /// but must hand on 3 and (4 + 5) as two parts: 3 belongs to 2, which is on another rank.
 ///
 /// To keep every leaf until the end takes as many gradients as there are leaves. A stack takes at
-/// most 2 lg n + 1 for n of them: leaf i is written at the height that the stack has before it; then the two topmost
-/// are replaced by their sum, additions[i] times. For the leaves 0 .. 3 of one rank:
+/// most 2 lg n + 1 for n of them: leaf i is written at the height that the stack has before it;
+/// then the two topmost are replaced by their sum, additions[i] times. For the leaves 0 .. 3 of one
+/// rank:
 ///
 ///   leaf 0 -> level 0 | leaf 1 -> level 1; 0 += 1 | leaf 2 -> level 1 | leaf 3 -> level 2; 1 += 2;
 ///   0 += 1

@@ -89,7 +89,8 @@ TEST_CASE("a second request for the end kills at once", "[watch]") {
   CHECK(script.exit() == 128 + SIGKILL);
 }
 
-TEST_CASE("Grid Engine's word that a job is deleted is a request for the end", "[watch]") {
+TEST_CASE("Grid Engine's word that a job is deleted is one request for the end, however often said",
+          "[watch]") {
   const test::TempDir folder;
   WatchedScript script(folder.path(),
                        "trap 'touch told' USR1; touch ready; until [ -e go ]; do sleep 0.01; done; "
@@ -98,6 +99,7 @@ TEST_CASE("Grid Engine's word that a job is deleted is a request for the end", "
   script.wait_for("ready");
   script.signal(SIGUSR2);
   script.wait_for("told");
+  script.signal(SIGUSR2);
   script.make("go");
   CHECK(script.exit() == 0);
 }
