@@ -162,7 +162,10 @@ void write_file_atomic(const fs::path& path, std::string_view content, Durabilit
 }
 
 void write_file(const fs::path& path, std::string_view content) {
-  FileDescriptor file = open_or_throw(path, O_WRONLY | O_CREAT | O_TRUNC);
+  if (::unlink(path.c_str()) != 0 && errno != ENOENT) {
+    throw_errno("cannot write " + path.string(), errno);
+  }
+  FileDescriptor file = open_or_throw(path, O_WRONLY | O_CREAT | O_EXCL);
   write_all(file.get(), content, path);
   close_or_throw(std::move(file), path);
 }

@@ -29,8 +29,9 @@ enum class Durability { Fast, Synced };
 void write_file_atomic(const std::filesystem::path& path, std::string_view content,
                        Durability durability = Durability::Fast);
 
-/// As write_file_atomic, in place and at less cost: for a file that nobody reads before something
-/// else says that it is there.
+/// As write_file_atomic, without a rename and at less cost: for a file that nobody reads before
+/// something else says that it is there. What was there is removed first: a link is not followed,
+/// and who has it open keeps it.
 void write_file(const std::filesystem::path& path, std::string_view content);
 
 /// Closes what was written: network file systems tell only now that a disk is full. Throws Error

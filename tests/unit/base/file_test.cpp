@@ -69,6 +69,20 @@ TEST_CASE("a file is replaced as a whole and leaves nothing beside it", "[file]"
   CHECK(sha256_file(file) == sha256_hex(std::string(100'000, 'x')));
 }
 
+TEST_CASE("a link in the place of a new file is replaced, and what it leads to stays", "[file]") {
+  const test::TempDir folder;
+  const auto mine = folder.write("mine", "precious");
+  const auto soft = folder.path() / "soft";
+  const auto hard = folder.path() / "hard";
+  std::filesystem::create_symlink(mine, soft);
+  std::filesystem::create_hard_link(mine, hard);
+  write_file(soft, "new");
+  write_file(hard, "new");
+  CHECK(read_file(mine) == "precious");
+  CHECK(read_file(soft) == "new");
+  CHECK(read_file(hard) == "new");
+}
+
 TEST_CASE("reading says what is wrong", "[file]") {
   const test::TempDir folder;
   CHECK_THROWS_WITH(read_file(folder.path() / "none"), Catch::Contains("No such file"));
