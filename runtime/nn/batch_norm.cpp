@@ -57,17 +57,16 @@ class BatchNorm : public Operation {
   void forward(dnnl::stream&) override {
     const BatchNormParameters p = {parameters_.weight_slot(weight_index_),
                                    parameters_.weight_slot(bias_index_)};
-    const Numbers residual = residual_ == nullptr ? Numbers() : residual_->numbers();
+    const BatchNormOutput output = {residual_ == nullptr ? Numbers() : residual_->numbers(), relu_,
+                                    y_.numbers()};
     if (joint_) {
       take_joint_statistics();
-      batch_norm_infer(geometry_, x_.numbers(), p, mean_.data(), variance_.data(), residual, relu_,
-                       y_.numbers());
+      batch_norm_infer(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
     } else if (training_) {
-      batch_norm_forward(geometry_, x_.numbers(), p, residual, relu_, mean_.data(),
-                         variance_.data(), y_.numbers());
+      batch_norm_forward(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
     } else {
-      batch_norm_infer(geometry_, x_.numbers(), p, parameters_.weight_slot(mean_index_),
-                       parameters_.weight_slot(variance_index_), residual, relu_, y_.numbers());
+      batch_norm_infer(geometry_, x_.numbers(), p, output, parameters_.weight_slot(mean_index_),
+                       parameters_.weight_slot(variance_index_));
     }
   }
 
@@ -91,9 +90,8 @@ class BatchNorm : public Operation {
 
   std::span<double> backward_sums() override {
     rest_.run();
-    batch_norm_backward_sums(geometry_, x_.numbers(), mean_.data(), variance_.data(),
-                             relu_ ? y_.numbers() : Numbers(), numbers(dy_), numbers(more_dy_),
-                             weight_gradient_.data(), bias_gradient_.data(), first_sums(),
+    batch_norm_backward_sums(geometry_, backward_pass(),
+                             {weight_gradient_.data(), bias_gradient_.data()}, first_sums(),
                              second_sums());
     return sums_;
   }
@@ -102,16 +100,13 @@ class BatchNorm : public Operation {
     if (joint_) {
       std::ranges::copy(weight_gradient_.floats(), parameters_.gradient_slot(weight_index_));
       std::ranges::copy(bias_gradient_.floats(), parameters_.gradient_slot(bias_index_));
-      return batch_norm_backward_apply(
-          geometry_, x_.numbers(), parameters_.weight_slot(weight_index_), mean_.data(),
-          variance_.data(), first_sums(), second_sums(), count_, numbers(dy_), numbers(dx_));
+      return batch_norm_backward_apply(geometry_, backward_pass(), first_sums(), second_sums(),
+                                       count_);
     }
     rest_.run();
-    batch_norm_backward(geometry_, x_.numbers(), parameters_.weight_slot(weight_index_),
-                        mean_.data(), variance_.data(), relu_ ? y_.numbers() : Numbers(),
-                        numbers(dy_), numbers(more_dy_), numbers(dx_),
-                        parameters_.gradient_slot(weight_index_),
-                        parameters_.gradient_slot(bias_index_));
+    batch_norm_backward(
+        geometry_, backward_pass(),
+        {parameters_.gradient_slot(weight_index_), parameters_.gradient_slot(bias_index_)});
   }
 
   std::vector<size_t> parameters() const override { return {weight_index_, bias_index_}; }
@@ -131,6 +126,17 @@ class BatchNorm : public Operation {
   int64_t values_per_channel() const { return geometry_.images * geometry_.pixels(); }
   double* first_sums() { return sums_.data(); }
   double* second_sums() { return sums_.data() + mean_.size(); }
+
+  BatchNormBackward backward_pass() {
+    return {.x = x_.numbers(),
+            .weight = parameters_.weight_slot(weight_index_),
+            .mean = mean_.data(),
+            .variance = variance_.data(),
+            .y = relu_ ? y_.numbers() : Numbers(),
+            .dy = numbers(dy_),
+            .more_dy = numbers(more_dy_),
+            .dx = numbers(dx_)};
+  }
 
   void take_joint_statistics() {
     count_ = int64_t(sums_.back());

@@ -177,40 +177,39 @@ DLFLOW_INLINE void apply_backward(const Group& group, const BackwardArguments<T>
 
 template <bool Whole, typename T>
 DLFLOW_INLINE void backward_group(const Group& group, const BackwardArguments<T>& a,
-                                  const float* weight, const float* mean, const float* variance,
-                                  float* weight_gradient, float* bias_gradient) {
+                                  const BatchNormBackward& pass, BatchNormGradients gradients) {
   const int64_t first = group.index * kLanes;
-  const Lanes center = load<true>(mean + first, kLanes);
-  const Lanes inverse = inverse_deviation(variance + first);
+  const Lanes center = load<true>(pass.mean + first, kLanes);
+  const Lanes inverse = inverse_deviation(pass.variance + first);
   const GroupSums sums = reduce<Whole>(group, a, center);
-  store<true>(weight_gradient + first, to_single(sums.second) * inverse, kLanes);
-  store<true>(bias_gradient + first, to_single(sums.first), kLanes);
-  apply_backward<Whole>(group, a, load<true>(weight + first, kLanes), center, inverse, sums,
+  store<true>(gradients.weight + first, to_single(sums.second) * inverse, kLanes);
+  store<true>(gradients.bias + first, to_single(sums.first), kLanes);
+  apply_backward<Whole>(group, a, load<true>(pass.weight + first, kLanes), center, inverse, sums,
                         float(group.geometry.images * group.geometry.pixels()));
 }
 
 template <bool Whole, typename T>
 DLFLOW_INLINE void backward_sums_of_group(const Group& group, const BackwardArguments<T>& a,
-                                          const float* mean, const float* variance,
-                                          float* weight_gradient, float* bias_gradient,
-                                          double* sums, double* products) {
+                                          const BatchNormBackward& pass,
+                                          BatchNormGradients gradients, double* sums,
+                                          double* products) {
   const int64_t first = group.index * kLanes;
-  const GroupSums s = reduce<Whole>(group, a, load<true>(mean + first, kLanes));
-  store<true>(weight_gradient + first, to_single(s.second) * inverse_deviation(variance + first),
-              kLanes);
-  store<true>(bias_gradient + first, to_single(s.first), kLanes);
+  const GroupSums s = reduce<Whole>(group, a, load<true>(pass.mean + first, kLanes));
+  store<true>(gradients.weight + first,
+              to_single(s.second) * inverse_deviation(pass.variance + first), kLanes);
+  store<true>(gradients.bias + first, to_single(s.first), kLanes);
   store(sums + first, s.first);
   store(products + first, s.second);
 }
 
 template <bool Whole, typename T>
 DLFLOW_INLINE void apply_backward_to_group(const Group& group, const BackwardArguments<T>& a,
-                                           const float* weight, const float* mean,
-                                           const float* variance, const double* sums,
+                                           const BatchNormBackward& pass, const double* sums,
                                            const double* products, float count) {
   const int64_t first = group.index * kLanes;
-  apply_backward<Whole>(group, a, load<true>(weight + first, kLanes),
-                        load<true>(mean + first, kLanes), inverse_deviation(variance + first),
+  apply_backward<Whole>(group, a, load<true>(pass.weight + first, kLanes),
+                        load<true>(pass.mean + first, kLanes),
+                        inverse_deviation(pass.variance + first),
                         {load(sums + first), load(products + first)}, count);
 }
 
@@ -238,7 +237,7 @@ DLFLOW_INLINE void for_each_group(const MapGeometry& geometry, Numbers x, Visit 
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                        Numbers residual, bool relu, float* mean, float* variance, Numbers y) {
+                        BatchNormOutput output, float* mean, float* variance) {
   for_each_group(
       geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
@@ -246,35 +245,35 @@ void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParamet
         const GroupMoments m = moments<whole()>(group, x.as<T>());
         store<true>(mean + first, m.mean, kLanes);
         store<true>(variance + first, m.variance, kLanes);
-        normalise<whole()>(group, x.as<T>(), parameters, m, residual.as<T>(), relu, y.as<T>());
+        normalise<whole()>(group, x.as<T>(), parameters, m, output.residual.as<T>(), output.relu,
+                           output.y.as<T>());
       });
 }
 
 DLFLOW_VECTOR_CLONES
 void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                      const float* mean, const float* variance, Numbers residual, bool relu,
-                      Numbers y) {
+                      BatchNormOutput output, const float* mean, const float* variance) {
   for_each_group(
       geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
         const int64_t first = group.index * kLanes;
         const GroupMoments m = {load<true>(mean + first, kLanes),
                                 load<true>(variance + first, kLanes)};
-        normalise<whole()>(group, x.as<T>(), parameters, m, residual.as<T>(), relu, y.as<T>());
+        normalise<whole()>(group, x.as<T>(), parameters, m, output.residual.as<T>(), output.relu,
+                           output.y.as<T>());
       });
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_backward(const MapGeometry& geometry, Numbers x, const float* weight,
-                         const float* mean, const float* variance, Numbers y, Numbers dy,
-                         Numbers more_dy, Numbers dx, float* weight_gradient,
-                         float* bias_gradient) {
+void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
+                         BatchNormGradients gradients) {
   for_each_group(
-      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+      geometry,
+      pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
-        const BackwardArguments<T> a = {x.as<T>(), y.as<T>(), dy.as<T>(), more_dy.as<T>(),
-                                        dx.as<T>()};
-        backward_group<whole()>(group, a, weight, mean, variance, weight_gradient, bias_gradient);
+        const BackwardArguments<T> a = {pass.x.as<T>(), pass.y.as<T>(), pass.dy.as<T>(),
+                                        pass.more_dy.as<T>(), pass.dx.as<T>()};
+        backward_group<whole()>(group, a, pass, gradients);
       });
 }
 
@@ -289,29 +288,28 @@ void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, doubl
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_backward_sums(const MapGeometry& geometry, Numbers x, const float* mean,
-                              const float* variance, Numbers y, Numbers dy, Numbers more_dy,
-                              float* weight_gradient, float* bias_gradient, double* sums,
-                              double* products) {
+void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
+                              BatchNormGradients gradients, double* sums, double* products) {
   for_each_group(
-      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+      geometry,
+      pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
-        const BackwardArguments<T> a = {x.as<T>(), y.as<T>(), dy.as<T>(), more_dy.as<T>(), nullptr};
-        backward_sums_of_group<whole()>(group, a, mean, variance, weight_gradient, bias_gradient,
-                                        sums, products);
+        const BackwardArguments<T> a = {pass.x.as<T>(), pass.y.as<T>(), pass.dy.as<T>(),
+                                        pass.more_dy.as<T>(), nullptr};
+        backward_sums_of_group<whole()>(group, a, pass, gradients, sums, products);
       });
 }
 
 DLFLOW_VECTOR_CLONES
-void batch_norm_backward_apply(const MapGeometry& geometry, Numbers x, const float* weight,
-                               const float* mean, const float* variance, const double* sums,
-                               const double* products, int64_t count, Numbers dy, Numbers dx) {
+void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pass,
+                               const double* sums, const double* products, int64_t count) {
   for_each_group(
-      geometry, x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
+      geometry,
+      pass.x, [&](const Group& group, auto whole, auto number) __attribute__((always_inline)) {
         using T = decltype(number);
-        const BackwardArguments<T> a = {x.as<T>(), nullptr, dy.as<T>(), nullptr, dx.as<T>()};
-        apply_backward_to_group<whole()>(group, a, weight, mean, variance, sums, products,
-                                         float(count));
+        const BackwardArguments<T> a = {pass.x.as<T>(), nullptr, pass.dy.as<T>(), nullptr,
+                                        pass.dx.as<T>()};
+        apply_backward_to_group<whole()>(group, a, pass, sums, products, float(count));
       });
 }
 

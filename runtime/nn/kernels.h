@@ -54,24 +54,43 @@ struct BatchNormParameters {
   const float* bias = nullptr;
 };
 
+/// The result of batch normalisation, and what is done to it before it is written.
+struct BatchNormOutput {
+  Numbers residual;  ///< is added; null: none
+  bool relu = false;
+  Numbers y;
+};
+
 /// y = weight * (x - mean) / sqrt(variance + epsilon) + bias + residual (if given); then ReLU, if
 /// asked for. `mean` and `variance` (biased) of the batch are written first: single precision
 /// within an image, double over images, around the first pixel, since 50,000 values in single
 /// precision lose digits that training notices.
 void batch_norm_forward(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                        Numbers residual, bool relu, float* mean, float* variance, Numbers y);
+                        BatchNormOutput output, float* mean, float* variance);
 
 /// As batch_norm_forward, with mean and variance as they are given.
 void batch_norm_infer(const MapGeometry& geometry, Numbers x, BatchNormParameters parameters,
-                      const float* mean, const float* variance, Numbers residual, bool relu,
-                      Numbers y);
+                      BatchNormOutput output, const float* mean, const float* variance);
 
-/// dx, and the gradients of weight and bias. `dy` is added to `more_dy` (if given) and set to 0
-/// where y is not above 0 (if y is given) first; the result is left in `dy`: the gradient of the
-/// residual. `dx` may be `dy`, if there is no residual.
-void batch_norm_backward(const MapGeometry& geometry, Numbers x, const float* weight,
-                         const float* mean, const float* variance, Numbers y, Numbers dy,
-                         Numbers more_dy, Numbers dx, float* weight_gradient, float* bias_gradient);
+/// The backward pass of batch normalisation: what it reads and writes per value. `dy` is added to
+/// `more_dy` and set to 0 where y is not above 0 first; the result is left in `dy`: the gradient of
+/// the residual.
+struct BatchNormBackward {
+  Numbers x;
+  const float *weight, *mean, *variance;
+  Numbers y;  ///< of the ReLU; null: there is none
+  Numbers dy;
+  Numbers more_dy;  ///< null: there is none
+  Numbers dx;       ///< may be `dy`, if there is no residual
+};
+
+struct BatchNormGradients {
+  float *weight, *bias;
+};
+
+/// dx, and the gradients of weight and bias.
+void batch_norm_backward(const MapGeometry& geometry, BatchNormBackward pass,
+                         BatchNormGradients gradients);
 
 /// The same in two parts, for statistics of more images than these: between them, the caller adds
 /// the sums of all. Doubles, as many as `mean` has floats.
@@ -80,16 +99,13 @@ void batch_norm_backward(const MapGeometry& geometry, Numbers x, const float* we
 void batch_norm_sums(const MapGeometry& geometry, Numbers x, double* sums, double* squares);
 
 /// Finishes dy as batch_norm_backward does; writes what these images add to the gradients of weight
-/// and bias, and the sums of dy and of dy * (x - mean).
-void batch_norm_backward_sums(const MapGeometry& geometry, Numbers x, const float* mean,
-                              const float* variance, Numbers y, Numbers dy, Numbers more_dy,
-                              float* weight_gradient, float* bias_gradient, double* sums,
-                              double* products);
+/// and bias, and the sums of dy and of dy * (x - mean). Not dx.
+void batch_norm_backward_sums(const MapGeometry& geometry, BatchNormBackward pass,
+                              BatchNormGradients gradients, double* sums, double* products);
 
 /// dx from the finished dy and those sums over `count` values.
-void batch_norm_backward_apply(const MapGeometry& geometry, Numbers x, const float* weight,
-                               const float* mean, const float* variance, const double* sums,
-                               const double* products, int64_t count, Numbers dy, Numbers dx);
+void batch_norm_backward_apply(const MapGeometry& geometry, BatchNormBackward pass,
+                               const double* sums, const double* products, int64_t count);
 
 /// Whether none is NaN or infinite.
 bool all_finite(Numbers x, size_t count);

@@ -132,14 +132,15 @@ TEST_CASE("batch normalisation of bf16 rounds what that of fp32 gives", "[kernel
     Result& r = results[half];
     r = {weight, weight, weight, weight, std::vector<double>(width), std::vector<double>(width)};
     const BatchNormParameters p = {weight.data(), bias.data()};
-    batch_norm_forward(g, x.as(half), p, residual.as(half), true, r.mean.data(), r.variance.data(),
-                       y.as(half));
-    batch_norm_infer(g, x.as(half), p, r.mean.data(), r.variance.data(), {}, false,
-                     inferred.as(half));
+    batch_norm_forward(g, x.as(half), p, {residual.as(half), true, y.as(half)}, r.mean.data(),
+                       r.variance.data());
+    batch_norm_infer(g, x.as(half), p, {{}, false, inferred.as(half)}, r.mean.data(),
+                     r.variance.data());
     batch_norm_sums(g, x.as(half), r.sums.data(), r.squares.data());
-    batch_norm_backward(g, x.as(half), weight.data(), r.mean.data(), r.variance.data(), y.as(half),
-                        dy.as(half), more_dy.as(half), dx.as(half), r.weight_gradient.data(),
-                        r.bias_gradient.data());
+    batch_norm_backward(g,
+                        {x.as(half), weight.data(), r.mean.data(), r.variance.data(), y.as(half),
+                         dy.as(half), more_dy.as(half), dx.as(half)},
+                        {r.weight_gradient.data(), r.bias_gradient.data()});
   }
   CHECK(results[0] == results[1]);
   CHECK(y.agree());
