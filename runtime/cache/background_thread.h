@@ -7,7 +7,7 @@
 
 namespace dlflow::runtime {
 
-/// How many threads do a rank's work in the background: they mostly wait, for a file system or a
+/// Number of threads for a rank's work in the background: they mostly wait, for a file system or a
 /// peer that takes longer to answer than to send.
 constexpr size_t kBackgroundThreads = 4;
 

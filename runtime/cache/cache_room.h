@@ -6,7 +6,7 @@
 
 namespace dlflow::runtime {
 
-/// How a node divides what a job may take of it, in slots of a chunk each.
+/// The division of a node's cache budget, in slots of a chunk each.
 struct CacheRoom {
   size_t memory_slots = 0, scratch_slots = 0;            ///< for what its own ranks look at
   size_t part_memory_slots = 0, part_scratch_slots = 0;  ///< for what it keeps for all nodes

@@ -195,7 +195,7 @@ class ChunkCache::Worker {
   }
 
   /// With this rank's share of what the step needs.
-  void publish(PlannedStep planned) {
+  void publish(StepChunks planned) {
     const std::lock_guard lock(mutex_);
     const std::vector<uint32_t>& of_part = of_part_.front();
     for (size_t i = 0; i < of_part.size(); ++i) {

@@ -19,7 +19,7 @@
 /// share.
 namespace dlflow::runtime {
 
-/// How much of a node one job may take.
+/// Limits of what one job may take of a node.
 struct CacheBudget {
   uint64_t memory_bytes = 0;
   uint64_t scratch_bytes = 0;  ///< 0: none
@@ -38,7 +38,7 @@ struct CachedData {
 /// The settings of a cache; all of them but `rank` are the same for all ranks of a node.
 struct CacheOptions {
   std::byte* memory = nullptr;  ///< ChunkMemory::bytes_for(shape) zeroed bytes
-  ChunkMemory::Shape shape;
+  ChunkMemory::Dimensions shape;
   int rank = 0;                        ///< of the node
   bool trains = true;                  ///< false: it takes no training steps
   std::filesystem::path scratch_file;  ///< of a ScratchRoom; empty: none

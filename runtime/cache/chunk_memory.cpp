@@ -10,21 +10,21 @@ constexpr int kNoFailure = 0, kFailing = 1, kFailed = 2;
 
 }  // namespace
 
-size_t ChunkMemory::bytes_for(const Shape& shape) {
-  return sizeof(Books) + size_t(shape.num_ranks) * sizeof(Done) +
-         whole_lines_of(shape.num_slots * sizeof(std::atomic<uint64_t>)) +
-         shape.num_slots * whole_lines_of(shape.slot_bytes);
+size_t ChunkMemory::bytes_for(const Dimensions& dimensions) {
+  return sizeof(Books) + size_t(dimensions.num_ranks) * sizeof(Done) +
+         whole_lines_of(dimensions.num_slots * sizeof(std::atomic<uint64_t>)) +
+         dimensions.num_slots * whole_lines_of(dimensions.slot_bytes);
 }
 
 // Zeroed memory is what these atomics are after construction; every rank finds them in it.
-ChunkMemory::ChunkMemory(std::byte* memory, const Shape& shape)
-    : shape_(shape),
-      stride_(whole_lines_of(shape.slot_bytes)),
+ChunkMemory::ChunkMemory(std::byte* memory, const Dimensions& dimensions)
+    : dimensions_(dimensions),
+      stride_(whole_lines_of(dimensions.slot_bytes)),
       books_(std::launder(reinterpret_cast<Books*>(memory))),
       done_(std::launder(reinterpret_cast<Done*>(memory + sizeof(Books)))),
       loaded_(std::launder(reinterpret_cast<std::atomic<uint64_t>*>(
-          memory + sizeof(Books) + size_t(shape.num_ranks) * sizeof(Done)))),
-      slots_(memory + bytes_for(shape) - shape.num_slots * stride_) {}
+          memory + sizeof(Books) + size_t(dimensions.num_ranks) * sizeof(Done)))),
+      slots_(memory + bytes_for(dimensions) - dimensions.num_slots * stride_) {}
 
 void ChunkMemory::fail(const Error& error) {
   int none = kNoFailure;
@@ -41,7 +41,7 @@ void ChunkMemory::check() const {
 }
 
 bool ChunkMemory::is_over(uint64_t step) const {
-  for (int rank = 0; rank < shape_.num_ranks; ++rank) {
+  for (int rank = 0; rank < dimensions_.num_ranks; ++rank) {
     if (done_[rank].step.load(std::memory_order_acquire) < step) return false;
   }
   return true;

@@ -32,21 +32,21 @@ struct CacheTraffic {
 /// copy is the same memory.
 class ChunkMemory {
  public:
-  struct Shape {
+  struct Dimensions {
     size_t num_slots = 0, slot_bytes = 0;
     int num_ranks = 1;
   };
 
-  /// What it takes, with the books.
-  static size_t bytes_for(const Shape& shape);
+  /// Bytes that it takes, with the books.
+  static size_t bytes_for(const Dimensions& dimensions);
 
-  /// \param memory  bytes_for(shape) zeroed bytes, 64-byte aligned, the same for all ranks
-  ChunkMemory(std::byte* memory, const Shape& shape);
+  /// \param memory  bytes_for(dimensions) zeroed bytes, 64-byte aligned, the same for all ranks
+  ChunkMemory(std::byte* memory, const Dimensions& dimensions);
 
   std::span<std::byte> slot(size_t index) const {
-    return {slots_ + index * stride_, shape_.slot_bytes};
+    return {slots_ + index * stride_, dimensions_.slot_bytes};
   }
-  size_t num_slots() const { return shape_.num_slots; }
+  size_t num_slots() const { return dimensions_.num_slots; }
 
   /// Load `number` of that slot, or a later one, is over.
   bool has(size_t slot, uint64_t number) const {
@@ -78,7 +78,7 @@ class ChunkMemory {
   /// True for the first.
   bool count_damage() { return books_->damaged++ == 0; }
   bool count_lost_peer() { return books_->lost_peers++ == 0; }
-  /// How many chunks have come to this node, from anywhere.
+  /// Number of chunks that have come to this node, from anywhere.
   std::atomic<uint64_t>& arrivals() { return books_->arrivals; }
   CacheTraffic traffic() const {
     return {books_->source_bytes, books_->scratch_bytes, books_->peer_bytes, books_->damaged};
@@ -102,7 +102,7 @@ class ChunkMemory {
     ++books_->arrivals;
   }
 
-  Shape shape_;
+  Dimensions dimensions_;
   size_t stride_;  // from a slot to the next
   Books* books_;
   Done* done_;                     // of each rank

@@ -76,9 +76,9 @@ void ChunkPlan::append(std::span<const std::vector<uint32_t>> steps) {
   }
 }
 
-PlannedStep ChunkPlan::next() {
+StepChunks ChunkPlan::next() {
   DLFLOW_CHECK(step_ < known_steps());
-  PlannedStep planned{step_, {}, {}};
+  StepChunks planned{step_, {}, {}};
   const std::vector<uint32_t> chunks = std::move(steps_.front());
   steps_.pop_front();
   make_evictable(step_);
@@ -106,7 +106,7 @@ void ChunkPlan::make_evictable(uint64_t step) {
   }
 }
 
-void ChunkPlan::load(uint32_t chunk, PlannedStep& planned) {
+void ChunkPlan::load(uint32_t chunk, StepChunks& planned) {
   State& state = states_[chunk];
   ChunkLoad load;
   load.number = ++num_loads_;

@@ -94,7 +94,8 @@ struct ChunkPlace {
   uint64_t number = 0;
 };
 
-struct PlannedStep {
+/// The chunks of one step, and the loads that bring them in.
+struct StepChunks {
   uint64_t step = 0;
   std::vector<ChunkLoad> loads;
   std::vector<ChunkPlace> places;  ///< all chunks of the step, by chunk
@@ -126,7 +127,7 @@ class ChunkPlan {
   uint64_t known_steps() const { return future_.known_steps(); }
 
   /// The step after the last one; it must be known.
-  PlannedStep next();
+  StepChunks next();
 
  private:
   static constexpr uint32_t kNowhere = std::numeric_limits<uint32_t>::max();
@@ -139,7 +140,7 @@ class ChunkPlan {
   };
 
   void make_evictable(uint64_t step);
-  void load(uint32_t chunk, PlannedStep& planned);
+  void load(uint32_t chunk, StepChunks& planned);
   /// Makes room in memory; what is evicted goes to scratch if it is needed before what lies there.
   void evict(ChunkLoad& load);
   std::optional<uint32_t> take_scratch_slot(uint64_t next_use);

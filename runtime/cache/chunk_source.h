@@ -20,7 +20,7 @@ class ChunkSource {
   /// the file.
   virtual void read(const Chunk& chunk, std::span<std::byte> to) = 0;
 
-  /// What was read of this chunk is not right: the next read is not to come from this machine's
+  /// Called when this chunk came damaged: the next read is not to come from this machine's
   /// memory of it.
   virtual void forget(const Chunk& chunk) = 0;
 };

@@ -16,34 +16,35 @@ size_t chunks_of_node(size_t num_chunks, size_t node, size_t num_nodes) {
   return num_chunks / num_nodes + (node < num_chunks % num_nodes ? 1 : 0);
 }
 
-size_t NodePart::bytes_for(const Shape& shape) {
-  const size_t size = shape.memory_slots + shape.scratch_slots;
+size_t NodePart::bytes_for(const Dimensions& dimensions) {
+  const size_t size = dimensions.memory_slots + dimensions.scratch_slots;
   return std::max(kCacheLine, whole_lines_of(size * sizeof(std::atomic<uint32_t>))) +
-         shape.memory_slots * whole_lines_of(shape.slot_bytes);
+         dimensions.memory_slots * whole_lines_of(dimensions.slot_bytes);
 }
 
 // Zeroed memory is what these atomics are after construction; every rank finds them in it.
 NodePart::NodePart(const ChunkedDataset& data, ChunkSource& source, const ChunkMemory& books,
-                   std::byte* memory, const Shape& shape, const std::filesystem::path& scratch,
+                   std::byte* memory, const Dimensions& dimensions,
+                   const std::filesystem::path& scratch,
                    const std::function<void(const std::string&)>& warn)
     : data_(data),
-      shape_(shape),
-      stride_(whole_lines_of(shape.slot_bytes)),
+      dimensions_(dimensions),
+      stride_(whole_lines_of(dimensions.slot_bytes)),
       state_(std::launder(reinterpret_cast<std::atomic<uint32_t>*>(memory))),
-      slots_(memory + bytes_for(shape) - shape.memory_slots * stride_),
+      slots_(memory + bytes_for(dimensions) - dimensions.memory_slots * stride_),
       source_(data, source, books, warn),
-      scratch_(data, books, shape.scratch_slots > 0 ? scratch : "", warn) {
+      scratch_(data, books, dimensions.scratch_slots > 0 ? scratch : "", warn) {
   static_assert(std::atomic<uint32_t>::is_always_lock_free);  // between processes
 }
 
 bool NodePart::keeps(uint32_t chunk) const {
-  const ChunkKeeper keeper = keeper_of(chunk, shape_.num_nodes);
-  return keeper.node == shape_.node && keeper.index < size();
+  const ChunkKeeper keeper = keeper_of(chunk, dimensions_.num_nodes);
+  return keeper.node == dimensions_.node && keeper.index < size();
 }
 
 bool NodePart::keeps_in_memory(uint32_t chunk) const {
-  const ChunkKeeper keeper = keeper_of(chunk, shape_.num_nodes);
-  return keeper.node == shape_.node && keeper.index < shape_.memory_slots;
+  const ChunkKeeper keeper = keeper_of(chunk, dimensions_.num_nodes);
+  return keeper.node == dimensions_.node && keeper.index < dimensions_.memory_slots;
 }
 
 bool NodePart::has(uint32_t chunk) const {

@@ -33,25 +33,25 @@ size_t chunks_of_node(size_t num_chunks, size_t node, size_t num_nodes);
 /// thread of any rank calls it; it waits for nothing but the source and the disk.
 class NodePart {
  public:
-  struct Shape {
+  struct Dimensions {
     size_t node = 0, num_nodes = 1;
     size_t memory_slots = 0, scratch_slots = 0;  ///< the first of its chunks are in memory
     size_t slot_bytes = 0;
     size_t first_scratch_slot = 0;  ///< in the file
   };
 
-  /// What it takes, with the books.
-  static size_t bytes_for(const Shape& shape);
+  /// Bytes that it takes, with the books.
+  static size_t bytes_for(const Dimensions& dimensions);
 
   /// `data` and `source` must outlive this.
-  /// \param memory   bytes_for(shape) zeroed bytes, 64-byte aligned, the same for all ranks
+  /// \param memory   bytes_for(dimensions) zeroed bytes, 64-byte aligned, the same for all ranks
   /// \param scratch  of a ScratchRoom; empty: none
   NodePart(const ChunkedDataset& data, ChunkSource& source, const ChunkMemory& books,
-           std::byte* memory, const Shape& shape, const std::filesystem::path& scratch,
+           std::byte* memory, const Dimensions& dimensions, const std::filesystem::path& scratch,
            const std::function<void(const std::string&)>& warn);
 
-  /// How many chunks it keeps.
-  size_t size() const { return shape_.memory_slots + shape_.scratch_slots; }
+  /// Number of chunks that it keeps.
+  size_t size() const { return dimensions_.memory_slots + dimensions_.scratch_slots; }
   bool keeps(uint32_t chunk) const;
   bool keeps_in_memory(uint32_t chunk) const;
 
@@ -68,15 +68,15 @@ class NodePart {
  private:
   enum State : uint32_t { Empty, Filling, Ready };
 
-  size_t index_of(uint32_t chunk) const { return keeper_of(chunk, shape_.num_nodes).index; }
+  size_t index_of(uint32_t chunk) const { return keeper_of(chunk, dimensions_.num_nodes).index; }
   size_t scratch_slot(uint32_t chunk) const {
-    return shape_.first_scratch_slot + index_of(chunk) - shape_.memory_slots;
+    return dimensions_.first_scratch_slot + index_of(chunk) - dimensions_.memory_slots;
   }
   std::span<std::byte> slot(uint32_t chunk) const;
   State fill(uint32_t chunk, std::span<std::byte> to);
 
   const ChunkedDataset& data_;
-  Shape shape_;
+  Dimensions dimensions_;
   size_t stride_;                 // from a slot to the next
   std::atomic<uint32_t>* state_;  // of each chunk that it keeps
   std::byte* slots_;

@@ -108,8 +108,8 @@ void verify_content(const fs::path& path, const WrittenFile& written) {
 }
 
 /// The manifest, of whose files the lengths hold.
-Manifest verify_lengths(const fs::path& step_folder) {
-  Manifest manifest = read_manifest(step_folder);
+CheckpointManifest verify_lengths(const fs::path& step_folder) {
+  CheckpointManifest manifest = read_manifest(step_folder);
   for (const char* name : {kModelFile, kOptimizerFile, kStateFile}) {
     if (!manifest.files.contains(name)) {
       throw Error(Errc::Corrupt, (step_folder / kManifestFile).string() + " does not list " + name);
@@ -119,8 +119,8 @@ Manifest verify_lengths(const fs::path& step_folder) {
   return manifest;
 }
 
-Manifest verify(const fs::path& step_folder) {
-  Manifest manifest = verify_lengths(step_folder);
+CheckpointManifest verify(const fs::path& step_folder) {
+  CheckpointManifest manifest = verify_lengths(step_folder);
   for (const auto& [name, written] : manifest.files) verify_content(step_folder / name, written);
   return manifest;
 }
@@ -145,7 +145,7 @@ void write_files(const fs::path& target, const CheckpointContent& content) {
   const SafetensorsMetadata metadata = {{"epoch", std::to_string(content.info.epoch)},
                                         {"model", content.info.model},
                                         {"step", std::to_string(content.info.step)}};
-  Manifest manifest{.info = content.info, .files = {}};
+  CheckpointManifest manifest{.info = content.info, .files = {}};
   manifest.files[kModelFile] = write_safetensors(target / kModelFile, content.model, metadata);
   manifest.files[kOptimizerFile] = write_safetensors(target / kOptimizerFile, content.optimizer);
   for (const auto& [name, tensors] : content.further) {
@@ -228,7 +228,7 @@ CheckpointFiles checkpoint_files(const fs::path& step_folder) {
 }
 
 Checkpoint map_checkpoint(const fs::path& step_folder) {
-  Manifest manifest = verify_lengths(step_folder);
+  CheckpointManifest manifest = verify_lengths(step_folder);
   Json state = parse_json(read_file(step_folder / kStateFile));
   if (state.is_discarded()) {
     throw Error(Errc::Corrupt, (step_folder / kStateFile).string() + " is not JSON");

@@ -25,8 +25,8 @@ bool is_file_name(const std::string& name) {
          name.find('\0') == name.npos;
 }
 
-Manifest from_json(const Json& json) {
-  Manifest manifest;
+CheckpointManifest from_json(const Json& json) {
+  CheckpointManifest manifest;
   manifest.info.step = json.at("step");
   manifest.info.epoch = json.at("epoch");
   manifest.info.samples = json.at("samples");
@@ -43,7 +43,7 @@ Manifest from_json(const Json& json) {
 
 }  // namespace
 
-std::string format_manifest(const Manifest& manifest) {
+std::string format_manifest(const CheckpointManifest& manifest) {
   Json metrics = Json::object();
   for (const auto& [name, value] : manifest.info.metrics) {
     metrics[name] = std::isfinite(value) ? Json(value) : Json(nullptr);  // JSON has no NaN
@@ -60,7 +60,7 @@ std::string format_manifest(const Manifest& manifest) {
   return json.dump(2) + "\n";
 }
 
-Manifest read_manifest(const std::filesystem::path& step_folder) {
+CheckpointManifest read_manifest(const std::filesystem::path& step_folder) {
   const auto path = step_folder / kManifestFile;
   if (!std::filesystem::exists(path)) {
     throw Error(Errc::NotFound, step_folder.string() + " is not a checkpoint: it has no " +
@@ -78,7 +78,7 @@ Manifest read_manifest(const std::filesystem::path& step_folder) {
                     ", this is " + json.at("version").dump());
     }
     if (json.at("sha256") != self_hash(json)) throw corrupt("its hash does not hold");
-    Manifest manifest = from_json(json);
+    CheckpointManifest manifest = from_json(json);
     for (const auto& [name, file] : manifest.files) {
       if (!is_file_name(name)) throw corrupt("'" + escaped(name) + "' is no name of a file in it");
     }

@@ -15,16 +15,16 @@ inline constexpr const char* kOptimizerFile = "optimizer.safetensors";
 inline constexpr const char* kStateFile = "state.json";
 inline constexpr const char* kManifestFile = "manifest.json";
 
-struct Manifest {
+struct CheckpointManifest {
   CheckpointInfo info;
   std::map<std::string, WrittenFile> files;  ///< by name, all but the manifest itself
 };
 
 /// The text of manifest.json. It ends with its own hash, so that no byte of it can change unseen.
-std::string format_manifest(const Manifest& manifest);
+std::string format_manifest(const CheckpointManifest& manifest);
 
 /// Reads STEP_FOLDER/manifest.json. Throws Error{NotFound} if there is none, Error{Corrupt} if it
 /// is not what format_manifest wrote.
-Manifest read_manifest(const std::filesystem::path& step_folder);
+CheckpointManifest read_manifest(const std::filesystem::path& step_folder);
 
 }  // namespace dlflow::runtime

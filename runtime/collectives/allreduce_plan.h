@@ -26,8 +26,8 @@ struct AllreduceOptions {
   /// Integers wrap around.
   DataType type = DataType::Float32;
 
-  /// What decides the bits of the sum: then they are the same whatever way is taken. Left out: one
-  /// part per rank, added in whatever order is fastest; runs with the same ranks agree.
+  /// The order of additions. If given, the bits of the sum are the same whatever way is taken. Left
+  /// out: one part per rank, added in whatever order is fastest; runs with the same ranks agree.
   std::optional<SumOrder> order = std::nullopt;
 
   /// How Float32 travels between nodes, also Float16 or BFloat16: then what a rank or a node sends

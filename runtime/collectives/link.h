@@ -52,14 +52,14 @@ class Link {
     messages.add(comm_->start_receive(bytes, name(from), channel_));
   }
 
-  /// What most algorithms do in a step: `co_await link.exchange(...)`.
+  /// The step of most algorithms: `co_await link.exchange(...)`.
   Messages exchange(std::span<const std::byte> sent, int to, std::span<std::byte> received,
                     int from) const;
   Messages send(std::span<const std::byte> bytes, int to) const;
   Messages receive(std::span<std::byte> bytes, int from) const;
 
  private:
-  /// What the communicator calls `rank`.
+  /// The number of `rank` in the communicator.
   int name(int rank) const { return ranks_.empty() ? rank : ranks_[size_t(rank)]; }
 
   Communicator* comm_;

@@ -37,7 +37,7 @@ struct LeafShare {
 };
 LeafShare leaf_share(size_t num_leaves, int rank, int num_ranks);
 
-/// How the parts that ranks are left with go on.
+/// The order in which the parts that ranks are left with are added.
 SumOrder sum_in_leaf_order(size_t num_leaves, int num_ranks);
 
 /// The leaves of one rank, as many as each has, along a tree of their own: one part is left.

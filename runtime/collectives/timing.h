@@ -20,7 +20,7 @@ struct Contender {
 
   double median() const { return quantile(0.5); }
 
-  /// What the fastest `part` of all calls took at most.
+  /// The quantile `part` of the times of all calls.
   double quantile(double part) const;
 };
 

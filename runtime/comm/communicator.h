@@ -11,8 +11,9 @@
 #include "runtime/comm/lifeline.h"
 #include "runtime/comm/values.h"
 
-/// How ranks talk: point-to-point messages, a barrier, and memory that the ranks of a node share.
-/// P is size(). Collectives (runtime/collectives) are built on this and nothing else.
+/// The communication between ranks: point-to-point messages, a barrier, and memory that the ranks
+/// of a node share. P is size(). Collectives (runtime/collectives) are built on this and nothing
+/// else.
 namespace dlflow::runtime {
 
 /// One message under way; what start_send and start_receive return and done() asks about. Its bytes
@@ -99,7 +100,7 @@ class Communicator {
     if (lifeline_) lifeline_->submit(call);
   }
 
-  /// What watches over this rank, or null. It outlives what waits.
+  /// The lifeline of the watch over this rank, or null. It outlives what waits.
   void set_lifeline(Lifeline* lifeline) { lifeline_ = lifeline; }
   Lifeline* lifeline() const { return lifeline_; }
 

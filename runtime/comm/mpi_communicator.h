@@ -43,7 +43,7 @@ class PoliteMpi {
   std::optional<bool> before_;  // if there is such a switch
 };
 
-/// What MPI calls `type`: MPI_DATATYPE_NULL for 16-bit floats, which MPI 3 does not know.
+/// MPI's name of `type`: MPI_DATATYPE_NULL for 16-bit floats, which MPI 3 does not know.
 MPI_Datatype mpi_type(DataType type);
 
 /// A communicator of all ranks that mpirun or srun started. Several threads may have messages under

@@ -7,12 +7,12 @@
 
 #include "runtime/compress/compressor.h"
 
-/// How gradients are compressed, as values.
+/// The compression of gradients, as values.
 namespace dlflow::runtime {
 
 enum class CompressionMethod { Float16, BFloat16, Int8, TopK, MsTopK, RandomK, Dgc, PowerSgd };
 
-/// How what ranks compress becomes their sum.
+/// The way from compressed gradients to their sum.
 enum class Aggregation {
   AllGather,     ///< every rank compresses what it has
   GlobalTopK,    ///< the same; of the sum of all only the largest survive

@@ -21,7 +21,7 @@ class Compressor {
  public:
   virtual ~Compressor() = default;
 
-  /// How long every message for `count` numbers is on that occasion.
+  /// The length of each message for `count` numbers on that occasion.
   virtual size_t message_bytes(size_t count, const Occasion& occasion) const = 0;
 
   /// Writes what stands for `values`; `message` is of message_bytes(), aligned to 4 bytes. If a

@@ -4,9 +4,9 @@
 
 namespace dlflow::runtime {
 
-/// What makes of top-k Deep Gradient Compression: each rank has the momentum, and sends the largest
-/// of the velocities that add up, not of the gradients; so that what is sent late has the weight
-/// that it would have had. The velocity of what is sent becomes 0 (compress()), lest a stale
+/// The part that Deep Gradient Compression adds to top-k: each rank has the momentum, and sends the
+/// largest of the velocities that add up, not of the gradients; so that what is sent late has the
+/// weight that it would have had. The velocity of what is sent becomes 0 (compress()), lest a stale
 /// direction goes on: momentum factor masking.
 /// Source: Lin, Han, Mao, Wang and Dally, "Deep gradient compression", ICLR 2018.
 

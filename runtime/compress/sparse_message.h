@@ -18,7 +18,7 @@ struct SparseView {
 
 size_t sparse_bytes(size_t num_entries);
 
-/// What lies in `message`, of sparse_bytes() and aligned to 4 bytes.
+/// The entries in `message`, of sparse_bytes() and aligned to 4 bytes.
 SparseView<uint32_t, float> sparse_view(std::span<std::byte> message);
 SparseView<const uint32_t, const float> sparse_view(std::span<const std::byte> message);
 

@@ -11,7 +11,7 @@ constexpr size_t kReportFloats = 3;
 
 }  // namespace
 
-Report Averaging::average(std::span<const std::span<float>> state, const Report& mine) {
+StepReport Averaging::average(std::span<const std::span<float>> state, const StepReport& mine) {
   size_t size = kReportFloats;
   for (const auto& part : state) size += part.size();
   if (!sum_) sum_.emplace(comm_, size, AllreduceOptions{.rules = rules_});

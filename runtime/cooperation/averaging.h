@@ -20,7 +20,7 @@ class Averaging {
   /// all. Returns the sum of the reports. Collective; the same sizes on every rank in every call.
   ///
   /// Cost: an all-reduce of the state's bytes, by the rules.
-  Report average(std::span<const std::span<float>> state, const Report& mine);
+  StepReport average(std::span<const std::span<float>> state, const StepReport& mine);
 
  private:
   Communicator& comm_;

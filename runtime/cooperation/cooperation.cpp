@@ -11,7 +11,9 @@
 
 namespace dlflow::runtime {
 
-bool Report::calls_for_meeting() const { return stops > 0 || saves > 0 || !std::isfinite(loss); }
+bool StepReport::calls_for_meeting() const {
+  return stops > 0 || saves > 0 || !std::isfinite(loss);
+}
 
 int num_workers(const CooperationOptions& options, int ranks) {
   if (options.kind != CooperationOptions::Kind::ParameterServer) return ranks;

@@ -15,7 +15,7 @@
 namespace dlflow::runtime {
 
 /// A rank's report after a step; ranks that meet add theirs.
-struct Report {
+struct StepReport {
   float loss = 0;   ///< not finite: this rank's part of the training has diverged
   float stops = 0;  ///< above 0: somebody asked to stop
   float saves = 0;  ///< above 0: a checkpoint is due by the clock
@@ -25,7 +25,7 @@ struct Report {
 
 /// A step that a rank made.
 struct OwnStep {
-  Report report;
+  StepReport report;
 
   /// The learning rate with which its gradient counts among those of all ranks; 0: it had no
   /// samples in this step.
@@ -47,21 +47,21 @@ class OwnUpdates {
  public:
   virtual ~OwnUpdates() = default;
 
-  /// What this rank has to say beside its steps.
-  virtual Report wishes() = 0;
+  /// This rank's requests to the others, beside its steps: to stop, to save.
+  virtual StepReport wishes() = 0;
 
   /// That of the last step, in the layout of the weights; only without Role::updates.
   virtual std::span<const float> gradient() = 0;
 
-  /// What training changes: the weights, then each array of the optimizer's, whose i-th number
-  /// belongs to the i-th weight; there may be fewer than weights.
+  /// The state that training changes: the weights, then each array of the optimizer's, whose i-th
+  /// number belongs to the i-th weight; there may be fewer than weights.
   virtual std::vector<std::span<float>> state() = 0;
 
   /// The weights from number `first` on make a step down `gradient`. For those who make updates
   /// with the gradients of others.
   virtual void update(size_t first, std::span<const float> gradient, double rate) = 0;
 
-  /// How many updates made what state() is; set where others made them.
+  /// Number of updates that state() has seen; set where others made them.
   virtual uint64_t updates() = 0;
   virtual void set_updates(uint64_t updates) = 0;
 };
@@ -102,7 +102,7 @@ struct Stretch {
 /// All ranks are together, after `done` steps of the run: state() is the same on all.
 struct Meeting {
   uint64_t done = 0;
-  Report report;  ///< summed over ranks
+  StepReport report;  ///< summed over ranks
 };
 
 /// A way to cooperate. Implementations: Synchronous, LocalSgd, ParameterServers, Gossip.

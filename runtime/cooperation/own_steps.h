@@ -20,12 +20,12 @@ class OwnSteps {
   }
 
   /// The sum of their losses, which is not finite if one was not; else what the last one says.
-  const Report& report() const { return report_; }
+  const StepReport& report() const { return report_; }
 
  private:
   const Communicator& comm_;
   Stepper& stepper_;
-  Report report_;
+  StepReport report_;
 };
 
 }  // namespace dlflow::runtime

@@ -31,7 +31,7 @@ Role ParameterServers::role() {
 Meeting ParameterServers::advance(const Learner& learner, const Stretch& stretch) {
   if (!serves()) return work(learner, stretch);
   const size_t weights = learner.own->state().front().size();
-  const Shard own = shard(weights, size_t(comm_.rank()) - num_workers_);
+  const WeightRange own = shard(weights, size_t(comm_.rank()) - num_workers_);
   const uint64_t done = server_.serve(*learner.own, own, stretch);
   return {done, meet(*learner.own, learner.own->wishes())};
 }
@@ -67,13 +67,13 @@ Pull ParameterServers::push_and_pull(OwnUpdates& own, const Push& push) {
 }
 
 /// All ranks get what the servers have.
-Report ParameterServers::meet(OwnUpdates& own, const Report& mine) {
+StepReport ParameterServers::meet(OwnUpdates& own, const StepReport& mine) {
   const Timed timed(timeline_, Timeline::Row::Waiting, "gather weights");
   const std::vector<std::span<float>> state = own.state();
   for (const std::span<float>& part : state) {
     std::vector<size_t> sizes(num_workers_, 0);
     for (size_t server = 0; server < num_servers_; ++server) {
-      const Shard held = shard(state.front().size(), server);
+      const WeightRange held = shard(state.front().size(), server);
       const size_t end = std::min(held.first + held.count, part.size());
       sizes.push_back((end - std::min(held.first, end)) * sizeof(float));
     }

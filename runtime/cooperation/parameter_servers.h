@@ -32,10 +32,12 @@ class ParameterServers : public Cooperation {
 
  private:
   bool serves() const { return size_t(comm_.rank()) >= num_workers_; }
-  Shard shard(size_t size, size_t server) const { return shard_of(size, server, num_servers_); }
+  WeightRange shard(size_t size, size_t server) const {
+    return weights_of_server(size, server, num_servers_);
+  }
   Meeting work(const Learner& learner, const Stretch& stretch);
   Pull push_and_pull(OwnUpdates& own, const Push& push);
-  Report meet(OwnUpdates& own, const Report& mine);
+  StepReport meet(OwnUpdates& own, const StepReport& mine);
 
   Communicator& comm_;
   Link link_;

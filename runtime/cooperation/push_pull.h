@@ -18,12 +18,12 @@ struct Pull {
 };
 
 /// Weights [first, first + count), which one server holds.
-struct Shard {
+struct WeightRange {
   size_t first = 0;
   size_t count = 0;
 };
 
 /// Of `num_weights`, which `num_servers` share out evenly, in whole cache lines.
-Shard shard_of(size_t num_weights, size_t server, size_t num_servers);
+WeightRange weights_of_server(size_t num_weights, size_t server, size_t num_servers);
 
 }  // namespace dlflow::runtime

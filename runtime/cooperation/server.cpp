@@ -9,7 +9,7 @@
 
 namespace dlflow::runtime {
 
-Shard shard_of(size_t num_weights, size_t server, size_t num_servers) {
+WeightRange weights_of_server(size_t num_weights, size_t server, size_t num_servers) {
   const size_t lines = whole_lines(num_weights) / kLineElements;
   const auto first_of = [&](size_t i) {
     return std::min(lines * i / num_servers * kLineElements, num_weights);
@@ -25,7 +25,7 @@ Server::Server(Communicator& comm, Link link, size_t num_workers, std::optional<
   for (size_t i = 0; i < num_workers; ++i) clients_.push_back({.messages = link_.messages()});
 }
 
-uint64_t Server::serve(OwnUpdates& own, const Shard& shard, const Stretch& stretch) {
+uint64_t Server::serve(OwnUpdates& own, const WeightRange& shard, const Stretch& stretch) {
   shard_ = shard;
   meeting_ = stretch.limit;
   staleness_.begin(stretch.done);

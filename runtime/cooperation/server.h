@@ -22,7 +22,7 @@ class Server {
   ///
   /// Every push is an update, in the order in which they come; without staleness, the sum of all
   /// workers' gradients of a step is one, added in their order. It sleeps while nothing comes.
-  uint64_t serve(OwnUpdates& own, const Shard& shard, const Stretch& stretch);
+  uint64_t serve(OwnUpdates& own, const WeightRange& shard, const Stretch& stretch);
 
  private:
   /// A worker, as this server sees it.
@@ -48,7 +48,7 @@ class Server {
   Link link_;
   std::optional<uint64_t> staleness_bound_;
   Staleness staleness_;
-  Shard shard_;
+  WeightRange shard_;
   std::vector<Client> clients_;
   uint64_t meeting_ = 0;
 };

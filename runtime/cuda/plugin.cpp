@@ -12,7 +12,7 @@
 /// libdlflow_cuda as C: no exception leaves it.
 
 struct DlflowGpuSession {
-  dlflow::cuda::Session session;
+  dlflow::cuda::DeviceSession session;
 };
 
 namespace dlflow::cuda {
@@ -93,7 +93,7 @@ DlflowGpuError open(int32_t device, const DlflowGpuNetwork* network, DlflowGpuSe
   return guarded([&] {
     require_cudnn();
     check(cudaSetDevice(device), "cudaSetDevice");
-    *session = new DlflowGpuSession{Session(*network)};
+    *session = new DlflowGpuSession{DeviceSession(*network)};
   });
 }
 

@@ -25,7 +25,7 @@ Piece piece(int64_t first, int64_t count, int64_t begin, int64_t end) {
 
 }  // namespace
 
-Session::Session(const DlflowGpuNetwork& network)
+DeviceSession::DeviceSession(const DlflowGpuNetwork& network)
     : network_(network),
       descriptions_(network.operations, network.operations + network.num_operations),
       weights_(size_t(network.size)),
@@ -52,9 +52,9 @@ Session::Session(const DlflowGpuNetwork& network)
 }
 
 /// Nothing uses memory that goes.
-Session::~Session() { cudaStreamSynchronize(stream_.get()); }
+DeviceSession::~DeviceSession() { cudaStreamSynchronize(stream_.get()); }
 
-float* Session::find(int32_t buffer, int64_t first, int64_t count) const {
+float* DeviceSession::find(int32_t buffer, int64_t first, int64_t count) const {
   const DeviceArray<float>* array = nullptr;
   switch (DlflowGpuBuffer(buffer)) {
     case DLFLOW_GPU_WEIGHTS:
@@ -77,21 +77,21 @@ float* Session::find(int32_t buffer, int64_t first, int64_t count) const {
   return array->data() + first;
 }
 
-void Session::write(int32_t buffer, int64_t first, int64_t count, const float* values) {
+void DeviceSession::write(int32_t buffer, int64_t first, int64_t count, const float* values) {
   copy(find(buffer, first, count), values, count, cudaMemcpyHostToDevice, stream());
   check(cudaStreamSynchronize(stream()), "copying to the device");
 }
 
-void Session::read(int32_t buffer, int64_t first, int64_t count, float* values) {
+void DeviceSession::read(int32_t buffer, int64_t first, int64_t count, float* values) {
   copy(values, find(buffer, first, count), count, cudaMemcpyDeviceToHost, stream());
   check(cudaStreamSynchronize(stream()), "copying from the device");
 }
 
-void Session::prepare(const int64_t* batches, int32_t count) {
+void DeviceSession::prepare(const int64_t* batches, int32_t count) {
   for (int32_t i = 0; i < count; ++i) operations_for(batches[i]);
 }
 
-Session::Operations& Session::operations_for(int64_t batch) {
+DeviceSession::Operations& DeviceSession::operations_for(int64_t batch) {
   if (batch > network_.max_batch) {
     throw std::runtime_error(std::to_string(batch) + " samples, where there is memory for " +
                              std::to_string(network_.max_batch));
@@ -105,7 +105,8 @@ Session::Operations& Session::operations_for(int64_t batch) {
   return operations;
 }
 
-std::unique_ptr<Operation> Session::build(const DlflowGpuOperation& description, int64_t batch) {
+std::unique_ptr<Operation> DeviceSession::build(const DlflowGpuOperation& description,
+                                                int64_t batch) {
   const Value* second = description.second >= 0 ? &values_[size_t(description.second)] : nullptr;
   return make_operation({.description = description,
                          .batch = batch,
@@ -118,7 +119,8 @@ std::unique_ptr<Operation> Session::build(const DlflowGpuOperation& description,
                          .gradients = parameters_in(gradients_.data(), description)});
 }
 
-Parameters Session::parameters_in(float* buffer, const DlflowGpuOperation& description) const {
+Parameters DeviceSession::parameters_in(float* buffer,
+                                        const DlflowGpuOperation& description) const {
   const auto at = [&](int64_t place) { return place < 0 ? nullptr : buffer + place; };
   return {at(description.weight), at(description.bias), at(description.mean),
           at(description.variance)};
@@ -126,8 +128,8 @@ Parameters Session::parameters_in(float* buffer, const DlflowGpuOperation& descr
 
 /// Enqueues the copies of what a pass begins with; of the report only if it is given. Waits for
 /// those of the pass before, which are done once a caller has seen the end of a step.
-void Session::load(const float* images, const uint32_t* labels, int64_t batch,
-                   const float* report_values) {
+void DeviceSession::load(const float* images, const uint32_t* labels, int64_t batch,
+                         const float* report_values) {
   check(cudaEventSynchronize(staged_.get()), "copying to the device");
   const int64_t pixels = batch * values_[0].features();
   std::copy_n(images, pixels, staged_images_.data());
@@ -141,18 +143,18 @@ void Session::load(const float* images, const uint32_t* labels, int64_t batch,
   check(cudaEventRecord(staged_.get(), stream()), "cudaEventRecord");
 }
 
-void Session::forward(Operations& operations, bool training) {
+void DeviceSession::forward(Operations& operations, bool training) {
   for (const auto& operation : operations) operation->forward(training);
 }
 
-void Session::find_loss(int64_t batch, float scale, float* gradient, float* share) {
+void DeviceSession::find_loss(int64_t batch, float scale, float* gradient, float* share) {
   softmax_cross_entropy(scores().data.data(), labels_.data(), batch, scores().features(), scale,
                         gradient, losses_.data(), correct_.data(), stream());
   add_up(losses_.data(), correct_.data(), batch, scale, totals_.data(), share, stream());
 }
 
-void Session::train(const float* images, const uint32_t* labels, int64_t batch, float scale,
-                    const float* report_values, DlflowGpuReady ready, void* context) {
+void DeviceSession::train(const float* images, const uint32_t* labels, int64_t batch, float scale,
+                          const float* report_values, DlflowGpuReady ready, void* context) {
   if (batch == 0) return train_nothing(report_values, ready, context);
   Operations& operations = operations_for(batch);
   load(images, labels, batch, report_values);
@@ -163,7 +165,8 @@ void Session::train(const float* images, const uint32_t* labels, int64_t batch, 
   backward(operations, batch, ready, context);
 }
 
-void Session::backward(Operations& operations, int64_t batch, DlflowGpuReady ready, void* context) {
+void DeviceSession::backward(Operations& operations, int64_t batch, DlflowGpuReady ready,
+                             void* context) {
   for (size_t i = operations.size(); i-- > 0;) {
     const Value& output = values_[size_t(descriptions_[i].output)];
     if (output.gradient.size() > 0) {
@@ -178,7 +181,7 @@ void Session::backward(Operations& operations, int64_t batch, DlflowGpuReady rea
 }
 
 /// This rank has no samples of the batch: it adds zeros, and its report.
-void Session::train_nothing(const float* report_values, DlflowGpuReady ready, void* context) {
+void DeviceSession::train_nothing(const float* report_values, DlflowGpuReady ready, void* context) {
   check(cudaMemsetAsync(gradients_.data(), 0, size_t(network_.size) * sizeof(float), stream()),
         "cudaMemsetAsync");
   load(nullptr, nullptr, 0, report_values);
@@ -186,7 +189,7 @@ void Session::train_nothing(const float* report_values, DlflowGpuReady ready, vo
   for (size_t i = descriptions_.size(); i-- > 0;) ready(context, int32_t(i));
 }
 
-void Session::update(int64_t first, int64_t count, const DlflowGpuSgd& options) {
+void DeviceSession::update(int64_t first, int64_t count, const DlflowGpuSgd& options) {
   const Piece trained = piece(first, count, 0, network_.trainable_size);
   sgd(weights_.data() + trained.first, velocity_.data() + trained.first,
       gradients_.data() + trained.first, trained.count, options.learning_rate, options.momentum,
@@ -196,12 +199,13 @@ void Session::update(int64_t first, int64_t count, const DlflowGpuSgd& options) 
                   statistics.count, network_.statistics_momentum, stream());
 }
 
-const float* Session::end_step() {
+const float* DeviceSession::end_step() {
   copy(report_here_.data(), report(), network_.report_size + 1, cudaMemcpyDeviceToHost, stream());
   return report_here_.data();
 }
 
-void Session::infer(const float* images, const uint32_t* labels, int64_t batch, Totals& totals) {
+void DeviceSession::infer(const float* images, const uint32_t* labels, int64_t batch,
+                          Totals& totals) {
   Operations& operations = operations_for(batch);
   load(images, labels, batch, nullptr);
   forward(operations, false);

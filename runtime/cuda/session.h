@@ -44,11 +44,11 @@ class Event {
 
 /// The implementation of a DlflowGpuSession: a network's memory on one device, and its passes. The
 /// contracts are those of runtime/gpu/plugin_abi.h; what fails throws std::runtime_error.
-class Session {
+class DeviceSession {
  public:
   /// On the current device.
-  explicit Session(const DlflowGpuNetwork& network);
-  ~Session();
+  explicit DeviceSession(const DlflowGpuNetwork& network);
+  ~DeviceSession();
 
   void prepare(const int64_t* batches, int32_t count);
   void write(int32_t buffer, int64_t first, int64_t count, const float* values);

@@ -71,7 +71,7 @@ struct SampleSource {
 
 SampleSource source_of(Dataset dataset);
 
-/// How many bytes of images have a hash together, if an image is not larger. Small, since all of it
+/// Bytes of images that have a hash together, if an image is not larger. Small, since all of it
 /// is read for one image; not so small that a shared file system is asked too often.
 constexpr size_t kChunkBytes = size_t{16} << 10;
 
@@ -82,7 +82,7 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Sampl
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
                                   size_t chunk_bytes = kChunkBytes);
 
-/// How long a file of `count` samples of `source` is.
+/// The length of a file with `count` samples of `source`.
 uint64_t binary_dataset_bytes(const SampleSource& source, size_t count);
 
 }  // namespace dlflow::runtime

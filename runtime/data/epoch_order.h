@@ -34,7 +34,7 @@ class EpochOrder {
   std::span<const uint32_t> enter(uint64_t epoch, std::atomic<uint64_t>* progress = nullptr);
   void leave();
 
-  /// Whoever waits, now or later, is to give up. Any thread.
+  /// Ends all waits, also later ones. Any thread.
   void stop() { stopped_ = true; }
 
  private:

@@ -38,7 +38,7 @@ FileLock lock_registry(const std::filesystem::path& root);
 /// Removes what nobody uses, but for what has the lock `but_for`. Under the registry's lock.
 void clear_up(const std::filesystem::path& root, const std::filesystem::path& but_for);
 
-/// What is left of the budget. Under the registry's lock.
+/// The bytes left of the budget. Under the registry's lock.
 uint64_t room_within(const std::filesystem::path& root, uint64_t budget_bytes);
 
 /// Throws Error{InvalidInput}: that `bytes` do not fit into what is left of the budget.

@@ -31,9 +31,9 @@ size_t num_normalization_blocks(const Dataset& dataset);
 std::vector<PixelSums> sums_of_block(const Dataset& dataset, size_t block,
                                      StepImages* images = nullptr);
 
-/// What gives the pixels of `dataset`, taken together per channel, mean 0 and variance 1. A channel
-/// that is the same everywhere is only shifted. Exact sums for bytes: the same on every machine.
-/// \param sums  of all blocks in order, (blocks, C)
+/// The scale and shift that give the pixels of `dataset`, taken together per channel, mean 0 and
+/// variance 1. A channel that is the same everywhere is only shifted. Exact sums for bytes: the
+/// same on every machine. \param sums  of all blocks in order, (blocks, C)
 Normalization normalization_of(const Dataset& dataset, std::span<const PixelSums> sums);
 Normalization normalization_of(const Dataset& dataset);
 

@@ -36,7 +36,7 @@ struct Share {
 /// The treatment of samples at the end of an epoch that do not fill a batch.
 enum class LastBatch { Keep, Drop };
 
-/// How the samples of an epoch are divided into steps, and those of a step into leaves.
+/// The division of an epoch's samples into steps, and of a step's into leaves.
 ///
 /// The leaves of a whole batch have consecutive parts of it, whose sizes differ by one at most.
 /// Those of a smaller last batch are filled up to these sizes one after the other, so that no leaf

@@ -46,7 +46,7 @@ Dataset read_shard(const std::filesystem::path& file, const Shard& shard, Proof 
 /// All of them as one dataset, the same as if it had been written to one file.
 Dataset read_sharded_dataset(const std::filesystem::path& file, Proof proof = Proof::Hash);
 
-/// How many samples are in shard `number` of `num_shards`: numbers that differ by one at most.
+/// Number of samples in shard `number` of `num_shards`: numbers that differ by one at most.
 /// Throws Error{InvalidInput} if there are more shards than samples.
 std::vector<uint64_t> shard_sizes(uint64_t num_samples, uint64_t num_shards);
 

@@ -19,7 +19,7 @@ class StepImages {
   virtual const void* find(const void* image) = 0;
   virtual void end() = 0;
 
-  /// Whoever waits, now or later, is to give up.
+  /// Ends all waits, also later ones.
   virtual void stop() = 0;
 
   /// Grows for as long as what somebody may wait for comes in, to any rank of the node. Lives as

@@ -35,7 +35,7 @@ DlflowGpuKind kind_of(LayerKind kind) {
   return DLFLOW_GPU_ADD;
 }
 
-DlflowGpuValue value_of(const Shape& shape) {
+DlflowGpuValue value_of(const TensorShape& shape) {
   if (shape.size() == 1) return {shape[0], 1, 1, 0};
   return {shape[0], shape[1], shape[2], 0};
 }

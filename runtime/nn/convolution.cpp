@@ -15,7 +15,7 @@ using dnnl::memory;
 /// together against the direct way: 0.57 (32 to 64 channels, 576 tiles), 0.48 (64, 3136), 0.76 (64,
 /// 256), 0.98 (64, 64), 1.31 (64, 32), 0.96 (32, 512), 1.12 (32, 256), 1.25 (16, 3136). Not there
 /// in oneDNN 3.
-bool worth_winograd(const Layer& layer, const Shape& in, int64_t batch) {
+bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
   const bool can = layer.kernel == 3 && layer.stride == 1 && in[0] >= 32 && layer.units >= 32 &&
                    in[0] % 16 == 0 && layer.units % 16 == 0 &&
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;

@@ -17,7 +17,7 @@ std::string to_lines(std::span<const ModelDiagnostic> diagnostics) {
   return join(lines, "\n");
 }
 
-bool is_map(const Shape& shape) { return shape.size() == 3; }
+bool is_map(const TensorShape& shape) { return shape.size() == 3; }
 
 /// The number of places a window of `kernel` takes along `size`, or 0 if it does not fit.
 int64_t num_windows(const Layer& layer, int64_t size) {
@@ -25,7 +25,7 @@ int64_t num_windows(const Layer& layer, int64_t size) {
   return free < 0 ? 0 : free / layer.stride + 1;
 }
 
-std::string infer_window(Layer& layer, const Shape& in, int64_t channels) {
+std::string infer_window(Layer& layer, const TensorShape& in, int64_t channels) {
   const int64_t height = num_windows(layer, in[1]);
   const int64_t width = num_windows(layer, in[2]);
   if (height == 0 || width == 0) {
@@ -41,7 +41,7 @@ std::string infer_window(Layer& layer, const Shape& in, int64_t channels) {
 ModelError::ModelError(std::vector<ModelDiagnostic> diagnostics)
     : Error(Errc::InvalidInput, to_lines(diagnostics)), diagnostics_(std::move(diagnostics)) {}
 
-std::string to_string(const Shape& shape) {
+std::string to_string(const TensorShape& shape) {
   std::string text = "(B";
   for (const int64_t size : shape) text += "," + std::to_string(size);
   return text + ")";
@@ -54,9 +54,9 @@ std::string name(LayerKind kind) {
   DLFLOW_CHECK(!"a layer without a word");
 }
 
-std::string infer_shape(Layer& layer, std::span<const Shape> inputs,
+std::string infer_shape(Layer& layer, std::span<const TensorShape> inputs,
                         std::span<const std::string> input_names) {
-  const Shape& in = inputs[0];
+  const TensorShape& in = inputs[0];
   const auto wants = [&](const char* what) {
     return name(layer.kind) + " wants " + what + ", gets " + to_string(in) + " from '" +
            input_names[0] + "'";

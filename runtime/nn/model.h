@@ -7,16 +7,16 @@
 
 #include "base/error.h"
 
-/// A network as data: which layers, in which order, and the shape of every value. Shape letters:
-/// B batch, C channels, H height, W width, F features. docs/user/model-format.md describes the
-/// YAML.
+/// A network as data: which layers, in which order, and the shape of every value. TensorShape
+/// letters: B batch, C channels, H height, W width, F features. docs/user/model-format.md describes
+/// the YAML.
 namespace dlflow::runtime {
 
 /// The shape of one sample's value, without B: (C,H,W) or (F).
-using Shape = std::vector<int64_t>;
+using TensorShape = std::vector<int64_t>;
 
 /// "(B,1,28,28)"
-std::string to_string(const Shape& shape);
+std::string to_string(const TensorShape& shape);
 
 enum class LayerKind {
   Conv2d,
@@ -44,9 +44,9 @@ struct Layer {
   int64_t kernel = 0;       ///< Conv2d, MaxPool, AvgPool: a square of kernel x kernel
   int64_t stride = 1;
   int64_t padding = 0;
-  bool bias = true;  ///< Conv2d, Linear
-  Shape shape;       ///< of the result
-  int line = 0;      ///< where it is written, from 1
+  bool bias = true;   ///< Conv2d, Linear
+  TensorShape shape;  ///< of the result
+  int line = 0;       ///< where it is written, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };
@@ -55,14 +55,14 @@ struct Layer {
 /// and the last is (F): one score per class, which softmax cross-entropy is applied to.
 struct Model {
   std::string name;
-  Shape input;
+  TensorShape input;
   std::vector<Layer> layers;
   std::string text;  ///< the YAML it was read from; a checkpoint carries it
 
   int64_t num_classes() const { return layers.back().shape.front(); }
 
   /// Of the value `index` that a layer reads: input, or the result of a layer.
-  const Shape& shape_of(int index) const {
+  const TensorShape& shape_of(int index) const {
     return index == kImages ? input : layers[size_t(index)].shape;
   }
 };
@@ -92,7 +92,7 @@ Model parse_model(const std::string& text, const std::string& file);
 
 /// Sets `layer.shape` from the shapes of its inputs. Returns what is wrong, without the place, or
 /// an empty string. `inputs` and `input_names` belong together.
-std::string infer_shape(Layer& layer, std::span<const Shape> inputs,
+std::string infer_shape(Layer& layer, std::span<const TensorShape> inputs,
                         std::span<const std::string> input_names);
 
 }  // namespace dlflow::runtime

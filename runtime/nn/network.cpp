@@ -47,13 +47,13 @@ struct Network::Impl {
   Builder builder(int time) { return {arena, parameters, batch, training, joint, compute, time}; }
   Builder next() { return builder(int(operations.size())); }
 
-  bool convolution_wants_plain(const Shape& input) const {
+  bool convolution_wants_plain(const TensorShape& input) const {
     return input[0] <= kMaxPlainChannels && compute == Compute::Float32 &&
            dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   }
 
   /// What forward() is given, as samples of `shape`.
-  Value& add_images(const Shape& shape) {
+  Value& add_images(const TensorShape& shape) {
     Value& value = values.emplace_back();
     value.data = dnnl::memory(plain_floats(batch, shape), parameters.engine(), DNNL_MEMORY_NONE);
     value.shape = shape;
@@ -175,7 +175,7 @@ struct Network::Impl {
   }
 
   /// `map`, of one sample's shape `from`, as rows of a matrix.
-  Value& flat(Value& map, const Shape& from, const Shape& shape) {
+  Value& flat(Value& map, const TensorShape& from, const TensorShape& shape) {
     return add([&](Value& result) {
       result.shape = shape;
       return make_reorder(next(), next().plain_format(from), next().plain_format(shape), map,

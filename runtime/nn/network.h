@@ -89,7 +89,8 @@ class Network {
                       const std::function<void(size_t)>& ready);
   std::span<double> advance();
 
-  /// How many sums advance() returns at each stop of a forward pass; of a backward pass in reverse.
+  /// Number of sums that advance() returns at each stop of a forward pass; of a backward pass in
+  /// reverse.
   std::vector<size_t> joint_sums() const;
 
   /// After the forward pass.

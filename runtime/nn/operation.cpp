@@ -7,13 +7,13 @@ namespace {
 
 using dnnl::memory;
 
-memory::dims dims_of(int64_t batch, const Shape& shape) {
+memory::dims dims_of(int64_t batch, const TensorShape& shape) {
   memory::dims dims = {batch};
   dims.insert(dims.end(), shape.begin(), shape.end());
   return dims;
 }
 
-memory::format_tag plain_tag(const Shape& shape) {
+memory::format_tag plain_tag(const TensorShape& shape) {
   return shape.size() == 3 ? memory::format_tag::nchw : memory::format_tag::nc;
 }
 
@@ -29,18 +29,18 @@ memory::data_type Builder::type() const {
   return compute == Compute::Float32 ? memory::data_type::f32 : memory::data_type::bf16;
 }
 
-memory::desc Builder::map_format(const Shape& shape) const {
+memory::desc Builder::map_format(const TensorShape& shape) const {
   const bool blocks =
       compute == Compute::Float32 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   return {dims_of(batch, shape), type(),
           blocks ? memory::format_tag::nChw16c : memory::format_tag::nhwc};
 }
 
-memory::desc Builder::plain_format(const Shape& shape) const {
+memory::desc Builder::plain_format(const TensorShape& shape) const {
   return {dims_of(batch, shape), type(), plain_tag(shape)};
 }
 
-memory::desc plain_floats(int64_t batch, const Shape& shape) {
+memory::desc plain_floats(int64_t batch, const TensorShape& shape) {
   return {dims_of(batch, shape), memory::data_type::f32, plain_tag(shape)};
 }
 

@@ -19,7 +19,7 @@ namespace dlflow::runtime {
 /// A value that flows between operations: one writes it, any number read it.
 struct Value {
   dnnl::memory data;
-  Shape shape;                  ///< of one sample
+  TensorShape shape;            ///< of one sample
   bool needs_gradient = false;  ///< there is something to train before it
 
   /// One from each reader, each its own memory. Their sum is the gradient.
@@ -51,10 +51,10 @@ struct Builder {
   /// The format of every (B,C,H,W) between operations: one for all spares conversions. nChw16c for
   /// fp32 where AVX-512 is used; else nhwc: on AVX2 blocked formats end in oneDNN's slowest code,
   /// and with bf16 they keep it from using AMX.
-  dnnl::memory::desc map_format(const Shape& shape) const;
+  dnnl::memory::desc map_format(const TensorShape& shape) const;
 
   /// Row by row, whatever the number of dimensions.
-  dnnl::memory::desc plain_format(const Shape& shape) const;
+  dnnl::memory::desc plain_format(const TensorShape& shape) const;
 
   /// `memory` is read now.
   void read(const dnnl::memory& memory) const { arena.keep(memory, time); }
@@ -64,7 +64,7 @@ struct Builder {
 Numbers numbers(const dnnl::memory& memory);
 
 /// fp32, row by row: what a network is given, and its scores.
-dnnl::memory::desc plain_floats(int64_t batch, const Shape& shape);
+dnnl::memory::desc plain_floats(int64_t batch, const TensorShape& shape);
 
 /// How a value of map_format, or (B,C), lies in memory, for kernels of our own.
 MapGeometry map_geometry(const Value& value);

@@ -14,7 +14,7 @@ std::vector<Parameter> parameters_of(const Model& model, const std::vector<Fused
   std::vector<Parameter> trainable, statistics;
   for (const FusedLayer& fused : layers) {
     const Layer& layer = model.layers[size_t(fused.layer)];
-    const Shape& in = model.shape_of(layer.inputs[0]);
+    const TensorShape& in = model.shape_of(layer.inputs[0]);
     const auto tensor = [&](const char* what, std::vector<int64_t> shape, int64_t fan_in,
                             float initial, bool trains) {
       (trains ? trainable : statistics)

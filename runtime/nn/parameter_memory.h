@@ -35,7 +35,7 @@ class ParameterMemory {
   /// How the flat buffers hold parameter `index`. After prefer().
   const dnnl::memory::desc& format(size_t index) const { return slots_[index].format; }
 
-  /// What an operation reads its weight from, or writes its gradient to. After prefer().
+  /// The memory that an operation reads its weight from, or writes its gradient to. After prefer().
   dnnl::memory weight(size_t index, const dnnl::memory::desc& format);
   dnnl::memory gradient(size_t index, const dnnl::memory::desc& format);
 

@@ -83,7 +83,7 @@ class Parser {
     if (!input.IsSequence() || (input.size() != 1 && input.size() != 3)) {
       return report(input, "'input' is [channels, height, width] or [features]");
     }
-    Shape shape;
+    TensorShape shape;
     for (const YAML::Node& size : input) {
       shape.push_back(integer(size, "'input'", 1, kMaxUnits, nullptr).value_or(0));
     }
@@ -214,7 +214,7 @@ class Parser {
   }
 
   void check_shape(const Entry& entry, Layer& layer, const Scope& scope) {
-    std::vector<Shape> shapes;
+    std::vector<TensorShape> shapes;
     std::vector<std::string> names;
     int64_t inputs = 1;
     for (const int index : layer.inputs) {

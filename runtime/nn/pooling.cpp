@@ -54,8 +54,8 @@ class AveragePool : public Operation {
   AveragePool(const Builder& builder, const Layer& layer, Value& input, Value& result)
       : x_(input), y_(result) {
     const bool global = layer.kind == LayerKind::GlobalAvgPool;
-    const Shape& in = input.shape;
-    const Shape out = global ? Shape{in[0], 1, 1} : layer.shape;
+    const TensorShape& in = input.shape;
+    const TensorShape out = global ? TensorShape{in[0], 1, 1} : layer.shape;
     kernel_ = global ? memory::dims{in[1], in[2]} : memory::dims{layer.kernel, layer.kernel};
     stride_ = global ? memory::dims{1, 1} : memory::dims{layer.stride, layer.stride};
     padding_ = {layer.padding, layer.padding};

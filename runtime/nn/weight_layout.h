@@ -66,8 +66,9 @@ class WeightLayout {
 /// prefers: for a device, and for what knows no other order.
 std::shared_ptr<const WeightLayout> plain_layout(const Model& model);
 
-/// What the buffers of `model` start from on every rank, as PyTorch initialises them: weights and
-/// biases uniform in +-1/sqrt(fan_in), batch normalisation at 1 and 0. Each number is a function of
+/// Fills the buffers of `model` with their first values, the same on every rank, as PyTorch
+/// initialises them: weights and biases uniform in +-1/sqrt(fan_in), batch normalisation at 1 and
+/// 0. Each number is a function of
 /// (`seed`, the parameter's name, its index in plain order) and nothing else.
 /// \param weights  (layout.size()) floats, overwritten.
 void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weights);

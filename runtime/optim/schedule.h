@@ -4,11 +4,11 @@
 
 namespace dlflow::runtime {
 
-/// How the learning rate goes over a training run: warm-up, then constant or down a cosine.
+/// The course of the learning rate over a training run: warm-up, then constant or down a cosine.
 struct Schedule {
-  enum class Shape { Constant, Cosine };
+  enum class Course { Constant, Cosine };
 
-  Shape shape = Shape::Constant;
+  Course course = Course::Constant;
   double peak_rate = 0.1;
   uint64_t warmup_steps = 0;
   uint64_t total_steps = 1;  ///< warm-up included; a constant rate does not need it
@@ -16,7 +16,7 @@ struct Schedule {
   bool operator==(const Schedule&) const = default;
 };
 
-/// How a rate for one size of batch becomes that for another.
+/// The scaling of a learning rate to another batch size.
 enum class RateScaling {
   None,
   Linear,  ///< Goyal et al., arXiv 1706.02677, section 2.1

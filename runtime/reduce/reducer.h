@@ -45,7 +45,7 @@ struct ReducerOptions {
   /// rank gets other elements.
   Consume consume = {};
 
-  /// How gradients travel between nodes; not Float32 only in fast mode.
+  /// Precision of gradients between nodes; other than Float32 only in fast mode.
   DataType wire = DataType::Float32;
 
   RuleSet rules{};  ///< how they are summed; what is empty is chosen by topology
@@ -91,7 +91,7 @@ class Reducer {
   size_t first_leaf() const { return leaves_.first; }
   size_t num_leaves() const { return leaves_.count; }
 
-  /// How they are added up to the parts of this rank: LeafShare::additions.
+  /// The additions that leave the parts of this rank: LeafShare::additions.
   const std::vector<uint8_t>& additions() const { return leaves_.additions; }
 
   /// Where the gradients of this rank's leaf `leaf` (from 0) go, in layout(); 64-byte aligned and
@@ -139,7 +139,7 @@ class Reducer {
   /// what they make of them; else every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }
 
-  /// What compression keeps from step to step, or null.
+  /// The compression and what it keeps from step to step, or null.
   CompressedSum* compressed() { return compressed_.get(); }
 
  private:

@@ -27,7 +27,7 @@ class Timeline {
   void stop() { recording_ = false; }
   bool recording() const { return recording_; }
 
-  /// What ends now. Nothing unless recording.
+  /// Adds a span that ends now, if this records.
   void add(Row row, std::string_view name, Clock::time_point begin);
 
   /// Zero unless recording.

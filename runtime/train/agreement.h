@@ -11,7 +11,7 @@
 /// Small things that all ranks must know of each other.
 namespace dlflow::runtime {
 
-/// What each rank passed as `value`, by rank. Collective; P small broadcasts.
+/// The `value` of each rank, by rank. Collective; P small broadcasts.
 template <typename T>
 requires std::is_trivially_copyable_v<T> std::vector<T> gather(Communicator& comm, const T& value) {
   std::vector<T> values(size_t(comm.size()), value);

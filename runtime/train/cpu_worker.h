@@ -34,7 +34,7 @@ class CpuWorker final : public Worker, public OwnUpdates {
   std::optional<double> take_noise_scale() override { return computation_.take_noise_scale(); }
   void describe(Json& summary) const override;
 
-  Report wishes() override { return hooks_.wishes(); }
+  StepReport wishes() override { return hooks_.wishes(); }
   std::span<const float> gradient() override { return computation_.gradient(); }
   std::vector<std::span<float>> state() override;
   void update(size_t first, std::span<const float> gradient, double rate) override;

@@ -19,7 +19,7 @@ struct Sums {
 
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name) {
   const ImageShape& s = dataset.shape;
-  const Shape pictures = {int64_t(s.channels), int64_t(s.height), int64_t(s.width)};
+  const TensorShape pictures = {int64_t(s.channels), int64_t(s.height), int64_t(s.width)};
   const bool rows = model.input.size() == 1 && model.input[0] == int64_t(s.num_values());
   if (model.input != pictures && !rows) {
     throw Error(Errc::InvalidInput, "model '" + model.name + "' takes " + to_string(model.input) +

@@ -32,7 +32,7 @@ IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks)
 /// Computes the result of a leaf, on whatever device.
 using Inference = std::function<BatchResult(const Leaf&)>;
 
-/// What `networks` make of them with `weights`, which both outlive it and stay as they are.
+/// Inference by `networks` with `weights`; both must outlive it and stay as they are.
 Inference inference_with(NetworkSet& networks, std::span<const float> weights);
 
 /// Measures a model on `dataset`, whose samples the ranks share out, `batch` at a time. Every rank

@@ -78,7 +78,7 @@ OwnStep GpuWorker::step() {
     const Batch batch = batches_.load();
     const uint64_t step = batch.epoch * steps_per_epoch() + batch.step;
     const Leaf& mine = batch.leaves[0];
-    const Report wishes = hooks_.wishes();
+    const StepReport wishes = hooks_.wishes();
     const std::array<float, kGpuReportFloats> report = {0, wishes.stops, wishes.saves,
                                                         batches_.last_wait_s()};
     const DlflowGpuSgd how = sgd(step);

@@ -42,7 +42,7 @@ class MetricsLog {
   /// Of the steps since the last epoch().
   const MeanLoss& train_loss() const { return epoch_loss_; }
 
-  /// How long ranks waited for data, in the mean, over all steps.
+  /// The mean time that ranks waited for data, over all steps.
   double data_wait() const { return wait_s_; }
 
   /// Over all steps, without what lay between pause() and resume().
@@ -52,7 +52,7 @@ class MetricsLog {
   using Clock = std::chrono::steady_clock;
 
   std::chrono::duration<double> training_time() const;
-  /// What steps of this epoch waited; a message, too, if that is much of their time.
+  /// The wait for data in this epoch; a message, too, if that is much of their time.
   void add_data_wait(Json& line) const;
   void write(uint64_t steps_done, Json line);
 

@@ -33,11 +33,11 @@ class ModelState {
   /// The sums of the last step.
   std::span<const float> report() const { return values_.subspan(layout_.size()); }
 
-  /// How many updates the optimizer has made, the one under way included.
+  /// Number of updates that the optimizer has made, the one under way included.
   uint64_t updates() const { return updates_; }
   void set_updates(uint64_t updates) { updates_ = updates; }
 
-  /// What the optimizer keeps on this rank: the i-th number of each belongs to the i-th weight,
+  /// The optimizer's state on this rank: the i-th number of each belongs to the i-th weight,
   /// unless ranks have shards.
   std::span<const std::span<float>> optimizer_buffers() const { return trained_.state; }
 

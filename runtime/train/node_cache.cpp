@@ -107,9 +107,9 @@ SharedChunks NodeCache::share(Communicator& comm, const CacheRoom& room,
                               const CacheOptions& options) {
   const ChunkedDataset& data = *cached_.data;
   const bool first = comm.node_rank() == 0;
-  const NodePart::Shape shape = {node_of(comm),          num_nodes(comm),
-                                 room.part_memory_slots, room.part_scratch_slots,
-                                 data.chunk_bytes(),     room.scratch_slots};
+  const NodePart::Dimensions shape = {node_of(comm),          num_nodes(comm),
+                                      room.part_memory_slots, room.part_scratch_slots,
+                                      data.chunk_bytes(),     room.scratch_slots};
   std::byte* const memory = comm.allocate_shared(first ? NodePart::bytes_for(shape) : 0)[0];
   const ChunkMemory books(options.memory, options.shape);
   part_ = std::make_unique<NodePart>(data, *cached_.source, books, memory, shape,

@@ -19,9 +19,9 @@ class Passes {
  public:
   virtual ~Passes() = default;
 
-  /// What may run while the last step's sums still come in: the forward pass of the first leaf,
-  /// which waits for each layer's weights; of all leaves, if they are joint. `leaves` stay as they
-  /// are until backward() returns.
+  /// The part that may run while the last step's sums still come in: the forward pass of the first
+  /// leaf, which waits for each layer's weights; of all leaves, if they are joint. `leaves` stay as
+  /// they are until backward() returns.
   virtual void forward(std::span<const Leaf> leaves, size_t samples) = 0;
 
   /// The rest, once the reducer has begun the step: backward passes, and both of further leaves.

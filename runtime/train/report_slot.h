@@ -17,12 +17,12 @@ class ReportSlot {
 
   /// The part of a rank, beside the losses of its leaves.
   struct OfRank {
-    Report wishes;
+    StepReport wishes;
     float data_wait_s = 0;
   };
   /// Of all ranks of the team.
   struct Sums {
-    Report report;
+    StepReport report;
     float data_wait_s = 0;
   };
 
@@ -30,7 +30,7 @@ class ReportSlot {
   ReportSlot(Reducer& reducer, NoiseMeter& noise)
       : reducer_(reducer), noise_(noise), parameter_(reducer.layout().num_parameters() - 1) {}
 
-  /// What is not of one leaf goes with the first of this step.
+  /// The part of the rank is sent with its first leaf of this step.
   void begin_step(const OfRank& of_rank) { of_rank_ = of_rank; }
 
   /// Before the backward pass of `leaf`. Every leaf once in a step, in order.

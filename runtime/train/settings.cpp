@@ -57,9 +57,9 @@ std::optional<PixelStatistics> read_normalize(const Json* normalize) {
   return statistics;
 }
 
-Schedule::Shape read_schedule(const Json* name) {
-  if (name == nullptr || *name == "cosine") return Schedule::Shape::Cosine;
-  if (*name == "constant") return Schedule::Shape::Constant;
+Schedule::Course read_schedule(const Json* name) {
+  if (name == nullptr || *name == "cosine") return Schedule::Course::Cosine;
+  if (*name == "constant") return Schedule::Course::Constant;
   WithReader::fail("schedule", "'cosine' or 'constant'");
 }
 

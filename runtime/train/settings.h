@@ -31,20 +31,21 @@ struct PixelStatistics {
 
 /// The settings that decide the bits of the result.
 struct Precision {
-  /// How gradients are added: the same weights, bit for bit, for any number of ranks, with one
-  /// build of dlflow on one instruction set; else only for the same number of ranks.
+  /// Gradients are added in an order that gives the same weights, bit for bit, for any number of
+  /// ranks, with one build of dlflow on one instruction set; else only for the same number of
+  /// ranks.
   bool exact = true;
 
-  /// Into which a global batch is divided in exact mode; ranks beyond that have nothing to do.
+  /// Number of parts of a global batch in exact mode; ranks beyond that have nothing to do.
   size_t leaves = 0;
 
-  /// As what values between layers are kept and multiplied, if the processor is faster with it.
+  /// Precision of products and of values between layers, if the processor is faster with it.
   Compute compute = Compute::Float32;
 
   bool operator==(const Precision&) const = default;
 };
 
-/// How gradients travel between ranks.
+/// The way of gradients between ranks.
 struct GradientTravel {
   DataType wire = DataType::Float32;  ///< between nodes
   bool priority = true;               ///< the first layers overtake the others
@@ -71,7 +72,7 @@ struct TrainSettings {
   UpdateSettings update;
   double label_smoothing = 0;
   double warmup_epochs = 0;
-  Schedule::Shape schedule = Schedule::Shape::Cosine;
+  Schedule::Course schedule = Schedule::Course::Cosine;
   uint64_t seed = 0;
   std::optional<size_t> validation;  ///< samples held out of the training data; else by its size
   Augmentation augmentation;
@@ -84,13 +85,13 @@ struct TrainSettings {
 /// Samples per step, over all ranks that compute and all batches that are accumulated.
 size_t global_batch(const TrainSettings& settings, int num_ranks);
 
-/// What base/leaves.h wants to know of them.
+/// The settings by which base/leaves.h divides a step.
 LeafSettings leaf_settings(const TrainSettings& settings, int num_ranks);
 
-/// Into how many leaves a step of this run is divided; in fast mode one per rank.
+/// Number of leaves of a step; in fast mode one per rank.
 size_t num_leaves(const TrainSettings& settings, int num_ranks);
 
-/// How the learning rate goes, for steps of `global_batch` samples.
+/// The learning rate over the run, for steps of `global_batch` samples.
 Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_t steps_per_epoch);
 
 /// In a few words, for people and for who compares: "exact, leaves: 8", "fast, ranks: 2",
@@ -115,7 +116,7 @@ EvaluateSettings parse_evaluate_settings(const Json& with);
 /// Samples to hold out of `num_samples`: as the settings say, else a tenth, at most 5000.
 size_t validation_samples(const TrainSettings& settings, size_t num_samples);
 
-/// What turns `dataset`'s pixels into numbers of mean 0 and variance 1, by `statistics`.
+/// The scale and shift that give `dataset`'s pixels mean 0 and variance 1, by `statistics`.
 /// Throws Error{InvalidInput} if they are of another number of channels.
 Normalization normalization_from(const PixelStatistics& statistics, const Dataset& dataset);
 

@@ -35,7 +35,7 @@ Json settings_kept(const TrainSettings& s) {
           {"lr", s.lr},
           {"lr_scaling", name(s.update.lr_scaling)},
           {"base_batch", s.update.base_batch},
-          {"schedule", s.schedule == Schedule::Shape::Cosine ? "cosine" : "constant"},
+          {"schedule", s.schedule == Schedule::Course::Cosine ? "cosine" : "constant"},
           {"warmup_epochs", s.warmup_epochs},
           {"label_smoothing", s.label_smoothing},
           {"last_batch", s.last_batch == LastBatch::Keep ? "keep" : "drop"},

@@ -90,7 +90,7 @@ class Trainer {
         .wishes =
             [this] {
               const bool saves = comm_.rank() == 0 && checkpoints_.due_by_clock();
-              return Report{0, stop_ ? 1.0f : 0.0f, saves ? 1.0f : 0.0f};
+              return StepReport{0, stop_ ? 1.0f : 0.0f, saves ? 1.0f : 0.0f};
             },
         .stepped =
             [this](uint64_t step, size_t samples, std::optional<float> loss, double data_wait_s) {
@@ -112,7 +112,7 @@ class Trainer {
             name(settings().update.optimizer.kind),
             worker_->updates(),
             log_ ? log_->train_loss() : MeanLoss(),
-            settings().schedule == Schedule::Shape::Constant ? 0 : settings().epochs,
+            settings().schedule == Schedule::Course::Constant ? 0 : settings().epochs,
             job_.data_identity,
             settings_kept(settings())};
   }
@@ -225,7 +225,7 @@ class Trainer {
   int64_t steps_before_ = 0;  // that were made beyond steps_done(), with steps of another size
   MeanLoss epoch_loss_;       // of the epoch's steps before this process
   Position position_;
-  Report report_;  // of the last meeting
+  StepReport report_;  // of the last meeting
   std::map<std::string, double> last_metrics_;
   std::optional<MetricsLog> log_;
 };

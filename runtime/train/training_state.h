@@ -16,7 +16,7 @@
 /// The state of a training run between two steps, to a checkpoint and back, bit for bit.
 namespace dlflow::runtime {
 
-/// How far training has come: `step` steps of epoch `epoch` are done.
+/// The progress of a training: `step` steps of epoch `epoch` are done.
 struct Position {
   uint64_t epoch = 0;
   uint64_t step = 0;

@@ -25,7 +25,7 @@ class WithReader {
 
   bool flag(const std::string& key, bool otherwise);
 
-  /// Whatever is there, or null.
+  /// The value of `key`, of any type, or null.
   const Json* find(const std::string& key);
 
   /// "with: 'KEY' must be WHAT"; `key` with the names of what it is in.
@@ -34,7 +34,7 @@ class WithReader {
   /// "with: 'KEY' REASON", where the key cannot be given at all: "is not an option of 'adam'".
   [[noreturn]] static void refuse(const std::string& key, const std::string& reason);
 
-  /// Refuses what nobody asked for: most likely a misspelt key. Names those that are known.
+  /// Throws if there is a key that was not read, most likely a misspelt one; names those that were.
   void finish() const;
 
  private:

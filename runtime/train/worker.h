@@ -15,7 +15,8 @@ namespace dlflow::runtime {
 
 /// Wishes to this rank, and its reports, step by step.
 struct WorkerHooks {
-  std::function<Report()> wishes;  ///< what its report says beside the loss; called in every step
+  std::function<StepReport()>
+      wishes;  ///< what its report says beside the loss; called in every step
   /// A step is done, from 0: samples of all ranks; mean loss over those that the team had, if any,
   /// and the mean wait for data of its ranks.
   std::function<void(uint64_t step, size_t samples, std::optional<float> loss, double data_wait_s)>
@@ -33,7 +34,7 @@ class Worker : public Stepper {
   virtual size_t global_batch() const = 0;
   virtual uint64_t steps_per_epoch() const = 0;
 
-  /// What computes, and so decides the bits.
+  /// Build, instruction set and device: they decide the bits.
   virtual std::string arithmetic() const = 0;
 
   /// Goes on from `checkpoint`, where `updates` had been made. Every rank calls it. And how many
@@ -61,7 +62,7 @@ class Worker : public Stepper {
   /// Of the samples that are held out, if not where the data set has them.
   virtual StepImages* validation_images() { return nullptr; }
 
-  /// What gradients are compressed by, or null.
+  /// The compression of gradients and its state, or null.
   virtual CompressedSum* compressed() { return nullptr; }
 
   /// NoiseMeter::take(), if there is one.

@@ -11,7 +11,7 @@
 
 namespace dlflow::runtime {
 
-/// How long a rank that others wait for may do nothing.
+/// The longest time that a rank which others wait for may do nothing.
 struct WatchLimits {
   std::chrono::milliseconds warning = std::chrono::seconds(10);
   std::chrono::milliseconds stall = std::chrono::seconds(60);

@@ -15,7 +15,7 @@ namespace dlflow::runtime {
 struct WatchOptions {
   WatchLimits limits;
 
-  /// How long a rank may compute on once the others end.
+  /// The longest time that a rank may compute on once the others end.
   std::chrono::milliseconds time_to_end = std::chrono::seconds(4);
 
   /// Says something to people: a warning, or why all ranks end. One rank says it, its watch thread.

@@ -19,7 +19,7 @@ class WatchCenter : public WatchEnd {
 
   const Endpoint& endpoint() const { return endpoint_; }
 
-  /// How many ranks have connected; for any thread.
+  /// Number of ranks that have connected; for any thread.
   int num_joined() const { return num_joined_; }
 
   void add_to(std::vector<pollfd>& descriptors) const override;

@@ -20,7 +20,7 @@ class WatchEnd {
 
   virtual ~WatchEnd() = default;
 
-  /// What to wait for.
+  /// Adds the descriptors to poll.
   virtual void add_to(std::vector<pollfd>& descriptors) const = 0;
 
   struct Outcome {
@@ -28,7 +28,8 @@ class WatchEnd {
     std::optional<WatchError> error;  ///< all ranks end; the other ranks of this rank know
     bool tells = false;               ///< this rank is the one that says so
   };
-  /// Reads, answers and thinks. `beats`: it is time to tell the others this rank's `pulse`.
+  /// Reads what has come, answers, and judges. `beats`: it is time to tell the others this rank's
+  /// `pulse`.
   virtual Outcome turn(const Pulse& pulse, bool beats, Time now) = 0;
 
   /// `error` of the last Outcome has been said to people: now the others may end.

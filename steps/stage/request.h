@@ -17,7 +17,7 @@ enum class Unpack { None, Gzip, Zip, Tar };
 /// As `unpack:` spells it.
 std::string name(Unpack unpack);
 
-/// What `file` is called once it is unpacked: without the ending that unpacking takes away.
+/// The name of `file` once it is unpacked: without the ending that unpacking takes away.
 std::string unpacked_name(std::string file, Unpack unpack);
 
 /// Where the list of a source's files and their hashes is; see manifest.h.
@@ -39,7 +39,7 @@ struct Source {
   ManifestSource manifest = {};
   RemoteFile listed = {};  ///< what a listing told, once there was one
 
-  /// What pins the content: the declared hash or the commit; empty if nothing does.
+  /// The text that pins the content: the declared hash or the commit; empty if nothing does.
   const std::string& pin() const { return commit.empty() ? sha256 : commit; }
   std::string display() const { return address.display(); }
 };

@@ -16,7 +16,7 @@ namespace dlflow::steps {
 Listing unpack_to_cache(const std::filesystem::path& packed, const std::string& key, Unpack unpack,
                         Cache& cache, UnpackLimits limits = {});
 
-/// What unpacking gave when it was done before, or nothing.
+/// The files of an earlier unpacking, or nothing.
 std::optional<Listing> remembered_listing(const std::string& key, Unpack unpack,
                                           const Cache& cache);
 

@@ -25,7 +25,7 @@ struct UnpackLimits {
   uint64_t max_bytes = uint64_t{1} << 40;
   uint64_t max_entries = 10'000'000;
 
-  /// How many times its size an archive may become, once that is more than `free_bytes`.
+  /// The largest factor by which an archive may grow, once that is more than `free_bytes`.
   uint64_t max_ratio = kMaxExpansion;
   uint64_t free_bytes = kFreeExpansion;
 };

@@ -24,7 +24,8 @@ CurlResult run_curl(const std::string& url, const std::vector<std::string>& argu
                     const std::filesystem::path& temporary,
                     const std::function<void(const HttpResponse&)>& watch);
 
-/// What a failure of curl means: Error{Unavailable} if trying again may help. `url` is for display.
+/// The error for a failure of curl: Error{Unavailable} if trying again may help. `url` is for
+/// display.
 Error curl_error(const CurlResult& result, const std::string& url);
 
 }  // namespace dlflow::steps

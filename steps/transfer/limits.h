@@ -13,10 +13,10 @@ struct TransferLimits {
   size_t parallel = 4;            ///< transfers at a time
   uint64_t bytes_per_second = 0;  ///< 0: no limit
 
-  /// How many threads work on `num_files` files.
+  /// Number of threads for `num_files` files.
   size_t threads(size_t num_files) const;
 
-  /// What each of them may take: an equal share, since a program's limit is told once.
+  /// The bandwidth of each: an equal share, since a program's limit is told once.
   uint64_t share(size_t num_files) const;
 };
 

@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 
-/// How far the transfers of a step are, as lines of $DLFLOW_METRICS.
+/// The progress of a step's transfers, as lines of $DLFLOW_METRICS.
 namespace dlflow::steps {
 
 /// Bytes done and to do, over all files. A line is written at most twice a second. Any thread may

@@ -7,8 +7,8 @@
 /// Trying again what failed for the moment.
 namespace dlflow::steps {
 
-/// How often a failed transfer is tried again. The wait doubles each time; a try that brought some
-/// bytes starts the count again.
+/// The number of tries of a transfer, and the wait between them. The wait doubles each time; a try
+/// that brought some bytes starts the count again.
 struct RetryPolicy {
   int max_tries = 5;
   std::chrono::milliseconds first_wait{1000};

@@ -32,7 +32,7 @@ using ToolWatch = std::function<void(const ToolResult& so_far)>;
 /// program.
 ToolResult run_tool(const Tool& tool, const ToolWatch& watch = {});
 
-/// What a failure means, "`what`: …" in the tool's own words: Error{Unavailable} unless they are
+/// The error for a failure, "`what`: …" in the tool's own words: Error{Unavailable} unless they are
 /// known to mean that trying again does not help.
 Error tool_error(const std::string& what, const ToolResult& result);
 

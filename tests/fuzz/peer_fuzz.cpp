@@ -72,8 +72,9 @@ class TwoNodes {
     data_ = std::make_unique<ChunkedDataset>(folder_.path(), Split::Train);
     source_ = std::make_unique<FileSource>(data_->files());
     books_memory_ = floats(ChunkMemory::bytes_for({1, kChunk, 1}));
-    books_ = std::make_unique<ChunkMemory>(bytes(books_memory_), ChunkMemory::Shape{1, kChunk, 1});
-    const NodePart::Shape shape{0, 2, 4, 0, kChunk, 0};
+    books_ =
+        std::make_unique<ChunkMemory>(bytes(books_memory_), ChunkMemory::Dimensions{1, kChunk, 1});
+    const NodePart::Dimensions shape{0, 2, 4, 0, kChunk, 0};
     part_memory_ = floats(NodePart::bytes_for(shape));
     part_ = std::make_unique<NodePart>(*data_, *source_, *books_, bytes(part_memory_), shape, "",
                                        [](const std::string&) {});

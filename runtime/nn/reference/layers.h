@@ -5,7 +5,7 @@
 #include <vector>
 
 /// Every layer in plain C++ and double precision: what the fast ones are compared with. Slow, and
-/// written to be read beside the formulas. Shape letters as in runtime/nn/model.h; O output
+/// written to be read beside the formulas. TensorShape letters as in runtime/nn/model.h; O output
 /// channels or features, K kernel.
 namespace dlflow::runtime::reference {
 

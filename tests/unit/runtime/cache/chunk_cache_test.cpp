@@ -60,7 +60,7 @@ VisitOrder training_order(const ChunkedDataset& data, uint64_t epochs, int ranks
 
 /// What the ranks of a node share.
 struct Node {
-  ChunkMemory::Shape shape;
+  ChunkMemory::Dimensions shape;
   AlignedFloats memory;
   std::vector<std::string> warnings;
   std::unique_ptr<ScratchRoom> room;

@@ -117,7 +117,7 @@ class Memory {
   explicit Memory(const ChunkCapacity& capacity)
       : capacity_(capacity), slots_(capacity.memory_slots), scratch_(capacity.scratch_slots) {}
 
-  bool carry_out(const PlannedStep& planned) {
+  bool carry_out(const StepChunks& planned) {
     bool right = true;
     for (const ChunkLoad& load : planned.loads) {
       Slot& slot = slots_.at(load.slot);
@@ -203,7 +203,7 @@ TEST_CASE("a plan may begin anywhere, and what fits into memory is loaded once",
   plan.append(steps);
   size_t count = 0;
   for (uint64_t step = 1000; step < 1000 + steps.size(); ++step) {
-    const PlannedStep planned = plan.next();
+    const StepChunks planned = plan.next();
     CHECK(planned.step == step);
     for (const ChunkLoad& load : planned.loads) {
       CHECK(load.free_after == 0);

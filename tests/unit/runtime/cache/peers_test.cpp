@@ -35,7 +35,7 @@ struct PartNode {
   std::unique_ptr<ScratchRoom> room;
   std::unique_ptr<NodePart> part;
 
-  PartNode(const Stored& stored, const ChunkedDataset& data, NodePart::Shape shape)
+  PartNode(const Stored& stored, const ChunkedDataset& data, NodePart::Dimensions shape)
       : source(data),
         memory(floats(NodePart::bytes_for(shape))),
         books_memory(floats(ChunkMemory::bytes_for({1, kChunk, 1}))),

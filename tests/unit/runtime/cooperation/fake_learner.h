@@ -31,7 +31,7 @@ class FakeLearner final : public runtime::Stepper, public runtime::OwnUpdates {
     return {report, rate};
   }
 
-  runtime::Report wishes() override { return wish; }
+  runtime::StepReport wishes() override { return wish; }
 
   std::span<const float> gradient() override { return gradient_; }
 
@@ -53,8 +53,8 @@ class FakeLearner final : public runtime::Stepper, public runtime::OwnUpdates {
   uint64_t steps() const { return steps_; }
 
   float rate = 0.25f;
-  runtime::Report report;  ///< of every step
-  runtime::Report wish;
+  runtime::StepReport report;  ///< of every step
+  runtime::StepReport wish;
 
  private:
   std::vector<float> weights_, velocity_, gradient_;

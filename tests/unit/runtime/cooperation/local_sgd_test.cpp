@@ -14,7 +14,7 @@ TEST_CASE("averaging leaves the mean of what the ranks had, with the same bits, 
   const size_t size = GENERATE(size_t(0), size_t(1), size_t(1000));
   struct Result {
     std::vector<float> first, second;
-    Report report;
+    StepReport report;
   };
   ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
   const auto results = test::on_ranks(group, ranks, [&](Communicator& comm) {

@@ -73,7 +73,7 @@ TEST_CASE("shards are even, in whole cache lines, and all of the weights", "[coo
   const size_t number = GENERATE(size_t(1), size_t(2), size_t(3), size_t(7));
   size_t next = 0;
   for (size_t i = 0; i < number; ++i) {
-    const Shard shard = shard_of(weights, i, number);
+    const WeightRange shard = weights_of_server(weights, i, number);
     CHECK(shard.first == next);
     CHECK(shard.count <= weights / number + 32);
     CHECK((shard.count == 0 || shard.first % 16 == 0));

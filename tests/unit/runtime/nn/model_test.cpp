@@ -55,9 +55,9 @@ TEST_CASE("a block is used under its own name with its own parameters", "[model]
     return *at;
   };
   CHECK(find("layer2.0.skip.0").stride == 2);
-  CHECK(find("layer2.0.skip.0").shape == Shape{32, 14, 14});
-  CHECK(find("layer3.2.bn2").shape == Shape{64, 7, 7});
-  CHECK(find("fc").shape == Shape{10});
+  CHECK(find("layer2.0.skip.0").shape == TensorShape{32, 14, 14});
+  CHECK(find("layer3.2.bn2").shape == TensorShape{64, 7, 7});
+  CHECK(find("fc").shape == TensorShape{10});
 }
 
 TEST_CASE("every layer has one word, and a row in model-format.md", "[model]") {

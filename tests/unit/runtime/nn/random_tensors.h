@@ -34,7 +34,7 @@ inline Problem make_problem(const std::string& input, const std::string& layers,
     p.weights[name] = t;
   };
   for (const runtime::Layer& layer : p.model.layers) {
-    const runtime::Shape& in = p.model.shape_of(layer.inputs[0]);
+    const runtime::TensorShape& in = p.model.shape_of(layer.inputs[0]);
     if (layer.kind == LayerKind::BatchNorm) {
       tensor(layer.name + ".weight", {in[0]}, 0.5, 1);
       tensor(layer.name + ".bias", {in[0]}, 0.5, 0);

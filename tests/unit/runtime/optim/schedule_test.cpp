@@ -19,7 +19,7 @@ TEST_CASE("warm-up rises linearly and reaches the peak with its last step", "[op
 }
 
 TEST_CASE("a cosine falls from the peak to zero and stays there", "[optim]") {
-  const Schedule schedule{Schedule::Shape::Cosine, 1.0, 2, 10};
+  const Schedule schedule{Schedule::Course::Cosine, 1.0, 2, 10};
   CHECK(learning_rate(schedule, 1) == Approx(1.0));
   CHECK(learning_rate(schedule, 2) == Approx(1.0));
   CHECK(learning_rate(schedule, 4) == Approx(0.853553390593));  // (1 + cos 45 degrees) / 2
@@ -30,7 +30,7 @@ TEST_CASE("a cosine falls from the peak to zero and stays there", "[optim]") {
 }
 
 TEST_CASE("a run that is all warm-up never divides by zero", "[optim]") {
-  const Schedule schedule{Schedule::Shape::Cosine, 1.0, 3, 3};
+  const Schedule schedule{Schedule::Course::Cosine, 1.0, 3, 3};
   CHECK(learning_rate(schedule, 2) == Approx(1.0));
   CHECK(learning_rate(schedule, 3) == 0);
 }

@@ -41,7 +41,7 @@ TEST_CASE("a last, uneven step leaves what was learnt behind a batch normalisati
   job.settings.precision.leaves = 4;  // 8 samples are left for an epoch's last step
   job.settings.lr =
       1;  // with leaves of 2 samples, accuracies of 0.6 to 0.8 from the third epoch on
-  job.settings.schedule = Schedule::Shape::Constant;
+  job.settings.schedule = Schedule::Course::Constant;
   test::train_on(2, job);
   for (const Json& line : test::lines_of(dir.path() / "metrics.jsonl")) {
     if (!line.contains("accuracy")) continue;

@@ -26,7 +26,7 @@ TrainingJob tiny_job(const std::filesystem::path& folder, Device device, uint64_
   job.settings.lr = 0.05;
   job.settings.validation = 50;
   job.settings.warmup_epochs = 0.5;
-  job.settings.schedule = Schedule::Shape::Constant;
+  job.settings.schedule = Schedule::Course::Constant;
   job.model = parse_model(test::kTinyModel, "tiny.yaml");
   job.data = test::tiny_dataset(255);
   job.checkpoints = folder / "checkpoints";

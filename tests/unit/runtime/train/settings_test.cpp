@@ -38,7 +38,7 @@ TEST_CASE("what a train step does not say has a default", "[settings]") {
   CHECK(validation_samples(s, 50000) == 5000);
   CHECK(validation_samples(s, 3080) == 308);
   CHECK(validation_samples(s, 9) == 0);
-  CHECK(s.schedule == Schedule::Shape::Cosine);
+  CHECK(s.schedule == Schedule::Course::Cosine);
   CHECK_FALSE(s.normalize);
   CHECK(s.augmentation == Augmentation{});
 }
@@ -65,7 +65,7 @@ TEST_CASE("every key of a train step is read", "[settings]") {
   CHECK(s.update.optimizer.momentum == 0);
   CHECK(s.update.optimizer.weight_decay == 1e-4);
   CHECK(s.warmup_epochs == 0.5);
-  CHECK(s.schedule == Schedule::Shape::Constant);
+  CHECK(s.schedule == Schedule::Course::Constant);
   CHECK(s.seed == 7);
   CHECK(validation_samples(s, 60000) == 0);
   CHECK(s.augmentation == Augmentation{4, true});

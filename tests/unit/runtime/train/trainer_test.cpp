@@ -421,7 +421,7 @@ TEST_CASE("a run that goes on keeps what says what is learnt", "[trainer]") {
          job.settings.update.optimizer.weight_decay = 0.5;
        }},
       {"schedule cosine, not constant",
-       [](TrainingJob& job) { job.settings.schedule = Schedule::Shape::Constant; }},
+       [](TrainingJob& job) { job.settings.schedule = Schedule::Course::Constant; }},
       {"last_batch keep, not drop",
        [](TrainingJob& job) { job.settings.last_batch = LastBatch::Drop; }},
       {"validation 50, not 40", [](TrainingJob& job) { job.settings.validation = 40; }},
