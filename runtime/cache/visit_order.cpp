@@ -7,9 +7,9 @@ namespace dlflow::runtime {
 namespace {
 
 /// Collects the chunks of one step, each once.
-class StepChunks {
+class ChunksInOrder {
  public:
-  explicit StepChunks(const SampleChunks& chunk_of_sample) : chunks_(chunk_of_sample) {}
+  explicit ChunksInOrder(const SampleChunks& chunk_of_sample) : chunks_(chunk_of_sample) {}
 
   void add(size_t sample) { step_.push_back(chunks_[sample]); }
 
@@ -43,7 +43,7 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
   std::vector<std::vector<uint32_t>> steps;
   steps.reserve(steps_per_epoch());
   const std::vector<uint32_t> order = epoch_permutation(train_chunks.size(), seed, epoch);
-  StepChunks training(train_chunks);
+  ChunksInOrder training(train_chunks);
   for (uint64_t step = 0; step < train_steps(); ++step) {
     for (const IndexRange& run : leaves) {
       for (size_t leaf = run.first; leaf < run.first + run.count; ++leaf) {
@@ -53,7 +53,7 @@ std::vector<std::vector<uint32_t>> VisitOrder::chunks_of(uint64_t epoch) const {
     }
     steps.push_back(training.take());
   }
-  StepChunks validation(validation_chunks);
+  ChunksInOrder validation(validation_chunks);
   for (uint64_t step = 0; step < validation_steps(); ++step) {
     for (const IndexRange& run : batches) {
       if (step >= run.count) continue;
