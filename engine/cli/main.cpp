@@ -16,6 +16,7 @@
 #include "engine/container/container_exec.h"
 #include "engine/container/container_run.h"
 #include "engine/plan/layout.h"
+#include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
@@ -143,6 +144,7 @@ int run_internal(int argc, char** argv, bool& found) {
   if (is(1, "job-exec") && argc == 5) return job_exec_main(argv[2], argv[3], argv[4]);
   if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
   if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
+  if (is(1, "rank-exec") && argc > 3) return rank_exec(argv[2], argv + 3);
   if (is(1, "step") && argc == 3) {
     for (const auto& [kind, run_step] : kStepPrograms) {
       if (is(2, kind)) return run_step();

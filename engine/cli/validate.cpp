@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 
@@ -7,6 +8,7 @@
 #include "engine/model/script_variables.h"
 #include "engine/model/unlisted_files.h"
 #include "engine/model/wasted_ranks.h"
+#include "engine/ranks/rank_variables.h"
 #include "engine/supervisor/inherited.h"
 
 namespace dlflow {
@@ -15,8 +17,10 @@ namespace {
 /// Whether the step has a variable of that name, whatever the caller's environment is.
 bool is_given(const Step& step, const Profile& profile, const std::string& name) {
   const Json& own = step.environment.source();
-  return name.starts_with("DLFLOW_") || name == "OMP_NUM_THREADS" || own.contains(name) ||
-         step.secrets.contains(name) || profile.environment.contains(name);
+  const auto of_rank = rank_variable_names();
+  return name.starts_with("DLFLOW_") || std::ranges::find(of_rank, name) != of_rank.end() ||
+         name == "OMP_NUM_THREADS" || own.contains(name) || step.secrets.contains(name) ||
+         profile.environment.contains(name);
 }
 
 /// Variables that are set here and that a script reads, but that its step will not get: it would

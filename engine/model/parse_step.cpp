@@ -303,6 +303,7 @@ class StepReader {
       }
     }
     read_reuse();
+    read_launch();
   }
 
   void read_reuse() {
@@ -320,6 +321,16 @@ class StepReader {
                     subject_.at("reuse").name() +
                         ": program has a meaning where run is a list, whose first word is one");
     }
+  }
+
+  void read_launch() {
+    const auto launch = value_of("launch");
+    if (!launch) return;
+    if (!parsed_.step.uses.empty()) {
+      return refuse_key("launch",
+                        "belongs to run; how '" + parsed_.step.uses + "' is started is fixed");
+    }
+    parsed_.step.launch = *launch == "node" ? Launch::Node : Launch::Ranks;
   }
 
   void read_needs() {

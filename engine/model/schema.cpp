@@ -101,7 +101,7 @@ Json kind_rule(const StepKind& kind) {
   for (const auto& [key, other] : kind.alternatives) {
     with["allOf"].push_back({{"not", {{"required", {key, other}}}}});
   }
-  Json then = {{"properties", {{"with", with}, {"outputs", false}}}};
+  Json then = {{"properties", {{"with", with}, {"outputs", false}, {"launch", false}}}};
   if (with.contains("required")) then["required"] = {"with"};
   if (!kind.saves_itself) then["properties"]["checkpoint"] = false;
   return {{"if", {{"properties", {{"uses", {{"const", kind.name}}}}}, {"required", {"uses"}}}},

@@ -28,6 +28,12 @@ struct Resources {
   bool operator==(const Resources&) const = default;
 };
 
+/// The programs of a `run:` step that its launcher starts.
+enum class Launch {
+  Ranks,  ///< one per rank
+  Node,   ///< one per node, which starts the ranks there itself
+};
+
 /// `resources:` of one element, all expressions evaluated. Throws Error{InvalidInput} in the words
 /// of the bad value ("resources.ranks must be a positive integer, not 0").
 Resources resources_from_json(const Json& resources);
@@ -127,6 +133,7 @@ struct Step {
   Template environment;           ///< object
   std::set<std::string> secrets;  ///< variables whose values come when the run is submitted
   Template resources;             ///< object; see resources_from_json
+  Launch launch = Launch::Ranks;  ///< run: only
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
   std::vector<Requirement> require;

@@ -98,6 +98,11 @@ Shape make_step_shape() {
                               "Environment variables whose values come when the run is "
                               "submitted, and are nowhere to be seen"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "What the job asks for"}),
+      scoped(Scope::Nothing,
+             {"launch", choice({"ranks", "node"}),
+              "Of run steps: whether each rank is started, or one program per node, which starts "
+              "the ranks there",
+              kOptional, "ranks"}),
       scoped(Scope::Params, {"checkpoint", checkpoint_shape(), "When the program saves its state"}),
       scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),
       scoped(Scope::Params, {"require", map_of(name_form(), formed(requirement_form())),

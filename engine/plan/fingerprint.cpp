@@ -14,7 +14,7 @@ namespace dlflow {
 namespace {
 
 /// Raised when dlflow runs commands in a way that gives other results.
-constexpr int kRunVersion = 2;
+constexpr int kRunVersion = 3;
 
 int kind_version(const std::string& uses) {
   if (uses.empty()) return kRunVersion;
@@ -184,6 +184,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
   add("require", require_json(step.require));
   add("checkpoint", checkpoint_json(step.checkpoint));
   add("outputs", Json(step.outputs));
+  if (step.launch == Launch::Node) base["launch"] = "node";
   add("metrics", referenced_metrics(step));
   return base;
 }

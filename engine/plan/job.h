@@ -94,6 +94,7 @@ struct JobSpec {
   Json late_params = Json::object();  ///< that its expressions still mention
   bool sees_run = false;              ///< see sees_run()
   Resources resources;
+  Launch launch = Launch::Ranks;
   std::optional<ContainerSpec> container;  ///< none: it runs as the host is
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
@@ -110,8 +111,9 @@ struct JobSpec {
   uint64_t cache_budget_bytes = 0;
   std::filesystem::path scratch;  ///< on a node's own disk; empty: $TMPDIR there
   uint64_t scratch_budget_bytes = 0;
-  std::vector<std::string>
-      launcher;  ///< argv prefix for ranks > 1, "{ranks}" replaced: mpirun -np 2 …
+  /// argv prefix for ranks > 1: mpirun -np 2 …; of Launch::Node without numbers, which depend on
+  /// the nodes that the job gets.
+  std::vector<std::string> launcher;
   uint64_t node_memory_bytes = 0;  ///< what a job can have at most on a node; 0: not known
   std::vector<std::string> setup;  ///< shell lines before the program
   std::string fingerprint_base;    ///< what is known at plan time, see fingerprint.h

@@ -137,6 +137,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.late_params = json.at("late_params");
   spec.sees_run = json.at("sees_run").get<bool>();
   spec.resources = job_resources_from_json(json.at("resources"));
+  spec.launch = json.at("launch") == "node" ? Launch::Node : Launch::Ranks;
   if (json.contains("container")) {
     spec.container = container_spec_from_json(json.at("container"));
   }
@@ -226,6 +227,7 @@ Json to_json(const JobSpec& spec) {
                {"late_params", spec.late_params},
                {"sees_run", spec.sees_run},
                {"resources", job_resources_to_json(spec.resources)},
+               {"launch", spec.launch == Launch::Node ? "node" : "ranks"},
                {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
                {"retry", to_json(spec.retry)},
                {"require", to_json(spec.require)},

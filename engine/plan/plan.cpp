@@ -22,11 +22,13 @@ Context known_context(const Plan& plan, const PlannedJob& job) {
   return known;
 }
 
-std::vector<std::string> launcher_of(const Profile& profile, const Resources& resources) {
+std::vector<std::string> launcher_of(const Profile& profile, const Resources& resources,
+                                     Launch launch) {
   if (resources.ranks == 1) return {};
   std::vector<std::string> argv = {profile.launcher.program};
   const auto& arguments = profile.launcher.arguments;
   argv.insert(argv.end(), arguments.begin(), arguments.end());
+  if (launch == Launch::Node) return argv;
   const bool srun = fs::path(profile.launcher.program).filename() == "srun";
   argv.insert(argv.end(), {srun ? "-n" : "-np", std::to_string(resources.ranks)});
   // Since 22.05, srun gives a task one core whatever the job asked for.
@@ -226,6 +228,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.late_params = late_params(step, known);
   spec.sees_run = plan.steps[job.step].sees_run;
   spec.resources = job.resources;
+  spec.launch = step.launch;
   spec.container = container_of(plan, step);
   spec.checkpoint = step.checkpoint;
   spec.retry = step.retry;
@@ -244,7 +247,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.scratch = plan.profile.scratch;
   spec.scratch_budget_bytes = plan.profile.scratch_budget_bytes;
   spec.node_memory_bytes = plan.profile.node.memory_bytes;
-  spec.launcher = launcher_of(plan.profile, job.resources);
+  spec.launcher = launcher_of(plan.profile, job.resources, step.launch);
   spec.setup = plan.profile.setup;
   spec.fingerprint_base = fingerprint_base(plan, number);
   spec.reuse = job.cause != Cause::Forced && job.cause != Cause::ActsOutside;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdlib>
 #include <map>
 
 #include "base/error.h"
@@ -13,6 +14,9 @@
 #include "base/units.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/run_directory.h"
+#include "engine/ranks/free_port.h"
+#include "engine/ranks/rank_nodes.h"
+#include "engine/ranks/rank_variables.h"
 #include "engine/supervisor/container.h"
 #include "engine/supervisor/inherited.h"
 
@@ -45,6 +49,10 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   if (!spec.container) values = secrets;
   values.merge(declared_environment(spec, job, files));
   if (gpus) values.emplace("CUDA_VISIBLE_DEVICES", *gpus);
+  // Others are told by rank-exec, or in their containers.
+  if (spec.uses.empty() && !spec.container && job.ranks.num_programs() == 1) {
+    values.merge(rank_variables(job.ranks));
+  }
   values.merge(inherited_variables(spec.inherit));
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
@@ -57,11 +65,44 @@ int usable_cores() {
   return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
+std::string own_variable(const char* name) {
+  const char* const value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// The profile's launcher for one program on each node, which has the cores of all ranks there.
+std::vector<std::string> launcher_per_node(const JobSpec& spec, const RankPlan& ranks) {
+  std::vector<std::string> argv = spec.launcher;
+  const auto add = [&argv](const std::vector<std::string>& words) {
+    argv.insert(argv.end(), words.begin(), words.end());
+  };
+  const std::string nodes = std::to_string(ranks.num_programs());
+  const std::string program = fs::path(argv.front()).filename();
+  if (program == "mpiexec.hydra") {
+    add({"-np", nodes, "-ppn", "1"});
+  } else if (program != "srun") {
+    add({"-np", nodes, "--map-by", "ppr:1:node"});
+  } else {
+    add({"-N", nodes, "-n", nodes, "--ntasks-per-node=1", "--cpu-bind=none"});
+    const int on_first = ranks.nodes.front().ranks;
+    const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
+                                     [&](const RankNode& node) { return node.ranks == on_first; });
+    // Else srun gives a task all cores that the job has on its node.
+    if (is_even) add({"-c", std::to_string(on_first * spec.resources.cpus_per_rank)});
+    if (is_even && !own_variable("SLURM_GPUS_PER_TASK").empty()) {
+      add({"--gpus-per-task=" + std::to_string(on_first * spec.resources.gpus_per_rank)});
+    }
+  }
+  return argv;
+}
+
 /// The profile's launcher with what depends on this machine: Open MPI refuses root and more ranks
 /// than cores unless told, and would bind ranks of several jobs to the same cores.
-std::vector<std::string> launcher(const JobSpec& spec) {
+std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
   if (spec.resources.ranks <= 1 || spec.launcher.empty()) return {};
-  std::vector<std::string> argv = spec.launcher;
+  const bool per_node = spec.launch == Launch::Node;
+  if (per_node && ranks.num_programs() == 1) return {};
+  std::vector<std::string> argv = per_node ? launcher_per_node(spec, ranks) : spec.launcher;
   if (fs::path(argv.front()).filename() != "mpirun") return argv;
   const auto has = [&](const char* word) {
     return std::find(argv.begin(), argv.end(), word) != argv.end();
@@ -102,6 +143,11 @@ void take_over_folders(AttemptFiles before) {
 
 /// The shell for the user's lines: bash where there is one, for `module load` and `source`.
 std::string host_shell() { return ::access(kBash, X_OK) == 0 ? kBash : kSh; }
+
+/// Whether a launcher starts a command that is told of its rank then.
+bool needs_rank_exec(const JobSpec& spec) {
+  return spec.uses.empty() && !spec.container && spec.resources.ranks > 1;
+}
 
 bool has_values(const JobSpec& spec) { return !spec.uses.empty() || !spec.with.empty(); }
 
@@ -202,6 +248,23 @@ std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& jo
 
 fs::path checkpoints_directory(const JobSpec& spec) { return spec.job_directory / "checkpoints"; }
 
+RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
+  RankPlan plan;
+  plan.ranks = spec.resources.ranks;
+  plan.one_per_node = spec.launch == Launch::Node;
+  plan.nodes = rank_nodes(plan.ranks, spec.resources.cpus_per_rank, own_variable);
+  // The first rank is on this machine, unless dlflow itself is outside of the job's nodes.
+  const bool is_outside =
+      !own_variable("SLURM_JOB_NODELIST").empty() && own_variable("SLURMD_NODENAME").empty();
+  if (plan.nodes.size() > 1) {
+    plan.master_address = is_outside ? plan.nodes.front().name : host_name();
+  }
+  plan.master_port = free_port();
+  for (const auto& [name, value] : environment.items()) plan.given.insert(name);
+  plan.given.insert(spec.secrets.begin(), spec.secrets.end());
+  return plan;
+}
+
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
   if (follows_saved_pass(files)) take_over_folders(files);
   make_directories(files.work());
@@ -216,6 +279,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
   if (job.run_command.is_string()) {
     write_file(files.script(), job.run_command.get<std::string>() + "\n");
   }
+  if (needs_rank_exec(spec)) write_file(files.ranks(), to_json(job.ranks).dump() + "\n");
   if (spec.container) {
     write_file(files.container(), to_json(container_job(spec, job, files)).dump(2) + "\n");
   }
@@ -234,8 +298,13 @@ Command make_command(const JobSpec& spec, const ResolvedJob& job, const AttemptF
                                                ? container_program(spec, files)
                                                : rank_program(spec, job, files, host_shell());
   const bool starts_ranks = spec.container && container_starts_ranks(*spec.container);
-  for (const auto& words : {starts_ranks ? std::vector<std::string>() : launcher(spec), program}) {
-    command.argv.insert(command.argv.end(), words.begin(), words.end());
+  std::vector<std::string> words =
+      starts_ranks ? std::vector<std::string>() : launcher(spec, job.ranks);
+  if (!words.empty() && needs_rank_exec(spec)) {
+    words.insert(words.end(), {frozen_program(spec.run_directory), "rank-exec", files.ranks()});
+  }
+  for (const auto& part : {words, program}) {
+    command.argv.insert(command.argv.end(), part.begin(), part.end());
   }
   command.environment = environment(spec, job, files, gpus, secrets);
   command.directory = files.work();

@@ -10,6 +10,7 @@
 #include "base/process.h"
 #include "base/secret_file.h"
 #include "engine/plan/job.h"
+#include "engine/ranks/rank_plan.h"
 
 /// The command of a job, and the environment and files that it finds.
 namespace dlflow {
@@ -32,6 +33,9 @@ struct AttemptFiles {
   std::filesystem::path with() const { return attempt / "with.json"; }
   std::filesystem::path script() const { return attempt / "run.sh"; }
   std::filesystem::path container() const { return attempt / "container.json"; }
+  std::filesystem::path ranks() const {
+    return attempt / ("ranks-" + std::to_string(pass) + ".json");
+  }
   std::filesystem::path standard_output() const { return attempt / "stdout"; }
   std::filesystem::path standard_error() const { return attempt / "stderr"; }
   std::filesystem::path metrics() const { return attempt / "metrics.jsonl"; }
@@ -47,7 +51,12 @@ struct ResolvedJob {
   Json run_command;  ///< a string, a list of argv, or null for `uses`
   Json with = Json::object();
   Json environment = Json::object();
+  RankPlan ranks;  ///< of a command
 };
+
+/// The ranks of a command on the nodes that this process's environment names, with an address and a
+/// free port for them to meet at. \param environment  ResolvedJob::environment. Throws Error.
+RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 
 /// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
 /// with.json, the script of a textual `run:`. If the pass before saved and asked to be run again,

@@ -147,6 +147,7 @@ ResolvedJob Pass::resolve(const std::vector<ParentResult>& parents) const {
   ResolvedJob job;
   job.with = with.evaluate(context);
   job.environment = environment.evaluate(context);
+  if (spec_.uses.empty()) job.ranks = plan_ranks(spec_, job.environment);
   job.run_command = spec_.run_command.is_string() ? spec_.run_command : command.evaluate(context);
   return job;
 }

@@ -375,6 +375,14 @@ TEST_CASE("secrets are names of variables, each once, and not also in env", "[mi
         "w.yaml:1:44: error: secrets of step 'a': T is in env, too; remove it there");
 }
 
+TEST_CASE("how ranks are started is said of commands alone, in one of two words", "[mistakes]") {
+  CHECK_THAT(mistakes_of("steps: {a: {run: x, launch: nodes}}"),
+             Catch::Contains("launch of step 'a'") && Catch::Contains("did you mean 'node'?"));
+  CHECK_THAT(mistakes_of("steps: {a: {uses: stage, launch: node, "
+                         "with: {sources: [{url: 'https://x/y'}]}}}"),
+             Catch::Contains("launch of step 'a' belongs to run; how 'stage' is started is fixed"));
+}
+
 TEST_CASE("repetitions and conditions of reuse that cannot be are told", "[mistakes]") {
   CHECK_THAT(mistakes_of("steps: {a: {run: x, repeat: 2, matrix: {include: [{b: 1}]}}}"),
              Catch::Contains("repeat of step 'a' cannot stand beside matrix.include"));

@@ -127,6 +127,7 @@ TEST_CASE("who can see what differs in every run has a result of its own", "[fin
   CHECK(sees("run: 'env | grep ^DLFLOW_'"));
   CHECK_FALSE(sees("run: 'echo $DLFLOW_STEP $DLFLOW_RANKS > $DLFLOW_OUTPUTS/x'"));
   CHECK_FALSE(sees("run: 'echo $DLFLOW_RUNS'"));
+  CHECK_FALSE(sees("run: 'echo $RANK $DLFLOW_RANK $MASTER_ADDR:$MASTER_PORT'"));
 }
 
 TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]") {
@@ -138,6 +139,7 @@ TEST_CASE("what may change the result changes the fingerprint", "[fingerprint]")
        {"{SEED: 7}", "{SEED: 7}\n    require: {accuracy: \">= 0.9\"}"},
        {"{SEED: 7}", "{SEED: 7}\n    outputs: {model: model.bin}"},
        {"{SEED: 7}", "{SEED: 7}\n    secrets: [TOKEN]"},
+       {"{SEED: 7}", "{SEED: 7}\n    launch: node"},
        {"{SEED: 7}", "{SEED: 7}\n    matrix: {lr: [1]}"},
        {"{SEED: 7}", "{SEED: 7}\n    checkpoint: {every: 2 epochs}"},
        {"{SEED: 7}", "{SEED: 7}\n    if: ${{ params.epochs > 2 }}"}}));
@@ -149,7 +151,7 @@ TEST_CASE("the same text gives the same fingerprint on every day", "[fingerprint
   // Pins the canonical form: a change here makes all earlier results unknown.
   CHECK(
       base_of(kReference).dump() ==
-      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":2})");
+      R"({"command":["./train","--epochs",3],"environment":{"SEED":7},"kind":"run","version":3})");
   CHECK(fingerprint(R"({"kind":"run"})", Json::object(), {}) ==
         "78eec4426114b612c414c0602dfefe269663c92230da2bbdb6cb7e1473edb0e0");
 }

@@ -53,6 +53,7 @@ JobSpec example_spec() {
   spec.params = {{"epochs", 3}};
   spec.late_params = {{"late", 4}};
   spec.sees_run = true;
+  spec.launch = Launch::Node;
   spec.resources = {.ranks = 2,
                     .cpus_per_rank = 3,
                     .gpus_per_rank = 1,

@@ -70,6 +70,7 @@ steps:
     secrets: [TOKEN]
     if: "${{ steps.data.metrics.ok > 0 }}"
     image: torch
+    launch: node
     resources: {ranks: 2, cpus_per_rank: 3, gpus_per_rank: 1, memory: 1GiB, walltime: 20m}
     checkpoint: {every: 200 steps, keep: 4}
     retry: {attempts: 5, on: [failure, timeout]}
@@ -140,6 +141,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
         {"mode", "P2"},
         {"arguments", {"--x"}},
         {"binds", {"/data"}}}},
+      {"launch", "node"},
       {"checkpoint", {{"every", 200}, {"unit", "steps"}, {"keep", 4}}},
       {"retry", {{"attempts", 5}, {"on", {"failure", "timeout"}}}},
       {"require", {{{"metric", "accuracy"}, {"comparison", ">="}, {"bound", 0.88}}}},
@@ -160,7 +162,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"scratch", "/local"},
       {"scratch_budget_bytes", 26},
       {"node_memory_bytes", 16},
-      {"launcher", {"/usr/bin/srun", "--mpi=pmix", "-n", "2", "-c", "3"}},
+      {"launcher", {"/usr/bin/srun", "--mpi=pmix"}},
       {"setup", {"module load mpi"}},
       {"reuse", true}};
   for (const auto& [key, value] : expected.items()) {
@@ -236,11 +238,11 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   const Json base = Json::parse(fingerprint_base(whole.plan, 2));
   std::vector<std::string> keys;
   for (const auto& [key, value] : base.items()) keys.push_back(key);
-  CHECK(keys == std::vector<std::string>{"checkpoint", "command", "condition", "environment",
-                                         "files",      "image",   "job",       "kind",
-                                         "matrix",     "metrics", "outputs",   "params",
-                                         "profile",    "require", "resources", "reuse",
-                                         "run",        "secrets", "values",    "version"});
+  CHECK(keys == std::vector<std::string>{
+                    "checkpoint", "command", "condition", "environment", "files",   "image",
+                    "job",        "kind",    "launch",    "matrix",      "metrics", "outputs",
+                    "params",     "profile", "require",   "resources",   "reuse",   "run",
+                    "secrets",    "values",  "version"});
   CHECK(base.at("resources") == Json{{"ranks", 2}, {"cpus_per_rank", 3}, {"gpus_per_rank", 1}});
   CHECK(base.at("job") == "t[x=8]");
   CHECK(base.at("run") == "whole-0000");

@@ -14,6 +14,10 @@ using namespace dlflow;
 
 namespace {
 
+/// What a launcher starts, before the command itself.
+const std::vector<std::string> kRankExec = {"/runs/demo-1/bin/dlflow", "rank-exec",
+                                            "/runs/demo-1/steps/a/attempt-1/ranks-1.json"};
+
 /// A job of two ranks.
 struct TwoRanks {
   JobSpec spec;
@@ -35,6 +39,8 @@ struct TwoRanks {
     std::vector<std::string> all = make_command(spec, job, files, std::nullopt, {}).argv;
     // Open MPI wants root to say so.
     std::erase(all, "--allow-run-as-root");
+    const auto words = std::search(all.begin(), all.end(), kRankExec.begin(), kRankExec.end());
+    if (words != all.end()) all.erase(words, words + ptrdiff_t(kRankExec.size()));
     return all;
   }
 };
@@ -57,6 +63,64 @@ TEST_CASE("mpirun is told what this machine needs, unless the profile says it", 
   CHECK(two.words({"mpirun", "-np", "1"}) == Words{"./a"});
   two.spec.resources = {.ranks = 2, .cpus_per_rank = 0};  // fits any machine
   CHECK(two.words({"mpirun"}) == Words{"mpirun", "--bind-to", "none", "./a"});
+}
+
+TEST_CASE("each rank of a command is started with what it is to be told", "[launch]") {
+  TwoRanks two;
+  const auto argv = [&](const std::vector<std::string>& launcher) {
+    two.spec.launcher = launcher;
+    return make_command(two.spec, two.job, two.files, std::nullopt, {}).argv;
+  };
+  CHECK(argv({"srun", "-n", "2"}) ==
+        Words{"srun", "-n", "2", kRankExec[0], kRankExec[1], kRankExec[2], "./a"});
+  CHECK(argv({}) == Words{"./a"});
+  two.spec.uses = "train";  // knows itself which rank it is
+  CHECK(argv({"srun", "-n", "2"}) == Words{"srun", "-n", "2", "/runs/demo-1/bin/dlflow-train",
+                                           "/runs/demo-1/steps/a/attempt-1/with.json"});
+}
+
+TEST_CASE("a command of one rank is told without a launcher, unless the step says it itself",
+          "[launch]") {
+  TwoRanks one;
+  one.spec.resources = {};
+  const auto value = [&](const std::string& name) {
+    one.job.ranks = plan_ranks(one.spec, one.job.environment);
+    const Command command = make_command(one.spec, one.job, one.files, std::nullopt, {});
+    for (const std::string& entry : command.environment) {
+      if (entry.starts_with(name + "=")) return entry.substr(name.size() + 1);
+    }
+    return std::string("none");
+  };
+  CHECK(value("RANK") == "0");
+  CHECK(value("WORLD_SIZE") == "1");
+  CHECK(std::stoi(value("MASTER_PORT")) > 0);
+  one.job.environment = {{"MASTER_PORT", 29500}, {"RANK", "x"}};
+  CHECK(value("MASTER_PORT") == "29500");
+  CHECK(value("RANK") == "x");
+  one.spec.uses = "train";
+  CHECK(value("WORLD_SIZE") == "none");
+}
+
+TEST_CASE("one program per node has the cores of all ranks there", "[launch]") {
+  TwoRanks job;
+  job.spec.launch = Launch::Node;
+  job.spec.resources = {.ranks = 4, .cpus_per_rank = 2};
+  job.job.ranks.ranks = 4;
+  job.job.ranks.one_per_node = true;
+  job.job.ranks.nodes = {{"n1", 2}, {"n2", 2}};
+  CHECK(job.words({"srun", "--mpi=pmix"}) == Words{"srun", "--mpi=pmix", "-N", "2", "-n", "2",
+                                                   "--ntasks-per-node=1", "--cpu-bind=none", "-c",
+                                                   "4", "./a"});
+  job.spec.resources.cpus_per_rank = 0;  // fits any machine
+  CHECK(job.words({"mpirun", "--bind-to", "none"}) ==
+        Words{"mpirun", "--bind-to", "none", "-np", "2", "--map-by", "ppr:1:node", "./a"});
+  CHECK(job.words({"mpiexec.hydra"}) == Words{"mpiexec.hydra", "-np", "2", "-ppn", "1", "./a"});
+  job.spec.resources = {.ranks = 3, .cpus_per_rank = 2};
+  job.job.ranks.nodes = {{"n1", 2}, {"n2", 1}};  // srun gives each what its node has
+  CHECK(job.words({"srun"}) ==
+        Words{"srun", "-N", "2", "-n", "2", "--ntasks-per-node=1", "--cpu-bind=none", "./a"});
+  job.job.ranks.nodes = {{"n1", 3}};
+  CHECK(job.words({"srun"}) == Words{"./a"});
 }
 
 TEST_CASE("mpirun is told once that it is root who starts it, and only then", "[launch]") {

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <filesystem>
+
+/// `dlflow rank-exec FILE PROGRAM ARGUMENTS…`: how a launcher starts each rank of a command.
+namespace dlflow {
+
+/// Adds what the file (rank_plan.h) and the launcher tell of this rank to the environment, and
+/// becomes the program. Returns only if it cannot: with 127, after a message.
+/// \param argv  the program and its arguments, with a null pointer behind them.
+int rank_exec(const std::filesystem::path& file, char** argv);
+
+}  // namespace dlflow

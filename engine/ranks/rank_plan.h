@@ -1,0 +1,36 @@
+#pragma once
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+namespace dlflow {
+
+/// A node of a job, and the number of the job's ranks there.
+struct RankNode {
+  std::string name;
+  int ranks = 1;
+  bool operator==(const RankNode&) const = default;
+};
+
+/// The content of attempt-N/ranks-K.json: what is the same for all ranks of pass K.
+struct RankPlan {
+  int ranks = 1;
+  bool one_per_node = false;    ///< the launcher starts a program per node, which starts the ranks
+  std::vector<RankNode> nodes;  ///< in the order of their ranks; never empty
+  std::string master_address = "127.0.0.1";
+  int master_port = 0;          ///< was free there when the pass began
+  std::set<std::string> given;  ///< variables that the step sets itself
+  bool operator==(const RankPlan&) const = default;
+
+  /// How many programs the launcher starts.
+  int num_programs() const { return one_per_node ? int(nodes.size()) : ranks; }
+};
+
+Json to_json(const RankPlan& plan);
+/// Throws Error{Corrupt}.
+RankPlan rank_plan_from_json(const Json& json);
+
+}  // namespace dlflow

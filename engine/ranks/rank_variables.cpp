@@ -1,0 +1,182 @@
+#include "engine/ranks/rank_variables.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+
+#include "base/process.h"
+
+namespace dlflow {
+namespace {
+
+constexpr std::array<std::string_view, 13> kNames = {"RANK",
+                                                     "WORLD_SIZE",
+                                                     "LOCAL_RANK",
+                                                     "LOCAL_WORLD_SIZE",
+                                                     "GROUP_RANK",
+                                                     "NODE_RANK",
+                                                     "MASTER_ADDR",
+                                                     "MASTER_PORT",
+                                                     "PET_NNODES",
+                                                     "PET_NODE_RANK",
+                                                     "PET_MASTER_ADDR",
+                                                     "PET_MASTER_PORT",
+                                                     "PET_NPROC_PER_NODE"};
+
+/// The variables in which a launcher tells each process its rank.
+struct LauncherNames {
+  const char* rank;
+  const char* size;
+  const char* local_rank;
+  const char* local_size;
+};
+
+/// Open MPI, MVAPICH, Hydra (MPICH, Intel MPI). srun comes after them, since a program that mpirun
+/// starts in a SLURM job has variables of the job's script besides.
+constexpr LauncherNames kLaunchers[] = {
+    {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_RANK",
+     "OMPI_COMM_WORLD_LOCAL_SIZE"},
+    {"MV2_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE", "MV2_COMM_WORLD_LOCAL_RANK",
+     "MV2_COMM_WORLD_LOCAL_SIZE"},
+    {"PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS"}};
+
+std::optional<int> number(const ReadVariable& variable, const char* name) {
+  const std::string text = variable(name);
+  int value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < 0) return std::nullopt;
+  return value;
+}
+
+/// The place of one program among all that the launcher has started.
+struct Place {
+  int rank = 0;
+  std::optional<int> local_rank;
+  std::optional<int> local_ranks;  ///< on its node
+  std::optional<int> node;
+  std::optional<int> nodes;
+};
+
+std::optional<Place> place_by_mpi(const RankPlan& plan, const ReadVariable& variable) {
+  for (const LauncherNames& names : kLaunchers) {
+    const auto rank = number(variable, names.rank);
+    const auto local_rank = number(variable, names.local_rank);
+    if (!rank || !local_rank || number(variable, names.size) != plan.num_programs()) continue;
+    return Place{*rank, local_rank, number(variable, names.local_size), {}, {}};
+  }
+  return std::nullopt;
+}
+
+/// SLURM_STEP_NUM_TASKS is there below srun alone, SLURM_PROCID in a job's script, too.
+std::optional<Place> place_by_srun(const RankPlan& plan, const ReadVariable& variable) {
+  const auto rank = number(variable, "SLURM_PROCID");
+  if (!rank || number(variable, "SLURM_STEP_NUM_TASKS") != plan.num_programs()) return std::nullopt;
+  Place place{*rank,
+              number(variable, "SLURM_LOCALID"),
+              {},
+              number(variable, "SLURM_NODEID"),
+              number(variable, "SLURM_STEP_NUM_NODES")};
+  const std::vector<int> counts = expand_task_counts(variable("SLURM_STEP_TASKS_PER_NODE"));
+  if (place.node && size_t(*place.node) < counts.size()) {
+    place.local_ranks = counts[size_t(*place.node)];
+  }
+  return place;
+}
+
+std::optional<Place> place_by_rank_alone(const ReadVariable& variable) {
+  for (const char* name : {"PMIX_RANK", "PMI_RANK"}) {
+    if (const auto rank = number(variable, name)) return Place{*rank, {}, {}, {}, {}};
+  }
+  return std::nullopt;
+}
+
+bool is_same_host(std::string_view a, std::string_view b) {
+  return a.substr(0, a.find('.')) == b.substr(0, b.find('.'));
+}
+
+std::optional<int> node_number(const RankPlan& plan, const std::string& name) {
+  const auto found = std::find_if(plan.nodes.begin(), plan.nodes.end(), [&](const RankNode& node) {
+    return is_same_host(node.name, name);
+  });
+  if (found == plan.nodes.end()) return std::nullopt;
+  return int(found - plan.nodes.begin());
+}
+
+std::optional<Place> place_of(const RankPlan& plan, const ReadVariable& variable,
+                              const std::string& host) {
+  if (plan.num_programs() == 1) return Place{0, 0, 1, 0, 1};
+  auto place = place_by_mpi(plan, variable);
+  if (!place) place = place_by_srun(plan, variable);
+  if (!place) place = place_by_rank_alone(variable);
+  if (!place) return std::nullopt;
+  if (plan.nodes.size() == 1 && !place->node) {
+    place->node = 0;
+    if (!place->local_rank) place->local_rank = place->rank;
+    if (!place->local_ranks) place->local_ranks = plan.ranks;
+  }
+  if (plan.one_per_node) place->node = place->rank;
+  const std::string node_name = variable("SLURMD_NODENAME");
+  if (!place->node) place->node = node_number(plan, node_name.empty() ? host : node_name);
+  if (!place->nodes) place->nodes = int(plan.nodes.size());
+  return place;
+}
+
+}  // namespace
+
+std::span<const std::string_view> rank_variable_names() { return kNames; }
+
+std::map<std::string, std::string> rank_variables(const RankPlan& plan,
+                                                  const ReadVariable& variable,
+                                                  const std::string& host) {
+  std::map<std::string, std::string> values;
+  const auto set = [&](const char* name, const std::optional<int>& value) {
+    if (value && !plan.given.contains(name)) values[name] = std::to_string(*value);
+  };
+  const auto set_text = [&](const char* name, const std::string& value) {
+    if (!plan.given.contains(name)) values[name] = value;
+  };
+  const auto given_or = [&](const char* name, const std::string& value) {
+    return plan.given.contains(name) ? variable(name) : value;
+  };
+  const std::string address = given_or("MASTER_ADDR", plan.master_address);
+  const std::string port = given_or("MASTER_PORT", std::to_string(plan.master_port));
+  set_text("MASTER_ADDR", address);
+  set_text("MASTER_PORT", port);
+  const auto place = place_of(plan, variable, host);
+  if (!place) return values;
+  set("NODE_RANK", place->node);
+  set("DLFLOW_NODE_RANK", place->node);
+  set("DLFLOW_NODES", place->nodes);
+  if (plan.one_per_node) {
+    const bool is_known = size_t(place->rank) < plan.nodes.size();
+    const int ranks = is_known ? plan.nodes[size_t(place->rank)].ranks : 1;
+    set("DLFLOW_LOCAL_RANKS", ranks);
+    set("PET_NNODES", place->nodes);
+    set("PET_NODE_RANK", place->node);
+    set("PET_NPROC_PER_NODE", ranks);
+    set_text("PET_MASTER_ADDR", address);
+    set_text("PET_MASTER_PORT", port);
+    return values;
+  }
+  set("RANK", place->rank);
+  set("DLFLOW_RANK", place->rank);
+  set("WORLD_SIZE", plan.ranks);
+  set("LOCAL_RANK", place->local_rank);
+  set("DLFLOW_LOCAL_RANK", place->local_rank);
+  set("LOCAL_WORLD_SIZE", place->local_ranks);
+  set("DLFLOW_LOCAL_RANKS", place->local_ranks);
+  set("GROUP_RANK", place->node);
+  return values;
+}
+
+std::map<std::string, std::string> rank_variables(const RankPlan& plan) {
+  const auto variable = [](const char* name) {
+    const char* const value = std::getenv(name);
+    return std::string(value == nullptr ? "" : value);
+  };
+  return rank_variables(plan, variable, host_name());
+}
+
+}  // namespace dlflow

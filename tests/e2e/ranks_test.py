@@ -1,0 +1,131 @@
+"""Commands on several ranks: what each rank is told, and scripts of others that need nothing more."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+from support import ROOT, Case, main
+
+PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
+SCRIPTS = ROOT / "tests/support/scripts"
+
+
+def has_module(name):
+    return subprocess.run([PYTHON, "-c", f"import {name}"], capture_output=True).returncode == 0
+
+
+def needs(module, package):
+    return unittest.skipUnless(has_module(module), f"{package} is not installed")
+
+
+TELL = r"""
+import json, os
+names = ("RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK MASTER_ADDR MASTER_PORT DLFLOW_RANK DLFLOW_RANKS "
+         "DLFLOW_LOCAL_RANK DLFLOW_LOCAL_RANKS DLFLOW_NODE_RANK DLFLOW_NODES PET_NNODES PET_NPROC_PER_NODE").split()
+told = {name: os.environ[name] for name in names if name in os.environ}
+with open(f"{os.environ['FOLDER']}/told.{told.get('RANK', 'node')}", "w") as file:
+    json.dump(told, file)
+"""
+
+
+@unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+class Ranks(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("tell.py", TELL)
+
+    def told(self, rank):
+        return json.loads((self.folder / f"told.{rank}").read_text())
+
+    def output_of(self, run, step):
+        """What the ranks of a step printed, in order."""
+        directory = pathlib.Path(self.status(run)["directory"])
+        return sorted(filter(None, (directory / f"steps/{step}/attempt-1/stdout").read_text().splitlines()))
+
+    def script(self, command, ranks=4, extra=""):
+        self.write("w.yaml", f"""
+            name: ranks
+            steps:
+              work:
+                run: {command}
+                resources: {{ranks: {ranks}}}
+                env: {{FOLDER: {self.folder}}}
+                {extra}
+        """)
+        return self.run_json("w.yaml", timeout=120)["run"]
+
+    def tell(self, ranks, extra=""):
+        self.script(f"[{PYTHON}, {self.folder}/tell.py]", ranks, extra)
+
+    def test_each_rank_is_told_its_place_and_where_to_meet(self):
+        self.tell(4)
+        ranks = [self.told(rank) for rank in range(4)]
+        for rank, told in enumerate(ranks):
+            self.assertEqual(told, {
+                "RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": str(rank), "LOCAL_WORLD_SIZE": "4", "GROUP_RANK": "0",
+                "NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": ranks[0]["MASTER_PORT"], "DLFLOW_RANK": str(rank),
+                "DLFLOW_RANKS": "4", "DLFLOW_LOCAL_RANK": str(rank), "DLFLOW_LOCAL_RANKS": "4", "DLFLOW_NODE_RANK": "0",
+                "DLFLOW_NODES": "1"})
+
+    def test_one_rank_is_told_the_same(self):
+        self.tell(1)
+        told = self.told(0)
+        self.assertEqual((told["WORLD_SIZE"], told["LOCAL_RANK"], told["MASTER_ADDR"]), ("1", "0", "127.0.0.1"))
+
+    def test_a_variable_that_the_step_sets_stays(self):
+        self.write("w.yaml", f"""
+            steps:
+              work:
+                run: [{PYTHON}, {self.folder}/tell.py]
+                resources: {{ranks: 2}}
+                env: {{FOLDER: {self.folder}, MASTER_PORT: 29512, LOCAL_RANK: 0}}
+        """)
+        self.run_json("w.yaml")
+        for rank in range(2):
+            self.assertEqual((self.told(rank)["MASTER_PORT"], self.told(rank)["LOCAL_RANK"]), ("29512", "0"))
+
+    def test_a_program_per_node_is_told_of_its_node_alone(self):
+        self.tell(3, "launch: node")
+        told = self.told("node")
+        port = told.pop("MASTER_PORT")
+        self.assertGreater(int(port), 0)
+        self.assertEqual(told, {"NODE_RANK": "0", "MASTER_ADDR": "127.0.0.1", "DLFLOW_RANKS": "3", "DLFLOW_LOCAL_RANKS": "3",
+                                "DLFLOW_NODE_RANK": "0", "DLFLOW_NODES": "1", "PET_NNODES": "1", "PET_NPROC_PER_NODE": "3"})
+
+    def test_a_rank_whose_program_is_missing_says_so(self):
+        self.write("w.yaml", "steps: {work: {run: [no-such-program], resources: {ranks: 2}}}")
+        out, _ = self.dlflow("run", "w.yaml", status=1)
+        self.assertIn("cannot start no-such-program on", out)
+
+    def test_a_script_that_needs_its_address_is_reused_and_another_launch_is_other_work(self):
+        self.write("w.yaml", """
+            steps: {work: {run: 'echo $RANK $MASTER_ADDR:$MASTER_PORT', resources: {ranks: 2}}}
+        """)
+        self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"work": "succeeded"})
+        self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"work": "cached"})
+        self.write("w.yaml", """
+            steps: {work: {run: 'echo $RANK $MASTER_ADDR:$MASTER_PORT', resources: {ranks: 2}, launch: node}}
+        """)
+        self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"work": "succeeded"})
+
+    @needs("torch", "python3-torch")
+    def test_a_script_of_pytorch_runs_on_its_ranks(self):
+        run = self.script(f"[{PYTHON}, {SCRIPTS}/sum_ranks.py]", 3)
+        self.assertEqual(self.output_of(run, "work"), [f"rank {rank} of 3: 6" for rank in range(3)])
+
+    @needs("torch", "python3-torch")
+    def test_torchrun_needs_no_argument(self):
+        # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
+        run = self.script(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {SCRIPTS}/sum_ranks.py]", 3, "launch: node")
+        self.assertEqual(self.output_of(run, "work"), [f"[default{rank}]:rank {rank} of 3: 6" for rank in range(3)])
+
+    @needs("mpi4py", "python3-mpi4py")
+    def test_a_script_of_mpi4py_runs_on_its_ranks(self):
+        run = self.script(f"[{PYTHON}, {SCRIPTS}/sum_mpi4py.py]", 3)
+        self.assertEqual(self.output_of(run, "work"), [f"rank {rank} of 3: 6" for rank in range(3)])
+
+
+if __name__ == "__main__":
+    main()

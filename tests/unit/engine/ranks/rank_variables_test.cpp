@@ -1,0 +1,152 @@
+#include "engine/ranks/rank_variables.h"
+
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+
+namespace {
+
+using Variables = std::map<std::string, std::string>;
+
+/// Five ranks on three nodes.
+RankPlan five_ranks() {
+  RankPlan plan;
+  plan.ranks = 5;
+  plan.nodes = {{"n1", 2}, {"n2", 2}, {"n3", 1}};
+  plan.master_address = "n1";
+  plan.master_port = 23456;
+  return plan;
+}
+
+Variables told(const RankPlan& plan, const Variables& environment, const std::string& host = "n1") {
+  const auto variable = [&](const char* name) {
+    const auto found = environment.find(name);
+    return found == environment.end() ? std::string() : found->second;
+  };
+  return rank_variables(plan, variable, host);
+}
+
+Variables rank_3_of_5() {
+  return {{"RANK", "3"},
+          {"WORLD_SIZE", "5"},
+          {"LOCAL_RANK", "1"},
+          {"LOCAL_WORLD_SIZE", "2"},
+          {"GROUP_RANK", "1"},
+          {"NODE_RANK", "1"},
+          {"MASTER_ADDR", "n1"},
+          {"MASTER_PORT", "23456"},
+          {"DLFLOW_RANK", "3"},
+          {"DLFLOW_LOCAL_RANK", "1"},
+          {"DLFLOW_LOCAL_RANKS", "2"},
+          {"DLFLOW_NODE_RANK", "1"},
+          {"DLFLOW_NODES", "3"}};
+}
+
+}  // namespace
+
+TEST_CASE("a rank is told the same by every launcher", "[ranks]") {
+  const Variables script = {{"SLURM_PROCID", "0"},        {"SLURM_LOCALID", "0"},
+                            {"SLURM_NODEID", "0"},        {"SLURM_NTASKS", "5"},
+                            {"SLURM_JOB_NUM_NODES", "3"}, {"SLURM_TASKS_PER_NODE", "2(x2),1"}};
+  const auto in_slurm = [&](Variables own) {
+    own.insert(script.begin(), script.end());
+    return own;
+  };
+  const Variables open_mpi = {{"OMPI_COMM_WORLD_RANK", "3"},
+                              {"OMPI_COMM_WORLD_SIZE", "5"},
+                              {"OMPI_COMM_WORLD_LOCAL_RANK", "1"},
+                              {"OMPI_COMM_WORLD_LOCAL_SIZE", "2"},
+                              {"PMIX_RANK", "3"}};
+  CHECK(told(five_ranks(), open_mpi, "n2") == rank_3_of_5());
+  CHECK(told(five_ranks(), open_mpi, "n2.cluster.example") == rank_3_of_5());
+  CHECK(told(five_ranks(), in_slurm(open_mpi), "n2") == rank_3_of_5());
+  CHECK(told(five_ranks(),
+             in_slurm({{"PMI_RANK", "3"},
+                       {"PMI_SIZE", "5"},
+                       {"MPI_LOCALRANKID", "1"},
+                       {"MPI_LOCALNRANKS", "2"}}),
+             "n2") == rank_3_of_5());
+  CHECK(told(five_ranks(),
+             {{"MV2_COMM_WORLD_RANK", "3"},
+              {"MV2_COMM_WORLD_SIZE", "5"},
+              {"MV2_COMM_WORLD_LOCAL_RANK", "1"},
+              {"MV2_COMM_WORLD_LOCAL_SIZE", "2"}},
+             "n2") == rank_3_of_5());
+  const Variables srun = {{"SLURM_PROCID", "3"},
+                          {"SLURM_STEP_NUM_TASKS", "5"},
+                          {"SLURM_LOCALID", "1"},
+                          {"SLURM_NODEID", "1"},
+                          {"SLURM_STEP_NUM_NODES", "3"},
+                          {"SLURM_STEP_TASKS_PER_NODE", "2(x2),1"},
+                          {"SLURM_TASKS_PER_NODE", "17"},
+                          {"PMI_RANK", "3"},
+                          {"PMI_SIZE", "5"},
+                          {"PMIX_RANK", "3"}};
+  CHECK(told(five_ranks(), srun, "somewhere") == rank_3_of_5());
+}
+
+TEST_CASE("what a launcher does not tell is left out, not guessed", "[ranks]") {
+  const Variables nothing = told(five_ranks(), {{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "5"}});
+  CHECK(nothing == Variables{{"MASTER_ADDR", "n1"}, {"MASTER_PORT", "23456"}});
+  const Variables alone = told(five_ranks(), {{"PMIX_RANK", "3"}}, "n2");
+  CHECK(alone.at("RANK") == "3");
+  CHECK(alone.at("NODE_RANK") == "1");
+  CHECK_FALSE(alone.contains("LOCAL_RANK"));
+  const Variables elsewhere = told(five_ranks(), {{"PMIX_RANK", "3"}}, "x");
+  CHECK_FALSE(elsewhere.contains("NODE_RANK"));
+  // Of a launcher that has started this whole job as one of its own programs.
+  const Variables outer = {{"OMPI_COMM_WORLD_RANK", "1"},
+                           {"OMPI_COMM_WORLD_SIZE", "2"},
+                           {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                           {"PMIX_RANK", "4"}};
+  CHECK(told(five_ranks(), outer).at("RANK") == "4");
+}
+
+TEST_CASE("all ranks of one node have its number, and their own as local ones", "[ranks]") {
+  RankPlan plan = five_ranks();
+  plan.nodes = {{"n1", 5}};
+  plan.master_address = "127.0.0.1";
+  const Variables values = told(plan, {{"PMIX_RANK", "3"}}, "another-name");
+  CHECK(values.at("LOCAL_RANK") == "3");
+  CHECK(values.at("LOCAL_WORLD_SIZE") == "5");
+  CHECK(values.at("NODE_RANK") == "0");
+}
+
+TEST_CASE("one rank is rank 0 of 1, whatever launcher dlflow itself runs under", "[ranks]") {
+  RankPlan plan;
+  plan.nodes = {{"n1", 1}};
+  plan.master_port = 23456;
+  const Variables values = told(plan, {{"SLURM_PROCID", "3"}, {"PMIX_RANK", "4"}});
+  CHECK(values.at("RANK") == "0");
+  CHECK(values.at("WORLD_SIZE") == "1");
+  CHECK(values.at("LOCAL_WORLD_SIZE") == "1");
+  CHECK(values.at("MASTER_ADDR") == "127.0.0.1");
+}
+
+TEST_CASE("a program per node is told of its node, and of no rank", "[ranks]") {
+  RankPlan plan = five_ranks();
+  plan.one_per_node = true;
+  const Variables expected = {
+      {"NODE_RANK", "2"},          {"DLFLOW_NODE_RANK", "2"},   {"DLFLOW_NODES", "3"},
+      {"DLFLOW_LOCAL_RANKS", "1"}, {"MASTER_ADDR", "n1"},       {"MASTER_PORT", "23456"},
+      {"PET_NNODES", "3"},         {"PET_NODE_RANK", "2"},      {"PET_NPROC_PER_NODE", "1"},
+      {"PET_MASTER_ADDR", "n1"},   {"PET_MASTER_PORT", "23456"}};
+  CHECK(told(plan, {{"OMPI_COMM_WORLD_RANK", "2"},
+                    {"OMPI_COMM_WORLD_SIZE", "3"},
+                    {"OMPI_COMM_WORLD_LOCAL_RANK", "0"},
+                    {"OMPI_COMM_WORLD_LOCAL_SIZE", "1"}}) == expected);
+  CHECK(told(plan, {{"SLURM_PROCID", "2"}, {"SLURM_STEP_NUM_TASKS", "3"}}) == expected);
+}
+
+TEST_CASE("what the step says itself stays", "[ranks]") {
+  RankPlan plan = five_ranks();
+  plan.given = {"MASTER_PORT", "LOCAL_RANK"};
+  const Variables own = {{"PMIX_RANK", "3"}, {"MASTER_PORT", "29500"}};
+  const Variables values = told(plan, own);
+  CHECK_FALSE(values.contains("MASTER_PORT"));
+  CHECK_FALSE(values.contains("LOCAL_RANK"));
+  CHECK(values.at("RANK") == "3");
+  plan.one_per_node = true;
+  CHECK(told(plan, {{"PMIX_RANK", "2"}, {"MASTER_PORT", "29500"}}).at("PET_MASTER_PORT") ==
+        "29500");
+}
