@@ -18,6 +18,7 @@
 #include "base/process.h"
 #include "base/secret_file.h"
 #include "engine/container/container_job.h"
+#include "engine/ranks/rank_variables.h"
 
 namespace dlflow {
 namespace {
@@ -56,6 +57,9 @@ Command command_of(const ContainerRequest& request) {
         environment.emplace(entry.substr(0, equals), entry.substr(equals + 1));
       }
     }
+  }
+  if (request.rank_plan) {
+    for (const auto& [name, value] : rank_variables(*request.rank_plan)) environment[name] = value;
   }
   Command command;
   command.argv = chosen(request);

@@ -36,6 +36,13 @@ std::vector<Bind> binds_from_json(const Json& list) {
   return binds;
 }
 
+Json to_json(const std::optional<RankPlan>& plan) { return plan ? dlflow::to_json(*plan) : Json(); }
+
+std::optional<RankPlan> optional_plan(const Json& json) {
+  if (json.is_null()) return std::nullopt;
+  return rank_plan_from_json(json);
+}
+
 }  // namespace
 
 Json to_json(const ContainerJob& job) {
@@ -55,6 +62,7 @@ Json to_json(const ContainerJob& job) {
           {"gpus", job.gpus},
           {"commands", job.commands},
           {"environment", job.environment},
+          {"rank_plan", to_json(job.rank_plan)},
           {"secrets", job.secrets},
           {"secrets_file", job.secrets_file.string()}};
 }
@@ -78,6 +86,7 @@ ContainerJob container_job_from_json(const Json& json) {
     json.at("gpus").get_to(job.gpus);
     json.at("commands").get_to(job.commands);
     json.at("environment").get_to(job.environment);
+    job.rank_plan = optional_plan(json.at("rank_plan"));
     json.at("secrets").get_to(job.secrets);
     job.secrets_file = json.at("secrets_file").get<std::string>();
     return job;
@@ -90,6 +99,7 @@ Json to_json(const ContainerRequest& request) {
           {"directory", request.directory.string()},
           {"environment", request.environment},
           {"adds_ranks", request.adds_ranks},
+          {"rank_plan", to_json(request.rank_plan)},
           {"secrets", request.secrets},
           {"secrets_file", request.secrets_file.string()}};
 }
@@ -102,6 +112,7 @@ ContainerRequest container_request_from_json(const Json& json) {
     request.directory = json.at("directory").get<std::string>();
     json.at("environment").get_to(request.environment);
     json.at("adds_ranks").get_to(request.adds_ranks);
+    request.rank_plan = optional_plan(json.at("rank_plan"));
     json.at("secrets").get_to(request.secrets);
     request.secrets_file = json.at("secrets_file").get<std::string>();
     return request;

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -10,6 +11,7 @@
 #include "base/json.h"
 #include "engine/container/image_source.h"
 #include "engine/container/runtime.h"
+#include "engine/ranks/rank_plan.h"
 
 /// The orders of a supervisor to the processes that run a step's program in containers.
 namespace dlflow {
@@ -35,6 +37,7 @@ struct ContainerJob {
   /// What may run: the first whose program is in the image does.
   std::vector<std::vector<std::string>> commands;
   std::map<std::string, std::string> environment;  ///< declared; goes before what is inherited
+  std::optional<RankPlan> rank_plan;               ///< of a command, that is told of its rank
   std::set<std::string> secrets;                   ///< names of more, and the file (secret_file.h)
   std::filesystem::path secrets_file;              ///< with their values
 };
@@ -49,7 +52,8 @@ struct ContainerRequest {
   std::vector<std::vector<std::string>> commands;
   std::filesystem::path directory;
   std::map<std::string, std::string> environment;  ///< all of it, unless:
-  bool adds_ranks = false;        ///< what each rank inherits of its launcher comes on top
+  bool adds_ranks = false;  ///< what each rank inherits of its launcher comes on top, and:
+  std::optional<RankPlan> rank_plan;
   std::set<std::string> secrets;  ///< as in ContainerJob: read inside, so that no runtime is told
   std::filesystem::path secrets_file;
 };

@@ -22,6 +22,7 @@
 #include "engine/container/outside.h"
 #include "engine/container/tree.h"
 #include "engine/container/udocker_engine.h"
+#include "engine/ranks/rank_variables.h"
 
 namespace dlflow {
 namespace {
@@ -127,6 +128,13 @@ void write_request(const ContainerJob& job, const std::string& user,
   request.secrets = job.secrets;
   request.secrets_file = job.secrets_file;
   request.environment = container_environment(job, image.environment, current_environment(), user);
+  if (runtime.starts_ranks) {
+    request.rank_plan = job.rank_plan;
+  } else if (job.rank_plan) {
+    for (const auto& [name, value] : rank_variables(*job.rank_plan)) {
+      request.environment[name] = value;
+    }
+  }
   if (job.gpus && !runtime.gpu_libraries.empty()) {
     std::string& path = request.environment["LD_LIBRARY_PATH"];
     path += (path.empty() ? "" : ":") + std::string(runtime.gpu_libraries);

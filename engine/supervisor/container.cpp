@@ -61,9 +61,9 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
   result.mode = container.settings.mode;
   result.arguments = container.settings.arguments;
   if (container_starts_ranks(container)) {
-    result.launcher =
-        spec.launcher.empty() ? std::vector<std::string>{"srun", "-n", "1"} : spec.launcher;
-    result.ranks = spec.resources.ranks;
+    result.launcher = spec.launcher.empty() ? std::vector<std::string>{"srun", "-n", "1"}
+                                            : rank_launcher(spec, job.ranks);
+    result.ranks = spec.launch == Launch::Node ? job.ranks.num_programs() : spec.resources.ranks;
   }
   result.binds = binds_of(spec, job);
   result.directory = files.work();
@@ -76,6 +76,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
   }
   result.environment = declared_environment(spec, job, files);
   result.environment.merge(variables_of(spec.inherit));
+  if (spec.uses.empty()) result.rank_plan = job.ranks;
   result.secrets = spec.secrets;
   result.secrets_file = secrets_file(spec.run_directory);
   return result;

@@ -70,39 +70,12 @@ std::string own_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-/// The profile's launcher for one program on each node, which has the cores of all ranks there.
-std::vector<std::string> launcher_per_node(const JobSpec& spec, const RankPlan& ranks) {
-  std::vector<std::string> argv = spec.launcher;
-  const auto add = [&argv](const std::vector<std::string>& words) {
-    argv.insert(argv.end(), words.begin(), words.end());
-  };
-  const std::string nodes = std::to_string(ranks.num_programs());
-  const std::string program = fs::path(argv.front()).filename();
-  if (program == "mpiexec.hydra") {
-    add({"-np", nodes, "-ppn", "1"});
-  } else if (program != "srun") {
-    add({"-np", nodes, "--map-by", "ppr:1:node"});
-  } else {
-    add({"-N", nodes, "-n", nodes, "--ntasks-per-node=1", "--cpu-bind=none"});
-    const int on_first = ranks.nodes.front().ranks;
-    const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
-                                     [&](const RankNode& node) { return node.ranks == on_first; });
-    // Else srun gives a task all cores that the job has on its node.
-    if (is_even) add({"-c", std::to_string(on_first * spec.resources.cpus_per_rank)});
-    if (is_even && !own_variable("SLURM_GPUS_PER_TASK").empty()) {
-      add({"--gpus-per-task=" + std::to_string(on_first * spec.resources.gpus_per_rank)});
-    }
-  }
-  return argv;
-}
-
 /// The profile's launcher with what depends on this machine: Open MPI refuses root and more ranks
 /// than cores unless told, and would bind ranks of several jobs to the same cores.
 std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
   if (spec.resources.ranks <= 1 || spec.launcher.empty()) return {};
-  const bool per_node = spec.launch == Launch::Node;
-  if (per_node && ranks.num_programs() == 1) return {};
-  std::vector<std::string> argv = per_node ? launcher_per_node(spec, ranks) : spec.launcher;
+  if (spec.launch == Launch::Node && ranks.num_programs() == 1) return {};
+  std::vector<std::string> argv = rank_launcher(spec, ranks);
   if (fs::path(argv.front()).filename() != "mpirun") return argv;
   const auto has = [&](const char* word) {
     return std::find(argv.begin(), argv.end(), word) != argv.end();
@@ -226,6 +199,33 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   }
   for (const auto& [key, value] : job.environment.items()) values[key] = text_of(value);
   return values;
+}
+
+/// Of Launch::Node: one program on each node, which has the cores of all ranks there.
+std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& ranks) {
+  std::vector<std::string> argv = spec.launcher;
+  if (spec.launch != Launch::Node) return argv;
+  const auto add = [&argv](const std::vector<std::string>& words) {
+    argv.insert(argv.end(), words.begin(), words.end());
+  };
+  const std::string nodes = std::to_string(ranks.num_programs());
+  const std::string program = fs::path(argv.front()).filename();
+  if (program == "mpiexec.hydra") {
+    add({"-np", nodes, "-ppn", "1"});
+  } else if (program != "srun") {
+    add({"-np", nodes, "--map-by", "ppr:1:node"});
+  } else {
+    add({"-N", nodes, "-n", nodes, "--ntasks-per-node=1", "--cpu-bind=none"});
+    const int on_first = ranks.nodes.front().ranks;
+    const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
+                                     [&](const RankNode& node) { return node.ranks == on_first; });
+    // Else srun gives a task all cores that the job has on its node.
+    if (is_even) add({"-c", std::to_string(on_first * spec.resources.cpus_per_rank)});
+    if (is_even && !own_variable("SLURM_GPUS_PER_TASK").empty()) {
+      add({"--gpus-per-task=" + std::to_string(on_first * spec.resources.gpus_per_rank)});
+    }
+  }
+  return argv;
 }
 
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,

@@ -68,6 +68,9 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
 std::map<std::string, std::string> declared_environment(const JobSpec& spec, const ResolvedJob& job,
                                                         const AttemptFiles& files);
 
+/// The job's launcher with what depends on the nodes that the job has got.
+std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& ranks);
+
 /// What runs as one rank, without a launcher. A script is for the shell `shell`, bash or sh.
 std::vector<std::string> rank_program(const JobSpec& spec, const ResolvedJob& job,
                                       const AttemptFiles& files, const std::string& shell);

@@ -169,10 +169,10 @@ class Runtime(containers.Case):
             ranks:
               image: box
               resources: {ranks: 2}
-              run: [sh, -c, "echo rank $OMPI_COMM_WORLD_RANK of $DLFLOW_RANKS"]
+              run: [sh, -c, "echo rank $OMPI_COMM_WORLD_RANK $RANK $LOCAL_RANK of $DLFLOW_RANKS $WORLD_SIZE, $MASTER_ADDR"]
         """)
         self.run_workflow()
-        self.assertEqual(sorted(self.lines("ranks")), ["rank 0 of 2", "rank 1 of 2"])
+        self.assertEqual(sorted(self.lines("ranks")), ["rank 0 0 0 of 2 2, 127.0.0.1", "rank 1 1 1 of 2 2, 127.0.0.1"])
 
 
 if __name__ == "__main__":

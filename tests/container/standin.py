@@ -63,13 +63,15 @@ def docker(words):
 def srun(words):
     found, program = options(words, {"--container-readonly", "--no-container-mount-home", "--no-container-remap-root",
                                      "--no-container-entrypoint"},
-                             {"-n", "-c", "--container-image", "--container-mounts", "--container-workdir"})
+                             {"-N", "-n", "-c", "--ntasks-per-node", "--cpu-bind", "--container-image", "--container-mounts", "--container-workdir"})
     rootfs = tempfile.mkdtemp(prefix="pyxis.")
     subprocess.run(["unsquashfs", "-quiet", "-no-progress", "-force", "-dest", rootfs, found["--container-image"][0]],
                    check=True, stdout=subprocess.DEVNULL)
     argv = bubblewrap(rootfs, found["--container-mounts"][0].split(","), found["--container-workdir"][0], program)
-    ranks = [subprocess.Popen(argv, env={**os.environ, "SLURM_PROCID": str(rank)})
-             for rank in range(int(found["-n"][0]))]
+    size = found["-n"][0]
+    step = {"SLURM_STEP_NUM_TASKS": size, "SLURM_STEP_NUM_NODES": "1", "SLURM_STEP_TASKS_PER_NODE": size, "SLURM_NODEID": "0"}
+    ranks = [subprocess.Popen(argv, env={**os.environ, **step, "SLURM_PROCID": str(rank), "SLURM_LOCALID": str(rank)})
+             for rank in range(int(size))]
     sys.exit(max(rank.wait() for rank in ranks))
 
 

@@ -51,11 +51,24 @@ class Standins(containers.Case):
             ranks:
               image: box
               resources: {ranks: 2}
-              run: 'echo rank $SLURM_PROCID; [ $SLURM_PROCID = 0 ] || exit 5'
+              run: 'echo rank $SLURM_PROCID $RANK of $WORLD_SIZE; [ $SLURM_PROCID = 0 ] || exit 5'
         """)
         jobs = self.run_workflow(status=1)
         self.assertEqual(jobs["ranks"]["exit"], 5, self.errors())
-        self.assertEqual(sorted(self.lines("ranks")), ["rank 0", "rank 1"])
+        self.assertEqual(sorted(self.lines("ranks")), ["rank 0 0 of 2", "rank 1 1 of 2"])
+
+    @unittest.skipUnless(shutil.which("mksquashfs"), "squashfs-tools is not installed")
+    def test_pyxis_starts_one_program_per_node(self):
+        self.write("cluster-profiles/here.yaml", "container: {runtime: pyxis}\nlauncher: {program: srun}\n")
+        self.workflow("""
+            node:
+              image: box
+              launch: node
+              resources: {ranks: 2}
+              run: 'echo node $NODE_RANK with $DLFLOW_LOCAL_RANKS of $DLFLOW_RANKS, ${RANK-no} rank'
+        """)
+        self.run_workflow()
+        self.assertEqual(self.lines("node"), ["node 0 with 2 of 2, no rank"])
 
 
 if __name__ == "__main__":

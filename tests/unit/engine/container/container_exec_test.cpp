@@ -108,13 +108,17 @@ TEST_CASE("a rank inside knows which it is, and leaves how it ended under its nu
   Inside inside;
   ContainerRequest request;
   request.adds_ranks = true;
+  request.rank_plan.emplace();
+  request.rank_plan->ranks = 9;
+  request.rank_plan->nodes = {{"n", 9}};
   request.environment = {{"A", "1"}};
   request.commands = {{"/bin/sh", "-c", "/usr/bin/env >env"}};
   inside.ask(request);
   inside.begin("5");
   CHECK(inside.end() == 0);
   CHECK_THAT(read_file(inside.file("env")),
-             Contains("PMIX_RANK=7\n") && Contains("A=1\n") && !Contains("HOME=/outside"));
+             Contains("PMIX_RANK=7\n") && Contains("A=1\n") && Contains("\nRANK=7\n") &&
+                 Contains("\nWORLD_SIZE=9\n") && !Contains("HOME=/outside"));
   CHECK(read_file(inside.meeting().status("5")) == "0\n");
 }
 

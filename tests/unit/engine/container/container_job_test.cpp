@@ -15,11 +15,15 @@ const Json kJob = Json::parse(R"({
   "binds": [{"source": "/data", "target": "/d", "read_only": true},
             {"source": "/work", "target": "/w", "read_only": false}],
   "directory": "/run/work", "gpus": true, "commands": [["bash", "-c"], ["sh"]],
-  "environment": {"A": "1", "B": "2"}, "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
+  "environment": {"A": "1", "B": "2"},
+  "rank_plan": {"ranks": 3, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
+                "master_port": 2, "given": ["X"]},
+  "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
 
 const Json kRequest = Json::parse(R"({
   "image": "box", "commands": [["bash", "-c"], ["sh"]], "directory": "/run/work",
-  "environment": {"A": "1", "B": "2"}, "adds_ranks": true, "secrets": ["TOKEN"],
+  "environment": {"A": "1", "B": "2"}, "adds_ranks": true, "rank_plan": null,
+  "secrets": ["TOKEN"],
   "secrets_file": "/run/secrets"})");
 
 }  // namespace
