@@ -1,0 +1,116 @@
+"""Commands on ranks of two nodes, started by srun and by mpirun: what each is told, and scripts that know nothing of dlflow."""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import unittest
+
+import cluster
+from chains import Chain
+
+PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
+SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
+
+
+def needs(module, package):
+    there = subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode == 0
+    return unittest.skipUnless(there, f"{package} is not installed")
+
+
+TELL = """
+import json, os, socket
+names = ("RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK NODE_RANK MASTER_ADDR MASTER_PORT DLFLOW_RANK DLFLOW_RANKS "
+         "DLFLOW_LOCAL_RANK DLFLOW_LOCAL_RANKS DLFLOW_NODE_RANK DLFLOW_NODES PET_NNODES PET_NODE_RANK PET_NPROC_PER_NODE").split()
+told = {name: os.environ[name] for name in names if name in os.environ}
+told["host"] = socket.gethostname()
+with open(f"told.{told.get('RANK', 'node' + told['NODE_RANK'])}", "w") as file:
+    json.dump(told, file)
+"""
+
+
+class Ranks:
+    """The tests, for a cluster of two nodes with two cores each."""
+
+    def setUp(self):
+        super().setUp()
+        self.write("tell.py", TELL)
+        for script in SCRIPTS.glob("*.py"):
+            shutil.copy(script, self.folder)
+        # With both cores of a node for ranks.
+        profile = (cluster.STAGED / f"cluster-profiles/{self.profile}.yaml").read_text()
+        self.write("two.yaml", profile.replace("ranks_per_node: 1", "ranks_per_node: 2"))
+
+    def run_step(self, command, ranks, extra=""):
+        """The folder of the step's attempt, once it has succeeded."""
+        self.write("w.yaml", f"""
+            name: ranks
+            steps:
+              work:
+                run: {command}
+                resources: {{ranks: {ranks}}}
+                {extra}
+        """)
+        run = self.submit(profile="two.yaml")
+        self.wait_for(run, {"work": "succeeded"}, timeout=120)
+        return pathlib.Path(self.status(run)["directory"]) / "steps/work/attempt-1"
+
+    def tell(self, ranks, extra=""):
+        folder = self.run_step(f"[{PYTHON}, {self.folder}/tell.py]", ranks, extra) / "pass-1/work"
+        return {file.name.removeprefix("told."): json.loads(file.read_text()) for file in folder.glob("told.*")}
+
+    def printed(self, *arguments):
+        lines = (self.run_step(*arguments) / "stdout").read_text().splitlines()
+        return sorted(filter(None, lines))
+
+    def test_each_rank_is_told_its_place(self):
+        told = self.tell(4)
+        first = self.clusters[0].node(1)
+        port = told["0"]["MASTER_PORT"]
+        for rank in range(4):
+            node, local = str(rank // 2), str(rank % 2)
+            self.assertEqual(told[str(rank)], {
+                "RANK": str(rank), "WORLD_SIZE": "4", "LOCAL_RANK": local, "LOCAL_WORLD_SIZE": "2", "GROUP_RANK": node,
+                "NODE_RANK": node, "MASTER_ADDR": first, "MASTER_PORT": port, "DLFLOW_RANK": str(rank), "DLFLOW_RANKS": "4",
+                "DLFLOW_LOCAL_RANK": local, "DLFLOW_LOCAL_RANKS": "2", "DLFLOW_NODE_RANK": node, "DLFLOW_NODES": "2",
+                "host": self.clusters[0].node(rank // 2 + 1)})
+
+    def test_a_program_per_node_is_told_how_many_ranks_it_is_to_start(self):
+        told = self.tell(3, "launch: node")
+        port = told["node0"]["MASTER_PORT"]
+        for node, ranks in enumerate("21"):
+            self.assertEqual(told[f"node{node}"], {
+                "NODE_RANK": str(node), "MASTER_ADDR": self.clusters[0].node(1), "MASTER_PORT": port, "DLFLOW_RANKS": "3",
+                "DLFLOW_LOCAL_RANKS": ranks, "DLFLOW_NODE_RANK": str(node), "DLFLOW_NODES": "2", "PET_NNODES": "2",
+                "PET_NODE_RANK": str(node), "PET_NPROC_PER_NODE": ranks, "host": self.clusters[0].node(node + 1)})
+
+    @needs("torch", "python3-torch")
+    def test_a_script_of_pytorch_runs_on_two_nodes(self):
+        self.assertEqual(self.printed(f"[{PYTHON}, {self.folder}/sum_ranks.py]", 4),
+                         [f"rank {rank} of 4: 10" for rank in range(4)])
+
+    @needs("torch", "python3-torch")
+    def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
+        # Debian 12's does not start with Python 3.11 unless it is told to redirect something.
+        printed = self.printed(f"[{PYTHON}, -m, torch.distributed.run, -r, '1', -t, '1', {self.folder}/sum_ranks.py]", 4,
+                               "launch: node")
+        self.assertEqual(sorted(line.partition(":")[2] for line in printed), [f"rank {rank} of 4: 10" for rank in range(4)])
+
+    @needs("mpi4py", "python3-mpi4py")
+    def test_a_script_of_mpi4py_runs_on_two_nodes(self):
+        self.assertEqual(self.printed(f"[{PYTHON}, {self.folder}/sum_mpi4py.py]", 4),
+                         [f"rank {rank} of 4: 10" for rank in range(4)])
+
+
+class BySrun(Ranks, Chain):
+    profile = "alpha"
+    clusters = (Chain.alpha,)
+
+
+class ByMpirun(Ranks, Chain):
+    profile = "beta"
+    clusters = (Chain.beta,)
+
+
+if __name__ == "__main__":
+    cluster.main()
