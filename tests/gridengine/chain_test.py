@@ -189,11 +189,11 @@ class Chains(Chain):
             steps:
               wide:
                 resources: {{ranks: 2, memory: 2GiB}}
-                run: 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE with $NSLOTS >> {self.folder}/ranks'
+                run: 'echo $OMPI_COMM_WORLD_RANK of $OMPI_COMM_WORLD_SIZE with $NSLOTS, $RANK of $WORLD_SIZE on $NODE_RANK >> {self.folder}/ranks'
         """)
         run = self.submit()
         self.wait_for(run, {"wide": "succeeded"})
-        self.assertEqual(sorted(self.read("ranks").splitlines()), ["0 of 2 with 2", "1 of 2 with 2"])
+        self.assertEqual(sorted(self.read("ranks").splitlines()), ["0 of 2 with 2, 0 of 2 on 0", "1 of 2 with 2, 1 of 2 on 0"])
 
     def read(self, name):
         return (self.folder / name).read_text()
