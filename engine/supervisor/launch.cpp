@@ -70,6 +70,24 @@ std::string own_variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// One task on each node, with the cores and GPUs of all ranks there.
+std::vector<std::string> srun_per_node(const Resources& each, const RankPlan& ranks) {
+  const std::string nodes = std::to_string(ranks.num_programs());
+  std::vector<std::string> words = {"-N", nodes, "-n", nodes, "--ntasks-per-node=1"};
+  const int on_first = ranks.nodes.front().ranks;
+  const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
+                                   [&](const RankNode& node) { return node.ranks == on_first; });
+  if (!is_even) {  // then it has all that the job has there, if it is not told of a number
+    words.emplace_back("--cpu-bind=none");
+    return words;
+  }
+  words.insert(words.end(), {"-c", std::to_string(on_first * each.cpus_per_rank)});
+  if (!own_variable("SLURM_GPUS_PER_TASK").empty()) {
+    words.push_back("--gpus-per-task=" + std::to_string(on_first * each.gpus_per_rank));
+  }
+  return words;
+}
+
 /// The profile's launcher with what depends on this machine: Open MPI refuses root and more ranks
 /// than cores unless told, and would bind ranks of several jobs to the same cores.
 std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
@@ -201,30 +219,15 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   return values;
 }
 
-/// Of Launch::Node: one program on each node, which has the cores of all ranks there.
 std::vector<std::string> rank_launcher(const JobSpec& spec, const RankPlan& ranks) {
   std::vector<std::string> argv = spec.launcher;
   if (spec.launch != Launch::Node) return argv;
-  const auto add = [&argv](const std::vector<std::string>& words) {
-    argv.insert(argv.end(), words.begin(), words.end());
-  };
   const std::string nodes = std::to_string(ranks.num_programs());
   const std::string program = fs::path(argv.front()).filename();
-  if (program == "mpiexec.hydra") {
-    add({"-np", nodes, "-ppn", "1"});
-  } else if (program != "srun") {
-    add({"-np", nodes, "--map-by", "ppr:1:node"});
-  } else {
-    add({"-N", nodes, "-n", nodes, "--ntasks-per-node=1", "--cpu-bind=none"});
-    const int on_first = ranks.nodes.front().ranks;
-    const bool is_even = std::all_of(ranks.nodes.begin(), ranks.nodes.end(),
-                                     [&](const RankNode& node) { return node.ranks == on_first; });
-    // Else srun gives a task all cores that the job has on its node.
-    if (is_even) add({"-c", std::to_string(on_first * spec.resources.cpus_per_rank)});
-    if (is_even && !own_variable("SLURM_GPUS_PER_TASK").empty()) {
-      add({"--gpus-per-task=" + std::to_string(on_first * spec.resources.gpus_per_rank)});
-    }
-  }
+  std::vector<std::string> numbers = {"-np", nodes, "--map-by", "ppr:1:node"};
+  if (program == "mpiexec.hydra") numbers = {"-np", nodes, "-ppn", "1"};
+  if (program == "srun") numbers = srun_per_node(spec.resources, ranks);
+  argv.insert(argv.end(), numbers.begin(), numbers.end());
   return argv;
 }
 

@@ -3,6 +3,7 @@
 import importlib.util
 import os
 import pathlib
+import shutil
 import subprocess
 import sys
 
@@ -51,6 +52,13 @@ class Tutorials(support.Case):
         torch = importlib.util.find_spec("torch") is not None
         standin = {} if torch else {"train.py": (HERE / "standin_train.py").read_text()}
         self.follow("tutorial-sweep.md", standin)
+
+    def test_a_script_on_several_ranks(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        if shutil.which("mpirun") is None:
+            self.skipTest("needs openmpi-bin")
+        self.follow("ranks.md")
 
     def test_ones_own_network(self):
         if importlib.util.find_spec("numpy") is None:

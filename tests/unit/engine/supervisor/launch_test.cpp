@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
@@ -108,9 +109,13 @@ TEST_CASE("one program per node has the cores of all ranks there", "[launch]") {
   job.job.ranks.ranks = 4;
   job.job.ranks.one_per_node = true;
   job.job.ranks.nodes = {{"n1", 2}, {"n2", 2}};
-  CHECK(job.words({"srun", "--mpi=pmix"}) == Words{"srun", "--mpi=pmix", "-N", "2", "-n", "2",
-                                                   "--ntasks-per-node=1", "--cpu-bind=none", "-c",
-                                                   "4", "./a"});
+  CHECK(job.words({"srun", "--mpi=pmix"}) ==
+        Words{"srun", "--mpi=pmix", "-N", "2", "-n", "2", "--ntasks-per-node=1", "-c", "4", "./a"});
+  ::setenv("SLURM_GPUS_PER_TASK", "1", 1);  // of the job, whose tasks would be the ranks
+  job.spec.resources.gpus_per_rank = 1;
+  CHECK(job.words({"srun"}).back() == "./a");
+  CHECK(job.words({"srun"}).end()[-2] == "--gpus-per-task=2");
+  ::unsetenv("SLURM_GPUS_PER_TASK");
   job.spec.resources.cpus_per_rank = 0;  // fits any machine
   CHECK(job.words({"mpirun", "--bind-to", "none"}) ==
         Words{"mpirun", "--bind-to", "none", "-np", "2", "--map-by", "ppr:1:node", "./a"});
