@@ -110,6 +110,26 @@ class Ranks(Case):
         """)
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"work": "succeeded"})
 
+    def test_each_pass_has_its_own_port(self):
+        self.write("w.yaml", f"""
+            steps:
+              work:
+                resources: {{ranks: 2}}
+                checkpoint: {{}}
+                run: |
+                  echo $DLFLOW_PASS $MASTER_PORT >> {self.folder}/ports
+                  [ $DLFLOW_PASS = 2 ] || {{ echo x > $DLFLOW_CHECKPOINTS/state.$RANK; exit 75; }}
+        """)
+        self.run_json("w.yaml")
+        ports = sorted(set((self.folder / "ports").read_text().splitlines()))
+        self.assertEqual([line.split()[0] for line in ports], ["1", "2"])
+        self.assertNotEqual(*[line.split()[1] for line in ports])
+
+    def test_a_script_that_reads_what_its_rank_is_told_is_no_mistake(self):
+        self.write("w.yaml", "steps: {work: {run: 'echo $RANK of $WORLD_SIZE at $MASTER_PORT $OTHER'}}")
+        _, err = self.dlflow("validate", "w.yaml", env={"RANK": "7", "WORLD_SIZE": "8", "MASTER_PORT": "9", "OTHER": "x"})
+        self.assertEqual([word for word in ("$RANK", "$WORLD_SIZE", "$MASTER_PORT", "$OTHER") if word in err], ["$OTHER"])
+
     @needs("torch", "python3-torch")
     def test_a_script_of_pytorch_runs_on_its_ranks(self):
         run = self.script(f"[{PYTHON}, {SCRIPTS}/sum_ranks.py]", 3)
