@@ -13,8 +13,13 @@ PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
 
 
-def needs(module, package):
-    there = subprocess.run([PYTHON, "-c", f"import {module}"], capture_output=True).returncode == 0
+NEWEST = cluster.BUILD / "torch-venv/bin/python"  # of PyPI; the benches make it
+HOROVOD = cluster.BUILD / "horovod-venv/bin/python"  # made by bench/horovod_venv
+
+
+def needs(module, package, python=PYTHON):
+    find = f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{module}') is None)"
+    there = pathlib.Path(python).exists() and subprocess.run([python, "-c", find]).returncode == 0
     return unittest.skipUnless(there, f"{package} is not installed")
 
 
@@ -63,6 +68,9 @@ class Ranks:
         lines = (self.run_step(*arguments) / "stdout").read_text().splitlines()
         return sorted(filter(None, lines))
 
+    def check_sums(self, *arguments):
+        self.assertEqual(self.printed(*arguments), [f"rank {rank} of 4: 10" for rank in range(4)])
+
     def test_each_rank_is_told_its_place(self):
         told = self.tell(4)
         first = self.clusters[0].node(1)
@@ -86,8 +94,7 @@ class Ranks:
 
     @needs("torch", "python3-torch")
     def test_a_script_of_pytorch_runs_on_two_nodes(self):
-        self.assertEqual(self.printed(f"[{PYTHON}, {self.folder}/sum_ranks.py]", 4),
-                         [f"rank {rank} of 4: 10" for rank in range(4)])
+        self.check_sums(f"[{PYTHON}, {self.folder}/sum_ranks.py]", 4)
 
     @needs("torch", "python3-torch")
     def test_torchrun_runs_on_two_nodes_without_an_option_for_them(self):
@@ -98,8 +105,24 @@ class Ranks:
 
     @needs("mpi4py", "python3-mpi4py")
     def test_a_script_of_mpi4py_runs_on_two_nodes(self):
-        self.assertEqual(self.printed(f"[{PYTHON}, {self.folder}/sum_mpi4py.py]", 4),
-                         [f"rank {rank} of 4: 10" for rank in range(4)])
+        self.check_sums(f"[{PYTHON}, {self.folder}/sum_mpi4py.py]", 4)
+
+
+    @needs("torch", "PyTorch of PyPI (tests/python/make_venv build/torch-venv bench/torch-requirements.txt)", NEWEST)
+    def test_the_newest_pytorch_needs_no_option_either(self):
+        self.check_sums(f"[{NEWEST}, {self.folder}/sum_ranks.py]", 4)
+        self.check_sums(f"[{NEWEST}, -m, torch.distributed.run, {self.folder}/sum_ranks.py]", 4, "launch: node")
+
+    @needs("accelerate", "accelerate of PyPI (build/torch-venv/bin/pip install accelerate)", NEWEST)
+    def test_accelerate_runs_a_script_and_starts_one(self):
+        self.check_sums(f"[{NEWEST}, {self.folder}/sum_accelerate.py]", 4)
+        self.check_sums(f"{NEWEST.parent}/accelerate launch --multi_gpu --num_machines $DLFLOW_NODES --machine_rank $NODE_RANK "
+                        "--num_processes $DLFLOW_RANKS --main_process_ip $MASTER_ADDR --main_process_port $MASTER_PORT "
+                        f"{self.folder}/sum_accelerate.py", 4, "launch: node")
+
+    @needs("horovod", "Horovod (bench/horovod_venv build/horovod-venv)", HOROVOD)
+    def test_a_script_of_horovod_runs_on_two_nodes(self):
+        self.check_sums(f"[{HOROVOD}, {self.folder}/sum_horovod.py]", 4)
 
 
 class BySrun(Ranks, Chain):
