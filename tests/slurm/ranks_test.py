@@ -4,10 +4,14 @@ import json
 import pathlib
 import shutil
 import subprocess
+import sys
 import unittest
 
 import cluster
 from chains import Chain
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "container"))
+import images  # noqa: E402
 
 PYTHON = "/usr/bin/python3"  # Debian's, which has Debian's PyTorch
 SCRIPTS = pathlib.Path(__file__).resolve().parents[1] / "support/scripts"
@@ -44,12 +48,14 @@ class Ranks:
             shutil.copy(script, self.folder)
         # With both cores of a node for ranks.
         profile = (cluster.STAGED / f"cluster-profiles/{self.profile}.yaml").read_text()
-        self.write("two.yaml", profile.replace("ranks_per_node: 1", "ranks_per_node: 2"))
+        profile = profile.replace("ranks_per_node: 1", "ranks_per_node: 2")
+        self.write("two.yaml", profile.replace("{runtime: udocker}", "{runtime: charliecloud}"))
 
     def run_step(self, command, ranks, extra=""):
         """The folder of the step's attempt, once it has succeeded."""
         self.write("w.yaml", f"""
             name: ranks
+            images: {{box: {{from: "docker-archive:box.tar"}}}}
             steps:
               work:
                 run: {command}
@@ -65,8 +71,9 @@ class Ranks:
         return {file.name.removeprefix("told."): json.loads(file.read_text()) for file in folder.glob("told.*")}
 
     def printed(self, *arguments):
+        """What ranks and nodes print, without what dlflow says of an image that it unpacks."""
         lines = (self.run_step(*arguments) / "stdout").read_text().splitlines()
-        return sorted(filter(None, lines))
+        return sorted(line for line in lines if line.startswith(("rank ", "node ", "[default")))
 
     def check_sums(self, *arguments):
         self.assertEqual(self.printed(*arguments), [f"rank {rank} of 4: 10" for rank in range(4)])
@@ -91,6 +98,18 @@ class Ranks:
                 "NODE_RANK": str(node), "MASTER_ADDR": self.clusters[0].node(1), "MASTER_PORT": port, "DLFLOW_RANKS": "3",
                 "DLFLOW_LOCAL_RANKS": ranks, "DLFLOW_NODE_RANK": str(node), "DLFLOW_NODES": "2", "PET_NNODES": "2",
                 "PET_NODE_RANK": str(node), "PET_NPROC_PER_NODE": ranks, "host": self.clusters[0].node(node + 1)})
+
+    @unittest.skipUnless(shutil.which("ch-run") and images.BUSYBOX.exists(), "charliecloud or busybox-static is not installed")
+    def test_ranks_in_containers_are_told_the_same(self):
+        if self.clusters[0].run(["unshare", "--user", "--map-root-user", "true"], status=None).returncode != 0:
+            self.skipTest("users cannot make user namespaces here")
+        images.docker_archive(self.folder / "box.tar", [images.busybox_layer()])
+        tell = "echo rank $RANK of $WORLD_SIZE, $LOCAL_RANK of $LOCAL_WORLD_SIZE on $NODE_RANK of $DLFLOW_NODES, $MASTER_ADDR"
+        self.assertEqual(self.printed(f"'{tell}'", 4, "image: box"), [
+            f"rank {rank} of 4, {rank % 2} of 2 on {rank // 2} of 2, {self.clusters[0].node(1)}" for rank in range(4)])
+        tell = "echo node $NODE_RANK of $DLFLOW_NODES: $DLFLOW_LOCAL_RANKS ranks"
+        self.assertEqual(self.printed(f"'{tell}'", 3, "image: box\n                launch: node"),
+                         ["node 0 of 2: 2 ranks", "node 1 of 2: 1 ranks"])
 
     @needs("torch", "python3-torch")
     def test_a_script_of_pytorch_runs_on_two_nodes(self):
