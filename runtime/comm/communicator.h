@@ -29,8 +29,9 @@ struct Transfer {
 };
 
 /// One rank's end of a group of P ranks. Implementations repeat this shape: MpiCommunicator,
-/// ThreadCommunicator (ranks are threads of one process; for tests). One thread at a time calls it;
-/// but start_send, start_receive, start_sum and done may be called by any, for messages of its own.
+/// SocketCommunicator (TCP), ThreadCommunicator (ranks are threads of one process; for tests). One
+/// thread at a time calls it; but start_send, start_receive, start_sum and done may be called by
+/// any, for messages of its own.
 ///
 /// Every call that waits for a peer gives up after timeout(): Error{Unavailable} naming the rank
 /// that was waited for, or with the WatchError of a watch that knows better. A message of another
