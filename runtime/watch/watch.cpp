@@ -60,7 +60,8 @@ class Watch {
         thread_([this] { run(); }) {}
   ~Watch() { leave(); }
 
-  /// Waits until all ranks have done their work. Throws the WatchError if they cannot.
+  /// Waits until all ranks have done their work, or options.linger is over. Throws the WatchError
+  /// if they cannot.
   void finish();
 
   /// Tells the others what this rank threw. Throws what all ranks throw, if they agree in time.
@@ -125,7 +126,12 @@ void Watch::finish() {
   leaving_until_ = Clock::time_point::max();
   wake();
   lifeline_.begin_wait();
-  changed_.wait(lock, [this] { return has_left_ || lifeline_.raised(); });
+  const auto is_over = [this] { return has_left_ || lifeline_.raised(); };
+  if (options_.linger) {
+    changed_.wait_for(lock, options_.linger(), is_over);
+  } else {
+    changed_.wait(lock, is_over);
+  }
   lifeline_.end_wait();
   lifeline_.check();
 }

@@ -18,6 +18,10 @@ struct WatchOptions {
   /// The longest time that a rank may compute on once the others end.
   std::chrono::milliseconds time_to_end = std::chrono::seconds(4);
 
+  /// Asked once work() is done: the longest time to wait for that of the other ranks. Then this
+  /// rank leaves without them. Left out: as long as it takes.
+  std::function<std::chrono::milliseconds()> linger{};
+
   /// Says something to people: a warning, or why all ranks end. One rank says it, its watch thread.
   std::function<void(const std::string&)> tell = [](const std::string&) {};
 

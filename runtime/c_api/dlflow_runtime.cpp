@@ -1,0 +1,349 @@
+#include "runtime/c_api/dlflow_runtime.h"
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <numeric>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/c_api/exchanges.h"
+#include "runtime/c_api/group.h"
+#include "runtime/c_api/reduction.h"
+#include "runtime/c_api/work.h"
+#include "runtime/collectives/all_to_all.h"
+#include "runtime/collectives/broadcast.h"
+
+using dlflow::Errc;
+using dlflow::Error;
+using namespace dlflow::runtime;
+using std::chrono::milliseconds;
+
+struct dlflow_endpoint {
+  std::optional<SocketEndpoint> endpoint;
+  std::string text;
+};
+struct dlflow_group {
+  Group group;
+};
+struct dlflow_work {
+  std::shared_ptr<Work> work;
+};
+struct dlflow_queue {
+  std::shared_ptr<DoneQueue> queue;
+};
+
+namespace {
+
+constexpr int kMaxTag = 1 << 30;
+
+thread_local std::string last_error;
+
+dlflow_status report(Errc code, std::string message) {
+  last_error = std::move(message);
+  return code == Errc::Unavailable ? DLFLOW_UNAVAILABLE : DLFLOW_INVALID;
+}
+
+/// No exception passes into C.
+template <typename Function>
+dlflow_status guarded(Function function) try {
+  function();
+  return DLFLOW_OK;
+} catch (const Error& error) {
+  return report(error.code(), error.what());
+} catch (const std::exception& error) {
+  return report(Errc::Unavailable, error.what());
+}
+
+void require(bool holds, const std::string& otherwise) {
+  if (!holds) throw Error(Errc::InvalidInput, otherwise);
+}
+
+/// The groups of this process. A child that is forked off lets go of their connections, which would
+/// hide this rank's death from the others.
+class Groups {
+ public:
+  void add(Group* group) {
+    static std::once_flag once;
+    std::call_once(once, [] {
+      ::pthread_atfork([] { all().mutex_.lock(); }, [] { all().mutex_.unlock(); },
+                       [] {
+                         for (Group* known : all().groups_) known->close_in_child();
+                         all().mutex_.unlock();
+                       });
+    });
+    const std::lock_guard lock(mutex_);
+    groups_.insert(group);
+  }
+  /// False in a child, to whom nothing of the group belongs.
+  bool remove(Group* group) {
+    const std::lock_guard lock(mutex_);
+    groups_.erase(group);
+    return ::getpid() == process_;
+  }
+  static Groups& all() {
+    static Groups& groups = *new Groups;  // for as long as threads may be
+    return groups;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<Group*> groups_;
+  pid_t process_ = ::getpid();
+};
+
+const std::byte* bytes(const void* data) { return static_cast<const std::byte*>(data); }
+std::byte* bytes(void* data) { return static_cast<std::byte*>(data); }
+
+void require_rank(const Group& group, int rank, const char* role) {
+  require(rank >= 0 && rank < group.size(), std::string(role) + " is rank " + std::to_string(rank) +
+                                                ", but the group has ranks 0 to " +
+                                                std::to_string(group.size() - 1));
+}
+
+void require_tag(int tag) {
+  require(tag >= 0 && tag <= kMaxTag,
+          "the tag is " + std::to_string(tag) + "; 0 to 2^30 are allowed");
+}
+
+size_t sum(const std::vector<size_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), size_t(0));
+}
+
+/// "all-reduce (max)": a literal, as calls are kept by reference until they are made.
+std::string_view with_op(std::span<const std::string_view, 8> names, dlflow_op op) {
+  return names[size_t(op)];
+}
+constexpr std::string_view kAllReduce[] = {
+    "all-reduce",       "all-reduce (avg)",  "all-reduce (prod)", "all-reduce (min)",
+    "all-reduce (max)", "all-reduce (band)", "all-reduce (bor)",  "all-reduce (bxor)"};
+constexpr std::string_view kReduce[] = {"reduce",       "reduce (avg)", "reduce (product)",
+                                        "reduce (min)", "reduce (max)", "reduce (band)",
+                                        "reduce (bor)", "reduce (bxor)"};
+constexpr std::string_view kReduceScatter[] = {
+    "reduce-scatter",     "reduce-scatter avg",  "reduce-scatter prod", "reduce-scatter min",
+    "reduce-scatter max", "reduce-scatter band", "reduce-scatter bor",  "reduce-scatter bxor"};
+
+Call in_bytes(std::string_view operation, size_t size, int root = -1) {
+  return {.operation = operation, .num_elements = size, .type = "bytes", .root = root};
+}
+
+}  // namespace
+
+int dlflow_abi(void) { return DLFLOW_ABI; }
+
+const char* dlflow_error(void) { return last_error.c_str(); }
+
+dlflow_status dlflow_endpoint_open(const char* memory, dlflow_endpoint** endpoint) {
+  return guarded([&] {
+    auto opened = std::make_unique<dlflow_endpoint>();
+    opened->endpoint.emplace(memory == nullptr ? "" : memory);
+    opened->text = opened->endpoint->text();
+    *endpoint = opened.release();
+  });
+}
+
+const char* dlflow_endpoint_address(const dlflow_endpoint* endpoint) {
+  return endpoint->text.c_str();
+}
+
+void dlflow_endpoint_free(dlflow_endpoint* endpoint) { delete endpoint; }
+
+dlflow_status dlflow_group_create(dlflow_endpoint* endpoint, int rank, int size,
+                                  const char* const* addresses, const dlflow_group_options* options,
+                                  dlflow_group** group) {
+  return guarded([&] {
+    require(
+        size > 0 && rank >= 0 && rank < size,
+        "rank " + std::to_string(rank) + " of " + std::to_string(size) + " ranks: no such rank");
+    require(endpoint->endpoint.has_value(), "this endpoint has a group already: open another one");
+    require(options->timeout > 0 && options->stall_timeout > 0,
+            "timeouts of a group are more than 0 ms");
+    require(endpoint->text == addresses[rank],
+            "rank " + std::to_string(rank) + ": the address at its place is not its own");
+    SocketEndpoint own = std::move(*endpoint->endpoint);
+    endpoint->endpoint.reset();
+    auto made = std::unique_ptr<dlflow_group>(new dlflow_group{
+        {std::move(own), rank, std::vector<std::string>(addresses, addresses + size),
+         GroupOptions{milliseconds(options->timeout), milliseconds(options->stall_timeout),
+                      options->name == nullptr ? "" : options->name}}});
+    Groups::all().add(&made->group);
+    *group = made.release();
+  });
+}
+
+void dlflow_group_free(dlflow_group* group, int64_t linger) {
+  if (group == nullptr || !Groups::all().remove(&group->group)) return;
+  group->group.leave(milliseconds(linger));
+  delete group;
+}
+
+dlflow_status dlflow_all_reduce(dlflow_group* group, void* data, size_t count, dlflow_type type,
+                                dlflow_op op, dlflow_work** work) {
+  return guarded([&] {
+    require_reduction(type, op);
+    const Call call{
+        .operation = with_op(kAllReduce, op), .num_elements = count, .type = name(type)};
+    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+      return all.reduce({type, op}, {bytes(data), bytes(data), count});
+    })};
+  });
+}
+
+dlflow_status dlflow_reduce(dlflow_group* group, void* data, size_t count, dlflow_type type,
+                            dlflow_op op, int root, dlflow_work** work) {
+  return guarded([&] {
+    require_reduction(type, op);
+    require_rank(group->group, root, "the root");
+    const Call call{
+        .operation = with_op(kReduce, op), .num_elements = count, .type = name(type), .root = root};
+    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+      std::byte* const output = all.rank() == root ? bytes(data) : nullptr;
+      return all.reduce({type, op}, {bytes(data), output, count});
+    })};
+  });
+}
+
+dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* input, void* output,
+                                    const size_t* counts, dlflow_type type, dlflow_op op,
+                                    dlflow_work** work) {
+  return guarded([&] {
+    require_reduction(type, op);
+    std::vector<size_t> sizes(counts, counts + group->group.size());
+    const Call call{
+        .operation = with_op(kReduceScatter, op), .num_elements = sum(sizes), .type = name(type)};
+    for (size_t& size : sizes) size *= size_of(type);
+    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+      return reduce_scatter_blocks(all.open_link(), {type, op}, {bytes(input), sum(sizes)}, sizes,
+                                   bytes(output));
+    })};
+  });
+}
+
+dlflow_status dlflow_broadcast(dlflow_group* group, void* data, size_t size, int root,
+                               dlflow_work** work) {
+  return guarded([&] {
+    require_rank(group->group, root, "the root");
+    *work = new dlflow_work{group->group.start(in_bytes("broadcast", size, root), [=](Group& all) {
+      return broadcast(all.open_link(), {bytes(data), size}, root);
+    })};
+  });
+}
+
+dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* output,
+                                const size_t* sizes, dlflow_work** work) {
+  return guarded([&] {
+    const std::vector<size_t> blocks(sizes, sizes + group->group.size());
+    *work =
+        new dlflow_work{group->group.start(in_bytes("all-gather", sum(blocks)), [=](Group& all) {
+          return all_gather_blocks(all.open_link(), {bytes(input), blocks[size_t(all.rank())]},
+                                   {bytes(output), sum(blocks)}, blocks);
+        })};
+  });
+}
+
+dlflow_status dlflow_all_to_all(dlflow_group* group, const void* input, const size_t* input_sizes,
+                                void* output, const size_t* output_sizes, dlflow_work** work) {
+  return guarded([&] {
+    const size_t ranks = size_t(group->group.size()), own = size_t(group->group.rank());
+    const std::vector<size_t> sent(input_sizes, input_sizes + ranks);
+    const std::vector<size_t> received(output_sizes, output_sizes + ranks);
+    require(sent[own] == received[own], "all-to-all: rank " + std::to_string(own) +
+                                            " sends itself " + std::to_string(sent[own]) +
+                                            " bytes and expects " + std::to_string(received[own]));
+    // Ranks may send different numbers of bytes.
+    *work = new dlflow_work{group->group.start({.operation = "all-to-all"}, [=](Group& all) {
+      return all_to_all(all.open_link(), {bytes(input), sum(sent)}, sent,
+                        {bytes(output), sum(received)}, received);
+    })};
+  });
+}
+
+dlflow_status dlflow_gather(dlflow_group* group, const void* input, size_t size, void* output,
+                            int root, dlflow_work** work) {
+  return guarded([&] {
+    require_rank(group->group, root, "the root");
+    *work = new dlflow_work{group->group.start(in_bytes("gather", size, root), [=](Group& all) {
+      return gather(all.open_link(), {bytes(input), size}, bytes(output), root);
+    })};
+  });
+}
+
+dlflow_status dlflow_scatter(dlflow_group* group, const void* input, size_t size, void* output,
+                             int root, dlflow_work** work) {
+  return guarded([&] {
+    require_rank(group->group, root, "the root");
+    *work = new dlflow_work{group->group.start(in_bytes("scatter", size, root), [=](Group& all) {
+      return scatter(all.open_link(), bytes(input), {bytes(output), size}, root);
+    })};
+  });
+}
+
+dlflow_status dlflow_barrier(dlflow_group* group, dlflow_work** work) {
+  return guarded([&] {
+    *work = new dlflow_work{group->group.start(
+        {.operation = "barrier"}, [](Group& all) { return barrier(all.open_link()); })};
+  });
+}
+
+dlflow_status dlflow_monitored_barrier(dlflow_group* group, int64_t timeout, dlflow_work** work) {
+  return guarded([&] {
+    require(timeout >= 0, "a monitored barrier's timeout is not less than 0 ms");
+    *work = new dlflow_work{
+        group->group.start({.operation = "monitored barrier"}, [timeout](Group& all) {
+          return monitored_barrier(all.open_link(), milliseconds(timeout));
+        })};
+  });
+}
+
+dlflow_status dlflow_send(dlflow_group* group, const void* data, size_t size, int to, int tag,
+                          dlflow_work** work) {
+  return guarded([&] {
+    require_rank(group->group, to, "the receiver");
+    require_tag(tag);
+    *work = new dlflow_work{group->group.start_send({bytes(data), size}, to, tag)};
+  });
+}
+
+dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int from, int tag,
+                             dlflow_work** work) {
+  return guarded([&] {
+    require_rank(group->group, from, "the sender");
+    require_tag(tag);
+    *work = new dlflow_work{group->group.start_receive({bytes(data), size}, from, tag)};
+  });
+}
+
+dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
+  if (!work->work->wait(milliseconds(timeout))) return DLFLOW_PENDING;
+  const auto failure = work->work->failure();
+  return failure ? report(failure->code, failure->message) : DLFLOW_OK;
+}
+
+dlflow_status dlflow_work_test(dlflow_work* work) { return dlflow_work_wait(work, 0); }
+
+void dlflow_work_free(dlflow_work* work) { delete work; }
+
+dlflow_queue* dlflow_queue_create(void) { return new dlflow_queue{std::make_shared<DoneQueue>()}; }
+
+void dlflow_queue_free(dlflow_queue* queue) { delete queue; }
+
+void dlflow_work_notify(dlflow_work* work, dlflow_queue* queue, uint64_t id) {
+  work->work->notify(queue->queue, id);
+}
+
+dlflow_status dlflow_queue_pop(dlflow_queue* queue, int64_t timeout, uint64_t* id) {
+  const auto popped = queue->queue->pop(milliseconds(timeout));
+  if (!popped) return DLFLOW_PENDING;
+  *id = *popped;
+  return DLFLOW_OK;
+}

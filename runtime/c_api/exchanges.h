@@ -1,0 +1,55 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "runtime/c_api/dlflow_runtime.h"
+#include "runtime/collectives/allreduce.h"
+#include "runtime/collectives/link.h"
+
+/// Collectives of the C interface that runtime/collectives does not have, put together from those
+/// that it has. P is the number of ranks.
+namespace dlflow::runtime {
+
+struct Reduction {
+  dlflow_type type;
+  dlflow_op op;
+};
+
+/// Numbers at `input` on every rank, reduced, at `output`, which may be the same; null: this rank
+/// needs them not. Collective.
+struct Reduced {
+  const std::byte* input;
+  std::byte* output;
+  size_t count;
+};
+
+/// The sum, by way of `sums`, whose memory it uses piece by piece: values of all ranks are added
+/// while the next ones are copied. The elements of `sums` are of that type.
+Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced values, bool average,
+                   int num_ranks);
+
+/// Any operation: every rank reduces its share of a piece, in the order of ranks, and tells it to
+/// all. Costs as reduce_scatter and all_gather; memory for two pieces of 1 MiB.
+Task reduce_in_pieces(Link link, Reduction reduction, Reduced values);
+
+/// Block `rank` of `input`, reduced over all ranks in their order. Memory for P blocks.
+Task reduce_scatter_blocks(Link link, Reduction reduction, std::span<const std::byte> input,
+                           std::vector<size_t> sizes, std::byte* output);
+
+/// Blocks of all ranks to one, or of one to all; P-1 messages at once.
+Task gather(Link link, std::span<const std::byte> input, std::byte* output, int root);
+Task scatter(Link link, const std::byte* input, std::span<std::byte> output, int root);
+
+/// Copies this rank's block to its place first.
+Task all_gather_blocks(Link link, std::span<const std::byte> input, std::span<std::byte> output,
+                       std::vector<size_t> sizes);
+
+Task barrier(Link link);
+
+/// Throws Error{Unavailable} on rank 0 that names who did not come within `timeout`.
+Task monitored_barrier(Link link, std::chrono::milliseconds timeout);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,184 @@
+#include "runtime/c_api/reduction.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/bfloat16.h"
+#include "base/error.h"
+#include "base/float16.h"
+
+namespace dlflow::runtime {
+namespace {
+
+struct TypeFacts {
+  std::string_view name;
+  size_t size;
+  bool is_float;
+};
+constexpr std::array<TypeFacts, 9> kTypes = {{{"fp32", 4, true},
+                                              {"fp64", 8, true},
+                                              {"fp16", 2, true},
+                                              {"bf16", 2, true},
+                                              {"int8", 1, false},
+                                              {"uint8", 1, false},
+                                              {"int32", 4, false},
+                                              {"int64", 8, false},
+                                              {"bool", 1, false}}};
+constexpr std::array<std::string_view, 8> kOps = {"sum", "avg",  "product", "min",
+                                                  "max", "band", "bor",     "bxor"};
+
+/// What a sum is kept in: values of this many stay in the first-level cache.
+constexpr size_t kTile = 1024;
+
+float widened(Float16 value) { return widen(value); }
+float widened(BFloat16 value) { return widen(value); }
+template <typename T>
+T widened(T value) {
+  return value;
+}
+void narrow_to(Float16& into, float value) { into = narrow_to_float16(value); }
+void narrow_to(BFloat16& into, float value) { into = narrow(value); }
+template <typename T>
+void narrow_to(T& into, T value) {
+  into = value;
+}
+
+/// Wraps around, where signed arithmetic is undefined.
+template <typename T, typename Operation>
+T wrapped(T a, T b, Operation operation) {
+  if constexpr (std::is_integral_v<T>) {
+    using Wide = std::common_type_t<std::make_unsigned_t<T>, unsigned>;
+    return T(operation(Wide(a), Wide(b)));
+  } else {
+    return operation(a, b);
+  }
+}
+
+template <typename T>
+struct Reduce {
+  using Wide = decltype(widened(T()));
+
+  template <typename Operation>
+  static void run(T* output, std::span<const std::byte* const> blocks, size_t count, bool average,
+                  Operation operation) {
+    std::array<Wide, kTile> sums;
+    for (size_t first = 0; first < count; first += kTile) {
+      const size_t size = std::min(kTile, count - first);
+      for (size_t block = 0; block < blocks.size(); ++block) {
+        const T* const values = reinterpret_cast<const T*>(blocks[block]) + first;
+        if (block == 0) {
+          for (size_t i = 0; i < size; ++i) sums[i] = widened(values[i]);
+        } else {
+          for (size_t i = 0; i < size; ++i) sums[i] = operation(sums[i], widened(values[i]));
+        }
+      }
+      if constexpr (std::is_floating_point_v<Wide>) {
+        if (average)
+          for (size_t i = 0; i < size; ++i) sums[i] /= Wide(blocks.size());
+      }
+      for (size_t i = 0; i < size; ++i) narrow_to(output[first + i], sums[i]);
+    }
+  }
+
+  static void run(dlflow_op op, std::byte* output, std::span<const std::byte* const> blocks,
+                  size_t count) {
+    T* const to = reinterpret_cast<T*>(output);
+    const auto reduce = [&](auto operation) {
+      run(to, blocks, count, op == DLFLOW_AVG, operation);
+    };
+    switch (op) {
+      case DLFLOW_SUM:
+      case DLFLOW_AVG:
+        return reduce(
+            [](Wide a, Wide b) { return wrapped(a, b, [](auto x, auto y) { return x + y; }); });
+      case DLFLOW_PRODUCT:
+        return reduce(
+            [](Wide a, Wide b) { return wrapped(a, b, [](auto x, auto y) { return x * y; }); });
+      case DLFLOW_MIN:
+        return reduce([](Wide a, Wide b) { return b < a ? b : a; });
+      case DLFLOW_MAX:
+        return reduce([](Wide a, Wide b) { return a < b ? b : a; });
+      case DLFLOW_BAND:
+      case DLFLOW_BOR:
+      case DLFLOW_BXOR:
+        if constexpr (std::is_integral_v<Wide>) {
+          if (op == DLFLOW_BAND) return reduce([](Wide a, Wide b) { return Wide(a & b); });
+          if (op == DLFLOW_BOR) return reduce([](Wide a, Wide b) { return Wide(a | b); });
+          return reduce([](Wide a, Wide b) { return Wide(a ^ b); });
+        }
+        break;
+    }
+    DLFLOW_CHECK(false);  // require_reduction() refuses it
+  }
+};
+
+/// Of a byte that is 0 or 1.
+dlflow_op op_of_bool(dlflow_op op) {
+  if (op == DLFLOW_SUM || op == DLFLOW_MAX) return DLFLOW_BOR;
+  return op == DLFLOW_PRODUCT || op == DLFLOW_MIN ? DLFLOW_BAND : op;
+}
+
+}  // namespace
+
+size_t size_of(dlflow_type type) { return kTypes.at(size_t(type)).size; }
+std::string_view name(dlflow_type type) { return kTypes.at(size_t(type)).name; }
+std::string_view name(dlflow_op op) { return kOps.at(size_t(op)); }
+
+void require_reduction(dlflow_type type, dlflow_op op) {
+  if (size_t(type) >= kTypes.size()) {
+    throw Error(Errc::InvalidInput, "there is no type number " + std::to_string(int(type)));
+  }
+  if (size_t(op) >= kOps.size()) {
+    throw Error(Errc::InvalidInput, "there is no operation number " + std::to_string(int(op)));
+  }
+  const bool is_bitwise = op == DLFLOW_BAND || op == DLFLOW_BOR || op == DLFLOW_BXOR;
+  const bool is_float = kTypes[size_t(type)].is_float;
+  if ((is_bitwise && is_float) || (op == DLFLOW_AVG && !is_float)) {
+    throw Error(Errc::InvalidInput, "'" + std::string(name(op)) + "' is no operation of " +
+                                        std::string(name(type)) +
+                                        (is_float ? " numbers: they have no bits to combine"
+                                                  : " numbers: use a sum, and divide it"));
+  }
+}
+
+void reduce_blocks(dlflow_type type, dlflow_op op, std::byte* output,
+                   std::span<const std::byte* const> blocks, size_t count) {
+  switch (type) {
+    case DLFLOW_F32:
+      return Reduce<float>::run(op, output, blocks, count);
+    case DLFLOW_F64:
+      return Reduce<double>::run(op, output, blocks, count);
+    case DLFLOW_F16:
+      return Reduce<Float16>::run(op, output, blocks, count);
+    case DLFLOW_BF16:
+      return Reduce<BFloat16>::run(op, output, blocks, count);
+    case DLFLOW_I8:
+      return Reduce<int8_t>::run(op, output, blocks, count);
+    case DLFLOW_U8:
+      return Reduce<uint8_t>::run(op, output, blocks, count);
+    case DLFLOW_I32:
+      return Reduce<int32_t>::run(op, output, blocks, count);
+    case DLFLOW_I64:
+      return Reduce<int64_t>::run(op, output, blocks, count);
+    case DLFLOW_BOOL:
+      return Reduce<uint8_t>::run(op_of_bool(op), output, blocks, count);
+  }
+}
+
+void divide(dlflow_type type, std::byte* values, size_t count, int divisor) {
+  const auto all = [&](auto* numbers) {
+    for (size_t i = 0; i < count; ++i) {
+      const auto number = widened(numbers[i]);
+      narrow_to(numbers[i], decltype(number)(number / decltype(number)(divisor)));
+    }
+  };
+  if (type == DLFLOW_F32) all(reinterpret_cast<float*>(values));
+  if (type == DLFLOW_F64) all(reinterpret_cast<double*>(values));
+  if (type == DLFLOW_F16) all(reinterpret_cast<Float16*>(values));
+  if (type == DLFLOW_BF16) all(reinterpret_cast<BFloat16*>(values));
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,340 @@
+// The C interface as other programs use it. Ranks are threads here, which it does not know.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "runtime/c_api/dlflow_runtime.h"
+#include "tests/support/catch.h"
+
+extern "C" int abi_in_c(void);
+
+namespace {
+
+constexpr int64_t kTimeout = 20'000;
+
+/// Throws what an operation failed of.
+void require(dlflow_status status) {
+  if (status != DLFLOW_OK) throw std::runtime_error(dlflow_error());
+}
+
+/// Waits for what was started by `status`.
+void finish(dlflow_status status, dlflow_work*& work) {
+  require(status);
+  const dlflow_status result = dlflow_work_wait(work, kTimeout);
+  dlflow_work_free(work);
+  if (result == DLFLOW_PENDING) throw std::runtime_error("hangs");
+  require(result);
+}
+
+struct Rank {
+  dlflow_group* group;
+  int rank, size;
+  dlflow_work* work = nullptr;
+};
+
+/// What each rank throws, or ""; memories[r] is what rank r gives for its memory.
+std::vector<std::string> on_ranks(const std::vector<const char*>& memories,
+                                  const std::function<void(Rank&)>& work,
+                                  int64_t timeout = kTimeout, int64_t linger = kTimeout) {
+  const int size = int(memories.size());
+  std::vector<dlflow_endpoint*> endpoints(memories.size());
+  std::vector<const char*> addresses;
+  std::vector<std::string> errors(memories.size());
+  for (size_t i = 0; i < memories.size(); ++i) {
+    require(dlflow_endpoint_open(memories[i], &endpoints[i]));
+    addresses.push_back(dlflow_endpoint_address(endpoints[i]));
+  }
+  {
+    std::vector<std::jthread> threads;
+    for (int rank = 0; rank < size; ++rank) {
+      threads.emplace_back([&, rank] {
+        Rank self{nullptr, rank, size};
+        try {
+          const dlflow_group_options options{timeout, 60'000, nullptr};
+          require(dlflow_group_create(endpoints[size_t(rank)], rank, size, addresses.data(),
+                                      &options, &self.group));
+          work(self);
+        } catch (const std::exception& error) {
+          errors[size_t(rank)] = error.what();
+        }
+        dlflow_group_free(self.group, linger);
+      });
+    }
+  }
+  for (dlflow_endpoint* endpoint : endpoints) dlflow_endpoint_free(endpoint);
+  return errors;
+}
+
+const std::vector<const char*> kOne = {"a"};
+const std::vector<const char*> kNode = {"a", "a", "a"};
+const std::vector<const char*> kNodes = {"a", "b", "a", "b"};
+
+std::vector<std::string> none(size_t num_ranks) { return std::vector<std::string>(num_ranks); }
+
+void same(const auto& got, const auto& expected, const char* what) {
+  if (got != expected) throw std::runtime_error(std::string(what) + ": other values");
+}
+
+}  // namespace
+
+TEST_CASE("the header is C, and of the library's number") { CHECK(abi_in_c()); }
+
+TEST_CASE("every collective gives every rank what it promises", "[c_api]") {
+  const auto memories = GENERATE(kOne, kNode, kNodes);
+  const size_t count = GENERATE(0, 1, 1001, 2'000'003);  // the last in several pieces
+  CHECK(
+      on_ranks(memories, [&](Rank& self) {
+        const int P = self.size, r = self.rank;
+        const size_t ranks = size_t(P);
+        std::vector<float> values(count, float(r + 1));
+        finish(
+            dlflow_all_reduce(self.group, values.data(), count, DLFLOW_F32, DLFLOW_SUM, &self.work),
+            self.work);
+        same(values, std::vector(count, float(P * (P + 1) / 2)), "sum");
+        values.assign(count, float(r + 1));
+        finish(
+            dlflow_all_reduce(self.group, values.data(), count, DLFLOW_F32, DLFLOW_AVG, &self.work),
+            self.work);
+        same(values, std::vector(count, float(P + 1) / 2), "mean");
+        std::vector<double> doubles(count, r + 1);
+        finish(dlflow_all_reduce(self.group, doubles.data(), count, DLFLOW_F64, DLFLOW_MAX,
+                                 &self.work),
+               self.work);
+        same(doubles, std::vector(count, double(P)), "maximum");
+        std::vector<int64_t> longs(count, r + 1);
+        finish(dlflow_reduce(self.group, longs.data(), count, DLFLOW_I64, DLFLOW_SUM, P - 1,
+                             &self.work),
+               self.work);
+        same(longs, std::vector(count, int64_t(r == P - 1 ? P * (P + 1) / 2 : r + 1)), "reduce");
+
+        std::vector<size_t> counts(ranks, count);  // rank 0 has one more
+        ++counts[0];
+        std::vector<int32_t> blocks(count * ranks + 1, r + 1);
+        std::vector<int32_t> block(counts[size_t(r)]);
+        finish(dlflow_reduce_scatter(self.group, blocks.data(), block.data(), counts.data(),
+                                     DLFLOW_I32, DLFLOW_SUM, &self.work),
+               self.work);
+        same(block, std::vector(block.size(), P * (P + 1) / 2), "reduce-scatter");
+
+        std::vector<size_t> sizes(ranks);
+        for (size_t i = 0; i < ranks; ++i) sizes[i] = counts[i] * sizeof(int32_t);
+        block.assign(block.size(), r);
+        finish(dlflow_all_gather(self.group, block.data(), blocks.data(), sizes.data(), &self.work),
+               self.work);
+        std::vector<int32_t> expected;
+        for (int rank = 0; rank < P; ++rank) {
+          expected.insert(expected.end(), counts[size_t(rank)], rank);
+        }
+        same(blocks, expected, "all-gather");
+
+        values.assign(count, float(r));
+        finish(dlflow_broadcast(self.group, values.data(), count * 4, P - 1, &self.work),
+               self.work);
+        same(values, std::vector(count, float(P - 1)), "broadcast");
+
+        const std::vector<size_t> equal(ranks, count * 4);
+        std::vector<int32_t> sent, received(count * ranks), all;
+        for (int rank = 0; rank < P; ++rank) sent.insert(sent.end(), count, 100 * r + rank);
+        for (int rank = 0; rank < P; ++rank) all.insert(all.end(), count, 100 * rank + r);
+        finish(dlflow_all_to_all(self.group, sent.data(), equal.data(), received.data(),
+                                 equal.data(), &self.work),
+               self.work);
+        same(received, all, "all-to-all");
+
+        std::vector<int32_t> own(count, r + 7), gathered(r == 0 ? count * ranks : 0);
+        finish(dlflow_gather(self.group, own.data(), count * 4, gathered.data(), 0, &self.work),
+               self.work);
+        all.clear();
+        for (int rank = 0; rank < P && r == 0; ++rank) all.insert(all.end(), count, rank + 7);
+        same(gathered, all, "gather");
+        for (int32_t& value : gathered) value += 1;
+        finish(dlflow_scatter(self.group, gathered.data(), count * 4, own.data(), 0, &self.work),
+               self.work);
+        same(own, std::vector(count, r + 8), "scatter");
+        finish(dlflow_barrier(self.group, &self.work), self.work);
+        finish(dlflow_monitored_barrier(self.group, kTimeout, &self.work), self.work);
+      }) == none(memories.size()));
+}
+
+TEST_CASE("a message between two ranks overtakes the collective that waits for its receiver",
+          "[c_api]") {
+  CHECK(on_ranks(kNodes, [](Rank& self) {
+          int value = self.rank;
+          const auto sum = [&](dlflow_work** work) {
+            return dlflow_all_reduce(self.group, &value, 1, DLFLOW_I32, DLFLOW_SUM, work);
+          };
+          int message = 42, received = 0;
+          if (self.rank == 0) {
+            dlflow_work* sent = nullptr;
+            require(sum(&self.work));
+            finish(dlflow_send(self.group, &message, sizeof message, 1, 5, &sent), sent);
+          } else {
+            if (self.rank == 1) {
+              finish(dlflow_receive(self.group, &received, sizeof received, 0, 5, &self.work),
+                     self.work);
+              same(received, 42, "message");
+            }
+            require(sum(&self.work));
+          }
+          finish(DLFLOW_OK, self.work);
+          same(value, 6, "sum");
+        }) == none(4));
+}
+
+TEST_CASE("works that were started together end in order, and a queue tells which", "[c_api]") {
+  CHECK(on_ranks(kNode, [](Rank& self) {
+          constexpr uint64_t kWorks = 50;
+          std::vector<std::vector<float>> values(kWorks, std::vector<float>(1000, 1));
+          std::vector<dlflow_work*> works(kWorks);
+          dlflow_queue* const queue = dlflow_queue_create();
+          for (size_t i = 0; i < kWorks; ++i) {
+            require(dlflow_all_reduce(self.group, values[i].data(), 1000, DLFLOW_F32, DLFLOW_SUM,
+                                      &works[i]));
+            dlflow_work_notify(works[i], queue, i);
+          }
+          for (uint64_t i = 0; i < kWorks; ++i) {
+            uint64_t id = kWorks;
+            require(dlflow_queue_pop(queue, kTimeout, &id));
+            same(id, i, "order");
+            same(dlflow_work_test(works[id]), DLFLOW_OK, "test");
+            same(values[id], std::vector<float>(1000, 3), "sum");
+            dlflow_work_free(works[id]);
+          }
+          uint64_t id = 0;
+          same(dlflow_queue_pop(queue, 0, &id), DLFLOW_PENDING, "empty queue");
+          dlflow_queue_free(queue);
+        }) == none(3));
+}
+
+TEST_CASE("ranks that come to different collectives are all told what each did", "[c_api]") {
+  const auto memories = GENERATE(kNode, kNodes);
+  const auto errors = on_ranks(memories, [](Rank& self) {
+    std::vector<float> values(11);
+    finish(dlflow_all_reduce(self.group, values.data(), self.rank == 1 ? 11 : 10, DLFLOW_F32,
+                             DLFLOW_MAX, &self.work),
+           self.work);
+    finish(dlflow_barrier(self.group, &self.work), self.work);
+    std::this_thread::sleep_for(std::chrono::seconds(3));
+    finish(dlflow_barrier(self.group, &self.work), self.work);
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, Catch::Matches(
+                          "call \\d+ is not the same on all ranks: rank 1 \\(node \\S+\\) "
+                          "all-reduce \\(max\\) of 11 fp32; ranks 0, 2.* all-reduce \\(max\\) of "
+                          "10 fp32; .*"));
+  }
+}
+
+TEST_CASE("a rank that leaves in the middle is told to the others at their next call", "[c_api]") {
+  const auto errors = on_ranks(
+      kNode,
+      [](Rank& self) {
+        if (self.rank == 2) return;
+        finish(dlflow_barrier(self.group, &self.work), self.work);
+      },
+      kTimeout, 500);
+  CHECK_THAT(errors[0], Catch::Contains("rank 2"));
+  CHECK_THAT(errors[1], Catch::Contains("rank 2"));
+  CHECK(errors[2].empty());
+}
+
+TEST_CASE("a rank that leaves waits for the others for as long as it wants to", "[c_api]") {
+  CHECK(on_ranks(kNode, [](Rank& self) {
+          finish(dlflow_barrier(self.group, &self.work), self.work);
+          const auto start = std::chrono::steady_clock::now();
+          if (self.rank != 1) return std::this_thread::sleep_for(std::chrono::seconds(2));
+          dlflow_group_free(std::exchange(self.group, nullptr), 100);
+          if (std::chrono::steady_clock::now() - start > std::chrono::milliseconds(1500)) {
+            throw std::runtime_error("waited for longer");
+          }
+        }) == none(3));
+}
+
+TEST_CASE("ranks that do not come to a monitored barrier are named on all", "[c_api]") {
+  const auto errors = on_ranks(kNodes, [](Rank& self) {
+    if (self.rank == 1 || self.rank == 3) std::this_thread::sleep_for(std::chrono::seconds(2));
+    finish(dlflow_monitored_barrier(self.group, 300, &self.work), self.work);
+  });
+  for (const std::string& error : errors) {
+    CHECK_THAT(error, Catch::Contains("these ranks have not come: 1, 3"));
+  }
+}
+
+TEST_CASE("an operation in which nothing moves fails after the group's timeout", "[c_api]") {
+  const auto errors = on_ranks(
+      kNode,
+      [](Rank& self) {
+        int value = 0;
+        if (self.rank == 0) {
+          finish(dlflow_receive(self.group, &value, 4, 2, 0, &self.work), self.work);
+        } else {
+          std::this_thread::sleep_for(std::chrono::seconds(1));
+        }
+      },
+      300, 500);
+  CHECK_THAT(errors[0], Catch::Contains("rank 2 did not answer within 0.3 s"));
+}
+
+TEST_CASE("what makes no sense is refused before it starts", "[c_api]") {
+  CHECK(on_ranks(kOne, [](Rank& self) {
+          const auto refused = [&](dlflow_status status, const std::string& why) {
+            same(status, DLFLOW_INVALID, "status");
+            same(std::string(dlflow_error()), why, "reason");
+          };
+          float value = 0;
+          refused(dlflow_reduce(self.group, &value, 1, DLFLOW_F32, DLFLOW_SUM, 1, &self.work),
+                  "the root is rank 1, but the group has ranks 0 to 0");
+          refused(dlflow_send(self.group, &value, 4, 0, -1, &self.work),
+                  "the tag is -1; 0 to 2^30 are allowed");
+          const size_t one = 1, two = 2;
+          refused(dlflow_all_to_all(self.group, &value, &one, &value, &two, &self.work),
+                  "all-to-all: rank 0 sends itself 1 bytes and expects 2");
+        }) == none(1));
+}
+
+TEST_CASE("a rank's death is noticed although its child lives on", "[c_api]") {
+  dlflow_endpoint* endpoints[2];
+  const char* addresses[2];
+  for (int i = 0; i < 2; ++i) {
+    require(dlflow_endpoint_open(nullptr, &endpoints[i]));
+    addresses[i] = dlflow_endpoint_address(endpoints[i]);
+  }
+  int end[2];  // open for as long as the grandchild is to live
+  REQUIRE(::pipe(end) == 0);
+  const dlflow_group_options options{kTimeout, 60'000, nullptr};
+  dlflow_group* group = nullptr;
+  const pid_t rank1 = ::fork();
+  if (rank1 == 0) {
+    ::close(end[1]);
+    dlflow_work* work = nullptr;
+    require(dlflow_group_create(endpoints[1], 1, 2, addresses, &options, &group));
+    finish(dlflow_barrier(group, &work), work);
+    if (::fork() == 0) {
+      char nothing;
+      (void)!::read(end[0], &nothing, 1);
+    }
+    ::_exit(0);
+  }
+  require(dlflow_group_create(endpoints[0], 0, 2, addresses, &options, &group));
+  dlflow_work* work = nullptr;
+  finish(dlflow_barrier(group, &work), work);
+  ::waitpid(rank1, nullptr, 0);
+  const auto start = std::chrono::steady_clock::now();
+  REQUIRE(dlflow_barrier(group, &work) == DLFLOW_OK);
+  CHECK(dlflow_work_wait(work, kTimeout) == DLFLOW_UNAVAILABLE);
+  CHECK_THAT(dlflow_error(), Catch::Contains("rank 1 (node "));
+  CHECK(std::chrono::steady_clock::now() - start < std::chrono::seconds(5));
+  dlflow_work_free(work);
+  dlflow_group_free(group, 0);
+  ::close(end[1]);
+  for (dlflow_endpoint* endpoint : endpoints) dlflow_endpoint_free(endpoint);
+}
