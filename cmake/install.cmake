@@ -42,3 +42,9 @@ foreach(library libcli11-dev libfmt-dev libminizip-dev libpng-dev libsqlite3-dev
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})
 install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+
+# For programs in other languages. Python finds the library from its package, so they keep their places to each other.
+install(TARGETS dlflow_runtime LIBRARY DESTINATION lib/dlflow)
+install(FILES runtime/c_api/dlflow_runtime.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY python/dlflow DESTINATION lib/python3/dist-packages FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE)
+install(DIRECTORY ${python_about} DESTINATION lib/python3/dist-packages)

@@ -26,6 +26,8 @@ WANTED = [*PROGRAMS,
           "share/dlflow/schemas/model.schema.json",
           "share/dlflow/workflows/fashion-mnist.yaml", "share/dlflow/workflows/models/lenet.yaml",
           "share/dlflow/cluster-profiles/local.yaml",
+          "lib/dlflow/libdlflow_runtime.so", "include/dlflow_runtime.h",
+          "lib/python3/dist-packages/dlflow/torch/backend.py", "lib/python3/dist-packages/dlflow/py.typed",
           "share/doc/dlflow/README.md", "share/doc/dlflow/LICENSE", "share/doc/dlflow/docs/index.md"]
 
 
@@ -64,7 +66,7 @@ class Installed(Case):
         for name in WANTED:
             self.assertIn(name, found)
         self.assertEqual(PLUGIN in found, (BIN / "libdlflow_cuda.so").exists())
-        self.assertEqual({name.split("/")[0] for name in found}, {"bin", "share"})
+        self.assertEqual({name.split("/")[0] for name in found}, {"bin", "include", "lib", "share"})
         self.assertEqual([name for name in found if name.startswith("bin/") and name not in [*PROGRAMS, PLUGIN]], [])
 
     def test_no_installed_file_knows_the_build_folder(self):

@@ -1,0 +1,257 @@
+"""Collectives between processes: libdlflow_runtime, whose header (dlflow_runtime.h) says what each function promises.
+
+Thin: no arrays, only addresses of memory. What belongs to a framework is elsewhere (dlflow.torch).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import enum
+import os
+import pathlib
+import threading
+import time
+from typing import Callable, Optional, Sequence
+
+ABI = 1
+_LIBRARY = "libdlflow_runtime.so"
+
+
+class Type(enum.IntEnum):
+    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL = range(9)
+
+
+class Op(enum.IntEnum):
+    SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
+
+
+_OK, _INVALID, _UNAVAILABLE, _PENDING = range(4)
+
+
+class Error(RuntimeError):
+    """What failed and why, with ranks and nodes. The group is of no more use."""
+
+
+class InvalidInput(Error, ValueError):
+    """The arguments are wrong, or ranks disagree about what they do."""
+
+
+class _Options(ctypes.Structure):
+    _fields_ = [("timeout", ctypes.c_int64), ("stall_timeout", ctypes.c_int64), ("name", ctypes.c_char_p)]
+
+
+def _find_library() -> str:
+    """In the folder of a build, or where `cmake --install` puts it: below the same lib/ as this package."""
+    own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
+    if own:
+        return own
+    folders = pathlib.Path(os.path.abspath(__file__)).parents
+    places = [folders[2] / "lib" / _LIBRARY, folders[3] / "dlflow" / _LIBRARY]
+    for place in places:
+        if place.exists():
+            return str(place)
+    raise Error(f"{_LIBRARY} is not at {' or '.join(map(str, places))}: install dlflow anew, or name it in DLFLOW_RUNTIME_LIBRARY")
+
+
+def _load() -> ctypes.CDLL:
+    path = _find_library()
+    try:
+        library = ctypes.CDLL(path)
+    except OSError as error:
+        raise Error(f"{path} cannot be loaded: {error}") from None
+    if library.dlflow_abi() != ABI:
+        raise Error(f"{path} has interface {library.dlflow_abi()}, this package needs {ABI}: install both from one version of dlflow")
+    data, size, number, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64
+    sizes, out = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p)
+    group = work = queue = endpoint = ctypes.c_void_p
+    arguments = {
+        "endpoint_open": [ctypes.c_char_p, out],
+        "group_create": [endpoint, number, number, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options), out],
+        "all_reduce": [group, data, size, number, number, out],
+        "reduce": [group, data, size, number, number, number, out],
+        "reduce_scatter": [group, data, data, sizes, number, number, out],
+        "broadcast": [group, data, size, number, out],
+        "all_gather": [group, data, data, sizes, out],
+        "all_to_all": [group, data, sizes, data, sizes, out],
+        "gather": [group, data, size, data, number, out],
+        "scatter": [group, data, size, data, number, out],
+        "barrier": [group, out],
+        "monitored_barrier": [group, real, out],
+        "send": [group, data, size, number, number, out],
+        "receive": [group, data, size, number, number, out],
+        "work_test": [work],
+        "work_wait": [work, real],
+        "queue_pop": [queue, real, ctypes.POINTER(ctypes.c_uint64)],
+    }
+    for name, types in arguments.items():
+        function = getattr(library, "dlflow_" + name)
+        function.argtypes, function.restype = types, ctypes.c_int
+    library.dlflow_error.restype = ctypes.c_char_p
+    library.dlflow_endpoint_address.argtypes, library.dlflow_endpoint_address.restype = [endpoint], ctypes.c_char_p
+    library.dlflow_queue_create.restype = queue
+    for name, types in {"endpoint_free": [endpoint], "group_free": [group, real], "work_free": [work],
+                        "work_notify": [work, queue, ctypes.c_uint64]}.items():
+        function = getattr(library, "dlflow_" + name)
+        function.argtypes, function.restype = types, None
+    return library
+
+
+_lib = _load()
+
+
+def _check(status: int) -> None:
+    if status == _OK:
+        return
+    message = _lib.dlflow_error().decode(errors="replace")
+    raise (InvalidInput if status == _INVALID else Error)(message)
+
+
+def _sizes(sizes: Sequence[int]) -> ctypes.Array:
+    return (ctypes.c_size_t * len(sizes))(*sizes)
+
+
+class Work:
+    """An operation under way. What it reads and writes stays as it is until done() or wait() says so."""
+
+    # Signals of Python are seen when a call returns.
+    _SLICE_MS = 200
+
+    def __init__(self, handle: ctypes.c_void_p):
+        self._handle = handle
+
+    def __del__(self) -> None:
+        _lib.dlflow_work_free(self._handle)
+
+    def done(self) -> bool:
+        """Raises what it failed of."""
+        status = _lib.dlflow_work_test(self._handle)
+        if status == _PENDING:
+            return False
+        _check(status)
+        return True
+
+    def wait(self, timeout: Optional[float] = None) -> bool:
+        """False if it is not done within `timeout` seconds. Raises what it failed of."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while True:
+            left = self._SLICE_MS if deadline is None else int(1000 * (deadline - time.monotonic()))
+            status = _lib.dlflow_work_wait(self._handle, min(max(left, 0), self._SLICE_MS))
+            if status != _PENDING:
+                _check(status)
+                return True
+            if left <= 0:
+                return False
+
+    def call_when_done(self, function: Callable[[], None]) -> None:
+        """On a thread of its own, one for all works. Once per work."""
+        _Completer.instance().add(self._handle, function)
+
+
+class _Completer:
+    """The thread that learns which works are done."""
+
+    _instance: Optional["_Completer"] = None
+    _lock = threading.Lock()
+
+    @classmethod
+    def instance(cls) -> "_Completer":
+        with cls._lock:
+            if cls._instance is None or cls._instance._process != os.getpid():
+                cls._instance = cls()
+            return cls._instance
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._queue = ctypes.c_void_p(_lib.dlflow_queue_create())
+        self._functions: dict[int, Callable[[], None]] = {}
+        self._next = 0
+        threading.Thread(target=self._run, name="dlflow futures", daemon=True).start()
+
+    def add(self, handle: ctypes.c_void_p, function: Callable[[], None]) -> None:
+        with self._lock:
+            self._next += 1
+            number = self._next
+        self._functions[number] = function
+        _lib.dlflow_work_notify(handle, self._queue, number)
+
+    def _run(self) -> None:
+        number = ctypes.c_uint64()
+        while True:
+            if _lib.dlflow_queue_pop(self._queue, 1000, ctypes.byref(number)) == _OK:
+                self._functions.pop(number.value)()
+
+
+class Endpoint:
+    """Where other ranks find this one: tell them `address` by whatever means there is."""
+
+    def __init__(self, memory: Optional[str] = None):
+        """Ranks that give the same text for `memory` share memory; by default those of one machine do."""
+        self._handle = ctypes.c_void_p()
+        _check(_lib.dlflow_endpoint_open(memory.encode() if memory else None, ctypes.byref(self._handle)))
+        self.address: str = _lib.dlflow_endpoint_address(self._handle).decode()
+
+    def __del__(self) -> None:
+        if self._handle:
+            _lib.dlflow_endpoint_free(self._handle)
+
+
+class Group:
+    """One rank's end of a group of processes. Addresses are integers (`tensor.data_ptr()`), sizes are bytes."""
+
+    def __init__(self, endpoint: Endpoint, rank: int, addresses: Sequence[str], timeout: float = 1800, stall_timeout: float = 60,
+                 name: str = ""):
+        """Collective: waits for the ranks with these addresses, in the order of ranks."""
+        self.rank, self.size, self.name = rank, len(addresses), name
+        self._handle = ctypes.c_void_p()
+        texts = (ctypes.c_char_p * len(addresses))(*(address.encode() for address in addresses))
+        options = _Options(max(1, int(timeout * 1000)), max(1, int(stall_timeout * 1000)), name.encode())
+        _check(_lib.dlflow_group_create(endpoint._handle, rank, len(addresses), texts, ctypes.byref(options), ctypes.byref(self._handle)))
+
+    def leave(self, linger: float = 10) -> None:
+        """The last call; waits for the others to leave, too, for at most `linger` seconds."""
+        handle, self._handle = self._handle, ctypes.c_void_p()
+        if handle:
+            _lib.dlflow_group_free(handle, int(linger * 1000))
+
+    def _start(self, function: Callable[..., int], *arguments: object) -> Work:
+        if not self._handle:
+            raise Error(f"rank {self.rank} has left the group {self.name}: make a new one")
+        work = ctypes.c_void_p()
+        _check(function(self._handle, *arguments, ctypes.byref(work)))
+        return Work(work)
+
+    def all_reduce(self, data: int, count: int, dtype: Type, op: Op) -> Work:
+        return self._start(_lib.dlflow_all_reduce, data, count, dtype, op)
+
+    def reduce(self, data: int, count: int, dtype: Type, op: Op, root: int) -> Work:
+        return self._start(_lib.dlflow_reduce, data, count, dtype, op, root)
+
+    def reduce_scatter(self, source: int, target: int, counts: Sequence[int], dtype: Type, op: Op) -> Work:
+        return self._start(_lib.dlflow_reduce_scatter, source, target, _sizes(counts), dtype, op)
+
+    def broadcast(self, data: int, size: int, root: int) -> Work:
+        return self._start(_lib.dlflow_broadcast, data, size, root)
+
+    def all_gather(self, source: int, target: int, sizes: Sequence[int]) -> Work:
+        return self._start(_lib.dlflow_all_gather, source, target, _sizes(sizes))
+
+    def all_to_all(self, source: int, source_sizes: Sequence[int], target: int, target_sizes: Sequence[int]) -> Work:
+        return self._start(_lib.dlflow_all_to_all, source, _sizes(source_sizes), target, _sizes(target_sizes))
+
+    def gather(self, source: int, size: int, target: int, root: int) -> Work:
+        return self._start(_lib.dlflow_gather, source, size, target, root)
+
+    def scatter(self, source: int, size: int, target: int, root: int) -> Work:
+        return self._start(_lib.dlflow_scatter, source, size, target, root)
+
+    def barrier(self) -> Work:
+        return self._start(_lib.dlflow_barrier)
+
+    def monitored_barrier(self, timeout: float) -> Work:
+        return self._start(_lib.dlflow_monitored_barrier, int(timeout * 1000))
+
+    def send(self, data: int, size: int, to: int, tag: int) -> Work:
+        return self._start(_lib.dlflow_send, data, size, to, tag)
+
+    def receive(self, data: int, size: int, source: int, tag: int) -> Work:
+        return self._start(_lib.dlflow_receive, data, size, source, tag)

@@ -1,0 +1,505 @@
+"""torch.distributed's process group over dlflow's collectives, for CPU tensors.
+
+Nothing here is compiled against PyTorch. A method of ProcessGroup starts an operation of `dlflow.runtime` on the memory of
+tensors and returns a Work. Tensors that are not contiguous go through a copy, which is copied back once the work is done.
+"""
+
+from __future__ import annotations
+
+import atexit
+import collections
+import datetime
+import inspect
+import os
+import threading
+from typing import Any, Callable, List, Optional, Sequence
+
+import torch
+import torch.distributed as dist
+from torch._C._distributed_c10d import Work as TorchWork
+
+from dlflow import runtime
+
+NAME = "dlflow"
+LINGER = 10.0  # seconds that a rank which leaves waits for the others
+
+_TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torch.float16: runtime.Type.F16,
+          torch.bfloat16: runtime.Type.BF16, torch.int8: runtime.Type.I8, torch.uint8: runtime.Type.U8,
+          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL}
+_OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
+        ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
+
+_Base = getattr(dist, "BackendBase", dist.ProcessGroup)
+
+
+def _op(op: Any) -> runtime.Op:
+    for name, ours in _OPS:
+        if hasattr(dist.ReduceOp, name) and op == getattr(dist.ReduceOp, name):
+            return ours
+    raise ValueError(f"dlflow has no reduction {op}; it has {', '.join(name for name, _ in _OPS)}")
+
+
+def _type(tensor: torch.Tensor) -> runtime.Type:
+    if tensor.dtype not in _TYPES:
+        raise ValueError(f"dlflow cannot reduce {tensor.dtype}; it can {', '.join(str(dtype)[6:] for dtype in _TYPES)}")
+    return _TYPES[tensor.dtype]
+
+
+def _bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+class Work(TorchWork):
+    """An operation of a process group: done once all its parts are, and `finish` has copied what is to be copied."""
+
+    def __init__(self, what: str, parts: Sequence[runtime.Work], result: List[torch.Tensor], kept: Sequence[torch.Tensor],
+                 finish: Sequence[Callable[[], None]], timeout: Optional[float]):
+        super().__init__()
+        self._what, self._parts, self._result, self._kept, self._timeout = what, list(parts), result, list(kept), timeout
+        self._finish = list(finish)
+        self._lock = threading.Lock()
+        self._error: Optional[Exception] = None
+        self._future: Optional[torch.futures.Future] = None
+        self.is_used = False  # somebody knows how it ended
+
+    def _settle(self) -> None:
+        """The parts are done. Copies results to their places, once, whoever comes first."""
+        with self._lock:
+            finish, self._finish = self._finish, []
+            if self._error is None:
+                with torch.no_grad():
+                    for function in finish:
+                        function()
+            self._kept = []
+
+    def _poll(self) -> bool:
+        try:
+            if not all(part.done() for part in self._parts):
+                return False
+        except runtime.Error as error:
+            self._error = error
+        self._settle()
+        return True
+
+    def is_completed(self) -> bool:
+        return self._poll()
+
+    def is_success(self) -> bool:
+        return self._poll() and self._error is None
+
+    def exception(self) -> Optional[Exception]:
+        return self._error
+
+    def result(self) -> List[torch.Tensor]:
+        return self._result
+
+    def wait(self, timeout: Optional[datetime.timedelta] = None) -> bool:
+        limit = timeout.total_seconds() if timeout is not None and timeout > datetime.timedelta(0) else self._timeout
+        try:
+            for part in self._parts:
+                if not part.wait(limit):
+                    raise RuntimeError(f"{self._what}: timed out after {limit:g} s")
+        except runtime.Error as error:
+            self._error = error
+            self._settle()
+            self.is_used = True
+            raise
+        self._settle()
+        self.is_used = True
+        return True
+
+    def synchronize(self) -> None:
+        self.wait()
+
+    def get_future(self) -> torch.futures.Future:
+        with self._lock:
+            if self._future is not None:
+                return self._future
+            self._future = torch.futures.Future()
+        if self._parts:
+            # They end in their order, and a message between two ranks is a work of its own.
+            self._parts[-1].call_when_done(self._complete)
+        else:
+            self._complete()
+        return self._future
+
+    def _complete(self) -> None:
+        self._poll()
+        assert self._future is not None
+        if self._error is None:
+            self._future.set_result(self._result)
+        else:
+            self._future.set_exception(self._error)
+        self.is_used = True
+
+
+class _Places:
+    """The tensors of an operation as contiguous memory, and what is to be copied once it is done."""
+
+    def __init__(self, rank: int, what: str):
+        self.rank, self.what = rank, what
+        self.kept: List[torch.Tensor] = []
+        self.finish: List[Callable[[], None]] = []
+
+    def error(self, text: str) -> ValueError:
+        return ValueError(f"rank {self.rank}: {self.what}: {text}")
+
+    def _checked(self, tensor: torch.Tensor) -> torch.Tensor:
+        if tensor.device.type != "cpu":
+            raise self.error(f"a tensor is on {tensor.device}; the backend dlflow is for CPU tensors, use nccl beside it: 'cpu:dlflow,cuda:nccl'")
+        if tensor.layout != torch.strided:
+            raise self.error("a tensor is sparse; the backend dlflow is for dense ones")
+        return tensor.detach()
+
+    def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
+        self.kept.append(tensor)
+        return tensor
+
+    def read(self, tensor: torch.Tensor) -> torch.Tensor:
+        return self._keep(self._checked(tensor).contiguous())
+
+    def written(self, tensor: torch.Tensor) -> torch.Tensor:
+        tensor = self._checked(tensor)
+        if tensor.is_contiguous():
+            return self._keep(tensor)
+        place = self._keep(torch.empty(tensor.shape, dtype=tensor.dtype))
+        self.finish.append(lambda: tensor.copy_(place))
+        return place
+
+    def changed(self, tensor: torch.Tensor) -> torch.Tensor:
+        place = self.written(tensor)
+        if not tensor.is_contiguous():
+            place.copy_(tensor.detach())
+        return place
+
+    def joined(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """A copy of all, one after the other."""
+        self._same_type(tensors)
+        return self._keep(torch.cat([self._checked(tensor).reshape(-1) for tensor in tensors]))
+
+    def split(self, tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+        """Memory that is copied to all, one after the other, at the end."""
+        self._same_type(tensors)
+        checked = [self._checked(tensor) for tensor in tensors]
+        place = self._keep(torch.empty(sum(tensor.numel() for tensor in checked), dtype=checked[0].dtype))
+
+        def copy() -> None:
+            for tensor, part in zip(checked, place.split([tensor.numel() for tensor in checked])):
+                tensor.copy_(part.view(tensor.shape))
+
+        self.finish.append(copy)
+        return place
+
+    def _same_type(self, tensors: Sequence[torch.Tensor]) -> None:
+        types = {tensor.dtype for tensor in tensors}
+        if len(types) != 1:
+            raise self.error(f"the tensors of a list have the types {', '.join(sorted(map(str, types)))}; they must have one")
+
+    def same(self, a: torch.Tensor, b: torch.Tensor) -> None:
+        if a.dtype != b.dtype:
+            raise self.error(f"the input is {a.dtype}, the output {b.dtype}; they must be the same")
+
+
+def _one(tensors: Any, places: _Places) -> torch.Tensor:
+    if isinstance(tensors, torch.Tensor):
+        return tensors
+    if len(tensors) != 1:
+        raise places.error(f"{len(tensors)} tensors were given; the backend dlflow takes one for each process")
+    return tensors[0]
+
+
+def _seconds(opts: Any) -> Optional[float]:
+    timeout = getattr(opts, "timeout", None)
+    if timeout is None or timeout <= datetime.timedelta(0):
+        return None
+    return timeout.total_seconds()
+
+
+def _meet(store: Any, rank: int, size: int, timeout: datetime.timedelta, name: str) -> runtime.Group:
+    """The ranks tell each other their addresses through the store. A store may be used again for a group of the same name: the
+    ranks of each generation count themselves."""
+    endpoint = runtime.Endpoint(os.environ.get("DLFLOW_MEMORY"))
+    generation = (store.add("dlflow/joined", 1) - 1) // size
+    store.set(f"dlflow/{generation}/{rank}", endpoint.address)
+    addresses = [store.get(f"dlflow/{generation}/{other}").decode() for other in range(size)]
+    stall = float(os.environ.get("DLFLOW_STALL_TIMEOUT", 60))
+    return runtime.Group(endpoint, rank, addresses, timeout.total_seconds(), stall, name)
+
+
+_groups: "collections.OrderedDict[int, runtime.Group]" = collections.OrderedDict()
+
+
+def _leave_all() -> None:
+    """At the end of the process, all groups at once: ranks may have made them in other orders."""
+    threads = [threading.Thread(target=group.leave, args=(LINGER,)) for group in _groups.values()]
+    _groups.clear()
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+
+class ProcessGroup(_Base):
+    """One rank's end of a group. torch.distributed makes and calls it."""
+
+    def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
+        super().__init__(rank, size)
+        self._rank, self._size = rank, size
+        self._group_name, self._group_desc = "", ""
+        self._group = _meet(store, rank, size, timeout, "")
+        self._works: "collections.deque[Work]" = collections.deque()
+        _groups[id(self)] = self._group
+
+    def __del__(self) -> None:
+        self.shutdown()
+
+    def shutdown(self) -> None:
+        group = getattr(self, "_group", None)
+        if group is not None and _groups is not None:
+            _groups.pop(id(self), None)
+            group.leave(LINGER)
+
+    def abort(self) -> None:
+        _groups.pop(id(self), None)
+        self._group.leave(0)
+
+    # What torch asks every group.
+    def getBackendName(self) -> str:
+        return NAME
+
+    def getGroupName(self) -> str:
+        return self._group_name
+
+    def setGroupName(self, name: str) -> None:
+        self._group_name = name
+
+    def getGroupDesc(self) -> str:
+        return self._group_desc
+
+    def setGroupDesc(self, description: str) -> None:
+        self._group_desc = description
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return self._size
+
+    def _work(self, places: _Places, parts: Sequence[runtime.Work], result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
+        """C++ keeps no Python object alive (PyTorch 1.13 ends silently without): those that nobody has looked at are kept here."""
+        work = Work(f"rank {self._rank}: {places.what}", parts, result, places.kept, places.finish, timeout)
+        while self._works and (self._works[0].is_used or len(self._works) > 4096):
+            self._works.popleft()
+        self._works.append(work)
+        return work
+
+    def _places(self, what: str) -> _Places:
+        return _Places(self._rank, what)
+
+    def allreduce(self, tensors: Any, opts: Any = None) -> Work:
+        places = self._places("all_reduce")
+        tensor = _one(tensors, places)
+        op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts))
+        place = places.changed(tensor)
+        return self._work(places, [self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)], [tensor], _seconds(opts))
+
+    def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        places = self._places("all_reduce_coalesced")
+        op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
+        parts = []
+        for tensor in tensors:
+            place = places.changed(tensor)
+            parts.append(self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op))
+        return self._work(places, parts, list(tensors), _seconds(opts))
+
+    def broadcast(self, tensors: Any, opts: Any = None, root: int = 0) -> Work:
+        places = self._places("broadcast")
+        tensor = _one(tensors, places)
+        root = opts if isinstance(opts, int) else getattr(opts, "rootRank", root)
+        place = places.changed(tensor)
+        return self._work(places, [self._group.broadcast(place.data_ptr(), _bytes(place), root)], [tensor], _seconds(opts))
+
+    def reduce(self, tensors: Any, opts: Any = None) -> Work:
+        places = self._places("reduce")
+        tensor = _one(tensors, places)
+        op, root = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)), getattr(opts, "rootRank", 0)
+        place = places.changed(tensor)
+        return self._work(places, [self._group.reduce(place.data_ptr(), place.numel(), _type(place), op, root)], [tensor], _seconds(opts))
+
+    def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        places = self._places("all_gather")
+        source = places.read(_one(input_tensors, places))
+        outputs = output_tensors if isinstance(output_tensors[0], torch.Tensor) else output_tensors[0]
+        self._require_one_each(places, outputs, "output")
+        target = places.split(outputs)
+        places.same(source, target)
+        if outputs[self._rank].numel() != source.numel():
+            raise places.error(f"its tensor has {source.numel()} elements, its place in the list {outputs[self._rank].numel()}")
+        sizes = [_bytes(tensor) for tensor in outputs]
+        return self._work(places, [self._group.all_gather(source.data_ptr(), target.data_ptr(), sizes)], list(outputs), _seconds(opts))
+
+    def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        places = self._places("all_gather_into_tensor")
+        source, target = places.read(input), places.written(output)
+        places.same(source, target)
+        if target.numel() != source.numel() * self._size:
+            raise places.error(f"the output has {target.numel()} elements, but {self._size} ranks with {source.numel()} each make "
+                               f"{source.numel() * self._size}")
+        work = self._group.all_gather(source.data_ptr(), target.data_ptr(), [_bytes(source)] * self._size)
+        return self._work(places, [work], [output], _seconds(opts))
+
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
+        works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor], opts) for i, tensor in enumerate(input_list)]
+        return self._together("all_gather_coalesced", works)
+
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        works = [self._allgather_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)]
+        return self._together("all_gather_into_tensor_coalesced", works)
+
+    def reduce_scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        places = self._places("reduce_scatter")
+        output = _one(output_tensors, places)
+        inputs = input_tensors if isinstance(input_tensors[0], torch.Tensor) else input_tensors[0]
+        self._require_one_each(places, inputs, "input")
+        source, target = places.joined(inputs), places.written(output)
+        return self._reduce_scatter(places, source, target, [tensor.numel() for tensor in inputs], output, opts)
+
+    def _reduce_scatter_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
+        places = self._places("reduce_scatter_tensor")
+        source, target = places.read(input), places.written(output)
+        return self._reduce_scatter(places, source, target, [target.numel()] * self._size, output, opts)
+
+    def _reduce_scatter(self, places: _Places, source: torch.Tensor, target: torch.Tensor, counts: List[int], output: torch.Tensor,
+                        opts: Any) -> Work:
+        places.same(source, target)
+        if sum(counts) != source.numel() or counts[self._rank] != target.numel():
+            raise places.error(f"the output has {target.numel()} elements and the input {source.numel()}, for {self._size} ranks")
+        op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
+        work = self._group.reduce_scatter(source.data_ptr(), target.data_ptr(), counts, _type(source), op)
+        return self._work(places, [work], [output], _seconds(opts))
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
+        works = [self._reduce_scatter_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)]
+        return self._together("reduce_scatter_tensor_coalesced", works)
+
+    def alltoall_base(self, output: torch.Tensor, input: torch.Tensor, output_split_sizes: Sequence[int],
+                      input_split_sizes: Sequence[int], opts: Any = None) -> Work:
+        places = self._places("all_to_all_single")
+        source, target = places.read(input), places.written(output)
+        places.same(source, target)
+        work = self._group.all_to_all(source.data_ptr(), self._split(places, source, input_split_sizes, "input"), target.data_ptr(),
+                                      self._split(places, target, output_split_sizes, "output"))
+        return self._work(places, [work], [output], _seconds(opts))
+
+    def _split(self, places: _Places, tensor: torch.Tensor, sizes: Sequence[int], role: str) -> List[int]:
+        """In bytes."""
+        rows = tensor.shape[0] if tensor.dim() else 1
+        if not sizes:
+            if rows % self._size != 0:
+                raise places.error(f"the {role} has {rows} rows, which {self._size} ranks cannot share evenly; give the sizes")
+            sizes = [rows // self._size] * self._size
+        if len(sizes) != self._size or sum(sizes) != rows:
+            raise places.error(f"the sizes of the {role}, {list(sizes)}, are not those of {self._size} ranks with {rows} rows in all")
+        row = _bytes(tensor) // rows if rows else 0
+        return [size * row for size in sizes]
+
+    def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        places = self._places("all_to_all")
+        self._require_one_each(places, output_tensors, "output")
+        self._require_one_each(places, input_tensors, "input")
+        source, target = places.joined(input_tensors), places.split(output_tensors)
+        places.same(source, target)
+        work = self._group.all_to_all(source.data_ptr(), [_bytes(tensor) for tensor in input_tensors], target.data_ptr(),
+                                      [_bytes(tensor) for tensor in output_tensors])
+        return self._work(places, [work], list(output_tensors), _seconds(opts))
+
+    def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        places = self._places("gather")
+        source, root = places.read(_one(input_tensors, places)), getattr(opts, "rootRank", 0)
+        outputs: List[torch.Tensor] = []
+        target = None
+        if self._rank == root:
+            outputs = list(output_tensors[0])
+            self._require_one_each(places, outputs, "output")
+            self._require_same_size(places, outputs, source)
+            target = places.split(outputs)
+            places.same(source, target)
+        work = self._group.gather(source.data_ptr(), _bytes(source), target.data_ptr() if target is not None else 0, root)
+        return self._work(places, [work], outputs, _seconds(opts))
+
+    def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
+        places = self._places("scatter")
+        output, root = _one(output_tensors, places), getattr(opts, "rootRank", 0)
+        target = places.written(output)
+        source = None
+        if self._rank == root:
+            inputs = list(input_tensors[0])
+            self._require_one_each(places, inputs, "input")
+            self._require_same_size(places, inputs, target)
+            source = places.joined(inputs)
+            places.same(source, target)
+        work = self._group.scatter(source.data_ptr() if source is not None else 0, _bytes(target), target.data_ptr(), root)
+        return self._work(places, [work], [output], _seconds(opts))
+
+    def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
+        places = self._places(f"send to rank {dst}")
+        source = places.read(_one(tensors, places))
+        return self._work(places, [self._group.send(source.data_ptr(), _bytes(source), dst, tag)], [])
+
+    def recv(self, tensors: Any, src: int, tag: int = 0) -> Work:
+        places = self._places(f"recv from rank {src}")
+        tensor = _one(tensors, places)
+        target = places.written(tensor)
+        return self._work(places, [self._group.receive(target.data_ptr(), _bytes(target), src, tag)], [tensor])
+
+    def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
+        raise self._places("recv").error("the backend dlflow does not receive from any rank; name the one with src=")
+
+    def barrier(self, opts: Any = None) -> Work:
+        return self._work(self._places("barrier"), [self._group.barrier()], [], _seconds(opts))
+
+    def monitored_barrier(self, timeout: datetime.timedelta = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
+        """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true."""
+        seconds = timeout.total_seconds() if timeout > datetime.timedelta(0) else 1800.0
+        self._work(self._places("monitored_barrier"), [self._group.monitored_barrier(seconds)], []).wait()
+
+    def _together(self, what: str, works: Sequence[Work]) -> Work:
+        places = self._places(what)
+        for work in works:
+            work.is_used = True
+            places.kept += work._kept
+            places.finish.append(work._settle)
+        return self._work(places, [part for work in works for part in work._parts], [tensor for work in works for tensor in work._result])
+
+    def _require_one_each(self, places: _Places, tensors: Sequence[torch.Tensor], role: str) -> None:
+        if len(tensors) != self._size:
+            raise places.error(f"{len(tensors)} {role} tensors for {self._size} ranks; give one for each")
+
+    def _require_same_size(self, places: _Places, tensors: Sequence[torch.Tensor], like: torch.Tensor) -> None:
+        for other, tensor in enumerate(tensors):
+            if tensor.numel() != like.numel():
+                raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, this rank's has {like.numel()}")
+
+    # What newer versions of PyTorch call the same.
+    all_gather_single = allgather_into_tensor = _allgather_base
+    reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
+    alltoall_single = all_to_all_single = alltoall_base
+
+
+def monitored_barrier(group: Optional[Any] = None, timeout: datetime.timedelta = datetime.timedelta(minutes=30)) -> None:
+    """As torch.distributed.monitored_barrier, which PyTorch itself refuses for other backends than gloo."""
+    group = dist.distributed_c10d._get_default_group() if group is None else group
+    group.monitored_barrier(timeout)
+
+
+def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> ProcessGroup:
+    return ProcessGroup(store, rank, size, timeout)
+
+
+def register() -> None:
+    """Once per process."""
+    if hasattr(dist.Backend, NAME.upper()):
+        return
+    options = {"devices": ["cpu"]} if "devices" in inspect.signature(dist.Backend.register_backend).parameters else {}
+    dist.Backend.register_backend(NAME, _create, **options)
+    atexit.register(_leave_all)

@@ -1,0 +1,113 @@
+"""The backend "dlflow" of torch.distributed, on ranks that a shell could have started."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402
+
+RANK = pathlib.Path(__file__).with_name("rank.py")
+WATCHDOG = 120  # seconds after which a test that hangs fails by its name
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Backend(unittest.TestCase):
+    def run_ranks(self, scenario, ranks, statuses=None, memories=None, **environment):
+        """What each rank printed; their statuses are 0 unless `statuses` says others."""
+        port = free_port()
+        processes = []
+        for rank in range(ranks):
+            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+            if memories:
+                names["DLFLOW_MEMORY"] = memories[rank]
+            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, env=os.environ | names | environment))
+        outputs, deadline = [], time.monotonic() + WATCHDOG
+        try:
+            for process in processes:
+                outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            for process in processes:
+                process.kill()
+            self.fail(f"{scenario} with {ranks} ranks hangs: {[process.communicate() for process in processes]}")
+        expected = statuses or {}
+        for rank, process in enumerate(processes):
+            self.assertEqual(process.returncode, expected.get(rank, 0), f"rank {rank}: {outputs[rank]}")
+        return outputs
+
+    def run_all(self, scenario, *sizes, **environment):
+        for ranks in sizes:
+            with self.subTest(ranks=ranks):
+                self.run_ranks(scenario, ranks, **environment)
+
+    def test_every_type_is_reduced_by_every_operation(self):
+        self.run_all("reductions", 3)
+
+    def test_the_same_calls_as_on_gloo_leave_the_same_tensors(self):
+        self.run_all("against_gloo", 1, 2)
+
+    def test_ranks_that_share_no_memory_get_the_same(self):
+        self.run_ranks("against_gloo", 3, memories=["a", "b", "a"])
+
+    def test_what_gloo_does_not_have_is_as_defined(self):
+        self.run_all("others", 1, 3)
+
+    def test_works_that_are_under_way_together_end_with_futures(self):
+        self.run_all("asynchronous", 2)
+
+    def test_ranks_have_groups_of_their_own_and_start_again(self):
+        self.run_all("groups", 4)
+
+    def test_what_makes_no_sense_is_refused_with_rank_and_sizes(self):
+        self.run_all("refusals", 2)
+
+    def test_ddp_on_2_and_4_ranks_trains_to_what_one_process_does(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trained = {}
+            for ranks, scenario in ((1, "one_process"), (2, "ddp"), (4, "ddp")):
+                file = pathlib.Path(folder) / str(ranks)
+                self.run_ranks(scenario, ranks, PARAMETERS=str(file))
+                trained[ranks] = torch.load(file)
+            for ranks in (2, 4):
+                for one, many in zip(trained[1], trained[ranks]):
+                    # The mean of gradients is rounded in another order, in six steps.
+                    torch.testing.assert_close(many, one, rtol=1e-5, atol=1e-6)
+
+    def test_ranks_that_differ_say_so_on_all_ranks(self):
+        for rank, (out, err) in enumerate(self.run_ranks("differ", 3)):
+            self.assertRegex(out, r"rank 1 \(node \S+\) all-reduce of 11 fp32; ranks 0, 2 all-reduce of 10 fp32", err)
+
+    def test_a_rank_that_dies_is_named_on_all_others_within_5_s(self):
+        for environment in ({}, {"WITH_CHILD": "1"}):
+            with self.subTest(**environment):
+                outputs = self.run_ranks("die", 3, {1: -9}, **environment)
+                for rank in (0, 2):
+                    seconds, text = outputs[rank][0].split(" ", 1)
+                    self.assertIn("rank 1 (node ", text)
+                    self.assertLess(float(seconds), 5)
+
+    def test_ranks_may_end_without_a_word(self):
+        for out, err in self.run_ranks("ends", 3):
+            self.assertEqual((out, err), ("ended\n", ""))
+
+
+if __name__ == "__main__":
+    main()

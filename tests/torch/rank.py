@@ -1,0 +1,302 @@
+"""One rank of a test: `rank.py SCENARIO`, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as any launcher sets them."""
+
+import datetime
+import os
+import signal
+import sys
+import time
+
+import torch
+import torch.distributed as dist
+
+import dlflow.torch
+
+TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64]
+FLOATS = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
+OPS = {dist.ReduceOp.SUM: sum, dist.ReduceOp.PRODUCT: lambda all: torch.stack(all).prod(0), dist.ReduceOp.MIN: lambda all: torch.stack(all).amin(0),
+       dist.ReduceOp.MAX: lambda all: torch.stack(all).amax(0), dist.ReduceOp.AVG: lambda all: sum(all) / len(all)}
+BITS = {dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor}
+
+RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+
+
+def values(dtype, shape=(37,), rank=RANK):
+    """Small whole numbers, so that every order of additions gives the same."""
+    generator = torch.Generator().manual_seed(rank)
+    return torch.randint(0, 4, shape, generator=generator).to(dtype)
+
+
+def same(got, expected):
+    if isinstance(got, (list, tuple)):
+        assert len(got) == len(expected), (got, expected)
+        for a, b in zip(got, expected):
+            same(a, b)
+        return
+    assert got.dtype == expected.dtype and torch.equal(got, expected), (got, expected)
+
+
+def raises(kind, text, function):
+    try:
+        function()
+    except kind as error:
+        assert text in str(error), error
+        return str(error)
+    raise AssertionError(f"nothing was raised, expected: {text}")
+
+
+def reductions():
+    """Every type and operation, also those that gloo does not have."""
+    dist.init_process_group("dlflow")
+    for dtype in TYPES:
+        all_values = [values(dtype, rank=rank) for rank in range(SIZE)]
+        operations = dict(OPS)
+        if dtype not in FLOATS:
+            del operations[dist.ReduceOp.AVG]
+            for op, function in BITS.items():
+                def fold(tensors, function=function):
+                    result = tensors[0]
+                    for tensor in tensors[1:]:
+                        result = function(result, tensor)
+                    return result
+                operations[op] = fold
+        for op, expected in operations.items():
+            tensor = values(dtype)
+            dist.all_reduce(tensor, op)
+            same(tensor, expected([t.to(torch.float64) if dtype in FLOATS else t for t in all_values]).to(dtype))
+    flags = torch.tensor([True, RANK == 0, False])
+    for op, expected in {dist.ReduceOp.SUM: [True, True, False], dist.ReduceOp.MIN: [True, SIZE == 1, False]}.items():
+        tensor = flags.clone()
+        dist.all_reduce(tensor, op)
+        same(tensor, torch.tensor(expected))
+    raises(ValueError, "'bxor' is no operation of fp32 numbers", lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BXOR))
+    raises(ValueError, "dlflow cannot reduce torch.int16", lambda: dist.all_reduce(torch.ones(3, dtype=torch.int16)))
+
+
+def against_gloo():
+    """The same calls on both backends leave the same tensors."""
+    dist.init_process_group("gloo")
+    groups = [dist.new_group(backend="gloo"), dist.new_group(backend="dlflow")]
+    last = SIZE - 1
+
+    def both(function):
+        results = [function(group) for group in groups]
+        same(results[1], results[0])
+
+    def in_place(call, shape=(5, 7)):
+        def function(group):
+            tensor = values(torch.float32, shape)
+            call(tensor, group)
+            return [tensor]
+        both(function)
+
+    for shape in [(), (1,), (5, 7), (700_001,)]:
+        in_place(lambda tensor, group: dist.all_reduce(tensor, group=group), shape)
+        in_place(lambda tensor, group: dist.broadcast(tensor, last, group=group), shape)
+
+        def all_gather(group):
+            tensors = [torch.zeros(shape) for _ in range(SIZE)]
+            dist.all_gather(tensors, values(torch.float32, shape), group=group)
+            return tensors
+        both(all_gather)
+
+        def gather(group):
+            tensors = [torch.zeros(shape) for _ in range(SIZE)] if RANK == last else None
+            dist.gather(values(torch.float32, shape), tensors, dst=last, group=group)
+            return tensors or []
+        both(gather)
+
+        def scatter(group):
+            tensor = torch.zeros(shape)
+            dist.scatter(tensor, [values(torch.float32, shape, rank) for rank in range(SIZE)] if RANK == last else None, src=last, group=group)
+            return [tensor]
+        both(scatter)
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT, dist.ReduceOp.MIN, dist.ReduceOp.MAX):
+        in_place(lambda tensor, group: dist.all_reduce(tensor, op, group=group))
+    gloo, ours = values(torch.float32, (6, 8)), values(torch.float32, (6, 8))
+    dist.all_reduce(gloo, group=groups[0])
+    dist.all_reduce(ours.t(), group=groups[1])
+    same(ours, gloo)
+
+    def objects(group):
+        everybody = [None] * SIZE
+        dist.all_gather_object(everybody, {"rank": RANK, "text": "x" * RANK}, group=group)
+        assert everybody == [{"rank": rank, "text": "x" * rank} for rank in range(SIZE)], everybody
+        one = [RANK if RANK == last else None]
+        dist.broadcast_object_list(one, src=last, group=group)
+        assert one == [last]
+        return []
+    both(objects)
+
+    def messages(group):
+        received = torch.zeros(11)
+        works = [dist.isend(values(torch.float32, (11,)), (RANK + 1) % SIZE, group=group, tag=3)]
+        dist.recv(received, (RANK - 1) % SIZE, group=group, tag=3)
+        works[0].wait()
+        return [received]
+    if SIZE > 1:
+        both(messages)
+
+
+def others():
+    """What gloo of PyTorch 1.13 does not have, or crashes with: against the definition."""
+    dist.init_process_group("dlflow")
+    empty, empties = torch.zeros(0), [torch.zeros(0) for _ in range(SIZE)]
+    dist.all_reduce(empty)
+    dist.all_gather(empties, empty)
+    dist.gather(empty, empties if RANK == 0 else None)
+    dist.scatter(empty, empties if RANK == 0 else None)
+    dist.reduce_scatter(empty, empties)
+    dist.all_to_all(empties, [torch.zeros(0) for _ in range(SIZE)])
+    whole = torch.zeros(SIZE * 6).reshape(SIZE * 2, 3)
+    dist.all_gather_into_tensor(whole, values(torch.float32, (2, 3)))
+    same(whole, torch.cat([values(torch.float32, (2, 3), rank) for rank in range(SIZE)]))
+    mine = torch.zeros(2, 3)
+    dist.reduce_scatter_tensor(mine, values(torch.float32, (2 * SIZE, 3)))
+    total = sum(values(torch.float32, (2 * SIZE, 3), rank) for rank in range(SIZE))
+    same(mine, total[2 * RANK:2 * RANK + 2])
+    uneven = torch.zeros(RANK + 1)
+    dist.reduce_scatter(uneven, [torch.full((rank + 1,), float(RANK + rank)) for rank in range(SIZE)])
+    same(uneven, torch.full((RANK + 1,), float(SIZE * RANK + SIZE * (SIZE - 1) // 2)))
+    received = torch.zeros(SIZE, 2)
+    dist.all_to_all_single(received, torch.tensor([[RANK, rank] for rank in range(SIZE)], dtype=torch.float32))
+    same(received, torch.tensor([[rank, RANK] for rank in range(SIZE)], dtype=torch.float32))
+    # Rank r sends r + 1 rows to each.
+    received = torch.zeros(SIZE * (SIZE + 1) // 2, 2)
+    dist.all_to_all_single(received, torch.full((SIZE * (RANK + 1), 2), float(RANK)), [rank + 1 for rank in range(SIZE)], [RANK + 1] * SIZE)
+    same(received, torch.cat([torch.full((rank + 1, 2), float(rank)) for rank in range(SIZE)]))
+    lists = [torch.zeros(rank + 1) for rank in range(SIZE)]
+    dist.all_to_all(lists, [torch.full((RANK + 1,), float(RANK)) for _ in range(SIZE)])
+    same(lists, [torch.full((rank + 1,), float(rank)) for rank in range(SIZE)])
+    for op in (dist.ReduceOp.SUM, dist.ReduceOp.MAX):
+        tensor = values(torch.float64)
+        dist.reduce(tensor, SIZE - 1, op)
+        same(tensor, OPS[op]([values(torch.float64, rank=rank) for rank in range(SIZE)]) if RANK == SIZE - 1 else values(torch.float64))
+    dlflow.torch.monitored_barrier()
+    if SIZE > 1:
+        received = torch.zeros(3)
+        for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, (RANK - 1) % SIZE),
+                                            dist.P2POp(dist.isend, torch.full((3,), float(RANK)), (RANK + 1) % SIZE)]):
+            work.wait()
+        same(received, torch.full((3,), float((RANK - 1) % SIZE)))
+
+
+def asynchronous():
+    dist.init_process_group("dlflow")
+    tensors = [values(torch.float32, (1000 + i,)) for i in range(40)]
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in tensors]
+    futures = [work.get_future() for work in works[::2]]
+    for work in works[1::2]:
+        assert work.wait()
+        assert work.is_completed() and work.is_success()
+    for future in futures:
+        future.wait()
+    for i, tensor in enumerate(tensors):
+        expected = sum(values(torch.float32, (1000 + i,), rank) for rank in range(SIZE))
+        same(tensor, expected)
+        if i % 2 == 0:
+            same(futures[i // 2].value()[0], expected)
+    column = values(torch.float32, (4, 5)).t()
+    dist.all_reduce(column, async_op=True).get_future().wait()  # copied back before the future is done
+    same(column, sum(values(torch.float32, (4, 5), rank) for rank in range(SIZE)).t())
+    # A slow rank: not done, a wait with a limit says so, and it can be waited for again.
+    if RANK == 0:
+        time.sleep(1)
+    work = dist.barrier(async_op=True)
+    if RANK == 1:
+        assert not work.is_completed()
+        raises(RuntimeError, "rank 1: barrier: timed out after 0.05 s", lambda: work.wait(datetime.timedelta(seconds=0.05)))
+    work.wait()
+
+
+def groups():
+    """Sub-groups, also one that a rank makes before others are in it; and a second life."""
+    for _ in range(2):
+        dist.init_process_group("dlflow")
+        even, odd = dist.new_group(list(range(0, SIZE, 2))), dist.new_group(list(range(1, SIZE, 2)))
+        tensor = torch.tensor([float(RANK)])
+        dist.all_reduce(tensor, group=odd if RANK % 2 else even)
+        same(tensor, torch.tensor([float(sum(range(RANK % 2, SIZE, 2)))]))
+        dist.barrier()
+        dist.destroy_process_group()
+        os.environ["MASTER_PORT"] = str(int(os.environ["MASTER_PORT"]) + 1)
+
+
+def refusals():
+    dist.init_process_group("dlflow")
+    raises(ValueError, f"rank {RANK}: all_gather: 1 output tensors for {SIZE} ranks", lambda: dist.all_gather([torch.ones(2)], torch.ones(2)))
+    raises(ValueError, "its tensor has 3 elements, its place in the list 2", lambda: dist.all_gather([torch.ones(2)] * SIZE, torch.ones(3)))
+    raises(ValueError, f"the output has 3 elements, but {SIZE} ranks with 2 each make {2 * SIZE}",
+           lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
+    raises(ValueError, "the input is torch.float32, the output torch.float64",
+           lambda: dist.all_gather_into_tensor(torch.ones(2 * SIZE, dtype=torch.float64), torch.ones(2)))
+    raises(ValueError, "a tensor is sparse", lambda: dist.all_reduce(torch.ones(3).to_sparse()))
+    raises(ValueError, f"the input has {SIZE + 1} rows, which {SIZE} ranks cannot share evenly",
+           lambda: dist.all_to_all_single(torch.ones(SIZE), torch.ones(SIZE + 1)))
+    raises(ValueError, "does not receive from any rank", lambda: dist.recv(torch.ones(3)))
+    dist.barrier()  # none of these was told to anybody
+
+
+def train(parallel):
+    """A small network on 24 samples in 6 steps; the parameters as one line of text."""
+    torch.manual_seed(5)
+    model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.Tanh(), torch.nn.Linear(30, 3))
+    data, labels = torch.randn(24, 20), torch.randint(0, 3, (24,))
+    if parallel:
+        dist.init_process_group("dlflow")
+        data, labels = data[RANK::SIZE], labels[RANK::SIZE]
+        trained = torch.nn.parallel.DistributedDataParallel(model, bucket_cap_mb=0.001)  # several buckets
+    else:
+        trained = model
+    optimizer = torch.optim.SGD(trained.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(6):
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(trained(data), labels).backward()
+        optimizer.step()
+    if RANK == 0:
+        torch.save([parameter.detach() for parameter in model.parameters()], os.environ["PARAMETERS"])
+
+
+def one_process():
+    train(False)
+
+
+def ddp():
+    train(True)
+
+
+def differ():
+    dist.init_process_group("dlflow")
+    dist.barrier()
+    def different():
+        dist.all_reduce(torch.ones(10 + (RANK == 1)))
+        time.sleep(2)
+        dist.barrier()
+    print(RANK, raises(RuntimeError, "is not the same on all ranks: rank 1 ", different), flush=True)
+
+
+def die():
+    """Rank 1 is killed; the others say after how long they know of whom."""
+    dist.init_process_group("dlflow")
+    dist.barrier()
+    if RANK == 1:
+        if os.environ.get("WITH_CHILD") and os.fork() == 0:
+            time.sleep(20)
+            os._exit(0)
+        os.kill(os.getpid(), signal.SIGKILL)
+    start = time.monotonic()
+    text = raises(RuntimeError, "rank 1 (node ", lambda: dist.all_reduce(torch.ones(3_000_000)))
+    print(f"{time.monotonic() - start:.2f}", text, flush=True)
+
+
+def ends():
+    """No destroy_process_group: the process just ends."""
+    dist.init_process_group("dlflow")
+    tensor = torch.ones(5)
+    dist.all_reduce(tensor)
+    if RANK == 0:
+        time.sleep(1)
+
+
+if __name__ == "__main__":
+    globals()[sys.argv[1]]()
+    print("ended", flush=True)
