@@ -324,7 +324,9 @@ dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int f
 }
 
 dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
-  if (!work->work->wait(milliseconds(timeout))) return DLFLOW_PENDING;
+  Group* const group = timeout == 0 ? nullptr : work->work->group();
+  if (group != nullptr) group->wait_for(*work->work, milliseconds(timeout));
+  if (!work->work->is_done()) return DLFLOW_PENDING;
   const auto failure = work->work->failure();
   return failure ? report(failure->code, failure->message) : DLFLOW_OK;
 }

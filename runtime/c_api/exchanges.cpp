@@ -91,7 +91,8 @@ Task reduce_in_pieces(Link link, Reduction reduction, Reduced values) {
     co_await reduce_scatter_blocks(link, reduction, input, sizes, result.data() + before);
     const std::span<std::byte> all = std::span(result).first(count * element);
     co_await all_gather(link, all, std::move(sizes));
-    if (values.output != nullptr) copy_bytes(values.output + first * element, all.data(), all.size());
+    if (values.output != nullptr)
+      copy_bytes(values.output + first * element, all.data(), all.size());
   }
 }
 

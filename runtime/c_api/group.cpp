@@ -21,6 +21,12 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kPieceBytes = 512 << 10;
 constexpr size_t kPieces = 4;
 
+/// Between the start of an operation and a call that waits for it.
+constexpr auto kTimeToWait = 50us;
+
+/// For who waits while another thread executes.
+constexpr auto kTimeToLook = 1ms;
+
 /// Behind those that Communicator::open_channel hands out.
 constexpr int kFirstTag = 1 << 15;
 
@@ -69,10 +75,11 @@ void Group::leave(std::chrono::milliseconds linger) {
     changed_.notify_all();
   }
   if (thread_.joinable()) thread_.join();
+  while (waiters_ > 0) std::this_thread::yield();  // all works are done
 }
 
 std::shared_ptr<Work> Group::start(const Call& call, std::function<Task(Group&)> make) {
-  auto work = std::make_shared<Work>();
+  auto work = std::make_shared<Work>(this);
   const std::lock_guard lock(mutex_);
   if (failure_) {
     work->fail(*failure_);
@@ -96,7 +103,7 @@ std::shared_ptr<Work> Group::start_receive(std::span<std::byte> bytes, int from,
 }
 
 std::shared_ptr<Work> Group::start_message(Messages messages) {
-  auto work = std::make_shared<Work>();
+  auto work = std::make_shared<Work>(this);
   const std::lock_guard lock(mutex_);
   if (failure_) {
     work->fail(*failure_);
@@ -159,15 +166,71 @@ void Group::run() {
 
 /// Executes what is started until this rank leaves.
 void Group::serve() {
-  Patience patience(comm_);
-  auto moved_at = Clock::now();
+  const auto set = [this](bool serves) {
+    const std::lock_guard executing(executing_);
+    serves_ = serves;
+  };
+  set(true);
+  const std::shared_ptr<void> at_end(nullptr, [&](void*) { set(false); });
+  while (wait_for_more()) {
+    const std::lock_guard executing(executing_);
+    execute([this] { return waiters_ > 0; });
+  }
+}
+
+/// False once this rank leaves and nothing is left to do.
+bool Group::wait_for_more() {
+  const Activity activity(comm_, "computes");
+  std::unique_lock lock(mutex_);
+  const auto has_turn = [this] {
+    const bool has_more = !operations_.empty() || !new_messages_.empty() || under_way_;
+    return thrown_ || (waiters_ == 0 && (has_more || leaving_until_));
+  };
   while (true) {
-    if (!operation_ && messages_.empty()) {
-      patience.restart();
-      if (!wait_for_more()) return;
-      moved_at = Clock::now();
+    changed_.wait(lock, has_turn);
+    if (thrown_) std::rethrow_exception(thrown_);
+    const bool has_more = !operations_.empty() || !new_messages_.empty() || under_way_;
+    if (!has_more) return false;
+    // Most callers wait at once for what they started, and execute it.
+    if (leaving_until_ || !changed_.wait_for(lock, kTimeToWait, [this] { return waiters_ > 0; })) {
+      return true;
     }
+  }
+}
+
+void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
+  const auto deadline = timeout.count() < 0 ? Clock::time_point::max() : Clock::now() + timeout;
+  ++waiters_;
+  while (!work.is_done() && Clock::now() < deadline) {
+    // Another waiter may execute, and end this work, too.
+    std::unique_lock executing(executing_, std::min(deadline, Clock::now() + kTimeToLook));
+    if (!executing) continue;
+    if (!serves_) {
+      executing.unlock();
+      work.wait(kTimeToLook);
+      continue;
+    }
+    try {
+      execute([&] { return work.is_done() || Clock::now() >= deadline; });
+    } catch (...) {
+      executing.unlock();
+      const std::lock_guard lock(mutex_);
+      thrown_ = std::current_exception();
+    }
+    if (executing) continue;
+    changed_.notify_all();  // the thread tells all ranks, then all works
+    if (!work.wait(timeout)) break;
+  }
+  const std::lock_guard lock(mutex_);
+  if (--waiters_ == 0) changed_.notify_all();
+}
+
+/// Until `is_over`, or nothing is under way.
+void Group::execute(const std::function<bool()>& is_over) {
+  Patience patience(comm_);
+  for (auto moved_at = Clock::now(); !is_over();) {
     const Progress messages = move_messages(), operation = move_operation();
+    if (nothing_under_way()) return;
     if (messages != Progress::None || operation != Progress::None) {
       patience.restart();
       moved_at = Clock::now();
@@ -178,13 +241,10 @@ void Group::serve() {
   }
 }
 
-/// False once this rank leaves and nothing is left to do.
-bool Group::wait_for_more() {
-  const Activity activity(comm_, "computes");
-  std::unique_lock lock(mutex_);
-  changed_.wait(
-      lock, [this] { return !operations_.empty() || !new_messages_.empty() || leaving_until_; });
-  return !operations_.empty() || !new_messages_.empty();
+bool Group::nothing_under_way() {
+  const std::lock_guard lock(mutex_);
+  under_way_ = operation_ || !messages_.empty();
+  return !under_way_ && operations_.empty() && new_messages_.empty();
 }
 
 Progress Group::move_messages() {

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
+#include <exception>
 #include <functional>
 #include <list>
 #include <map>
@@ -30,7 +32,8 @@ struct GroupOptions {
 };
 
 /// One rank's end of a group of the C interface: a communicator, and the thread that executes what
-/// was started on it, under watch.
+/// was started on it, under watch. Whoever waits for a work executes it meanwhile in the thread's
+/// place: handing it over and back would take longer than a small sum.
 ///
 /// Collectives run one after the other, in the order in which they were started. Messages between
 /// two ranks begin at once, on the caller's thread, and end in any order: a rank may wait for one
@@ -57,6 +60,9 @@ class Group {
   Link open_link() { return Link(comm_); }
   Task reduce(Reduction reduction, Reduced values);
 
+  /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
+  void wait_for(Work& work, std::chrono::milliseconds timeout);
+
   /// The last call: what was started goes on for up to `linger`, then this rank leaves, and waits
   /// for what is left of it for the others to leave.
   void leave(std::chrono::milliseconds linger);
@@ -75,9 +81,13 @@ class Group {
     Messages messages;
   };
 
+  using Time = std::chrono::steady_clock::time_point;
+
   void run();
   void serve();
   bool wait_for_more();
+  void execute(const std::function<bool()>& is_over);
+  bool nothing_under_way();
   Progress move_messages();
   Progress move_operation();
   std::shared_ptr<Work> start_message(Messages messages);
@@ -85,18 +95,23 @@ class Group {
   Allreduce& sums_of(DataType type);
   [[noreturn]] void throw_late();
 
-  SocketCommunicator comm_;
+  std::timed_mutex executing_;  // held by the one thread that executes: guards what follows
+  bool serves_ = false;         // else the thread has comm_ for itself
+  SocketCommunicator comm_;     // which any thread may send by
   GroupOptions options_;
-  std::map<DataType, Allreduce> sums_;  // the thread's; made when first needed
-  std::list<Message> messages_;         // the thread's
-  std::optional<Operation> operation_;  // the thread's: the one whose turn it is
+  std::map<DataType, Allreduce> sums_;  // made when first needed
+  std::list<Message> messages_;
+  std::optional<Operation> operation_;  // the one whose turn it is
 
-  std::mutex mutex_;  // guards what follows
+  std::atomic<int> waiters_{0};  // in wait_for(): the thread makes room for them
+  std::mutex mutex_;             // guards what follows
   std::condition_variable changed_;
   std::deque<Operation> operations_;
+  bool under_way_ = false;  // something is in operation_ or messages_
   std::list<Message> new_messages_;
+  std::exception_ptr thrown_;             // in wait_for(): for the thread
   std::optional<Work::Failure> failure_;  // nothing is started any more
-  std::optional<std::chrono::steady_clock::time_point> leaving_until_;
+  std::optional<Time> leaving_until_;
 
   std::thread thread_;  // last: it uses all of this
 };

@@ -21,20 +21,21 @@ std::optional<uint64_t> DoneQueue::pop(std::chrono::milliseconds timeout) {
 void Work::end(std::optional<Failure> failure) {
   const std::lock_guard lock(mutex_);
   if (done_) return;
-  done_ = true;
   failure_ = std::move(failure);
+  group_ = nullptr;
+  done_.store(true, std::memory_order_release);
   changed_.notify_all();
   if (queue_) queue_->push(id_);
 }
 
-bool Work::is_done() const {
+Group* Work::group() const {
   const std::lock_guard lock(mutex_);
-  return done_;
+  return group_;
 }
 
 bool Work::wait(std::chrono::milliseconds timeout) {
   std::unique_lock lock(mutex_);
-  const auto is_over = [this] { return done_; };
+  const auto is_over = [this] { return is_done(); };
   if (timeout.count() >= 0) return changed_.wait_for(lock, timeout, is_over);
   changed_.wait(lock, is_over);
   return true;

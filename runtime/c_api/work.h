@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -27,6 +28,8 @@ class DoneQueue {
   std::deque<uint64_t> ids_;
 };
 
+class Group;
+
 /// An operation that was started, for whoever waits for it. Any thread may call it.
 class Work {
  public:
@@ -35,11 +38,17 @@ class Work {
     std::string message;
   };
 
-  /// Once. The group's thread says so.
+  /// `group` outlives it, or ends it.
+  explicit Work(Group* group) : group_(group) {}
+
+  /// Whoever executes it says so, once.
   void succeed() { end({}); }
   void fail(const Failure& failure) { end(failure); }
 
-  bool is_done() const;
+  bool is_done() const { return done_.load(std::memory_order_acquire); }
+
+  /// The group that executes it; null once it is done.
+  Group* group() const;
 
   /// Whether it is done within `timeout`; a negative one never passes.
   bool wait(std::chrono::milliseconds timeout);
@@ -55,7 +64,8 @@ class Work {
 
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  bool done_ = false;
+  std::atomic<bool> done_{false};
+  Group* group_;
   std::optional<Failure> failure_;
   std::shared_ptr<DoneQueue> queue_;
   uint64_t id_ = 0;
