@@ -119,8 +119,9 @@ class Work:
     def __init__(self, handle: ctypes.c_void_p):
         self._handle = handle
 
-    def __del__(self) -> None:
-        _lib.dlflow_work_free(self._handle)
+    # At the end of the process globals may be gone before works are.
+    def __del__(self, _free: Callable[..., None] = _lib.dlflow_work_free) -> None:
+        _free(self._handle)
 
     def done(self) -> bool:
         """Raises what it failed of."""
@@ -190,9 +191,9 @@ class Endpoint:
         _check(_lib.dlflow_endpoint_open(memory.encode() if memory else None, ctypes.byref(self._handle)))
         self.address: str = _lib.dlflow_endpoint_address(self._handle).decode()
 
-    def __del__(self) -> None:
+    def __del__(self, _free: Callable[..., None] = _lib.dlflow_endpoint_free) -> None:
         if self._handle:
-            _lib.dlflow_endpoint_free(self._handle)
+            _free(self._handle)
 
 
 class Group:
@@ -202,14 +203,14 @@ class Group:
                  name: str = ""):
         """Collective: waits for the ranks with these addresses, in the order of ranks."""
         self.rank, self.size, self.name = rank, len(addresses), name
-        self._handle = ctypes.c_void_p()
+        self._handle: Optional[ctypes.c_void_p] = ctypes.c_void_p()
         texts = (ctypes.c_char_p * len(addresses))(*(address.encode() for address in addresses))
         options = _Options(max(1, int(timeout * 1000)), max(1, int(stall_timeout * 1000)), name.encode())
         _check(_lib.dlflow_group_create(endpoint._handle, rank, len(addresses), texts, ctypes.byref(options), ctypes.byref(self._handle)))
 
     def leave(self, linger: float = 10) -> None:
         """The last call; waits for the others to leave, too, for at most `linger` seconds."""
-        handle, self._handle = self._handle, ctypes.c_void_p()
+        handle, self._handle = self._handle, None
         if handle:
             _lib.dlflow_group_free(handle, int(linger * 1000))
 

@@ -105,8 +105,9 @@ class Backend(unittest.TestCase):
                     self.assertLess(float(seconds), 5)
 
     def test_ranks_may_end_without_a_word(self):
-        for out, err in self.run_ranks("ends", 3):
-            self.assertEqual((out, err), ("ended\n", ""))
+        for scenario in ("ends", "ends_late"):
+            for out, err in self.run_ranks(scenario, 2):
+                self.assertEqual((out, err), ("ended\n", ""))
 
 
 if __name__ == "__main__":

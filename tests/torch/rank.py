@@ -289,12 +289,27 @@ def die():
 
 
 def ends():
-    """No destroy_process_group: the process just ends."""
+    """No destroy_process_group: the process just ends, with a group and a work that are still known."""
+    global kept
     dist.init_process_group("dlflow")
-    tensor = torch.ones(5)
-    dist.all_reduce(tensor)
+    kept = [dist.all_reduce(torch.ones(5), async_op=True), dist.new_group()]
+    kept[0].wait()
     if RANK == 0:
         time.sleep(1)
+
+
+def ends_late():
+    """Objects that outlive the globals of their modules, as those that C++ holds may at the end of the process."""
+    dist.init_process_group("gloo")
+    group = dist.new_group(backend="dlflow")
+    work = group.barrier()
+    work.wait()
+    dlflow.torch.backend._leave_all()
+    for name in vars(dlflow.runtime).copy():
+        if not name.startswith("__"):
+            setattr(dlflow.runtime, name, None)
+    del work
+    group.__del__()
 
 
 if __name__ == "__main__":

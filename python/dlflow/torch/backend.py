@@ -255,7 +255,7 @@ class ProcessGroup(_Base):
 
     def shutdown(self) -> None:
         group = getattr(self, "_group", None)
-        if group is not None and _groups is not None:
+        if group is not None and _groups is not None:  # else the process ends: _leave_all has left it
             _groups.pop(id(self), None)
             group.leave(LINGER)
 
