@@ -60,6 +60,36 @@ Work::Failure failure_of(const std::exception& thrown) {
 
 }  // namespace
 
+/// The turn to execute, for as long as this lives. No std::timed_mutex: GCC 12's thread sanitizer
+/// does not see who holds one.
+class Group::Turn {
+ public:
+  /// Waits for it until `deadline`: false then.
+  explicit Turn(Group& group, Time deadline = Time::max()) : group_(group) {
+    std::unique_lock lock(group.mutex_);
+    const auto is_free = [&] { return !group.has_turn_; };
+    if (deadline == Time::max()) {
+      group.turn_is_free_.wait(lock, is_free);
+    } else if (!group.turn_is_free_.wait_until(lock, deadline, is_free)) {
+      return;
+    }
+    has_it_ = group.has_turn_ = true;
+  }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+  ~Turn() {
+    if (!has_it_) return;
+    const std::lock_guard lock(group_.mutex_);
+    group_.has_turn_ = false;
+    group_.turn_is_free_.notify_one();
+  }
+  explicit operator bool() const { return has_it_; }
+
+ private:
+  Group& group_;
+  bool has_it_ = false;
+};
+
 Group::Group(SocketEndpoint endpoint, int rank, const std::vector<std::string>& endpoints,
              GroupOptions options)
     : comm_(std::move(endpoint), rank, endpoints, options.timeout),
@@ -167,13 +197,13 @@ void Group::run() {
 /// Executes what is started until this rank leaves.
 void Group::serve() {
   const auto set = [this](bool serves) {
-    const std::lock_guard executing(executing_);
+    const Turn turn(*this);
     serves_ = serves;
   };
   set(true);
   const std::shared_ptr<void> at_end(nullptr, [&](void*) { set(false); });
   while (wait_for_more()) {
-    const std::lock_guard executing(executing_);
+    const Turn turn(*this);
     execute([this] { return waiters_ > 0; });
   }
 }
@@ -183,14 +213,12 @@ bool Group::wait_for_more() {
   const Activity activity(comm_, "computes");
   std::unique_lock lock(mutex_);
   const auto has_turn = [this] {
-    const bool has_more = !operations_.empty() || !new_messages_.empty() || under_way_;
-    return thrown_ || (waiters_ == 0 && (has_more || leaving_until_));
+    return thrown_ || (waiters_ == 0 && (has_more() || leaving_until_));
   };
   while (true) {
     changed_.wait(lock, has_turn);
     if (thrown_) std::rethrow_exception(thrown_);
-    const bool has_more = !operations_.empty() || !new_messages_.empty() || under_way_;
-    if (!has_more) return false;
+    if (!has_more()) return false;
     // Most callers wait at once for what they started, and execute it.
     if (leaving_until_ || !changed_.wait_for(lock, kTimeToWait, [this] { return waiters_ > 0; })) {
       return true;
@@ -202,27 +230,29 @@ void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
   const auto deadline = timeout.count() < 0 ? Clock::time_point::max() : Clock::now() + timeout;
   ++waiters_;
   while (!work.is_done() && Clock::now() < deadline) {
-    // Another waiter may execute, and end this work, too.
-    std::unique_lock executing(executing_, std::min(deadline, Clock::now() + kTimeToLook));
-    if (!executing) continue;
-    if (!serves_) {
-      executing.unlock();
-      work.wait(kTimeToLook);
-      continue;
+    // Another waiter may have the turn, and end this work, too.
+    std::exception_ptr thrown;
+    {
+      const Turn turn(*this, std::min(deadline, Clock::now() + kTimeToLook));
+      if (!turn) continue;
+      if (serves_) {
+        try {
+          execute([&] { return work.is_done() || Clock::now() >= deadline; });
+          continue;
+        } catch (...) {
+          thrown = std::current_exception();
+        }
+      }
     }
-    try {
-      execute([&] { return work.is_done() || Clock::now() >= deadline; });
-    } catch (...) {
-      executing.unlock();
+    if (thrown) {  // the thread tells all ranks, then all works
       const std::lock_guard lock(mutex_);
-      thrown_ = std::current_exception();
+      thrown_ = std::move(thrown);
+      changed_.notify_all();
     }
-    if (executing) continue;
-    changed_.notify_all();  // the thread tells all ranks, then all works
-    if (!work.wait(timeout)) break;
+    work.wait(kTimeToLook);
   }
   const std::lock_guard lock(mutex_);
-  if (--waiters_ == 0) changed_.notify_all();
+  if (--waiters_ == 0 && (has_more() || leaving_until_)) changed_.notify_all();
 }
 
 /// Until `is_over`, or nothing is under way.
@@ -241,10 +271,15 @@ void Group::execute(const std::function<bool()>& is_over) {
   }
 }
 
+/// Under the mutex.
+bool Group::has_more() const {
+  return !operations_.empty() || !new_messages_.empty() || under_way_;
+}
+
 bool Group::nothing_under_way() {
   const std::lock_guard lock(mutex_);
   under_way_ = operation_ || !messages_.empty();
-  return !under_way_ && operations_.empty() && new_messages_.empty();
+  return !has_more();
 }
 
 Progress Group::move_messages() {

@@ -83,10 +83,13 @@ class Group {
 
   using Time = std::chrono::steady_clock::time_point;
 
+  class Turn;
+
   void run();
   void serve();
   bool wait_for_more();
   void execute(const std::function<bool()>& is_over);
+  bool has_more() const;
   bool nothing_under_way();
   Progress move_messages();
   Progress move_operation();
@@ -95,9 +98,9 @@ class Group {
   Allreduce& sums_of(DataType type);
   [[noreturn]] void throw_late();
 
-  std::timed_mutex executing_;  // held by the one thread that executes: guards what follows
-  bool serves_ = false;         // else the thread has comm_ for itself
-  SocketCommunicator comm_;     // which any thread may send by
+  // Of the one thread that has the turn to execute; any thread may send by comm_.
+  bool serves_ = false;  // else the thread has comm_ for itself
+  SocketCommunicator comm_;
   GroupOptions options_;
   std::map<DataType, Allreduce> sums_;  // made when first needed
   std::list<Message> messages_;
@@ -105,7 +108,8 @@ class Group {
 
   std::atomic<int> waiters_{0};  // in wait_for(): the thread makes room for them
   std::mutex mutex_;             // guards what follows
-  std::condition_variable changed_;
+  std::condition_variable changed_, turn_is_free_;
+  bool has_turn_ = false;  // some thread has it
   std::deque<Operation> operations_;
   bool under_way_ = false;  // something is in operation_ or messages_
   std::list<Message> new_messages_;
