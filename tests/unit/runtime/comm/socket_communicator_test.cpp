@@ -120,7 +120,7 @@ TEST_CASE("a message of another size is refused with rank and sizes, early or la
         "model and options");
 }
 
-TEST_CASE("what a rank sent before it ended arrives; who waits for more is told its name",
+TEST_CASE("what a rank sent before it ended arrives, and who waits for more is told its name",
           "[comm]") {
   const auto errors = errors_of({"", "", ""}, [](Communicator& comm) {
     std::vector<int> values(1000, 7);
