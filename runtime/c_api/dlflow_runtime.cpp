@@ -22,6 +22,7 @@
 #include "runtime/c_api/work.h"
 #include "runtime/collectives/all_to_all.h"
 #include "runtime/collectives/broadcast.h"
+#include "runtime/compress/compressed_sum.h"
 
 using dlflow::Errc;
 using dlflow::Error;
@@ -40,6 +41,10 @@ struct dlflow_work {
 };
 struct dlflow_queue {
   std::shared_ptr<DoneQueue> queue;
+};
+struct dlflow_compressor {
+  std::shared_ptr<CompressedSum> sum;
+  size_t count;
 };
 
 namespace {
@@ -132,6 +137,56 @@ constexpr std::string_view kReduce[] = {"reduce",       "reduce (avg)", "reduce 
 constexpr std::string_view kReduceScatter[] = {
     "reduce-scatter",     "reduce-scatter avg",  "reduce-scatter prod", "reduce-scatter min",
     "reduce-scatter max", "reduce-scatter band", "reduce-scatter bor",  "reduce-scatter bxor"};
+
+/// In the order of dlflow_method.
+struct Method {
+  CompressionMethod method;
+  std::string_view call;
+};
+constexpr Method kMethods[] = {{CompressionMethod::Float16, "all-reduce fp16"},
+                               {CompressionMethod::BFloat16, "all-reduce bf16"},
+                               {CompressionMethod::Int8, "all-reduce int8"},
+                               {CompressionMethod::TopK, "all-reduce topk"},
+                               {CompressionMethod::MsTopK, "all-reduce mstopk"},
+                               {CompressionMethod::RandomK, "all-reduce randomk"},
+                               {CompressionMethod::Dgc, "all-reduce dgc"},
+                               {CompressionMethod::PowerSgd, "all-reduce powersgd"}};
+
+Compression checked(const dlflow_compression& c) {
+  require(size_t(c.method) < std::size(kMethods), "there is no such method of compression");
+  const CompressionMethod method = kMethods[c.method].method;
+  if (is_sparse(method)) require(c.density > 0 && c.density <= 1, "density is in (0, 1]");
+  if (method == CompressionMethod::PowerSgd) require(c.rank > 0, "rank is at least 1");
+  require(c.clip >= 0, "clip is not less than 0");
+  require(c.momentum >= 0 && c.momentum < 1, "momentum is in [0, 1)");
+  require(!c.global_top_k || sends_largest(method),
+          "gtopk is for methods that send the largest numbers: topk, mstopk, dgc");
+  return {.method = method,
+          .aggregation = c.global_top_k ? Aggregation::GlobalTopK : Aggregation::AllGather,
+          .density = c.density,
+          .warmup_epochs = c.warmup_epochs,
+          .rank = c.rank,
+          .clip = c.clip,
+          .momentum = c.momentum};
+}
+
+CompressedParts parts_of(std::span<const dlflow_matrix> matrices, size_t count) {
+  CompressedParts parts{.pieces = {}, .matrices = {}, .num_gradients = count};
+  size_t end = 0;
+  for (const dlflow_matrix& m : matrices) {
+    constexpr size_t kMost = UINT32_MAX;
+    require(m.first >= end && m.rows > 0 && m.columns > 0 && m.first <= count &&
+                m.rows <= (count - m.first) / m.columns && m.rows * m.columns <= kMost,
+            "the matrix at element " + std::to_string(m.first) +
+                " is empty, too large, or overlaps the one before");
+    end = m.first + m.rows * m.columns;
+    parts.pieces.push_back({m.first, m.rows * m.columns});
+    Matrix& matrix = parts.matrices.emplace_back(Matrix{m.first, {}, {}});
+    for (size_t r = 0; r < m.rows; ++r) matrix.rows.push_back(uint32_t(r * m.columns));
+    for (size_t c = 0; c < m.columns; ++c) matrix.columns.push_back(uint32_t(c));
+  }
+  return parts;
+}
 
 Call in_bytes(std::string_view operation, size_t size, int root = -1) {
   return {.operation = operation, .num_elements = size, .type = "bytes", .root = root};
@@ -303,6 +358,45 @@ dlflow_status dlflow_monitored_barrier(dlflow_group* group, int64_t timeout, dlf
           return monitored_barrier(all.open_link(), milliseconds(timeout));
         })};
   });
+}
+
+dlflow_status dlflow_compressor_create(const dlflow_compression* compression,
+                                       const dlflow_matrix* matrices, size_t num_matrices,
+                                       size_t count, dlflow_compressor** compressor) {
+  return guarded([&] {
+    const Compression how = checked(*compression);
+    CompressedParts parts = parts_of({matrices, num_matrices}, count);
+    *compressor = new dlflow_compressor{
+        std::make_shared<CompressedSum>(how, std::move(parts), count, compression->seed), count};
+  });
+}
+
+void dlflow_compressor_free(dlflow_compressor* compressor) { delete compressor; }
+
+dlflow_status dlflow_compressed_all_reduce(dlflow_group* group, dlflow_compressor* compressor,
+                                           float* data, uint64_t step, uint64_t epoch,
+                                           dlflow_work** work) {
+  return guarded([&] {
+    const auto sum = compressor->sum;
+    const size_t count = compressor->count;
+    const Call call{.operation = kMethods[size_t(sum->how().method)].call,
+                    .num_elements = count,
+                    .type = name(DLFLOW_F32)};
+    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+      sum->begin(step, epoch);
+      return sum->sum(all.open_link(), 0, {data, count});
+    })};
+  });
+}
+
+float* dlflow_compressor_state(dlflow_compressor* compressor, dlflow_compressor_part part,
+                               size_t* count) {
+  CompressedSum& sum = *compressor->sum;
+  const std::span<float> numbers = part == DLFLOW_RESIDUAL   ? sum.residual()
+                                   : part == DLFLOW_VELOCITY ? sum.velocity()
+                                                             : sum.right_factors();
+  *count = numbers.size();
+  return numbers.data();
 }
 
 dlflow_status dlflow_send(dlflow_group* group, const void* data, size_t size, int to, int tag,

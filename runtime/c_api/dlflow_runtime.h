@@ -75,6 +75,7 @@ typedef struct dlflow_endpoint dlflow_endpoint;
 typedef struct dlflow_group dlflow_group;
 typedef struct dlflow_work dlflow_work;
 typedef struct dlflow_queue dlflow_queue;
+typedef struct dlflow_compressor dlflow_compressor;
 
 /* DLFLOW_ABI of the library. */
 DLFLOW_API int dlflow_abi(void);
@@ -155,6 +156,67 @@ DLFLOW_API dlflow_status dlflow_barrier(dlflow_group* group, dlflow_work** work)
 /* The same, but ranks that do not come within `timeout` are named, on all ranks. */
 DLFLOW_API dlflow_status dlflow_monitored_barrier(dlflow_group* group, int64_t timeout,
                                                   dlflow_work** work);
+
+/* ---- compressed sums ---- */
+
+typedef enum {
+  DLFLOW_FP16 = 0,
+  DLFLOW_BFLOAT16 = 1,
+  DLFLOW_INT8 = 2,
+  DLFLOW_TOP_K = 3,
+  DLFLOW_MS_TOP_K = 4,
+  DLFLOW_RANDOM_K = 5,
+  DLFLOW_DGC = 6,
+  DLFLOW_POWER_SGD = 7
+} dlflow_method;
+
+/* The same on all ranks. docs/user/compression.md says what the methods do. */
+typedef struct {
+  dlflow_method method;
+  int global_top_k; /* of methods that send the largest numbers: only the largest of the sum survive
+                     */
+  double density;   /* of topk, mstopk, randomk, dgc: the share that is sent, in (0, 1] */
+  uint64_t warmup_epochs; /* of the same: epochs in which more is sent */
+  size_t rank;            /* of powersgd: of the factors, at least 1 */
+  double clip;            /* of dgc: maximum norm of a gradient; 0: none */
+  double momentum;        /* of dgc, in [0, 1): it takes the place of the optimizer's */
+  uint64_t seed;          /* of random choices */
+} dlflow_compression;
+
+/* A parameter: rows * columns numbers from element `first` on, row after row. */
+typedef struct {
+  size_t first, rows, columns;
+} dlflow_matrix;
+
+/* What a rank keeps from sum to sum for a buffer of `count` floats. The elements in `matrices`,
+ * which ascend and do not overlap, are compressed; the others are summed as they are. */
+DLFLOW_API dlflow_status dlflow_compressor_create(const dlflow_compression* compression,
+                                                  const dlflow_matrix* matrices,
+                                                  size_t num_matrices, size_t count,
+                                                  dlflow_compressor** compressor);
+
+/* What was started with it goes on. */
+DLFLOW_API void dlflow_compressor_free(dlflow_compressor* compressor);
+
+/* Replaces `data`, of the compressor's count, by what passes for the sum over all ranks, the same
+ * bits on all; what this rank has not sent is added to its next sum. Collective; `step` of the
+ * training and `epoch`, from 0, are the same on all ranks. */
+DLFLOW_API dlflow_status dlflow_compressed_all_reduce(dlflow_group* group,
+                                                      dlflow_compressor* compressor, float* data,
+                                                      uint64_t step, uint64_t epoch,
+                                                      dlflow_work** work);
+
+typedef enum {
+  DLFLOW_RESIDUAL = 0,     /* what this rank has not sent, an element for each of the buffer */
+  DLFLOW_VELOCITY = 1,     /* of dgc, likewise */
+  DLFLOW_RIGHT_FACTORS = 2 /* of powersgd, the same on all ranks: of each matrix min(rank, rows,
+                              columns) * columns numbers, one after the other */
+} dlflow_compressor_part;
+
+/* Numbers that are kept, to be read or written while no sum is under way; `count` becomes 0 for
+ * other methods than those named. Valid as long as the compressor. */
+DLFLOW_API float* dlflow_compressor_state(dlflow_compressor* compressor,
+                                          dlflow_compressor_part part, size_t* count);
 
 /* ---- messages between two ranks: not collective, and in no order with collectives ---- */
 

@@ -26,13 +26,13 @@ void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
 
 Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced values, bool average,
                    int num_ranks) {
-  struct Piece {
+  struct UnderWay {
     Allreduce::Ticket ticket;
     size_t first, count;
     Values place;
   };
   const size_t element = size_of(sums.numbers().type);
-  std::deque<Piece> under_way;
+  std::deque<UnderWay> under_way;
   for (size_t started = 0, finished = 0; finished * piece < values.count;) {
     if (started * piece < values.count && under_way.size() < num_pieces) {
       const size_t first = started * piece, count = std::min(piece, values.count - first);
@@ -43,7 +43,7 @@ Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced val
       ++started;
       continue;
     }
-    const Piece& oldest = under_way.front();
+    const UnderWay& oldest = under_way.front();
     co_await Until(-1, [&] {
       sums.poll();
       return sums.done(oldest.ticket);

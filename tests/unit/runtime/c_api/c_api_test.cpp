@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <numeric>
@@ -163,6 +164,72 @@ TEST_CASE("every collective gives every rank what it promises", "[c_api]") {
         finish(dlflow_barrier(self.group, &self.work), self.work);
         finish(dlflow_monitored_barrier(self.group, kTimeout, &self.work), self.work);
       }) == none(memories.size()));
+}
+
+TEST_CASE("compressed sums and what is not sent yet add up to all gradients", "[c_api]") {
+  const auto method = dlflow_method(GENERATE(range(0, 8)));
+  const bool is_dgc = method == DLFLOW_DGC;
+  CAPTURE(int(method));
+  constexpr size_t kRows = 24, kColumns = 40, kCount = kRows * kColumns + 7;
+  std::vector<std::vector<double>> sums(4), unsent(4);
+  const auto errors = on_ranks(kNodes, [&](Rank& self) {
+    const dlflow_compression compression{method, 0, 0.05, 0, 2, 0, 0, 17};
+    const dlflow_matrix matrix{3, kRows, kColumns};
+    dlflow_compressor* compressor = nullptr;
+    require(dlflow_compressor_create(&compression, &matrix, 1, kCount, &compressor));
+    std::vector<double>& sum = sums[size_t(self.rank)];
+    sum.assign(kCount, 0);
+    for (uint64_t step = 0; step < 5; ++step) {
+      std::vector<float> data(kCount);
+      for (size_t i = 0; i < kCount; ++i) {
+        data[i] = float(int(i * 31 + step * 7 + size_t(self.rank) * 13) % 101 - 50) / 8;
+      }
+      finish(dlflow_compressed_all_reduce(self.group, compressor, data.data(), step, 0, &self.work),
+             self.work);
+      for (size_t i = 0; i < kCount; ++i) sum[i] += double(data[i]);
+    }
+    size_t count = 0;
+    const float* residual = dlflow_compressor_state(compressor, DLFLOW_RESIDUAL, &count);
+    unsent[size_t(self.rank)].assign(residual, residual + count);
+    dlflow_compressor_state(compressor, DLFLOW_VELOCITY, &count);
+    same(count, is_dgc ? kCount : 0, "velocities");
+    dlflow_compressor_state(compressor, DLFLOW_RIGHT_FACTORS, &count);
+    same(count, method == DLFLOW_POWER_SGD ? 2 * kColumns : 0, "right factors");
+    dlflow_compressor_free(compressor);
+  });
+  CHECK(errors == none(4));
+  for (size_t rank = 1; rank < 4; ++rank) CHECK(sums[rank] == sums[0]);
+  for (size_t i = 0; i < kCount; ++i) {
+    double expected = 0, got = sums[0][i];
+    for (size_t rank = 0; rank < 4; ++rank) {
+      got += unsent[rank][i];
+      for (size_t step = 0; step < 5; ++step) {
+        expected += double(int(i * 31 + step * 7 + rank * 13) % 101 - 50) / 8;
+      }
+    }
+    REQUIRE(std::abs(got - expected) < 0.02);
+  }
+}
+
+TEST_CASE("a compressor that makes no sense is refused", "[c_api]") {
+  dlflow_compression compression{DLFLOW_TOP_K, 0, 0.05, 0, 2, 0, 0, 17};
+  dlflow_matrix matrix{0, 4, 5};
+  dlflow_compressor* compressor = nullptr;
+  const auto refused = [&](const std::string& why) {
+    CHECK(dlflow_compressor_create(&compression, &matrix, 1, 20, &compressor) == DLFLOW_INVALID);
+    CHECK(std::string(dlflow_error()) == why);
+  };
+  compression.density = 0;
+  refused("density is in (0, 1]");
+  compression.density = 0.05;
+  compression.method = DLFLOW_INT8;
+  compression.global_top_k = 1;
+  refused("gtopk is for methods that send the largest numbers: topk, mstopk, dgc");
+  compression.global_top_k = 0;
+  matrix.columns = 6;
+  refused("the matrix at element 0 is empty, too large, or overlaps the one before");
+  matrix.rows = SIZE_MAX;
+  refused("the matrix at element 0 is empty, too large, or overlaps the one before");
 }
 
 TEST_CASE("a message between two ranks overtakes the collective that waits for its receiver",
