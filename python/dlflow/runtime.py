@@ -11,7 +11,7 @@ import os
 import pathlib
 import threading
 import time
-from typing import Callable, Optional, Sequence
+from typing import Callable, Optional, Sequence, Tuple
 
 ABI = 1
 _LIBRARY = "libdlflow_runtime.so"
@@ -23,6 +23,16 @@ class Type(enum.IntEnum):
 
 class Op(enum.IntEnum):
     SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR = range(8)
+
+
+class Method(enum.IntEnum):
+    """Of compression."""
+    FP16, BF16, INT8, TOPK, MSTOPK, RANDOMK, DGC, POWERSGD = range(8)
+
+
+class State(enum.IntEnum):
+    """What a compressor keeps; the first two are a rank's own, the factors the same on all."""
+    RESIDUAL, VELOCITY, RIGHT_FACTORS = range(3)
 
 
 _OK, _INVALID, _UNAVAILABLE, _PENDING = range(4)
@@ -38,6 +48,15 @@ class InvalidInput(Error, ValueError):
 
 class _Options(ctypes.Structure):
     _fields_ = [("timeout", ctypes.c_int64), ("stall_timeout", ctypes.c_int64), ("name", ctypes.c_char_p)]
+
+
+class _Compression(ctypes.Structure):
+    _fields_ = [("method", ctypes.c_int), ("global_top_k", ctypes.c_int), ("density", ctypes.c_double), ("warmup_epochs", ctypes.c_uint64),
+                ("rank", ctypes.c_size_t), ("clip", ctypes.c_double), ("momentum", ctypes.c_double), ("seed", ctypes.c_uint64)]
+
+
+class _Matrix(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_size_t), ("rows", ctypes.c_size_t), ("columns", ctypes.c_size_t)]
 
 
 def _find_library() -> str:
@@ -61,6 +80,7 @@ def _load() -> ctypes.CDLL:
         raise Error(f"{path} cannot be loaded: {error}") from None
     if library.dlflow_abi() != ABI:
         raise Error(f"{path} has interface {library.dlflow_abi()}, this package needs {ABI}: install both from one version of dlflow")
+    compressor, step = ctypes.c_void_p, ctypes.c_uint64
     data, size, number, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64
     sizes, out = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p)
     group = work = queue = endpoint = ctypes.c_void_p
@@ -79,6 +99,8 @@ def _load() -> ctypes.CDLL:
         "monitored_barrier": [group, real, out],
         "send": [group, data, size, number, number, out],
         "receive": [group, data, size, number, number, out],
+        "compressor_create": [ctypes.POINTER(_Compression), ctypes.POINTER(_Matrix), size, size, out],
+        "compressed_all_reduce": [group, compressor, data, step, step, out],
         "work_test": [work],
         "work_wait": [work, real],
         "queue_pop": [queue, real, ctypes.POINTER(ctypes.c_uint64)],
@@ -89,7 +111,9 @@ def _load() -> ctypes.CDLL:
     library.dlflow_error.restype = ctypes.c_char_p
     library.dlflow_endpoint_address.argtypes, library.dlflow_endpoint_address.restype = [endpoint], ctypes.c_char_p
     library.dlflow_queue_create.restype = queue
-    for name, types in {"endpoint_free": [endpoint], "group_free": [group, real], "work_free": [work],
+    library.dlflow_compressor_state.argtypes = [compressor, number, ctypes.POINTER(size)]
+    library.dlflow_compressor_state.restype = ctypes.POINTER(ctypes.c_float)
+    for name, types in {"endpoint_free": [endpoint], "group_free": [group, real], "work_free": [work], "compressor_free": [compressor],
                         "work_notify": [work, queue, ctypes.c_uint64]}.items():
         function = getattr(library, "dlflow_" + name)
         function.argtypes, function.restype = types, None
@@ -182,6 +206,28 @@ class _Completer:
                 self._functions.pop(number.value)()
 
 
+class Compressor:
+    """What a rank keeps for the compressed sums of a buffer of `count` floats. `matrices`: (first element, rows, columns) of what
+    is compressed, ascending; the rest is summed as it is."""
+
+    def __init__(self, method: Method, matrices: Sequence[Tuple[int, int, int]], count: int, *, global_top_k: bool = False,
+                 density: float = 0.01, warmup_epochs: int = 0, rank: int = 2, clip: float = 0, momentum: float = 0, seed: int = 0):
+        how = _Compression(method, global_top_k, density, warmup_epochs, rank, clip, momentum, seed)
+        self._handle = ctypes.c_void_p()
+        _check(_lib.dlflow_compressor_create(ctypes.byref(how), (_Matrix * len(matrices))(*matrices), len(matrices), count,
+                                             ctypes.byref(self._handle)))
+
+    def state(self, part: State) -> ctypes.Array:
+        """The numbers themselves, to be read or written while no sum is under way and this object lives."""
+        count = ctypes.c_size_t()
+        place = _lib.dlflow_compressor_state(self._handle, part, ctypes.byref(count))
+        return (ctypes.c_float * count.value).from_address(ctypes.addressof(place.contents)) if count.value else (ctypes.c_float * 0)()
+
+    def __del__(self, _free: Callable[..., None] = _lib.dlflow_compressor_free) -> None:
+        if self._handle:
+            _free(self._handle)
+
+
 class Endpoint:
     """Where other ranks find this one: tell them `address` by whatever means there is."""
 
@@ -223,6 +269,9 @@ class Group:
 
     def all_reduce(self, data: int, count: int, dtype: Type, op: Op) -> Work:
         return self._start(_lib.dlflow_all_reduce, data, count, dtype, op)
+
+    def compressed_all_reduce(self, compressor: Compressor, data: int, step: int, epoch: int) -> Work:
+        return self._start(_lib.dlflow_compressed_all_reduce, compressor._handle, data, step, epoch)
 
     def reduce(self, data: int, count: int, dtype: Type, op: Op, root: int) -> Work:
         return self._start(_lib.dlflow_reduce, data, count, dtype, op, root)

@@ -91,6 +91,15 @@ class Backend(unittest.TestCase):
                     # The mean of gradients is rounded in another order, in six steps.
                     torch.testing.assert_close(many, one, rtol=1e-5, atol=1e-6)
 
+    def test_what_compression_sends_and_keeps_adds_up_to_all_gradients(self):
+        self.run_all("compressed", 2, 3)
+
+    def test_compression_goes_on_from_a_saved_state(self):
+        self.run_all("compressed_state", 2)
+
+    def test_compression_that_makes_no_sense_is_refused(self):
+        self.run_all("compressed_refusals", 1)
+
     def test_ranks_that_differ_say_so_on_all_ranks(self):
         for rank, (out, err) in enumerate(self.run_ranks("differ", 3)):
             self.assertRegex(out, r"rank 1 \(node \S+\) all-reduce of 11 fp32; ranks 0, 2 all-reduce of 10 fp32", err)

@@ -1,5 +1,6 @@
 """One rank of a test: `rank.py SCENARIO`, with RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT as any launcher sets them."""
 
+import copy
 import datetime
 import os
 import signal
@@ -10,6 +11,7 @@ import torch
 import torch.distributed as dist
 
 import dlflow.torch
+from dlflow.torch import compression
 
 TYPES = [torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int32, torch.int64]
 FLOATS = {torch.float32, torch.float64, torch.float16, torch.bfloat16}
@@ -17,6 +19,7 @@ OPS = {dist.ReduceOp.SUM: sum, dist.ReduceOp.PRODUCT: lambda all: torch.stack(al
        dist.ReduceOp.MAX: lambda all: torch.stack(all).amax(0), dist.ReduceOp.AVG: lambda all: sum(all) / len(all)}
 BITS = {dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor}
 
+dist._DEFAULT_FIRST_BUCKET_BYTES = 1000  # small models have several buckets, too
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
 
@@ -254,6 +257,121 @@ def train(parallel):
         optimizer.step()
     if RANK == 0:
         torch.save([parameter.detach() for parameter in model.parameters()], os.environ["PARAMETERS"])
+
+
+class Crossed(torch.nn.Module):
+    """Layers are used in another order than they are registered in: the buckets of the first step are rebuilt."""
+
+    def __init__(self):
+        super().__init__()
+        self.last, self.first = torch.nn.Linear(60, 3), torch.nn.Linear(20, 60)
+        self.middle = torch.nn.Linear(60, 60)
+
+    def forward(self, data):
+        return self.last(torch.tanh(self.middle(torch.tanh(self.first(data)))))
+
+
+def batch(step):
+    generator = torch.Generator().manual_seed(100 * step + RANK)
+    return torch.randn(8, 20, generator=generator), torch.randint(0, 3, (8,), generator=generator)
+
+
+def gradients_of(model, step):
+    model.zero_grad()
+    data, labels = batch(step)
+    torch.nn.functional.cross_entropy(model(data), labels).backward()
+    return {name.replace("module.", ""): parameter.grad.clone() for name, parameter in model.named_parameters()}
+
+
+def mean_over_ranks(tensor):
+    tensor = tensor.clone()
+    dist.all_reduce(tensor)
+    return tensor / SIZE
+
+
+def require_same_on_all(tensor):
+    tensors = [torch.empty_like(tensor) for _ in range(SIZE)]
+    dist.all_gather(tensors, tensor)
+    for other in tensors:
+        same(other, tensor)
+
+
+def compressed_model(method, **options):
+    torch.manual_seed(5)
+    model = torch.nn.parallel.DistributedDataParallel(Crossed(), bucket_cap_mb=0.001)
+    state = compression.State(model, method, **options)
+    layouts = []
+
+    def hook(state, bucket):
+        if bucket.index() == 0:
+            layouts.append([])
+        layouts[-1].append([tuple(parameter.shape) for parameter in bucket.parameters()])
+        return compression.hook(state, bucket)
+
+    model.register_comm_hook(state, hook)
+    return model, state, layouts
+
+
+def compressed():
+    """What was sent and what is kept add up to all gradients, also where buckets are rebuilt between steps."""
+    dist.init_process_group("dlflow")
+    for method in ("fp16", "bf16", "int8", "topk", "mstopk", "randomk", "powersgd"):
+        model, state, layouts = compressed_model(method, density=0.1)
+        plain = copy.deepcopy(model.module)
+        sent, all = {}, {}
+        for step in range(5):
+            for sums, gradients in ((sent, gradients_of(model, step)), (all, gradients_of(plain, step))):
+                for name, gradient in gradients.items():
+                    sums[name] = sums.get(name, 0) + gradient
+        assert len(layouts[1]) > 1 and layouts[0] != layouts[1] == layouts[4], layouts
+        kept = state.state_dict()["parameters"]
+        left = 0
+        for name in all:
+            require_same_on_all(sent[name])
+            left += kept[name]["residual"].abs().sum().item()
+            torch.testing.assert_close(sent[name] + mean_over_ranks(kept[name]["residual"].view(sent[name].shape)), mean_over_ranks(all[name]),
+                                       rtol=1e-4, atol=1e-5, msg=lambda text: f"{method}, {name}: {text}")
+        assert left > 0, method
+
+
+def compressed_state():
+    """Training goes on from a saved state as if it had not been interrupted."""
+    dist.init_process_group("dlflow")
+    for method, options in (("topk", {"density": 0.1}), ("dgc", {"density": 0.1, "momentum": 0.9, "clip": 1.0}), ("powersgd", {}),
+                            ("mstopk", {"density": 0.1, "warmup_epochs": 2, "aggregation": "gtopk"})):
+        model, state, _ = compressed_model(method, **options)
+        again_model, again, _ = compressed_model(method, **options)
+        for step in range(3):
+            state.set_epoch(step)
+            again.set_epoch(step)
+            gradients_of(model, step)
+            gradients_of(again_model, step)
+        saved = state.state_dict()
+        again.load_state_dict({**saved, "parameters": {name: {} for name in saved["parameters"]}})  # forgets everything
+        again.load_state_dict(saved)
+        for step in range(3, 6):
+            for one, other in zip(gradients_of(model, step).values(), gradients_of(again_model, step).values()):
+                same(other, one)
+        states = [None] * SIZE
+        dist.all_gather_object(states, state.state_dict())
+        merged = compression.merge(states)["parameters"]
+        for name, parts in state.state_dict()["parameters"].items():
+            torch.testing.assert_close(merged[name]["residual"], mean_over_ranks(parts["residual"]))
+
+
+def compressed_refusals():
+    dist.init_process_group("dlflow")
+    model = torch.nn.Linear(3, 2)
+    raises(ValueError, "there is no compression 'zip'; there are fp16, bf16", lambda: compression.State(model, "zip"))
+    raises(ValueError, "density is in (0, 1]", lambda: compression.State(model, "topk", density=0))
+    raises(ValueError, "gtopk is for methods", lambda: compression.State(model, "int8", aggregation="gtopk"))
+    raises(ValueError, "parameter weight is torch.float64", lambda: compression.State(torch.nn.Linear(3, 2).double(), "topk"))
+    group = dist.new_group(backend="gloo")
+    raises(ValueError, "needs a group of the backend dlflow", lambda: compression.State(model, "topk", group=group))
+    state = compression.State(model, "topk")
+    raises(ValueError, "is of compression int8", lambda: state.load_state_dict(compression.State(model, "int8").state_dict()))
+    saved = {"method": "topk", "step": 0, "epoch": 0, "parameters": {"weight": {"residual": torch.ones(5)}}}
+    raises(ValueError, "parameter weight has 6 elements, the saved state 5", lambda: state.load_state_dict(saved))
 
 
 def one_process():

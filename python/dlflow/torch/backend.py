@@ -312,6 +312,13 @@ class ProcessGroup(_Base):
             parts.append(self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op))
         return self._work(places, parts, list(tensors), _seconds(opts))
 
+    def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
+        """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
+        places = self._places("compressed all_reduce")
+        place = places.changed(tensor)
+        places.finish.append(lambda: place.div_(self._size))
+        return self._work(places, [self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch)], [tensor])
+
     def broadcast(self, tensors: Any, opts: Any = None, root: int = 0) -> Work:
         places = self._places("broadcast")
         tensor = _one(tensors, places)
