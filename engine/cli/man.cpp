@@ -1,6 +1,5 @@
-#include <cctype>
-
 #include "base/file.h"
+#include "base/roff.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
 
@@ -8,37 +7,15 @@
 namespace dlflow {
 namespace {
 
-/// `text` with nothing in it that roff would obey.
-std::string plain(const std::string& text) {
-  std::string escaped;
-  bool at_begin = true;
-  for (const char c : text) {
-    if (at_begin && (c == '.' || c == '\'')) escaped += "\\&";
-    if (c == '\\') {
-      escaped += "\\e";
-    } else if (c == '-') {
-      escaped += "\\-";
-    } else {
-      escaped += c;
-    }
-    at_begin = c == '\n';
-  }
-  return escaped;
-}
-
-std::string bold(const std::string& text) { return "\\fB" + plain(text) + "\\fR"; }
-std::string italic(const std::string& text) { return "\\fI" + plain(text) + "\\fR"; }
+using roff::bold;
+using roff::italic;
+using roff::plain;
 
 /// "dlflow profile check" -> "dlflow-profile-check"
 std::string page_name(const std::string& command) {
   std::string name = command;
   for (char& c : name) c = c == ' ' ? '-' : c;
   return name;
-}
-
-std::string capitals(std::string text) {
-  for (char& c : text) c = char(std::toupper(uint8_t(c)));
-  return text;
 }
 
 std::string argument_of(const CLI::Option& option) {
@@ -48,7 +25,7 @@ std::string argument_of(const CLI::Option& option) {
 
 std::string words_of(const CLI::Option& option) {
   if (option.get_positional()) {
-    return italic(option.get_type_name().empty() ? capitals(option.get_name(true))
+    return italic(option.get_type_name().empty() ? roff::capitals(option.get_name(true))
                                                  : option.get_type_name());
   }
   std::vector<std::string> names;
@@ -61,7 +38,7 @@ std::string list_of_options(const CLI::App& command, bool positional) {
   std::string list;
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional() != positional || option->get_group().empty()) continue;
-    list += ".TP\n" + words_of(*option) + "\n" + plain(option->get_description()) + "\n";
+    list += roff::item(words_of(*option), option->get_description());
   }
   return list;
 }
@@ -84,18 +61,6 @@ std::string synopsis(const CLI::App& command, const std::string& name) {
   return text;
 }
 
-std::string section(const std::string& title, const std::string& text) {
-  return text.empty() ? "" : ".SH " + title + "\n" + text;
-}
-
-/// The footer of a command: examples, as they would be typed.
-std::string literal(const std::string& text) { return ".nf\n" + plain(text) + "\n.fi\n"; }
-
-std::string without_stop(std::string sentence) {
-  if (sentence.ends_with('.')) sentence.pop_back();
-  return sentence;
-}
-
 constexpr const char* kExitStatus =
     ".TP\n0\nDone.\n.TP\n1\nA step failed.\n.TP\n2\nThe input is wrong.\n"
     ".TP\n3\nThe back end refused or did not answer.\n.TP\n130\nInterrupted.\n";
@@ -103,21 +68,19 @@ constexpr const char* kExitStatus =
 std::string man_page(const CLI::App& command, const std::string& name) {
   std::string verbs, see_also;
   for (const CLI::App* verb : verbs_of(command)) {
-    verbs += ".TP\n" + bold(verb->get_name()) + "\n" + plain(verb->get_description()) + "\n";
+    verbs += roff::item(bold(verb->get_name()), verb->get_description());
     see_also +=
         (see_also.empty() ? "" : ",\n") + bold(page_name(name + " " + verb->get_name())) + "(1)";
   }
   if (see_also.empty()) see_also = bold("dlflow") + "(1)";
   const std::string footer = command.get_footer();  // "Examples:", then what every page has
   const std::string examples = footer.substr(0, footer.find("\n\n"));
-  return ".TH " + capitals(page_name(name)) + " 1 \"\" \"dlflow " DLFLOW_VERSION "\" dlflow\n" +
-         section("NAME", plain(page_name(name)) + " \\- " +
-                             plain(without_stop(command.get_description())) + "\n") +
-         section("SYNOPSIS", synopsis(command, name) + "\n") + section("VERBS", verbs) +
-         section("ARGUMENTS", list_of_options(command, true)) +
-         section("OPTIONS", list_of_options(command, false)) +
-         section("EXAMPLES", literal(examples.substr(examples.find('\n') + 1))) +
-         section("EXIT STATUS", kExitStatus) + section("SEE ALSO", see_also + "\n");
+  return roff::heading(page_name(name), command.get_description()) +
+         roff::section("SYNOPSIS", synopsis(command, name) + "\n") + roff::section("VERBS", verbs) +
+         roff::section("ARGUMENTS", list_of_options(command, true)) +
+         roff::section("OPTIONS", list_of_options(command, false)) +
+         roff::section("EXAMPLES", roff::literal(examples.substr(examples.find('\n') + 1))) +
+         roff::section("EXIT STATUS", kExitStatus) + roff::section("SEE ALSO", see_also + "\n");
 }
 
 /// The page of `command` and those of its verbs, as files of `folder`.
