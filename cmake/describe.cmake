@@ -1,6 +1,6 @@
 # What `dlflow` says of itself, as files to install:
 #   cmake -DDLFLOW=bin/dlflow -DFOLDER=described -DOBJDUMP=/usr/bin/objdump -P describe.cmake
-# FOLDER/man: a man page for each verb. FOLDER/completions: for bash, zsh and fish, under the names that these look for.
+# FOLDER/man: a man page for each verb and each program that is there. FOLDER/completions: for bash, zsh and fish, under the names that these look for.
 # FOLDER/schemas: of workflows, profiles and model files. FOLDER/LIBRARIES: the shared libraries that each program expects.
 
 function(says file)
@@ -18,6 +18,12 @@ says(schemas/profile.schema.json schema profile)
 says(schemas/model.schema.json schema model)
 
 get_filename_component(programs ${DLFLOW} DIRECTORY)
+foreach(program dlflow-train dlflow-evaluate)
+  if(EXISTS ${programs}/${program})
+    execute_process(COMMAND ${programs}/${program} --man-page OUTPUT_FILE ${FOLDER}/man/${program}.1 COMMAND_ERROR_IS_FATAL ANY)
+  endif()
+endforeach()
+
 set(text "The shared libraries that each program expects of the system, or in lib/dlflow beside bin/.\n\n")
 foreach(program dlflow dlflow-train dlflow-evaluate libdlflow_cuda.so)
   if(EXISTS ${programs}/${program})

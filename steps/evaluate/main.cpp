@@ -2,7 +2,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <optional>
 
@@ -16,6 +15,7 @@
 #include "runtime/train/shared_checkpoint.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/training_state.h"
+#include "steps/environment/program_help.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
@@ -27,21 +27,31 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr const char* kHelp = R"(Measures a trained network on data that it has not seen.
-
-  dlflow-evaluate with.json                 one rank, results in the current folder
-  mpirun -np 2 dlflow-evaluate with.json    the same results, in half the time
-
-with.json: {"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256}; the checkpoint
-is a folder and carries the model, the data is a folder with the test split. Under `dlflow run` the
-DLFLOW_* variables say where everything is (docs/contributor/architecture.md); by hand:
-  DLFLOW_OUTPUTS        ./outputs
-  DLFLOW_METRICS        ./metrics.jsonl
-  DLFLOW_SUMMARY        ./metrics.json
-  DLFLOW_CPUS_PER_RANK  1
-  DLFLOW_SCRATCH        $TMPDIR, else /tmp: where "scratch" and "cache" have data
-Prints accuracy and loss. Exit status: 0 done, 1 it could not be done.
-)";
+ProgramHelp program_help() {
+  return {
+      .name = "dlflow-evaluate",
+      .summary = "Measure a trained network on data that it has not seen.",
+      .commands = {{"dlflow-evaluate with.json", "one rank, results in the current folder"},
+                   {"mpirun -np 2 dlflow-evaluate with.json",
+                    "the same results, in half the time"}},
+      .settings =
+          "with.json has the keys of an `evaluate` step, documented in "
+          "docs/user/workflow-format.md. The checkpoint\nis a folder and carries the model, "
+          "the data is a folder with the test split:",
+      .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "batch": 256})",
+      .variables = {{"DLFLOW_WITH", "the settings, if there is no with.json among the arguments"},
+                    {"DLFLOW_OUTPUTS", "./outputs"},
+                    {"DLFLOW_METRICS", "./metrics.jsonl"},
+                    {"DLFLOW_SUMMARY", "./metrics.json"},
+                    {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
+                    {"DLFLOW_CPUS_PER_RANK", "1"},
+                    {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` and `cache` have data"},
+                    {"DLFLOW_SCRATCH_BUDGET",
+                     "no limit; of all such copies together, for example 50GiB"},
+                    {"DLFLOW_STALL_TIMEOUT",
+                     "60; seconds for which a rank that others wait for may do nothing"}},
+      .exit_status = {{"0", "done; accuracy and loss are printed"}, {"1", "it could not be done"}}};
+}
 
 /// What `dlflow run` would have set.
 void set_defaults(const char* with) {
@@ -140,8 +150,8 @@ int evaluate_rank(runtime::Communicator& comm) {
 
 int main(int argc, char** argv) {
   using namespace dlflow::steps;
-  if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
-    std::fputs(kHelp, stdout);
+  if (const auto help = asked_help(program_help(), argc, argv)) {
+    std::fputs(help->c_str(), stdout);
     return 0;
   }
   if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||

@@ -11,6 +11,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
+#include "steps/environment/program_help.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
@@ -23,33 +24,45 @@ namespace {
 
 constexpr int kExitDiverged = 3;
 
-constexpr const char* kHelp = R"(Trains a network on all ranks that it is started with.
-
-  dlflow-train with.json                   one rank, results in the current folder
-  mpirun -np 2 dlflow-train with.json      two ranks
-  dlflow-train --check model.yaml          reads a model and reports its mistakes
-  mpirun -np 4 dlflow-train --tune [64MiB] measures how these ranks add fastest, up to that size
-
-with.json has the keys of a train step (docs/user/workflow-format.md):
-  {"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05}
-Under `dlflow run` the DLFLOW_* variables say where everything is (docs/contributor/architecture.md); by hand:
-  DLFLOW_CHECKPOINTS       ./checkpoints; training goes on from the newest one there
-  DLFLOW_OUTPUTS           ./outputs
-  DLFLOW_METRICS           ./metrics.jsonl
-  DLFLOW_SUMMARY           ./metrics.json
-  DLFLOW_CHECKPOINT_EVERY  "1 epochs"; also "200 steps", "1800 seconds"
-  DLFLOW_CHECKPOINT_KEEP   2
-  DLFLOW_CPUS_PER_RANK     1
-  DLFLOW_COLLECTIVES       what --tune writes and training goes by; else
-                           $DLFLOW_CACHE/collectives.txt
-  DLFLOW_SCRATCH           $TMPDIR, else /tmp: where "scratch" and "cache" have data
-  DLFLOW_SCRATCH_BUDGET    for all such copies together: 50GiB; no limit if not set
-
-  DLFLOW_STALL_TIMEOUT     60; seconds for which a rank that others wait for may do nothing
-
-Exit status: 0 done; 75 run it again: saved after SIGTERM or SIGUSR1, or a rank was killed or hangs
-and there is a checkpoint; 3 the loss became NaN; 2 a mistake in a model (--check); 1 anything else.
-)";
+ProgramHelp program_help() {
+  return {
+      .name = "dlflow-train",
+      .summary = "Train a network on all ranks that it is started with.",
+      .commands = {{"dlflow-train with.json", "one rank, results in the current folder"},
+                   {"mpirun -np 2 dlflow-train with.json", "two ranks"},
+                   {"dlflow-train --check model.yaml", "reads a model and reports its mistakes"},
+                   {"mpirun -np 4 dlflow-train --tune [64MiB]",
+                    "measures how these ranks add fastest, up to that size"}},
+      .settings =
+          "with.json has the keys of a `train` step, documented in docs/user/workflow-format.md:",
+      .example =
+          R"({"model": "workflows/models/lenet.yaml", "data": "data", "epochs": 4, "lr": 0.05})",
+      .variables = {{"DLFLOW_WITH", "the settings, if there is no with.json among the arguments"},
+                    {"DLFLOW_CHECKPOINTS",
+                     "./checkpoints; training goes on from the newest one there"},
+                    {"DLFLOW_OUTPUTS", "./outputs"},
+                    {"DLFLOW_METRICS", "./metrics.jsonl"},
+                    {"DLFLOW_SUMMARY", "./metrics.json"},
+                    {"DLFLOW_CHECKPOINT_EVERY", R"("1 epochs"; also "200 steps", "1800 seconds")"},
+                    {"DLFLOW_CHECKPOINT_KEEP", "2"},
+                    {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
+                    {"DLFLOW_CPUS_PER_RANK", "1"},
+                    {"DLFLOW_COLLECTIVES",
+                     "$DLFLOW_CACHE/collectives.txt; --tune writes it, training goes by it"},
+                    {"DLFLOW_CACHE", "none; where DLFLOW_COLLECTIVES is by default"},
+                    {"DLFLOW_SCRATCH", "$TMPDIR, else /tmp; where `scratch` and `cache` have data"},
+                    {"DLFLOW_SCRATCH_BUDGET",
+                     "no limit; of all such copies together, for example 50GiB"},
+                    {"DLFLOW_STALL_TIMEOUT",
+                     "60; seconds for which a rank that others wait for may do nothing"}},
+      .exit_status = {
+          {"0", "done"},
+          {"75",
+           "run it again: saved after SIGTERM or SIGUSR1, or a rank was lost after a checkpoint"},
+          {"3", "the loss became NaN"},
+          {"2", "a mistake in a model (--check)"},
+          {"1", "anything else"}}};
+}
 
 std::atomic<bool> stop_requested = false;
 
@@ -159,8 +172,8 @@ int tune_rank(int argc, char** argv, const char* largest) {
 
 int main(int argc, char** argv) {
   using namespace dlflow::steps;
-  if (argc > 1 && std::strcmp(argv[1], "--help") == 0) {
-    std::fputs(kHelp, stdout);
+  if (const auto help = asked_help(program_help(), argc, argv)) {
+    std::fputs(help->c_str(), stdout);
     return 0;
   }
   if (argc == 3 && std::strcmp(argv[1], "--check") == 0) return check_model(argv[2]);

@@ -1,4 +1,4 @@
-"""Man pages as the program writes them: one for each verb, with every option of its help, and valid roff."""
+"""Man pages as the programs write them: one for each verb with every option of its help, those of the step programs, all valid roff."""
 
 import re
 import shutil
@@ -11,13 +11,32 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "e2e"))
 import support  # noqa: E402
 
 
+STEP_PROGRAMS = [name for name in ("dlflow-train", "dlflow-evaluate") if (support.BIN / name).exists()]
+# Where a step program reads its environment: folders of both, and its own.
+READERS = ["steps/environment", "steps/ranks", "steps/scratch"]
+
+
+def output_of(*command):
+    done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, timeout=60, check=True)
+    return done.stdout
+
+
+def variables_in(text):
+    return set(re.findall(r"DLFLOW_[A-Z_]*[A-Z]\b", text))
+
+
 class ManPages(support.Case):
     def setUp(self):
         super().setUp()
         self.dlflow("man-pages", "man")
+        for name in STEP_PROGRAMS:
+            (self.folder / "man" / f"{name}.1").write_text(output_of(support.BIN / name, "--man-page"))
         self.pages = {page.stem: page for page in (self.folder / "man").glob("*.1")}
+        self.of_steps = {name: page for name, page in self.pages.items() if name in STEP_PROGRAMS}
 
     def help_of(self, page):
+        if page in STEP_PROGRAMS:
+            return output_of(support.BIN / page, "--help")
         return self.dlflow(*page.split("-")[1:], "--help")[0]
 
     def verbs_in(self, text):
@@ -31,15 +50,37 @@ class ManPages(support.Case):
             wanted.add(page)
             found += [f"{page}-{verb}" for verb in self.verbs_in(self.help_of(page))]
         self.assertGreater(len(wanted), 20)
-        self.assertEqual(wanted, set(self.pages))
+        self.assertEqual(wanted, self.pages.keys() - self.of_steps.keys())
 
     def test_a_page_has_every_option_of_the_help(self):
-        for name, page in self.pages.items():
+        for name in self.pages.keys() - self.of_steps.keys():
+            page = self.pages[name]
             text = page.read_text().replace("\\-", "-")
             for option in re.findall(r"--[a-z][a-z-]*", self.help_of(name).partition("Examples:")[0]):
                 self.assertIn(option, text, name)
             for section in ("NAME", "SYNOPSIS", "OPTIONS", "EXAMPLES", "EXIT STATUS", "SEE ALSO"):
                 self.assertIn(f"\n.SH {section}\n", text, name)
+
+    def test_the_page_of_a_step_program_has_what_its_help_has(self):
+        for name, page in self.of_steps.items():
+            text, told = page.read_text().replace("\\-", "-"), self.help_of(name)
+            for section in ("NAME", "SYNOPSIS", "DESCRIPTION", "SETTINGS", "ENVIRONMENT", "EXIT STATUS", "SEE ALSO"):
+                self.assertIn(f"\n.SH {section}\n", text, name)
+            self.assertIn("docs/user/workflow-format.md", text)
+            self.assertEqual(variables_in(text), variables_in(told), name)
+            codes = re.findall(r"^  ([0-9]+) +(.*)$", told.partition("Exit status:\n")[2], re.MULTILINE)
+            self.assertGreater(len(codes), 1, name)
+            for code, meaning in codes:
+                self.assertIn(f".TP\n\\fB{code}\\fR\n{meaning}\n", text, name)
+
+    def test_the_page_of_a_step_program_has_every_variable_that_is_read(self):
+        for name, page in self.of_steps.items():
+            read = set()
+            for folder in [*READERS, name.replace("dlflow-", "steps/")]:
+                for source in (support.ROOT / folder).glob("*.cpp"):
+                    read |= set(re.findall(r'(?<=")DLFLOW_[A-Z_]+(?=")', source.read_text()))
+            self.assertGreater(len(read), 7, name)
+            self.assertLessEqual(read, variables_in(page.read_text()), name)
 
     def test_nothing_in_a_page_is_taken_for_a_request(self):
         known = (".TH ", ".SH ", ".TP", ".nf", ".fi")

@@ -18,8 +18,8 @@ BUILD = BIN.parent
 HAS_TRAINING = (BIN / "dlflow-train").exists()
 PLUGIN = "bin/libdlflow_cuda.so"
 PROGRAMS = ["bin/dlflow", *(["bin/dlflow-train", "bin/dlflow-evaluate"] if HAS_TRAINING else [])]
-WANTED = [*PROGRAMS,
-          "share/man/man1/dlflow.1", "share/man/man1/dlflow-run.1",
+WANTED = [*PROGRAMS, *[f"share/man/man1/{name.removeprefix('bin/')}.1" for name in PROGRAMS],
+          "share/man/man1/dlflow-run.1",
           "share/bash-completion/completions/dlflow", "share/zsh/site-functions/_dlflow",
           "share/fish/vendor_completions.d/dlflow.fish",
           "share/dlflow/schemas/workflow.schema.json", "share/dlflow/schemas/profile.schema.json",
