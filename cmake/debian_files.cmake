@@ -3,16 +3,32 @@ if(NOT CPACK_GENERATOR STREQUAL DEB)
   return()
 endif()
 set(share ${CPACK_TEMPORARY_DIRECTORY}/usr/share)
-file(RENAME ${share}/doc/dlflow/CHANGELOG.md ${share}/doc/dlflow/changelog)
+# The people's changelog stays; this one is in the form that Debian's tools read.
+string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC)  # or that of SOURCE_DATE_EPOCH
+file(WRITE ${share}/doc/dlflow/changelog
+"dlflow (${CPACK_PACKAGE_VERSION}) unstable; urgency=medium
+
+  * Version ${CPACK_PACKAGE_VERSION}; /usr/share/doc/dlflow/CHANGELOG.md says what is new.
+
+ -- ${CPACK_PACKAGE_CONTACT}  ${now}
+")
 file(GLOB pages ${share}/man/man1/*.1)
 execute_process(COMMAND gzip -9n ${pages} ${share}/doc/dlflow/changelog COMMAND_ERROR_IS_FATAL ANY)
+find_program(STRIP strip REQUIRED)  # CPack has stripped the programs, but not of this
+file(GLOB binaries ${CPACK_TEMPORARY_DIRECTORY}/usr/bin/* ${CPACK_TEMPORARY_DIRECTORY}/usr/lib/dlflow/*.so)
+execute_process(COMMAND ${STRIP} --remove-section=.comment ${binaries} COMMAND_ERROR_IS_FATAL ANY)
 file(REMOVE ${share}/doc/dlflow/LICENSE)
 file(WRITE ${share}/doc/dlflow/copyright
-"Copyright: the dlflow authors
-License: Apache-2.0; its text is in /usr/share/common-licenses/Apache-2.0.
+"Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
+Upstream-Name: dlflow
 
-Libraries that are part of these programs, and their licences, are in
-/usr/share/doc/dlflow/libraries.
+Files: *
+Copyright: 2026 the dlflow authors
+License: Apache-2.0
+ On Debian systems its text is in /usr/share/common-licenses/Apache-2.0.
+Comment:
+ Libraries that are part of these programs, and their licences, are in
+ /usr/share/doc/dlflow/libraries.
 ")
 file(MAKE_DIRECTORY ${share}/zsh/vendor-completions ${share}/lintian/overrides)
 file(RENAME ${share}/zsh/site-functions/_dlflow ${share}/zsh/vendor-completions/_dlflow)
@@ -20,4 +36,9 @@ file(REMOVE_RECURSE ${share}/zsh/site-functions)
 file(WRITE ${share}/lintian/overrides/dlflow
 "# It runs on any Linux and in any container.
 dlflow: statically-linked-binary [usr/bin/dlflow]
+# All are to run where these libraries are missing or have other versions.
+dlflow: embedded-library libpng [usr/bin/dlflow]
+dlflow: embedded-library zlib [usr/bin/dlflow*]
+# CPack calls it for each library below /usr/lib. This one is in a folder that the linker does not search.
+dlflow: maintscript-calls-ldconfig [post*]
 ")

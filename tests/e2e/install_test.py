@@ -167,6 +167,11 @@ class Installed(Case):
         for line in contents.splitlines():
             self.assertRegex(line, r"^([d-]rwxr-xr-x|-rw-r--r--) root/root ")
 
+    def test_lintian_finds_no_error_in_the_debian_package(self):
+        if not shutil.which("dpkg-shlibdeps") or not shutil.which("file") or not shutil.which("lintian"):
+            self.skipTest("needs Debian's dpkg-dev, file and lintian")
+        self.assertEqual(call("lintian", "--allow-root", "--fail-on", "error,warning", self.packed("DEB")), "")
+
 
 if __name__ == "__main__":
     main()
