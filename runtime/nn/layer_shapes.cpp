@@ -75,6 +75,22 @@ std::string infer_relu(Layer& layer, const LayerInputs& inputs) {
   return {};
 }
 
+std::string infer_gelu(Layer& layer, const LayerInputs& inputs) {
+  return infer_relu(layer, inputs);
+}
+
+std::string infer_sigmoid(Layer& layer, const LayerInputs& inputs) {
+  return infer_relu(layer, inputs);
+}
+
+std::string infer_silu(Layer& layer, const LayerInputs& inputs) {
+  return infer_relu(layer, inputs);
+}
+
+std::string infer_tanh(Layer& layer, const LayerInputs& inputs) {
+  return infer_relu(layer, inputs);
+}
+
 std::string infer_add(Layer& layer, const LayerInputs& inputs) {
   layer.shape = inputs.shapes[0];
   if (inputs.shapes[0] == inputs.shapes[1]) return {};
@@ -117,6 +133,10 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
               {"running_mean", {channels}, 0, 0, false},
               {"running_var", {channels}, 0, 1, false}};
     case LayerKind::Relu:
+    case LayerKind::Gelu:
+    case LayerKind::Sigmoid:
+    case LayerKind::Silu:
+    case LayerKind::Tanh:
     case LayerKind::MaxPool:
     case LayerKind::AvgPool:
     case LayerKind::GlobalAvgPool:

@@ -1,6 +1,8 @@
 #include "runtime/nn/reference/reference_network.h"
 
 #include <algorithm>
+#include <cmath>
+#include <numbers>
 
 namespace dlflow::runtime::reference {
 namespace {
@@ -66,6 +68,54 @@ Gradients backward_batch_norm(const BackwardCall& c) {
 
 Tensor forward_relu(const Call& c) { return relu(c.x); }
 Gradients backward_relu(const BackwardCall& c) { return without_weights(relu_backward(c.y, c.dy)); }
+
+/// `function` of each number.
+template <typename Function>
+Tensor each(const Tensor& x, Function function) {
+  Tensor y = x;
+  for (double& v : y.values) v = function(v);
+  return y;
+}
+
+/// `dy` times `slope` of each number of `x`.
+template <typename Slope>
+Gradients each_backward(const BackwardCall& c, Slope slope) {
+  Tensor dx = c.dy;
+  for (size_t i = 0; i < dx.values.size(); ++i) dx[i] *= slope(c.x[i]);
+  return without_weights(dx);
+}
+
+/// Of a normal variable: the probability to be below x, and the density there.
+double normal_distribution(double x) { return 0.5 * std::erfc(-x / std::numbers::sqrt2); }
+double normal_density(double x) { return std::exp(-x * x / 2) / std::sqrt(2 * std::numbers::pi); }
+
+Tensor forward_gelu(const Call& c) {
+  return each(c.x, [](double x) { return x * normal_distribution(x); });
+}
+Gradients backward_gelu(const BackwardCall& c) {
+  return each_backward(c, [](double x) { return normal_distribution(x) + x * normal_density(x); });
+}
+
+double logistic(double x) { return 1 / (1 + std::exp(-x)); }
+
+Tensor forward_sigmoid(const Call& c) { return each(c.x, logistic); }
+Gradients backward_sigmoid(const BackwardCall& c) {
+  return each_backward(c, [](double x) { return logistic(x) * (1 - logistic(x)); });
+}
+
+Tensor forward_silu(const Call& c) {
+  return each(c.x, [](double x) { return x * logistic(x); });
+}
+Gradients backward_silu(const BackwardCall& c) {
+  return each_backward(c, [](double x) { return logistic(x) * (1 + x * (1 - logistic(x))); });
+}
+
+Tensor forward_tanh(const Call& c) {
+  return each(c.x, [](double x) { return std::tanh(x); });
+}
+Gradients backward_tanh(const BackwardCall& c) {
+  return each_backward(c, [](double x) { return 1 - std::tanh(x) * std::tanh(x); });
+}
 
 Tensor forward_max_pool(const Call& c) { return max_pool(c.x, c.window()); }
 Gradients backward_max_pool(const BackwardCall& c) {
