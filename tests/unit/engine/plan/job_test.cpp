@@ -61,8 +61,11 @@ JobSpec example_spec() {
                     .walltime = std::chrono::minutes(20)};
   spec.checkpoint =
       CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds, .every = 30, .keep = 4};
-  spec.container = ContainerSpec{
-      "torch", "oci:/images/torch", "sha256:11", {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
+  spec.container = ContainerSpec{"torch",
+                                 "oci:/images/torch",
+                                 "sha256:11",
+                                 {{"run", "make"}},
+                                 {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
   spec.retry = {.attempts = 5,
                 .on = {RetryCause::Failure, RetryCause::NodeFailure, RetryCause::Preempted,
                        RetryCause::Timeout, RetryCause::OutOfMemory}};
