@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "base/json.h"
@@ -50,6 +52,16 @@ void publish(const JobSpec& spec, const AttemptFiles& files, Publication publica
 
 /// What tells one state of the checkpoints from another: names, sizes and times of change.
 std::string checkpoint_signature(const JobSpec& spec);
+
+/// Files and what tells one state of each from another, by their relative names.
+using SavedFiles = std::map<std::string, std::string>;
+
+/// The files with content below $DLFLOW_CHECKPOINTS that match `pattern`, themselves or a folder
+/// above them. `*` stops at a slash.
+SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
+
+/// A file of `now` that is not as it was in `before`, the last by name; nothing if there is none.
+std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
 
 /// The line of standard error that says most: the last that begins with "error", else the last one
 /// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none. What lies before

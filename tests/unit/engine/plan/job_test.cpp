@@ -59,8 +59,12 @@ JobSpec example_spec() {
                     .gpus_per_rank = 1,
                     .memory_bytes = uint64_t{1} << 40,
                     .walltime = std::chrono::minutes(20)};
-  spec.checkpoint =
-      CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds, .every = 30, .keep = 4};
+  spec.checkpoint = CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds,
+                                     .every = 30,
+                                     .keep = 4,
+                                     .signal = CheckpointPolicy::Signal::Term,
+                                     .lead = std::chrono::minutes(5),
+                                     .newer = "ckpt/*.pt"};
   spec.container = ContainerSpec{
       "torch", "oci:/images/torch", "sha256:11", {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
   spec.retry = {.attempts = 5,
