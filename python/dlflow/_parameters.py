@@ -44,7 +44,8 @@ def params(**defaults: Any) -> Parameters:
 
 
 def _variable(name: str) -> str:
-    return re.sub(r"[^A-Z0-9]", "_", name.upper())
+    """As the engine spells it, byte by byte."""
+    return re.sub(rb"[^A-Z0-9]", b"_", name.encode().upper()).decode()
 
 
 def _with() -> Dict[str, Any]:
