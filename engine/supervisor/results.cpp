@@ -264,7 +264,7 @@ Json read_metrics(const AttemptFiles& files) {
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
   Collector collector(spec, files);
   for (const auto& [name, path] : spec.outputs) {
-    if (!fs::exists(files.outputs() / path)) {
+    if (!find_output(spec, files, path)) {
       throw Error(Errc::InvalidInput,
                   "output '" + name + "' is missing: $DLFLOW_OUTPUTS/" + path + " was not written");
     }

@@ -30,13 +30,13 @@ struct Outputs {
   Publication publication;
 };
 
-/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A value that is the relative
-/// path of something there becomes the path it has once it is published; one below checkpoints/
-/// that in the job's folder. What has no hash yet is hashed: files by content, folders by names and
-/// contents, other values by their text. Links may lead to what else the run has and to what the
-/// parents published; they count with what they lead to. Throws Error{InvalidInput} naming a
-/// declared output that is not there, a link that leads elsewhere or nowhere, and what is neither
-/// file nor folder.
+/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A declared path, and a value
+/// that is the relative path of something there becomes the path it has once it is published; one
+/// below checkpoints/ that in the job's folder. What has no hash yet is hashed: files by content,
+/// folders by names and contents, other values by their text. Links may lead to what else the run
+/// has and to what the parents published; they count with what they lead to. Throws
+/// Error{InvalidInput} naming a declared output that is not there, a link that leads elsewhere or
+/// nowhere, and what is neither file nor folder.
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 
 /// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.

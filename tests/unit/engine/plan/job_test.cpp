@@ -155,7 +155,7 @@ TEST_CASE("each unit of a checkpoint and each cause of a retry has its word", "[
   JobSpec spec;
   for (const auto& [unit, word] : std::map<Unit, std::string>{
            {Unit::Epochs, "epochs"}, {Unit::Steps, "steps"}, {Unit::Seconds, "seconds"}}) {
-    spec.checkpoint = CheckpointPolicy{.unit = unit};
+    spec.checkpoint.emplace().unit = unit;
     CHECK(to_json(spec).at("checkpoint").at("unit") == word);
     CHECK(job_spec_from_json(to_json(spec)).checkpoint->unit == unit);
   }
