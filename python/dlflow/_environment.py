@@ -34,14 +34,14 @@ def _number(names: tuple[str, ...], otherwise: int) -> int:
 
 def rank() -> int:
     distributed = torch_distributed()
-    return distributed.get_rank() if distributed else _number(("RANK", "DLFLOW_RANK"), 0)
+    return int(distributed.get_rank()) if distributed else _number(("RANK", "DLFLOW_RANK"), 0)
 
 
 def ranks() -> int:
     """The processes that train together, this one included."""
     distributed = torch_distributed()
     if distributed:
-        return distributed.get_world_size()
+        return int(distributed.get_world_size())
     # One program per node is told of all ranks, but is none itself.
     is_rank = variable("RANK") is not None or variable("DLFLOW_RANK") is not None
     return _number(("WORLD_SIZE", "DLFLOW_RANKS"), 1) if is_rank else 1

@@ -53,7 +53,8 @@ def _with() -> Dict[str, Any]:
     if path is None:
         return {}
     with open(path) as file:
-        return json.load(file)
+        values: Dict[str, Any] = json.load(file)
+    return values
 
 
 def _typed(name: str, value: Any, defaults: Dict[str, Any]) -> Any:

@@ -116,7 +116,7 @@ class OfTorch(Alone):
         parts = [data]
         for other in range(1, self.size):
             self._await(f"{call}/there/{other}", f"rank {other} does not call {what}: call it on every rank, not on rank 0 alone")
-            parts.append(store.get(f"{call}/{other}"))
+            parts.append(bytes(store.get(f"{call}/{other}")))
         return parts
 
     def share(self, data: Optional[bytes], what: str) -> bytes:
@@ -127,7 +127,7 @@ class OfTorch(Alone):
             store.add(f"{call}/there", 1)
             return data
         self._await(f"{call}/there", f"rank 0 does not call {what}: call it on every rank", patience=None)
-        return store.get(f"{call}/shared")
+        return bytes(store.get(f"{call}/shared"))
 
     @classmethod
     def _next(cls) -> str:

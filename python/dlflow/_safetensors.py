@@ -11,7 +11,7 @@ import json
 import mmap
 import os
 import struct
-from typing import Dict, List, Mapping, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Sequence, Tuple
 
 #: Bytes per element, in the order in which the reference implementation sorts tensors.
 SIZES = {"I64": 8, "U64": 8, "F64": 8, "F32": 4, "U32": 4, "I32": 4, "BF16": 2, "F16": 2, "U16": 2, "I16": 2, "F8_E4M3": 1, "F8_E5M2": 1,
@@ -84,12 +84,12 @@ def _without_repeated_keys(pairs: Sequence[Tuple[str, object]]) -> Dict[str, obj
     return found
 
 
-def _tensors(header: Dict[str, Dict[str, object]], data: memoryview) -> Dict[str, Tensor]:
+def _tensors(header: Dict[str, Dict[str, Any]], data: memoryview) -> Dict[str, Tensor]:
     tensors: Dict[str, Tensor] = {}
     ranges: List[Tuple[int, int]] = []
     for name, entry in header.items():
-        begin, end = entry["data_offsets"]  # type: ignore[misc]
-        shape = tuple(entry["shape"])  # type: ignore[arg-type]
+        begin, end = entry["data_offsets"]
+        shape = tuple(entry["shape"])
         elements = 1
         for extent in shape:
             if type(extent) is not int or extent < 0:

@@ -9,7 +9,7 @@ import torch
 from dlflow import _environment
 
 
-class DistributedSampler(torch.utils.data.Sampler):  # type: ignore[type-arg]
+class DistributedSampler(torch.utils.data.Sampler):  # type: ignore[misc,type-arg,unused-ignore]
     """Divides a data set among ranks, as `torch.utils.data.DistributedSampler` does, and keeps the position.
 
     An epoch has one order of the samples, the same for any number of ranks. What was used is the beginning of that order, so any other
@@ -41,7 +41,8 @@ class DistributedSampler(torch.utils.data.Sampler):  # type: ignore[type-arg]
             return list(range(self.length))
         generator = torch.Generator()
         generator.manual_seed((self.seed * 1_000_003 + self.epoch) % 2**63)
-        return torch.randperm(self.length, generator=generator).tolist()
+        order: List[int] = torch.randperm(self.length, generator=generator).tolist()
+        return order
 
     def _left(self) -> List[int]:
         """What all ranks together still have of this epoch."""
