@@ -1,4 +1,4 @@
-"""A folder of checkpoints as docs/contributor/checkpoint-format.md describes it: each is there as a whole or not at all, whatever kills the writer."""
+"""A folder of checkpoints as docs/contributor/checkpoint-format.md describes it: each is whole or not there, whatever kills the writer."""
 
 from __future__ import annotations
 

@@ -19,8 +19,8 @@ class Parameters(Dict[str, Any]):
         try:
             return self[name]
         except KeyError:
-            raise AttributeError(f"the workflow gives no {name!r}; it gives {', '.join(self) or 'nothing'}. Give params() a default, or the step "
-                                 f"a value: with: {{{name}: …}}") from None
+            raise AttributeError(f"the workflow gives no {name!r}; it gives {', '.join(self) or 'nothing'}. Give params() a "
+                                 f"default, or the step a value: with: {{{name}: …}}") from None
 
 
 def params(**defaults: Any) -> Parameters:

@@ -27,7 +27,8 @@ def report(**metrics: Any) -> None:
     _summary.update({name: value for name, value in values.items() if not isinstance(value, str)})
     lines, summary = _environment.variable("DLFLOW_METRICS"), _environment.variable("DLFLOW_SUMMARY")
     if lines is None or summary is None:
-        print("  ".join(f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()), flush=True)
+        words = (f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
+        print("  ".join(words), flush=True)
         return
     descriptor = os.open(lines, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:

@@ -58,7 +58,7 @@ def should_stop(group: Any = None) -> bool:
 
 
 def stop(group: Any = None) -> NoReturn:
-    """Ends this program so that it is run again and goes on: call it after checkpoint(), on every rank. Ends no rank before all are here."""
+    """Ends this program so that it is run again. Call it after checkpoint(), on every rank: none ends before all are here."""
     _ranks.choose(group)
     _ranks.agreement("stop").any(False)
     sys.stdout.flush()
@@ -94,7 +94,7 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
 def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional[Mapping[str, Any]] = None,
                values: Optional[Mapping[str, Any]] = None, folder: Union[str, pathlib.Path, None] = None, keep: int = 2, rng: bool = True,
                group: Any = None, **parts: Any) -> pathlib.Path:
-    """Saves `parts` as a checkpoint that is there as a whole or not at all. Every rank calls it, and it returns when the checkpoint is on disk.
+    """Saves `parts` as a checkpoint that is there as a whole or not at all. Every rank calls it; it returns when all is on disk.
 
     `parts`: things with `state_dict()`, or dictionaries of tensors and arrays; `model` and `optimizer` are files of these names. Rank 0
     writes what all ranks have; what PyTorch 2 has sharded over them (FSDP2, DTensor) is written by all. `values`: small values of your

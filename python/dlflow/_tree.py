@@ -57,8 +57,8 @@ def encode(value: Any, tensors: Tensors, path: str = "") -> Any:
         return _encode_torch(torch, value, tensors, path)
     if hasattr(value, "__array__"):
         return _encode_array(value, tensors, path)
-    raise TypeError(f"{path or 'the value'} is a {type(value).__name__}, which cannot be saved: numbers, texts, tensors, arrays, and lists and "
-                    f"dictionaries of these can")
+    raise TypeError(f"{path or 'the value'} is a {type(value).__name__}, which cannot be saved: numbers, texts, tensors, arrays, "
+                    f"and lists and dictionaries of these can")
 
 
 def _join(path: str, key: str) -> str:

@@ -39,7 +39,7 @@ def _runtime() -> Finding:
     try:
         runtime = importlib.import_module("dlflow.runtime")
     except Exception as error:  # whatever it is, it is what people need to see
-        return _problem("runtime library", str(error), "install the wheel of dlflow, which has it, or set DLFLOW_RUNTIME_LIBRARY to its path")
+        return _problem("runtime library", str(error), "install the wheel of dlflow, which has it, or set DLFLOW_RUNTIME_LIBRARY")
     endpoint = runtime.Endpoint()
     group = runtime.Group(endpoint, 0, [endpoint.address], timeout=30)
     group.barrier().wait(30)
@@ -69,12 +69,13 @@ def _step() -> Finding:
     if not _environment.is_step():
         return Finding("step", "none: outside of dlflow nothing stops, metrics are printed, and checkpoints need folder=")
     name = _environment.variable("DLFLOW_STEP")
-    missing = [name for name in ("DLFLOW_METRICS", "DLFLOW_SUMMARY", "DLFLOW_OUTPUTS", "DLFLOW_CHECKPOINTS") if not _environment.variable(name)]
+    told = ("DLFLOW_METRICS", "DLFLOW_SUMMARY", "DLFLOW_OUTPUTS", "DLFLOW_CHECKPOINTS")
+    missing = [name for name in told if not _environment.variable(name)]
     if missing:
         return _problem("step", f"{name}, without {', '.join(missing)}", "pass all DLFLOW_ variables on to the program")
     every = _environment.variable("DLFLOW_CHECKPOINT_EVERY")
     if every is None:
-        return _problem("step", f"{name}, which has no checkpoint:", "add `checkpoint: {}` to the step: else it is not asked to save before its walltime")
+        return _problem("step", f"{name}, which has no checkpoint:", "add `checkpoint: {}` to the step: else it is not asked to save")
     return Finding("step", f"{name}, checkpoints every {every}, {_environment.variable('DLFLOW_CHECKPOINT_KEEP')} are kept")
 
 
@@ -89,7 +90,8 @@ def _ranks() -> Finding:
         return _problem("ranks", f"RANK is {rank!r} and WORLD_SIZE {size!r}", "start the script by dlflow, torchrun, mpirun or srun")
     if int(size or 0) > 1 and not (os.environ.get("MASTER_ADDR") and os.environ.get("MASTER_PORT")):
         return _problem("ranks", f"rank {rank} of {size}, without MASTER_ADDR and MASTER_PORT", "set both to where rank 0 listens")
-    return Finding("ranks", f"rank {rank} of {size}" + (f", meeting at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}" if int(size or 0) > 1 else ""))
+    meeting = f", meeting at {os.environ['MASTER_ADDR']}:{os.environ['MASTER_PORT']}" if int(size or 0) > 1 else ""
+    return Finding("ranks", f"rank {rank} of {size}{meeting}")
 
 
 def _checkpoints() -> Finding:
@@ -108,7 +110,7 @@ def _checkpoints() -> Finding:
     newest = _folder.newest(folder, damaged.append)
     state = f"{folder}, {free / 2**30:.1f} GiB free, " + (f"the newest is {newest.name}" if newest else "none yet")
     if damaged:
-        return _problem("checkpoints", f"{state}; {'; '.join(damaged)}", "look why; resume() uses the newest whole one, and the next saves are not affected")
+        return _problem("checkpoints", f"{state}; {'; '.join(damaged)}", "look why; resume() uses the newest whole one")
     return Finding("checkpoints", state)
 
 

@@ -60,7 +60,7 @@ class _Matrix(ctypes.Structure):
 
 
 def _find_library() -> str:
-    """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/ as this package."""
+    """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/."""
     own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
     if own:
         return own

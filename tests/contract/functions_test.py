@@ -7,6 +7,7 @@ import json
 import math
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -80,6 +81,14 @@ class Light(unittest.TestCase):
         script = "import sys, dlflow; print([m for m in ('torch', 'numpy', 'dlflow.runtime', 'dlflow.torch') if m in sys.modules])"
         done = subprocess.run([sys.executable, "-B", "-c", script], text=True, capture_output=True, check=True)
         self.assertEqual(done.stdout, "[]\n")
+
+
+class Types(unittest.TestCase):
+    @unittest.skipUnless(shutil.which("mypy"), "mypy is not installed")
+    def test_the_types_are_right(self):
+        command = ["mypy", "--strict", "--ignore-missing-imports", "--cache-dir", os.devnull, "-m", "dlflow", "-m", "dlflow.check"]
+        done = subprocess.run(command, text=True, capture_output=True, env=os.environ | {"MYPYPATH": str(pathlib.Path(dlflow.__file__).parents[1])})
+        self.assertEqual(done.returncode, 0, done.stdout)
 
 
 class Params(Case):

@@ -142,8 +142,9 @@ class Walltime(Case):
         self.assertAlmostEqual(metrics["train"]["loss"], 0.75 ** steps[-1], places=6)
         self.assertEqual(metrics["best"]["step"], steps[-1])
         # Another parameter is other work, though no file mentions the variable.
-        plan = json.loads(self.dlflow("explain", "w.yaml", "--set", "rate=0.5", "--json")[0])
-        self.assertEqual({step["name"]: step["action"] for step in plan["steps"]}["train"], "run", plan)
+        for rate, action in (("0.25", "reused"), ("0.5", "runs")):
+            plan = json.loads(self.dlflow("explain", "w.yaml", "--set", f"rate={rate}", "--json")[0])
+            self.assertEqual({job["job"]: job["verdict"] for job in plan}["train"], action, plan)
 
 
 if __name__ == "__main__":

@@ -105,8 +105,8 @@ TEST_CASE("the profile's place and free options come last", "[gridengine]") {
 }
 
 TEST_CASE("the soft limit comes as early as the program needs it to save", "[gridengine]") {
-  Batch batch = plain();
-  batch.resources.walltime = 20min;
-  batch.lead = 5min;
+  Batch batch = array();
+  batch.resources.walltime = std::chrono::minutes(20);
+  batch.lead = std::chrono::minutes(5);
   CHECK(options(batch, profile(), "-l") == "-l h_rt=1260,s_rt=960");
 }

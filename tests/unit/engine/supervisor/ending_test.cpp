@@ -152,12 +152,12 @@ TEST_CASE("the line of standard error that says most is told", "[ending]") {
 
 namespace {
 
-/// A pass of a program that has saved ckpt/last.pt, and its step has `checkpoint: {newer: …}`.
-Ended with_newer(int code, StopCause cause, const std::string& pattern = "ckpt/*.pt") {
-  Ended ended(code, cause);
-  ended.spec.checkpoint.emplace().newer = pattern;
-  return ended;
-}
+/// A pass of a step with `checkpoint: {newer: …}`.
+struct Saving : Ended {
+  Saving(int code, StopCause cause, const std::string& pattern = "ckpt/*.pt") : Ended(code, cause) {
+    spec.checkpoint.emplace().newer = pattern;
+  }
+};
 
 Kinds end_after_save(const Ended& ended, const std::string& file = "ckpt/last.pt") {
   const BeforePass before = look_before_pass(ended.spec, ended.files, ended.options);
@@ -174,14 +174,14 @@ TEST_CASE("a program that knows no exit status 75 has saved if one of its files 
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   for (const int code : {0, 1, 75, 128 + SIGTERM, 128 + SIGKILL}) {
-    CHECK(end_after_save(with_newer(code, StopCause::Walltime)) ==
+    CHECK(end_after_save(Saving(code, StopCause::Walltime)) ==
           Kinds{Queued, limit + ", goes on from ckpt/last.pt"});
   }
-  CHECK(end_after_save(with_newer(1, StopCause::Walltime, "ckpt/step-*"), "ckpt/step-3/rank0.pt") ==
+  CHECK(end_after_save(Saving(1, StopCause::Walltime, "ckpt/step-*"), "ckpt/step-3/rank0.pt") ==
         Kinds{Queued, limit + ", goes on from ckpt/step-3/rank0.pt"});
-  CHECK(end_after_save(with_newer(1, StopCause::Requested)) ==
+  CHECK(end_after_save(Saving(1, StopCause::Requested)) ==
         Kinds{Cancelled, "stopped on request, checkpoint saved"});
-  Ended terminated = with_newer(128 + SIGTERM, StopCause::Terminated);
+  Saving terminated(128 + SIGTERM, StopCause::Terminated);
   terminated.options.requeues = true;
   CHECK(end_after_save(terminated) == Kinds{std::nullopt, "stopped by SIGTERM, checkpoint saved"});
 }
@@ -190,14 +190,13 @@ TEST_CASE("without a newer file, or without a request, the exit status means wha
           "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
-  CHECK(end_after_save(with_newer(1, StopCause::None)) == Kinds{Failed, "exit 1"});
-  CHECK(end_after_save(with_newer(1, StopCause::Walltime), "ckpt/last.tmp") ==
+  CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});
+  CHECK(end_after_save(Saving(1, StopCause::Walltime), "ckpt/last.tmp") == Kinds{TimedOut, limit});
+  CHECK(end_after_save(Saving(1, StopCause::Walltime), "elsewhere/last.pt") ==
         Kinds{TimedOut, limit});
-  CHECK(end_after_save(with_newer(1, StopCause::Walltime), "elsewhere/last.pt") ==
-        Kinds{TimedOut, limit});
-  CHECK(end_after_save(with_newer(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
+  CHECK(end_after_save(Saving(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
         Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
-  Ended again = with_newer(1, StopCause::Walltime);  // P5: its only file is of an earlier pass
+  const Saving again(1, StopCause::Walltime);  // P5: its only file is of an earlier pass
   again.run.write("steps/step/checkpoints/ckpt/last.pt", "weights");
   const BeforePass before = look_before_pass(again.spec, again.files, again.options);
   CHECK(kinds(ending_of(again.spec, again.files, again.options, before, again.watched)) ==
