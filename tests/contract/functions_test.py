@@ -87,7 +87,8 @@ class Types(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mypy"), "mypy is not installed")
     def test_the_types_are_right(self):
         command = ["mypy", "--strict", "--ignore-missing-imports", "--cache-dir", os.devnull, "-m", "dlflow", "-m", "dlflow.check"]
-        done = subprocess.run(command, text=True, capture_output=True, env=os.environ | {"MYPYPATH": str(pathlib.Path(dlflow.__file__).parents[1])})
+        place = {"MYPYPATH": str(pathlib.Path(dlflow.__file__).parents[1])}
+        done = subprocess.run(command, text=True, capture_output=True, env=os.environ | place)
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
@@ -189,7 +190,8 @@ class Stop(Case):
         self.assertTrue(dlflow.should_stop(group=lambda flag: True))
 
 
-VALUES = {"text": "größe", "numbers": [1, 2.5, -0.0, math.inf, 2**63], "tuple": (1, (None, True)), "bytes": b"\0\xff", "by number": {3: "c"}}
+VALUES = {"text": "größe", "numbers": [1, 2.5, -0.0, math.inf, 2**63], "tuple": (1, (None, True)), "bytes": b"\0\xff",
+          "by number": {3: "c"}}
 
 
 class Checkpoints(Case):
@@ -224,7 +226,8 @@ class Checkpoints(Case):
     def test_in_a_step_the_folder_and_the_number_to_keep_are_the_steps(self):
         self.step(CHECKPOINT_KEEP=3)
         self.save(1, 2, 10, 11, keep=1)
-        self.assertEqual(sorted(entry.name for entry in self.checkpoints.iterdir()), ["latest", "step-000002", "step-000010", "step-000011"])
+        names = sorted(entry.name for entry in self.checkpoints.iterdir())
+        self.assertEqual(names, ["latest", "step-000002", "step-000010", "step-000011"])
 
     def test_a_damaged_one_is_passed_over_with_a_word_and_the_one_before_is_used(self):
         damages = {"its hash does not hold": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
@@ -326,7 +329,8 @@ class Checkpoints(Case):
     @needs_numpy
     def test_arrays_come_back_with_type_and_shape(self):
         arrays = {str(dtype): numpy.arange(6).reshape(2, 3).astype(dtype) for dtype in
-                  ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "uint64", "bool", "complex64", "complex128")}
+                  ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "uint64", "bool", "complex64",
+                   "complex128")}
         arrays |= {"scalar": numpy.array(2.5), "empty": numpy.zeros((0, 3)), "turned": numpy.arange(6.0).reshape(2, 3).T}
         dlflow.checkpoint(1, folder=self.folder / "ck", model=arrays)
         found = self.said(dlflow.resume)[0].part("model")
@@ -360,8 +364,8 @@ class Checkpoints(Case):
 
     @needs_torch
     def test_tensors_of_every_type_come_back(self):
-        types = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64,
-                 torch.bool, torch.complex64)
+        types = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int8, torch.uint8, torch.int16, torch.int32,
+                 torch.int64, torch.bool, torch.complex64)
         tensors = {str(dtype): torch.arange(6).reshape(2, 3).to(dtype) for dtype in types}
         tensors |= {"scalar": torch.tensor(2.5), "empty": torch.zeros(0, 3), "turned": torch.arange(6.0).reshape(2, 3).t(),
                     "parameter": torch.nn.Parameter(torch.ones(2))}
@@ -373,7 +377,8 @@ class Checkpoints(Case):
 
 
 class Safetensors(Case):
-    TENSORS = {"größe": ("F64", (2,)), "b": ("F32", (2, 3)), "a": ("F32", ()), "half": ("BF16", (3,)), "i": ("I64", (1,)), "u": ("U8", (5,)),
+    TENSORS = {"größe": ("F64", (2,)), "b": ("F32", (2, 3)), "a": ("F32", ()), "half": ("BF16", (3,)), "i": ("I64", (1,)),
+               "u": ("U8", (5,)),
                "nothing": ("F16", (0, 4)), 'quote " \\ \n': ("I32", (2,))}
 
     def tensors(self):
@@ -407,7 +412,8 @@ class Safetensors(Case):
         entry = {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}
         bad = [b"", b"1234", (2**40).to_bytes(8, "little"), file(b"{"), file([]), file({"w": entry | {"shape": [3]}}),
                file({"w": entry | {"shape": [-2]}}), file({"w": entry | {"data_offsets": [0, 9]}}), file({"w": entry | {"dtype": "X"}}),
-               file({"w": entry}, b"\0" * 9), file({"w": entry, "v": entry}), file(b'{"w": 1, "w": 1}'), file({"w": entry | {"shape": [2.0]}}),
+               file({"w": entry}, b"\0" * 9), file({"w": entry, "v": entry}), file(b'{"w": 1, "w": 1}'),
+               file({"w": entry | {"shape": [2.0]}}),
                file({"w": entry | {"data_offsets": [4, 12]}}, b"\0" * 12)]
         for number, data in enumerate(bad):
             (self.folder / str(number)).write_bytes(data)

@@ -64,7 +64,8 @@ class Wheel(unittest.TestCase):
         self.two_ranks(python)
         # Whoever asks has the types, too, and PyTorch finds the backend.
         self.assertEqual(len(list(self.folder.glob("venv/lib/python3*/site-packages/dlflow/py.typed"))), 1)
-        self.assertIn("dlflow.torch:_autoload", next(self.folder.glob("venv/lib/python3*/site-packages/dlflow-*/entry_points.txt")).read_text())
+        points = next(self.folder.glob("venv/lib/python3*/site-packages/dlflow-*/entry_points.txt"))
+        self.assertIn("dlflow.torch:_autoload", points.read_text())
 
     def two_ranks(self, python):
         ranks = [subprocess.Popen([python, "-c", RANK, str(rank), "2", self.folder], env=self.env, text=True, stdout=subprocess.PIPE,

@@ -61,8 +61,8 @@ def _dcp() -> Any:
         dcp.save, dcp.load  # noqa: B018
         return dcp
     except (ImportError, AttributeError):
-        raise RuntimeError(f"the model is divided among the ranks, and PyTorch {torch.__version__} cannot save that: it needs 2.2 or newer, "
-                           f"or a whole state (FULL_STATE_DICT)") from None
+        raise RuntimeError(f"the model is divided among the ranks, and PyTorch {torch.__version__} cannot save that: it needs 2.2 or "
+                           f"newer, or a whole state (FULL_STATE_DICT)") from None
 
 
 def _states() -> Any:
