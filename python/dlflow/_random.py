@@ -14,7 +14,8 @@ def capture() -> Dict[str, Any]:
     state: Dict[str, Any] = {"python": [version, array.array("I", words).tobytes(), gauss]}
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None:
-        state["numpy"] = list(numpy.random.get_state())
+        kind, words, *rest = numpy.random.get_state()
+        state["numpy"] = [kind, words.tobytes(), *rest]
     if torch is not None:
         state["torch"] = torch.get_rng_state()
         if torch.cuda.is_available() and torch.cuda.is_initialized():
@@ -27,7 +28,8 @@ def restore(state: Dict[str, Any]) -> None:
     random.setstate((version, tuple(array.array("I", words)), gauss))
     numpy, torch = sys.modules.get("numpy"), sys.modules.get("torch")
     if numpy is not None and "numpy" in state:
-        numpy.random.set_state(tuple(state["numpy"]))
+        kind, data, *rest = state["numpy"]
+        numpy.random.set_state((kind, numpy.frombuffer(data, dtype="uint32"), *rest))
     if torch is not None and "torch" in state:
         torch.set_rng_state(state["torch"])
         if "cuda" in state and torch.cuda.is_available():
