@@ -108,11 +108,9 @@ void collect_mentions(const Json& json, Mentions& mentions) {
   for (const Json& part : json) collect_mentions(part, mentions);
 }
 
-/// dlflow.params() of the Python package finds whatever there is.
+/// dlflow.params() of the Python package finds whatever there is. However it was imported.
 bool calls_params(std::string_view text) {
-  const bool has_package =
-      text.find("import dlflow") != text.npos || text.find("from dlflow") != text.npos;
-  return has_package && text.find("params") != text.npos;
+  return text.find("dlflow") != text.npos && text.find("params") != text.npos;
 }
 
 /// The variables that a `run:` step may read: mentioned in its command, its `env:` or `texts`.

@@ -350,6 +350,7 @@ TEST_CASE("a script that calls dlflow.params sees all parameters, and is reused 
   const std::vector<std::string> texts = {"import dlflow\np = dlflow.params(lr=0.5)\n"};
   CHECK(visible("./a.py", texts).size() == 3);
   CHECK(visible("./a.py", {"from dlflow import params\n"}).size() == 3);
+  CHECK(visible("./a.py", {"import os, dlflow as d\np = d.params()\n"}).size() == 3);
   CHECK(visible("./a.py", {"import dlflow\nprint(1)\n"}).empty());
   CHECK(visible("./a.py", {"params = {}\n"}).empty());
   CHECK(visible("python3 -c 'import dlflow; print(dlflow.params())'").size() == 3);
