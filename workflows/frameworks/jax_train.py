@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 from dlflow import arrays
 
-given = dlflow.params(data=".", epochs=1, batch=256, lr=0.1)
+given = dlflow.params(data=".", epochs=1, batch=256, lr=0.3)
 ranks = arrays.join()
 
 

@@ -11,7 +11,7 @@ import keras  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from dlflow import arrays  # noqa: E402
 
-given = dlflow.params(data=".", epochs=1, batch=256, lr=0.1)
+given = dlflow.params(data=".", epochs=1, batch=256, lr=0.3)
 ranks = arrays.join()
 keras.utils.set_random_seed(0)
 model = keras.Sequential([keras.layers.Input((784,)), keras.layers.Dense(128, activation="relu"), keras.layers.Dense(10)])
