@@ -6,6 +6,7 @@ import dataclasses
 import pathlib
 import re
 import sys
+import time
 from typing import Any, Dict, List, Mapping, NoReturn, Optional, Union
 
 from dlflow import _environment, _folder, _random, _ranks, _signals, _tree
@@ -19,6 +20,17 @@ _SHARDED = "sharded"
 
 _folder_given: Optional[pathlib.Path] = None
 _is_agreed = False
+
+
+@dataclasses.dataclass
+class _Last:
+    """The last checkpoint that this program wrote or read, or its beginning."""
+    step: int = 0
+    epoch: int = 0
+    at: float = dataclasses.field(default_factory=time.monotonic)
+
+
+_last = _Last()
 
 
 @dataclasses.dataclass
@@ -57,6 +69,21 @@ def should_stop(group: Any = None) -> bool:
     return _is_agreed
 
 
+def should_save(step: int, epoch: int, group: Any = None) -> bool:
+    """Whether a checkpoint is due, as `checkpoint: {every: …}` of the step says: `1 epoch` (also outside of dlflow), `200 steps`, `30m`.
+
+    `step` and `epoch` are numbers of those that are done. Every rank calls it, at the same place; all get the same answer.
+    """
+    number, unit = (_environment.variable("DLFLOW_CHECKPOINT_EVERY") or "1 epochs").split()
+    every = int(number)
+    if unit == "epochs":
+        return epoch - _last.epoch >= every
+    if unit == "steps":
+        return step - _last.step >= every
+    _ranks.choose(group)
+    return _ranks.agreement("should_save").any(time.monotonic() - _last.at >= every)
+
+
 def stop(group: Any = None) -> NoReturn:
     """Ends this program so that it is run again. Call it after checkpoint(), on every rank: none ends before all are here."""
     _ranks.choose(group)
@@ -88,6 +115,7 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
         _restore_random(path, state)
     values = _tree.decode(state["values"], _tensors_if(path, "values"))
     _environment.say(f"goes on from {path}")
+    _note(info)
     return Saved(info.step, info.epoch, info.samples, info.metrics, values, path)
 
 
@@ -107,7 +135,15 @@ def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional
     directory = _directory(folder)
     told = _environment.variable("DLFLOW_CHECKPOINT_KEEP")
     info = Info(int(step), int(epoch), int(samples), {name: float(value) for name, value in (metrics or {}).items()})
-    return _Save(directory, info, dict(values or {}), int(told) if told else keep, _ranks.agreement("checkpoint")).run(parts, rng)
+    save = _Save(directory, info, dict(values or {}), int(told) if told else keep, _ranks.agreement("checkpoint"))
+    path = save.run(parts, rng)
+    _note(info)
+    return path
+
+
+def _note(info: Info) -> None:
+    global _last
+    _last = _Last(info.step, info.epoch)
 
 
 def _check_names(parts: Mapping[str, Any]) -> None:

@@ -59,6 +59,7 @@ class Case(unittest.TestCase):
         _signals._before.clear()
         _signals._is_requested = False
         _step._folder_given, _step._is_agreed, _ranks._chosen = None, False, None
+        _step._last = _step._Last()
         _report._summary.clear()
 
     def step(self, **variables):
@@ -188,6 +189,26 @@ class Stop(Case):
         with self.assertRaisesRegex(RuntimeError, "the 4 ranks have to agree.*init_process_group.*or give group="):
             dlflow.should_stop()
         self.assertTrue(dlflow.should_stop(group=lambda flag: True))
+
+
+class Save(Case):
+    def test_a_checkpoint_is_due_as_the_step_says(self):
+        self.step(CHECKPOINT_EVERY="200 steps")
+        dlflow.checkpoint(150, epoch=3)
+        self.assertEqual([dlflow.should_save(step, 9) for step in (151, 349, 350)], [False, False, True])
+        self.step(CHECKPOINT_EVERY="2 epochs")
+        self.assertEqual([dlflow.should_save(900, epoch) for epoch in (3, 4, 5)], [False, False, True])
+        self.step(CHECKPOINT_EVERY="1800 seconds")
+        self.assertFalse(dlflow.should_save(900, 9))
+        _step._last.at -= 1800
+        self.assertTrue(dlflow.should_save(900, 9))
+
+    def test_what_was_read_counts_and_outside_of_dlflow_it_is_every_epoch(self):
+        dlflow.checkpoint(10, epoch=4, folder=self.folder / "ck")
+        self.forget()
+        self.assertTrue(dlflow.should_save(1, 1))
+        self.said(dlflow.resume, folder=self.folder / "ck")
+        self.assertEqual([dlflow.should_save(11, epoch) for epoch in (4, 5)], [False, True])
 
 
 VALUES = {"text": "größe", "numbers": [1, 2.5, -0.0, math.inf, 2**63], "tuple": (1, (None, True)), "bytes": b"\0\xff",

@@ -1,5 +1,6 @@
 """Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with nothing but a file that they save."""
 
+import importlib.util
 import json
 import pathlib
 import shutil
@@ -145,6 +146,38 @@ class Walltime(Case):
         for rate, action in (("0.25", "reused"), ("0.5", "runs")):
             plan = json.loads(self.dlflow("explain", "w.yaml", "--set", f"rate={rate}", "--json")[0])
             self.assertEqual({job["job"]: job["verdict"] for job in plan}["train"], action, plan)
+
+    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+    def test_ranks_that_torchrun_starts_save_and_go_on(self):
+        self.write("train.py", """
+            import time, torch, dlflow
+            torch.distributed.init_process_group("gloo")
+            model = torch.nn.Linear(2, 2)
+            saved = dlflow.resume(model=model)
+            passes, step = saved.values.get("passes", 0), saved.step
+            while passes < 1:
+                step += 1
+                time.sleep(0.05)
+                if dlflow.should_stop():
+                    dlflow.checkpoint(step, model=model, values={"passes": passes + 1})
+                    dlflow.stop()
+            dlflow.report(step=step, passes=passes)
+        """)
+        self.write("w.yaml", f"""
+            name: torchrun
+            steps:
+              train:
+                run: [{PYTHON}, -B, -m, torch.distributed.run, train.py]
+                inputs: [train.py]
+                launch: node
+                checkpoint: {{signal: SIGTERM, lead: 15s, newer: "step-*/manifest.json"}}
+                resources: {{walltime: 30s, ranks: 2}}
+                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1}}
+        """)
+        run = self.run_json("w.yaml", timeout=120)["run"]
+        metrics = self.status(run)["steps"][0]["metrics"]
+        self.assertEqual(metrics["passes"], 1)
+        self.assertGreater(metrics["step"], 0)
 
 
 if __name__ == "__main__":
