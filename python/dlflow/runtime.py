@@ -60,12 +60,12 @@ class _Matrix(ctypes.Structure):
 
 
 def _find_library() -> str:
-    """In the folder of a build, or where `cmake --install` puts it: below the same lib/ as this package."""
+    """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/."""
     own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
     if own:
         return own
     folders = pathlib.Path(os.path.abspath(__file__)).parents
-    places = [folders[2] / "lib" / _LIBRARY, folders[3] / "dlflow" / _LIBRARY]
+    places = [folders[0] / _LIBRARY, folders[2] / "lib" / _LIBRARY, folders[3] / "dlflow" / _LIBRARY]
     for place in places:
         if place.exists():
             return str(place)

@@ -17,7 +17,7 @@ const Json kJob = Json::parse(R"({
   "directory": "/run/work", "gpus": true, "commands": [["bash", "-c"], ["sh"]],
   "environment": {"A": "1", "B": "2"},
   "rank_plan": {"ranks": 3, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
-                "master_port": 2, "given": ["X"]},
+                "master_port": 2, "usr1_as_term": false, "given": ["X"]},
   "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
 
 const Json kRequest = Json::parse(R"({

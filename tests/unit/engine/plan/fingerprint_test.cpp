@@ -359,3 +359,24 @@ TEST_CASE("a step kind gets its values through with alone", "[fingerprint]") {
   step.with = Template(Json{{"note", "DLFLOW_PARAM_LR"}});
   CHECK(visible_params(step, {{"lr", 1}}, {}) == Json::object());
 }
+
+TEST_CASE("a script that calls dlflow.params sees all parameters, and is reused all the same",
+          "[fingerprint]") {
+  const std::vector<std::string> texts = {"import dlflow\np = dlflow.params(lr=0.5)\n"};
+  CHECK(visible("./a.py", texts).size() == 3);
+  CHECK(visible("./a.py", {"from dlflow import params\n"}).size() == 3);
+  CHECK(visible("./a.py", {"import os, dlflow as d\np = d.params()\n"}).size() == 3);
+  CHECK(visible("./a.py", {"import dlflow\nprint(1)\n"}).empty());
+  CHECK(visible("./a.py", {"params = {}\n"}).empty());
+  CHECK(visible("python3 -c 'import dlflow; print(dlflow.params())'").size() == 3);
+  CHECK_FALSE(sees_run(Step(), texts));
+}
+
+TEST_CASE("how a pass is ended before its time does not change the fingerprint", "[fingerprint]") {
+  const auto base_with = [](const std::string& checkpoint) {
+    return base_of(changed("env: {SEED: 7}", "checkpoint: {" + checkpoint + "}"));
+  };
+  const Json plain = base_with("every: 2 epochs");
+  CHECK(base_with("every: 2 epochs, signal: SIGTERM, lead: 5m, newer: 'ckpt/*.pt'") == plain);
+  CHECK(base_with("every: 3 epochs") != plain);
+}

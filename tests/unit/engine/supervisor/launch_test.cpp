@@ -159,7 +159,10 @@ TEST_CASE("a step's checkpoints and folders are in its environment, each if ther
   two.spec.cache_budget_bytes = 1;
   two.spec.scratch = "/local";
   two.spec.scratch_budget_bytes = 2;
-  two.spec.checkpoint = CheckpointPolicy{CheckpointPolicy::Unit::Steps, 200, 4};
+  CheckpointPolicy& policy = two.spec.checkpoint.emplace();
+  policy.unit = CheckpointPolicy::Unit::Steps;
+  policy.every = 200;
+  policy.keep = 4;
   two.spec.element = {{"repeat", 3}};
   two.spec.with = {{"x", 1}};
   two.files.number = 5;
