@@ -19,6 +19,8 @@ OPS = {dist.ReduceOp.SUM: sum, dist.ReduceOp.PRODUCT: lambda all: torch.stack(al
        dist.ReduceOp.MAX: lambda all: torch.stack(all).amax(0), dist.ReduceOp.AVG: lambda all: sum(all) / len(all)}
 BITS = {dist.ReduceOp.BAND: torch.bitwise_and, dist.ReduceOp.BOR: torch.bitwise_or, dist.ReduceOp.BXOR: torch.bitwise_xor}
 
+NEW = int(torch.__version__.split(".")[0]) >= 2
+
 dist._DEFAULT_FIRST_BUCKET_BYTES = 1000  # small models have several buckets, too
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 
@@ -175,6 +177,8 @@ def others():
         dist.reduce(tensor, SIZE - 1, op)
         same(tensor, OPS[op]([values(torch.float64, rank=rank) for rank in range(SIZE)]) if RANK == SIZE - 1 else values(torch.float64))
     dlflow.torch.monitored_barrier()
+    if NEW:
+        dist.monitored_barrier()
     if SIZE > 1:
         received = torch.zeros(3)
         for work in dist.batch_isend_irecv([dist.P2POp(dist.irecv, received, (RANK - 1) % SIZE),

@@ -248,6 +248,7 @@ class ProcessGroup(_Base):
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
         self._works: "collections.deque[Work]" = collections.deque()
+        self._coalesced: Optional[List[Work]] = None  # between start_coalescing and end_coalescing
         _groups[id(self)] = self._group
 
     def __del__(self) -> None:
@@ -266,6 +267,27 @@ class ProcessGroup(_Base):
     # What torch asks every group.
     def getBackendName(self) -> str:
         return NAME
+
+    def name(self) -> str:
+        return NAME
+
+    def _get_backend(self, device: Any) -> "ProcessGroup":
+        """PyTorch 2 divides a group into one backend for each kind of device; this group is its own."""
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"no backend for {device} in this group: dlflow is for CPU tensors, use 'cpu:dlflow,cuda:nccl'")
+        return self
+
+    get_backend = _get_backend
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        """None before torch knows the group: until then its flight recorder asks, which cannot record a group that Python made."""
+        return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_map else []
+
+    supports_splitting = supports_coalescing = supports_shrinking = False
+
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        return False
 
     def getGroupName(self) -> str:
         return self._group_name
@@ -291,6 +313,8 @@ class ProcessGroup(_Base):
         while self._works and (self._works[0].is_used or len(self._works) > 4096):
             self._works.popleft()
         self._works.append(work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
         return work
 
     def _places(self, what: str) -> _Places:
@@ -465,8 +489,9 @@ class ProcessGroup(_Base):
     def barrier(self, opts: Any = None) -> Work:
         return self._work(self._places("barrier"), [self._group.barrier()], [], _seconds(opts))
 
-    def monitored_barrier(self, timeout: datetime.timedelta = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
-        """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true."""
+    def monitored_barrier(self, timeout: Any = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
+        """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true. `timeout`: or BarrierOptions."""
+        timeout = getattr(timeout, "timeout", timeout)
         seconds = timeout.total_seconds() if timeout > datetime.timedelta(0) else 1800.0
         self._work(self._places("monitored_barrier"), [self._group.monitored_barrier(seconds)], []).wait()
 
@@ -487,16 +512,37 @@ class ProcessGroup(_Base):
             if tensor.numel() != like.numel():
                 raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, this rank's has {like.numel()}")
 
+    def start_coalescing(self, device: Any = None) -> None:
+        """What follows has one work in the end. Nothing is held back."""
+        self._coalesced = []
+
+    def end_coalescing(self, device: Any = None) -> Work:
+        works, self._coalesced = self._coalesced, None
+        return self._together("coalesced operations", works or [])
+
     # What newer versions of PyTorch call the same.
     all_gather_single = allgather_into_tensor = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
     alltoall_single = all_to_all_single = alltoall_base
+    _start_coalescing, _end_coalescing = start_coalescing, end_coalescing
+
+
+def own_group(group: Optional[Any]) -> Optional[ProcessGroup]:
+    """The part of a group of torch.distributed that this backend is; None if it has none. `group` is by default all ranks."""
+    group = dist.distributed_c10d._get_default_group() if group is None else group
+    if not isinstance(group, ProcessGroup) and hasattr(group, "_get_backend"):
+        group = group._get_backend(torch.device("cpu"))
+    return group if isinstance(group, ProcessGroup) else None
 
 
 def monitored_barrier(group: Optional[Any] = None, timeout: datetime.timedelta = datetime.timedelta(minutes=30)) -> None:
-    """As torch.distributed.monitored_barrier, which PyTorch itself refuses for other backends than gloo."""
-    group = dist.distributed_c10d._get_default_group() if group is None else group
-    group.monitored_barrier(timeout)
+    """As torch.distributed.monitored_barrier, which older versions of PyTorch refuse for other backends than gloo."""
+    own = own_group(group)
+    if own is None:
+        raise ValueError("dlflow.torch.monitored_barrier needs a group of the backend dlflow; others have torch.distributed.monitored_barrier")
+    own.monitored_barrier(timeout)
 
 
 def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> ProcessGroup:
