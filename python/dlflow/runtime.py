@@ -11,6 +11,7 @@ import os
 import pathlib
 import threading
 import time
+import traceback
 from typing import Callable, Optional, Sequence, Tuple
 
 ABI = 1
@@ -203,7 +204,10 @@ class _Completer:
         number = ctypes.c_uint64()
         while True:
             if _lib.dlflow_queue_pop(self._queue, 1000, ctypes.byref(number)) == _OK:
-                self._functions.pop(number.value)()
+                try:
+                    self._functions.pop(number.value)()
+                except Exception:  # of one work: the others still end
+                    traceback.print_exc()
 
 
 class Compressor:

@@ -66,8 +66,9 @@ class Work(TorchWork):
         """The parts are done. Copies results to their places, once, whoever comes first."""
         with self._lock:
             finish, self._finish = self._finish, []
-            if self._error is None:
-                with torch.no_grad():
+            if self._error is None and finish:
+                # Tensors made in inference mode are changed in it alone, and this may be another thread.
+                with torch.inference_mode(any(tensor.is_inference() for tensor in self._result)), torch.no_grad():
                     for function in finish:
                         function()
             self._kept = []
@@ -148,7 +149,7 @@ class _Places:
         if tensor.device.type != "cpu":
             raise self.error(f"a tensor is on {tensor.device}; the backend dlflow is for CPU tensors, use nccl beside it: 'cpu:dlflow,cuda:nccl'")
         if tensor.layout != torch.strided:
-            raise self.error("a tensor is sparse; the backend dlflow is for dense ones")
+            raise self.error("a tensor is sparse; the backend dlflow takes dense ones, and sums sparse ones of the COO layout")
         return tensor.detach()
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -244,7 +245,7 @@ class ProcessGroup(_Base):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
-        self._rank, self._size = rank, size
+        self._rank, self._size, self._timeout = rank, size, timeout
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
         self._works: "collections.deque[Work]" = collections.deque()
@@ -283,6 +284,17 @@ class ProcessGroup(_Base):
     def _device_types(self) -> List[torch.device]:
         """None before torch knows the group: until then its flight recorder asks, which cannot record a group that Python made."""
         return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_map else []
+
+    @property
+    def options(self) -> Any:
+        from torch._C._distributed_c10d import Backend
+        return Backend.Options(NAME, self._timeout)
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """For works that are waited for from here on."""
+        self._timeout = timeout
+
+    _set_default_timeout = set_timeout
 
     supports_splitting = supports_coalescing = supports_shrinking = False
 
@@ -323,18 +335,48 @@ class ProcessGroup(_Base):
     def allreduce(self, tensors: Any, opts: Any = None) -> Work:
         places = self._places("all_reduce")
         tensor = _one(tensors, places)
+        if tensor.layout == torch.sparse_coo:
+            return self._allreduce_sparse(tensor, opts)
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts))
         place = places.changed(tensor)
         return self._work(places, [self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)], [tensor], _seconds(opts))
 
+    def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
+        """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
+        places = self._places("all_reduce of sparse tensors")
+        if _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)) != runtime.Op.SUM:
+            raise places.error("sparse tensors can be summed alone")
+        mine = tensor.detach().coalesce()
+        shape = [*mine.shape, mine.sparse_dim()]
+        facts = torch.tensor([mine._nnz(), *shape])
+        everywhere = [torch.empty_like(facts) for _ in range(self._size)]
+        self.allgather([everywhere], [facts]).wait()
+        for rank, theirs in enumerate(everywhere):
+            if theirs.tolist()[1:] != shape:
+                raise places.error(f"a tensor of shape {shape[:-1]} with {shape[-1]} sparse dimensions here, {theirs.tolist()[1:-1]} with "
+                                   f"{theirs[-1]} on rank {rank}")
+        counts = [int(theirs[0]) for theirs in everywhere]
+        indices = [torch.empty(mine.sparse_dim(), count, dtype=torch.int64) for count in counts]
+        values = [torch.empty(count, *mine.values().shape[1:], dtype=mine.dtype) for count in counts]
+        gathered = self._together("all_reduce of sparse tensors",
+                                  [self.allgather([indices], [mine.indices()]), self.allgather([values], [mine.values()])])
+
+        def add() -> None:
+            total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), tensor.shape).coalesce()
+            tensor.copy_(total)  # detach() would leave the indices of `tensor`
+
+        gathered._finish.append(add)
+        gathered._result = [tensor]
+        return gathered
+
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        """One sum of all, which may be parts of one another."""
         places = self._places("all_reduce_coalesced")
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
-        parts = []
-        for tensor in tensors:
-            place = places.changed(tensor)
-            parts.append(self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op))
-        return self._work(places, parts, list(tensors), _seconds(opts))
+        place = places.split(tensors)
+        torch.cat([tensor.detach().reshape(-1) for tensor in tensors], out=place)
+        work = self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)
+        return self._work(places, [work], list(tensors), _seconds(opts))
 
     def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
         """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
