@@ -14,12 +14,12 @@ import time
 import traceback
 from typing import Callable, Optional, Sequence, Tuple
 
-ABI = 1
+ABI = 2
 _LIBRARY = "libdlflow_runtime.so"
 
 
 class Type(enum.IntEnum):
-    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL = range(9)
+    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, I16 = range(10)
 
 
 class Op(enum.IntEnum):
@@ -100,6 +100,8 @@ def _load() -> ctypes.CDLL:
         "monitored_barrier": [group, real, out],
         "send": [group, data, size, number, number, out],
         "receive": [group, data, size, number, number, out],
+        "receive_from_any": [group, data, size, number, out],
+        "work_source": [work],
         "compressor_create": [ctypes.POINTER(_Compression), ctypes.POINTER(_Matrix), size, size, out],
         "compressed_all_reduce": [group, compressor, data, step, step, out],
         "work_test": [work],
@@ -167,6 +169,10 @@ class Work:
                 return True
             if left <= 0:
                 return False
+
+    def source(self) -> int:
+        """Of a receive from any rank, once it is done: the sender."""
+        return int(_lib.dlflow_work_source(self._handle))
 
     def call_when_done(self, function: Callable[[], None]) -> None:
         """On a thread of its own, one for all works. Once per work."""
@@ -309,3 +315,6 @@ class Group:
 
     def receive(self, data: int, size: int, source: int, tag: int) -> Work:
         return self._start(_lib.dlflow_receive, data, size, source, tag)
+
+    def receive_from_any(self, data: int, size: int, tag: int) -> Work:
+        return self._start(_lib.dlflow_receive_from_any, data, size, tag)

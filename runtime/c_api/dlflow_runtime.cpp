@@ -417,6 +417,16 @@ dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int f
   });
 }
 
+dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t size, int tag,
+                                      dlflow_work** work) {
+  return guarded([&] {
+    require_tag(tag);
+    *work = new dlflow_work{group->group.start_receive_from_any({bytes(data), size}, tag)};
+  });
+}
+
+int dlflow_work_source(const dlflow_work* work) { return work->work->source(); }
+
 dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
   Group* const group = timeout == 0 ? nullptr : work->work->group();
   if (group != nullptr) group->wait_for(*work->work, milliseconds(timeout));

@@ -39,7 +39,7 @@ extern "C" {
 #endif
 
 /* Of this header. A library of another number has other functions: see dlflow_abi(). */
-#define DLFLOW_ABI 1
+#define DLFLOW_ABI 2
 
 typedef enum {
   DLFLOW_OK = 0,
@@ -57,7 +57,8 @@ typedef enum {
   DLFLOW_U8 = 5,
   DLFLOW_I32 = 6,
   DLFLOW_I64 = 7,
-  DLFLOW_BOOL = 8 /* a byte, 0 or 1: sum, max and bor are "or"; product, min and band are "and" */
+  DLFLOW_BOOL = 8, /* a byte, 0 or 1: sum, max and bor are "or"; product, min and band are "and" */
+  DLFLOW_I16 = 9
 } dlflow_type;
 
 typedef enum {
@@ -227,6 +228,11 @@ DLFLOW_API dlflow_status dlflow_send(dlflow_group* group, const void* data, size
 DLFLOW_API dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int from,
                                         int tag, dlflow_work** work);
 
+/* The same for the first message of this tag that arrives from any rank and that no receive from
+ * that rank waits for; dlflow_work_source() tells which rank it was. */
+DLFLOW_API dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t size,
+                                                 int tag, dlflow_work** work);
+
 /* ---- works ---- */
 
 /* DLFLOW_OK if it has succeeded, DLFLOW_PENDING if it is not done, else why it failed. */
@@ -234,6 +240,9 @@ DLFLOW_API dlflow_status dlflow_work_test(dlflow_work* work);
 
 /* The same after at most `timeout`; negative: as long as it takes. */
 DLFLOW_API dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout);
+
+/* The sender, of a receive from any rank that is done; of others -1. */
+DLFLOW_API int dlflow_work_source(const dlflow_work* work);
 
 /* Frees the handle; what it stands for goes on. */
 DLFLOW_API void dlflow_work_free(dlflow_work* work);

@@ -48,6 +48,7 @@ std::optional<DataType> data_type(Reduction reduction) {
     case DLFLOW_I8:
     case DLFLOW_U8:
     case DLFLOW_BOOL:
+    case DLFLOW_I16:
       break;
   }
   return std::nullopt;
@@ -132,13 +133,17 @@ std::shared_ptr<Work> Group::start_receive(std::span<std::byte> bytes, int from,
   return start_message(std::move(messages));
 }
 
-std::shared_ptr<Work> Group::start_message(Messages messages) {
+std::shared_ptr<Work> Group::start_receive_from_any(std::span<std::byte> bytes, int tag) {
+  return start_message(Messages(comm_), FromAny{bytes, tag});
+}
+
+std::shared_ptr<Work> Group::start_message(Messages messages, std::optional<FromAny> from_any) {
   auto work = std::make_shared<Work>(this);
   const std::lock_guard lock(mutex_);
   if (failure_) {
     work->fail(*failure_);
   } else {
-    new_messages_.push_back({work, std::move(messages)});
+    new_messages_.push_back({work, std::move(messages), from_any});
     changed_.notify_all();
   }
   return work;
@@ -289,12 +294,34 @@ Progress Group::move_messages() {
   }
   Progress moved = Progress::None;
   for (auto message = messages_.begin(); message != messages_.end();) {
-    const Progress progress = message->messages.poll();
+    const Progress progress = move_message(*message);
     if (progress != Progress::None) moved = Progress::Some;
     if (progress == Progress::Done) message->work->succeed();
     message = progress == Progress::Done ? messages_.erase(message) : std::next(message);
   }
   return moved;
+}
+
+Progress Group::move_message(Message& message) {
+  if (message.from_any) {
+    const auto [bytes, tag] = *message.from_any;
+    const int from = comm_.sender_on(kFirstTag + tag);
+    if (from < 0) return Progress::None;
+    message.work->set_source(from);
+    message.messages.add(comm_.start_receive(bytes, from, kFirstTag + tag));
+    message.from_any.reset();
+  }
+  return message.messages.poll();
+}
+
+/// The same for calls that are the same on all ranks. What differs in the number of elements alone
+/// has one number only if that differs by a multiple of kCalls.
+uint32_t Group::number_of(const Call& call) {
+  uint64_t kind = uint64_t(call.root + 1);
+  for (const std::string_view text : {call.operation, call.type}) {
+    for (const char letter : text) kind = (kind * 31 + uint8_t(letter)) % ChannelSpace::kCalls;
+  }
+  return uint32_t((kind + call.num_elements) % ChannelSpace::kCalls);
 }
 
 Progress Group::move_operation() {
@@ -304,6 +331,7 @@ Progress Group::move_operation() {
     operation_ = std::move(operations_.front());
     operations_.pop_front();
   }
+  comm_.open_channels_in({.call = number_of(operation_->call)});
   if (!operation_->task) {
     comm_.submit(operation_->call);
     operation_->task = operation_->make(*this);

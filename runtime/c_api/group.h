@@ -55,6 +55,7 @@ class Group {
   std::shared_ptr<Work> start(const Call& call, std::function<Task(Group&)> make);
   std::shared_ptr<Work> start_send(std::span<const std::byte> bytes, int to, int tag);
   std::shared_ptr<Work> start_receive(std::span<std::byte> bytes, int from, int tag);
+  std::shared_ptr<Work> start_receive_from_any(std::span<std::byte> bytes, int tag);
 
   /// On the group's thread: for `make`.
   Link open_link() { return Link(comm_); }
@@ -76,9 +77,14 @@ class Group {
     std::function<Task(Group&)> make;
     std::optional<Task> task{};  // once it has begun
   };
+  struct FromAny {
+    std::span<std::byte> bytes;
+    int tag;
+  };
   struct Message {
     std::shared_ptr<Work> work;
     Messages messages;
+    std::optional<FromAny> from_any{};  // until its sender is known
   };
 
   using Time = std::chrono::steady_clock::time_point;
@@ -93,7 +99,9 @@ class Group {
   bool nothing_under_way();
   Progress move_messages();
   Progress move_operation();
-  std::shared_ptr<Work> start_message(Messages messages);
+  static uint32_t number_of(const Call& call);
+  std::shared_ptr<Work> start_message(Messages messages, std::optional<FromAny> from_any = {});
+  Progress move_message(Message& message);
   void check_end();
   Allreduce& sums_of(DataType type);
   [[noreturn]] void throw_late();

@@ -25,7 +25,8 @@ LINGER = 10.0  # seconds that a rank which leaves waits for the others
 
 _TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torch.float16: runtime.Type.F16,
           torch.bfloat16: runtime.Type.BF16, torch.int8: runtime.Type.I8, torch.uint8: runtime.Type.U8,
-          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL}
+          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL,
+          torch.int16: runtime.Type.I16}
 _OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
         ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
 
@@ -108,6 +109,9 @@ class Work(TorchWork):
         self._settle()
         self.is_used = True
         return True
+
+    def _source_rank(self) -> int:
+        return self._parts[0].source()
 
     def synchronize(self) -> None:
         self.wait()
@@ -526,7 +530,10 @@ class ProcessGroup(_Base):
         return self._work(places, [self._group.receive(target.data_ptr(), _bytes(target), src, tag)], [tensor])
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        raise self._places("recv").error("the backend dlflow does not receive from any rank; name the one with src=")
+        places = self._places("recv from any rank")
+        tensor = _one(tensors, places)
+        target = places.written(tensor)
+        return self._work(places, [self._group.receive_from_any(target.data_ptr(), _bytes(target), tag)], [tensor])
 
     def barrier(self, opts: Any = None) -> Work:
         return self._work(self._places("barrier"), [self._group.barrier()], [], _seconds(opts))
