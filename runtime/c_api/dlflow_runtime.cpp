@@ -20,8 +20,6 @@
 #include "runtime/c_api/group.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/c_api/work.h"
-#include "runtime/collectives/all_to_all.h"
-#include "runtime/collectives/broadcast.h"
 #include "runtime/compress/compressed_sum.h"
 
 using dlflow::Errc;
@@ -278,7 +276,7 @@ dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* input, void
         .operation = with_op(kReduceScatter, op), .num_elements = sum(sizes), .type = name(type)};
     for (size_t& size : sizes) size *= size_of(type);
     *work = new dlflow_work{group->group.start(call, [=](Group& all) {
-      return reduce_scatter_blocks(all.open_link(), {type, op}, {bytes(input), sum(sizes)}, sizes,
+      return reduce_scatter_blocks(all.open_paths(), {type, op}, {bytes(input), sum(sizes)}, sizes,
                                    bytes(output));
     })};
   });
@@ -289,7 +287,7 @@ dlflow_status dlflow_broadcast(dlflow_group* group, void* data, size_t size, int
   return guarded([&] {
     require_rank(group->group, root, "the root");
     *work = new dlflow_work{group->group.start(in_bytes("broadcast", size, root), [=](Group& all) {
-      return broadcast(all.open_link(), {bytes(data), size}, root);
+      return broadcast(all.open_paths(), {bytes(data), size}, root);
     })};
   });
 }
@@ -300,7 +298,7 @@ dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* ou
     const std::vector<size_t> blocks(sizes, sizes + group->group.size());
     *work =
         new dlflow_work{group->group.start(in_bytes("all-gather", sum(blocks)), [=](Group& all) {
-          return all_gather_blocks(all.open_link(), {bytes(input), blocks[size_t(all.rank())]},
+          return all_gather_blocks(all.open_paths(), {bytes(input), blocks[size_t(all.rank())]},
                                    {bytes(output), sum(blocks)}, blocks);
         })};
   });
@@ -317,8 +315,8 @@ dlflow_status dlflow_all_to_all(dlflow_group* group, const void* input, const si
                                             " bytes and expects " + std::to_string(received[own]));
     // Ranks may send different numbers of bytes.
     *work = new dlflow_work{group->group.start({.operation = "all-to-all"}, [=](Group& all) {
-      return all_to_all(all.open_link(), {bytes(input), sum(sent)}, sent,
-                        {bytes(output), sum(received)}, received);
+      return all_to_all_blocks(all.open_paths(), {bytes(input), sum(sent)}, sent,
+                               {bytes(output), sum(received)}, received);
     })};
   });
 }
@@ -328,7 +326,7 @@ dlflow_status dlflow_gather(dlflow_group* group, const void* input, size_t size,
   return guarded([&] {
     require_rank(group->group, root, "the root");
     *work = new dlflow_work{group->group.start(in_bytes("gather", size, root), [=](Group& all) {
-      return gather(all.open_link(), {bytes(input), size}, bytes(output), root);
+      return gather(all.open_paths(), {bytes(input), size}, bytes(output), root);
     })};
   });
 }
@@ -338,7 +336,7 @@ dlflow_status dlflow_scatter(dlflow_group* group, const void* input, size_t size
   return guarded([&] {
     require_rank(group->group, root, "the root");
     *work = new dlflow_work{group->group.start(in_bytes("scatter", size, root), [=](Group& all) {
-      return scatter(all.open_link(), bytes(input), {bytes(output), size}, root);
+      return scatter(all.open_paths(), bytes(input), {bytes(output), size}, root);
     })};
   });
 }

@@ -159,9 +159,15 @@ Allreduce& Group::sums_of(DataType type) {
       .first->second;
 }
 
+Paths Group::open_paths() {
+  const bool share_node = size() > 1 && comm_.node_size() == size();
+  if (share_node && !node_) node_.emplace(comm_);
+  return {open_link(), share_node ? &*node_ : nullptr};
+}
+
 Task Group::reduce(Reduction reduction, Reduced values) {
   const auto type = data_type(reduction);
-  if (!type) return reduce_in_pieces(open_link(), reduction, values);
+  if (!type) return reduce_in_pieces(open_paths(), reduction, values);
   return sum_in_pieces(sums_of(*type), kPieceBytes / runtime::size_of(*type), kPieces, values,
                        reduction.op == DLFLOW_AVG, size());
 }

@@ -59,6 +59,7 @@ class Group {
 
   /// On the group's thread: for `make`.
   Link open_link() { return Link(comm_); }
+  Paths open_paths();
   Task reduce(Reduction reduction, Reduced values);
 
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
@@ -111,6 +112,7 @@ class Group {
   SocketCommunicator comm_;
   GroupOptions options_;
   std::map<DataType, Allreduce> sums_;  // made when first needed
+  std::optional<NodeExchange> node_;    // likewise
   std::list<Message> messages_;
   std::optional<Operation> operation_;  // the one whose turn it is
 
