@@ -88,7 +88,7 @@ def _load() -> ctypes.CDLL:
     arguments = {
         "endpoint_open": [ctypes.c_char_p, out],
         "group_create": [endpoint, number, number, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options), out],
-        "all_reduce": [group, data, size, number, number, out],
+        "urgent_all_reduce": [group, data, size, number, number, number, out],
         "reduce": [group, data, size, number, number, number, out],
         "reduce_scatter": [group, data, data, sizes, number, number, out],
         "broadcast": [group, data, size, number, out],
@@ -277,8 +277,8 @@ class Group:
         _check(function(self._handle, *arguments, ctypes.byref(work)))
         return Work(work)
 
-    def all_reduce(self, data: int, count: int, dtype: Type, op: Op) -> Work:
-        return self._start(_lib.dlflow_all_reduce, data, count, dtype, op)
+    def all_reduce(self, data: int, count: int, dtype: Type, op: Op, urgency: int = 0) -> Work:
+        return self._start(_lib.dlflow_urgent_all_reduce, data, count, dtype, op, urgency)
 
     def compressed_all_reduce(self, compressor: Compressor, data: int, step: int, epoch: int) -> Work:
         return self._start(_lib.dlflow_compressed_all_reduce, compressor._handle, data, step, epoch)

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdint>
@@ -258,6 +259,44 @@ TEST_CASE("a message between two ranks overtakes the collective that waits for i
         }) == none(4));
 }
 
+TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
+  const auto memories = GENERATE(kNode, kNodes);
+  std::atomic<int> overtaken = 0;
+  CHECK(on_ranks(memories, [&](Rank& self) {
+          const float sum = float(self.size * (self.size + 1) / 2);
+          std::vector<float> large(8'000'000), small(10'000);
+          const auto start = [&](std::vector<float>& values, int urgency, dlflow_work*& work) {
+            std::ranges::fill(values, float(self.rank + 1));
+            require(dlflow_urgent_all_reduce(self.group, values.data(), values.size(), DLFLOW_F32,
+                                             DLFLOW_SUM, urgency, &work));
+          };
+          dlflow_work *slow = nullptr, *urgent = nullptr, *most = nullptr;
+          for (int round = 0; round < 5; ++round) {
+            std::vector<float> other(20'000);
+            start(large, 0, slow);
+            start(small, 2, urgent);
+            start(other, 3, most);
+            require(dlflow_work_wait(urgent, kTimeout));
+            if (dlflow_work_test(slow) == DLFLOW_PENDING) ++overtaken;
+            finish(DLFLOW_OK, slow);
+            finish(DLFLOW_OK, most);
+            dlflow_work_free(urgent);
+            for (const auto& values : {small, large, other}) {
+              same(values, std::vector(values.size(), sum), "sum");
+            }
+            // Other collectives, for the first time beside urgent sums under way.
+            start(small, 2, urgent);
+            std::vector<double> doubles(5, 1.0);
+            finish(dlflow_all_reduce(self.group, doubles.data(), 5, DLFLOW_F64, DLFLOW_SUM,
+                                     &self.work),
+                   self.work);
+            same(doubles, std::vector(5, double(self.size)), "doubles");
+            finish(DLFLOW_OK, urgent);
+          }
+        }) == none(memories.size()));
+  CHECK(overtaken > 0);
+}
+
 TEST_CASE("a receive from any rank takes each message once and tells its sender", "[c_api]") {
   CHECK(on_ranks(kNodes, [](Rank& self) {
           int value = 10 * self.rank;
@@ -392,6 +431,9 @@ TEST_CASE("what makes no sense is refused before it starts", "[c_api]") {
                   "the root is rank 1, but the group has ranks 0 to 0");
           refused(dlflow_send(self.group, &value, 4, 0, -1, &self.work),
                   "the tag is -1; 0 to 2^30 are allowed");
+          refused(dlflow_urgent_all_reduce(self.group, &value, 1, DLFLOW_F32, DLFLOW_SUM, 4,
+                                           &self.work),
+                  "the urgency is 4; 0 to 3 are allowed");
           const size_t one = 1, two = 2;
           refused(dlflow_all_to_all(self.group, &value, &one, &value, &two, &self.work),
                   "all-to-all: rank 0 sends itself 1 bytes and expects 2");
