@@ -5,6 +5,7 @@
 
 import json
 import os
+import pathlib
 import runpy
 import signal
 import subprocess
@@ -30,7 +31,7 @@ class Server:
             self._process.stdin.write(json.dumps(job) + "\n")
             self._process.stdin.flush()
             statuses = json.loads(self._process.stdout.readline())
-            texts = [[open(path).read() for path in paths] for paths in outputs]
+            texts = [[pathlib.Path(path).read_text() for path in paths] for paths in outputs]
         return [(status, *text) for status, text in zip(statuses, texts)]
 
     def close(self):

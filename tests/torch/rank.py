@@ -177,6 +177,16 @@ def others():
         tensor = values(torch.float64)
         dist.reduce(tensor, SIZE - 1, op)
         same(tensor, OPS[op]([values(torch.float64, rank=rank) for rank in range(SIZE)]) if RANK == SIZE - 1 else values(torch.float64))
+    rows = torch.sparse_coo_tensor([[RANK, SIZE]], torch.full((2, 3), 1.0 + RANK), (SIZE + 1, 3))
+    dist.all_reduce(rows)  # as DDP does for embeddings
+    same(rows.to_dense(), torch.tensor([[1.0 + rank] * 3 for rank in range(SIZE)] + [[SIZE * (SIZE + 1) / 2] * 3]))
+    twice = values(torch.float32)
+    dist.all_reduce_coalesced([twice, twice])
+    same(twice, OPS[dist.ReduceOp.SUM]([values(torch.float32, rank=rank) for rank in range(SIZE)]))
+    with torch.inference_mode():
+        column = values(torch.float32, (4, 5)).t()
+        dist.all_reduce(column, async_op=True).get_future().wait()
+        same(column, sum(values(torch.float32, (4, 5), rank) for rank in range(SIZE)).t())
     dlflow.torch.monitored_barrier()
     if NEW:
         dist.monitored_barrier()
@@ -246,7 +256,8 @@ def refusals():
            lambda: dist.all_gather_into_tensor(torch.ones(3), torch.ones(2)))
     raises(ValueError, "the input is torch.float32, the output torch.float64",
            lambda: dist.all_gather_into_tensor(torch.ones(2 * SIZE, dtype=torch.float64), torch.ones(2)))
-    raises(ValueError, "a tensor is sparse", lambda: dist.all_reduce(torch.ones(3).to_sparse()))
+    raises(ValueError, "a tensor is sparse", lambda: dist.broadcast(torch.ones(3).to_sparse(), 0))
+    raises(ValueError, "sparse tensors can be summed alone", lambda: dist.all_reduce(torch.ones(3).to_sparse(), dist.ReduceOp.MAX))
     raises(ValueError, f"the input has {SIZE + 1} rows, which {SIZE} ranks cannot share evenly",
            lambda: dist.all_to_all_single(torch.ones(SIZE), torch.ones(SIZE + 1)))
     dist.barrier()  # none of these was told to anybody

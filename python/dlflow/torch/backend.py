@@ -30,6 +30,9 @@ _TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torc
 _OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
         ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
 
+# Of sparse tensors whose indices were those of tensors on other ranks. PyTorch 1.13 checks always.
+_UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
+
 _Base = getattr(dist, "BackendBase", dist.ProcessGroup)
 
 
@@ -146,8 +149,8 @@ class _Places:
         self.kept: List[torch.Tensor] = []
         self.finish: List[Callable[[], None]] = []
 
-    def error(self, text: str) -> ValueError:
-        return ValueError(f"rank {self.rank}: {self.what}: {text}")
+    def error(self, text: str) -> runtime.InvalidInput:
+        return runtime.InvalidInput(f"rank {self.rank}: {self.what}: {text}")
 
     def _checked(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type != "cpu":
@@ -197,6 +200,8 @@ class _Places:
 
     def _same_type(self, tensors: Sequence[torch.Tensor]) -> None:
         types = {tensor.dtype for tensor in tensors}
+        if not types:
+            raise self.error("no tensors were given")
         if len(types) != 1:
             raise self.error(f"the tensors of a list have the types {', '.join(sorted(map(str, types)))}; they must have one")
 
@@ -366,7 +371,7 @@ class ProcessGroup(_Base):
                                   [self.allgather([indices], [mine.indices()]), self.allgather([values], [mine.values()])])
 
         def add() -> None:
-            total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), tensor.shape).coalesce()
+            total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), tensor.shape, **_UNCHECKED).coalesce()
             tensor.copy_(total)  # detach() would leave the indices of `tensor`
 
         gathered._finish.append(add)
