@@ -19,9 +19,14 @@ import sys
 import tempfile
 import unittest
 
-# What is run of each file; ranks are those of the tests themselves unless said here.
-SUITES = {
-    "distributed_test": None,
+# The file that is part of PyTorch: ranks, the backend that its skips are to take for its own, and which tests are run.
+SHIPPED = {
+    "distributed_test": ("4", "gloo", r""),
+    "distributed_test_8": ("8", "gloo", r"\.(?!.*(all_to_all|full_group|cuda|nccl)).*_group(_|$)"),  # groups of some ranks of many
+    "distributed_test_mpi": ("8", "mpi", r"all_to_all(?!.*cuda)"),  # what it has MPI do alone
+}
+# The others, in the folder `test`; they say themselves how many ranks they have.
+SUITES = dict.fromkeys(SHIPPED) | {
     "c10d_pypg": "distributed/test_c10d_pypg.py",
     "c10d_gloo": "distributed/test_c10d_gloo.py",
     "objects": "distributed/test_c10d_object_collectives.py",
@@ -35,7 +40,6 @@ SUITES = {
     "zero": "distributed/optim/test_zero_redundancy_optimizer.py",
     "checkpoint": "distributed/checkpoint/test_state_dict.py",
 }
-RANKS = "4"
 SECONDS_PER_TEST = "60"
 
 
@@ -89,8 +93,9 @@ def fork_instead_of_spawn():
 
 def load(suite, tests, ours):
     """The module of a suite, changed so that its groups are ours."""
-    if SUITES[suite] is None:
+    if suite in SHIPPED:
         from torch.testing._internal.distributed import distributed_test as module
+        module.BACKEND = os.environ["BACKEND"] = "gloo"
         if ours is not None:
             module.PROFILING_SUPPORTED_BACKENDS = []  # as for any backend that PyTorch does not know: no events in the profiler
 
@@ -120,7 +125,8 @@ def load(suite, tests, ours):
 
 def run_one(suite, tests, backend, only, output):
     """In a process of its own, whose result is the file `output`."""
-    os.environ |= {"BACKEND": "gloo", "WORLD_SIZE": RANKS, "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": SECONDS_PER_TEST, "OMP_NUM_THREADS": "1",
+    ranks, backend_of_skips, pattern = SHIPPED.get(suite, ("4", "gloo", ""))
+    os.environ |= {"BACKEND": backend_of_skips, "WORLD_SIZE": ranks, "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": SECONDS_PER_TEST, "OMP_NUM_THREADS": "1",
                    "TEMP_DIR": tempfile.mkdtemp(), "INIT_METHOD": "env://"}
     import torch
     torch.set_num_threads(1)
@@ -128,7 +134,8 @@ def run_one(suite, tests, backend, only, output):
     module = load(suite, tests, be_gloo() if backend == "dlflow" else None)
     loader = unittest.TestLoader()
     cases = loader.loadTestsFromTestCase(module) if isinstance(module, type) else loader.loadTestsFromModule(module)
-    wanted = unittest.TestSuite(case for case in flat(cases) if not only or case.id() in only)
+    wanted = unittest.TestSuite(case for case in flat(cases)
+                                if (case.id() in only if only else re.search(pattern, case.id())))
     with open(output, "w") as file:
         wanted.run(Result(file))
 

@@ -575,6 +575,7 @@ class ProcessGroup(_Base):
         return self._together("coalesced operations", works or [])
 
     # What newer versions of PyTorch call the same.
+    allreduce_sparse = allreduce
     all_gather_single = allgather_into_tensor = _allgather_base
     all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
