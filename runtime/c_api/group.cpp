@@ -144,6 +144,11 @@ std::shared_ptr<Work> Group::start_message(Messages messages) {
   return work;
 }
 
+void Group::keep(std::shared_ptr<void> object) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(object));
+}
+
 Allreduce& Group::sums_of(DataType type) {
   const auto known = sums_.find(type);
   if (known != sums_.end()) return known->second;

@@ -58,7 +58,11 @@ class Group {
 
   /// On the group's thread: for `make`.
   Link open_link() { return Link(comm_); }
+  Communicator& communicator() { return comm_; }
   Task reduce(Reduction reduction, Reduced values);
+
+  /// Frees `object`, which uses the communicator, with the group. Any thread.
+  void keep(std::shared_ptr<void> object);
 
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
   void wait_for(Work& work, std::chrono::milliseconds timeout);
@@ -116,6 +120,7 @@ class Group {
   std::exception_ptr thrown_;             // in wait_for(): for the thread
   std::optional<Work::Failure> failure_;  // nothing is started any more
   std::optional<Time> leaving_until_;
+  std::vector<std::shared_ptr<void>> kept_;
 
   std::thread thread_;  // last: it uses all of this
 };
