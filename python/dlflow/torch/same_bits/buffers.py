@@ -35,8 +35,12 @@ class _Place:
         tensor = self.tensor
         return id(tensor), tensor._version
 
-    def changed(self) -> bool:
+    def is_marked_changed(self) -> bool:
         return self.identity() != self.mark
+
+    def has_changed(self) -> bool:
+        """Also by batch normalisation, which leaves no mark on its running statistics."""
+        return self.is_marked_changed() or not torch.equal(self.tensor, self.start)
 
 
 class _Tracked(NamedTuple):
@@ -70,7 +74,7 @@ class Buffers:
         if self._sum is not None:
             return
         names = set()
-        for text in gather(self._group, json.dumps([place.name for place in self._places if place.changed()])):
+        for text in gather(self._group, json.dumps([place.name for place in self._places if place.has_changed()])):
             names.update(json.loads(text))
         tracked = [place for place in self._places if place.name in names]
         self._places = [place for place in self._places if place.name not in names]
@@ -105,7 +109,7 @@ class Buffers:
     def take(self, leaf: int, weight: float, numbers: Sequence[float]) -> None:
         """The forward pass of `leaf` is over: its changes and numbers become part of the sum; the buffers are as before."""
         for place in self._places:
-            if place.changed():
+            if place.is_marked_changed():
                 raise runtime.InvalidInput(f"exact: a forward pass changed the buffer {place.name}, which the first one did not; "
                                            "buffers must change in every step or in none")
         self._numbers.copy_(torch.tensor(numbers))

@@ -69,8 +69,9 @@ def sha256(*objects: Any) -> str:
             digest.update(str(len(value)).encode())
             for part in value:
                 update(part)
-        else:
+        elif value is None or isinstance(value, (bool, int, float, str)):
             digest.update(repr(value).encode())
+        # Others, as the function that a scheduler calls, have no bits of their own.
 
     for each in objects:
         update(each.state_dict())
