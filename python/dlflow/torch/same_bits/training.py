@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-import inspect
 import math
 import os
 import pathlib
@@ -35,6 +34,9 @@ from dlflow.torch.same_bits.seeds import seed
 
 FORMAT = 1
 _TIMEOUT = datetime.timedelta(minutes=30)
+
+# Nothing in the file is executed. PyTorch 1.13 has the option, but cannot read a float with it.
+_LOAD_OPTIONS: Dict[str, Any] = {"weights_only": True} if int(torch.__version__.split(".")[0]) >= 2 else {}
 
 
 def _open_group() -> runtime.Group:
@@ -252,8 +254,7 @@ class Training:
         """Loads what save() has written under these names. False if there is no such file. Every rank reads it."""
         if not os.path.exists(path):
             return False
-        options = {"weights_only": True} if "weights_only" in inspect.signature(torch.load).parameters else {}
-        state = torch.load(path, map_location="cpu", **options)
+        state = torch.load(path, map_location="cpu", **_LOAD_OPTIONS)
         for name in ("exact", *objects):
             if name not in state:
                 raise ValueError(f"exact: {path} has no '{name}'; it has {', '.join(map(repr, state))}")
