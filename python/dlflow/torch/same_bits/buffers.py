@@ -8,7 +8,7 @@ alike on all virtual ranks.
 from __future__ import annotations
 
 import json
-from typing import Any, List, NamedTuple, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 from torch import nn
@@ -42,87 +42,87 @@ class _Place:
         """Also by batch normalisation, which leaves no mark on its running statistics."""
         return self.is_marked_changed() or not torch.equal(self.tensor, self.start)
 
+    def restore(self) -> None:
+        self.tensor.copy_(self.start)
 
-class _Tracked(NamedTuple):
-    place: _Place
-    deltas: Sequence[torch.Tensor]  # of a leaf, float32: the change and, of whole numbers, its square
-    sums: Sequence[torch.Tensor]  # their means over the virtual ranks
+
+def _numbers(tensor: torch.Tensor) -> List[int]:
+    return [int(number) for number in tensor.reshape(-1).tolist()]
 
 
 class Buffers:
     """The buffers of `model`, and the numbers of a step that travel with them: `numbers` of each leaf, which are added."""
 
     def __init__(self, group: runtime.Group, model: nn.Module, virtual_ranks: int, numbers: int):
-        self._group, self._virtual_ranks = group, virtual_ranks
-        self._places = [_Place(f"{path}.{key}" if path else key, module, key) for path, module in model.named_modules()
+        self._group, self._virtual_ranks, self._num_given = group, virtual_ranks, numbers
+        self._others = [_Place(f"{path}.{key}" if path else key, module, key) for path, module in model.named_modules()
                         for key, buffer in module._buffers.items() if buffer is not None]
-        self._tracked: List[_Tracked] = []
-        self._numbers = torch.zeros(numbers)
+        self._real: List[_Place] = []  # that change
+        self._whole: List[_Place] = []
         self._sum: Any = None
 
     def begin_step(self) -> None:
         with torch.no_grad():
-            for place in self._places:
+            for place in self._others:
                 if self._sum is None:
                     place.start = place.tensor.detach().clone()
                 place.mark = place.identity()
-            for place, _, _ in self._tracked:
+            for place in self._real + self._whole:
                 place.start.copy_(place.tensor)
+        self._starts = [_numbers(place.start) for place in self._whole]
 
     def agree(self) -> None:
         """After the first forward pass of this process: all ranks learn which buffers such a pass changes. Collective, once."""
         if self._sum is not None:
             return
-        names = set()
-        for text in gather(self._group, json.dumps([place.name for place in self._places if place.has_changed()])):
-            names.update(json.loads(text))
-        tracked = [place for place in self._places if place.name in names]
-        self._places = [place for place in self._places if place.name not in names]
-        parts: List[List[torch.Tensor]] = []
+        names: Dict[str, None] = {}
+        for text in gather(self._group, json.dumps([place.name for place in self._others if place.has_changed()])):
+            names.update(dict.fromkeys(json.loads(text)))
+        tracked = [place for place in self._others if place.name in names]
+        self._others = [place for place in self._others if place.name not in names]
         for place in tracked:
-            if place.tensor.is_complex():
-                raise TypeError(f"exact: the forward pass changes the buffer {place.name} of {place.tensor.dtype}; only real ones are summed")
-            count = 1 if place.tensor.is_floating_point() else 2
-            parts.append([torch.zeros(place.tensor.shape) for _ in range(count)])
-        self._open(tracked, parts)
+            if place.start.is_complex():
+                raise TypeError(f"exact: the forward pass changes the buffer {place.name} of {place.start.dtype}; only real ones are summed")
+        self._real = [place for place in tracked if place.start.is_floating_point()]
+        self._whole = [place for place in tracked if not place.start.is_floating_point()]
+        self._starts = [_numbers(place.start) for place in self._whole]
+        self._open()
 
-    def _open(self, tracked: Sequence[_Place], parts: Sequence[Sequence[torch.Tensor]]) -> None:
-        """Makes the sum of the numbers and the changes, one after the other."""
-        deltas = [delta for of_place in parts for delta in of_place]
-        count = self._numbers.numel() + sum(delta.numel() for delta in deltas)
-        self._sum, self._count = runtime.LeafSum(self._group, self._virtual_ranks, count), count
-        self._result = floats_at(self._sum.result, count)
-        self._number_pieces = (runtime.Piece * 1)(runtime.Piece(0, self._numbers.numel(), self._numbers.data_ptr()))
-        self._delta_pieces, first = (runtime.Piece * len(deltas))(), self._numbers.numel()
-        for piece, delta in zip(self._delta_pieces, deltas):
-            piece.first, piece.count, piece.data = first, delta.numel(), delta.data_ptr()
-            first += delta.numel()
-        self._zeros = (runtime.Piece * 1)(runtime.Piece(0, count, None))
+    def _open(self) -> None:
+        """A leaf's vector: the given numbers; changes of whole numbers, and their squares; changes of real ones."""
+        of_whole = sum(place.start.numel() for place in self._whole)
+        self._numbers = torch.zeros(self._num_given + 2 * of_whole)
         first = self._numbers.numel()
-        for place, of_place in zip(tracked, parts):
-            sums = []
-            for delta in of_place:
-                sums.append(self._result[first:first + delta.numel()].view(delta.shape))
-                first += delta.numel()
-            self._tracked.append(_Tracked(place, of_place, sums))
+        self._number_pieces = (runtime.Piece * 1)(runtime.Piece(0, first, self._numbers.data_ptr()))
+        self._change_pieces = (runtime.Piece * len(self._real))()
+        for place, piece in zip(self._real, self._change_pieces):
+            piece.first, piece.count = first, place.start.numel()
+            first += place.start.numel()
+        self._count = first
+        self._zeros = (runtime.Piece * 1)(runtime.Piece(0, self._count, None))
+        self._sum = runtime.LeafSum(self._group, self._virtual_ranks, self._count)
+        self._result = floats_at(self._sum.result, self._count)
+        self._means = [self._result[piece.first:piece.first + piece.count].view(place.start.shape)
+                       for place, piece in zip(self._real, self._change_pieces)]
 
     def take(self, leaf: int, weight: float, numbers: Sequence[float]) -> None:
         """The forward pass of `leaf` is over: its changes and numbers become part of the sum; the buffers are as before."""
-        for place in self._places:
+        for place in self._others:
             if place.is_marked_changed():
                 raise runtime.InvalidInput(f"exact: a forward pass changed the buffer {place.name}, which the first one did not; "
                                            "buffers must change in every step or in none")
-        self._numbers.copy_(torch.tensor(numbers))
-        with torch.no_grad():
-            for place, deltas, _ in self._tracked:
-                if len(deltas) == 1:
-                    torch.sub(place.tensor, place.start, out=deltas[0])
-                else:
-                    torch.sub(place.tensor.float(), place.start.float(), out=deltas[0])
-                    torch.mul(deltas[0], deltas[0], out=deltas[1])
-                place.tensor.copy_(place.start)
+        changes = [now - start for place, starts in zip(self._whole, self._starts) for now, start in zip(_numbers(place.tensor), starts)]
+        self._numbers.copy_(torch.tensor([*numbers, *(weight * change for change in changes), *(weight * change * change for change in changes)]))
         self._sum.add(leaf, 1.0, self._number_pieces)
-        self._sum.add(leaf, weight, self._delta_pieces)
+        with torch.no_grad():
+            if self._real:
+                kept = [change.float().contiguous() for change in
+                        torch._foreach_sub([place.tensor for place in self._real], [place.start for place in self._real])]
+                for piece, change in zip(self._change_pieces, kept):
+                    piece.data = change.data_ptr()
+                self._sum.add(leaf, weight, self._change_pieces)
+            for place in self._real + self._whole:
+                place.restore()
 
     def take_nothing(self, leaves: Sequence[int]) -> None:
         """Of leaves without samples."""
@@ -130,18 +130,24 @@ class Buffers:
             self._sum.add(leaf, 0.0, self._zeros)
 
     def finish(self) -> List[float]:
-        """Changes the buffers. Returns the sums of the numbers. Collective."""
+        """Changes the buffers. Returns the sums of the given numbers. Collective."""
         self._sum.start(0, self._count).wait()
+        sums = self._result[:self._numbers.numel()].tolist()
+        of_whole = (len(sums) - self._num_given) // 2
+        means, squares = sums[self._num_given:][:of_whole], sums[self._num_given:][of_whole:]
         with torch.no_grad():
-            for place, _, sums in self._tracked:
-                if len(sums) == 1:
-                    torch.add(place.start, sums[0].to(place.start.dtype), out=place.tensor)
-                else:
-                    self._change_whole_numbers(place, *sums)
-        return self._result[:self._numbers.numel()].tolist()
+            for place, mean in zip(self._real, self._means):
+                place.tensor.copy_(place.start + mean.to(place.start.dtype))
+            first = 0
+            for place, starts in zip(self._whole, self._starts):
+                part = slice(first, first + len(starts))
+                self._change_whole(place, starts, means[part], squares[part])
+                first += len(starts)
+        return sums[:self._num_given]
 
-    def _change_whole_numbers(self, place: _Place, mean: torch.Tensor, square: torch.Tensor) -> None:
-        if bool(((square - mean * mean).abs() > 1e-3 * square.clamp(min=1)).any()):
+    def _change_whole(self, place: _Place, starts: Sequence[int], means: Sequence[float], squares: Sequence[float]) -> None:
+        if any(abs(square - mean * mean) > 1e-3 * max(1.0, square) for mean, square in zip(means, squares)):
             raise runtime.InvalidInput(f"exact: the buffer {place.name} of {place.start.dtype} did not change by the same on all virtual "
                                        "ranks; make it depend on nothing but the number of steps, or keep it as floats, which are averaged")
-        place.tensor.copy_((place.start.float() + mean).round() if place.start.dtype == torch.bool else place.start + mean.round().to(place.start.dtype))
+        numbers = [start + round(mean) for start, mean in zip(starts, means)]
+        place.tensor.copy_(torch.tensor(numbers).view(place.start.shape))
