@@ -12,12 +12,14 @@ import torch
 import torch.distributed as dist
 from torch import nn
 from torch.nn import functional
-from torch.utils import data
+from torch.utils import checkpoint, data  # noqa: F401
 
 import dlflow.torch
+from dlflow.torch.same_bits import gradients
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
 FOLDER = os.environ.get("FOLDER", "")
+gradients.BUCKET_BYTES = 1000  # small models have several buckets, too
 
 
 class Images(data.Dataset):
@@ -278,6 +280,39 @@ def refused_in_a_step(model, made):
     raises(ValueError, "changed the buffer 1.seen, which the first one did not",
            first_step(model(Late()), lambda step, loss: step.backward(loss())))
 
+    def one_more_thread():
+        training = made(model())()
+        torch.set_num_threads(2)
+        first_step_of(training)
+
+    def unfrozen():
+        own = model(nn.Linear(192, 192))
+        own[1].requires_grad_(False)
+        training = made(own)()
+        own[1].requires_grad_(True)
+        next(iter(training))
+
+    def first_step_of(training):
+        for step in training:
+            for _ in step:
+                pass
+
+    raises(RuntimeError, "torch.set_num_threads(2) was called", one_more_thread)
+    raises(RuntimeError, "other parameters require gradients", unfrozen)
+
+    class Checkpointed(nn.Module):
+        """Its weight gets a gradient in two parts; that of the layer above comes between them."""
+
+        def __init__(self):
+            super().__init__()
+            self.low, self.high = nn.Linear(192, 192), nn.Linear(192, 192)
+
+        def forward(self, x):
+            x = torch.utils.checkpoint.checkpoint(self.low, x.requires_grad_(), use_reentrant=True)
+            return torch.utils.checkpoint.checkpoint(lambda y: self.low(self.high(y)), x, use_reentrant=True)
+
+    raises(RuntimeError, "comes in several parts, of which one was late", first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
+
     def unfinished():
         for step in made(model())():
             pass
@@ -322,7 +357,10 @@ def refused_together():
 def over_gloo():
     """Any backend of torch.distributed tells ranks of each other."""
     dist.init_process_group("gloo")
-    train("mlp", data.DataLoader(Images(60), batch_size=24, shuffle=True))
+    if "MEMORIES" in os.environ:
+        os.environ["DLFLOW_MEMORY"] = os.environ["MEMORIES"].split(",")[RANK]
+    for name in ("mlp", "resnet"):
+        train(name, data.DataLoader(Images(60), batch_size=24, shuffle=True))
 
 
 if __name__ == "__main__":

@@ -114,8 +114,9 @@ class Exact(unittest.TestCase):
     def test_half_floats_have_the_same_bits(self):
         self.assertEqual(self.run_ranks("half_floats", 1), self.run_ranks("half_floats", 2))
 
-    def test_ranks_may_have_met_over_gloo(self):
-        self.assertEqual(self.run_ranks("over_gloo", 1), self.run_ranks("over_gloo", 2))
+    def test_ranks_may_have_met_over_gloo_and_share_no_memory(self):
+        expected = self.run_ranks("over_gloo", 1)
+        self.assertEqual(self.run_ranks("over_gloo", 3, MEMORIES="a,b,a"), expected)
 
     def test_what_cannot_have_the_same_bits_is_refused_by_its_name(self):
         self.run_ranks("refused", 1)

@@ -23,6 +23,7 @@ class _Place:
 
     def __init__(self, name: str, module: nn.Module, key: str):
         self.name, self._module, self._key = name, module, key
+        self.is_statistic = isinstance(module, nn.modules.batchnorm._NormBase)  # changes unless the module is in eval() for a while
         self.start = self.tensor.detach().clone()  # as the step began
         self.mark = self.identity()
 
@@ -76,7 +77,7 @@ class Buffers:
         if self._sum is not None:
             return
         names: Dict[str, None] = {}
-        for text in gather(self._group, json.dumps([place.name for place in self._others if place.has_changed()])):
+        for text in gather(self._group, json.dumps([place.name for place in self._others if place.is_statistic or place.has_changed()])):
             names.update(dict.fromkeys(json.loads(text)))
         tracked = [place for place in self._others if place.name in names]
         self._others = [place for place in self._others if place.name not in names]

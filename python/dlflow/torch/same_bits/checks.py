@@ -69,6 +69,10 @@ class NoCommunication:
         cls._depth = 0
 
 
-def require_deterministic(where: str) -> None:
+def require_same_settings(where: str, threads: int) -> None:
+    """What exact has set is still so."""
     if not torch.are_deterministic_algorithms_enabled():
         raise RuntimeError(f"exact: {where}: torch.use_deterministic_algorithms(True), which exact has set, was turned off; leave it on")
+    if torch.get_num_threads() != threads:
+        raise RuntimeError(f"exact: {where}: torch.set_num_threads({torch.get_num_threads()}) was called; exact(..., threads={threads}) "
+                           "decides that")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import hashlib
 from typing import Any, Dict, Iterator, List, NamedTuple, Sequence
 
@@ -135,5 +136,9 @@ class Leaves:
         return iter(self._loader)
 
 
-def hash_of(order: Sequence[Any]) -> str:
-    return hashlib.sha256(repr(order).encode()).hexdigest()[:16]
+def hash_of(values: Sequence[Any]) -> str:
+    try:
+        content = array.array("q", values).tobytes()
+    except (TypeError, OverflowError):
+        content = repr(values).encode()
+    return hashlib.sha256(content).hexdigest()[:16]

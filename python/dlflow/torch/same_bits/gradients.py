@@ -14,7 +14,7 @@ import torch
 
 from dlflow import runtime
 
-BUCKET_BYTES = 4 << 20
+BUCKET_BYTES = 1 << 20
 _LINE = 16  # floats of a cache line: each gradient starts at one
 TYPES = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -55,9 +55,7 @@ class _Bucket(NamedTuple):
 class GradientSum:
     """The sum over all virtual ranks of their gradients and reports; collective."""
 
-    def __init__(self, group: runtime.Group, named_parameters: Sequence[Tuple[str, torch.Tensor]], virtual_ranks: int,
-                 bucket_bytes: int = BUCKET_BYTES):
-        self._group, self._virtual_ranks = group, virtual_ranks
+    def __init__(self, group: runtime.Group, named_parameters: Sequence[Tuple[str, torch.Tensor]], virtual_ranks: int):
         named = list(reversed(named_parameters))  # the order of the backward pass
         self.names, self._parameters = [name for name, _ in named], [parameter for _, parameter in named]
         self._strides = [_strides(parameter) for parameter in self._parameters]
@@ -72,12 +70,13 @@ class GradientSum:
         self._views = [result.as_strided(parameter.shape, strides, offset)
                        for parameter, strides, offset in zip(self._parameters, self._strides, offsets)]
         self._pieces, self._zeros = self._make_pieces(), self._make_pieces()
-        self._buckets = self._make_buckets(bucket_bytes)
+        self._buckets = self._make_buckets(BUCKET_BYTES)
         self._bucket_of = [number for number, bucket in enumerate(self._buckets) for _ in bucket.indices]
         self._hooks = [self._hook(index, parameter) for index, parameter in enumerate(self._parameters)]
         self._last = False  # the last backward pass of this process in a step runs
         self._leaf, self._weight = 0, 0.0
-        self._missing: List[int] = []
+        self._missing: List[int] = []  # gradients of each bucket
+        self._seen = [False] * len(self._parameters)
         self._started: List[runtime.Work] = []
         self._used = [0.0] * len(self._parameters)  # whether the leaf has a gradient
 
@@ -106,9 +105,6 @@ class GradientSum:
         node.register_hook(lambda *_: self._ready(index))
         return node
 
-    def layout(self) -> str:
-        return ", ".join(f"{name} {tuple(parameter.shape)} {parameter.dtype}" for name, parameter in zip(self.names, self._parameters))
-
     def begin_leaf(self) -> None:
         for parameter in self._parameters:
             parameter.grad = None
@@ -116,6 +112,7 @@ class GradientSum:
     def begin_step(self) -> None:
         self._started = []
         self._missing = [len(bucket.indices) for bucket in self._buckets]
+        self._seen = [False] * len(self._parameters)
 
     def backward(self, loss: torch.Tensor, leaf: int, weight: float, is_last: bool) -> None:
         """The backward pass of `leaf`, whose share of the samples is `weight`."""
@@ -149,7 +146,14 @@ class GradientSum:
     def _ready(self, index: int) -> None:
         if not self._last:
             return
-        self._missing[self._bucket_of[index]] -= 1
+        bucket = self._bucket_of[index]
+        if self._seen[index]:
+            if bucket < len(self._started):
+                raise RuntimeError(f"exact: the gradient of {self.names[index]} comes in several parts, of which one was late; where "
+                                   "torch.utils.checkpoint is used, give use_reentrant=False")
+            return
+        self._seen[index] = True
+        self._missing[bucket] -= 1
         while len(self._started) < len(self._buckets) and self._missing[len(self._started)] == 0:
             self._start_next()
 

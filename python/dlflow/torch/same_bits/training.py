@@ -10,6 +10,7 @@ EasyScale (Li et al., SC 2023), which has the same bits, too, by the order of it
 
 from __future__ import annotations
 
+import ctypes
 import datetime
 import hashlib
 import math
@@ -60,9 +61,8 @@ def sha256(*objects: Any) -> str:
     def update(value: Any) -> None:
         if isinstance(value, torch.Tensor):
             digest.update(f"{value.dtype}{tuple(value.shape)}".encode())
-            flat = value.detach().cpu().contiguous().reshape(-1)
-            if flat.numel() > 0:
-                digest.update(flat.view(torch.uint8).numpy().tobytes() if flat.dtype != torch.bool else bytes(flat.tolist()))
+            flat = value.detach().cpu().contiguous()
+            digest.update((ctypes.c_char * (flat.numel() * flat.element_size())).from_address(flat.data_ptr()) if flat.numel() else b"")
         elif isinstance(value, dict):
             for key in value:
                 digest.update(repr(key).encode())
@@ -137,7 +137,7 @@ class Training:
     def __init__(self, model: nn.Module, loader: DataLoader, virtual_ranks: int, seed: int, threads: int):
         checks.require_supported(model)
         self._data = Leaves(loader, virtual_ranks, seed)
-        self._seed, self._virtual_ranks = seed, virtual_ranks
+        self._seed, self._threads = seed, threads
         self.epoch, self.step = 0, 0  # the position: steps of the epoch that are done
         self._group = _open_group()
         self.rank, self.size = self._group.rank, self._group.size
@@ -155,7 +155,7 @@ class Training:
                                         Claim("the trained parameters", hash_of([name for name, _ in named])),
                                         Claim("the settings", repr(self._data.settings()))])
         self._broadcast(model)
-        self._model = model
+        self._model, self._trained = model, [name for name, _ in named]
         self._gradients = GradientSum(self._group, named, virtual_ranks)
         self._buffers = Buffers(self._group, model, virtual_ranks, 1 + len(named))
         checks.NoCommunication.install()
@@ -174,7 +174,9 @@ class Training:
         return len(self._data)
 
     def __iter__(self) -> Iterator[Step]:
-        epoch = self.epoch
+        epoch, trained = self.epoch, [name for name, parameter in self._model.named_parameters() if parameter.requires_grad]
+        if trained != self._trained:
+            raise RuntimeError("exact: other parameters require gradients than when exact was called; call it again")
         order = self._data.order(epoch)
         require_agreement(self._group, [Claim("the order of samples", f"{len(order)} samples, {hash_of(order)}",
                                               "give a sampler that does not know its rank: exact shares out the samples itself"),
@@ -192,7 +194,7 @@ class Training:
         seed(self._seed, "epoch", self.epoch)
 
     def _begin_step(self) -> None:
-        checks.require_deterministic(f"epoch {self.epoch}, step {self.step}")
+        checks.require_same_settings(f"epoch {self.epoch}, step {self.step}", self._threads)
         self._gradients.begin_step()
         self._buffers.begin_step()
 
@@ -201,7 +203,6 @@ class Training:
         seed(self._seed, "model", leaf.epoch, leaf.step, leaf.number)
 
     def _backward(self, loss: torch.Tensor, leaf: Leaf, weight: float, is_last: bool) -> None:
-        checks.NoCommunication.leave()
         self._buffers.agree()
         self._gradients.backward(loss, leaf.number, weight, is_last)
 
