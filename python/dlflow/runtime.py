@@ -60,6 +60,15 @@ class _Matrix(ctypes.Structure):
     _fields_ = [("first", ctypes.c_size_t), ("rows", ctypes.c_size_t), ("columns", ctypes.c_size_t)]
 
 
+class _Leaves(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_size_t), ("count", ctypes.c_size_t)]
+
+
+class Piece(ctypes.Structure):
+    """`count` floats from element `first` of a leaf's vector on; `data` is their address, or None for zeros."""
+    _fields_ = [("first", ctypes.c_size_t), ("count", ctypes.c_size_t), ("data", ctypes.c_void_p)]
+
+
 def _find_library() -> str:
     """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/."""
     own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
@@ -84,7 +93,7 @@ def _load() -> ctypes.CDLL:
     compressor, step = ctypes.c_void_p, ctypes.c_uint64
     data, size, number, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64
     sizes, out = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p)
-    group = work = queue = endpoint = ctypes.c_void_p
+    group = work = queue = endpoint = leaf_sum = ctypes.c_void_p
     arguments = {
         "endpoint_open": [ctypes.c_char_p, out],
         "group_create": [endpoint, number, number, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options), out],
@@ -104,6 +113,9 @@ def _load() -> ctypes.CDLL:
         "work_source": [work],
         "compressor_create": [ctypes.POINTER(_Compression), ctypes.POINTER(_Matrix), size, size, out],
         "compressed_all_reduce": [group, compressor, data, step, step, out],
+        "leaf_sum_create": [group, size, size, out, out],
+        "leaf_sum_add": [leaf_sum, size, ctypes.c_float, ctypes.POINTER(Piece), size],
+        "leaf_sum_start": [leaf_sum, size, size, out],
         "work_test": [work],
         "work_wait": [work, real],
         "queue_pop": [queue, real, ctypes.POINTER(ctypes.c_uint64)],
@@ -116,6 +128,8 @@ def _load() -> ctypes.CDLL:
     library.dlflow_queue_create.restype = queue
     library.dlflow_compressor_state.argtypes = [compressor, number, ctypes.POINTER(size)]
     library.dlflow_compressor_state.restype = ctypes.POINTER(ctypes.c_float)
+    library.dlflow_leaf_sum_leaves.argtypes, library.dlflow_leaf_sum_leaves.restype = [leaf_sum], _Leaves
+    library.dlflow_leaf_sum_result.argtypes, library.dlflow_leaf_sum_result.restype = [leaf_sum], ctypes.c_void_p
     for name, types in {"endpoint_free": [endpoint], "group_free": [group, real], "work_free": [work], "compressor_free": [compressor],
                         "work_notify": [work, queue, ctypes.c_uint64]}.items():
         function = getattr(library, "dlflow_" + name)
@@ -270,9 +284,12 @@ class Group:
         if handle:
             _lib.dlflow_group_free(handle, int(linger * 1000))
 
-    def _start(self, function: Callable[..., int], *arguments: object) -> Work:
+    def _require_joined(self) -> None:
         if not self._handle:
             raise Error(f"rank {self.rank} has left the group {self.name}: make a new one")
+
+    def _start(self, function: Callable[..., int], *arguments: object) -> Work:
+        self._require_joined()
         work = ctypes.c_void_p()
         _check(function(self._handle, *arguments, ctypes.byref(work)))
         return Work(work)
@@ -318,3 +335,25 @@ class Group:
 
     def receive_from_any(self, data: int, size: int, tag: int) -> Work:
         return self._start(_lib.dlflow_receive_from_any, data, size, tag)
+
+
+class LeafSum:
+    """Vectors of `count` floats, one for each of `num_leaves` leaves that the ranks of `group` share out, and their sum along one
+    binary tree over the numbers of the leaves: the same bits on any number of ranks. Collective."""
+
+    def __init__(self, group: Group, num_leaves: int, count: int):
+        self._group = group
+        self._handle = ctypes.c_void_p()
+        group._start(_lib.dlflow_leaf_sum_create, num_leaves, count, ctypes.byref(self._handle)).wait()
+        leaves = _lib.dlflow_leaf_sum_leaves(self._handle)
+        self.leaves = range(leaves.first, leaves.first + leaves.count)  # of this rank
+        self.result: int = _lib.dlflow_leaf_sum_result(self._handle)  # the address of `count` floats
+
+    def add(self, leaf: int, scale: float, pieces: "ctypes.Array[Piece]") -> None:
+        """Takes `scale` times the pieces as elements of `leaf`: for each element, one leaf after the other, and once each."""
+        self._group._require_joined()
+        _check(_lib.dlflow_leaf_sum_add(self._handle, leaf, scale, pieces, len(pieces)))
+
+    def start(self, first: int, count: int) -> Work:
+        """Adds up these elements of all leaves, all given by all ranks. Collective."""
+        return self._group._start(lambda group, *arguments: _lib.dlflow_leaf_sum_start(self._handle, *arguments), first, count)

@@ -18,6 +18,7 @@
 #include "base/error.h"
 #include "runtime/c_api/exchanges.h"
 #include "runtime/c_api/group.h"
+#include "runtime/c_api/leaf_sum.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/c_api/work.h"
 #include "runtime/compress/compressed_sum.h"
@@ -43,6 +44,11 @@ struct dlflow_queue {
 struct dlflow_compressor {
   std::shared_ptr<CompressedSum> sum;
   size_t count;
+};
+struct dlflow_leaf_sum {
+  Group& group;
+  size_t count;
+  std::optional<LeafSum> sum;  // once all ranks have come to it
 };
 
 namespace {
@@ -414,6 +420,56 @@ float* dlflow_compressor_state(dlflow_compressor* compressor, dlflow_compressor_
   *count = numbers.size();
   return numbers.data();
 }
+
+dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves, size_t count,
+                                     dlflow_leaf_sum** sum, dlflow_work** work) {
+  return guarded([&] {
+    require(num_leaves > 0, "a sum over leaves has at least 1");
+    const auto made = std::make_shared<dlflow_leaf_sum>(group->group, count);
+    group->group.keep(made);
+    const Call call{
+        .operation = "leaves of a sum", .num_elements = count, .type = name(DLFLOW_F32)};
+    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+      made->sum.emplace(all.communicator(), num_leaves, count);
+      return barrier(all.open_link());
+    })};
+    *sum = made.get();
+  });
+}
+
+dlflow_leaves dlflow_leaf_sum_leaves(const dlflow_leaf_sum* sum) {
+  return {sum->sum->first_leaf(), sum->sum->num_leaves()};
+}
+
+dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale,
+                                  const dlflow_piece* pieces, size_t num_pieces) {
+  return guarded([&] {
+    LeafSum& leaves = *sum->sum;
+    require(leaf >= leaves.first_leaf() && leaf - leaves.first_leaf() < leaves.num_leaves(),
+            "leaf " + std::to_string(leaf) + " is none of this rank, which has " +
+                std::to_string(leaves.num_leaves()) + " from " +
+                std::to_string(leaves.first_leaf()) + " on");
+    for (const dlflow_piece& piece : std::span(pieces, num_pieces)) {
+      require(piece.first <= sum->count && piece.count <= sum->count - piece.first,
+              "the piece at element " + std::to_string(piece.first) + " ends behind the vector");
+      leaves.add(leaf - leaves.first_leaf(), piece.first, piece.count, piece.data, scale);
+    }
+  });
+}
+
+dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t count,
+                                    dlflow_work** work) {
+  return guarded([&] {
+    require(first <= sum->count && count <= sum->count - first,
+            "the elements that are to be summed end behind the vector");
+    const Call call{
+        .operation = "sum over leaves", .num_elements = count, .type = name(DLFLOW_F32)};
+    *work = new dlflow_work{
+        sum->group.start(call, [=](Group&) { return sum->sum->sum(first, count); })};
+  });
+}
+
+float* dlflow_leaf_sum_result(dlflow_leaf_sum* sum) { return sum->sum->result().data(); }
 
 dlflow_status dlflow_send(dlflow_group* group, const void* data, size_t size, int to, int tag,
                           dlflow_work** work) {

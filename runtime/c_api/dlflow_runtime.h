@@ -231,6 +231,44 @@ typedef enum {
 DLFLOW_API float* dlflow_compressor_state(dlflow_compressor* compressor,
                                           dlflow_compressor_part part, size_t* count);
 
+/* ---- sums over leaves: the same bits on any number of ranks ---- */
+
+typedef struct dlflow_leaf_sum dlflow_leaf_sum;
+
+/* The leaves of one rank: consecutive ones, counted over all ranks; none if there are more ranks.
+ */
+typedef struct {
+  size_t first, count;
+} dlflow_leaves;
+
+/* Elements [first, first + count) of a leaf's vector; NULL: zeros. */
+typedef struct {
+  size_t first, count;
+  const float* data;
+} dlflow_piece;
+
+/* A vector of `count` floats for each of `num_leaves` leaves, which the ranks share out. They are
+ * added along one binary tree over the numbers of the leaves: neighbours first, then neighbouring
+ * pairs, and so on. Collective. The group owns the sum; it may be used once the work is done. */
+DLFLOW_API dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves,
+                                                size_t count, dlflow_leaf_sum** sum,
+                                                dlflow_work** work);
+
+DLFLOW_API dlflow_leaves dlflow_leaf_sum_leaves(const dlflow_leaf_sum* sum);
+
+/* Takes `scale` times the pieces, which are copied, as elements of `leaf`, one of this rank. For
+ * each element, one leaf after the other, and once each. */
+DLFLOW_API dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale,
+                                             const dlflow_piece* pieces, size_t num_pieces);
+
+/* Adds up these elements of all leaves, which every rank has given for all of its own. Collective.
+ * Once the work is done, they are in the result, and may be given again. */
+DLFLOW_API dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t count,
+                                               dlflow_work** work);
+
+/* `count` floats at a multiple of 64 bytes. They stay until the elements are given again. */
+DLFLOW_API float* dlflow_leaf_sum_result(dlflow_leaf_sum* sum);
+
 /* ---- messages between two ranks: not collective, and in no order with collectives ---- */
 
 /* Messages of one tag between two ranks arrive in order, and each meets a receive of its size. Tags

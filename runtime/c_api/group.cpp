@@ -163,6 +163,11 @@ std::shared_ptr<Work> Group::start_message(Messages messages, std::optional<From
   return work;
 }
 
+void Group::keep(std::shared_ptr<void> object) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(object));
+}
+
 Allreduce& Group::sums_of(DataType type, int urgency) {
   const auto known = sums_.find({type, urgency});
   if (known != sums_.end()) return known->second;

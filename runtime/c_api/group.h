@@ -79,6 +79,10 @@ class Group {
   Link open_link() { return Link(comm_); }
   Paths open_paths();
   Task reduce(Reduction reduction, Reduced values, int urgency = 0);
+  Communicator& communicator() { return comm_; }
+
+  /// Frees `object`, which uses the communicator, with the group. Any thread.
+  void keep(std::shared_ptr<void> object);
 
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
   void wait_for(Work& work, std::chrono::milliseconds timeout);
@@ -154,6 +158,7 @@ class Group {
   std::exception_ptr thrown_;             // in wait_for(): for the thread
   std::optional<Work::Failure> failure_;  // nothing is started any more
   std::optional<Time> leaving_until_;
+  std::vector<std::shared_ptr<void>> kept_;
 
   std::thread thread_;  // last: it uses all of this
 };

@@ -234,6 +234,86 @@ TEST_CASE("a compressor that makes no sense is refused", "[c_api]") {
   refused("the matrix at element 0 is empty, too large, or overlaps the one before");
 }
 
+namespace {
+
+/// Element `i` of a leaf: sums of these have other bits in another order.
+float of_leaf(size_t leaf, size_t i) {
+  return float(double((leaf * 7919 + i * 104729) % 100'003 + 1) / 3e3);
+}
+
+/// The sum over leaves [first, first + count) of a tree with 2^k >= count leaves: each product is a
+/// number, and what has no sibling rises.
+float tree_sum(const std::vector<float>& leaves, size_t first, size_t size) {
+  if (size == 1) return leaves[first];
+  const float left = tree_sum(leaves, first, size / 2);
+  if (first + size / 2 >= leaves.size()) return left;
+  return left + tree_sum(leaves, first + size / 2, size / 2);
+}
+
+}  // namespace
+
+TEST_CASE("a sum over leaves has the bits of one tree over their numbers, whoever has them",
+          "[c_api]") {
+  const auto memories = GENERATE(kOne, kNode, kNodes);
+  const size_t num_leaves = GENERATE(1, 2, 3, 5, 8, 13);
+  const size_t count = GENERATE(1, 5000);
+  constexpr float kScale = 0.3f;
+  constexpr size_t kEmpty = 2;  // a leaf without samples
+  CAPTURE(memories.size(), num_leaves, count);
+  CHECK(on_ranks(memories, [&](Rank& self) {
+          dlflow_leaf_sum* sum = nullptr;
+          finish(dlflow_leaf_sum_create(self.group, num_leaves, count, &sum, &self.work),
+                 self.work);
+          const dlflow_leaves own = dlflow_leaf_sum_leaves(sum);
+          for (size_t step = 0; step < 2; ++step) {
+            for (size_t leaf = own.first; leaf < own.first + own.count; ++leaf) {
+              std::vector<float> values(count);
+              for (size_t i = 0; i < count; ++i) values[i] = of_leaf(leaf, i + step);
+              const size_t first = count / 3;
+              const bool is_empty = leaf == kEmpty;
+              const dlflow_piece pieces[] = {
+                  {first, count - first, is_empty ? nullptr : values.data() + first},
+                  {0, first, is_empty ? nullptr : values.data()}};
+              require(dlflow_leaf_sum_add(sum, leaf, kScale, pieces, 2));
+            }
+            dlflow_work* second = nullptr;
+            require(dlflow_leaf_sum_start(sum, count / 2, count - count / 2, &second));
+            finish(dlflow_leaf_sum_start(sum, 0, count / 2, &self.work), self.work);
+            finish(DLFLOW_OK, second);
+            std::vector<float> expected(count), leaves(num_leaves);
+            size_t size = 1;
+            while (size < num_leaves) size *= 2;
+            for (size_t i = 0; i < count; ++i) {
+              for (size_t leaf = 0; leaf < num_leaves; ++leaf) {
+                leaves[leaf] = leaf == kEmpty ? 0 : kScale * of_leaf(leaf, i + step);
+              }
+              expected[i] = tree_sum(leaves, 0, size);
+            }
+            const float* const result = dlflow_leaf_sum_result(sum);
+            same(std::vector(result, result + count), expected, "sum");
+          }
+        }) == none(memories.size()));
+}
+
+TEST_CASE("leaves of other ranks and pieces outside the vector are refused", "[c_api]") {
+  CHECK(on_ranks(kNode, [](Rank& self) {
+          dlflow_leaf_sum* sum = nullptr;
+          finish(dlflow_leaf_sum_create(self.group, 5, 10, &sum, &self.work), self.work);
+          const float values[10] = {};
+          dlflow_piece piece = {0, 10, values};
+          same(dlflow_leaf_sum_add(sum, self.rank == 0 ? 1 : 0, 1, &piece, 1), DLFLOW_INVALID,
+               "other leaf");
+          if (self.rank == 0) {
+            same(std::string(dlflow_error()),
+                 std::string("leaf 1 is none of this rank, which has 1 from 0 on"), "reason");
+          }
+          piece.first = 1;
+          const size_t own = dlflow_leaf_sum_leaves(sum).first;
+          same(dlflow_leaf_sum_add(sum, own, 1, &piece, 1), DLFLOW_INVALID, "piece");
+          same(dlflow_leaf_sum_start(sum, 11, 0, &self.work), DLFLOW_INVALID, "range");
+        }) == none(3));
+}
+
 TEST_CASE("a message between two ranks overtakes the collective that waits for its receiver",
           "[c_api]") {
   CHECK(on_ranks(kNodes, [](Rank& self) {
