@@ -72,7 +72,7 @@ class Session:
         self._connection.close()
 
     def submit(self, entry: Entry) -> None:
-        """Hands `entry` over. Raises HorovodInternalError if the session has failed, or if this name is under way."""
+        """Hands `entry` over. Raises HorovodInternalError if the session has failed, ValueError if this name is under way."""
         request = entry.request
         key = (request.set, request.name)
         with self._lock:
@@ -81,7 +81,7 @@ class Session:
             if self._failure:
                 raise HorovodInternalError(self._failure)
             if key in self._entries:
-                raise HorovodInternalError(f"rank {self.rank} submitted {request.name} twice: wait for the first one, or give it another name")
+                raise ValueError(f"rank {self.rank} submitted {request.name} twice: wait for the first one, or give it another name")
             self._entries[key] = entry
             number = self._numbers.get(key)
             if number is not None and self._known[number] == request:

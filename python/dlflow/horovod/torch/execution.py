@@ -29,7 +29,9 @@ def _bytes(tensor: torch.Tensor) -> int:
 def _scale(tensor: torch.Tensor, factor: float) -> None:
     if factor == 1.0:
         return
-    if tensor.dtype.is_floating_point:
+    if tensor.dtype in (torch.float16, torch.bfloat16):
+        tensor.copy_(tensor.float().mul_(factor))  # mul_ would round the factor first
+    elif tensor.dtype.is_floating_point:
         tensor.mul_(factor)
     else:
         tensor.copy_(tensor.double().mul_(factor))  # towards zero

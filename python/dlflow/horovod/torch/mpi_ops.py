@@ -262,7 +262,7 @@ def sparse_allreduce_async(tensor: torch.Tensor, name: str, op: int, process_set
 def _allgather(tensors: Tensors, name: Optional[str], process_set: ProcessSet) -> Entry:
     _check("allgather", name, tensors, reduces=False)
     if any(tensor.dim() == 0 for tensor in tensors):
-        raise HorovodInternalError(f"rank {rank()}: allgather joins tensors along their first dimension; this one has none")
+        raise ValueError(f"rank {rank()}: allgather joins tensors along their first dimension; this one has none")
     return _submit("allgather", tensors, (), name, process_set, own=[tensor.shape[0] for tensor in tensors])
 
 
@@ -307,7 +307,7 @@ def allgather(tensor: torch.Tensor, name: Optional[str] = None, process_set: Pro
 def _broadcast(tensor: torch.Tensor, output: torch.Tensor, root_rank: int, name: Optional[str], process_set: ProcessSet) -> int:
     members = context().ranks_of(process_set.process_set_id or 0)
     if root_rank not in members:
-        raise HorovodInternalError(f"rank {rank()}: broadcast from rank {root_rank}, which is not among the ranks {members}")
+        raise ValueError(f"rank {rank()}: broadcast from rank {root_rank}, which is not among the ranks {members}")
     return _handle(_submit("broadcast", [tensor], (output,), name, process_set, root=members.index(root_rank)))
 
 
@@ -350,18 +350,18 @@ def alltoall_async(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Seque
     """`splits`: how many rows go to each rank; evenly without. The output comes with how many came from each rank."""
     _check("alltoall", name, [tensor], reduces=False)
     if tensor.dim() == 0:
-        raise HorovodInternalError(f"rank {rank()}: alltoall divides tensors along their first dimension; this one has none")
+        raise ValueError(f"rank {rank()}: alltoall divides tensors along their first dimension; this one has none")
     if isinstance(splits, torch.Tensor) and splits.dtype not in (torch.int32, torch.int64):
         raise ValueError(f"rank {rank()}: the splits of alltoall are integers, and not {splits.dtype}")
     members, rows = process_set.size() or 0, tensor.shape[0]
     if splits is None:
         if members and rows % members:
-            raise HorovodInternalError(f"rank {rank()}: alltoall of {rows} rows, which {members} ranks cannot share evenly: give splits")
+            raise ValueError(f"rank {rank()}: alltoall of {rows} rows, which {members} ranks cannot share evenly: give splits")
         parts = [rows // members] * members if members else []
     else:
         parts = [int(part) for part in splits]
         if len(parts) != members or sum(parts) > rows or any(part < 0 for part in parts):
-            raise HorovodInternalError(f"rank {rank()}: the splits {parts} of alltoall do not share {rows} rows among {members} ranks")
+            raise ValueError(f"rank {rank()}: the splits {parts} of alltoall do not share {rows} rows among {members} ranks")
     return _handle(_submit("alltoall", [tensor], (), name, process_set, own=parts))
 
 
@@ -390,9 +390,9 @@ def alltoall(tensor: torch.Tensor, splits: Union[None, torch.Tensor, Sequence[in
 def _reducescatter(tensors: Tensors, name: Optional[str], op: int, process_set: ProcessSet, prescale: float, postscale: float) -> Entry:
     _check("reducescatter", name, tensors, reduces=True)
     if op not in (Average, Sum):
-        raise ValueError(f"reducescatter has Sum and Average alone; {ReduceOp(op).name} was asked for")
+        raise HorovodInternalError(f"reducescatter has Sum and Average alone; {ReduceOp(op).name} was asked for")
     if any(tensor.dim() == 0 for tensor in tensors):
-        raise HorovodInternalError(f"rank {rank()}: reducescatter divides tensors along their first dimension; this one has none")
+        raise ValueError(f"rank {rank()}: reducescatter divides tensors along their first dimension; this one has none")
     return _submit("reducescatter", tensors, (), name, process_set, op=ReduceOp(op).name.lower(), prescale=float(prescale),
                    postscale=float(postscale))
 

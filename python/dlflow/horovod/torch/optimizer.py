@@ -151,8 +151,8 @@ class _Distributed:
         else:
             if self._should_synchronize:
                 if self._synchronized:
-                    warnings.warn("optimizer.step() after optimizer.synchronize() reduces gradients again; put it into "
-                                  "`with optimizer.skip_synchronize():`")
+                    warnings.warn("optimizer.step() called without optimizer.skip_synchronize() context after optimizer.synchronize(): "
+                                  "gradients are reduced again")
                 self.synchronize()
             result = inner()
         self._synchronized = False
