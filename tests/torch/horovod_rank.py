@@ -10,8 +10,6 @@ import warnings
 import torch
 import horovod.torch as hvd
 
-OURS = "dlflow" in hvd.init.__module__
-
 
 def raises(kind, text, function):
     try:
@@ -321,6 +319,7 @@ def process_sets():
     assert hvd.broadcast_object(rank, 2 + rank % 2, process_set=own) == 2 + rank % 2
     hvd.barrier(process_set=own)
     raises(ValueError, "HOROVOD_DYNAMIC_PROCESS_SETS", lambda: hvd.add_process_set([0, 1]))
+    hvd.barrier()
     hvd.shutdown()
     raises(ValueError, "has not been initialized", hvd.rank)
     hvd.init(process_sets="dynamic")
@@ -388,7 +387,7 @@ def batch_norm():
                 4, momentum=momentum, affine=affine)
             if affine:
                 for module in (ours, plain):
-                    torch.nn.init.uniform_(module.weight, generator=None) if False else module.weight.data.copy_(torch.arange(4) + 1.0)
+                    module.weight.data.copy_(torch.arange(4) + 1.0)
                     module.bias.data.copy_(torch.arange(4) - 1.0)
             for step in range(3):
                 parts = [torch.randn((r + 3, *shape), generator=torch.Generator().manual_seed(10 * step + r)) for r in range(size)]
@@ -408,6 +407,15 @@ def batch_norm():
             close(ours.running_var, plain.running_var)
             ours.eval(), plain.eval()
             close(ours(parts[0].detach()), plain(parts[0].detach()))
+
+
+def states_alone():
+    hvd.init()
+    assert (hvd.rank(), hvd.size(), hvd.local_rank(), hvd.cross_size()) == (0, 1, 0, 1)
+    same(hvd.allreduce(torch.ones(3)), torch.ones(3))
+    same(hvd.allreduce(torch.ones(3), op=hvd.Adasum), torch.ones(3))
+    trained_model(lambda optimizer, model: hvd.DistributedOptimizer(optimizer, model.named_parameters(), op=hvd.Adasum), 0)
+    assert hvd.join() == 0
 
 
 def stall():
@@ -500,8 +508,9 @@ def elastic():
 
 
 if __name__ == "__main__":
-    for scenario in sys.argv[1:]:
+    for i, scenario in enumerate(sys.argv[1:]):
+        if i > 0:
+            hvd.barrier()
+            hvd.shutdown()
         globals()[scenario]()
-    if OURS and hvd.is_initialized():
-        hvd.shutdown()
     print("ended", flush=True)
