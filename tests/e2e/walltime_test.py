@@ -1,5 +1,6 @@
 """Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with nothing but a file that they save."""
 
+import concurrent.futures
 import importlib.util
 import json
 import pathlib
@@ -11,6 +12,9 @@ from support import BIN, Case, main
 
 PYTHON = sys.executable
 PACKAGE = BIN.parent / "python"
+
+needs_mpi = unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
 
 # Knows nothing of dlflow. It is stopped twice before it has counted to the end, and loses what it has not saved.
 COUNTS = """
@@ -57,7 +61,7 @@ class Walltime(Case):
         super().setUp()
         self.write("count.py", COUNTS)
 
-    def workflow(self, checkpoint, signal, status, extra="", resources="walltime: 8s", saves="yes"):
+    def workflow(self, checkpoint, signal, status, extra="", resources="walltime: 10s", saves="yes"):
         self.write("w.yaml", f"""
             name: count
             steps:
@@ -82,9 +86,9 @@ class Walltime(Case):
         return [int(line.split()[1]) for line in (self.attempt(run) / "stdout").read_text().splitlines()]
 
     def test_a_program_that_saves_but_knows_no_exit_status_75_goes_on(self):
-        self.workflow("signal: SIGTERM, lead: 4s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
+        self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
         run = self.run_json("w.yaml")["run"]
-        again = ("queued", "walltime of 0:08 reached, goes on from ckpt/count-0.txt")
+        again = ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt")
         self.assertEqual(self.reasons(run), [again, again, ("succeeded", "")])
         counted = self.counted(run)
         self.assertEqual(counted, list(range(1, len(counted) + 1)))  # nothing twice, nothing lost
@@ -99,16 +103,16 @@ class Walltime(Case):
         return int((job / "checkpoints/ckpt/count-0.txt").read_text().split()[1])
 
     def test_a_program_that_saves_nothing_new_stops(self):
-        self.workflow("signal: SIGUSR1, lead: 4s, newer: 'ckpt/*.txt'", "SIGUSR1", 0, saves="once")
+        self.workflow("signal: SIGUSR1, lead: 5s, newer: 'ckpt/*.txt'", "SIGUSR1", 0, saves="once")
         run = self.run_json("w.yaml", status=1)["run"]
         # Exit status 0 without a file would be the end of its work: here it lacks its output.
         states = self.reasons(run)
-        self.assertEqual(states[0], ("queued", "walltime of 0:08 reached, goes on from ckpt/count-0.txt"))
+        self.assertEqual(states[0], ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt"))
         self.assertEqual(states[1], ("failed", "output 'passes' is missing: $DLFLOW_OUTPUTS/passes-0 was not written"))
 
-    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+    @needs_mpi
     def test_every_rank_gets_the_signal_that_the_step_names(self):
-        self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3, resources="walltime: 10s, ranks: 2")
+        self.workflow("signal: SIGTERM, lead: 7s, newer: 'ckpt/*.txt'", "SIGTERM", 3, resources="walltime: 14s, ranks: 2")
         run = self.run_json("w.yaml", timeout=90)["run"]
         self.assertEqual([state for state, _ in self.reasons(run)], ["queued", "queued", "succeeded"])
         for rank in (0, 1):
@@ -124,8 +128,8 @@ class Walltime(Case):
                 run: [{PYTHON}, -B, train.py]
                 inputs: [train.py]
                 outputs: {{checkpoints: checkpoints}}
-                checkpoint: {{keep: 1, lead: 4s}}
-                resources: {{walltime: 8s}}
+                checkpoint: {{keep: 1, lead: 5s}}
+                resources: {{walltime: 10s}}
                 require: {{loss: "< 0.5"}}
                 env: {{PYTHONPATH: {PACKAGE}}}
               best:
@@ -147,8 +151,7 @@ class Walltime(Case):
             plan = json.loads(self.dlflow("explain", "w.yaml", "--set", f"rate={rate}", "--json")[0])
             self.assertEqual({job["job"]: job["verdict"] for job in plan}["train"], action, plan)
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
-    def test_ranks_that_torchrun_starts_save_and_go_on(self):
+    def train_on_two_ranks(self, command, checkpoint, more=""):
         self.write("train.py", """
             import time, torch, dlflow
             torch.distributed.init_process_group("gloo")
@@ -167,17 +170,47 @@ class Walltime(Case):
             name: torchrun
             steps:
               train:
-                run: [{PYTHON}, -B, -m, torch.distributed.run, train.py]
+                run: [{PYTHON}, -B, {command}]
                 inputs: [train.py]
-                launch: node
-                checkpoint: {{signal: SIGTERM, lead: 15s, newer: "step-*/manifest.json"}}
-                resources: {{walltime: 30s, ranks: 2}}
+                checkpoint: {{lead: 13s, {checkpoint}}}
+                resources: {{walltime: 26s, ranks: 2}}
                 env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1}}
+                {more}
         """)
         run = self.run_json("w.yaml", timeout=120)["run"]
         metrics = self.status(run)["steps"][0]["metrics"]
         self.assertEqual(metrics["passes"], 1)
         self.assertGreater(metrics["step"], 0)
+
+    @needs_torch
+    @needs_mpi
+    def test_ranks_that_mpirun_starts_save_and_go_on(self):
+        self.train_on_two_ranks("train.py", "keep: 1")
+
+    @needs_torch
+    def test_ranks_that_torchrun_starts_save_and_go_on(self):
+        self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*/manifest.json"', "launch: node")
+
+
+class Awaited(unittest.TestCase):
+    """A case that runs beside others."""
+
+    def __init__(self, case, end):
+        super().__init__("end")
+        self.case, self._end = case, end
+
+    def __str__(self):
+        return str(self.case)
+
+    def end(self):
+        self._end.result()
+
+
+def load_tests(loader, tests, pattern):
+    """Three at a time: mostly they wait."""
+    pool = concurrent.futures.ThreadPoolExecutor(3)
+    cases = [case for group in tests for case in group if not isinstance(case, Awaited)]
+    return unittest.TestSuite(Awaited(case, pool.submit(case.debug)) for case in cases)
 
 
 if __name__ == "__main__":
