@@ -172,9 +172,9 @@ class Walltime(Case):
               train:
                 run: [{PYTHON}, -B, {command}]
                 inputs: [train.py]
-                checkpoint: {{lead: 13s, {checkpoint}}}
-                resources: {{walltime: 26s, ranks: 2}}
-                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1}}
+                checkpoint: {{lead: 20s, {checkpoint}}}
+                resources: {{walltime: 40s, ranks: 2}}
+                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1, PET_MONITOR_INTERVAL: 0.1}}
                 {more}
         """)
         run = self.run_json("w.yaml", timeout=120)["run"]
