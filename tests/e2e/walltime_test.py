@@ -89,18 +89,18 @@ class Walltime(Case):
         self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
         run = self.run_json("w.yaml")["run"]
         again = ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt")
-        self.assertEqual(self.reasons(run), [again, again, ("succeeded", "")])
+        *before, last = self.reasons(run)
+        self.assertGreaterEqual(len(before), 2)
+        self.assertEqual((before, last), ([again] * len(before), ("succeeded", "")))
         counted = self.counted(run)
         self.assertEqual(counted, list(range(1, len(counted) + 1)))  # nothing twice, nothing lost
         job = self.attempt(run).parent
-        self.assertEqual((job / "checkpoints/ckpt/count-0.txt").read_text(), f"2 {self.saved_count(job)}")
-        self.assertEqual((job / "outputs/passes-0").read_text(), "2")
+        saved = (job / "checkpoints/ckpt/count-0.txt").read_text().split()
+        self.assertEqual(saved[0], str(len(before)))
+        self.assertEqual((job / "outputs/passes-0").read_text(), saved[0])
         # How it was stopped is no part of what makes its result.
         self.workflow("lead: 1s", "SIGTERM", 3)
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"count": "cached"})
-
-    def saved_count(self, job):
-        return int((job / "checkpoints/ckpt/count-0.txt").read_text().split()[1])
 
     def test_a_program_that_saves_nothing_new_stops(self):
         self.workflow("signal: SIGUSR1, lead: 5s, newer: 'ckpt/*.txt'", "SIGUSR1", 0, saves="once")
@@ -114,9 +114,10 @@ class Walltime(Case):
     def test_every_rank_gets_the_signal_that_the_step_names(self):
         self.workflow("signal: SIGTERM, lead: 7s, newer: 'ckpt/*.txt'", "SIGTERM", 3, resources="walltime: 14s, ranks: 2")
         run = self.run_json("w.yaml", timeout=90)["run"]
-        self.assertEqual([state for state, _ in self.reasons(run)], ["queued", "queued", "succeeded"])
+        *before, last = [state for state, _ in self.reasons(run)]
+        self.assertEqual((set(before), last), ({"queued"}, "succeeded"))
         for rank in (0, 1):
-            self.assertEqual((self.attempt(run).parent / f"outputs/passes-{rank}").read_text(), "2")
+            self.assertEqual((self.attempt(run).parent / f"outputs/passes-{rank}").read_text(), str(len(before)))
 
     def test_training_with_the_package_saves_goes_on_and_hands_over_its_checkpoints(self):
         self.write("train.py", TRAINS)
@@ -141,7 +142,8 @@ class Walltime(Case):
         steps = [int(line.split()[1]) for line in (self.attempt(run, "train") / "stdout").read_text().splitlines()]
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         events = map(json.loads, (self.attempt(run, "train") / "events.jsonl").read_text().splitlines())
-        self.assertEqual([event["exit"] for event in events if "exit" in event], [75, 75, 0])
+        *before, last = [event["exit"] for event in events if "exit" in event]
+        self.assertEqual((set(before), last), ({75}, 0))
         metrics = {step["name"]: step["metrics"] for step in self.status(run)["steps"]}
         self.assertEqual(metrics["train"], {"step": steps[-1], "loss": 0.75 ** steps[-1]} | {"loss": metrics["train"]["loss"]})
         self.assertAlmostEqual(metrics["train"]["loss"], 0.75 ** steps[-1], places=6)
