@@ -47,7 +47,7 @@ struct GroupOptions {
 /// may wait for one before it comes to the collective that others are in already.
 class Group {
  public:
-  /// What a collective needs beside messages; all ranks say the same.
+  /// The needs of a collective beside messages; all ranks say the same.
   struct Needs {
     int urgency = 0;  ///< below ChannelSpace::kLanes; the greatest goes first
     enum class Memory { None, Sums, Exchange } memory = Memory::None;
