@@ -55,8 +55,9 @@ class Group {
     auto operator<=>(const Needs&) const = default;
   };
 
-  /// Of a reduction.
-  static Needs needs_of(Reduction reduction, int urgency = 0);
+  /// Of a reduction of `count` elements, and of what moves `bytes` in all, the same on all ranks.
+  static Needs needs_of(Reduction reduction, size_t count, int urgency = 0);
+  static Needs needs_of(size_t bytes);
   /// Collective. Throws Error if the ranks do not find each other.
   Group(SocketEndpoint endpoint, int rank, const std::vector<std::string>& endpoints,
         GroupOptions options);
@@ -77,7 +78,7 @@ class Group {
 
   /// On the group's thread: for `make`.
   Link open_link() { return Link(comm_); }
-  Paths open_paths();
+  Paths open_paths(size_t bytes);
   Task reduce(Reduction reduction, Reduced values, int urgency = 0);
 
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
