@@ -89,6 +89,40 @@ def transformer():
     return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40), 0.5
 
 
+class Language(nn.Module):
+    """Recurrent, with weights that the first and the last layer share, a parameter without dimensions and a buffer that is replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head = nn.Embedding(30, 16), nn.LayerNorm(16), nn.Linear(16, 30, bias=False)
+        self.recurrent = nn.LSTM(16, 16, 2, batch_first=True, dropout=0.2)
+        self.head.weight = self.embed.weight
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen = self.seen + x.float().mean()
+        return self.head(self.norm(self.recurrent(self.embed(x))[0])) * self.scale
+
+
+def language():
+    """In bfloat16 where autocast says so, with a sampler that draws with weights."""
+    torch.manual_seed(5 + RANK)
+    model = Language()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    texts = torch.randint(0, 30, (57, 7), generator=torch.Generator().manual_seed(1))
+    sampler = data.WeightedRandomSampler(torch.arange(1.0, 58), 57)
+    training = dlflow.torch.exact(model, data.DataLoader(data.TensorDataset(texts[:, :6], texts[:, 1:]), 20, sampler=sampler), 5)
+    for step in training:
+        for x, y in step:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = functional.cross_entropy(model(x).float().flatten(0, 1), y.reshape(-1))
+            step.backward(loss)
+        optimizer.step()
+    if RANK == 0:
+        print("language", dlflow.torch.sha256(model, optimizer), repr(step.loss), flush=True)
+
+
 MODELS = {"mlp": mlp, "resnet": resnet, "transformer": transformer}
 
 
@@ -123,6 +157,7 @@ def models():
     """150 samples in batches of 24: the last step has 6, of which some ranks get none."""
     for name in MODELS:
         train(name, data.DataLoader(Images(150), batch_size=24, shuffle=True))
+    language()
 
 
 def augmented():
