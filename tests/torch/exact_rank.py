@@ -15,6 +15,7 @@ from torch.nn import functional
 from torch.utils import checkpoint, data  # noqa: F401
 
 import dlflow.torch
+from dlflow import runtime
 from dlflow.torch.same_bits import gradients
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -209,6 +210,42 @@ def as_one_process():
         torch.testing.assert_close([*ours.parameters()], [*usual.parameters()], rtol=1e-4, atol=1e-6)
 
 
+def overlaps():
+    """The sums begin while the last backward pass of a process runs, bucket by bucket."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 4))
+    training = dlflow.torch.exact(model, data.DataLoader(Images(24), batch_size=24), 6)
+    sums, begun, present = training._gradients, [], set()
+    start = runtime.LeafSum.start
+
+    def noticed(self, *arguments):
+        if self is sums._sum:
+            begun.append((sums._leaf, "1.weight" in present))
+        return start(self, *arguments)
+
+    runtime.LeafSum.start = noticed
+    for step in training:
+        for images, labels in step:
+            present.clear()
+            model[1].weight.register_hook(lambda _: present.add("1.weight"))
+            step.backward(functional.cross_entropy(model(images), labels))
+    last = 6 // SIZE * (RANK + 1) - 1
+    assert begun[0] == (last, False) and begun[-1] == (last, True) and len(begun) > 2, begun
+
+
+def dies():
+    """Rank 1 ends in the middle of a step."""
+    model = MODELS["mlp"]()[0]
+    try:
+        for step in dlflow.torch.exact(model, data.DataLoader(Images(150), batch_size=24), 6):
+            for images, labels in step:
+                if (step.number, RANK) == (2, 1):
+                    os.kill(os.getpid(), 9)
+                step.backward(functional.cross_entropy(model(images), labels))
+    except runtime.Error as error:
+        assert "rank 1 (node " in str(error), error
+        print("named", flush=True)
+
+
 def half_floats():
     """Gradients of bfloat16 parameters are summed in float32, and rounded once."""
     torch.manual_seed(5)
@@ -307,7 +344,8 @@ def refused_in_a_step(model, made):
     raises(RuntimeError, "virtual rank 0 has no loss; call step.backward(loss)", first_step(model(), lambda step, loss: loss().backward()))
     raises(RuntimeError, "is called once for each virtual rank", first_step(model(), twice))
     raises(RuntimeError, "give the mean over the samples", first_step(model(), lambda step, loss: step.backward(loss() * torch.ones(2))))
-    raises(RuntimeError, "put_ does not have a deterministic", first_step(model(NotDeterministic()), lambda step, loss: step.backward(loss())))
+    raises(RuntimeError, "put_ does not have a deterministic",
+           first_step(model(NotDeterministic()), lambda step, loss: step.backward(loss())))
     raises(RuntimeError, "was turned off; leave it on", first_step(model(), lambda step, loss: step.backward(loss()),
                                                                   lambda: torch.use_deterministic_algorithms(False)))
     raises(ValueError, "the buffer 1.seen of torch.int64 did not change by the same",
@@ -346,7 +384,8 @@ def refused_in_a_step(model, made):
             x = torch.utils.checkpoint.checkpoint(self.low, x.requires_grad_(), use_reentrant=True)
             return torch.utils.checkpoint.checkpoint(lambda y: self.low(self.high(y)), x, use_reentrant=True)
 
-    raises(RuntimeError, "comes in several parts, of which one was late", first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
+    raises(RuntimeError, "comes in several parts, of which one was late",
+           first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
 
     def unfinished():
         for step in made(model())():
