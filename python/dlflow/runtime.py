@@ -11,14 +11,15 @@ import os
 import pathlib
 import threading
 import time
+import traceback
 from typing import Callable, Optional, Sequence, Tuple
 
-ABI = 1
+ABI = 2
 _LIBRARY = "libdlflow_runtime.so"
 
 
 class Type(enum.IntEnum):
-    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL = range(9)
+    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, I16 = range(10)
 
 
 class Op(enum.IntEnum):
@@ -69,12 +70,12 @@ class Piece(ctypes.Structure):
 
 
 def _find_library() -> str:
-    """In the folder of a build, or where `cmake --install` puts it: below the same lib/ as this package."""
+    """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/."""
     own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
     if own:
         return own
     folders = pathlib.Path(os.path.abspath(__file__)).parents
-    places = [folders[2] / "lib" / _LIBRARY, folders[3] / "dlflow" / _LIBRARY]
+    places = [folders[0] / _LIBRARY, folders[2] / "lib" / _LIBRARY, folders[3] / "dlflow" / _LIBRARY]
     for place in places:
         if place.exists():
             return str(place)
@@ -96,7 +97,7 @@ def _load() -> ctypes.CDLL:
     arguments = {
         "endpoint_open": [ctypes.c_char_p, out],
         "group_create": [endpoint, number, number, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options), out],
-        "all_reduce": [group, data, size, number, number, out],
+        "urgent_all_reduce": [group, data, size, number, number, number, out],
         "reduce": [group, data, size, number, number, number, out],
         "reduce_scatter": [group, data, data, sizes, number, number, out],
         "broadcast": [group, data, size, number, out],
@@ -108,6 +109,8 @@ def _load() -> ctypes.CDLL:
         "monitored_barrier": [group, real, out],
         "send": [group, data, size, number, number, out],
         "receive": [group, data, size, number, number, out],
+        "receive_from_any": [group, data, size, number, out],
+        "work_source": [work],
         "compressor_create": [ctypes.POINTER(_Compression), ctypes.POINTER(_Matrix), size, size, out],
         "compressed_all_reduce": [group, compressor, data, step, step, out],
         "leaf_sum_create": [group, size, size, out, out],
@@ -181,6 +184,10 @@ class Work:
             if left <= 0:
                 return False
 
+    def source(self) -> int:
+        """Of a receive from any rank, once it is done: the sender."""
+        return int(_lib.dlflow_work_source(self._handle))
+
     def call_when_done(self, function: Callable[[], None]) -> None:
         """On a thread of its own, one for all works. Once per work."""
         _Completer.instance().add(self._handle, function)
@@ -217,7 +224,10 @@ class _Completer:
         number = ctypes.c_uint64()
         while True:
             if _lib.dlflow_queue_pop(self._queue, 1000, ctypes.byref(number)) == _OK:
-                self._functions.pop(number.value)()
+                try:
+                    self._functions.pop(number.value)()
+                except Exception:  # of one work: the others still end
+                    traceback.print_exc()
 
 
 class Compressor:
@@ -284,8 +294,8 @@ class Group:
         _check(function(self._handle, *arguments, ctypes.byref(work)))
         return Work(work)
 
-    def all_reduce(self, data: int, count: int, dtype: Type, op: Op) -> Work:
-        return self._start(_lib.dlflow_all_reduce, data, count, dtype, op)
+    def all_reduce(self, data: int, count: int, dtype: Type, op: Op, urgency: int = 0) -> Work:
+        return self._start(_lib.dlflow_urgent_all_reduce, data, count, dtype, op, urgency)
 
     def compressed_all_reduce(self, compressor: Compressor, data: int, step: int, epoch: int) -> Work:
         return self._start(_lib.dlflow_compressed_all_reduce, compressor._handle, data, step, epoch)
@@ -322,6 +332,9 @@ class Group:
 
     def receive(self, data: int, size: int, source: int, tag: int) -> Work:
         return self._start(_lib.dlflow_receive, data, size, source, tag)
+
+    def receive_from_any(self, data: int, size: int, tag: int) -> Work:
+        return self._start(_lib.dlflow_receive_from_any, data, size, tag)
 
 
 class LeafSum:

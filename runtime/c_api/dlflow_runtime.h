@@ -9,9 +9,10 @@
  * launcher are needed.
  *
  * Collectives: all ranks of a group start the same ones in the same order; the group executes them
- * in this order on a thread of its own. A call that starts something never waits for others. What
- * it reads and writes belongs to the group until the work is done. Counts are numbers of elements,
- * sizes are bytes, times are milliseconds. Memory is the host's; any alignment that suits the type.
+ * in this order, but for urgent sums, on a thread of its own. A call that starts something never
+ * waits for others. What it reads and writes belongs to the group until the work is done. Counts
+ * are numbers of elements, sizes are bytes, times are milliseconds. Memory is the host's; any
+ * alignment that suits the type.
  *
  * Threads: any thread may call any function, but all ranks must agree on the order of collectives;
  * an object is not used any more once it is freed. After fork() the child must not call anything.
@@ -39,7 +40,7 @@ extern "C" {
 #endif
 
 /* Of this header. A library of another number has other functions: see dlflow_abi(). */
-#define DLFLOW_ABI 1
+#define DLFLOW_ABI 2
 
 typedef enum {
   DLFLOW_OK = 0,
@@ -57,7 +58,8 @@ typedef enum {
   DLFLOW_U8 = 5,
   DLFLOW_I32 = 6,
   DLFLOW_I64 = 7,
-  DLFLOW_BOOL = 8 /* a byte, 0 or 1: sum, max and bor are "or"; product, min and band are "and" */
+  DLFLOW_BOOL = 8, /* a byte, 0 or 1: sum, max and bor are "or"; product, min and band are "and" */
+  DLFLOW_I16 = 9
 } dlflow_type;
 
 typedef enum {
@@ -117,6 +119,17 @@ DLFLOW_API void dlflow_group_free(dlflow_group* group, int64_t linger);
 /* data[i] = op over all ranks of data[i], on every rank. */
 DLFLOW_API dlflow_status dlflow_all_reduce(dlflow_group* group, void* data, size_t count,
                                            dlflow_type type, dlflow_op op, dlflow_work** work);
+
+/* The same with an urgency, 0 to 3; that of dlflow_all_reduce and of every other collective is 0. A
+ * sum goes before less urgent ones that were started earlier, also if they are under way; those of
+ * one urgency keep their order. So a framework that sums the gradients of the last layers first,
+ * while it still computes those of the first layers, may have the latter, which the next step needs
+ * first, overtake them. All ranks give the same urgency. For DLFLOW_SUM and DLFLOW_AVG of F32, F16,
+ * BF16 and DLFLOW_SUM of I32, I64. The first sum of a type and urgency waits for what was started
+ * before it, and what is started after it waits for it: memory is made then. */
+DLFLOW_API dlflow_status dlflow_urgent_all_reduce(dlflow_group* group, void* data, size_t count,
+                                                  dlflow_type type, dlflow_op op, int urgency,
+                                                  dlflow_work** work);
 
 /* The same, on rank `root` alone; the others' data stays as it is. */
 DLFLOW_API dlflow_status dlflow_reduce(dlflow_group* group, void* data, size_t count,
@@ -265,6 +278,11 @@ DLFLOW_API dlflow_status dlflow_send(dlflow_group* group, const void* data, size
 DLFLOW_API dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int from,
                                         int tag, dlflow_work** work);
 
+/* The same for the first message of this tag that arrives from any rank and that no receive from
+ * that rank waits for; dlflow_work_source() tells which rank it was. */
+DLFLOW_API dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t size,
+                                                 int tag, dlflow_work** work);
+
 /* ---- works ---- */
 
 /* DLFLOW_OK if it has succeeded, DLFLOW_PENDING if it is not done, else why it failed. */
@@ -272,6 +290,9 @@ DLFLOW_API dlflow_status dlflow_work_test(dlflow_work* work);
 
 /* The same after at most `timeout`; negative: as long as it takes. */
 DLFLOW_API dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout);
+
+/* The sender, of a receive from any rank that is done; of others -1. */
+DLFLOW_API int dlflow_work_source(const dlflow_work* work);
 
 /* Frees the handle; what it stands for goes on. */
 DLFLOW_API void dlflow_work_free(dlflow_work* work);

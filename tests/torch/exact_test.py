@@ -1,5 +1,6 @@
-"""`dlflow.torch.exact`: the same bits on any number of processes. With the PyTorch of DLFLOW_TEST_PYTHON, by default this Python's."""
+"""`dlflow.torch.exact`: the same bits on any number of processes."""
 
+import importlib.util
 import os
 import pathlib
 import random
@@ -16,13 +17,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 from cases import main  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("exact_rank.py")
-PYTHON = os.environ.get("DLFLOW_TEST_PYTHON", sys.executable)
 WATCHDOG = 240  # seconds after which a test that hangs fails by its name
 RANKS = [int(number) for number in os.environ.get("DLFLOW_TEST_RANKS", "2,3,4").split(",")]  # compared with one
-
-
-def has_torch():
-    return os.access(PYTHON, os.X_OK) and subprocess.run([PYTHON, "-c", "import torch"], stderr=subprocess.DEVNULL).returncode == 0
 
 
 def free_port():
@@ -31,14 +27,14 @@ def free_port():
         return probe.getsockname()[1]
 
 
-@unittest.skipUnless(has_torch(), f"{PYTHON} has no PyTorch")
+@unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
 class Exact(unittest.TestCase):
     def start(self, scenario, ranks, **environment):
         port = free_port()
         processes = []
         for rank in range(ranks):
             names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            processes.append(subprocess.Popen([PYTHON, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                               env=os.environ | names | environment))
         self.addCleanup(self.end, processes)
         return processes

@@ -3,10 +3,11 @@
 
 from dlflow.torch.backend import ProcessGroup, monitored_barrier, register
 from dlflow.torch.same_bits.training import exact, sha256
+from dlflow.torch.sampler import DistributedSampler
 
 register()
 
-__all__ = ["ProcessGroup", "exact", "monitored_barrier", "sha256"]
+__all__ = ["DistributedSampler", "ProcessGroup", "exact", "monitored_barrier", "sha256"]
 
 
 def _autoload() -> None:
