@@ -429,7 +429,8 @@ dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves, siz
     group->group.keep(made);
     const Call call{
         .operation = "leaves of a sum", .num_elements = count, .type = name(DLFLOW_F32)};
-    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+    const Group::Needs own{.memory = Group::Needs::Memory::Own};
+    *work = new dlflow_work{group->group.start(call, own, [=](Group& all) {
       made->sum.emplace(all.communicator(), num_leaves, count);
       return barrier(all.open_link());
     })};
@@ -465,7 +466,7 @@ dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t c
     const Call call{
         .operation = "sum over leaves", .num_elements = count, .type = name(DLFLOW_F32)};
     *work = new dlflow_work{
-        sum->group.start(call, [=](Group&) { return sum->sum->sum(first, count); })};
+        sum->group.start(call, {}, [=](Group&) { return sum->sum->sum(first, count); })};
   });
 }
 

@@ -124,7 +124,8 @@ std::shared_ptr<Work> Group::start(const Call& call, const Needs& needs,
     work->fail(*failure_);
     return work;
   }
-  const bool makes_memory = needs.memory != Needs::Memory::None && made_.insert(needs).second;
+  const bool makes_memory = needs.memory == Needs::Memory::Own ||
+                            (needs.memory != Needs::Memory::None && made_.insert(needs).second);
   const uint64_t number = ++last_number_;
   open_.insert(number);
   if (makes_memory) making_memory_.insert(number);

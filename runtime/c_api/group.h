@@ -50,7 +50,12 @@ class Group {
   /// What a collective needs beside messages; all ranks say the same.
   struct Needs {
     int urgency = 0;  ///< below ChannelSpace::kLanes; the greatest goes first
-    enum class Memory { None, Sums, Exchange } memory = Memory::None;
+    enum class Memory {
+      None,
+      Sums,
+      Exchange,
+      Own
+    } memory = Memory::None;  ///< Own: made by the call
     DataType sums = DataType::Float32;
     auto operator<=>(const Needs&) const = default;
   };
