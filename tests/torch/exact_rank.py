@@ -14,6 +14,7 @@ from torch import nn
 from torch.nn import functional
 from torch.utils import checkpoint, data  # noqa: F401
 
+import dlflow
 import dlflow.torch
 from dlflow import runtime
 from dlflow.torch.same_bits import gradients
@@ -170,6 +171,28 @@ def augmented():
 def saved():
     """Goes on from FOLDER, and saves there after every step."""
     train(os.environ["MODEL"], data.DataLoader(Images(150), batch_size=24, shuffle=True), checkpoint=os.path.join(FOLDER, "last.pt"))
+
+
+def stopped():
+    """Goes on from FOLDER by dlflow.resume(), and saves there by dlflow.checkpoint() after STEPS of its own."""
+    torch.manual_seed(5)
+    model, optimizer, scheduler, _ = mlp()
+    training = dlflow.torch.exact(model, data.DataLoader(Images(150), batch_size=24, shuffle=True), 6, seed=7)
+    objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "exact": training}
+    done = dlflow.resume(**objects, folder=FOLDER).step
+    end = done + int(os.environ["STEPS"])
+    for _ in range(training.epoch, 2):
+        for step in training:
+            for images, labels in step:
+                step.backward(functional.cross_entropy(model(images), labels))
+            optimizer.step()
+            scheduler.step()
+            done += 1
+            if done == end:
+                dlflow.checkpoint(done, epoch=step.epoch, **objects)
+                return
+    if RANK == 0:
+        print("mlp", dlflow.torch.sha256(model, optimizer, scheduler), flush=True)
 
 
 def as_one_process():

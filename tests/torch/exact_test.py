@@ -104,6 +104,13 @@ class Exact(unittest.TestCase):
         self.end(processes)
         return line.strip()
 
+    def test_it_goes_on_from_checkpoints_of_the_package_in_the_middle_of_an_epoch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for ranks, steps in ((2, "3"), (1, "6")):
+                self.assertEqual(self.run_ranks("stopped", ranks, FOLDER=folder, STEPS=steps), [])
+            lines = self.run_ranks("stopped", 3, FOLDER=folder, STEPS="99")
+        self.assertEqual(lines[-1].split()[:2], self.on_one_rank()[0].split()[:2])
+
     def test_one_virtual_rank_has_the_bits_of_the_usual_loop_and_several_its_numbers(self):
         self.run_ranks("as_one_process", 1)
 
