@@ -117,6 +117,7 @@ class OfTorch(Alone):
         for other in range(1, self.size):
             self._await(f"{call}/there/{other}", f"rank {other} does not call {what}: call it on every rank, not on rank 0 alone")
             parts.append(bytes(store.get(f"{call}/{other}")))
+            store.delete_key(f"{call}/{other}")  # there may be many checkpoints
         return parts
 
     def share(self, data: Optional[bytes], what: str) -> bytes:

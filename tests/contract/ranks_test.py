@@ -1,6 +1,7 @@
 """Several ranks of a training script, as a step has them: they stop together, save once, and any number of them goes on."""
 
 import collections
+import json
 import os
 import pathlib
 import socket
@@ -252,7 +253,23 @@ class Sharded(Case):
         self.assertEqual(step, "0")
         loaded, _ = self.run_ranks("sharded", 3)
         self.assertEqual({line[-1] for line in loaded}, {f"sums 3 {' '.join(sums)}"})
+        self.tools_take_it(checkpoint)
         self.damaged_shard_is_noticed(checkpoint / "__1_0.distcp")
+
+    def tools_take_it(self, checkpoint):
+        """`uses: checkpoint` verifies and hands it over; there is no file of the weights alone."""
+        if not (BIN / "dlflow").exists():
+            return
+        outputs = self.folder / "outputs"
+        outputs.mkdir()
+        names = {"WITH": self.folder / "with.json", "OUTPUTS": outputs, "METRICS": self.folder / "m", "SUMMARY": self.folder / "s"}
+        for export, status in (({}, 0), ({"export": "safetensors"}, 1)):
+            (self.folder / "with.json").write_text(json.dumps({"from": str(checkpoint.parent)} | export))
+            done = subprocess.run([BIN / "dlflow", "step", "checkpoint"], text=True, capture_output=True,
+                                  env={f"DLFLOW_{name}": str(value) for name, value in names.items()})
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertIn("is divided among ranks (.distcp files), so there is no file of its weights", done.stderr)
+        self.assertTrue((outputs / "checkpoint/.metadata").exists())
 
     def damaged_shard_is_noticed(self, shard):
         data = bytearray(shard.read_bytes())
