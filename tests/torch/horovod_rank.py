@@ -37,7 +37,7 @@ def collectives():
     """Each call once; the results go into a file, to be compared with those of another implementation."""
     hvd.init()
     rank, size = hvd.rank(), hvd.size()
-    results = {"numbers": (rank, size, hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size(), hvd.is_homogeneous(), hvd.nccl_built())}
+    results = {"numbers": (rank, size, hvd.local_rank(), hvd.local_size(), hvd.cross_rank(), hvd.cross_size(), hvd.nccl_built())}
     for dtype in (torch.float32, torch.float64, torch.float16, torch.int32, torch.int64):
         mine = values(rank, dtype=dtype)
         for op in (hvd.Average, hvd.Sum, hvd.Min, hvd.Max, hvd.Product):

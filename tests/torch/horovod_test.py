@@ -42,7 +42,7 @@ class Horovod(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def test_tensors_that_each_rank_submits_in_an_order_of_its_own_are_reduced_rightly(self):
-        for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000"}, {"HOROVOD_CACHE_CAPACITY": "0", "HOROVOD_CYCLE_TIME": "0.1"}):
+        for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000", "HOROVOD_CACHE_CAPACITY": "20", "HOROVOD_CYCLE_TIME": "0.1"}):
             with self.subTest(**environment):
                 run(self, "random_order", 3, **environment)
 
@@ -53,9 +53,7 @@ class Horovod(unittest.TestCase):
         run(self, "states", 3)
 
     def test_what_ranks_disagree_about_is_refused_on_all_with_names_and_ranks(self):
-        for ranks in (2, 3):
-            with self.subTest(ranks=ranks):
-                run(self, "refusals", ranks)
+        run(self, "refusals", 3)
 
     def test_process_sets_do_collectives_of_their_own(self):
         run(self, "process_sets", 4)
@@ -64,9 +62,7 @@ class Horovod(unittest.TestCase):
         run(self, "join", 3)
 
     def test_adasum_is_the_published_formula(self):
-        for ranks in (2, 4):
-            with self.subTest(ranks=ranks):
-                run(self, "adasum", ranks)
+        run(self, "adasum", 4)
 
     def test_batch_normalization_is_that_of_all_samples(self):
         run(self, "batch_norm", 3)
@@ -247,7 +243,7 @@ class Agreement(unittest.TestCase):
         table.submit(0, self.request("a", process_set=1), 0)
         for rank in range(2):
             table.submit(rank, (Request("remove_set", 0, "remove", root=1), None), 0)
-        removed, failed = table.take() + table.take()
+        failed, removed = table.take()
         table.submit(1, self.request("b", process_set=1), 0)
         late, = table.take()
         self.assertEqual([(removed.kind, removed.to), (failed.error, failed.to), (late.error, late.to)],

@@ -47,11 +47,11 @@ class Timeline:
         self._file.write(("\n" if self._first else ",\n") + json.dumps(event))
         self._first = False
 
-    def _event(self, name: str, phase: str, **more: Any) -> None:
-        row = self._rows.get(name)
+    def _event(self, tensor: str, phase: str, **more: Any) -> None:
+        row = self._rows.get(tensor)
         if row is None:
-            row = self._rows[name] = len(self._rows) + 1
-            self._write({"name": "process_name", "ph": "M", "pid": row, "args": {"name": name}})
+            row = self._rows[tensor] = len(self._rows) + 1
+            self._write({"name": "process_name", "ph": "M", "pid": row, "args": {"name": tensor}})
         self._write({"ph": phase, "ts": int(1e6 * (time.monotonic() - self._began)), "pid": row, "tid": 0, **more})
 
     def submitted(self, request: Request, rank: int) -> None:
