@@ -436,7 +436,8 @@ def die():
     hvd.barrier()
     if hvd.rank() == int(os.environ["WHO"]):
         if os.fork() == 0:
-            time.sleep(20)
+            os.closerange(0, 3)  # who reads what it prints does not wait for it
+            time.sleep(8)
             os._exit(0)
         os.kill(os.getpid(), signal.SIGKILL)
     start = time.monotonic()
