@@ -27,10 +27,11 @@ class Tutorials(support.Case):
         self.desk = self.folder / "desk"
         self.desk.mkdir()
 
-    def follow(self, page, replaced=None):
-        """Saves the files of docs/user/`page` and runs its commands; `replaced`: file -> another text."""
+    def follow(self, page, replaced=None, until=None):
+        """Saves the files of docs/user/`page` and runs its commands, up to the line `until`; `replaced`: file -> another text."""
         names = tutorial.Names()
-        for step in tutorial.parse((support.ROOT / "docs/user" / page).read_text()):
+        text = (support.ROOT / "docs/user" / page).read_text()
+        for step in tutorial.parse(text.partition(until)[0] if until else text):
             if isinstance(step, tutorial.File):
                 text = (replaced or {}).get(step.name, step.text)
                 (self.desk / step.name).write_text(text)
@@ -59,6 +60,17 @@ class Tutorials(support.Case):
         if shutil.which("mpirun") is None:
             self.skipTest("needs openmpi-bin")
         self.follow("ranks.md")
+
+    def test_a_horovod_script_unchanged(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        if shutil.which("mpirun") is None:
+            self.skipTest("needs openmpi-bin")
+        page = (support.ROOT / "docs/user/porting-from-horovod.md").read_text().partition("## What is covered")[0]
+        workflow = next(step.text for step in tutorial.parse(page) if getattr(step, "name", "") == "horovod.yaml")
+        built = support.BIN.parent / "python/dlflow/horovod/path"
+        self.follow("porting-from-horovod.md", {"horovod.yaml": workflow.replace("/usr/lib/python3/dist-packages/dlflow/horovod/path", str(built))},
+                    until="## What is covered")
 
     def test_ones_own_network(self):
         if importlib.util.find_spec("numpy") is None:
