@@ -34,7 +34,7 @@ install(FILES ${described}/completions/_dlflow DESTINATION ${CMAKE_INSTALL_DATAR
 install(FILES ${described}/completions/dlflow.fish DESTINATION ${CMAKE_INSTALL_DATAROOTDIR}/fish/vendor_completions.d)
 install(DIRECTORY ${described}/schemas DESTINATION ${own_data})
 
-install(DIRECTORY workflows DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" PATTERN "image.py" PATTERN images EXCLUDE)
+install(DIRECTORY workflows DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml" PATTERN "*.py" PATTERN images EXCLUDE PATTERN __pycache__ EXCLUDE)
 install(DIRECTORY cluster-profiles DESTINATION ${own_data} FILES_MATCHING PATTERN "*.yaml")
 # The licences of the libraries that are part of dlflow, as Debian has them.
 foreach(library libcli11-dev libfmt-dev libminizip-dev libpng-dev libsqlite3-dev libssl-dev libyaml-cpp-dev nlohmann-json3-dev zlib1g-dev)

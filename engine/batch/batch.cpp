@@ -34,7 +34,11 @@ minutes time_limit(const Resources& resources, const Profile& profile) {
   return std::max(minutes(1), std::min(wanted, allowed));
 }
 
-seconds warning_time(minutes limit) {
+seconds warning_time(minutes limit, seconds lead) {
+  constexpr seconds kLongest(65'000);  // SLURM takes 65,535 s
+  if (lead.count() > 0) {
+    return std::min({lead, kLongest, limit.count() == 0 ? kLongest : seconds(limit) / 2});
+  }
   if (limit.count() == 0) return seconds(60);
   return std::clamp(seconds(limit) / 6, seconds(10), seconds(60));
 }

@@ -36,6 +36,7 @@ struct Batch {
   int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
   std::vector<Dependency> dependencies;
   bool may_requeue = true;
+  std::chrono::seconds lead{0};         ///< that its program has to save; 0: as is usual
   std::filesystem::path run_directory;  ///< where the batch shell starts
   /// What the batch shell prints is appended here, by all tasks of an array; "{task}" in its last
   /// part stands for the task's number.
@@ -55,8 +56,8 @@ std::chrono::minutes time_limit(const Resources& resources, const Profile& profi
 
 /// How long before its time limit a job is warned. The warning is the safety net below the
 /// supervisor's own clock. It may come a minute early, so that a short job is not told to save as
-/// soon as it starts. \param limit  0: not said.
-std::chrono::seconds warning_time(std::chrono::minutes limit);
+/// soon as it starts. \param limit  0: not said. \param lead  Batch::lead.
+std::chrono::seconds warning_time(std::chrono::minutes limit, std::chrono::seconds lead);
 
 /// How many tasks of an array run at a time; 0: any number.
 int array_throttle(const Batch& batch, const Profile& profile);

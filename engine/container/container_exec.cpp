@@ -67,6 +67,7 @@ Command command_of(const ContainerRequest& request) {
   command.directory = request.directory;
   command.own_group = true;
   command.dies_with_parent = true;
+  if (request.rank_plan && request.rank_plan->usr1_as_term) command.blocked_signals = {SIGUSR1};
   return command;
 }
 
@@ -129,17 +130,21 @@ class SignalPipe {
   FileDescriptor pipe_;
 };
 
-int run_program(const Command& command, Control& control, SignalPipe& signals) {
+/// \param usr1_as_term  see RankPlan.
+int run_program(const Command& command, bool usr1_as_term, Control& control, SignalPipe& signals) {
   const pid_t program = start(command);
+  const auto pass_on = [&](int number) {
+    ::kill(-program, usr1_as_term && number == SIGUSR1 ? SIGTERM : number);
+  };
   std::optional<ExitStatus> exit;
   while (!(exit = poll_exit(program))) {
     pollfd sources[] = {{signals.descriptor(), POLLIN, 0}, {control.descriptor(), POLLIN, 0}};
     ::poll(sources, 2, -1);
     while (const auto number = signals.next()) {
-      if (!control.is_open()) ::kill(-program, *number);
+      if (!control.is_open()) pass_on(*number);
     }
     if (sources[1].revents == 0) continue;
-    if (const auto number = control.next()) ::kill(-program, *number);
+    if (const auto number = control.next()) pass_on(*number);
   }
   ::kill(-program, SIGKILL);  // what it left behind
   return exit->code;
@@ -160,7 +165,8 @@ int container_exec(const fs::path& folder) {
       const char* const number = std::getenv("SLURM_PROCID");
       rank = number == nullptr ? "0" : number;
     }
-    status = run_program(command_of(request), control, signals);
+    const bool usr1_as_term = request.rank_plan && request.rank_plan->usr1_as_term;
+    status = run_program(command_of(request), usr1_as_term, control, signals);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
   }

@@ -76,7 +76,7 @@ void add_time(Words& argv, const Batch& batch, const Profile& profile) {
   const auto limit = time_limit(batch.resources, profile);
   if (limit.count() == 0) return;
   const seconds hard(limit);
-  const seconds soft = hard - warning_time(limit);
+  const seconds soft = hard - warning_time(limit, batch.lead);
   add(argv, "-l", "h_rt=" + std::to_string(hard.count()) + ",s_rt=" + std::to_string(soft.count()));
 }
 

@@ -94,6 +94,13 @@ bool is_inner_path(std::string_view text) {
   return std::find(parts.begin(), parts.end(), "..") == parts.end();
 }
 
+bool is_pattern(std::string_view text) {
+  const std::vector<std::string> parts = split(text, '/');
+  return std::none_of(parts.begin(), parts.end(), [](const std::string& part) {
+    return part.empty() || part == "." || part == "..";
+  });
+}
+
 bool is_file_name(std::string_view text) {
   return !text.empty() && text != "." && text != ".." && !contains(text, '/');
 }
@@ -350,6 +357,14 @@ const Form& interval_form() {
           "|^[0-9]+(:[0-9]+){2}$",
       .accepts = is_interval,
       .advice = advice_on_duration};
+  return form;
+}
+
+const Form& pattern_form() {
+  static const Form form = {.what = "a pattern of relative file names without '..'",
+                            .examples = "'ckpt/*.pt' or 'out/checkpoint-*'",
+                            .pattern = "^(?!(.*/)?[.]{0,2}(/|$)).",
+                            .accepts = is_pattern};
   return form;
 }
 

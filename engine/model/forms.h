@@ -31,6 +31,7 @@ const Form& selection_form();  ///< "max accuracy", "min loss", "latest"
 const Form& image_source_form();
 const Form& digest_form();
 const Form& interval_form();     ///< checkpoint.every
+const Form& pattern_form();      ///< of file names, as a shell has it: "ckpt/*.pt"
 const Form& requirement_form();  ///< ">= 0.88"
 
 /// Unit and every, of "1 epoch", "200 steps" or "30m"; nothing if `text` is none of these.

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/units.h"
 #include "engine/model/expression_syntax.h"
 #include "engine/model/forms.h"
 #include "engine/model/parse_matrix.h"
@@ -61,6 +62,8 @@ class StepReader {
     read_expressions("resources", parsed_.step.resources);
     read_expressions("if", parsed_.step.condition);
     check_demands();
+    check_lead();
+    check_pattern();
     return std::move(parsed_);
   }
 
@@ -279,10 +282,7 @@ class StepReader {
     read_image();
     read_secrets();
     Step& step = parsed_.step;
-    if (const auto policy = value_of("checkpoint")) {
-      step.checkpoint = parse_interval(policy->at("every").get_ref<const std::string&>());
-      step.checkpoint->keep = policy->at("keep");
-    }
+    read_checkpoint();
     if (const auto retry = value_of("retry")) {
       step.retry = {.attempts = retry->at("attempts"), .on = {}};
       for (const Json& cause : retry->at("on")) step.retry.on.push_back(retry_cause(cause));
@@ -304,6 +304,69 @@ class StepReader {
     }
     read_reuse();
     read_launch();
+  }
+
+  void read_checkpoint() {
+    const auto policy = value_of("checkpoint");
+    if (!policy) return;
+    CheckpointPolicy checkpoint =
+        *parse_interval(policy->at("every").get_ref<const std::string&>());
+    checkpoint.keep = policy->at("keep");
+    if (policy->at("signal") == "SIGTERM") checkpoint.signal = CheckpointPolicy::Signal::Term;
+    if (policy->contains("lead")) {
+      checkpoint.lead = parse_duration(policy->at("lead").get_ref<const std::string&>());
+    }
+    checkpoint.newer = policy->value("newer", "");
+    parsed_.step.checkpoint = std::move(checkpoint);
+    refuse_signals_of_kind();
+  }
+
+  /// How a kind of step is asked to save is fixed.
+  void refuse_signals_of_kind() {
+    if (parsed_.step.uses.empty()) return;
+    for (const char* key : {"signal", "lead", "newer"}) {
+      const auto found = parsed_.step.locations.find(std::string("checkpoint.") + key);
+      if (found == parsed_.step.locations.end()) continue;
+      mistakes_.add(found->second, subject_.at("checkpoint").at(key).name() +
+                                       " belongs to run; how '" + parsed_.step.uses +
+                                       "' is asked to save is fixed");
+    }
+  }
+
+  /// Where all elements of a matrix have the same walltime; other leads are shortened by lead_of().
+  void check_lead() {
+    const auto& policy = parsed_.step.checkpoint;
+    if (!policy || policy->lead.count() == 0) return;
+    Context known;
+    known.params = names_.params;
+    const Json resources = parsed_.step.resources.evaluate_known(known);
+    const Json walltime = resources.value("walltime", Json());
+    if (!walltime.is_string()) return;
+    const auto& text = walltime.get_ref<const std::string&>();
+    if (!duration_form().accepts(text) || policy->lead * 2 <= parse_duration(text)) return;
+    mistakes_.add(parsed_.step.locations.at("checkpoint.lead"),
+                  subject_.at("checkpoint").at("lead").name() + " is " +
+                      format_duration(policy->lead) + ", more than half of the walltime of " +
+                      format_duration(parse_duration(text)) +
+                      "; ask for more walltime or for less time to save");
+  }
+
+  /// The program's working directory has a link of that name.
+  void check_pattern() {
+    const auto& policy = parsed_.step.checkpoint;
+    const std::string folder = policy ? folder_of_pattern(policy->newer) : "";
+    if (folder.empty()) return;
+    for (const std::string& input : parsed_.step.inputs) {
+      const auto parts = split(input, '/');
+      const auto first = std::find_if(parts.begin(), parts.end(), [](const std::string& part) {
+        return !part.empty() && part != ".";
+      });
+      if (first == parts.end() || *first != folder) continue;
+      mistakes_.add(parsed_.step.locations.at("checkpoint.newer"),
+                    subject_.at("checkpoint").at("newer").name() + ": the folder '" + folder +
+                        "' has the input '" + input + "'; save into another folder");
+      return;
+    }
   }
 
   void read_reuse() {

@@ -103,7 +103,11 @@ Json kind_rule(const StepKind& kind) {
   }
   Json then = {{"properties", {{"with", with}, {"outputs", false}, {"launch", false}}}};
   if (with.contains("required")) then["required"] = {"with"};
-  if (!kind.saves_itself) then["properties"]["checkpoint"] = false;
+  Json& checkpoint = then["properties"]["checkpoint"];
+  checkpoint = false;
+  if (kind.saves_itself) {
+    checkpoint = {{"properties", {{"signal", false}, {"lead", false}, {"newer", false}}}};
+  }
   return {{"if", {{"properties", {{"uses", {{"const", kind.name}}}}}, {"required", {"uses"}}}},
           {"then", then}};
 }

@@ -1,5 +1,6 @@
 #include "engine/model/workflow.h"
 
+#include <algorithm>
 #include <cctype>
 
 namespace dlflow {
@@ -13,6 +14,21 @@ std::string environment_name(std::string_view prefix, std::string_view key) {
     result += std::isalnum(byte) != 0 ? char(std::toupper(byte)) : '_';
   }
   return result;
+}
+
+std::chrono::milliseconds lead_of(const std::optional<CheckpointPolicy>& policy,
+                                  std::chrono::milliseconds walltime) {
+  using std::chrono::milliseconds;
+  const bool is_given = policy && policy->lead.count() > 0;
+  const milliseconds lead = is_given ? policy->lead : std::chrono::seconds(60);
+  if (walltime.count() == 0) return lead;
+  return std::min(lead, walltime / (is_given ? 2 : 4));
+}
+
+std::string folder_of_pattern(std::string_view newer) {
+  const std::string_view folder = newer.substr(0, newer.find('/'));
+  const bool is_name = folder.size() < newer.size() && folder.find_first_of("*?[\\") == folder.npos;
+  return is_name ? std::string(folder) : "";
 }
 
 }  // namespace dlflow

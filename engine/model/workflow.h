@@ -47,13 +47,30 @@ struct Retry {
                                 RetryCause::Timeout};
 };
 
-/// `checkpoint: {every: 1 epoch | 200 steps | 30m, keep: 2}`
+/// `checkpoint: {every: 1 epoch | 200 steps | 30m, keep: 2}`, and of a command what asks it to
+/// save:
+/// `{signal: SIGTERM, lead: 5m, newer: "ckpt/*.pt"}`
 struct CheckpointPolicy {
   enum class Unit { Epochs, Steps, Seconds };
+  enum class Signal { Usr1, Term };
   Unit unit = Unit::Epochs;
   int64_t every = 1;
   int keep = 2;
+  Signal signal = Signal::Usr1;  ///< what the program is asked by
+  std::chrono::seconds lead{0};  ///< how long before the walltime; 0: lead_of()
+  /// Files below $DLFLOW_CHECKPOINTS, one of which is new where a pass has saved; empty: the exit
+  /// status says it.
+  std::string newer;
 };
+
+/// How long before its walltime a program is asked to save: as `policy` says, or a minute; but at
+/// most half of the walltime, without a `lead` a quarter. \param walltime  0: none.
+std::chrono::milliseconds lead_of(const std::optional<CheckpointPolicy>& policy,
+                                  std::chrono::milliseconds walltime);
+
+/// The folder of the pattern's files that a program finds in its working directory, too: "ckpt" of
+/// "ckpt/*.pt"; empty if the pattern begins with a file or a wildcard.
+std::string folder_of_pattern(std::string_view newer);
 
 /// One axis of a matrix, its values evaluated (params only).
 struct MatrixAxis {
@@ -118,6 +135,7 @@ struct Image {
   std::string from;  ///< docker-archive:FILE, oci:…, docker://…, dir:…
   std::string digest;
   Location location;
+  Json build;  ///< null, or run: and env: of a command that changes the image once
 };
 
 /// One step. It either `uses` a step kind (stage, train, checkpoint, evaluate) or `run`s something.

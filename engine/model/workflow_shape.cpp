@@ -6,10 +6,20 @@
 namespace dlflow {
 namespace {
 
+Shape build_shape() {
+  return object({
+      {"run", either({text(), list_of(text(), 1)}), "Script, or program and arguments", kRequired,
+       nullptr, Scope::Nothing},
+      {"env", map_of(env_form(), scalar()), "Environment variables"},
+  });
+}
+
 Shape image_shape() {
   return object({
       {"from", formed(image_source_form()), "Where the image comes from", kRequired},
       {"digest", formed(digest_form()), "What it must be, whatever its name points to"},
+      {"build", build_shape(),
+       "A command that changes a copy of the image once on each cluster, before its first use"},
   });
 }
 
@@ -30,6 +40,13 @@ Shape checkpoint_shape() {
   return object({
       {"every", formed(interval_form()), "When one is saved", kOptional, "1 epoch"},
       {"keep", integer(1), "How many of the newest stay", kOptional, 2},
+      {"signal", choice({"SIGUSR1", "SIGTERM"}),
+       "Of run steps: what the program is asked to save by", kOptional, "SIGUSR1"},
+      {"lead", formed(duration_form()),
+       "Of run steps: how long before the walltime it is asked; else a minute"},
+      {"newer", formed(pattern_form()),
+       "Of run steps: files below $DLFLOW_CHECKPOINTS, one of which is new where a pass has saved; "
+       "else the program says it by its exit status 75"},
   });
 }
 

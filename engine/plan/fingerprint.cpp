@@ -30,9 +30,11 @@ Json decisive(Json with, const std::string& uses) {
   return with;
 }
 
-std::string image_identity(const Workflow& workflow, const std::string& name) {
+Json image_identity(const Workflow& workflow, const std::string& name) {
   for (const Image& image : workflow.images) {
-    if (image.name == name) return image.digest.empty() ? image.from : image.digest;
+    if (image.name != name) continue;
+    const std::string& base = image.digest.empty() ? image.from : image.digest;
+    return image.build.is_null() ? Json(base) : Json{{"base", base}, {"build", image.build}};
   }
   return name;
 }
@@ -43,6 +45,7 @@ Json require_json(const std::vector<Requirement>& requirements) {
   return json;
 }
 
+/// Signal, lead and the pattern of files only decide how a pass ends before its time.
 Json checkpoint_json(const std::optional<CheckpointPolicy>& policy) {
   if (!policy) return {};
   return {{"unit", int(policy->unit)}, {"every", policy->every}, {"keep", policy->keep}};
@@ -105,6 +108,11 @@ void collect_mentions(const Json& json, Mentions& mentions) {
     collect_mentions(std::string_view(json.get_ref<const std::string&>()), mentions);
   if (!json.is_structured()) return;
   for (const Json& part : json) collect_mentions(part, mentions);
+}
+
+/// dlflow.params() of the Python package finds whatever there is. However it was imported.
+bool calls_params(std::string_view text) {
+  return text.find("dlflow") != text.npos && text.find("params") != text.npos;
 }
 
 /// The variables that a `run:` step may read: mentioned in its command, its `env:` or `texts`.
@@ -241,7 +249,9 @@ Json visible_params(const Step& step, const Json& params, std::span<const std::s
   const bool may_compose = std::ranges::any_of(mentions, [](const std::string& name) {
     return name == kPrefix || name.starts_with(kParamPrefix);
   });
-  return may_compose ? params : visible;
+  const bool asks_python =
+      std::ranges::any_of(texts, calls_params) || calls_params(step.run.source().dump());
+  return may_compose || asks_python ? params : visible;
 }
 
 }  // namespace dlflow

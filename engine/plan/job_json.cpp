@@ -14,7 +14,12 @@ namespace {
 constexpr std::array<std::string_view, 3> kUnits = {"epochs", "steps", "seconds"};
 
 Json to_json(const CheckpointPolicy& policy) {
-  return {{"every", policy.every}, {"unit", kUnits[size_t(policy.unit)]}, {"keep", policy.keep}};
+  return {{"every", policy.every},
+          {"unit", kUnits[size_t(policy.unit)]},
+          {"keep", policy.keep},
+          {"signal", policy.signal == CheckpointPolicy::Signal::Term ? "SIGTERM" : "SIGUSR1"},
+          {"lead_s", policy.lead.count()},
+          {"newer", policy.newer}};
 }
 
 CheckpointPolicy checkpoint_policy_from_json(const Json& json) {
@@ -26,6 +31,10 @@ CheckpointPolicy checkpoint_policy_from_json(const Json& json) {
   policy.unit = CheckpointPolicy::Unit(index);
   policy.every = json.at("every").get<int64_t>();
   policy.keep = json.at("keep").get<int>();
+  // Runs of earlier versions do not have the rest.
+  if (json.value("signal", "") == "SIGTERM") policy.signal = CheckpointPolicy::Signal::Term;
+  policy.lead = std::chrono::seconds(json.value("lead_s", int64_t{0}));
+  policy.newer = json.value("newer", "");
   return policy;
 }
 
@@ -108,6 +117,7 @@ Json to_json(const ContainerSpec& container) {
   return {{"image", container.image},
           {"from", container.from},
           {"digest", container.digest},
+          {"build", container.build},
           {"runtime", container.settings.runtime},
           {"command", container.settings.command},
           {"mode", container.settings.mode},
@@ -117,7 +127,8 @@ Json to_json(const ContainerSpec& container) {
 
 ContainerSpec container_spec_from_json(const Json& json) {
   return {json.at("image").get<std::string>(), json.at("from").get<std::string>(),
-          json.at("digest").get<std::string>(), container_settings_from_json(json)};
+          json.at("digest").get<std::string>(), json.value("build", Json()),
+          container_settings_from_json(json)};
 }
 
 JobSpec read_job_spec(const Json& json) {

@@ -13,6 +13,7 @@ Json to_json(const RankPlan& plan) {
           {"nodes", nodes},
           {"master_address", plan.master_address},
           {"master_port", plan.master_port},
+          {"usr1_as_term", plan.usr1_as_term},
           {"given", plan.given}};
 }
 
@@ -26,6 +27,7 @@ RankPlan rank_plan_from_json(const Json& json) {
     }
     json.at("master_address").get_to(plan.master_address);
     json.at("master_port").get_to(plan.master_port);
+    json.at("usr1_as_term").get_to(plan.usr1_as_term);
     json.at("given").get_to(plan.given);
     return plan;
   } catch (const Json::exception& error) {

@@ -132,10 +132,10 @@ void add_size(Options& options, const Resources& resources, const Profile& profi
   }
 }
 
-void add_time(Options& options, const Resources& resources, const Profile& profile) {
-  const minutes limit = time_limit(resources, profile);
+void add_time(Options& options, const Batch& batch, const Profile& profile) {
+  const minutes limit = time_limit(batch.resources, profile);
   if (limit.count() > 0) options.add("time", int(limit.count()));
-  options.add("signal", "B:USR1@" + std::to_string(warning_time(limit).count()));
+  options.add("signal", "B:USR1@" + std::to_string(warning_time(limit, batch.lead).count()));
 }
 
 void add_place(Options& options, const SlurmOptions& slurm) {
@@ -207,7 +207,7 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
   }
   options.add_given("dependency", dependency_text(batch.dependencies));
   add_size(options, batch.resources, profile);
-  add_time(options, batch.resources, profile);
+  add_time(options, batch, profile);
   add_place(options, profile.slurm);
   options.flag(batch.may_requeue ? "requeue" : "no-requeue");
   options.add("chdir", batch.run_directory.string());

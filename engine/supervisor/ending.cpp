@@ -9,7 +9,6 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "engine/plan/retry.h"
-#include "engine/supervisor/results.h"
 
 namespace dlflow {
 namespace {
@@ -26,6 +25,10 @@ uint64_t out_of_memory_kills() {
   return std::strtoull(counters.c_str() + found + kKey.size(), nullptr, 10);
 }
 
+std::string pattern_of(const JobSpec& spec) {
+  return spec.checkpoint ? spec.checkpoint->newer : "";
+}
+
 class Ending {
  public:
   Ending(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
@@ -35,6 +38,7 @@ class Ending {
         options_(options),
         before_(before),
         watched_(watched),
+        newer_(newer_file(before.saved, saved_files(spec, pattern_of(spec)))),
         out_of_memory_(out_of_memory_kills() > before.memory_kills ||
                        ran_out_of_memory(options, before)) {}
 
@@ -42,6 +46,8 @@ class Ending {
 
  private:
   int exit_code() const;
+  bool has_progress() const;
+  std::string goes_on() const;
   std::string why_again() const;
   std::string failure_reason(int code) const;
   std::string asked_for() const;
@@ -51,26 +57,28 @@ class Ending {
   const SupervisorOptions& options_;
   const BeforePass& before_;
   const Watched& watched_;
+  std::optional<std::string> newer_;  ///< of the files that `checkpoint:` names
   bool out_of_memory_;
 };
 
 JobEvent Ending::event() const {
   const int code = exit_code();
-  const bool saved = code == kExitAgain;
+  const bool on_request = saved_on_request(spec_, before_, watched_);
+  const bool saved = on_request || code == kExitAgain;
   const milliseconds walltime = spec_.resources.walltime;
   const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
                                                  : "time limit of the cluster";
   JobEvent end;
-  end.exit = code;
+  end.exit = on_request ? kExitAgain : code;
   if (watched_.cause == StopCause::Terminated && options_.requeues) {
     end.reason = saved ? "stopped by SIGTERM, checkpoint saved" : "stopped by SIGTERM";
   } else if (watched_.cause == StopCause::Requested || watched_.cause == StopCause::Terminated) {
     end.state = JobState::Cancelled;
     end.reason = saved ? "stopped on request, checkpoint saved" : "stopped on request";
-  } else if (saved && checkpoint_signature(spec_) != before_.checkpoints) {
+  } else if (saved && has_progress()) {
     end.state = JobState::Queued;
     end.reason = watched_.cause == StopCause::Walltime
-                     ? limit + " reached, goes on from its checkpoint"
+                     ? limit + " reached, goes on from " + goes_on()
                      : "saved a checkpoint and asked to be run again" + why_again();
   } else if (saved && watched_.cause != StopCause::Walltime) {
     end.state = JobState::Failed;
@@ -85,6 +93,14 @@ JobEvent Ending::event() const {
   }
   return end;
 }
+
+bool Ending::has_progress() const {
+  if (!pattern_of(spec_).empty()) return newer_.has_value();
+  return checkpoint_signature(spec_) != before_.checkpoints;
+}
+
+/// "its checkpoint", "ckpt/last.pt"
+std::string Ending::goes_on() const { return newer_.value_or("its checkpoint"); }
 
 /// A rank that the kernel killed for want of memory, and the others asked to be run again: where
 /// more memory is to follow, that is what counts. And a program does not end well if the kernel
@@ -138,6 +154,7 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
   std::error_code none;
   const auto bytes = fs::file_size(files.standard_error(), none);
   return {.checkpoints = checkpoint_signature(spec),
+          .saved = saved_files(spec, pattern_of(spec)),
           .memory_kills = out_of_memory_kills(),
           .memory_kills_of_job = options.memory_kills ? options.memory_kills() : 0,
           .standard_error_bytes = none ? 0 : bytes};
@@ -145,6 +162,11 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
 
 bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before) {
   return options.memory_kills && options.memory_kills() > before.memory_kills_of_job;
+}
+
+bool saved_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched) {
+  if (watched.cause == StopCause::None || watched.cause == StopCause::Unwanted) return false;
+  return newer_file(before.saved, saved_files(spec, pattern_of(spec))).has_value();
 }
 
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,

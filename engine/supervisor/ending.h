@@ -5,6 +5,7 @@
 
 #include "engine/plan/job.h"
 #include "engine/supervisor/launch.h"
+#include "engine/supervisor/results.h"
 #include "engine/supervisor/supervisor.h"
 #include "engine/supervisor/watch.h"
 
@@ -14,6 +15,7 @@ namespace dlflow {
 /// How things stood before the program began.
 struct BeforePass {
   std::string checkpoints;            ///< checkpoint_signature()
+  SavedFiles saved;                   ///< that match `checkpoint: {newer: …}`
   uint64_t memory_kills = 0;          ///< by the kernel, on this machine since it booted
   uint64_t memory_kills_of_job = 0;   ///< SupervisorOptions::memory_kills
   uint64_t standard_error_bytes = 0;  ///< what earlier passes left there
@@ -25,8 +27,13 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
 /// Whether the scheduler will take the job for one that ran out of memory.
 bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before);
 
+/// Whether a program that was asked to save has left a newer file of `checkpoint: {newer: …}`: it
+/// is to run again, whatever its exit status is.
+bool saved_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched);
+
 /// The exit status, the state that follows from it (none: the scheduler has yet to say), and the
-/// reason in words. Exit status 75 is no failure if there is a new checkpoint.
+/// reason in words. Exit status 75 is no failure if there is a new checkpoint; and a pass that
+/// saved_on_request() counts as one that ended with 75.
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
                    const BeforePass& before, const Watched& watched);
 

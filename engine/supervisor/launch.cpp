@@ -1,6 +1,7 @@
 #include "engine/supervisor/launch.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -113,6 +114,22 @@ std::vector<std::string> launcher(const JobSpec& spec, const RankPlan& ranks) {
 /// the shell gets the signal that its trap is for.
 constexpr const char* kScriptThatSaves =
     "trap : USR1 TERM; trap 'case $? in 138 | 143) sleep 1 ;; esac' EXIT; . \"$0\"";
+
+/// Whether a launcher starts the programs of the job, and signals go through it.
+bool has_launcher(const JobSpec& spec, const RankPlan& ranks) {
+  if (spec.container && container_starts_ranks(*spec.container)) return true;
+  return !launcher(spec, ranks).empty();
+}
+
+/// What a program saves there survives its pass and its attempt, whether it knows of dlflow or not.
+void link_saved_folder(const JobSpec& spec, const AttemptFiles& files) {
+  const std::string name = spec.checkpoint ? folder_of_pattern(spec.checkpoint->newer) : "";
+  if (name.empty()) return;
+  const fs::path folder = checkpoints_directory(spec) / name;
+  make_directories(folder);
+  std::error_code exists_from_an_earlier_pass;
+  fs::create_directory_symlink(folder, files.work() / name, exists_from_an_earlier_pass);
+}
 
 /// Whether the pass before has ended, with a checkpoint: what it left is for this one.
 bool follows_saved_pass(const AttemptFiles& files) {
@@ -265,7 +282,15 @@ RankPlan plan_ranks(const JobSpec& spec, const Json& environment) {
   plan.master_port = free_port();
   for (const auto& [name, value] : environment.items()) plan.given.insert(name);
   plan.given.insert(spec.secrets.begin(), spec.secrets.end());
+  plan.usr1_as_term = spec.checkpoint &&
+                      spec.checkpoint->signal == CheckpointPolicy::Signal::Term &&
+                      has_launcher(spec, plan);
   return plan;
+}
+
+int save_signal(const JobSpec& spec, const RankPlan& ranks) {
+  const bool by_term = spec.checkpoint && spec.checkpoint->signal == CheckpointPolicy::Signal::Term;
+  return by_term && !ranks.usr1_as_term ? SIGTERM : SIGUSR1;
 }
 
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files) {
@@ -278,6 +303,7 @@ void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFil
     std::error_code exists_from_an_earlier_pass;
     fs::create_symlink(frozen, link, exists_from_an_earlier_pass);
   }
+  link_saved_folder(spec, files);
   if (has_values(spec)) write_file(files.with(), job.with.dump(2) + "\n");
   if (job.run_command.is_string()) {
     write_file(files.script(), job.run_command.get<std::string>() + "\n");

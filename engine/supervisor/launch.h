@@ -58,9 +58,15 @@ struct ResolvedJob {
 /// free port for them to meet at. \param environment  ResolvedJob::environment. Throws Error.
 RankPlan plan_ranks(const JobSpec& spec, const Json& environment);
 
+/// The signal that asks the program of the job to save. Launchers pass SIGUSR1 on to their ranks
+/// and end these by SIGTERM, so ranks are asked by SIGUSR1, which rank-exec and container-exec make
+/// the SIGTERM that a step asks for (RankPlan::usr1_as_term).
+int save_signal(const JobSpec& spec, const RankPlan& ranks);
+
 /// Makes the folders and files that the program finds: work/ with the declared inputs, outputs/,
-/// with.json, the script of a textual `run:`. If the pass before saved and asked to be run again,
-/// its folders are taken over as they are.
+/// with.json, the script of a textual `run:`, the link to the folder of checkpoints that
+/// `checkpoint: {newer: …}` names. If the pass before saved and asked to be run again, its folders
+/// are taken over as they are.
 void prepare_files(const JobSpec& spec, const ResolvedJob& job, const AttemptFiles& files);
 
 /// What the job itself declares of its environment: the DLFLOW_* variables of

@@ -1,6 +1,7 @@
 #include "engine/supervisor/results.h"
 
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -263,7 +264,7 @@ Json read_metrics(const AttemptFiles& files) {
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
   Collector collector(spec, files);
   for (const auto& [name, path] : spec.outputs) {
-    if (!fs::exists(files.outputs() / path)) {
+    if (!find_output(spec, files, path)) {
       throw Error(Errc::InvalidInput,
                   "output '" + name + "' is missing: $DLFLOW_OUTPUTS/" + path + " was not written");
     }
@@ -330,6 +331,35 @@ std::string checkpoint_signature(const JobSpec& spec) {
                 std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec));
   }
   return hash.hex();
+}
+
+SavedFiles saved_files(const JobSpec& spec, const std::string& pattern) {
+  SavedFiles found;
+  const fs::path folder = checkpoints_directory(spec);
+  if (pattern.empty() || !fs::is_directory(folder)) return found;
+  const auto matches = [&](fs::path name) {
+    for (; !name.empty(); name = name.parent_path()) {
+      if (::fnmatch(pattern.c_str(), name.c_str(), FNM_PATHNAME) == 0) return true;
+    }
+    return false;
+  };
+  for (const fs::path& file : files_below(folder)) {
+    const fs::path name = file.lexically_relative(folder);
+    struct stat info {};
+    if (!matches(name) || ::stat(file.c_str(), &info) != 0 || info.st_size == 0) continue;
+    found[name] = std::to_string(info.st_size) + " " + std::to_string(info.st_ino) + " " +
+                  std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec);
+  }
+  return found;
+}
+
+std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now) {
+  std::optional<std::string> newer;
+  for (const auto& [name, state] : now) {
+    const auto was = before.find(name);
+    if (was == before.end() || was->second != state) newer = name;
+  }
+  return newer;
 }
 
 std::string telling_line(const fs::path& standard_error, uint64_t from) {

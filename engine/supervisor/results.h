@@ -2,6 +2,8 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "base/json.h"
@@ -28,13 +30,13 @@ struct Outputs {
   Publication publication;
 };
 
-/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A value that is the relative
-/// path of something there becomes the path it has once it is published; one below checkpoints/
-/// that in the job's folder. What has no hash yet is hashed: files by content, folders by names and
-/// contents, other values by their text. Links may lead to what else the run has and to what the
-/// parents published; they count with what they lead to. Throws Error{InvalidInput} naming a
-/// declared output that is not there, a link that leads elsewhere or nowhere, and what is neither
-/// file nor folder.
+/// The declared outputs and those of $DLFLOW_OUTPUTS/outputs.json. A declared path, and a value
+/// that is the relative path of something there becomes the path it has once it is published; one
+/// below checkpoints/ that in the job's folder. What has no hash yet is hashed: files by content,
+/// folders by names and contents, other values by their text. Links may lead to what else the run
+/// has and to what the parents published; they count with what they lead to. Throws
+/// Error{InvalidInput} naming a declared output that is not there, a link that leads elsewhere or
+/// nowhere, and what is neither file nor folder.
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 
 /// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.
@@ -50,6 +52,16 @@ void publish(const JobSpec& spec, const AttemptFiles& files, Publication publica
 
 /// What tells one state of the checkpoints from another: names, sizes and times of change.
 std::string checkpoint_signature(const JobSpec& spec);
+
+/// Files and what tells one state of each from another, by their relative names.
+using SavedFiles = std::map<std::string, std::string>;
+
+/// The files with content below $DLFLOW_CHECKPOINTS that match `pattern`, themselves or a folder
+/// above them. `*` stops at a slash.
+SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
+
+/// A file of `now` that is not as it was in `before`, the last by name; nothing if there is none.
+std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
 
 /// The line of standard error that says most: the last that begins with "error", else the last one
 /// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none. What lies before

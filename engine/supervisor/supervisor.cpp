@@ -79,12 +79,12 @@ class Pass {
   }
   JobEvent execute();
   std::optional<JobEvent> end_before_start();
-  Watched run_program(Command& command, bool has_secrets);
+  Watched run_program(Command& command, const RankPlan& ranks, bool has_secrets);
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
   ResolvedJob resolve(const std::vector<ParentResult>& parents) const;
-  WatchOptions watch_options() const;
+  WatchOptions watch_options(const RankPlan& ranks) const;
   JobEvent succeeded(const std::string& fingerprint);
   JobEvent reused(SharedResult known, const std::string& fingerprint);
   void take_back_fingerprint(JobEvent& end, const InputProof& proof) const;
@@ -161,15 +161,13 @@ void Pass::note_termination() {
   events_.sync();
 }
 
-WatchOptions Pass::watch_options() const {
+WatchOptions Pass::watch_options(const RankPlan& ranks) const {
   WatchOptions options;
   options.walltime = spec_.resources.walltime;
   options.time_to_end = milliseconds(10'000);
   if (can_save(spec_.uses, spec_.checkpoint)) {
-    options.time_to_save = milliseconds(60'000);
-    if (options.walltime.count() > 0) {
-      options.time_to_save = std::min(options.time_to_save, options.walltime / 4);
-    }
+    options.time_to_save = lead_of(spec_.checkpoint, options.walltime);
+    options.save_signal = save_signal(spec_, ranks);
   }
   return options;
 }
@@ -242,8 +240,9 @@ JobEvent Pass::execute() {
     if (taken.result) return reused(std::move(*taken.result), fingerprint);
     if (taken.was_damaged) shared_before_ = Existing::IsDamaged;
   }
-  const Watched watched = run_program(command, !secrets.empty());
-  const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before);
+  const Watched watched = run_program(command, job.ranks, !secrets.empty());
+  const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
+                    !saved_on_request(spec_, before, watched);
   JobEvent end =
       well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
   take_back_fingerprint(end, proof);
@@ -268,7 +267,7 @@ std::optional<JobEvent> Pass::end_before_start() {
 }
 
 /// From its start until nothing of it is left, and what it printed and reported is free of secrets.
-Watched Pass::run_program(Command& command, bool has_secrets) {
+Watched Pass::run_program(Command& command, const RankPlan& ranks, bool has_secrets) {
   std::optional<RedactedOutput> output;
   if (has_secrets) output.emplace(command, redactor_);
   command.blocked_signals.insert(command.blocked_signals.end(), options_.own_signals.begin(),
@@ -280,7 +279,7 @@ Watched Pass::run_program(Command& command, bool has_secrets) {
     events_.sync();
     notify(Notice::Recorded);
   }
-  WatchOptions how = watch_options();
+  WatchOptions how = watch_options(ranks);
   if (options_.requeues) {
     how.on_terminate = [this] { note_termination(); };
     how.is_wanted = [this] { return may_be_ours(); };

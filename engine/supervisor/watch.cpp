@@ -119,7 +119,7 @@ class Deadlines {
   bool act(pid_t group) {
     const auto now = options_.now();
     if (done_ < 1 && now >= save_) {
-      if (options_.time_to_save.count() > 0) signal_group(group, SIGUSR1);
+      if (options_.time_to_save.count() > 0) signal_group(group, options_.save_signal);
       done_ = 1;
     }
     if (done_ < 2 && now >= end_) {
@@ -154,7 +154,7 @@ class Deadlines {
 ///  2. has_ended: for the same reason a death by a signal waits a moment for a request, and exit
 ///     status 75 takes the one that is there.
 ///  3. look: whether the program is still wanted.
-///  4. act: SIGUSR1 to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
+///  4. act: the signal to save, SIGTERM, SIGKILL, whatever is due. The walltime, a warning and a
 ///     request are one sequence that begins at different times: deadlines only move closer, so
 ///     that any number of them in any order gives the earliest. A second request kills at once.
 ///  5. sleep. If it ends much later than it should, the job was suspended, and its deadlines move.

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <signal.h>
 #include <sys/types.h>
 
 #include <chrono>
@@ -15,9 +16,10 @@ namespace dlflow {
 
 struct WatchOptions {
   std::chrono::milliseconds walltime{0};  ///< 0: none
-  /// A program that can save a checkpoint gets SIGUSR1 (which mpirun passes on to its ranks) this
-  /// long before SIGTERM; 0: it cannot. SIGTERM comes at the walltime, or so long after a request.
+  /// A program that can save a checkpoint gets `save_signal` this long before SIGTERM; 0: it
+  /// cannot. SIGTERM comes at the walltime, or so long after a request.
   std::chrono::milliseconds time_to_save{0};
+  int save_signal = SIGUSR1;                 ///< this one mpirun passes on to its ranks
   std::chrono::milliseconds time_to_end{0};  ///< from SIGTERM to SIGKILL
   /// Called when the first SIGTERM arrives: whoever sent it may not wait for the program's end.
   std::function<void()> on_terminate;

@@ -1,1 +1,10 @@
-"""dlflow in Python: `dlflow.runtime` has collectives between processes, `dlflow.torch` is a backend of torch.distributed."""
+"""dlflow in Python. A training script that is a step of a workflow needs a few functions of this module: docs/user/python.md.
+
+`dlflow.runtime` has collectives between processes, `dlflow.torch` is a backend of torch.distributed.
+"""
+
+from dlflow._report import report
+from dlflow._parameters import Parameters, params
+from dlflow._step import Saved, checkpoint, resume, should_save, should_stop, stop
+
+__all__ = ["Parameters", "Saved", "checkpoint", "params", "report", "resume", "should_save", "should_stop", "stop"]

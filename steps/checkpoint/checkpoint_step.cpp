@@ -1,5 +1,6 @@
 #include "steps/checkpoint/checkpoint_step.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
@@ -9,6 +10,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -123,6 +125,19 @@ void publish(const fs::path& chosen, const StepEnvironment& environment, bool ex
   write_outputs(environment, outputs);
 }
 
+/// Throws unless the weights are in one file: PyTorch may have divided them among ranks.
+void require_one_model(const fs::path& chosen) {
+  const Json state = parse_json(read_file(chosen / "state.json"));
+  if (!state.is_object()) return;
+  const Json sharded = state.value("sharded", Json::array());
+  if (std::find(sharded.begin(), sharded.end(), "model") == sharded.end()) return;
+  throw Error(
+      Errc::InvalidInput,
+      "export: the model in " + chosen.string() +
+          " is divided among ranks (.distcp files), so there is no file of its weights; have "
+          "the script save a whole one, with full_state_dict of PyTorch");
+}
+
 /// Removes all but the newest `keep` of each folder, and never `chosen`.
 void prune(const Candidates& candidates, const fs::path& chosen, size_t keep) {
   std::map<fs::path, size_t> num_kept;
@@ -163,6 +178,7 @@ int choose_and_publish() {
   const CheckpointInfo info =
       request.verify ? candidates.infos[index] : runtime::verify_checkpoint(chosen);
 
+  if (request.export_model) require_one_model(chosen);
   publish(chosen, environment, request.export_model);
   write_summary(environment, summary_of(info));
   std::printf("chose %s among %zu: %s\n", chosen.c_str(), candidates.folders.size(),

@@ -101,6 +101,12 @@ int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
   const runtime::Checkpoint checkpoint = runtime::load_shared_checkpoint(comm, settings.checkpoint);
+  if (checkpoint.info.model.empty()) {
+    throw Error(Errc::InvalidInput,
+                "checkpoint: " + settings.checkpoint +
+                    " was saved by a Python script, which alone knows its network; evaluate it in "
+                    "a script, where dlflow.report() says what `require:` checks");
+  }
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
   runtime::require_weights(checkpoint, model);
   const NodeData place =

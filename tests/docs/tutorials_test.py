@@ -61,16 +61,34 @@ class Tutorials(support.Case):
             self.skipTest("needs openmpi-bin")
         self.follow("ranks.md")
 
+    def use_python_with_the_package(self):
+        """As if the wheel was installed."""
+        python = self.folder / "tools/python3"
+        python.unlink()
+        python.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{support.BIN.parent}/python exec {sys.executable} -B "$@"\n')
+        python.chmod(0o755)
+
+    def test_a_resumable_training_script(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        self.use_python_with_the_package()
+        self.follow("python.md")
+
+    def test_the_same_bits_on_any_number_of_ranks(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        if shutil.which("mpirun") is None:
+            self.skipTest("needs openmpi-bin")
+        self.use_python_with_the_package()
+        self.follow("pytorch-exact.md")
+
     def test_a_horovod_script_unchanged(self):
         if importlib.util.find_spec("torch") is None:
             self.skipTest("needs python3-torch")
         if shutil.which("mpirun") is None:
             self.skipTest("needs openmpi-bin")
-        page = (support.ROOT / "docs/user/porting-from-horovod.md").read_text().partition("## What is covered")[0]
-        workflow = next(step.text for step in tutorial.parse(page) if getattr(step, "name", "") == "horovod.yaml")
-        built = support.BIN.parent / "python/dlflow/horovod/path"
-        self.follow("porting-from-horovod.md", {"horovod.yaml": workflow.replace("/usr/lib/python3/dist-packages/dlflow/horovod/path", str(built))},
-                    until="## What is covered")
+        self.use_python_with_the_package()
+        self.follow("porting-from-horovod.md", until="## What is covered")
 
     def test_ones_own_network(self):
         if importlib.util.find_spec("numpy") is None:

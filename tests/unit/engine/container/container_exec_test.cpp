@@ -185,6 +185,22 @@ TEST_CASE("signals go in through the pipe, a byte each", "[container]") {
   CHECK(read_file(inside.meeting().status("0")) == "75\n");
 }
 
+TEST_CASE("a rank inside that saves on SIGTERM gets one where its launcher passes on SIGUSR1",
+          "[container]") {
+  Inside inside;
+  ContainerRequest request;
+  request.rank_plan.emplace();
+  request.rank_plan->nodes = {{"n", 1}};
+  request.rank_plan->usr1_as_term = true;
+  request.commands = {
+      {"/bin/sh", "-c", "trap 'exit 7' TERM; : >ready; while :; do sleep 0.02; done"}};
+  inside.ask(request);
+  inside.begin();
+  inside.wait_for_file("ready");
+  ::kill(inside.pid(), SIGUSR1);
+  CHECK(inside.end() == 7);
+}
+
 TEST_CASE("without a pipe, signals to the process inside go to its program", "[container]") {
   Inside inside;
   inside.ask("trap 'exit 75' TERM; echo >up; while :; do /bin/sleep 0.01; done");

@@ -9,15 +9,15 @@ using namespace dlflow;
 namespace {
 
 const Json kJob = Json::parse(R"({
-  "image": "box", "from": "oci:/images/box", "digest": "sha256:d1", "cache": "/cache",
+  "image": "box", "from": "oci:/images/box", "digest": "sha256:d1", "build": {"run": "make"}, "cache": "/cache",
   "cache_budget_bytes": 11, "runtime": "podman", "command": ["sudo", "podman"], "mode": "P2",
-  "arguments": ["--rm"], "launcher": ["srun", "-n2"], "ranks": 3,
+  "arguments": ["--rm"], "launcher": ["srun", "-n2"], "mpirun": "mpirun", "ranks": 3,
   "binds": [{"source": "/data", "target": "/d", "read_only": true},
             {"source": "/work", "target": "/w", "read_only": false}],
   "directory": "/run/work", "gpus": true, "commands": [["bash", "-c"], ["sh"]],
   "environment": {"A": "1", "B": "2"},
   "rank_plan": {"ranks": 3, "one_per_node": false, "nodes": [["n1", 3]], "master_address": "n1",
-                "master_port": 2, "given": ["X"]},
+                "master_port": 2, "usr1_as_term": false, "given": ["X"]},
   "secrets": ["TOKEN"], "secrets_file": "/run/secrets"})");
 
 const Json kRequest = Json::parse(R"({

@@ -103,3 +103,10 @@ TEST_CASE("the profile's place and free options come last", "[gridengine]") {
   CHECK(options(batch, ours, "-r ") ==
         "-r n -t 3-5 -tc 2 -P p1 -q short.q,long.q -l arch=lx-amd64 -R y");
 }
+
+TEST_CASE("the soft limit comes as early as the program needs it to save", "[gridengine]") {
+  Batch batch = array();
+  batch.resources.walltime = std::chrono::minutes(20);
+  batch.lead = std::chrono::minutes(5);
+  CHECK(options(batch, profile(), "-l") == "-l h_rt=1260,s_rt=960");
+}

@@ -331,6 +331,17 @@ TEST_CASE("matrices that explode are refused, also together", "[mistakes]") {
         "1,000,000");
 }
 
+TEST_CASE("the build of an image is a command without expressions", "[mistakes]") {
+  CHECK(
+      mistakes_of("images: {i: {from: 'dir:x', build: {run: 'make ${{ params.x }}', env: {A: "
+                  "[1]}, cmd: x}}}\n"
+                  "steps: {a: {run: x, image: i}}") ==
+      "w.yaml:1:42: error: expressions cannot be used in images.i.build.run\n"
+      "w.yaml:1:75: error: images.i.build.env.A must be a string, a number or true or false, not a "
+      "list\n"
+      "w.yaml:1:81: error: unknown key 'cmd' in images.i.build; known: run, env");
+}
+
 TEST_CASE("images are checked", "[mistakes]") {
   CHECK(mistakes_of("images: {torch: {from: 'ftp:x', digest: 'md5:1'}}\nsteps: {a: {run: x, image: "
                     "trch}, b: {run: x, image: [torch]}}") ==
@@ -397,4 +408,34 @@ TEST_CASE("repetitions and conditions of reuse that cannot be are told", "[mista
   CHECK_THAT(mistakes_of("steps: {a: {uses: stage, reuse: {program: true}, "
                          "with: {sources: [{url: 'https://x/y'}]}}}"),
              Catch::Contains("reuse of step 'a' belongs to run"));
+}
+
+TEST_CASE("what asks a program to save is refused where it cannot hold", "[mistakes]") {
+  const auto mistake = [](const std::string& checkpoint, const std::string& more = "run: x") {
+    return mistakes_of("steps: {a: {checkpoint: {" + checkpoint + "}, " + more + "}}");
+  };
+  CHECK(mistake("signal: SIGHUP") ==
+        "w.yaml:1:34: error: checkpoint.signal of step 'a': 'SIGHUP' is not one of SIGUSR1, "
+        "SIGTERM");
+  for (const std::string wrong : {"/tmp/*.pt", "../ckpt/x", "ckpt//x", "./ckpt/x", "ckpt/"}) {
+    CHECK(mistake("newer: '" + wrong + "'") ==
+          "w.yaml:1:33: error: checkpoint.newer of step 'a': '" + wrong +
+              "' is not a pattern of relative file names without '..'; write 'ckpt/*.pt' or "
+              "'out/checkpoint-*'");
+  }
+  CHECK(mistake("newer: 'ckpt/*.pt'", "run: x, inputs: [a.py, ./ckpt/first.pt]") ==
+        "w.yaml:1:33: error: checkpoint.newer of step 'a': the folder 'ckpt' has the input "
+        "'./ckpt/first.pt'; save into another folder");
+  CHECK(mistake("newer: 'ckpt/*.pt'", "run: x, inputs: [ckpt.py]") == "");
+  CHECK(mistake("lead: 11m", "run: x, resources: {walltime: 20m}") ==
+        "w.yaml:1:32: error: checkpoint.lead of step 'a' is 11:00, more than half of the walltime "
+        "of 20:00; ask for more walltime or for less time to save");
+  CHECK(mistake("lead: 10m", "run: x, resources: {walltime: 20m}") == "");
+  CHECK(mistake("lead: 10m", "run: x") == "");
+  const std::string train = "uses: train, with: {model: m, data: d, epochs: 1, lr: 0.1}";
+  CHECK(mistake("lead: 5m, newer: x", train) ==
+        "w.yaml:1:32: error: checkpoint.lead of step 'a' belongs to run; how 'train' is asked to "
+        "save is fixed\n"
+        "w.yaml:1:43: error: checkpoint.newer of step 'a' belongs to run; how 'train' is asked to "
+        "save is fixed");
 }

@@ -260,3 +260,41 @@ TEST_CASE("an input that lies elsewhere says whether its content counts", "[pars
   CHECK(step.data[0].content_counts);
   CHECK_FALSE(step.data[1].content_counts);
 }
+
+TEST_CASE("what asks a command to save, when, and what shows that it did", "[parse]") {
+  const auto policy = [](const std::string& text) {
+    return *workflow_of("steps: {a: {run: x, checkpoint: {" + text + "}}}").steps[0].checkpoint;
+  };
+  const CheckpointPolicy plain = policy("");
+  CHECK(plain.signal == CheckpointPolicy::Signal::Usr1);
+  CHECK(plain.lead == 0s);
+  CHECK(plain.newer.empty());
+  const CheckpointPolicy given = policy("signal: SIGTERM, lead: 5m, newer: 'ckpt/*.pt'");
+  CHECK(given.signal == CheckpointPolicy::Signal::Term);
+  CHECK(given.lead == 5min);
+  CHECK(given.newer == "ckpt/*.pt");
+  CHECK(given.every == plain.every);
+}
+
+TEST_CASE("a program has its lead to save, but at most half of its walltime", "[parse]") {
+  const auto lead = [](std::chrono::seconds given, std::chrono::seconds walltime) {
+    CheckpointPolicy policy;
+    policy.lead = given;
+    return lead_of(policy, walltime);
+  };
+  CHECK(lead(5min, 20min) == 5min);
+  CHECK(lead(5min, 8min) == 4min);
+  CHECK(lead(5min, 0s) == 5min);
+  CHECK(lead(0s, 20min) == 60s);
+  CHECK(lead(0s, 80s) == 20s);
+  CHECK(lead_of(std::nullopt, 0s) == 60s);
+}
+
+TEST_CASE("the first folder of a pattern is the one that the program has in its working directory",
+          "[parse]") {
+  CHECK(folder_of_pattern("ckpt/*.pt") == "ckpt");
+  CHECK(folder_of_pattern("out/run/checkpoint-*") == "out");
+  for (const char* none : {"", "last.pt", "*.pt", "run-*/last.pt", "run?/x", "[ab]/x"}) {
+    CHECK(folder_of_pattern(none).empty());
+  }
+}

@@ -44,7 +44,7 @@ TEST_CASE("in the schema a step uses a kind or runs a command", "[schema]") {
 TEST_CASE("what a kind needs, takes and refuses is in its rule", "[schema]") {
   const Json train = rule_of("train");
   CHECK(train.at("required") == Json({"with"}));
-  CHECK_FALSE(train.at("properties").contains("checkpoint"));
+  CHECK(train.at("properties").at("checkpoint").at("properties").at("newer") == false);
   const Json& with = train.at("properties").at("with");
   CHECK(with.at("required") == Json({"model", "data", "epochs", "lr"}));
   CHECK(with.at("description") == "Trains a network on all ranks of the step");

@@ -177,6 +177,21 @@ TEST_CASE("the image of a step is in its fingerprint, and what it pins", "[finge
         base("from: 'docker://a:1', digest: '" + two + "'"));
 }
 
+TEST_CASE("what an image's build does is in the fingerprint of its steps", "[fingerprint]") {
+  const auto base = [](const std::string& build) {
+    return base_of("name: w\nparams: {v: 1}\nimages: {i: {from: \"dir:x\"" +
+                   (build.empty() ? "" : ", " + build) + "}}\nsteps: {a: {image: i, run: [x]}}\n");
+  };
+  const auto plain = base("");
+  CHECK(base("build: {run: make}") != plain);
+  CHECK(base("build: {run: make}") == base("build: {run:   make}"));
+  CHECK(base("build: {run: make}") != base("build: {run: make install}"));
+  CHECK(base("build: {run: make}") != base("build: {run: [make]}"));
+  CHECK(base("build: {run: make, env: {V: '${{ params.v }}'}}") ==
+        base("build: {run: make, env: {V: 1}}"));
+  CHECK(base("build: {run: make, env: {V: 1}}") != base("build: {run: make, env: {V: 2}}"));
+}
+
 TEST_CASE("parents count by what a child sees of them, not by the run they lie in",
           "[fingerprint]") {
   const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));
@@ -343,4 +358,25 @@ TEST_CASE("a step kind gets its values through with alone", "[fingerprint]") {
   step.uses = "train";
   step.with = Template(Json{{"note", "DLFLOW_PARAM_LR"}});
   CHECK(visible_params(step, {{"lr", 1}}, {}) == Json::object());
+}
+
+TEST_CASE("a script that calls dlflow.params sees all parameters, and is reused all the same",
+          "[fingerprint]") {
+  const std::vector<std::string> texts = {"import dlflow\np = dlflow.params(lr=0.5)\n"};
+  CHECK(visible("./a.py", texts).size() == 3);
+  CHECK(visible("./a.py", {"from dlflow import params\n"}).size() == 3);
+  CHECK(visible("./a.py", {"import os, dlflow as d\np = d.params()\n"}).size() == 3);
+  CHECK(visible("./a.py", {"import dlflow\nprint(1)\n"}).empty());
+  CHECK(visible("./a.py", {"params = {}\n"}).empty());
+  CHECK(visible("python3 -c 'import dlflow; print(dlflow.params())'").size() == 3);
+  CHECK_FALSE(sees_run(Step(), texts));
+}
+
+TEST_CASE("how a pass is ended before its time does not change the fingerprint", "[fingerprint]") {
+  const auto base_with = [](const std::string& checkpoint) {
+    return base_of(changed("env: {SEED: 7}", "checkpoint: {" + checkpoint + "}"));
+  };
+  const Json plain = base_with("every: 2 epochs");
+  CHECK(base_with("every: 2 epochs, signal: SIGTERM, lead: 5m, newer: 'ckpt/*.pt'") == plain);
+  CHECK(base_with("every: 3 epochs") != plain);
 }

@@ -59,10 +59,17 @@ JobSpec example_spec() {
                     .gpus_per_rank = 1,
                     .memory_bytes = uint64_t{1} << 40,
                     .walltime = std::chrono::minutes(20)};
-  spec.checkpoint =
-      CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds, .every = 30, .keep = 4};
-  spec.container = ContainerSpec{
-      "torch", "oci:/images/torch", "sha256:11", {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
+  spec.checkpoint = CheckpointPolicy{.unit = CheckpointPolicy::Unit::Seconds,
+                                     .every = 30,
+                                     .keep = 4,
+                                     .signal = CheckpointPolicy::Signal::Term,
+                                     .lead = std::chrono::minutes(5),
+                                     .newer = "ckpt/*.pt"};
+  spec.container = ContainerSpec{"torch",
+                                 "oci:/images/torch",
+                                 "sha256:11",
+                                 {{"run", "make"}},
+                                 {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
   spec.retry = {.attempts = 5,
                 .on = {RetryCause::Failure, RetryCause::NodeFailure, RetryCause::Preempted,
                        RetryCause::Timeout, RetryCause::OutOfMemory}};
@@ -151,7 +158,7 @@ TEST_CASE("each unit of a checkpoint and each cause of a retry has its word", "[
   JobSpec spec;
   for (const auto& [unit, word] : std::map<Unit, std::string>{
            {Unit::Epochs, "epochs"}, {Unit::Steps, "steps"}, {Unit::Seconds, "seconds"}}) {
-    spec.checkpoint = CheckpointPolicy{.unit = unit};
+    spec.checkpoint.emplace().unit = unit;
     CHECK(to_json(spec).at("checkpoint").at("unit") == word);
     CHECK(job_spec_from_json(to_json(spec)).checkpoint->unit == unit);
   }

@@ -216,3 +216,20 @@ TEST_CASE("a line break in a path is refused", "[slurm]") {
   CHECK_THROWS_WITH(sbatch_script(batch, Profile()),
                     Catch::StartsWith("sbatch cannot be told --chdir: there is a line break"));
 }
+
+TEST_CASE("the warning comes as early as the program needs it to save", "[slurm]") {
+  Batch batch = plain();
+  batch.resources.walltime = 20min;
+  const auto warning = [&](std::chrono::seconds lead) {
+    batch.lead = lead;
+    const std::string script = sbatch_script(batch, Profile());
+    const size_t at = script.find("B:USR1@") + 7;
+    return script.substr(at, script.find('\n', at) - at);
+  };
+  CHECK(warning(5min) == "300");
+  CHECK(warning(0s) == "60");
+  CHECK(warning(1h) == "630");  // of 21 minutes
+  batch.resources.walltime = 0s;
+  CHECK(warning(5min) == "300");
+  CHECK(warning(std::chrono::hours(48)) == "65000");
+}

@@ -149,3 +149,71 @@ TEST_CASE("the line of standard error that says most is told", "[ending]") {
   CHECK(telling(std::string(299, 'x') + "ä…") == std::string(299, 'x') + "…");  // whole characters
   CHECK(telling("error: far\n" + std::string(20'000, '-') + "\n") == "");
 }
+
+namespace {
+
+/// A pass of a step with `checkpoint: {newer: …}`.
+struct Saving : Ended {
+  Saving(int code, StopCause cause, const std::string& pattern = "ckpt/*.pt") : Ended(code, cause) {
+    spec.checkpoint.emplace().newer = pattern;
+  }
+};
+
+Kinds end_after_save(const Ended& ended, const std::string& file = "ckpt/last.pt") {
+  const BeforePass before = look_before_pass(ended.spec, ended.files, ended.options);
+  ended.run.write("steps/step/checkpoints/" + file, "weights");
+  const JobEvent end = ending_of(ended.spec, ended.files, ended.options, before, ended.watched);
+  if (saved_on_request(ended.spec, before, ended.watched)) CHECK(end.exit == kExitAgain);
+  return kinds(end);
+}
+
+}  // namespace
+
+TEST_CASE("a program that knows no exit status 75 has saved if one of its files is newer",
+          "[ending]") {
+  using enum JobState;
+  const std::string limit = "walltime of 20:00 reached";
+  for (const int code : {0, 1, 75, 128 + SIGTERM, 128 + SIGKILL}) {
+    CHECK(end_after_save(Saving(code, StopCause::Walltime)) ==
+          Kinds{Queued, limit + ", goes on from ckpt/last.pt"});
+  }
+  CHECK(end_after_save(Saving(1, StopCause::Walltime, "ckpt/step-*"), "ckpt/step-3/rank0.pt") ==
+        Kinds{Queued, limit + ", goes on from ckpt/step-3/rank0.pt"});
+  CHECK(end_after_save(Saving(1, StopCause::Requested)) ==
+        Kinds{Cancelled, "stopped on request, checkpoint saved"});
+  Saving terminated(128 + SIGTERM, StopCause::Terminated);
+  terminated.options.requeues = true;
+  CHECK(end_after_save(terminated) == Kinds{std::nullopt, "stopped by SIGTERM, checkpoint saved"});
+}
+
+TEST_CASE("without a newer file, or without a request, the exit status means what it says",
+          "[ending]") {
+  using enum JobState;
+  const std::string limit = "walltime of 20:00 reached";
+  CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});
+  CHECK(end_after_save(Saving(1, StopCause::Walltime), "ckpt/last.tmp") == Kinds{TimedOut, limit});
+  CHECK(end_after_save(Saving(1, StopCause::Walltime), "elsewhere/last.pt") ==
+        Kinds{TimedOut, limit});
+  CHECK(end_after_save(Saving(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
+        Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
+  const Saving again(1, StopCause::Walltime);  // P5: its only file is of an earlier pass
+  again.run.write("steps/step/checkpoints/ckpt/last.pt", "weights");
+  const BeforePass before = look_before_pass(again.spec, again.files, again.options);
+  CHECK(kinds(ending_of(again.spec, again.files, again.options, before, again.watched)) ==
+        Kinds{TimedOut, limit});
+}
+
+TEST_CASE("an empty file is no checkpoint, and a removed one no progress", "[ending]") {
+  test::TempDir run;
+  JobSpec spec;
+  spec.job_directory = run.path();
+  run.write("checkpoints/ckpt/a.pt", "1");
+  run.write("checkpoints/ckpt/b.pt", "1");
+  const SavedFiles before = saved_files(spec, "ckpt/*.pt");
+  CHECK(before.size() == 2);
+  run.write("checkpoints/ckpt/c.pt", "");
+  std::filesystem::remove(run.path() / "checkpoints/ckpt/a.pt");
+  CHECK(newer_file(before, saved_files(spec, "ckpt/*.pt")) == std::nullopt);
+  run.write("checkpoints/ckpt/b.pt", "12");
+  CHECK(newer_file(before, saved_files(spec, "ckpt/*.pt")) == "ckpt/b.pt");
+}

@@ -159,7 +159,10 @@ TEST_CASE("a step's checkpoints and folders are in its environment, each if ther
   two.spec.cache_budget_bytes = 1;
   two.spec.scratch = "/local";
   two.spec.scratch_budget_bytes = 2;
-  two.spec.checkpoint = CheckpointPolicy{CheckpointPolicy::Unit::Steps, 200, 4};
+  CheckpointPolicy& policy = two.spec.checkpoint.emplace();
+  policy.unit = CheckpointPolicy::Unit::Steps;
+  policy.every = 200;
+  policy.keep = 4;
   two.spec.element = {{"repeat", 3}};
   two.spec.with = {{"x", 1}};
   two.files.number = 5;
@@ -201,7 +204,9 @@ TEST_CASE("a job in a container has all that its step and its profile say", "[la
       ContainerSpec{"torch",
                     "oci:/images/torch",
                     "sha256:11",
+                    {{"run", "make"}},
                     {"podman", {"podman-remote"}, "P2", {"--x"}, {"/site:/data:ro"}}};
+  two.spec.launcher = {"mpirun"};
   two.spec.cache_budget_bytes = 7;
   two.spec.resources.gpus_per_rank = 1;
   two.spec.data = {"/data/set"};
@@ -213,6 +218,8 @@ TEST_CASE("a job in a container has all that its step and its profile say", "[la
   CHECK(job.image == "torch");
   CHECK(job.from == "oci:/images/torch");
   CHECK(job.digest == "sha256:11");
+  CHECK(job.build == Json{{"run", "make"}});
+  CHECK(job.mpirun == two.spec.launcher.front());
   CHECK(job.cache == "/cache");
   CHECK(job.cache_budget_bytes == 7);
   CHECK(job.runtime == "podman");

@@ -289,3 +289,29 @@ TEST_CASE("what requeues itself tries again what `retry:` covers, and no oftener
   CHECK(second.state == JobState::Failed);
   CHECK(second.reason == "exit 3");
 }
+
+TEST_CASE("a script that only saves on SIGTERM goes on in its next pass, until nothing is new",
+          "[supervisor]") {
+  // Two passes of it save; the third is asked, has saved nothing, and stops (P5).
+  Job job(R"(
+    trap '[ "$n" -gt 2 ] || echo $n > ckpt/last.pt; exit 1' TERM
+    n=$(($(cat ckpt/last.pt 2>/dev/null || echo 0) + 1))
+    echo $n >> $DLFLOW_OUTPUTS/begun
+    while :; do sleep 0.02; done
+  )");
+  job.spec.resources.walltime = std::chrono::seconds(2);
+  CheckpointPolicy& policy = job.spec.checkpoint.emplace();
+  policy.signal = CheckpointPolicy::Signal::Term;
+  policy.lead = std::chrono::seconds(1);
+  policy.newer = "ckpt/*.pt";
+  for (const int pass : {1, 2}) {
+    const JobEvent end = job.execute(pass);
+    CHECK(end.state == JobState::Queued);
+    CHECK(end.exit == 75);
+    CHECK(end.reason == "walltime of 0:02 reached, goes on from ckpt/last.pt");
+  }
+  const JobEvent end = job.execute(3);
+  CHECK(end.state == JobState::TimedOut);
+  CHECK(read_file(job.outputs(3) / "begun") == "1\n2\n3\n");
+  CHECK(read_file(job.spec.job_directory / "checkpoints/ckpt/last.pt") == "2\n");
+}

@@ -1,0 +1,271 @@
+"""A folder of checkpoints as docs/contributor/checkpoint-format.md describes it: each is whole or not there, whatever kills the writer."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+import os
+import pathlib
+import re
+import shutil
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from dlflow import _safetensors
+from dlflow._safetensors import Damaged, Tensor
+
+MANIFEST, STATE = "manifest.json", "state.json"
+TENSORS = ".safetensors"
+_TEMPORARY = ".tmp."
+_STEP = re.compile(r"step-(\d+)")
+_NO_HASH = "0" * 64
+_MAX_MANIFEST = 64 << 20
+
+Written = Dict[str, Tuple[int, str]]  # file -> bytes, SHA-256
+
+
+@dataclasses.dataclass
+class Info:
+    """As in the manifest."""
+    step: int = 0
+    epoch: int = 0
+    samples: int = 0
+    metrics: Dict[str, float] = dataclasses.field(default_factory=dict)
+    model: str = ""  # of dlflow's own training: what the model is
+
+
+def name_of(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def checkpoints(folder: pathlib.Path) -> List[pathlib.Path]:
+    """Whole or not, oldest first."""
+    try:
+        found = [(int(match[1]), entry) for entry in folder.iterdir() if (match := _STEP.fullmatch(entry.name))]
+    except FileNotFoundError:
+        return []
+    return [entry for _, entry in sorted(found)]
+
+
+def newest(folder: pathlib.Path, say: Callable[[str], None]) -> Optional[pathlib.Path]:
+    """The newest one that verifies. `say` is told of what is passed over."""
+    for checkpoint in reversed(checkpoints(folder)):
+        try:
+            verify(checkpoint)
+            return checkpoint
+        except (Damaged, OSError) as error:
+            say(f"passed over: {error}")
+    return None
+
+
+# Writing: each line of the document's list is on disk before the next begins.
+
+def begin(folder: pathlib.Path, step: int) -> Tuple[pathlib.Path, pathlib.Path]:
+    """Where the files of a new checkpoint go, and what the folder will be called."""
+    _make_lasting(folder)
+    for entry in list(folder.iterdir()):
+        if _TEMPORARY in entry.name:
+            _remove(entry)
+    target = folder / name_of(step)
+    temporary = _temporary(target)
+    temporary.mkdir()
+    return temporary, target
+
+
+def write_tensors(temporary: pathlib.Path, name: str, tensors: Mapping[str, Tensor], metadata: Mapping[str, str], written: Written) -> None:
+    written[name] = _safetensors.write(str(temporary / name), tensors, metadata)
+
+
+def finish(temporary: pathlib.Path, target: pathlib.Path, info: Info, state: Any, written: Written, keep: int) -> pathlib.Path:
+    """Makes a checkpoint of what is in `temporary`; then only the newest `keep` whole ones stay."""
+    text = (json.dumps(state, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+    written[STATE] = len(text), hashlib.sha256(text).hexdigest()
+    _write_synced(temporary / STATE, text)
+    _write_synced(temporary / MANIFEST, _manifest(info, written))
+    sync_folder(temporary)
+    if target.exists() or target.is_symlink():
+        _remove(target)  # it was damaged: a whole one is not written twice
+    temporary.rename(target)
+    sync_folder(target.parent)
+    _point_latest_to(target)
+    _prune(target, keep)
+    return target
+
+
+def abandon(temporary: pathlib.Path) -> None:
+    shutil.rmtree(temporary, ignore_errors=True)
+
+
+def is_whole(checkpoint: pathlib.Path) -> bool:
+    try:
+        verify(checkpoint)
+        return True
+    except (Damaged, OSError):
+        return False
+
+
+def _manifest(info: Info, written: Written) -> bytes:
+    metrics = {name: value if math.isfinite(value) else None for name, value in sorted(info.metrics.items())}
+    manifest = {"epoch": info.epoch, "files": {name: {"bytes": size, "sha256": digest} for name, (size, digest) in sorted(written.items())},
+                "format": "dlflow-checkpoint", "metrics": metrics, "model": info.model, "samples": info.samples, "sha256": _NO_HASH,
+                "step": info.step, "version": 1}
+    text = (json.dumps(manifest, ensure_ascii=False, allow_nan=False, indent=2) + "\n").encode()
+    return text.replace(_NO_HASH.encode(), hashlib.sha256(text).hexdigest().encode(), 1)
+
+
+def _temporary(path: pathlib.Path) -> pathlib.Path:
+    return path.with_name(f"{path.name}{_TEMPORARY}{os.getpid()}")
+
+
+def _write_synced(path: pathlib.Path, data: bytes) -> None:
+    with open(path, "xb", buffering=0) as file:
+        _safetensors.write_all(file.fileno(), memoryview(data))
+        os.fsync(file.fileno())
+
+
+def sync_folder(folder: pathlib.Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _make_lasting(folder: pathlib.Path) -> None:
+    """A power cut leaves it where it is, and the folders above it that are new."""
+    if folder.is_dir():
+        return
+    new = [folder, *(parent for parent in folder.absolute().parents if not parent.exists())]
+    folder.mkdir(parents=True, exist_ok=True)
+    for made in new:
+        sync_folder(made.absolute().parent)
+
+
+def _remove(entry: pathlib.Path) -> None:
+    """So that half a folder never looks like a checkpoint."""
+    if entry.is_symlink() or not entry.is_dir():
+        entry.unlink()
+        return
+    if _TEMPORARY not in entry.name:
+        temporary = _temporary(entry).with_name(f"{entry.name}{_TEMPORARY}{os.getpid()}.old")
+        shutil.rmtree(temporary, ignore_errors=True)
+        entry.rename(temporary)
+        entry = temporary
+    shutil.rmtree(entry)
+
+
+def _point_latest_to(target: pathlib.Path) -> None:
+    link = _temporary(target.parent / "latest")
+    link.symlink_to(target.name)
+    link.rename(target.parent / "latest")
+    sync_folder(target.parent)
+
+
+def _prune(target: pathlib.Path, keep: int) -> None:
+    """What is beyond `target` was damaged, or training would not have come here: it stays to be looked at."""
+    kept = 0
+    older = [entry for entry in checkpoints(target.parent) if int(entry.name[5:]) <= int(target.name[5:])]
+    for checkpoint in reversed(older):
+        if kept == keep:
+            _remove(checkpoint)
+        elif _looks_whole(checkpoint):
+            kept += 1
+
+
+def _looks_whole(checkpoint: pathlib.Path) -> bool:
+    try:
+        return all((checkpoint / name).stat().st_size == size for name, (size, _) in read_manifest(checkpoint)[1].items())
+    except (Damaged, OSError):
+        return False
+
+
+# Reading.
+
+class _Number(float):
+    """A number that is printed as it was read."""
+    text: str
+
+    def __new__(cls, text: str) -> "_Number":
+        self = super().__new__(cls, text)
+        self.text = text
+        return self
+
+
+def _canonical(value: Any) -> str:
+    """As runtime/checkpoint spells it: keys sorted, no white space, numbers as they stand."""
+    if isinstance(value, dict):
+        return "{" + ",".join(f"{_canonical(key)}:{_canonical(value[key])}" for key in sorted(value, key=str.encode)) + "}"
+    if isinstance(value, list):
+        return "[" + ",".join(map(_canonical, value)) + "]"
+    return value.text if isinstance(value, _Number) else json.dumps(value, ensure_ascii=False)
+
+
+def _hash_holds(text: bytes, manifest: Dict[str, Any]) -> bool:
+    told = manifest.get("sha256")
+    if not isinstance(told, str) or len(told) != 64:
+        return False
+    as_text = hashlib.sha256(text.replace(told.encode(), _NO_HASH.encode(), 1)).hexdigest()
+    rest = {key: value for key, value in manifest.items() if key != "sha256"}
+    return told in (as_text, hashlib.sha256(_canonical(rest).encode()).hexdigest())
+
+
+def read_manifest(checkpoint: pathlib.Path) -> Tuple[Info, Written]:
+    """Raises Damaged."""
+    path = checkpoint / MANIFEST
+    try:
+        if path.stat().st_size > _MAX_MANIFEST:
+            raise Damaged(f"{path} is damaged: it is too large")
+        text = path.read_bytes()
+    except FileNotFoundError:
+        raise Damaged(f"{checkpoint} is not a checkpoint: it has no {MANIFEST}, which is written last") from None
+    try:
+        manifest = json.loads(text, parse_float=_Number)
+        if manifest["format"] != "dlflow-checkpoint" or manifest["version"] != 1:
+            raise Damaged(f"{path} is of another program or version")
+        if not _hash_holds(text, manifest):
+            raise Damaged(f"{path} is damaged: its hash does not hold")
+        metrics = {name: math.nan if value is None else float(value) for name, value in manifest["metrics"].items()}
+        files = {name: (int(file["bytes"]), str(file["sha256"])) for name, file in manifest["files"].items()}
+        if any("/" in name or name in ("", ".", "..") for name in files):
+            raise Damaged(f"{path} is damaged: a name in it is not that of a file")
+        return Info(int(manifest["step"]), int(manifest["epoch"]), int(manifest["samples"]), metrics, str(manifest["model"])), files
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Damaged(f"{path} is damaged: {error}") from None
+
+
+def verify(checkpoint: pathlib.Path) -> Info:
+    """Every byte of it. Raises Damaged."""
+    info, files = read_manifest(checkpoint)
+    for name in ("model" + TENSORS, "optimizer" + TENSORS, STATE):
+        if name not in files:
+            raise Damaged(f"{checkpoint / MANIFEST} does not list {name}")
+    for name, (size, _) in files.items():
+        path = checkpoint / name
+        found = path.stat().st_size if path.exists() else None
+        if found != size:
+            raise Damaged(f"{path} is missing" if found is None else f"{path} has {found} bytes, its manifest says {size}")
+    for name, (_, digest) in files.items():
+        if (found_digest := hash_file(checkpoint / name)[1]) != digest:
+            raise Damaged(f"{checkpoint / name} is damaged: its SHA-256 is {found_digest}, its manifest says {digest}")
+    return info
+
+
+def hash_file(path: pathlib.Path) -> Tuple[int, str]:
+    hasher, size = hashlib.sha256(), 0
+    with open(path, "rb", buffering=0) as file:
+        while block := file.read(1 << 22):
+            hasher.update(block)
+            size += len(block)
+    return size, hasher.hexdigest()
+
+
+def read_state(checkpoint: pathlib.Path) -> Any:
+    try:
+        return json.loads((checkpoint / STATE).read_bytes())
+    except ValueError as error:
+        raise Damaged(f"{checkpoint / STATE} is not JSON: {error}") from None
+
+
+def read_tensors(checkpoint: pathlib.Path, name: str) -> Dict[str, Tensor]:
+    return _safetensors.read(str(checkpoint / name))[0]

@@ -1,0 +1,76 @@
+"""What the workflow gives a step: parameters, the values of its matrix, and `with:`."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from typing import Any, Dict
+
+from dlflow import _environment
+
+_PREFIXES = ("DLFLOW_PARAM_", "DLFLOW_MATRIX_")
+
+
+class Parameters(Dict[str, Any]):
+    """A dictionary whose values are attributes, too: `p["lr"]`, `p.lr`."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"the workflow gives no {name!r}; it gives {', '.join(self) or 'nothing'}. Give params() a "
+                                 f"default, or the step a value: with: {{{name}: …}}") from None
+
+
+def params(**defaults: Any) -> Parameters:
+    """Parameters (`params:`), the values of this element of the matrix, and `with:` of the step; the last that has a name counts.
+
+    `params(lr=0.1, epochs=3)`: what the workflow does not give is as said here, and a value gets the type of its default. Others are
+    as YAML reads them. Names have small letters, and `_` in place of `-`. Outside of dlflow there are only the defaults.
+    """
+    names = {_variable(name): name for name in defaults}
+    found = Parameters(defaults)
+    for prefix in _PREFIXES:
+        for variable, text in os.environ.items():
+            if variable.startswith(prefix):
+                short = variable[len(prefix):]
+                name = names.get(short, short.lower())
+                found[name] = _typed(name, text, defaults)
+    for key, value in _with().items():
+        name = names.get(_variable(key), re.sub(r"\W", "_", key).lower())
+        found[name] = _typed(name, value, defaults)
+    return found
+
+
+def _variable(name: str) -> str:
+    """As the engine spells it, byte by byte."""
+    return re.sub(rb"[^A-Z0-9]", b"_", name.encode().upper()).decode()
+
+
+def _with() -> Dict[str, Any]:
+    path = _environment.variable("DLFLOW_WITH")
+    if path is None:
+        return {}
+    with open(path) as file:
+        values: Dict[str, Any] = json.load(file)
+    return values
+
+
+def _typed(name: str, value: Any, defaults: Dict[str, Any]) -> Any:
+    """A variable is text: a list, a number and a boolean are in it as JSON."""
+    default = defaults.get(name)
+    if isinstance(default, str):
+        return value if isinstance(value, str) else json.dumps(value)
+    if isinstance(value, str):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            pass
+    if default is None or type(value) is type(default):
+        return value
+    if type(default) is float and type(value) is int:
+        return float(value)
+    if type(default) is int and type(value) is float and value.is_integer():
+        return int(value)
+    raise ValueError(f"{name} is {value!r} in the workflow: the script wants a value of type {type(default).__name__}, as {default!r} is")

@@ -1,0 +1,177 @@
+"""What the ranks of a step agree on. Each call is made by every rank, at the same place of its program."""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from typing import Any, Callable, List, Optional
+
+from dlflow import _environment
+
+#: Seconds after which a rank that is not at the same place is named.
+PATIENCE = 600.0
+
+
+class Alone:
+    """One rank, which is all of them."""
+    rank, size = 0, 1
+
+    def any(self, flag: bool) -> bool:
+        return flag
+
+    def gather(self, data: bytes, what: str) -> List[bytes]:
+        """On rank 0 what every rank gave; on others nothing."""
+        return [data]
+
+    def share(self, data: Optional[bytes], what: str) -> bytes:
+        """What rank 0 gave. The others wait for it."""
+        assert data is not None
+        return data
+
+    def outcome(self, failure: Optional[str], what: str) -> str:
+        """Of what rank 0 did: why it failed, or nothing. The others wait for it."""
+        return self.share(None if failure is None else failure.encode(), what).decode()
+
+
+class Asked(Alone):
+    """Ranks that a function of the caller asks: `agree(flag)` is whether any rank gave true."""
+
+    def __init__(self, agree: Callable[[bool], bool]):
+        self.rank, self.size, self._agree = _environment.rank(), _environment.ranks(), agree
+
+    def any(self, flag: bool) -> bool:
+        return bool(self._agree(flag))
+
+    def gather(self, data: bytes, what: str) -> List[bytes]:
+        return [data] if self.rank == 0 else []
+
+    def share(self, data: Optional[bytes], what: str) -> bytes:
+        raise NotImplementedError
+
+    def outcome(self, failure: Optional[str], what: str) -> str:
+        failed = self.any(bool(failure))
+        return failure or ("rank 0 could not save the checkpoint" if failed else "")
+
+
+class OfRuntime(Alone):
+    """The ranks of a dlflow.runtime.Group."""
+
+    def __init__(self, group: Any):
+        self.rank, self.size, self._group = group.rank, group.size, group
+
+    def any(self, flag: bool) -> bool:
+        from dlflow import runtime
+        value = ctypes.c_int32(flag)
+        self._group.all_reduce(ctypes.addressof(value), 1, runtime.Type.I32, runtime.Op.MAX).wait()
+        return value.value != 0
+
+    def gather(self, data: bytes, what: str) -> List[bytes]:
+        sizes = (ctypes.c_uint64 * self.size)()
+        own = ctypes.c_uint64(len(data))
+        self._group.all_gather(ctypes.addressof(own), ctypes.addressof(sizes), [8] * self.size).wait()
+        source, target = ctypes.create_string_buffer(data, len(data)), ctypes.create_string_buffer(max(1, sum(sizes)))
+        self._group.all_gather(ctypes.addressof(source), ctypes.addressof(target), list(sizes)).wait()
+        parts, offset = [], 0
+        for size in sizes:
+            parts.append(target.raw[offset:offset + size])
+            offset += size
+        return parts if self.rank == 0 else []
+
+    def share(self, data: Optional[bytes], what: str) -> bytes:
+        size = ctypes.c_uint64(len(data or b""))
+        self._group.broadcast(ctypes.addressof(size), 8, 0).wait()
+        buffer = ctypes.create_string_buffer(data or b"", max(1, size.value))
+        self._group.broadcast(ctypes.addressof(buffer), size.value, 0).wait()
+        return buffer.raw[:size.value]
+
+
+class OfTorch(Alone):
+    """The ranks of torch.distributed's default group.
+
+    A flag is a sum over them. What is gathered goes through the store by which they met: there a rank that does not come is
+    known by its number, on every backend, where a collective would only wait.
+    """
+    _calls = 0
+
+    def __init__(self, distributed: Any):
+        self._distributed = distributed
+        self.rank, self.size = distributed.get_rank(), distributed.get_world_size()
+
+    def any(self, flag: bool) -> bool:
+        import torch
+        nccl = self._distributed.get_backend() == "nccl"
+        value = torch.tensor([int(flag)], dtype=torch.int32, device=torch.device("cuda", torch.cuda.current_device()) if nccl else "cpu")
+        self._distributed.all_reduce(value, op=self._distributed.ReduceOp.MAX)
+        return bool(value.item())
+
+    def _store(self) -> Any:
+        return self._distributed.distributed_c10d._get_default_store()
+
+    def gather(self, data: bytes, what: str) -> List[bytes]:
+        store, call = self._store(), self._next()
+        if self.rank != 0:
+            store.set(f"{call}/{self.rank}", data)
+            store.add(f"{call}/there/{self.rank}", 1)
+            return []
+        parts = [data]
+        for other in range(1, self.size):
+            self._await(f"{call}/there/{other}", f"rank {other} does not call {what}: call it on every rank, not on rank 0 alone")
+            parts.append(bytes(store.get(f"{call}/{other}")))
+        return parts
+
+    def share(self, data: Optional[bytes], what: str) -> bytes:
+        store, call = self._store(), self._next()
+        if self.rank == 0:
+            assert data is not None
+            store.set(f"{call}/shared", data)
+            store.add(f"{call}/there", 1)
+            return data
+        self._await(f"{call}/there", f"rank 0 does not call {what}: call it on every rank", patience=None)
+        return bytes(store.get(f"{call}/shared"))
+
+    @classmethod
+    def _next(cls) -> str:
+        cls._calls += 1
+        return f"dlflow/step/{cls._calls}"
+
+    def _await(self, key: str, problem: str, patience: Optional[float] = -1.0) -> None:
+        """Asks again and again: a wait of the store would keep other threads from it."""
+        end = time.monotonic() + (PATIENCE if patience == -1.0 else patience or float("inf"))
+        pause = 0.001
+        while self._store().add(key, 0) == 0:
+            if time.monotonic() > end:
+                raise RuntimeError(problem)
+            time.sleep(pause)
+            pause = min(2 * pause, 0.1)
+
+
+_chosen: Any = None
+
+
+def choose(group: Any) -> None:
+    """`group` as the functions of this package take it; None: as it was."""
+    global _chosen
+    if group is not None:
+        _chosen = group
+
+
+def met() -> Optional[Alone]:
+    """The ranks of this step, if they can tell each other more than a flag by now."""
+    if _chosen is not None:
+        return None if callable(_chosen) else OfRuntime(_chosen)
+    is_alone = _environment.torch_distributed() is None and _environment.ranks() > 1
+    return None if is_alone else agreement("resume")
+
+
+def agreement(what: str) -> Alone:
+    """The ranks of this step. Raises if there are several, and no way to ask them."""
+    if _chosen is not None:
+        return Asked(_chosen) if callable(_chosen) else OfRuntime(_chosen)
+    distributed = _environment.torch_distributed()
+    if distributed is not None:
+        return OfTorch(distributed) if distributed.get_world_size() > 1 else Alone()
+    if _environment.ranks() == 1:
+        return Alone()
+    raise RuntimeError(f"{what}: the {_environment.ranks()} ranks have to agree, and torch.distributed has no group yet. Call "
+                       f"init_process_group() first, or give group=: a dlflow.runtime.Group, or a function of a flag that says "
+                       f"whether any rank gave true")

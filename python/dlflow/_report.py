@@ -1,0 +1,56 @@
+"""Metrics: for `dlflow status` while a step runs, and for `require:` and `dlflow results` at its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+from typing import Any, Dict, Union
+
+from dlflow import _environment
+
+Value = Union[int, float, str]
+
+_summary: Dict[str, Union[int, float]] = {}
+
+
+def report(**metrics: Any) -> None:
+    """Says how training goes: `report(loss=0.3, epoch=2, step=400)`. Every rank may call it; rank 0 is the one that tells.
+
+    The last value of each number is what `require:` checks and `dlflow results` shows. `epoch`, `epochs`, `step`, `steps`, `loss`,
+    `accuracy`, `images_per_s`, `eta_s`, `progress` (0 to 1) and `message` are shown while the step runs. Numbers may be tensors of one
+    element. Outside of dlflow the metrics are printed.
+    """
+    if _environment.rank() != 0:
+        return
+    values = {name: _plain(name, value) for name, value in metrics.items()}
+    _summary.update({name: value for name, value in values.items() if not isinstance(value, str)})
+    lines, summary = _environment.variable("DLFLOW_METRICS"), _environment.variable("DLFLOW_SUMMARY")
+    if lines is None or summary is None:
+        words = (f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
+        print("  ".join(words), flush=True)
+        return
+    descriptor = os.open(lines, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
+    try:
+        os.write(descriptor, (json.dumps(values) + "\n").encode())  # as a whole, or the reader passes it over
+    finally:
+        os.close(descriptor)
+    temporary = pathlib.Path(f"{summary}.tmp.{os.getpid()}")
+    temporary.write_text(json.dumps(_summary) + "\n")
+    temporary.rename(summary)
+
+
+def _plain(name: str, value: Any) -> Value:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    item = getattr(value, "item", None)
+    if callable(item):
+        value = item()
+    if isinstance(value, int):
+        return int(value)
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} is a {type(value).__name__}: dlflow.report() takes numbers and texts") from None

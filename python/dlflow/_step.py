@@ -1,0 +1,328 @@
+"""A training program and the engine: the request to stop, checkpoints, and going on from them."""
+
+from __future__ import annotations
+
+import dataclasses
+import pathlib
+import re
+import sys
+import time
+from typing import Any, Dict, List, Mapping, NoReturn, Optional, Union
+
+from dlflow import _environment, _folder, _random, _ranks, _signals, _tree
+from dlflow._folder import Info, Written
+
+_FORMAT = 1  # of state.json
+_RUN_ME_AGAIN = 75
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_RESERVED = ("rng", "state", "manifest", "values")
+_SHARDED = "sharded"
+
+_folder_given: Optional[pathlib.Path] = None
+_is_agreed = False
+
+
+@dataclasses.dataclass
+class _Last:
+    """The last checkpoint that this program wrote or read, or its beginning."""
+    step: int = 0
+    epoch: int = 0
+    at: float = dataclasses.field(default_factory=time.monotonic)
+
+
+_last = _Last()
+
+
+@dataclasses.dataclass
+class Saved:
+    """The checkpoint that a program goes on from; false and with the values of a beginning if there is none."""
+    step: int = 0  #: optimizer steps done
+    epoch: int = 0
+    samples: int = 0
+    metrics: Dict[str, float] = dataclasses.field(default_factory=dict)
+    values: Dict[str, Any] = dataclasses.field(default_factory=dict)  #: as they were given to checkpoint()
+    path: Optional[pathlib.Path] = None
+
+    def __bool__(self) -> bool:
+        return self.path is not None
+
+    def part(self, name: str) -> Any:
+        """A state that was saved under this name, such as a dictionary of arrays. None if there is no checkpoint."""
+        if self.path is None:
+            return None
+        return _load_part(self.path, name, _folder.read_state(self.path))
+
+
+def should_stop(group: Any = None) -> bool:
+    """Whether the engine wants this program to save and to end: the walltime is near, or somebody stopped the run.
+
+    Every rank calls it, at the same place; all get the same answer, which costs a sum of one number over the ranks: those of
+    torch.distributed, or `group`. Always false outside of dlflow.
+    """
+    global _is_agreed
+    if not _environment.is_step():
+        return False
+    _ranks.choose(group)
+    _signals.listen()
+    if not _is_agreed:
+        _is_agreed = _ranks.agreement("should_stop").any(_signals.is_requested())
+    return _is_agreed
+
+
+def should_save(step: int, epoch: int, group: Any = None) -> bool:
+    """Whether a checkpoint is due, as `checkpoint: {every: …}` of the step says: `1 epoch` (also outside of dlflow), `200 steps`, `30m`.
+
+    `step` and `epoch` are numbers of those that are done. Every rank calls it, at the same place; all get the same answer.
+    """
+    number, unit = (_environment.variable("DLFLOW_CHECKPOINT_EVERY") or "1 epochs").split()
+    every = int(number)
+    if unit == "epochs":
+        return epoch - _last.epoch >= every
+    if unit == "steps":
+        return step - _last.step >= every
+    _ranks.choose(group)
+    return _ranks.agreement("should_save").any(time.monotonic() - _last.at >= every)
+
+
+def stop(group: Any = None) -> NoReturn:
+    """Ends this program so that it is run again. Call it after checkpoint(), on every rank: none ends before all are here."""
+    _ranks.choose(group)
+    _ranks.agreement("stop").any(False)
+    sys.stdout.flush()
+    sys.exit(_RUN_ME_AGAIN)
+
+
+def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, group: Any = None, **parts: Any) -> Saved:
+    """Loads the newest whole checkpoint into `parts`, and says where training goes on. A damaged one is passed over, with a word.
+
+    `parts`: what checkpoint() gets under the same names: models, optimizers, samplers, … with `load_state_dict`. Call it on every
+    rank, when the ranks have met. `folder`: where checkpoints are outside of dlflow; in a step it is `$DLFLOW_CHECKPOINTS`.
+    """
+    _ranks.choose(group)
+    if _environment.is_step():
+        _signals.listen()
+    directory = _directory(folder)
+    path = _newest(directory)
+    if path is None:
+        return Saved()
+    info = _folder.read_manifest(path)[0]
+    state = _folder.read_state(path)
+    if not isinstance(state, dict) or state.get("python") != _FORMAT:
+        raise RuntimeError(f"{path} was not saved by dlflow.checkpoint() of this version: train into another folder")
+    for name, part in parts.items():
+        _restore(path, name, part, state, parts)
+    if rng:
+        _restore_random(path, state)
+    values = _tree.decode(state["values"], _tensors_if(path, "values"))
+    _environment.say(f"goes on from {path}")
+    _note(info)
+    return Saved(info.step, info.epoch, info.samples, info.metrics, values, path)
+
+
+def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional[Mapping[str, Any]] = None,
+               values: Optional[Mapping[str, Any]] = None, folder: Union[str, pathlib.Path, None] = None, keep: int = 2, rng: bool = True,
+               group: Any = None, **parts: Any) -> pathlib.Path:
+    """Saves `parts` as a checkpoint that is there as a whole or not at all. Every rank calls it; it returns when all is on disk.
+
+    `parts`: things with `state_dict()`, or dictionaries of tensors and arrays; `model` and `optimizer` are files of these names. Rank 0
+    writes what all ranks have; what PyTorch 2 has sharded over them (FSDP2, DTensor) is written by all. `values`: small values of your
+    own. Random numbers of every rank are saved, too, unless `rng` is false. `metrics` is what `uses: checkpoint` selects by.
+
+    Only the newest checkpoints stay, as many as `checkpoint: {keep: N}` of the step says, or `keep` outside of dlflow.
+    """
+    _ranks.choose(group)
+    _check_names(parts)
+    directory = _directory(folder)
+    told = _environment.variable("DLFLOW_CHECKPOINT_KEEP")
+    info = Info(int(step), int(epoch), int(samples), {name: float(value) for name, value in (metrics or {}).items()})
+    save = _Save(directory, info, dict(values or {}), int(told) if told else keep, _ranks.agreement("checkpoint"))
+    path = save.run(parts, rng)
+    _note(info)
+    return path
+
+
+def _note(info: Info) -> None:
+    global _last
+    _last = _Last(info.step, info.epoch)
+
+
+def _check_names(parts: Mapping[str, Any]) -> None:
+    for name in parts:
+        if not _NAME.fullmatch(name) or name in _RESERVED:
+            raise ValueError(f"a part of a checkpoint cannot be called {name!r}")
+
+
+def _directory(folder: Union[str, pathlib.Path, None]) -> pathlib.Path:
+    global _folder_given
+    if folder is not None:
+        _folder_given = pathlib.Path(folder)
+    if _environment.is_step():
+        of_step = _environment.variable("DLFLOW_CHECKPOINTS")
+        if of_step is not None:
+            return pathlib.Path(of_step)
+    if _folder_given is None:
+        raise ValueError("outside of dlflow checkpoints need a place: give resume() or checkpoint() a folder")
+    return _folder_given
+
+
+def _newest(directory: pathlib.Path) -> Optional[pathlib.Path]:
+    """The same on all ranks: rank 0 looks, and tells the others. Ranks that have not met yet look for themselves."""
+    ranks = _ranks.met()
+    if ranks is None:
+        return _folder.newest(directory, _environment.say)
+    found = str(_folder.newest(directory, _environment.say) or "").encode() if ranks.rank == 0 else None
+    name = ranks.share(found, "dlflow.resume()").decode()
+    return pathlib.Path(name) if name else None
+
+
+def _state_of(name: str, part: Any) -> Any:
+    part = _unwrapped(part)
+    state = getattr(part, "state_dict", None)
+    if callable(state):
+        return state()
+    if isinstance(part, (Mapping, list, tuple)):
+        return part
+    raise TypeError(f"{name} is a {type(part).__name__}: a part of a checkpoint has state_dict(), or is a dictionary of tensors or arrays")
+
+
+def _unwrapped(part: Any) -> Any:
+    """A checkpoint does not tell how many ranks there were."""
+    is_wrapper = type(part).__name__ in ("DataParallel", "DistributedDataParallel")
+    return part.module if is_wrapper and hasattr(part, "module") else part
+
+
+class _Save:
+    """One checkpoint, from all ranks' parts to the folder on disk."""
+
+    def __init__(self, directory: pathlib.Path, info: Info, values: Dict[str, Any], keep: int, ranks: _ranks.Alone):
+        if keep < 1:
+            raise ValueError(f"at least 1 checkpoint must be kept, not {keep}")
+        self._directory, self._info, self._values, self._keep, self._ranks = directory, info, values, keep, ranks
+        self._is_first = ranks.rank == 0
+        self._state: Dict[str, Any] = {"python": _FORMAT, "ranks": ranks.size, "parts": {}, _SHARDED: []}
+        self._written: Written = {}
+
+    def run(self, parts: Mapping[str, Any], rng: bool) -> pathlib.Path:
+        target = self._directory / _folder.name_of(self._info.step)
+        states = {name: _state_of(name, part) for name, part in parts.items()}
+        sharded = _sharded(states)
+        random_states = self._ranks.gather(_tree.to_bytes(_random.capture()), "dlflow.checkpoint()") if rng else []
+        with _Outcome(self._ranks) as outcome:
+            if self._is_first and not _folder.is_whole(target):  # a step is saved once
+                outcome.temporary, _ = _folder.begin(self._directory, self._info.step)
+                self._write_replicated(outcome.temporary, {name: state for name, state in states.items() if name not in sharded})
+                self._write_small(outcome.temporary, random_states)
+        if sharded:
+            self._write_sharded(outcome, {name: parts[name] for name in sharded}, parts)
+        with _Outcome(self._ranks) as last:
+            last.temporary = outcome.temporary
+            if outcome.temporary is not None:
+                _folder.finish(outcome.temporary, target, self._info, self._state, self._written, self._keep)
+        return target
+
+    def _write_replicated(self, temporary: pathlib.Path, states: Mapping[str, Any]) -> None:
+        for name in ("model", "optimizer"):  # every checkpoint has them
+            if name not in states:
+                self._write_tensors(temporary, name, _tree.Tensors())
+        for name, state in states.items():
+            tensors = _tree.Tensors()
+            self._state["parts"][name] = _tree.encode(state, tensors)
+            if tensors.by_name or name in ("model", "optimizer"):
+                self._write_tensors(temporary, name, tensors)
+
+    def _write_small(self, temporary: pathlib.Path, random_states: List[bytes]) -> None:
+        tensors = _tree.Tensors()
+        self._state["values"] = _tree.encode(self._values, tensors)
+        if tensors.by_name:
+            self._write_tensors(temporary, "values", tensors)
+        tensors = _tree.Tensors()
+        self._state["rng"] = [_tree.encode(_tree.from_bytes(state), tensors, str(rank)) for rank, state in enumerate(random_states)]
+        if tensors.by_name:
+            self._write_tensors(temporary, "rng", tensors)
+
+    def _write_tensors(self, temporary: pathlib.Path, name: str, tensors: _tree.Tensors) -> None:
+        metadata = {}
+        if name == "model":
+            metadata = {"epoch": str(self._info.epoch), "format": "pt" if "torch" in sys.modules else "np", "step": str(self._info.step)}
+        _folder.write_tensors(temporary, name + _folder.TENSORS, tensors.by_name, metadata, self._written)
+
+    def _write_sharded(self, outcome: "_Outcome", parts: Mapping[str, Any], all_parts: Mapping[str, Any]) -> None:
+        """Every rank writes its share; rank 0 learns what the others wrote."""
+        from dlflow.torch import sharded
+        place = self._ranks.share(str(outcome.temporary or "").encode() if self._is_first else None, "dlflow.checkpoint()").decode()
+        if not place:
+            return  # there is a whole one
+        own = sharded.save(pathlib.Path(place), parts, all_parts)
+        for told in self._ranks.gather(_tree.to_bytes(own), "dlflow.checkpoint()"):
+            self._written.update({name: (size, digest) for name, (size, digest) in _tree.from_bytes(told).items()})
+        self._state[_SHARDED] = sorted(parts)
+
+
+class _Outcome:
+    """What rank 0 did: what it failed of fails all ranks, and leaves nothing behind."""
+
+    def __init__(self, ranks: _ranks.Alone):
+        self._ranks = ranks
+        self.temporary: Optional[pathlib.Path] = None
+
+    def __enter__(self) -> "_Outcome":
+        return self
+
+    def __exit__(self, kind: object, error: Optional[BaseException], trace: object) -> None:
+        if error is not None and self.temporary is not None:
+            _folder.abandon(self.temporary)
+        failure = "" if error is None else f"the checkpoint was not saved: {error}"
+        told = self._ranks.outcome(failure if self._ranks.rank == 0 else None, "dlflow.checkpoint()")
+        if told and error is None:
+            raise RuntimeError(told)
+
+
+def _sharded(states: Mapping[str, Any]) -> List[str]:
+    """The parts that PyTorch has divided among the ranks."""
+    if _environment.torch_distributed() is None:
+        return []
+    return [name for name, state in states.items() if _holds_shards(state)]
+
+
+def _holds_shards(state: Any) -> bool:
+    if isinstance(state, Mapping):
+        return any(_holds_shards(value) for value in state.values())
+    if isinstance(state, (list, tuple)):
+        return any(_holds_shards(value) for value in state)
+    return type(state).__name__ in ("DTensor", "ShardedTensor")
+
+
+def _tensors_if(path: pathlib.Path, name: str) -> Mapping[str, Any]:
+    return _folder.read_tensors(path, name + _folder.TENSORS) if (path / (name + _folder.TENSORS)).exists() else {}
+
+
+def _load_part(path: pathlib.Path, name: str, state: Any) -> Any:
+    if name not in state["parts"]:
+        raise KeyError(f"{path} has no {name!r}; it has {', '.join([*state['parts'], *state[_SHARDED]])}: leave it out, or train into "
+                       f"another folder")
+    return _tree.decode(state["parts"][name], _tensors_if(path, name))
+
+
+def _restore(path: pathlib.Path, name: str, part: Any, state: Any, parts: Mapping[str, Any]) -> None:
+    if name in state[_SHARDED]:
+        from dlflow.torch import sharded
+        return sharded.load(path, name, part, parts)
+    loaded = _load_part(path, name, state)
+    part = _unwrapped(part)
+    load = getattr(part, "load_state_dict", None)
+    if callable(load):
+        load(loaded)
+    elif isinstance(part, dict):
+        part.clear()
+        part.update(loaded)
+    else:
+        raise TypeError(f"{name} is a {type(part).__name__}, which has no load_state_dict(): take resume().part({name!r})")
+
+
+def _restore_random(path: pathlib.Path, state: Any) -> None:
+    if not state["rng"]:
+        return
+    states = _tree.decode(state["rng"], _tensors_if(path, "rng"))
+    ranks = _environment.ranks()
+    if not _random.restore_on(states, _environment.rank(), ranks):
+        _environment.say(f"{path} is of {len(states)} ranks, and this is one of {ranks}: random numbers begin anew")

@@ -1,0 +1,267 @@
+"""Several ranks of a training script, as a step has them: they stop together, save once, and any number of them goes on."""
+
+import collections
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402
+
+HERE = pathlib.Path(__file__).resolve().parent
+BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
+NEW_TORCH = BIN.parent / "torch-venv/bin/python"  # PyPI's
+LIBRARY = BIN.parent / "lib/libdlflow_runtime.so"
+WATCHDOG = 100  # seconds after which a test that hangs fails by its name
+
+try:
+    import torch
+except ImportError:
+    torch = None
+try:
+    import numpy
+except ImportError:
+    numpy = None
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+class Case(unittest.TestCase):
+    python = sys.executable
+
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+
+    def run_ranks(self, scenario, ranks, status=0, **environment):
+        """What each rank printed, and what rank 0 said to people."""
+        names = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1, "FOLDER": self.folder,
+                 "DLFLOW_STEP": "train", "DLFLOW_CHECKPOINTS": self.folder / "ck", "DLFLOW_CHECKPOINT_EVERY": "1 epochs",
+                 "DLFLOW_CHECKPOINT_KEEP": 2} | environment
+        names = {name: str(value) for name, value in names.items()}
+        processes = [subprocess.Popen([self.python, "-B", HERE / "rank.py", scenario], text=True, stdout=subprocess.PIPE,
+                                      stderr=subprocess.PIPE, env=os.environ | names | {"RANK": str(rank)}) for rank in range(ranks)]
+        outputs, deadline = [], time.monotonic() + WATCHDOG
+        try:
+            for process in processes:
+                outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            for process in processes:
+                process.kill()
+            self.fail(f"{scenario} with {ranks} ranks hangs: {[process.communicate() for process in processes]}")
+        for rank, process in enumerate(processes):
+            self.assertEqual(process.returncode, status, f"rank {rank}: {outputs[rank]}")
+        return [out.splitlines() for out, _ in outputs], outputs[0][1]
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+@unittest.skipUnless(LIBRARY.exists(), "libdlflow_runtime.so was not built")
+class Ranks(Case):
+    def used(self, outputs):
+        """(epoch, sample) -> how often, over all ranks."""
+        found = collections.Counter()
+        for lines in outputs:
+            for line in lines:
+                word, *numbers = line.split()
+                if word == "used":
+                    epoch, *samples = map(int, numbers)
+                    found.update((epoch, sample) for sample in samples)
+        return found
+
+    def test_all_stop_at_one_step_and_another_number_of_ranks_goes_on_with_no_sample_lost_or_twice(self):
+        used = collections.Counter()
+        for ranks, stop_at, backend in ((3, 4, "gloo"), (2, 9, "dlflow"), (1, -1, "gloo")):
+            outputs, said = self.run_ranks("train", ranks, 0 if stop_at < 0 else 75, STOP_AT=stop_at, BACKEND=backend)
+            used += self.used(outputs)
+            last = {lines[-1] for lines in outputs}
+            if stop_at > 0:
+                self.assertEqual(last, {f"stopped {stop_at}"})
+        # 4 steps of 9 samples and 3 of 6 (the last of 2) make the first epoch, then 2 of 6; the rest are of 3.
+        self.assertEqual(last, {"done 22 2"})
+        self.assertEqual(used, {(epoch, sample): 1 for epoch in range(2) for sample in range(50)})
+        self.assertIn("step-000009 is of 2 ranks, and this is one of 1: random numbers begin anew", said)
+
+    def test_each_rank_goes_on_with_its_own_random_numbers(self):
+        first, _ = self.run_ranks("random_numbers", 2)
+        second, _ = self.run_ranks("random_numbers", 2)
+        self.assertEqual(first, second)
+        self.assertNotEqual(first[0], first[1])
+
+    def test_a_rank_that_does_not_call_checkpoint_is_named(self):
+        outputs, _ = self.run_ranks("first_alone", 2)
+        self.assertEqual(outputs[0], ["rank 1 does not call dlflow.checkpoint(): call it on every rank, not on rank 0 alone"])
+
+    def test_all_ranks_hear_that_a_checkpoint_could_not_be_written(self):
+        outputs, _ = self.run_ranks("full_disk", 2)
+        self.assertEqual(outputs[0], ["[Errno 28] No space left on device"])
+        self.assertEqual(outputs[1], ["the checkpoint was not saved: [Errno 28] No space left on device"])
+        self.assertEqual(list((self.folder / "ck").glob("*")), [])
+
+    def test_ranks_without_torch_distributed_agree_over_a_group_of_the_runtime(self):
+        outputs, _ = self.run_ranks("of_runtime", 3, 75)
+        self.assertEqual(outputs, [["stopped 4"]] * 3)
+        for path in self.folder.glob("address.*"):
+            path.unlink()
+        outputs, _ = self.run_ranks("of_runtime", 3)
+        self.assertEqual(outputs, [["done 4 {'x': [1, 2]}"]] * 3)
+
+
+ARRAYS = """
+import numpy, os
+from dlflow import arrays
+ranks = arrays.join(timeout=60)
+own = [numpy.full((2, 3), ranks.rank, "float32"), numpy.array(10.0 * ranks.rank), numpy.zeros(0, "float32"), numpy.full(5, ranks.rank, "float16")]
+mean = ranks.mean(own)
+first = ranks.broadcast(own, root=1)
+print([(array.dtype.name, array.shape, array.tolist()) for array in mean])
+print([array.tolist() for array in first])
+try:
+    ranks.mean([numpy.arange(3)])
+except TypeError as error:
+    print(error)
+ranks.group.leave()
+"""
+
+
+@unittest.skipUnless(numpy, "python3-numpy is not installed")
+@unittest.skipUnless(LIBRARY.exists(), "libdlflow_runtime.so was not built")
+class Arrays(Case):
+    def run_ranks_with_strangers(self, ranks):
+        port = free_port()
+        names = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+        processes = [subprocess.Popen([self.python, "-c", ARRAYS], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                      env=os.environ | names | {"RANK": "0"})]
+        for text in (b"GET / HTTP/1.1\r\n\r\n\n", b'{"rank": 99, "address": "x"}\n', b"[1]\n", b""):  # before any other rank
+            self.say(port, text)
+        processes += [subprocess.Popen([self.python, "-c", ARRAYS], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                       env=os.environ | names | {"RANK": str(rank)}) for rank in range(1, ranks)]
+        try:
+            done = [process.communicate(timeout=WATCHDOG) for process in processes]
+        except subprocess.TimeoutExpired:
+            for process in processes:
+                process.kill()
+            self.fail(f"ranks with arrays hang: {[process.communicate() for process in processes]}")
+        self.assertEqual([process.returncode for process in processes], [0] * ranks, done)
+        return [out.splitlines() for out, _ in done]
+
+    def say(self, port, text):
+        deadline = time.monotonic() + WATCHDOG
+        while time.monotonic() < deadline:
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=5) as peer:
+                    peer.sendall(text)
+                return
+            except OSError:
+                time.sleep(0.02)
+        self.fail("rank 0 does not listen")
+
+    def test_arrays_of_several_types_and_shapes_are_averaged_and_copied_and_strangers_are_not_heard(self):
+        mean = [("float32", (2, 3), [[1.0] * 3] * 2), ("float64", (), 10.0), ("float32", (0,), []), ("float16", (5,), [1.0] * 5)]
+        first = [[[1.0] * 3] * 2, 10.0, [], [1.0] * 5]
+        refusal = "arrays of int64 have no mean: floating-point numbers have"
+        for lines in self.run_ranks_with_strangers(3):
+            self.assertEqual(lines, [repr(mean), repr(first), refusal])
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Sampler(unittest.TestCase):
+    """Without processes: what each of some ranks would be given."""
+
+    def samples(self, ranks, **options):
+        from dlflow.torch.sampler import DistributedSampler
+        return [DistributedSampler(range(self.length), ranks, rank, **options) for rank in range(ranks)]
+
+    def take(self, samplers, batch, batches=None):
+        """What the ranks use in so many batches each, or to the end of the epoch."""
+        used = collections.Counter()
+        for sampler in samplers:
+            loader = torch.utils.data.DataLoader(range(self.length), sampler=sampler, batch_size=batch)
+            for number, data in enumerate(sampler.track(loader), 1):
+                used.update(data.tolist())
+                if number == batches:
+                    break
+        return used
+
+    def test_every_sample_is_used_once_whatever_the_numbers_of_ranks_are(self):
+        for self.length in (1, 2, 7, 48, 50):
+            for first, second, batch, batches in ((1, 3, 2, 1), (3, 1, 2, 2), (4, 3, 3, 2), (2, 4, 5, 1), (3, 2, 1, 4)):
+                with self.subTest(length=self.length, first=first, second=second, batch=batch, batches=batches):
+                    before = self.samples(first, uneven="keep", seed=3)
+                    after = self.samples(second, uneven="keep", seed=3)
+                    used = self.take(before, batch, batches)
+                    state = before[0].state_dict()
+                    if state["epoch"] == 0:  # else nothing was left
+                        for sampler in after:
+                            sampler.load_state_dict(state)
+                        self.assertEqual(sum(map(len, after)), self.length - state["used"])
+                        used += self.take(after, batch)
+                    self.assertEqual(used, {sample: 1 for sample in range(self.length)})
+
+    def test_ranks_get_equally_many_by_padding_or_dropping_fewer_than_there_are_ranks(self):
+        self.length = 50
+        for uneven, expected in (("pad", 51), ("drop", 48)):
+            samplers = self.samples(3, uneven=uneven)
+            self.assertEqual({len(sampler) for sampler in samplers}, {expected // 3})
+            self.assertEqual({len(list(sampler)) for sampler in samplers}, {expected // 3})
+            used = self.take(samplers, 4)
+            self.assertEqual((sum(used.values()), len(used)), (expected, min(expected, 50)))
+
+    def test_each_epoch_has_an_order_of_its_own_which_ranks_share(self):
+        self.length = 48
+        orders = []
+        for epoch in (0, 1):
+            samplers = self.samples(2)
+            for sampler in samplers:
+                sampler.set_epoch(epoch)
+            orders.append([sample for pair in zip(*samplers) for sample in pair])
+            self.assertEqual(sorted(orders[-1]), list(range(48)))
+        self.assertNotEqual(orders[0], orders[1])
+        self.assertNotEqual(orders[0], list(range(48)))
+        self.assertEqual(list(self.samples(1, shuffle=False)[0]), list(range(48)))
+
+    def test_another_data_set_or_seed_is_refused(self):
+        self.length = 48
+        state = self.samples(1)[0].state_dict()
+        with self.assertRaisesRegex(ValueError, "saved with seed 0, and this one has 1"):
+            self.samples(1, seed=1)[0].load_state_dict(state)
+        self.length = 47
+        with self.assertRaisesRegex(ValueError, "saved with length 48, and this one has 47"):
+            self.samples(1)[0].load_state_dict(state)
+
+
+@unittest.skipUnless(NEW_TORCH.exists(), "PyPI's PyTorch is not in build/torch-venv")
+class Sharded(Case):
+    python = str(NEW_TORCH)
+
+    def test_shards_are_loaded_by_another_number_of_ranks_and_a_damaged_one_is_noticed(self):
+        saved, _ = self.run_ranks("sharded", 2)
+        checkpoint = self.folder / "ck/step-000003"
+        self.assertTrue((checkpoint / "__1_0.distcp").exists(), list(checkpoint.iterdir()))
+        step, *sums = saved[0][-1].split()[1:]
+        self.assertEqual(step, "0")
+        loaded, _ = self.run_ranks("sharded", 3)
+        self.assertEqual({line[-1] for line in loaded}, {f"sums 3 {' '.join(sums)}"})
+        self.damaged_shard_is_noticed(checkpoint / "__1_0.distcp")
+
+    def damaged_shard_is_noticed(self, shard):
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 1
+        shard.write_bytes(data)
+        outputs, said = self.run_ranks("sharded", 1)
+        self.assertRegex(said, "passed over: .*__1_0.distcp is damaged")
+        self.assertTrue(outputs[0][-1].startswith("sums 0 "))
+
+
+if __name__ == "__main__":
+    main()

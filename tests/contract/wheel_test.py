@@ -1,0 +1,99 @@
+"""The wheel that `./dev package` leaves: installed by pip alone, without a network, into a Python that has nothing else."""
+
+import hashlib
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402
+
+BUILD = pathlib.Path(os.environ["DLFLOW_BIN"]).parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+WATCHDOG = 60  # seconds after which ranks that hang fail by their name
+
+RANK = """
+import array, pathlib, sys, time
+from dlflow import runtime
+rank, size, folder = int(sys.argv[1]), int(sys.argv[2]), pathlib.Path(sys.argv[3])
+endpoint = runtime.Endpoint()
+(folder / f"{rank}.tmp").write_text(endpoint.address)
+(folder / f"{rank}.tmp").rename(folder / f"{rank}.address")
+while len(list(folder.glob("*.address"))) < size:
+    time.sleep(0.02)
+group = runtime.Group(endpoint, rank, [(folder / f"{r}.address").read_text() for r in range(size)])
+numbers = array.array("f", [rank + 1, 10 * (rank + 1)])
+group.all_reduce(numbers.buffer_info()[0], len(numbers), runtime.Type.F32, runtime.Op.SUM).wait()
+print(list(numbers))
+group.leave()
+"""
+
+
+def wheel():
+    found = list(BUILD.glob("dlflow-*.whl"))
+    return found[0] if found else None
+
+
+@unittest.skipUnless(wheel(), "the wheel was not built")
+class Wheel(unittest.TestCase):
+    def setUp(self):
+        temporary = tempfile.TemporaryDirectory()
+        self.addCleanup(temporary.cleanup)
+        self.folder = pathlib.Path(temporary.name)
+        self.env = {"PATH": "/usr/bin:/bin", "HOME": str(self.folder)}
+
+    def run_well(self, *command):
+        done = subprocess.run([str(word) for word in command], env=self.env, cwd=self.folder, text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        return done.stdout
+
+    def test_a_new_python_has_all_of_it(self):
+        made = subprocess.run([sys.executable, "-m", "venv", self.folder / "venv"], text=True, capture_output=True)
+        if made.returncode != 0:
+            self.skipTest("python3-venv is not installed")
+        python = self.folder / "venv/bin/python"
+        self.run_well(python, "-m", "pip", "install", "--quiet", "--no-index", "--no-deps", "--disable-pip-version-check", wheel())
+        out = self.run_well(python, "-m", "dlflow.check")
+        self.assertRegex(out, r"ok +package: .*/venv/.*\nok +runtime library: .*/venv/.*/dlflow/libdlflow_runtime.so")
+        self.assertTrue(out.endswith("all is well\n"), out)
+        self.two_ranks(python)
+        # Whoever asks has the types, too, and PyTorch finds the backend.
+        self.assertEqual(len(list(self.folder.glob("venv/lib/python3*/site-packages/dlflow/py.typed"))), 1)
+        points = next(self.folder.glob("venv/lib/python3*/site-packages/dlflow-*/entry_points.txt"))
+        self.assertIn("dlflow.torch:_autoload", points.read_text())
+
+    def two_ranks(self, python):
+        ranks = [subprocess.Popen([python, "-c", RANK, str(rank), "2", self.folder], env=self.env, text=True, stdout=subprocess.PIPE,
+                                  stderr=subprocess.PIPE) for rank in range(2)]
+        try:
+            for rank in ranks:
+                out, errors = rank.communicate(timeout=WATCHDOG)
+                self.assertEqual((out, rank.returncode), ("[3.0, 30.0]\n", 0), errors)
+        except subprocess.TimeoutExpired:
+            for rank in ranks:
+                rank.kill()
+            self.fail(f"an all-reduce of two ranks hangs: {[rank.communicate() for rank in ranks]}")
+
+    def test_the_same_sources_make_the_same_bytes(self):
+        made = []
+        for name in ("a", "b"):
+            (self.folder / name).mkdir()
+            about = next((BUILD / "python").glob("dlflow-*.dist-info"))
+            path = self.run_well(sys.executable, "-B", ROOT / "python/make_wheel.py", self.folder / name, about,
+                                 BUILD / "lib/libdlflow_runtime.so", ROOT / "LICENSE").strip()
+            made.append(hashlib.sha256(pathlib.Path(path).read_bytes()).hexdigest())
+        self.assertEqual(*made)
+
+    def test_every_module_is_in_it(self):
+        names = set(zipfile.ZipFile(wheel()).namelist())
+        for path in (ROOT / "python/dlflow").rglob("*.py"):
+            self.assertIn(str(path.relative_to(ROOT / "python")), names)
+
+
+if __name__ == "__main__":
+    main()
