@@ -469,6 +469,7 @@ def timeline():
     hvd.allreduce(torch.ones(3), name="within")
     hvd.barrier()
     hvd.stop_timeline()
+    hvd.barrier()
     hvd.allreduce(torch.ones(3), name="after")
 
 

@@ -38,9 +38,16 @@ class Timeline:
     def stop(self) -> None:
         with self._lock:
             if self._file is not None:
+                for name in self._negotiating:
+                    self._event(name, "E")
                 self._file.write("\n]\n")
                 self._file.close()
                 self._file = None
+
+    def flush(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                self._file.flush()
 
     def _write(self, event: Dict[str, Any]) -> None:
         assert self._file is not None

@@ -40,6 +40,7 @@ class Context:
         self.execution = Execution(meeting.rank, group, self.timeline)
         self.session = Session(meeting.rank, (host, port), token, own.cycle_time, self.execution)
         self.counters: Dict[str, int] = {}  # of requests without a name
+        self._process = os.getpid()
 
     def rank(self) -> int:
         return self.world.rank
@@ -76,6 +77,8 @@ class Context:
         return self.counters[kind]
 
     def end(self) -> None:
+        if self._process != os.getpid():
+            return
         self.session.shutdown()
         if self.coordinator:
             self.coordinator.join()
@@ -136,13 +139,18 @@ def shutdown() -> None:
         ended.end()
 
 
+def _before_fork() -> None:
+    if _context is not None:
+        _context.timeline.flush()  # else the child writes it again
+
+
 def _close_in_child() -> None:
     if _context is not None:
         _context.close_in_child()
 
 
 atexit.register(shutdown)
-os.register_at_fork(after_in_child=_close_in_child)
+os.register_at_fork(before=_before_fork, after_in_child=_close_in_child)
 
 
 def is_initialized() -> bool:
