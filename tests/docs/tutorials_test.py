@@ -27,10 +27,11 @@ class Tutorials(support.Case):
         self.desk = self.folder / "desk"
         self.desk.mkdir()
 
-    def follow(self, page, replaced=None):
-        """Saves the files of docs/user/`page` and runs its commands; `replaced`: file -> another text."""
+    def follow(self, page, replaced=None, until=None):
+        """Saves the files of docs/user/`page` and runs its commands, up to the line `until`; `replaced`: file -> another text."""
         names = tutorial.Names()
-        for step in tutorial.parse((support.ROOT / "docs/user" / page).read_text()):
+        text = (support.ROOT / "docs/user" / page).read_text()
+        for step in tutorial.parse(text.partition(until)[0] if until else text):
             if isinstance(step, tutorial.File):
                 text = (replaced or {}).get(step.name, step.text)
                 (self.desk / step.name).write_text(text)
@@ -64,7 +65,7 @@ class Tutorials(support.Case):
         """As if the wheel was installed."""
         python = self.folder / "tools/python3"
         python.unlink()
-        python.write_text(f'#!/bin/sh\nPYTHONPATH={support.BIN.parent}/python exec {sys.executable} -B "$@"\n')
+        python.write_text(f'#!/bin/sh\nPYTHONPATH=${{PYTHONPATH:+$PYTHONPATH:}}{support.BIN.parent}/python exec {sys.executable} -B "$@"\n')
         python.chmod(0o755)
 
     def test_a_resumable_training_script(self):
@@ -80,6 +81,14 @@ class Tutorials(support.Case):
             self.skipTest("needs openmpi-bin")
         self.use_python_with_the_package()
         self.follow("pytorch-exact.md")
+
+    def test_a_horovod_script_unchanged(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        if shutil.which("mpirun") is None:
+            self.skipTest("needs openmpi-bin")
+        self.use_python_with_the_package()
+        self.follow("porting-from-horovod.md", until="## What is covered")
 
     def test_ones_own_network(self):
         if importlib.util.find_spec("numpy") is None:

@@ -42,7 +42,7 @@ class Horovod(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def test_tensors_that_each_rank_submits_in_an_order_of_its_own_are_reduced_rightly(self):
-        for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000"}, {"HOROVOD_CACHE_CAPACITY": "0", "HOROVOD_CYCLE_TIME": "0.1"}):
+        for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000", "HOROVOD_CACHE_CAPACITY": "20", "HOROVOD_CYCLE_TIME": "0.1"}):
             with self.subTest(**environment):
                 run(self, "random_order", 3, **environment)
 
@@ -53,9 +53,7 @@ class Horovod(unittest.TestCase):
         run(self, "states", 3)
 
     def test_what_ranks_disagree_about_is_refused_on_all_with_names_and_ranks(self):
-        for ranks in (2, 3):
-            with self.subTest(ranks=ranks):
-                run(self, "refusals", ranks)
+        run(self, "refusals", 3)
 
     def test_process_sets_do_collectives_of_their_own(self):
         run(self, "process_sets", 4)
@@ -64,9 +62,7 @@ class Horovod(unittest.TestCase):
         run(self, "join", 3)
 
     def test_adasum_is_the_published_formula(self):
-        for ranks in (2, 4):
-            with self.subTest(ranks=ranks):
-                run(self, "adasum", ranks)
+        run(self, "adasum", 4)
 
     def test_batch_normalization_is_that_of_all_samples(self):
         run(self, "batch_norm", 3)
@@ -146,9 +142,9 @@ class Horovod(unittest.TestCase):
     @unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not in build/torch-venv")
     def test_the_same_with_pytorch_of_pypi(self):
         libraries = {"LD_LIBRARY_PATH": python_ranks.libraries_of(PYPI), "python": str(PYPI)}
-        run(self, "optimizers states random_order refusals join batch_norm", 3, **libraries)
+        run(self, "optimizers states random_order refusals join batch_norm", 2, **libraries)
         checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
-        run(self, "elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints, **libraries)
+        run(self, "elastic", 2, {0: 75, 1: -9}, END="kill", **checkpoints, **libraries)
         run(self, "elastic", 2, END="go on", **checkpoints, **libraries)
 
     @unittest.skipUnless(REAL.exists() and shutil.which("mpirun"), "Horovod is not in build/horovod-venv, or there is no mpirun")
@@ -247,7 +243,7 @@ class Agreement(unittest.TestCase):
         table.submit(0, self.request("a", process_set=1), 0)
         for rank in range(2):
             table.submit(rank, (Request("remove_set", 0, "remove", root=1), None), 0)
-        removed, failed = table.take() + table.take()
+        failed, removed = table.take()
         table.submit(1, self.request("b", process_set=1), 0)
         late, = table.take()
         self.assertEqual([(removed.kind, removed.to), (failed.error, failed.to), (late.error, late.to)],

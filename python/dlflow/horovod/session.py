@@ -75,9 +75,9 @@ class Session:
         """Hands `entry` over. Raises HorovodInternalError if the session has failed, ValueError if this name is under way."""
         request = entry.request
         key = (request.set, request.name)
+        if self._process != os.getpid():
+            raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank} and is no rank itself")
         with self._lock:
-            if self._process != os.getpid():
-                raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank}; call init() in programs of their own")
             if self._failure:
                 raise HorovodInternalError(self._failure)
             if key in self._entries:

@@ -38,20 +38,27 @@ class Timeline:
     def stop(self) -> None:
         with self._lock:
             if self._file is not None:
+                for name in self._negotiating:
+                    self._event(name, "E")
                 self._file.write("\n]\n")
                 self._file.close()
                 self._file = None
+
+    def flush(self) -> None:
+        with self._lock:
+            if self._file is not None:
+                self._file.flush()
 
     def _write(self, event: Dict[str, Any]) -> None:
         assert self._file is not None
         self._file.write(("\n" if self._first else ",\n") + json.dumps(event))
         self._first = False
 
-    def _event(self, name: str, phase: str, **more: Any) -> None:
-        row = self._rows.get(name)
+    def _event(self, tensor: str, phase: str, **more: Any) -> None:
+        row = self._rows.get(tensor)
         if row is None:
-            row = self._rows[name] = len(self._rows) + 1
-            self._write({"name": "process_name", "ph": "M", "pid": row, "args": {"name": name}})
+            row = self._rows[tensor] = len(self._rows) + 1
+            self._write({"name": "process_name", "ph": "M", "pid": row, "args": {"name": tensor}})
         self._write({"ph": phase, "ts": int(1e6 * (time.monotonic() - self._began)), "pid": row, "tid": 0, **more})
 
     def submitted(self, request: Request, rank: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from typing import Any, Dict, List, NoReturn, Optional, Sequence, Union
+from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -39,7 +39,9 @@ class Context:
         group = make_group(endpoint, meeting.rank, [one["address"] for one in about], "")
         self.execution = Execution(meeting.rank, group, self.timeline)
         self.session = Session(meeting.rank, (host, port), token, own.cycle_time, self.execution)
-        self.counters: Dict[str, int] = {}  # of requests without a name
+        self._counters: Dict[Tuple[int, str], int] = {}  # of requests without a name
+        self._joins = 0
+        self._process = os.getpid()
 
     def rank(self) -> int:
         return self.world.rank
@@ -70,12 +72,20 @@ class Context:
         self.session.submit(entry)
         return self.session.wait(entry)
 
-    def number(self, kind: str) -> int:
-        """Of a request without a name: ranks make these in the same order."""
-        self.counters[kind] = self.counters.get(kind, 0) + 1
-        return self.counters[kind]
+    def made_up_name(self, process_set_id: int, kind: str) -> str:
+        """Of a request without one: ranks make these in the same order, or have joined in between."""
+        key = (process_set_id, kind)
+        self._counters[key] = self._counters.get(key, 0) + 1
+        return f"noname.{self._joins if process_set_id == 0 else 0}.{self._counters[key]}"
+
+    def joined(self) -> None:
+        """All ranks have. Those that had less data have made fewer names."""
+        self._joins += 1
+        self._counters = {key: count for key, count in self._counters.items() if key[0] != 0}
 
     def end(self) -> None:
+        if self._process != os.getpid():
+            return
         self.session.shutdown()
         if self.coordinator:
             self.coordinator.join()
@@ -136,13 +146,18 @@ def shutdown() -> None:
         ended.end()
 
 
+def _before_fork() -> None:
+    if _context is not None:
+        _context.timeline.flush()  # else the child writes it again
+
+
 def _close_in_child() -> None:
     if _context is not None:
         _context.close_in_child()
 
 
 atexit.register(shutdown)
-os.register_at_fork(after_in_child=_close_in_child)
+os.register_at_fork(before=_before_fork, after_in_child=_close_in_child)
 
 
 def is_initialized() -> bool:

@@ -58,7 +58,7 @@ class Execution:
     def execute(self, kind: str, requests: List[Request], entries: List[Optional[Entry]], own: List[Any]) -> None:
         names = [request.name for request in requests]
         with torch.no_grad():
-            self._timeline.begin(names, kind.upper(), shapes=str(requests[0].shapes), types=str(requests[0].types))
+            self._timeline.begin(names, kind.upper(), shapes=requests[0].shapes, types=requests[0].types)
             self._calls[kind](requests, entries, own)
             self._timeline.end(names)
 

@@ -1,7 +1,7 @@
 """Collectives of tensors by name. The module has Horovod's name, because scripts import from it; no MPI is used.
 
 A function with `_async` gives a handle at once, for poll() and synchronize(). One with `_` at its end changes its tensor in place. A
-tensor without a name gets one from a counter, so ranks must submit such tensors in the same order.
+tensor without a name gets one from a counter, so ranks must submit such tensors in the same order; join() sets the counters back.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def _submit(kind: str, tensors: Tensors, outputs: Any, name: Optional[str], proc
     if known.rank() not in members:
         raise ValueError(f"rank {known.rank()} is not part of {process_set}")
     if name is None:
-        name = f"noname.{known.number(f'{process_set.process_set_id}.{kind}')}"
+        name = known.made_up_name(process_set.process_set_id, kind)
     request = Request(kind, process_set.process_set_id, f"{kind}.{name}", tuple(str(tensor.dtype)[6:] for tensor in tensors),
                       tuple(tuple(tensor.shape) for tensor in tensors), **details)
     entry = Entry(request, tuple(tensors), outputs, own)
@@ -444,4 +444,6 @@ def barrier(process_set: ProcessSet = global_process_set) -> None:
 
 def join(device: int = -1) -> int:
     """This rank has no more data. It adds zeros to what others still reduce, until all have called it; the rank that did so last."""
-    return context().session.wait(_submit("join", [], None, None, global_process_set))
+    last = context().session.wait(_submit("join", [], None, None, global_process_set))
+    context().joined()
+    return last
