@@ -224,6 +224,8 @@ class Stop(Case):
         os.environ.update(RANK="0", WORLD_SIZE="4")
         with self.assertRaisesRegex(RuntimeError, "the 4 ranks have to agree.*init_process_group.*or give group="):
             dlflow.should_stop()
+        with self.assertRaisesRegex(TypeError, "group is a str: give a dlflow.runtime.Group, or a function"):
+            dlflow.should_stop(group="world")
         self.assertTrue(dlflow.should_stop(group=lambda flag: True))
 
 
