@@ -65,12 +65,12 @@ void LauncherClient::send_pending() {
   }
 }
 
-std::vector<Report> LauncherClient::receive() {
-  std::vector<Report> reports;
+std::vector<LauncherReport> LauncherClient::receive() {
+  std::vector<LauncherReport> reports;
   if (pid_ < 0) return reports;
   send_pending();
   while (true) {
-    Report report;
+    LauncherReport report;
     const ssize_t got = ::recv(socket_.get(), &report, sizeof report, MSG_DONTWAIT);
     if (got < 0 && errno == EINTR) continue;
     if (got != ssize_t(sizeof report)) return reports;

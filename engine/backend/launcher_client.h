@@ -31,7 +31,7 @@ class LauncherClient {
               const std::optional<std::string>& gpus, const std::vector<int>& locks);
 
   /// All reports that have come. Also sends what the socket had no room for.
-  std::vector<Report> receive();
+  std::vector<LauncherReport> receive();
 
   /// To be polled for reading; -1 if nothing was asked for yet.
   int descriptor() const { return socket_.get(); }

@@ -29,7 +29,7 @@ enum class ReportKind : int32_t {
   NotStarted,    ///< from the launcher: fork failed
 };
 
-struct Report {
+struct LauncherReport {
   uint64_t token = 0;
   ReportKind kind = ReportKind::Recorded;
   int32_t status = 0;  ///< Ended: of waitpid; NotStarted: errno

@@ -206,7 +206,7 @@ void LocalBackend::Impl::adopt(Task& task, const ProcessIdentity& supervisor) {
 }
 
 void LocalBackend::Impl::take_reports(Updates& updates) {
-  for (const Report& report : launcher_.receive()) {
+  for (const LauncherReport& report : launcher_.receive()) {
     const auto job = job_of_.find(report.token);
     if (job == job_of_.end()) continue;  // its last event has come already
     Task& task = tasks_.at(job->second);

@@ -51,7 +51,7 @@ class LocalLauncher {
   [[noreturn]] void become_worker(FileDescriptor requests);
   void take_finished();
   void report_ended();
-  void report(const Report& report) const;
+  void report(const LauncherReport& report) const;
 
   FileDescriptor socket_;
   FileDescriptor children_;  // readable when one has ended
@@ -196,7 +196,7 @@ void LocalLauncher::report_ended() {
 }
 
 /// An engine that is gone needs no report.
-void LocalLauncher::report(const Report& report) const {
+void LocalLauncher::report(const LauncherReport& report) const {
   while (::send(socket_.get(), &report, sizeof report, MSG_NOSIGNAL) < 0 && errno == EINTR) {
   }
 }

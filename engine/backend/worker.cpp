@@ -64,7 +64,7 @@ Supervision supervise(Request& request, int reports) {
   options.notify = [&](Notice notice) {
     if (notice == Notice::ProgramEnded) request.locks.clear();
     const auto kind = notice == Notice::Recorded ? ReportKind::Recorded : ReportKind::ProgramEnded;
-    const Report report{request.token, kind, 0};
+    const LauncherReport report{request.token, kind, 0};
     ::send(reports, &report, sizeof report,
            MSG_DONTWAIT | MSG_NOSIGNAL);  // the engine looks anyway
   };

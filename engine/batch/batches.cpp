@@ -36,7 +36,7 @@ class BatchPlanner {
   static constexpr uint32_t kNone = UINT32_MAX;
 
   /// What the tasks of one array have in common.
-  using Key = std::tuple<uint32_t, std::vector<Link>, std::string>;
+  using Key = std::tuple<uint32_t, std::vector<PlannedDependency>, std::string>;
 
   /// The batch that is being filled for a key.
   struct Group {
@@ -66,7 +66,7 @@ class BatchPlanner {
     std::map<Key, Group> groups;
     for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
       if (standing_[job].kind != Standing::Kind::ToSubmit) continue;
-      Key key{plan_.jobs[job].element / max_array_size_, links_of(job),
+      Key key{plan_.jobs[job].element / max_array_size_, dependencies_of(job),
               to_json(plan_.jobs[job].resources).dump()};
       Group& group = groups[key];
       if (group.batch != kNone) group.text += text_of(batches_[group.batch].tasks, task_of(job));
@@ -74,26 +74,28 @@ class BatchPlanner {
         group = {.batch = uint32_t(batches_.size()), .text = text_of({}, task_of(job))};
         batches_.push_back({.step = plan_.jobs[job].step,
                             .is_array = !plan_.jobs[job].label().empty(),
-                            .links = std::get<1>(key)});
+                            .waits_for = std::get<1>(key)});
       }
       PlannedBatch& batch = batches_[group.batch];
       batch.jobs.push_back(job);
       if (batch.is_array) batch.tasks.push_back(task_of(job));
       batch_of_[job] = group.batch;
     }
-    all_links_.clear();
+    on_all_.clear();
     share_places(jobs, first_batch);
   }
 
   /// Where a batch system does not pair the tasks of two arrays, one waits for all of the other.
   void widen_links() {
     for (PlannedBatch& batch : batches_) {
-      for (Link& link : batch.links) {
-        const bool pairs = batches_[link.batch].tasks == batch.tasks;
-        if (link.kind == Link::Kind::SameTask && !pairs) link.kind = Link::Kind::All;
+      for (PlannedDependency& dependency : batch.waits_for) {
+        const bool pairs = batches_[dependency.batch].tasks == batch.tasks;
+        if (dependency.kind == PlannedDependency::Kind::SameTask && !pairs)
+          dependency.kind = PlannedDependency::Kind::All;
       }
-      std::sort(batch.links.begin(), batch.links.end());
-      batch.links.erase(std::unique(batch.links.begin(), batch.links.end()), batch.links.end());
+      std::sort(batch.waits_for.begin(), batch.waits_for.end());
+      batch.waits_for.erase(std::unique(batch.waits_for.begin(), batch.waits_for.end()),
+                            batch.waits_for.end());
     }
   }
 
@@ -101,21 +103,22 @@ class BatchPlanner {
     const int most = plan_.workflow.steps[plan_.jobs[jobs.first].step].matrix.max_parallel;
     const size_t count = batches_.size() - first;
     if (most == 0 || count == 0) return;
-    const std::vector<Link> before = links_to_what_is_there(jobs);
+    const std::vector<PlannedDependency> before = dependencies_on_what_is_there(jobs);
     const size_t lanes = std::min(count, size_t(most));
     for (size_t i = 0; i < count; ++i) {
       PlannedBatch& batch = batches_[first + i];
       batch.max_parallel = int(size_t(most) / lanes + (i % lanes < size_t(most) % lanes ? 1 : 0));
       if (i >= lanes) {
-        batch.links.push_back({.kind = Link::Kind::Ended, .batch = uint32_t(first + i - lanes)});
+        batch.waits_for.push_back(
+            {.kind = PlannedDependency::Kind::Ended, .batch = uint32_t(first + i - lanes)});
       } else {
-        batch.links.insert(batch.links.end(), before.begin(), before.end());
+        batch.waits_for.insert(batch.waits_for.end(), before.begin(), before.end());
       }
     }
   }
 
-  /// One link for an array, unless some of its tasks may stay there for ever.
-  std::vector<Link> links_to_what_is_there(JobRange jobs) const {
+  /// One for an array, unless some of its tasks may stay there for ever.
+  std::vector<PlannedDependency> dependencies_on_what_is_there(JobRange jobs) const {
     std::set<std::string_view> stuck;
     for (uint32_t job = jobs.first; job < jobs.first + jobs.count; ++job) {
       const Standing& standing = standing_[job];
@@ -128,52 +131,58 @@ class BatchPlanner {
       const std::string_view array = array_id(standing.id);
       ids.emplace(stuck.contains(array) ? standing.id : array);
     }
-    std::vector<Link> links;
-    for (const std::string& id : ids) links.push_back({.kind = Link::Kind::EndedId, .id = id});
-    return links;
+    std::vector<PlannedDependency> dependencies;
+    for (const std::string& id : ids)
+      dependencies.push_back({.kind = PlannedDependency::Kind::EndedId, .id = id});
+    return dependencies;
   }
 
-  std::vector<Link> links_of(uint32_t job) {
-    std::vector<Link> links;
+  std::vector<PlannedDependency> dependencies_of(uint32_t job) {
+    std::vector<PlannedDependency> dependencies;
     for (const JobRange& range : plan_.graph.parents(job)) {
       if (range.count == 1) {
-        if (auto link = link_to(range.first, job)) links.push_back(std::move(*link));
+        if (auto dependency = dependency_on(range.first, job))
+          dependencies.push_back(std::move(*dependency));
         continue;
       }
-      const auto [known, is_new] = all_links_.try_emplace(range.first);
-      if (is_new) known->second = links_to_all(range);
-      links.insert(links.end(), known->second.begin(), known->second.end());
+      const auto [known, is_new] = on_all_.try_emplace(range.first);
+      if (is_new) known->second = dependencies_on_all(range);
+      dependencies.insert(dependencies.end(), known->second.begin(), known->second.end());
     }
-    std::sort(links.begin(), links.end());
-    links.erase(std::unique(links.begin(), links.end()), links.end());
-    return links;
+    std::sort(dependencies.begin(), dependencies.end());
+    dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
+    return dependencies;
   }
 
-  std::optional<Link> link_to(uint32_t parent, uint32_t job) const {
+  std::optional<PlannedDependency> dependency_on(uint32_t parent, uint32_t job) const {
     if (standing_[parent].kind == Standing::Kind::Waiting) {
-      return Link{.kind = Link::Kind::Id, .id = standing_[parent].id};
+      return PlannedDependency{.kind = PlannedDependency::Kind::Id, .id = standing_[parent].id};
     }
     const uint32_t batch = batch_of_[parent];
     if (batch == kNone) return std::nullopt;
-    if (batches_[batch].jobs.size() == 1) return Link{.kind = Link::Kind::All, .batch = batch};
+    if (batches_[batch].jobs.size() == 1)
+      return PlannedDependency{.kind = PlannedDependency::Kind::All, .batch = batch};
     const bool corresponds = !plan_.jobs[job].label().empty() && task_of(parent) == task_of(job);
-    return corresponds ? Link{.kind = Link::Kind::SameTask, .batch = batch}
-                       : Link{.kind = Link::Kind::OneTask, .batch = batch, .task = task_of(parent)};
+    return corresponds
+               ? PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch}
+               : PlannedDependency{.kind = PlannedDependency::Kind::OneTask,
+                                   .batch = batch,
+                                   .task = task_of(parent)};
   }
 
   /// All jobs of a step: all of each batch that they are in.
-  std::vector<Link> links_to_all(JobRange range) const {
-    std::vector<Link> links;
+  std::vector<PlannedDependency> dependencies_on_all(JobRange range) const {
+    std::vector<PlannedDependency> dependencies;
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       if (standing_[parent].kind == Standing::Kind::Waiting) {
-        links.push_back({.kind = Link::Kind::Id, .id = standing_[parent].id});
+        dependencies.push_back({.kind = PlannedDependency::Kind::Id, .id = standing_[parent].id});
       } else if (batch_of_[parent] != kNone) {
-        links.push_back({.kind = Link::Kind::All, .batch = batch_of_[parent]});
+        dependencies.push_back({.kind = PlannedDependency::Kind::All, .batch = batch_of_[parent]});
       }
     }
-    std::sort(links.begin(), links.end());
-    links.erase(std::unique(links.begin(), links.end()), links.end());
-    return links;
+    std::sort(dependencies.begin(), dependencies.end());
+    dependencies.erase(std::unique(dependencies.begin(), dependencies.end()), dependencies.end());
+    return dependencies;
   }
 
   const Plan& plan_;
@@ -181,8 +190,9 @@ class BatchPlanner {
   const ArrayRules& rules_;
   const uint32_t max_array_size_;
   std::vector<PlannedBatch> batches_;
-  std::vector<uint32_t> batch_of_;                   // by job
-  std::map<uint32_t, std::vector<Link>> all_links_;  // of the step at hand, by the range's first
+  std::vector<uint32_t> batch_of_;  // by job
+  /// Of the step at hand: on all of a range, by its first job.
+  std::map<uint32_t, std::vector<PlannedDependency>> on_all_;
 };
 
 }  // namespace
@@ -192,29 +202,30 @@ std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Stand
   return BatchPlanner(plan, standing, rules).plan();
 }
 
-std::vector<Dependency> dependencies(const std::vector<Link>& links,
+std::vector<Dependency> dependencies(const std::vector<PlannedDependency>& planned,
                                      const std::vector<std::string>& ids) {
   using Kind = Dependency::Kind;
   std::vector<Dependency> result;
-  for (const Link& link : links) {
-    switch (link.kind) {
-      case Link::Kind::All:
-        result.push_back({Kind::Success, ids[link.batch]});
+  for (const PlannedDependency& dependency : planned) {
+    switch (dependency.kind) {
+      case PlannedDependency::Kind::All:
+        result.push_back({Kind::Success, ids[dependency.batch]});
         break;
-      case Link::Kind::OneTask:
-        result.push_back({Kind::Success, ids[link.batch] + "_" + std::to_string(link.task)});
+      case PlannedDependency::Kind::OneTask:
+        result.push_back(
+            {Kind::Success, ids[dependency.batch] + "_" + std::to_string(dependency.task)});
         break;
-      case Link::Kind::Id:
-        result.push_back({Kind::Success, link.id});
+      case PlannedDependency::Kind::Id:
+        result.push_back({Kind::Success, dependency.id});
         break;
-      case Link::Kind::SameTask:
-        result.push_back({Kind::SameTask, ids[link.batch]});
+      case PlannedDependency::Kind::SameTask:
+        result.push_back({Kind::SameTask, ids[dependency.batch]});
         break;
-      case Link::Kind::Ended:
-        result.push_back({Kind::End, ids[link.batch]});
+      case PlannedDependency::Kind::Ended:
+        result.push_back({Kind::End, ids[dependency.batch]});
         break;
-      case Link::Kind::EndedId:
-        result.push_back({Kind::End, link.id});
+      case PlannedDependency::Kind::EndedId:
+        result.push_back({Kind::End, dependency.id});
         break;
     }
   }

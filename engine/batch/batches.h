@@ -24,7 +24,7 @@ struct Standing {
 };
 
 /// One thing that a batch waits for.
-struct Link {
+struct PlannedDependency {
   enum class Kind {
     All,       ///< all of an earlier batch
     SameTask,  ///< task i for task i of it
@@ -37,7 +37,7 @@ struct Link {
   uint32_t batch = 0;  ///< its place in the list
   uint32_t task = 0;
   std::string id = {};
-  auto operator<=>(const Link&) const = default;
+  auto operator<=>(const PlannedDependency&) const = default;
 };
 
 /// One submission to come: a plain job, or a job array of elements of one step.
@@ -46,8 +46,8 @@ struct PlannedBatch {
   bool is_array = false;
   std::vector<uint32_t> jobs = {};   ///< numbers in the plan, ascending
   std::vector<uint32_t> tasks = {};  ///< of the array: the element's number modulo the array size
-  std::vector<Link> links = {};      ///< each once
-  int max_parallel = 0;              ///< of its tasks that run at a time; 0: any number
+  std::vector<PlannedDependency> waits_for = {};  ///< each once
+  int max_parallel = 0;  ///< of its tasks that run at a time; 0: any number
 };
 
 /// Parents before children. The tasks of an array have the same resources and wait for the same; a
@@ -61,8 +61,8 @@ struct PlannedBatch {
 std::vector<PlannedBatch> plan_batches(const Plan& plan, const std::vector<Standing>& standing,
                                        const ArrayRules& rules);
 
-/// What a batch with these links waits for; `ids` are those of the batches so far.
-std::vector<Dependency> dependencies(const std::vector<Link>& links,
+/// For the batch system: `planned` by the ids of the batches so far.
+std::vector<Dependency> dependencies(const std::vector<PlannedDependency>& planned,
                                      const std::vector<std::string>& ids);
 
 }  // namespace dlflow

@@ -71,11 +71,11 @@ class LimitCheck {
     Limit<int> limit = {int(rules.max_dependencies), std::string(system_.name())};
     choose(limit, profile_.limits.dependencies);
     for (const PlannedBatch& batch : plan_batches(plan_, standing, rules)) {
-      if (limit.value == 0 || int64_t(batch.links.size()) <= limit.value) continue;
+      if (limit.value == 0 || int64_t(batch.waits_for.size()) <= limit.value) continue;
       const PlannedJob& job = plan_.jobs[batch.jobs.front()];
       add_of(job, "needs",
              limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
-                 step(job) + " waits for " + format_count(batch.links.size()),
+                 step(job) + " waits for " + format_count(batch.waits_for.size()),
              "Let steps in between collect some of them each, or make one matrix of them.");
     }
   }

@@ -9,6 +9,7 @@ Invocation invoke_apptainer(const Container& container) {
   append(call.argv, {"--silent", "exec", "--cleanenv", "--no-home"});
   for (const Bind& bind : container.binds) append(call.argv, {"--bind", bind_text(bind)});
   append(call.argv, {"--pwd", container.directory});
+  if (container.building) append(call.argv, {"--writable", "--fakeroot"});
   if (container.gpus) append(call.argv, {"--nv"});
   append(call.argv, container.arguments);
   append(call.argv, {container.image});

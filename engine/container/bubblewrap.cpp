@@ -6,10 +6,18 @@ namespace dlflow {
 /// /dev brings shared memory and the devices of GPUs and interconnects, not the drivers' libraries.
 Invocation invoke_bubblewrap(const Container& container) {
   Invocation call{container.command, {}};
-  append(call.argv, {"--ro-bind", container.image, "/", "--dev-bind", "/dev", "/dev"});
+  const bool building = container.building;
+  if (building && container.uid != 0) {
+    append(call.argv, {"--unshare-user", "--uid", "0", "--gid", "0"});
+  }
+  append(call.argv, {building ? "--bind" : "--ro-bind", container.image, "/"});
+  append(call.argv, {"--dev-bind", "/dev", "/dev"});
   append(call.argv, {"--bind", "/proc", "/proc", "--ro-bind", "/sys", "/sys"});
-  for (const char* file : {"/etc/hosts", "/etc/resolv.conf", "/etc/passwd", "/etc/group"}) {
+  for (const char* file : {"/etc/hosts", "/etc/resolv.conf"}) {
     append(call.argv, {"--ro-bind-try", file, file});
+  }
+  for (const char* file : {"/etc/passwd", "/etc/group"}) {  // packages add to them
+    if (!building) append(call.argv, {"--ro-bind-try", file, file});
   }
   for (const Bind& bind : container.binds) {
     append(call.argv, {bind.read_only ? "--ro-bind" : "--bind", bind.source, bind.target});

@@ -7,6 +7,7 @@ namespace dlflow {
 Invocation invoke_charliecloud(const Container& container) {
   Invocation call{container.command, {"USER=" + container.user}};
   append(call.argv, {"--unset-env=*"});
+  if (container.building) append(call.argv, {"--write", "--uid=0", "--gid=0"});
   for (const Bind& bind : container.binds) {
     append(call.argv, {"--bind=" + bind.source.string() + ":" + bind.target.string()});
   }

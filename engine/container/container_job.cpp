@@ -49,6 +49,7 @@ Json to_json(const ContainerJob& job) {
   return {{"image", job.image},
           {"from", job.from},
           {"digest", job.digest},
+          {"build", job.build},
           {"cache", job.cache.string()},
           {"cache_budget_bytes", job.cache_budget_bytes},
           {"runtime", job.runtime},
@@ -56,6 +57,7 @@ Json to_json(const ContainerJob& job) {
           {"mode", job.mode},
           {"arguments", job.arguments},
           {"launcher", job.launcher},
+          {"mpirun", job.mpirun},
           {"ranks", job.ranks},
           {"binds", to_json(job.binds)},
           {"directory", job.directory.string()},
@@ -73,6 +75,7 @@ ContainerJob container_job_from_json(const Json& json) {
     json.at("image").get_to(job.image);
     json.at("from").get_to(job.from);
     json.at("digest").get_to(job.digest);
+    job.build = json.at("build");
     job.cache = json.at("cache").get<std::string>();
     json.at("cache_budget_bytes").get_to(job.cache_budget_bytes);
     json.at("runtime").get_to(job.runtime);
@@ -80,6 +83,7 @@ ContainerJob container_job_from_json(const Json& json) {
     json.at("mode").get_to(job.mode);
     json.at("arguments").get_to(job.arguments);
     json.at("launcher").get_to(job.launcher);
+    json.at("mpirun").get_to(job.mpirun);
     json.at("ranks").get_to(job.ranks);
     job.binds = binds_from_json(json.at("binds"));
     job.directory = json.at("directory").get<std::string>();

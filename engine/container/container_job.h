@@ -21,6 +21,7 @@ struct ContainerJob {
   std::string image;  ///< its name in the workflow, for messages
   std::string from;   ///< `images.NAME.from`, with an absolute path
   std::string digest;
+  Json build;  ///< `images.NAME.build`, or null
   std::filesystem::path cache;
   uint64_t cache_budget_bytes = 0;  ///< 0: no limit
 
@@ -29,7 +30,8 @@ struct ContainerJob {
   std::string mode;                  ///< udocker's
   std::vector<std::string> arguments;
   std::vector<std::string> launcher;  ///< of a runtime that starts the ranks itself
-  int ranks = 1;                      ///< that one container-run answers for
+  std::string mpirun;  ///< what starts the ranks outside, one container each; or empty
+  int ranks = 1;       ///< that one container-run answers for
 
   std::vector<Bind> binds;
   std::filesystem::path directory;  ///< working directory; its folders of ranks are made there too

@@ -18,8 +18,11 @@
 #include "engine/container/container_environment.h"
 #include "engine/container/convert_image.h"
 #include "engine/container/environment.h"
+#include "engine/container/image_build.h"
+#include "engine/container/image_mpi.h"
 #include "engine/container/image_store.h"
 #include "engine/container/outside.h"
+#include "engine/container/tool.h"
 #include "engine/container/tree.h"
 #include "engine/container/udocker_engine.h"
 #include "engine/ranks/rank_variables.h"
@@ -119,7 +122,7 @@ Container container_for(const ContainerJob& job, const std::string& user,
 
 void write_request(const ContainerJob& job, const std::string& user,
                    const ContainerRuntime& runtime, const StoredImage& image,
-                   const Rendezvous& meeting) {
+                   const Rendezvous& meeting, const std::vector<std::string>& callers) {
   ContainerRequest request;
   request.image = job.image;
   request.commands = job.commands;
@@ -127,7 +130,7 @@ void write_request(const ContainerJob& job, const std::string& user,
   request.adds_ranks = runtime.starts_ranks;
   request.secrets = job.secrets;
   request.secrets_file = job.secrets_file;
-  request.environment = container_environment(job, image.environment, current_environment(), user);
+  request.environment = container_environment(job, image.environment, callers, user);
   if (runtime.starts_ranks) {
     request.rank_plan = job.rank_plan;
   } else if (job.rank_plan) {
@@ -197,38 +200,89 @@ std::optional<FileLock> wait_for_turn(const ContainerJob& job, const StoredImage
   return FileLock::acquire(image.folder / ("udocker-" + job.mode + ".lock"), "runs in it");
 }
 
-int run_container(const ContainerJob& job) {
-  const Signals signals;
-  const ContainerRuntime& runtime = runtime_of(job);
-  const std::vector<std::string> command = command_of(runtime, job);
-  make_directories(job.cache);
-  ImageStore store(job.cache, job.cache_budget_bytes);
-  const StoredImage image = provided(job, store);
-  std::optional<FileLock> use;
-  if (!image.folder.empty()) use = store.use(image);
+/// How a job's containers are started on this node.
+struct Starter {
+  const ContainerRuntime& runtime;
+  std::vector<std::string> command;
+  ImageStore& store;
+  const Signals& signals;
+};
+
+/// Runs the program of `job` in `image`, which is written to if it is being built.
+int run_in(const Starter& starter, const ContainerJob& job, const StoredImage& image,
+           bool building) {
+  const ContainerRuntime& runtime = starter.runtime;
   const std::vector<Bind> binds = container_binds(job);
   const NewFolder folder(job.directory.parent_path() / "container");
   const NewFolder scratch(fs::temp_directory_path() / "dlflow-container");
   const Rendezvous meeting{folder.path()};
-  make_mount_points(image, binds, store);
+  make_mount_points(image, binds, starter.store);
   const std::string user = user_name();
-  write_request(job, user, runtime, image, meeting);
+  write_request(job, user, runtime, image, meeting,
+                building ? std::vector<std::string>() : current_environment());
   std::optional<ControlPipe> pipe;
   if (!runtime.starts_ranks) pipe.emplace(meeting);
-  const Container container =
-      container_for(job, user, command, binds, image_for(runtime, job, command, store, image),
-                    folder.path(), scratch.path());
+  fs::path form = image.rootfs;
+  if (!building) form = image_for(runtime, job, starter.command, starter.store, image);
+  Container container =
+      container_for(job, user, starter.command, binds, form, folder.path(), scratch.path());
+  container.building = building;
   const auto turn = wait_for_turn(job, image);
   Invocation call = runtime.invoke(container);
   if (job.runtime == "udocker") {
     append(call.environment, udocker_engine(job.mode, job.cache, scratch.path()));
   }
   const ExitStatus ended =
-      stay_beside(start(runtime_command(call, runtime.starts_ranks)), signals, pipe);
+      stay_beside(start(runtime_command(call, runtime.starts_ranks)), starter.signals, pipe);
   if (const auto status = recorded_status(meeting, job.ranks)) return *status;
   throw Error(Errc::Unavailable, job.runtime + " did not run the program in image '" + job.image +
                                      "' (" + std::to_string(ended.code) + "): " + last_words() +
                                      "; its command was: " + join_quoted(call.argv));
+}
+
+/// `base` as `build:` changes it.
+StoredImage built(const Starter& starter, const ContainerJob& job, const StoredImage& base) {
+  if (starter.runtime.form(job.mode, false) != ImageForm::RootFolder) {
+    throw Error(Errc::InvalidInput,
+                "image '" + job.image + "' has a `build:`, for which " + job.runtime +
+                    (job.mode.empty() ? "" : " in mode " + job.mode) +
+                    " has no image to write to; set container.runtime of the profile to one of "
+                    "udocker (P1), charliecloud, podman, bubblewrap and apptainer");
+  }
+  const NewFolder room(fs::temp_directory_path() / "dlflow-build");
+  return built_image(job, starter.store, base, room.path() / "work",
+                     [&](const ContainerJob& build, const StoredImage& copy) {
+                       return run_in(starter, build, copy, true);
+                     });
+}
+
+/// By the first rank, before any of them starts its program.
+void warn_of_other_mpi(const ContainerJob& job, const StoredImage& image) {
+  if (job.mpirun.empty() || !job.rank_plan) return;
+  const auto variables = rank_variables(*job.rank_plan);
+  const auto rank = variables.find("DLFLOW_RANK");
+  if (rank == variables.end() || rank->second != "0") return;
+  const MpiName launcher = mpi_of_launcher(output_of_tool({job.mpirun, "--version"}));
+  const std::string problem =
+      mpi_mismatch(launcher, mpis_of_image(image.rootfs, image.environment), job.image);
+  if (!problem.empty()) std::fprintf(stderr, "warning: %s\n", problem.c_str());
+}
+
+int run_container(const ContainerJob& job) {
+  const Signals signals;
+  const ContainerRuntime& runtime = runtime_of(job);
+  make_directories(job.cache);
+  ImageStore store(job.cache, job.cache_budget_bytes);
+  const Starter starter{runtime, command_of(runtime, job), store, signals};
+  StoredImage image = provided(job, store);
+  std::optional<FileLock> use;
+  if (!image.folder.empty()) use = store.use(image);
+  if (!job.build.is_null()) {
+    image = built(starter, job, image);
+    use = store.use(image);
+  }
+  warn_of_other_mpi(job, image);
+  return run_in(starter, job, image, false);
 }
 
 }  // namespace

@@ -2,32 +2,15 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/process.h"
-#include "base/text.h"
-#include "engine/container/environment.h"
+#include "engine/container/tool.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
 
-Output call(const std::vector<std::string>& argv, const std::vector<std::string>& variables = {}) {
-  Command command;
-  command.argv = argv;
-  command.environment = changed_environment(variables);
-  return run(command, OutputOptions{.collect_errors = true});
-}
-
-void must(const std::vector<std::string>& argv, const std::vector<std::string>& variables = {}) {
-  const Output output = call(argv, variables);
-  if (output.status.code == 0) return;
-  throw Error(Errc::InvalidInput, "the image cannot be converted: `" + join(argv, " ") +
-                                      "` ends with " + std::to_string(output.status.code) + ": " +
-                                      std::string(trim(output.errors + output.text)));
-}
-
 void make_squashfs(const fs::path& rootfs, const fs::path& target) {
-  must({"mksquashfs", rootfs, target, "-no-progress", "-quiet"});
+  run_tool({"mksquashfs", rootfs, target, "-no-progress", "-quiet"});
 }
 
 /// A repository with one container, set up as its mode wants it.
@@ -39,10 +22,10 @@ void make_udocker_container(const ContainerJob& job, const std::vector<std::stri
     std::vector<std::string> argv = command;
     if (::geteuid() == 0) argv.emplace_back("--allow-root");
     append(argv, words);
-    must(argv, variables);
+    run_tool(argv, variables);
   };
   const fs::path archive = target.string() + ".tar";
-  must({"tar", "--create", "--mode=u+w", "--file", archive, "--directory", rootfs, "."});
+  run_tool({"tar", "--create", "--mode=u+w", "--file", archive, "--directory", rootfs, "."});
   udocker({"import", "--tocontainer", "--name=image", archive});
   fs::remove(archive);
   udocker({"setup", "--execmode=" + job.mode, "image"});
@@ -57,12 +40,12 @@ fs::path docker_image(const std::vector<std::string>& command, ImageStore& store
     append(argv, words);
     return argv;
   };
-  if (call(docker({"image", "inspect", name})).status.code == 0) return name;
+  if (try_tool(docker({"image", "inspect", name}))) return name;
   const FileLock loading = store.lock(image.digest, "gives the image to docker");
-  if (call(docker({"image", "inspect", name})).status.code == 0) return name;
+  if (try_tool(docker({"image", "inspect", name}))) return name;
   const fs::path archive = image.folder / "docker.tar";
-  must({"tar", "--create", "--file", archive, "--directory", image.rootfs, "."});
-  must(docker({"import", archive, name}));
+  run_tool({"tar", "--create", "--file", archive, "--directory", image.rootfs, "."});
+  run_tool(docker({"import", archive, name}));
   fs::remove(archive);
   return name;
 }

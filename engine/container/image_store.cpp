@@ -207,18 +207,48 @@ StoredImage ImageStore::unpack(const ImageSource& source, const std::string& dig
   Budget budget = budget_of(source, contents.layers);
   for (const fs::path& layer : contents.layers) apply(layer, image.rootfs, budget);
   add_mount_points(image.rootfs);
+  return publish(std::move(image));
+}
+
+/// `image`, in a work folder, gets its name.
+StoredImage ImageStore::publish(StoredImage image) {
   const TreeHash tree =
       hash_tree(image.rootfs, [](const fs::path& file) { return sha256_file(file); });
   image.bytes = tree.bytes;
   image.tree_sha256 = tree.sha256;
   make_folders_read_only(image.rootfs);
-  write_file_atomic(made / "image.json", to_json(image).dump(2) + "\n", Durability::Synced);
+  write_file_atomic(image.folder / "image.json", to_json(image).dump(2) + "\n", Durability::Synced);
   // Where a file system has no locks, another may have been faster: it has made the same.
-  if (::rename(made.c_str(), folder(digest).c_str()) != 0 && errno != ENOTEMPTY &&
+  const fs::path target = folder(image.digest);
+  if (::rename(image.folder.c_str(), target.c_str()) != 0 && errno != ENOTEMPTY &&
       errno != EEXIST) {
-    throw_errno("cannot write " + folder(digest).string(), errno);
+    throw_errno("cannot write " + target.string(), errno);
   }
-  return *find(digest);
+  return *find(image.digest);
+}
+
+StoredImage ImageStore::derive(const StoredImage& base, const std::string& digest,
+                               const std::string& name,
+                               const std::function<void(const fs::path&)>& change) {
+  if (auto image = find(digest)) return *image;
+  const FileLock making = lock(digest, "builds image '" + name + "'");
+  if (auto image = find(digest)) return *image;  // meanwhile
+  std::fprintf(messages_, "building image '%s'\n", name.c_str());
+  std::fflush(messages_);
+  WorkFolder::sweep(root_ / "work");
+  const WorkFolder work(root_ / "work");
+  StoredImage image = base;
+  image.digest = digest;
+  image.from = base.from + " and the build of '" + name + "'";
+  image.folder = work.path() / "image";
+  image.rootfs = image.folder / "rootfs";
+  make_directories(image.rootfs);
+  change(image.rootfs);
+  image = publish(std::move(image));
+  std::fprintf(messages_, "built %s in %s\n", format_size(image.bytes).c_str(),
+               image.folder.c_str());
+  std::fflush(messages_);
+  return image;
 }
 
 StoredImage ImageStore::provide(const ImageSource& source, const std::string& digest) {

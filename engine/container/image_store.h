@@ -49,6 +49,12 @@ class ImageStore {
   /// has another digest, or if there is no space for it; then the store is as before.
   StoredImage provide(const ImageSource& source, const std::string& digest);
 
+  /// The image that `change` makes in a new folder under `digest`, unless it is there. The rest is
+  /// as of `base`. Of many callers at once one makes it. Whatever `change` throws leaves the store
+  /// as before.
+  StoredImage derive(const StoredImage& base, const std::string& digest, const std::string& name,
+                     const std::function<void(const std::filesystem::path& rootfs)>& change);
+
   std::optional<StoredImage> find(const std::string& digest) const;
 
   /// What a runtime needs of the image: the file or folder `name` beside rootfs, made by `make`
@@ -74,6 +80,7 @@ class ImageStore {
   std::filesystem::path use_lock(const std::string& digest) const;
   std::filesystem::path folder(const std::string& digest) const;
   StoredImage unpack(const ImageSource& source, const std::string& digest);
+  StoredImage publish(StoredImage image);
 
   std::filesystem::path root_;
   uint64_t budget_bytes_;

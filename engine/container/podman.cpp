@@ -10,8 +10,10 @@ Invocation invoke_podman(const Container& container) {
   append(call.argv, {"--root=" + (container.scratch / "root").string(),
                      "--runroot=" + (container.scratch / "run").string(),
                      "--tmpdir=" + (container.scratch / "tmp").string(), "--storage-driver=vfs"});
-  append(call.argv, {"run", "--rm", "--read-only", "--userns=keep-id", "--network=host",
-                     "--pid=host", "--security-opt=label=disable", "--log-driver=none"});
+  append(call.argv, {"run", "--rm"});
+  if (!container.building) append(call.argv, {"--read-only", "--userns=keep-id"});
+  append(call.argv,
+         {"--network=host", "--pid=host", "--security-opt=label=disable", "--log-driver=none"});
   for (const Bind& bind : container.binds) append(call.argv, {"--volume=" + bind_text(bind)});
   append(call.argv, {"--workdir=" + container.directory.string()});
   if (container.gpus) append(call.argv, {"--device=nvidia.com/gpu=all"});

@@ -38,8 +38,10 @@ struct Container {
   std::string mode;                  ///< udocker: P1, P2, R1, R2, R3
   std::filesystem::path image;       ///< in the form that the runtime asks for
   std::vector<Bind> binds;
-  std::filesystem::path scratch;       ///< a folder on the node for the files of the runtime
-  std::filesystem::path directory;     ///< working directory inside
+  std::filesystem::path scratch;    ///< a folder on the node for the files of the runtime
+  std::filesystem::path directory;  ///< working directory inside
+  /// The image may be written to, by a user who looks like root inside: RootFolder alone.
+  bool building = false;
   bool gpus = false;                   ///< the caller's GPUs are to be seen inside
   uid_t uid = 0;                       ///< the caller, who it runs as
   gid_t gid = 0;                       ///

@@ -23,7 +23,9 @@ Invocation invoke_udocker(const Container& container) {
   Invocation call{container.command, {"UDOCKER_LOGLEVEL=2", "UDOCKER_TARBALL="}};
   if (container.uid == 0) append(call.argv, {"--allow-root"});
   append(call.argv, {"run"});
-  if (!udocker_runs_alone(container.mode)) {
+  if (container.building) {
+    append(call.argv, {"--user=0:0"});
+  } else if (!udocker_runs_alone(container.mode)) {
     append(call.argv, {"--user=" + container.user, "--hostauth"});
   }
   for (const Bind& bind : container.binds) {

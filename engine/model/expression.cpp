@@ -212,9 +212,9 @@ namespace {
 /// Makes Nodes of a value and collects its references.
 class Compiler {
  public:
-  Compiler(const Template::Locate& locate, const Template::Report& report,
+  Compiler(const Template::Locate& locate, const Template::OnMistake& on_mistake,
            std::vector<Reference>& references)
-      : locate_(locate), report_(report), references_(references) {}
+      : locate_(locate), on_mistake_(on_mistake), references_(references) {}
 
   Node compile(const Json& value) {
     Node node;
@@ -236,7 +236,7 @@ class Compiler {
     if (!holds_expression(text)) return node;
     auto parsed = parse_text(text);
     if (const auto* error = std::get_if<SyntaxError>(&parsed)) {
-      report_(locate_(path_, error->expression, error->offset), error->message);
+      on_mistake_(locate_(path_, error->expression, error->offset), error->message);
       return node;
     }
     auto& good = std::get<ParsedText>(parsed);
@@ -282,7 +282,7 @@ class Compiler {
   }
 
   const Template::Locate& locate_;
-  const Template::Report& report_;
+  const Template::OnMistake& on_mistake_;
   std::vector<Reference>& references_;
   std::vector<std::string> path_;
 };
@@ -297,10 +297,10 @@ Template::Template(Json value)
     : Template(
           std::move(value), [](auto, auto, auto) { return Location{}; }, throw_malformed) {}
 
-Template::Template(Json value, const Locate& locate, const Report& report)
+Template::Template(Json value, const Locate& locate, const OnMistake& on_mistake)
     : source_(std::move(value)) {
   auto compiled = std::make_shared<Compiled>();
-  compiled->root = Compiler(locate, report, compiled->references).compile(source_);
+  compiled->root = Compiler(locate, on_mistake, compiled->references).compile(source_);
   const Node& root = compiled->root;
   if (!root.text.empty() || !root.elements.empty()) compiled_ = std::move(compiled);
 }

@@ -45,7 +45,7 @@ class Template {
   using Locate =
       std::function<Location(std::span<const std::string> path, size_t index, size_t offset)>;
   /// Takes what is wrong with an expression, and where.
-  using Report = std::function<void(Location, const std::string& message)>;
+  using OnMistake = std::function<void(Location, const std::string& message)>;
 
   Template() = default;  ///< null
 
@@ -54,7 +54,7 @@ class Template {
 
   /// Compiles a value that was read from a file. A malformed expression is reported, and the
   /// string that holds it counts as plain text.
-  Template(Json value, const Locate& locate, const Report& report);
+  Template(Json value, const Locate& locate, const OnMistake& on_mistake);
 
   const Json& source() const { return source_; }
   bool has_references() const { return !references().empty(); }

@@ -135,6 +135,7 @@ struct Image {
   std::string from;  ///< docker-archive:FILE, oci:…, docker://…, dir:…
   std::string digest;
   Location location;
+  Json build;  ///< null, or run: and env: of a command that changes the image once
 };
 
 /// One step. It either `uses` a step kind (stage, train, checkpoint, evaluate) or `run`s something.

@@ -6,10 +6,20 @@
 namespace dlflow {
 namespace {
 
+Shape build_shape() {
+  return object({
+      {"run", either({text(), list_of(text(), 1)}), "Script, or program and arguments", kRequired,
+       nullptr, Scope::Nothing},
+      {"env", map_of(env_form(), scalar()), "Environment variables"},
+  });
+}
+
 Shape image_shape() {
   return object({
       {"from", formed(image_source_form()), "Where the image comes from", kRequired},
       {"digest", formed(digest_form()), "What it must be, whatever its name points to"},
+      {"build", build_shape(),
+       "A command that changes a copy of the image once on each cluster, before its first use"},
   });
 }
 

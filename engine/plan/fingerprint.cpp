@@ -30,9 +30,11 @@ Json decisive(Json with, const std::string& uses) {
   return with;
 }
 
-std::string image_identity(const Workflow& workflow, const std::string& name) {
+Json image_identity(const Workflow& workflow, const std::string& name) {
   for (const Image& image : workflow.images) {
-    if (image.name == name) return image.digest.empty() ? image.from : image.digest;
+    if (image.name != name) continue;
+    const std::string& base = image.digest.empty() ? image.from : image.digest;
+    return image.build.is_null() ? Json(base) : Json{{"base", base}, {"build", image.build}};
   }
   return name;
 }

@@ -65,6 +65,7 @@ struct ContainerSpec {
   std::string image;  ///< its name in the workflow
   std::string from;   ///< `images.NAME.from`, with an absolute path
   std::string digest;
+  Json build;  ///< `images.NAME.build`, or null
   ContainerSettings settings;
   bool operator==(const ContainerSpec&) const = default;
 };

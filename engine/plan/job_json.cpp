@@ -117,6 +117,7 @@ Json to_json(const ContainerSpec& container) {
   return {{"image", container.image},
           {"from", container.from},
           {"digest", container.digest},
+          {"build", container.build},
           {"runtime", container.settings.runtime},
           {"command", container.settings.command},
           {"mode", container.settings.mode},
@@ -126,7 +127,8 @@ Json to_json(const ContainerSpec& container) {
 
 ContainerSpec container_spec_from_json(const Json& json) {
   return {json.at("image").get<std::string>(), json.at("from").get<std::string>(),
-          json.at("digest").get<std::string>(), container_settings_from_json(json)};
+          json.at("digest").get<std::string>(), json.value("build", Json()),
+          container_settings_from_json(json)};
 }
 
 JobSpec read_job_spec(const Json& json) {

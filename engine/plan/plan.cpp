@@ -74,7 +74,7 @@ std::string absolute_source(const Plan& plan, const std::string& from) {
 std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
   for (const Image& image : plan.workflow.images) {
     if (image.name != step.image) continue;
-    return ContainerSpec{image.name, absolute_source(plan, image.from), image.digest,
+    return ContainerSpec{image.name, absolute_source(plan, image.from), image.digest, image.build,
                          plan.profile.container};
   }
   return std::nullopt;

@@ -41,6 +41,14 @@ std::vector<Bind> binds_of(const JobSpec& spec, const ResolvedJob& job) {
   return binds;
 }
 
+/// The launcher's program, if it is one of an MPI; srun is of SLURM.
+std::string mpirun_of(const JobSpec& spec) {
+  if (spec.resources.ranks <= 1 || spec.launcher.empty()) return "";
+  const std::string& program = spec.launcher.front();
+  const std::string name = fs::path(program).filename();
+  return name == "mpirun" || name == "mpiexec" || name == "mpiexec.hydra" ? program : "";
+}
+
 }  // namespace
 
 bool container_starts_ranks(const ContainerSpec& container) {
@@ -54,6 +62,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
   result.image = container.image;
   result.from = container.from;
   result.digest = container.digest;
+  result.build = container.build;
   result.cache = spec.cache;
   result.cache_budget_bytes = spec.cache_budget_bytes;
   result.runtime = container.settings.runtime;
@@ -65,6 +74,7 @@ ContainerJob container_job(const JobSpec& spec, const ResolvedJob& job, const At
                                             : rank_launcher(spec, job.ranks);
     result.ranks = spec.launch == Launch::Node ? job.ranks.num_programs() : spec.resources.ranks;
   }
+  if (!container_starts_ranks(container)) result.mpirun = mpirun_of(spec);
   result.binds = binds_of(spec, job);
   result.directory = files.work();
   result.gpus = spec.resources.gpus_per_rank > 0;

@@ -11,14 +11,15 @@ import os
 import pathlib
 import threading
 import time
+import traceback
 from typing import Callable, Optional, Sequence, Tuple
 
-ABI = 1
+ABI = 2
 _LIBRARY = "libdlflow_runtime.so"
 
 
 class Type(enum.IntEnum):
-    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL = range(9)
+    F32, F64, F16, BF16, I8, U8, I32, I64, BOOL, I16 = range(10)
 
 
 class Op(enum.IntEnum):
@@ -59,6 +60,15 @@ class _Matrix(ctypes.Structure):
     _fields_ = [("first", ctypes.c_size_t), ("rows", ctypes.c_size_t), ("columns", ctypes.c_size_t)]
 
 
+class _Leaves(ctypes.Structure):
+    _fields_ = [("first", ctypes.c_size_t), ("count", ctypes.c_size_t)]
+
+
+class Piece(ctypes.Structure):
+    """`count` floats from element `first` of a leaf's vector on; `data` is their address, or None for zeros."""
+    _fields_ = [("first", ctypes.c_size_t), ("count", ctypes.c_size_t), ("data", ctypes.c_void_p)]
+
+
 def _find_library() -> str:
     """In the package, as a wheel has it; in the folder of a build; or where `cmake --install` puts it: below the same lib/."""
     own = os.environ.get("DLFLOW_RUNTIME_LIBRARY")
@@ -83,11 +93,11 @@ def _load() -> ctypes.CDLL:
     compressor, step = ctypes.c_void_p, ctypes.c_uint64
     data, size, number, real = ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int64
     sizes, out = ctypes.POINTER(ctypes.c_size_t), ctypes.POINTER(ctypes.c_void_p)
-    group = work = queue = endpoint = ctypes.c_void_p
+    group = work = queue = endpoint = leaf_sum = ctypes.c_void_p
     arguments = {
         "endpoint_open": [ctypes.c_char_p, out],
         "group_create": [endpoint, number, number, ctypes.POINTER(ctypes.c_char_p), ctypes.POINTER(_Options), out],
-        "all_reduce": [group, data, size, number, number, out],
+        "urgent_all_reduce": [group, data, size, number, number, number, out],
         "reduce": [group, data, size, number, number, number, out],
         "reduce_scatter": [group, data, data, sizes, number, number, out],
         "broadcast": [group, data, size, number, out],
@@ -99,8 +109,13 @@ def _load() -> ctypes.CDLL:
         "monitored_barrier": [group, real, out],
         "send": [group, data, size, number, number, out],
         "receive": [group, data, size, number, number, out],
+        "receive_from_any": [group, data, size, number, out],
+        "work_source": [work],
         "compressor_create": [ctypes.POINTER(_Compression), ctypes.POINTER(_Matrix), size, size, out],
         "compressed_all_reduce": [group, compressor, data, step, step, out],
+        "leaf_sum_create": [group, size, size, out, out],
+        "leaf_sum_add": [leaf_sum, size, ctypes.c_float, ctypes.POINTER(Piece), size],
+        "leaf_sum_start": [leaf_sum, size, size, out],
         "work_test": [work],
         "work_wait": [work, real],
         "queue_pop": [queue, real, ctypes.POINTER(ctypes.c_uint64)],
@@ -113,6 +128,8 @@ def _load() -> ctypes.CDLL:
     library.dlflow_queue_create.restype = queue
     library.dlflow_compressor_state.argtypes = [compressor, number, ctypes.POINTER(size)]
     library.dlflow_compressor_state.restype = ctypes.POINTER(ctypes.c_float)
+    library.dlflow_leaf_sum_leaves.argtypes, library.dlflow_leaf_sum_leaves.restype = [leaf_sum], _Leaves
+    library.dlflow_leaf_sum_result.argtypes, library.dlflow_leaf_sum_result.restype = [leaf_sum], ctypes.c_void_p
     for name, types in {"endpoint_free": [endpoint], "group_free": [group, real], "work_free": [work], "compressor_free": [compressor],
                         "work_notify": [work, queue, ctypes.c_uint64]}.items():
         function = getattr(library, "dlflow_" + name)
@@ -167,6 +184,10 @@ class Work:
             if left <= 0:
                 return False
 
+    def source(self) -> int:
+        """Of a receive from any rank, once it is done: the sender."""
+        return int(_lib.dlflow_work_source(self._handle))
+
     def call_when_done(self, function: Callable[[], None]) -> None:
         """On a thread of its own, one for all works. Once per work."""
         _Completer.instance().add(self._handle, function)
@@ -203,7 +224,10 @@ class _Completer:
         number = ctypes.c_uint64()
         while True:
             if _lib.dlflow_queue_pop(self._queue, 1000, ctypes.byref(number)) == _OK:
-                self._functions.pop(number.value)()
+                try:
+                    self._functions.pop(number.value)()
+                except Exception:  # of one work: the others still end
+                    traceback.print_exc()
 
 
 class Compressor:
@@ -260,15 +284,18 @@ class Group:
         if handle:
             _lib.dlflow_group_free(handle, int(linger * 1000))
 
-    def _start(self, function: Callable[..., int], *arguments: object) -> Work:
+    def _require_joined(self) -> None:
         if not self._handle:
             raise Error(f"rank {self.rank} has left the group {self.name}: make a new one")
+
+    def _start(self, function: Callable[..., int], *arguments: object) -> Work:
+        self._require_joined()
         work = ctypes.c_void_p()
         _check(function(self._handle, *arguments, ctypes.byref(work)))
         return Work(work)
 
-    def all_reduce(self, data: int, count: int, dtype: Type, op: Op) -> Work:
-        return self._start(_lib.dlflow_all_reduce, data, count, dtype, op)
+    def all_reduce(self, data: int, count: int, dtype: Type, op: Op, urgency: int = 0) -> Work:
+        return self._start(_lib.dlflow_urgent_all_reduce, data, count, dtype, op, urgency)
 
     def compressed_all_reduce(self, compressor: Compressor, data: int, step: int, epoch: int) -> Work:
         return self._start(_lib.dlflow_compressed_all_reduce, compressor._handle, data, step, epoch)
@@ -305,3 +332,28 @@ class Group:
 
     def receive(self, data: int, size: int, source: int, tag: int) -> Work:
         return self._start(_lib.dlflow_receive, data, size, source, tag)
+
+    def receive_from_any(self, data: int, size: int, tag: int) -> Work:
+        return self._start(_lib.dlflow_receive_from_any, data, size, tag)
+
+
+class LeafSum:
+    """Vectors of `count` floats, one for each of `num_leaves` leaves that the ranks of `group` share out, and their sum along one
+    binary tree over the numbers of the leaves: the same bits on any number of ranks. Collective."""
+
+    def __init__(self, group: Group, num_leaves: int, count: int):
+        self._group = group
+        self._handle = ctypes.c_void_p()
+        group._start(_lib.dlflow_leaf_sum_create, num_leaves, count, ctypes.byref(self._handle)).wait()
+        leaves = _lib.dlflow_leaf_sum_leaves(self._handle)
+        self.leaves = range(leaves.first, leaves.first + leaves.count)  # of this rank
+        self.result: int = _lib.dlflow_leaf_sum_result(self._handle)  # the address of `count` floats
+
+    def add(self, leaf: int, scale: float, pieces: "ctypes.Array[Piece]") -> None:
+        """Takes `scale` times the pieces as elements of `leaf`: for each element, one leaf after the other, and once each."""
+        self._group._require_joined()
+        _check(_lib.dlflow_leaf_sum_add(self._handle, leaf, scale, pieces, len(pieces)))
+
+    def start(self, first: int, count: int) -> Work:
+        """Adds up these elements of all leaves, all given by all ranks. Collective."""
+        return self._group._start(lambda group, *arguments: _lib.dlflow_leaf_sum_start(self._handle, *arguments), first, count)

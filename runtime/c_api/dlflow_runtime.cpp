@@ -18,10 +18,9 @@
 #include "base/error.h"
 #include "runtime/c_api/exchanges.h"
 #include "runtime/c_api/group.h"
+#include "runtime/c_api/leaf_sum.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/c_api/work.h"
-#include "runtime/collectives/all_to_all.h"
-#include "runtime/collectives/broadcast.h"
 #include "runtime/compress/compressed_sum.h"
 
 using dlflow::Errc;
@@ -45,6 +44,11 @@ struct dlflow_queue {
 struct dlflow_compressor {
   std::shared_ptr<CompressedSum> sum;
   size_t count;
+};
+struct dlflow_leaf_sum {
+  Group& group;
+  size_t count;
+  std::optional<LeafSum> sum;  // once all ranks have come to it
 };
 
 namespace {
@@ -188,6 +192,8 @@ CompressedParts parts_of(std::span<const dlflow_matrix> matrices, size_t count) 
   return parts;
 }
 
+constexpr Group::Needs kExchange{.memory = Group::Needs::Memory::Exchange};
+
 Call in_bytes(std::string_view operation, size_t size, int root = -1) {
   return {.operation = operation, .num_elements = size, .type = "bytes", .root = root};
 }
@@ -244,12 +250,24 @@ void dlflow_group_free(dlflow_group* group, int64_t linger) {
 
 dlflow_status dlflow_all_reduce(dlflow_group* group, void* data, size_t count, dlflow_type type,
                                 dlflow_op op, dlflow_work** work) {
+  return dlflow_urgent_all_reduce(group, data, count, type, op, 0, work);
+}
+
+dlflow_status dlflow_urgent_all_reduce(dlflow_group* group, void* data, size_t count,
+                                       dlflow_type type, dlflow_op op, int urgency,
+                                       dlflow_work** work) {
   return guarded([&] {
     require_reduction(type, op);
+    require(urgency >= 0 && urgency < ChannelSpace::kLanes,
+            "the urgency is " + std::to_string(urgency) + "; 0 to 3 are allowed");
+    const Group::Needs needs = Group::needs_of({type, op}, urgency);
+    require(
+        urgency == 0 || needs.memory == Group::Needs::Memory::Sums,
+        "sums and means of fp32, fp16, bf16, and sums of int32 and int64 can be urgent, no others");
     const Call call{
         .operation = with_op(kAllReduce, op), .num_elements = count, .type = name(type)};
-    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
-      return all.reduce({type, op}, {bytes(data), bytes(data), count});
+    *work = new dlflow_work{group->group.start(call, needs, [=](Group& all) {
+      return all.reduce({type, op}, {bytes(data), bytes(data), count}, urgency);
     })};
   });
 }
@@ -261,7 +279,7 @@ dlflow_status dlflow_reduce(dlflow_group* group, void* data, size_t count, dlflo
     require_rank(group->group, root, "the root");
     const Call call{
         .operation = with_op(kReduce, op), .num_elements = count, .type = name(type), .root = root};
-    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+    *work = new dlflow_work{group->group.start(call, Group::needs_of({type, op}), [=](Group& all) {
       std::byte* const output = all.rank() == root ? bytes(data) : nullptr;
       return all.reduce({type, op}, {bytes(data), output, count});
     })};
@@ -277,8 +295,8 @@ dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* input, void
     const Call call{
         .operation = with_op(kReduceScatter, op), .num_elements = sum(sizes), .type = name(type)};
     for (size_t& size : sizes) size *= size_of(type);
-    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
-      return reduce_scatter_blocks(all.open_link(), {type, op}, {bytes(input), sum(sizes)}, sizes,
+    *work = new dlflow_work{group->group.start(call, kExchange, [=](Group& all) {
+      return reduce_scatter_blocks(all.open_paths(), {type, op}, {bytes(input), sum(sizes)}, sizes,
                                    bytes(output));
     })};
   });
@@ -288,9 +306,10 @@ dlflow_status dlflow_broadcast(dlflow_group* group, void* data, size_t size, int
                                dlflow_work** work) {
   return guarded([&] {
     require_rank(group->group, root, "the root");
-    *work = new dlflow_work{group->group.start(in_bytes("broadcast", size, root), [=](Group& all) {
-      return broadcast(all.open_link(), {bytes(data), size}, root);
-    })};
+    *work = new dlflow_work{
+        group->group.start(in_bytes("broadcast", size, root), kExchange, [=](Group& all) {
+          return broadcast(all.open_paths(), {bytes(data), size}, root);
+        })};
   });
 }
 
@@ -298,9 +317,9 @@ dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* ou
                                 const size_t* sizes, dlflow_work** work) {
   return guarded([&] {
     const std::vector<size_t> blocks(sizes, sizes + group->group.size());
-    *work =
-        new dlflow_work{group->group.start(in_bytes("all-gather", sum(blocks)), [=](Group& all) {
-          return all_gather_blocks(all.open_link(), {bytes(input), blocks[size_t(all.rank())]},
+    *work = new dlflow_work{
+        group->group.start(in_bytes("all-gather", sum(blocks)), kExchange, [=](Group& all) {
+          return all_gather_blocks(all.open_paths(), {bytes(input), blocks[size_t(all.rank())]},
                                    {bytes(output), sum(blocks)}, blocks);
         })};
   });
@@ -316,10 +335,11 @@ dlflow_status dlflow_all_to_all(dlflow_group* group, const void* input, const si
                                             " sends itself " + std::to_string(sent[own]) +
                                             " bytes and expects " + std::to_string(received[own]));
     // Ranks may send different numbers of bytes.
-    *work = new dlflow_work{group->group.start({.operation = "all-to-all"}, [=](Group& all) {
-      return all_to_all(all.open_link(), {bytes(input), sum(sent)}, sent,
-                        {bytes(output), sum(received)}, received);
-    })};
+    *work =
+        new dlflow_work{group->group.start({.operation = "all-to-all"}, kExchange, [=](Group& all) {
+          return all_to_all_blocks(all.open_paths(), {bytes(input), sum(sent)}, sent,
+                                   {bytes(output), sum(received)}, received);
+        })};
   });
 }
 
@@ -327,9 +347,10 @@ dlflow_status dlflow_gather(dlflow_group* group, const void* input, size_t size,
                             int root, dlflow_work** work) {
   return guarded([&] {
     require_rank(group->group, root, "the root");
-    *work = new dlflow_work{group->group.start(in_bytes("gather", size, root), [=](Group& all) {
-      return gather(all.open_link(), {bytes(input), size}, bytes(output), root);
-    })};
+    *work = new dlflow_work{
+        group->group.start(in_bytes("gather", size, root), kExchange, [=](Group& all) {
+          return gather(all.open_paths(), {bytes(input), size}, bytes(output), root);
+        })};
   });
 }
 
@@ -337,16 +358,17 @@ dlflow_status dlflow_scatter(dlflow_group* group, const void* input, size_t size
                              int root, dlflow_work** work) {
   return guarded([&] {
     require_rank(group->group, root, "the root");
-    *work = new dlflow_work{group->group.start(in_bytes("scatter", size, root), [=](Group& all) {
-      return scatter(all.open_link(), bytes(input), {bytes(output), size}, root);
-    })};
+    *work = new dlflow_work{
+        group->group.start(in_bytes("scatter", size, root), kExchange, [=](Group& all) {
+          return scatter(all.open_paths(), bytes(input), {bytes(output), size}, root);
+        })};
   });
 }
 
 dlflow_status dlflow_barrier(dlflow_group* group, dlflow_work** work) {
   return guarded([&] {
     *work = new dlflow_work{group->group.start(
-        {.operation = "barrier"}, [](Group& all) { return barrier(all.open_link()); })};
+        {.operation = "barrier"}, {}, [](Group& all) { return barrier(all.open_link()); })};
   });
 }
 
@@ -354,7 +376,7 @@ dlflow_status dlflow_monitored_barrier(dlflow_group* group, int64_t timeout, dlf
   return guarded([&] {
     require(timeout >= 0, "a monitored barrier's timeout is not less than 0 ms");
     *work = new dlflow_work{
-        group->group.start({.operation = "monitored barrier"}, [timeout](Group& all) {
+        group->group.start({.operation = "monitored barrier"}, {}, [timeout](Group& all) {
           return monitored_barrier(all.open_link(), milliseconds(timeout));
         })};
   });
@@ -382,7 +404,7 @@ dlflow_status dlflow_compressed_all_reduce(dlflow_group* group, dlflow_compresso
     const Call call{.operation = kMethods[size_t(sum->how().method)].call,
                     .num_elements = count,
                     .type = name(DLFLOW_F32)};
-    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+    *work = new dlflow_work{group->group.start(call, {}, [=](Group& all) {
       sum->begin(step, epoch);
       return sum->sum(all.open_link(), 0, {data, count});
     })};
@@ -398,6 +420,57 @@ float* dlflow_compressor_state(dlflow_compressor* compressor, dlflow_compressor_
   *count = numbers.size();
   return numbers.data();
 }
+
+dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves, size_t count,
+                                     dlflow_leaf_sum** sum, dlflow_work** work) {
+  return guarded([&] {
+    require(num_leaves > 0, "a sum over leaves has at least 1");
+    const auto made = std::make_shared<dlflow_leaf_sum>(group->group, count);
+    group->group.keep(made);
+    const Call call{
+        .operation = "leaves of a sum", .num_elements = count, .type = name(DLFLOW_F32)};
+    const Group::Needs own{.memory = Group::Needs::Memory::Own};
+    *work = new dlflow_work{group->group.start(call, own, [=](Group& all) {
+      made->sum.emplace(all.communicator(), num_leaves, count);
+      return barrier(all.open_link());
+    })};
+    *sum = made.get();
+  });
+}
+
+dlflow_leaves dlflow_leaf_sum_leaves(const dlflow_leaf_sum* sum) {
+  return {sum->sum->first_leaf(), sum->sum->num_leaves()};
+}
+
+dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale,
+                                  const dlflow_piece* pieces, size_t num_pieces) {
+  return guarded([&] {
+    LeafSum& leaves = *sum->sum;
+    require(leaf >= leaves.first_leaf() && leaf - leaves.first_leaf() < leaves.num_leaves(),
+            "leaf " + std::to_string(leaf) + " is none of this rank, which has " +
+                std::to_string(leaves.num_leaves()) + " from " +
+                std::to_string(leaves.first_leaf()) + " on");
+    for (const dlflow_piece& piece : std::span(pieces, num_pieces)) {
+      require(piece.first <= sum->count && piece.count <= sum->count - piece.first,
+              "the piece at element " + std::to_string(piece.first) + " ends behind the vector");
+      leaves.add(leaf - leaves.first_leaf(), piece.first, piece.count, piece.data, scale);
+    }
+  });
+}
+
+dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t count,
+                                    dlflow_work** work) {
+  return guarded([&] {
+    require(first <= sum->count && count <= sum->count - first,
+            "the elements that are to be summed end behind the vector");
+    const Call call{
+        .operation = "sum over leaves", .num_elements = count, .type = name(DLFLOW_F32)};
+    *work = new dlflow_work{
+        sum->group.start(call, {}, [=](Group&) { return sum->sum->sum(first, count); })};
+  });
+}
+
+float* dlflow_leaf_sum_result(dlflow_leaf_sum* sum) { return sum->sum->result().data(); }
 
 dlflow_status dlflow_send(dlflow_group* group, const void* data, size_t size, int to, int tag,
                           dlflow_work** work) {
@@ -416,6 +489,16 @@ dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int f
     *work = new dlflow_work{group->group.start_receive({bytes(data), size}, from, tag)};
   });
 }
+
+dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t size, int tag,
+                                      dlflow_work** work) {
+  return guarded([&] {
+    require_tag(tag);
+    *work = new dlflow_work{group->group.start_receive_from_any({bytes(data), size}, tag)};
+  });
+}
+
+int dlflow_work_source(const dlflow_work* work) { return work->work->source(); }
 
 dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
   Group* const group = timeout == 0 ? nullptr : work->work->group();

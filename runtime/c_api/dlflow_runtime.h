@@ -9,9 +9,10 @@
  * launcher are needed.
  *
  * Collectives: all ranks of a group start the same ones in the same order; the group executes them
- * in this order on a thread of its own. A call that starts something never waits for others. What
- * it reads and writes belongs to the group until the work is done. Counts are numbers of elements,
- * sizes are bytes, times are milliseconds. Memory is the host's; any alignment that suits the type.
+ * in this order, but for urgent sums, on a thread of its own. A call that starts something never
+ * waits for others. What it reads and writes belongs to the group until the work is done. Counts
+ * are numbers of elements, sizes are bytes, times are milliseconds. Memory is the host's; any
+ * alignment that suits the type.
  *
  * Threads: any thread may call any function, but all ranks must agree on the order of collectives;
  * an object is not used any more once it is freed. After fork() the child must not call anything.
@@ -39,7 +40,7 @@ extern "C" {
 #endif
 
 /* Of this header. A library of another number has other functions: see dlflow_abi(). */
-#define DLFLOW_ABI 1
+#define DLFLOW_ABI 2
 
 typedef enum {
   DLFLOW_OK = 0,
@@ -57,7 +58,8 @@ typedef enum {
   DLFLOW_U8 = 5,
   DLFLOW_I32 = 6,
   DLFLOW_I64 = 7,
-  DLFLOW_BOOL = 8 /* a byte, 0 or 1: sum, max and bor are "or"; product, min and band are "and" */
+  DLFLOW_BOOL = 8, /* a byte, 0 or 1: sum, max and bor are "or"; product, min and band are "and" */
+  DLFLOW_I16 = 9
 } dlflow_type;
 
 typedef enum {
@@ -117,6 +119,17 @@ DLFLOW_API void dlflow_group_free(dlflow_group* group, int64_t linger);
 /* data[i] = op over all ranks of data[i], on every rank. */
 DLFLOW_API dlflow_status dlflow_all_reduce(dlflow_group* group, void* data, size_t count,
                                            dlflow_type type, dlflow_op op, dlflow_work** work);
+
+/* The same with an urgency, 0 to 3; that of dlflow_all_reduce and of every other collective is 0. A
+ * sum goes before less urgent ones that were started earlier, also if they are under way; those of
+ * one urgency keep their order. So a framework that sums the gradients of the last layers first,
+ * while it still computes those of the first layers, may have the latter, which the next step needs
+ * first, overtake them. All ranks give the same urgency. For DLFLOW_SUM and DLFLOW_AVG of F32, F16,
+ * BF16 and DLFLOW_SUM of I32, I64. The first sum of a type and urgency waits for what was started
+ * before it, and what is started after it waits for it: memory is made then. */
+DLFLOW_API dlflow_status dlflow_urgent_all_reduce(dlflow_group* group, void* data, size_t count,
+                                                  dlflow_type type, dlflow_op op, int urgency,
+                                                  dlflow_work** work);
 
 /* The same, on rank `root` alone; the others' data stays as it is. */
 DLFLOW_API dlflow_status dlflow_reduce(dlflow_group* group, void* data, size_t count,
@@ -218,6 +231,44 @@ typedef enum {
 DLFLOW_API float* dlflow_compressor_state(dlflow_compressor* compressor,
                                           dlflow_compressor_part part, size_t* count);
 
+/* ---- sums over leaves: the same bits on any number of ranks ---- */
+
+typedef struct dlflow_leaf_sum dlflow_leaf_sum;
+
+/* The leaves of one rank: consecutive ones, counted over all ranks; none if there are more ranks.
+ */
+typedef struct {
+  size_t first, count;
+} dlflow_leaves;
+
+/* Elements [first, first + count) of a leaf's vector; NULL: zeros. */
+typedef struct {
+  size_t first, count;
+  const float* data;
+} dlflow_piece;
+
+/* A vector of `count` floats for each of `num_leaves` leaves, which the ranks share out. They are
+ * added along one binary tree over the numbers of the leaves: neighbours first, then neighbouring
+ * pairs, and so on. Collective. The group owns the sum; it may be used once the work is done. */
+DLFLOW_API dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves,
+                                                size_t count, dlflow_leaf_sum** sum,
+                                                dlflow_work** work);
+
+DLFLOW_API dlflow_leaves dlflow_leaf_sum_leaves(const dlflow_leaf_sum* sum);
+
+/* Takes `scale` times the pieces, which are copied, as elements of `leaf`, one of this rank. For
+ * each element, one leaf after the other, and once each. */
+DLFLOW_API dlflow_status dlflow_leaf_sum_add(dlflow_leaf_sum* sum, size_t leaf, float scale,
+                                             const dlflow_piece* pieces, size_t num_pieces);
+
+/* Adds up these elements of all leaves, which every rank has given for all of its own. Collective.
+ * Once the work is done, they are in the result, and may be given again. */
+DLFLOW_API dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t count,
+                                               dlflow_work** work);
+
+/* `count` floats at a multiple of 64 bytes. They stay until the elements are given again. */
+DLFLOW_API float* dlflow_leaf_sum_result(dlflow_leaf_sum* sum);
+
 /* ---- messages between two ranks: not collective, and in no order with collectives ---- */
 
 /* Messages of one tag between two ranks arrive in order, and each meets a receive of its size. Tags
@@ -227,6 +278,11 @@ DLFLOW_API dlflow_status dlflow_send(dlflow_group* group, const void* data, size
 DLFLOW_API dlflow_status dlflow_receive(dlflow_group* group, void* data, size_t size, int from,
                                         int tag, dlflow_work** work);
 
+/* The same for the first message of this tag that arrives from any rank and that no receive from
+ * that rank waits for; dlflow_work_source() tells which rank it was. */
+DLFLOW_API dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t size,
+                                                 int tag, dlflow_work** work);
+
 /* ---- works ---- */
 
 /* DLFLOW_OK if it has succeeded, DLFLOW_PENDING if it is not done, else why it failed. */
@@ -234,6 +290,9 @@ DLFLOW_API dlflow_status dlflow_work_test(dlflow_work* work);
 
 /* The same after at most `timeout`; negative: as long as it takes. */
 DLFLOW_API dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout);
+
+/* The sender, of a receive from any rank that is done; of others -1. */
+DLFLOW_API int dlflow_work_source(const dlflow_work* work);
 
 /* Frees the handle; what it stands for goes on. */
 DLFLOW_API void dlflow_work_free(dlflow_work* work);

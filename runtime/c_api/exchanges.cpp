@@ -5,11 +5,13 @@
 #include <deque>
 #include <numeric>
 #include <string>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/collectives/all_gather.h"
 #include "runtime/collectives/all_to_all.h"
+#include "runtime/collectives/broadcast.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -21,6 +23,31 @@ constexpr size_t kReducedBytes = 1 << 20;
 void copy_bytes(std::byte* to, const std::byte* from, size_t bytes) {
   if (bytes > 0 && to != from) std::memmove(to, from, bytes);
 }
+
+/// Lets whoever polls the task look for something more urgent. Its first poll() is that of
+/// co_await, the second is still of the same poll() of the task.
+class Pause final : public Wait {
+ public:
+  Progress poll() override { return ++polls_ <= 2 ? Progress::Some : Progress::Done; }
+  int peer() const override { return -1; }
+
+ private:
+  int polls_ = 0;
+};
+
+using Parts = std::vector<std::span<std::byte>>;
+
+/// The blocks that lie in `bytes` one after the other.
+Parts parts_of(std::span<std::byte> bytes, std::span<const size_t> sizes) {
+  Parts parts;
+  for (const size_t size : sizes) {
+    parts.push_back(bytes.first(size));
+    bytes = bytes.subspan(size);
+  }
+  return parts;
+}
+
+Offer nothing(const Link& link) { return {{}, std::vector<Offer::Part>(size_t(link.size()))}; }
 
 }  // namespace
 
@@ -61,80 +88,130 @@ Task sum_in_pieces(Allreduce& sums, size_t piece, size_t num_pieces, Reduced val
     }
     under_way.pop_front();
     ++finished;
+    Pause pause;
+    co_await pause;
   }
 }
 
-Task reduce_scatter_blocks(Link link, Reduction reduction, std::span<const std::byte> input,
-                           std::vector<size_t> sizes, std::byte* output) {
-  const size_t own = sizes[size_t(link.rank())];
-  std::vector<std::byte> received(own * size_t(link.size()));
-  co_await all_to_all(link, input, sizes, received, std::vector<size_t>(size_t(link.size()), own));
-  std::vector<const std::byte*> blocks;
-  for (int rank = 0; rank < link.size(); ++rank) {
-    blocks.push_back(received.data() + size_t(rank) * own);
+Task broadcast(Paths paths, std::span<std::byte> bytes, int root) {
+  const Link& link = paths.link;
+  if (paths.node == nullptr) {
+    co_await broadcast(link, bytes, root);
+    co_return;
   }
+  const bool sends = link.rank() == root;
+  Parts received(size_t(link.size()));
+  if (!sends) received[size_t(root)] = bytes;
+  Offer offer = nothing(link);
+  if (sends) offer = Offer::to_all(bytes, link.size());
+  co_await paths.node->exchange(std::move(offer), std::move(received));
+}
+
+Task all_to_all_blocks(Paths paths, std::span<const std::byte> sent, std::vector<size_t> sent_sizes,
+                       std::span<std::byte> received, std::vector<size_t> received_sizes) {
+  const Link& link = paths.link;
+  if (paths.node == nullptr) {
+    co_await all_to_all(link, sent, std::move(sent_sizes), received, std::move(received_sizes));
+    co_return;
+  }
+  const size_t own = size_t(link.rank());
+  Parts blocks = parts_of(received, received_sizes);
+  const size_t before = std::accumulate(sent_sizes.begin(), sent_sizes.begin() + own, size_t(0));
+  copy_bytes(blocks[own].data(), sent.data() + before, sent_sizes[own]);
+  Offer offer = Offer::to_each(sent, sent_sizes, link.rank());
+  co_await paths.node->exchange(std::move(offer), std::move(blocks));
+}
+
+Task all_gather_blocks(Paths paths, std::span<const std::byte> input, std::span<std::byte> output,
+                       std::vector<size_t> sizes) {
+  const Link& link = paths.link;
+  Parts blocks = parts_of(output, sizes);
+  copy_bytes(blocks[size_t(link.rank())].data(), input.data(), input.size());
+  if (paths.node == nullptr) {
+    co_await all_gather(link, output, std::move(sizes));
+  } else {
+    Offer offer = Offer::to_all(input, link.size());
+    co_await paths.node->exchange(std::move(offer), std::move(blocks));
+  }
+}
+
+Task reduce_scatter_blocks(Paths paths, Reduction reduction, std::span<const std::byte> input,
+                           std::vector<size_t> sizes, std::byte* output) {
+  const size_t ranks = size_t(paths.link.size()), own = sizes[size_t(paths.link.rank())];
+  std::vector<std::byte> received(own * ranks);
+  std::vector<size_t> received_sizes(ranks, own);
+  co_await all_to_all_blocks(paths, input, sizes, received, std::move(received_sizes));
+  std::vector<const std::byte*> blocks;
+  for (size_t rank = 0; rank < ranks; ++rank) blocks.push_back(received.data() + rank * own);
   reduce_blocks(reduction.type, reduction.op, output, blocks, own / size_of(reduction.type));
 }
 
-Task reduce_in_pieces(Link link, Reduction reduction, Reduced values) {
+Task reduce_in_pieces(Paths paths, Reduction reduction, Reduced values) {
   const size_t element = size_of(reduction.type), piece = kReducedBytes / element;
   std::vector<std::byte> result(std::min(piece, values.count) * element);
   for (size_t first = 0; first < values.count; first += piece) {
     const size_t count = std::min(piece, values.count - first);
     std::vector<size_t> sizes;
-    size_t before = 0;
-    for (size_t rank = 0, ranks = size_t(link.size()); rank < ranks; ++rank) {
+    size_t before = 0, own = 0;
+    for (size_t rank = 0, ranks = size_t(paths.link.size()); rank < ranks; ++rank) {
       sizes.push_back((count * (rank + 1) / ranks - count * rank / ranks) * element);
-      if (rank < size_t(link.rank())) before += sizes.back();
+      if (rank < size_t(paths.link.rank())) before += sizes.back();
+      if (rank == size_t(paths.link.rank())) own = sizes.back();
     }
     const std::span<const std::byte> input(values.input + first * element, count * element);
-    co_await reduce_scatter_blocks(link, reduction, input, sizes, result.data() + before);
+    co_await reduce_scatter_blocks(paths, reduction, input, sizes, result.data() + before);
     const std::span<std::byte> all = std::span(result).first(count * element);
-    co_await all_gather(link, all, std::move(sizes));
+    co_await all_gather_blocks(paths, all.subspan(before, own), all, std::move(sizes));
     if (values.output != nullptr)
       copy_bytes(values.output + first * element, all.data(), all.size());
   }
 }
 
-Task gather(Link link, std::span<const std::byte> input, std::byte* output, int root) {
-  if (link.rank() != root) {
-    co_await link.send(input, root);
+Task gather(Paths paths, std::span<const std::byte> input, std::byte* output, int root) {
+  const Link& link = paths.link;
+  const bool receives = link.rank() == root;
+  Parts blocks(size_t(link.size()));
+  for (size_t rank = 0; receives && rank < blocks.size(); ++rank) {
+    blocks[rank] = {output + rank * input.size(), input.size()};
+  }
+  if (receives) copy_bytes(blocks[size_t(root)].data(), input.data(), input.size());
+  if (paths.node != nullptr) {
+    Offer offer = nothing(link);
+    if (!receives) {
+      offer.blocks.push_back(input);
+      offer.parts[size_t(root)] = {0, input.size()};
+    }
+    co_await paths.node->exchange(std::move(offer), std::move(blocks));
     co_return;
   }
   Messages messages = link.messages();
-  for (int rank = 0; rank < link.size(); ++rank) {
-    std::byte* const block = output + size_t(rank) * input.size();
-    if (rank == root) {
-      copy_bytes(block, input.data(), input.size());
-    } else {
-      link.receive(messages, {block, input.size()}, rank);
-    }
+  if (!receives) link.send(messages, input, root);
+  for (int rank = 0; receives && rank < link.size(); ++rank) {
+    if (rank != root) link.receive(messages, blocks[size_t(rank)], rank);
   }
   co_await messages;
 }
 
-Task scatter(Link link, const std::byte* input, std::span<std::byte> output, int root) {
-  if (link.rank() != root) {
-    co_await link.receive(output, root);
+Task scatter(Paths paths, const std::byte* input, std::span<std::byte> output, int root) {
+  const Link& link = paths.link;
+  const bool sends = link.rank() == root;
+  const size_t size = output.size(), ranks = size_t(link.size());
+  if (sends) copy_bytes(output.data(), input + size_t(root) * size, size);
+  if (paths.node != nullptr) {
+    Parts received(ranks);
+    if (!sends) received[size_t(root)] = output;
+    Offer offer = nothing(link);
+    const std::vector<size_t> sizes(ranks, size);
+    if (sends) offer = Offer::to_each({input, ranks * size}, sizes, root);
+    co_await paths.node->exchange(std::move(offer), std::move(received));
     co_return;
   }
   Messages messages = link.messages();
-  for (int rank = 0; rank < link.size(); ++rank) {
-    const std::byte* const block = input + size_t(rank) * output.size();
-    if (rank == root) {
-      copy_bytes(output.data(), block, output.size());
-    } else {
-      link.send(messages, {block, output.size()}, rank);
-    }
+  if (!sends) link.receive(messages, output, root);
+  for (int rank = 0; sends && rank < link.size(); ++rank) {
+    if (rank != root) link.send(messages, {input + size_t(rank) * size, size}, rank);
   }
   co_await messages;
-}
-
-Task all_gather_blocks(Link link, std::span<const std::byte> input, std::span<std::byte> output,
-                       std::vector<size_t> sizes) {
-  const size_t before = std::accumulate(sizes.begin(), sizes.begin() + link.rank(), size_t(0));
-  copy_bytes(output.data() + before, input.data(), input.size());
-  co_await all_gather(link, output, std::move(sizes));
 }
 
 /// Source: Hensgen, Finkel and Manber, "Two algorithms for barrier synchronization",

@@ -1,5 +1,6 @@
 #include "runtime/c_api/group.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
 #include <utility>
@@ -48,6 +49,7 @@ std::optional<DataType> data_type(Reduction reduction) {
     case DLFLOW_I8:
     case DLFLOW_U8:
     case DLFLOW_BOOL:
+    case DLFLOW_I16:
       break;
   }
   return std::nullopt;
@@ -108,15 +110,29 @@ void Group::leave(std::chrono::milliseconds linger) {
   while (waiters_ > 0) std::this_thread::yield();  // all works are done
 }
 
-std::shared_ptr<Work> Group::start(const Call& call, std::function<Task(Group&)> make) {
+Group::Needs Group::needs_of(Reduction reduction, int urgency) {
+  const auto type = data_type(reduction);
+  return {urgency, type ? Needs::Memory::Sums : Needs::Memory::Exchange,
+          type.value_or(DataType::Float32)};
+}
+
+std::shared_ptr<Work> Group::start(const Call& call, const Needs& needs,
+                                   std::function<Task(Group&)> make) {
   auto work = std::make_shared<Work>(this);
   const std::lock_guard lock(mutex_);
   if (failure_) {
     work->fail(*failure_);
-  } else {
-    operations_.push_back({work, call, std::move(make)});
-    changed_.notify_all();
+    return work;
   }
+  const bool makes_memory = needs.memory == Needs::Memory::Own ||
+                            (needs.memory != Needs::Memory::None && made_.insert(needs).second);
+  const uint64_t number = ++last_number_;
+  open_.insert(number);
+  if (makes_memory) making_memory_.insert(number);
+  unsubmitted_.emplace_back(number, call);
+  operations_.at(size_t(needs.urgency))
+      .push_back({number, work, call, makes_memory, std::move(make)});
+  changed_.notify_all();
   return work;
 }
 
@@ -132,33 +148,49 @@ std::shared_ptr<Work> Group::start_receive(std::span<std::byte> bytes, int from,
   return start_message(std::move(messages));
 }
 
-std::shared_ptr<Work> Group::start_message(Messages messages) {
+std::shared_ptr<Work> Group::start_receive_from_any(std::span<std::byte> bytes, int tag) {
+  return start_message(Messages(comm_), FromAny{bytes, tag});
+}
+
+std::shared_ptr<Work> Group::start_message(Messages messages, std::optional<FromAny> from_any) {
   auto work = std::make_shared<Work>(this);
   const std::lock_guard lock(mutex_);
   if (failure_) {
     work->fail(*failure_);
   } else {
-    new_messages_.push_back({work, std::move(messages)});
+    new_messages_.push_back({work, std::move(messages), from_any});
     changed_.notify_all();
   }
   return work;
 }
 
-Allreduce& Group::sums_of(DataType type) {
-  const auto known = sums_.find(type);
+void Group::keep(std::shared_ptr<void> object) {
+  const std::lock_guard lock(mutex_);
+  kept_.push_back(std::move(object));
+}
+
+Allreduce& Group::sums_of(DataType type, int urgency) {
+  const auto known = sums_.find({type, urgency});
   if (known != sums_.end()) return known->second;
   AllreduceOptions options;
   options.type = type;
   return sums_
-      .try_emplace(type, comm_, kPieces * kPieceBytes / runtime::size_of(type), std::move(options))
+      .try_emplace({type, urgency}, comm_, kPieces * kPieceBytes / runtime::size_of(type),
+                   std::move(options))
       .first->second;
 }
 
-Task Group::reduce(Reduction reduction, Reduced values) {
+Paths Group::open_paths() {
+  const bool share_node = size() > 1 && comm_.node_size() == size();
+  if (share_node && !node_) node_.emplace(comm_);
+  return {open_link(), share_node ? &*node_ : nullptr};
+}
+
+Task Group::reduce(Reduction reduction, Reduced values, int urgency) {
   const auto type = data_type(reduction);
-  if (!type) return reduce_in_pieces(open_link(), reduction, values);
-  return sum_in_pieces(sums_of(*type), kPieceBytes / runtime::size_of(*type), kPieces, values,
-                       reduction.op == DLFLOW_AVG, size());
+  if (!type) return reduce_in_pieces(open_paths(), reduction, values);
+  return sum_in_pieces(sums_of(*type, urgency), kPieceBytes / runtime::size_of(*type), kPieces,
+                       values, reduction.op == DLFLOW_AVG, size());
 }
 
 /// The thread, from its begin to its end.
@@ -180,7 +212,7 @@ void Group::run() {
   } catch (const std::exception& error) {
     failure = failure_of(error);
   }
-  std::deque<Operation> operations;
+  std::array<std::deque<Operation>, kLanes> operations;
   std::list<Message> messages;
   {
     const std::lock_guard lock(mutex_);
@@ -188,8 +220,12 @@ void Group::run() {
     operations.swap(operations_);
     messages.swap(new_messages_);
   }
-  if (operation_) operation_->work->fail(failure);
-  for (const Operation& operation : operations) operation.work->fail(failure);
+  for (const auto& operation : current_) {
+    if (operation) operation->work->fail(failure);
+  }
+  for (const auto& lane : operations) {
+    for (const Operation& operation : lane) operation.work->fail(failure);
+  }
   for (const Message& message : messages_) message.work->fail(failure);
   for (const Message& message : messages) message.work->fail(failure);
 }
@@ -259,7 +295,7 @@ void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
 void Group::execute(const std::function<bool()>& is_over) {
   Patience patience(comm_);
   for (auto moved_at = Clock::now(); !is_over();) {
-    const Progress messages = move_messages(), operation = move_operation();
+    const Progress messages = move_messages(), operation = move_operations();
     if (nothing_under_way()) return;
     if (messages != Progress::None || operation != Progress::None) {
       patience.restart();
@@ -273,12 +309,14 @@ void Group::execute(const std::function<bool()>& is_over) {
 
 /// Under the mutex.
 bool Group::has_more() const {
-  return !operations_.empty() || !new_messages_.empty() || under_way_;
+  return std::ranges::any_of(operations_, [](const auto& lane) { return !lane.empty(); }) ||
+         !new_messages_.empty() || under_way_;
 }
 
 bool Group::nothing_under_way() {
   const std::lock_guard lock(mutex_);
-  under_way_ = operation_ || !messages_.empty();
+  under_way_ = !messages_.empty() ||
+               std::ranges::any_of(current_, [](const auto& one) { return one.has_value(); });
   return !has_more();
 }
 
@@ -289,7 +327,7 @@ Progress Group::move_messages() {
   }
   Progress moved = Progress::None;
   for (auto message = messages_.begin(); message != messages_.end();) {
-    const Progress progress = message->messages.poll();
+    const Progress progress = move_message(*message);
     if (progress != Progress::None) moved = Progress::Some;
     if (progress == Progress::Done) message->work->succeed();
     message = progress == Progress::Done ? messages_.erase(message) : std::next(message);
@@ -297,22 +335,78 @@ Progress Group::move_messages() {
   return moved;
 }
 
-Progress Group::move_operation() {
-  if (!operation_) {
+Progress Group::move_message(Message& message) {
+  if (message.from_any) {
+    const auto [bytes, tag] = *message.from_any;
+    const int from = comm_.sender_on(kFirstTag + tag);
+    if (from < 0) return Progress::None;
+    message.work->set_source(from);
+    message.messages.add(comm_.start_receive(bytes, from, kFirstTag + tag));
+    message.from_any.reset();
+  }
+  return message.messages.poll();
+}
+
+/// The same for calls that are the same on all ranks. What differs in the number of elements alone
+/// has one number only if that differs by a multiple of kCalls.
+uint32_t Group::number_of(const Call& call) {
+  uint64_t kind = uint64_t(call.root + 1);
+  for (const std::string_view text : {call.operation, call.type}) {
+    for (const char letter : text) kind = (kind * 31 + uint8_t(letter)) % ChannelSpace::kCalls;
+  }
+  return uint32_t((kind + call.num_elements) % ChannelSpace::kCalls);
+}
+
+/// Less urgent ones while more urgent ones wait for peers. Ranks may disagree on which lane moves,
+/// but each moves whatever can: no lane waits for another, except for memory that is made.
+Progress Group::move_operations() {
+  for (size_t lane = kLanes; lane-- > 0;) {
+    const Progress progress = move_lane(lane);
+    if (progress != Progress::None) return progress;
+  }
+  return Progress::None;
+}
+
+Progress Group::move_lane(size_t lane) {
+  std::optional<Operation>& operation = current_[lane];
+  if (!operation) {
     const std::lock_guard lock(mutex_);
-    if (operations_.empty()) return Progress::None;
-    operation_ = std::move(operations_.front());
-    operations_.pop_front();
+    auto& waiting = operations_[lane];
+    if (waiting.empty() || !may_begin(waiting.front())) return Progress::None;
+    operation = std::move(waiting.front());
+    waiting.pop_front();
   }
-  if (!operation_->task) {
-    comm_.submit(operation_->call);
-    operation_->task = operation_->make(*this);
-  }
-  const Progress progress = operation_->task->poll();
+  comm_.open_channels_in({.lane = int(lane), .call = number_of(operation->call)});
+  if (!operation->task) begin(*operation);
+  const Progress progress = operation->task->poll();
   if (progress != Progress::Done) return progress;
-  operation_->work->succeed();
-  operation_.reset();
+  {
+    const std::lock_guard lock(mutex_);
+    open_.erase(operation->number);
+    making_memory_.erase(operation->number);
+  }
+  operation->work->succeed();
+  operation.reset();
   return progress;
+}
+
+/// Under the mutex.
+bool Group::may_begin(const Operation& operation) const {
+  if (operation.makes_memory) return *open_.begin() == operation.number;
+  return making_memory_.empty() || *making_memory_.begin() > operation.number;
+}
+
+void Group::begin(Operation& operation) {
+  std::vector<Call> calls;
+  {
+    const std::lock_guard lock(mutex_);
+    while (!unsubmitted_.empty() && unsubmitted_.front().first <= operation.number) {
+      calls.push_back(unsubmitted_.front().second);
+      unsubmitted_.pop_front();
+    }
+  }
+  for (const Call& call : calls) comm_.submit(call);
+  operation.task = operation.make(*this);
 }
 
 /// A rank that leaves has no more patience.
@@ -324,9 +418,10 @@ void Group::check_end() {
 }
 
 void Group::throw_late() {
-  const int peer = operation_ && operation_->task ? operation_->task->peer()
-                   : messages_.empty()            ? -1
-                                                  : messages_.front().messages.peer();
+  int peer = messages_.empty() ? -1 : messages_.front().messages.peer();
+  for (const auto& operation : current_) {
+    if (operation && operation->task) peer = operation->task->peer();
+  }
   throw_no_answer(rank(), peer, options_.timeout);
 }
 

@@ -18,15 +18,16 @@ struct TypeFacts {
   size_t size;
   bool is_float;
 };
-constexpr std::array<TypeFacts, 9> kTypes = {{{"fp32", 4, true},
-                                              {"fp64", 8, true},
-                                              {"fp16", 2, true},
-                                              {"bf16", 2, true},
-                                              {"int8", 1, false},
-                                              {"uint8", 1, false},
-                                              {"int32", 4, false},
-                                              {"int64", 8, false},
-                                              {"bool", 1, false}}};
+constexpr std::array<TypeFacts, 10> kTypes = {{{"fp32", 4, true},
+                                               {"fp64", 8, true},
+                                               {"fp16", 2, true},
+                                               {"bf16", 2, true},
+                                               {"int8", 1, false},
+                                               {"uint8", 1, false},
+                                               {"int32", 4, false},
+                                               {"int64", 8, false},
+                                               {"bool", 1, false},
+                                               {"int16", 2, false}}};
 constexpr std::array<std::string_view, 8> kOps = {"sum", "avg",  "product", "min",
                                                   "max", "band", "bor",     "bxor"};
 
@@ -163,6 +164,8 @@ void reduce_blocks(dlflow_type type, dlflow_op op, std::byte* output,
       return Reduce<int32_t>::run(op, output, blocks, count);
     case DLFLOW_I64:
       return Reduce<int64_t>::run(op, output, blocks, count);
+    case DLFLOW_I16:
+      return Reduce<int16_t>::run(op, output, blocks, count);
     case DLFLOW_BOOL:
       return Reduce<uint8_t>::run(op_of_bool(op), output, blocks, count);
   }

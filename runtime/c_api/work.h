@@ -45,6 +45,10 @@ class Work {
   void succeed() { end({}); }
   void fail(const Failure& failure) { end(failure); }
 
+  /// Of a receive from any rank: where the message came from. Before it is done.
+  void set_source(int rank) { source_ = rank; }
+  int source() const { return source_; }
+
   bool is_done() const { return done_.load(std::memory_order_acquire); }
 
   /// The group that executes it; null once it is done.
@@ -65,6 +69,7 @@ class Work {
   mutable std::mutex mutex_;
   std::condition_variable changed_;
   std::atomic<bool> done_{false};
+  std::atomic<int> source_{-1};
   Group* group_;
   std::optional<Failure> failure_;
   std::shared_ptr<DoneQueue> queue_;

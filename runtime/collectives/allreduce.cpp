@@ -130,7 +130,7 @@ Task Allreduce::reduce_by_messages(Algorithm algorithm, Link link, const SumOrde
 Allreduce::Ticket Allreduce::start(size_t first, size_t count, int64_t urgency) {
   const std::lock_guard lock(mutex_);
   const Ticket ticket{first_ + ranges_.size()};
-  const Range range = {first, count, uint32_t(ticket.number + 1)};
+  const Range range = {first, count, uint32_t(ticket.number + 1), comm_.space().call};
   ranges_.push_back({reduce(range), urgency});
   // The library's sums must begin in one order on all ranks, whatever is urgent.
   const bool begins_now = over_all(range) == Algorithm::Mpi;

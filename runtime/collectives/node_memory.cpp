@@ -20,6 +20,7 @@ size_t num_lines(size_t num_elements, DataType type) {
 /// Written by their rank, read by the others.
 struct NodeMemory::Flags {
   alignas(kCacheLineBytes) std::atomic<uint32_t> announced[3][kRangesAtATime];
+  std::atomic<uint32_t> calls[kRangesAtATime];  // of the ranges that are started
 
   std::atomic<uint32_t>& of(Stage stage, uint32_t number) {
     return announced[size_t(stage)][number % kRangesAtATime];
@@ -54,10 +55,15 @@ Range NodeMemory::share(const Range& range, int index, int shares) const {
   const auto boundary = [&](int i) {
     return std::min(range.count, lines * size_t(i) / size_t(shares) * on_line);
   };
-  return {range.first + boundary(index), boundary(index + 1) - boundary(index), range.number};
+  return {range.first + boundary(index), boundary(index + 1) - boundary(index), range.number,
+          range.call};
 }
 
 void NodeMemory::announce(Stage stage, const Range& range) {
+  if (stage == Stage::Started) {
+    flags_[size_t(rank_)]->calls[range.number % kRangesAtATime].store(range.call,
+                                                                      std::memory_order_relaxed);
+  }
   flags_[size_t(rank_)]->of(stage, range.number).store(range.number, std::memory_order_release);
 }
 
@@ -65,9 +71,12 @@ Progress NodeMemory::Announced::poll() {
   const int before = missing_;
   for (; missing_ < memory_.size(); ++missing_) {
     if (!is_waited_for(missing_)) continue;
-    const auto& flag = memory_.flags_[size_t(missing_)]->of(stage_, range_.number);
+    Flags& flags = *memory_.flags_[size_t(missing_)];
+    const auto& call = flags.calls[range_.number % kRangesAtATime];
     // Numbers only go up, and wrap around together.
-    if (int32_t(flag.load(std::memory_order_acquire) - range_.number) < 0) {
+    if (int32_t(flags.of(stage_, range_.number).load(std::memory_order_acquire) - range_.number) <
+            0 ||
+        (stage_ == Stage::Started && call.load(std::memory_order_relaxed) != range_.call)) {
       return missing_ > before ? Progress::Some : Progress::None;
     }
   }

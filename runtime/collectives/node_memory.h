@@ -11,9 +11,11 @@
 namespace dlflow::runtime {
 
 /// Elements [first, first + count) of an all-reduce, and their number among all ranges, from 1 on.
+/// Ranks sum them only if they do so in the same `call` (ChannelSpace).
 struct Range {
   size_t first, count;
   uint32_t number;
+  uint32_t call = 0;
 };
 
 /// The parts of all ranks of a node in memory that they share, and flags by which each says how far
@@ -50,7 +52,7 @@ class NodeMemory {
   void announce(Stage stage, const Range& range);
 
   /// Waits until all ranks of the node have announced it, or those with one of `shares`, if any,
-  /// that is not empty.
+  /// that is not empty. Of ranks that started another call it waits for ever.
   class Announced final : public Wait {
    public:
     Announced(const NodeMemory& memory, Stage stage, const Range& range, int shares = 0)

@@ -11,6 +11,9 @@ namespace {
 constexpr int kBlockingChannel = 0;
 constexpr int kChannels = 1 << 14;  // MPI promises tags up to 2^15 - 1
 
+constexpr int kLaneBits = 2, kChannelBits = 12;  // and 17 of the call: a negative int
+static_assert(ChannelSpace::kLanes == 1 << kLaneBits && ChannelSpace::kCalls < 1 << 17);
+
 }  // namespace
 
 bool Communicator::shares_cores() const {
@@ -19,6 +22,12 @@ bool Communicator::shares_cores() const {
 }
 
 int Communicator::open_channel() {
+  if (space_) {
+    int& last = last_in_lane_.at(size_t(space_->lane));
+    last = (last + 1) % (1 << kChannelBits);
+    const auto apart = space_->call << kLaneBits | uint32_t(space_->lane);
+    return -1 - int(apart << kChannelBits | uint32_t(last));
+  }
   last_channel_ = last_channel_ % kChannels + 1;
   return last_channel_;
 }

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -26,6 +27,16 @@ struct Transfer {
   bool receives = false;
   std::span<std::byte> received{};  ///< where it goes; of a receive
   uint64_t number = kDone;          ///< what the communicator calls it
+};
+
+/// What the channels that a collective call opens are apart from: those of calls in another `lane`,
+/// which may be under way at the same time, and those of other calls.
+struct ChannelSpace {
+  static constexpr int kLanes = 4;
+  static constexpr uint32_t kCalls = 131'071;  ///< a prime, so that few calls have one number
+
+  int lane = 0;       ///< below kLanes
+  uint32_t call = 0;  ///< below kCalls; the same on ranks that come to the same call
 };
 
 /// One rank's end of a group of P ranks. Implementations repeat this shape: MpiCommunicator,
@@ -62,6 +73,13 @@ class Communicator {
   /// A channel for messages that may be under way together with others. All ranks open theirs in
   /// the same order. There are 2^14; the oldest is handed out again.
   int open_channel();
+
+  /// Channels are opened in `space` from here on, in the same order on all ranks for each lane
+  /// alone. A message that a rank sends in one call never meets a receive of another, whatever
+  /// their sizes: ranks that disagree wait, until their watch tells them. A lane has 2^12 channels
+  /// then, with numbers below 0; not over MPI.
+  void open_channels_in(ChannelSpace space) { space_ = space; }
+  ChannelSpace space() const { return space_.value_or(ChannelSpace{}); }
 
   /// What waits for its end, on a channel of its own. send_receive: neither waits for the other to
   /// begin; spans may be of different sizes, but what one rank sends the other receives.
@@ -112,6 +130,8 @@ class Communicator {
   void wait(Transfer& transfer);
 
   int last_channel_ = 0;
+  std::optional<ChannelSpace> space_;
+  std::array<int, ChannelSpace::kLanes> last_in_lane_{};
   mutable std::optional<bool> shares_cores_;  // once it was asked for
   Lifeline* lifeline_ = nullptr;
   mutable Contention contention_;

@@ -267,6 +267,19 @@ bool SocketCommunicator::done(Transfer& transfer) {
   return true;
 }
 
+int SocketCommunicator::sender_on(int channel) {
+  const std::lock_guard lock(mutex_);
+  move();
+  for (size_t peer = 0; peer < peers_.size(); ++peer) {
+    const auto mailbox = peers_[peer].mailboxes.find(channel);
+    if (mailbox == peers_[peer].mailboxes.end()) continue;
+    if (std::ranges::count(mailbox->second.arrived, Transfer::kDone, &Incoming::number) > 0) {
+      return int(peer);
+    }
+  }
+  return -1;
+}
+
 void SocketCommunicator::throw_ended(int peer) const {
   throw Error(Errc::Unavailable, "rank " + std::to_string(peer) + " (node " +
                                      peers_[size_t(peer)].node + ") died, or has left while rank " +

@@ -67,6 +67,10 @@ class SocketCommunicator : public Communicator {
   int node_rank() const override { return node_rank_; }
   std::span<std::byte* const> allocate_shared(size_t bytes) override;
 
+  /// A rank that has sent a message on `channel` for which no receive was started; -1: none has
+  /// yet.
+  int sender_on(int channel);
+
   /// For a process that was forked off: its copies of the connections would keep them open after
   /// this rank's death. Nothing else may be called there.
   void close_in_child();

@@ -21,7 +21,7 @@ struct Slot {
   AlignedFloats images;  // each leaf starts at a cache line
   std::vector<uint32_t> labels;
   std::vector<Leaf> leaves;
-  Batch batch;
+  LocalBatch batch;
 };
 
 struct Position {
@@ -162,7 +162,7 @@ class Loader::Worker {
     filled_ = 0;
   }
 
-  Batch next() {
+  LocalBatch next() {
     if (!has_thread_) {
       maker_.fill(advance(), slots_[0]);
       return slots_[0].batch;
@@ -187,7 +187,7 @@ class Loader::Worker {
   }
 
   /// The first batch is made by the caller, who would have to wait for it anyway.
-  Batch start() {
+  LocalBatch start() {
     maker_.fill(advance(), slots_[0]);
     error_ = nullptr;
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
@@ -242,6 +242,6 @@ void Loader::seek(uint64_t epoch, uint64_t step) {
   worker_->seek(step == steps_per_epoch() ? Position{epoch + 1, 0} : Position{epoch, step});
 }
 
-Batch Loader::next() { return worker_->next(); }
+LocalBatch Loader::next() { return worker_->next(); }
 
 }  // namespace dlflow::runtime

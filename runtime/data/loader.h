@@ -45,7 +45,7 @@ struct Leaf {
 };
 
 /// This rank's leaves of a global batch. The spans are valid until the next call of the loader.
-struct Batch {
+struct LocalBatch {
   std::span<const Leaf> leaves;
   size_t global_samples = 0;  ///< over all ranks: what the loss is divided by
   uint64_t epoch = 0;
@@ -66,7 +66,7 @@ class Loader {
   /// epoch's first.
   void seek(uint64_t epoch, uint64_t step);
 
-  Batch next();
+  LocalBatch next();
 
   /// LoaderOptions::images.
   StepImages* images() const;

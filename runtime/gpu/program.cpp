@@ -11,28 +11,23 @@
 namespace dlflow::runtime {
 namespace {
 
-DlflowGpuKind kind_of(LayerKind kind) {
-  switch (kind) {
-    case LayerKind::Conv2d:
-      return DLFLOW_GPU_CONVOLUTION;
-    case LayerKind::Linear:
-      return DLFLOW_GPU_LINEAR;
-    case LayerKind::BatchNorm:
-      return DLFLOW_GPU_BATCH_NORM;
-    case LayerKind::Relu:
-      return DLFLOW_GPU_RELU;
-    case LayerKind::MaxPool:
-      return DLFLOW_GPU_MAX_POOL;
-    case LayerKind::AvgPool:
-    case LayerKind::GlobalAvgPool:
-      return DLFLOW_GPU_AVERAGE_POOL;
-    case LayerKind::Add:
-      return DLFLOW_GPU_ADD;
-    case LayerKind::Flatten:
-      break;
+constexpr int kNotOnGpu = -1;  // in layers.def
+
+/// Throws Error{InvalidInput} if GPUs do not have it.
+DlflowGpuKind kind_of(const Layer& layer) {
+  int kind = kNotOnGpu;
+  switch (layer.kind) {
+#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
+  case LayerKind::Kind:                                         \
+    kind = gpu;                                                 \
+    break;
+#include "runtime/nn/layers.def"
+#undef DLFLOW_LAYER
   }
-  DLFLOW_CHECK(!"flatten moves nothing");
-  return DLFLOW_GPU_ADD;
+  if (kind != kNotOnGpu) return DlflowGpuKind(kind);
+  throw Error(Errc::InvalidInput, "layer '" + layer.name + "' (line " + std::to_string(layer.line) +
+                                      "): there is no " + name(layer.kind) +
+                                      " on GPUs; train with 'device: cpu'");
 }
 
 DlflowGpuValue value_of(const TensorShape& shape) {
@@ -68,7 +63,7 @@ class Translation {
     const int32_t input = value(fused.inputs[0]);
     if (layer.kind == LayerKind::Flatten) return input;  // in plain order, the same numbers
     DlflowGpuOperation operation = {};
-    operation.kind = kind_of(layer.kind);
+    operation.kind = kind_of(layer);
     operation.relu = fused.relu || layer.kind == LayerKind::Relu;
     operation.input = input;
     operation.second = fused.inputs.size() > 1 ? value(fused.inputs[1]) : -1;

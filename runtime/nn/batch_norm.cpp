@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "runtime/nn/operation.h"
+#include "runtime/nn/assembly.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -166,9 +166,12 @@ class BatchNorm : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_batch_norm(const Builder& builder, const Layer& layer, bool relu,
-                                           Value& input, Value* residual, Value& result) {
-  return std::make_unique<BatchNorm>(builder, layer, relu, input, residual, result);
+Value& add_batch_norm(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  Value* residual = assembly.second_input(place);
+  return assembly.add([&](Value& y) {
+    return std::make_unique<BatchNorm>(assembly.next(), place.layer, place.relu, x, residual, y);
+  });
 }
 
 }  // namespace dlflow::runtime

@@ -1,13 +1,23 @@
 #include <array>
 #include <optional>
 
-#include "runtime/nn/operation.h"
+#include "runtime/nn/assembly.h"
 
 namespace dlflow::runtime {
 namespace {
 
 using dnnl::algorithm;
 using dnnl::memory;
+
+/// With at most this many channels, oneDNN's AVX-512 convolution of fp32 wants its input plain: it
+/// reads images without conversion, and has nothing but reference code for blocks that are nearly
+/// empty.
+constexpr int64_t kMaxPlainChannels = 3;
+
+bool wants_plain(const Builder& builder, const TensorShape& input) {
+  return input[0] <= kMaxPlainChannels && builder.compute == Compute::Float32 &&
+         dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+}
 
 /// Winograd's algorithm saves 2.25 multiplications of 3 in a 3x3 convolution, but its
 /// transformations cost more than that with few channels, and with few tiles of 4x4 pixels, since
@@ -163,10 +173,20 @@ class Convolution : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_convolution(const Builder& builder, const Layer& layer, bool relu,
-                                            const memory::desc& format, Value& input,
-                                            Value& result) {
-  return std::make_unique<Convolution>(builder, layer, relu, format, input, result);
+/// A plain input gives a map, unless it needs a gradient: that must be as plain as the result.
+Value& add_conv2d(Assembly& assembly, const Place& place) {
+  const Layer& layer = place.layer;
+  const bool plain = wants_plain(assembly.next(), assembly.input_shape(place));
+  const bool images = plain && assembly.reads_images(place);
+  Value& x = images ? assembly.images() : assembly.input(place);
+  Value& in = plain && !images ? assembly.reordered(x, assembly.next().plain_format(x.shape)) : x;
+  const memory::desc map = assembly.next().map_format(layer.shape);
+  const bool plain_result = plain && x.needs_gradient;
+  const memory::desc format = plain_result ? assembly.next().plain_format(layer.shape) : map;
+  Value& y = assembly.add([&](Value& result) {
+    return std::make_unique<Convolution>(assembly.next(), layer, place.relu, format, in, result);
+  });
+  return plain_result ? assembly.reordered(y, map) : y;
 }
 
 }  // namespace dlflow::runtime

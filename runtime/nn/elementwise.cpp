@@ -1,6 +1,6 @@
 #include <cstring>
 
-#include "runtime/nn/operation.h"
+#include "runtime/nn/assembly.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -74,57 +74,18 @@ class Add : public Operation {
   memory db_;
 };
 
-class Reorder : public Operation {
- public:
-  Reorder(const Builder& builder, const memory::desc& format, const memory::desc& described,
-          Value& input, Value& result)
-      : x_(input), y_(result) {
-    to_ = builder.make(format);
-    y_.data = described == format ? to_ : builder.arena.view(to_, described);
-    y_.needs_gradient = x_.needs_gradient;
-    builder.read(x_.data);
-    forward_ = dnnl::reorder({builder.engine(), x_.desc(), builder.engine(), format});
-  }
-
-  void forward(dnnl::stream& stream) override { forward_.execute(stream, x_.data, to_); }
-
-  void prepare_backward(const Builder& builder) override {
-    dy_ = GradientSum(builder, y_, false);
-    const bool same = y_.desc() == to_.get_desc();
-    from_ = same ? dy_.sum() : builder.arena.view(dy_.sum(), to_.get_desc());
-    dx_ = builder.make(x_.desc());
-    x_.gradients.push_back(dx_);
-    backward_ = dnnl::reorder({builder.engine(), from_.get_desc(), builder.engine(), x_.desc()});
-  }
-
-  void backward(dnnl::stream& stream) override {
-    dy_.run();
-    backward_.execute(stream, from_, dx_);
-  }
-
- private:
-  Value& x_;
-  Value& y_;
-  memory to_, from_, dx_;
-  dnnl::reorder forward_, backward_;
-  GradientSum dy_;
-};
-
 }  // namespace
 
-std::unique_ptr<Operation> make_add(const Builder& builder, bool relu, Value& a, Value& b,
-                                    Value& result) {
-  return std::make_unique<Add>(builder, relu, a, b, result);
+Value& add_relu(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add([&](Value& y) { return std::make_unique<Relu>(assembly.next(), x, y); });
 }
 
-std::unique_ptr<Operation> make_relu(const Builder& builder, Value& input, Value& result) {
-  return std::make_unique<Relu>(builder, input, result);
-}
-
-std::unique_ptr<Operation> make_reorder(const Builder& builder, const memory::desc& format,
-                                        const memory::desc& described, Value& input,
-                                        Value& result) {
-  return std::make_unique<Reorder>(builder, format, described, input, result);
+Value& add_add(Assembly& assembly, const Place& place) {
+  Value& a = assembly.input(place);
+  Value& b = *assembly.second_input(place);
+  return assembly.add(
+      [&](Value& y) { return std::make_unique<Add>(assembly.next(), place.relu, a, b, y); });
 }
 
 }  // namespace dlflow::runtime

@@ -5,6 +5,19 @@
 namespace dlflow::runtime {
 namespace {
 
+enum class ReluBehind { Folds, Apart };
+
+bool folds_relu(LayerKind kind) {
+  switch (kind) {
+#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
+  case LayerKind::Kind:                                         \
+    return ReluBehind::relu == ReluBehind::Folds;
+#include "runtime/nn/layers.def"
+#undef DLFLOW_LAYER
+  }
+  return false;
+}
+
 class Fusion {
  public:
   explicit Fusion(const Model& model) : model_(model) {
@@ -70,11 +83,7 @@ class Fusion {
     if (!node.alive || kind(relu) != LayerKind::Relu) return;
     const int before = node.fused.inputs[0];
     if (before == kImages || num_readers(before) > 1) return;
-    const LayerKind k = kind(before);
-    if (k != LayerKind::Conv2d && k != LayerKind::Linear && k != LayerKind::BatchNorm &&
-        k != LayerKind::MaxPool && k != LayerKind::Add) {
-      return;
-    }
+    if (!folds_relu(kind(before))) return;
     nodes_[size_t(before)].fused.relu = true;
     replace(relu, before);
   }

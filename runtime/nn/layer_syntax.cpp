@@ -1,18 +1,26 @@
 #include "runtime/nn/layer_syntax.h"
 
+#include <algorithm>
+
+#include "base/text.h"
+
 namespace dlflow::runtime {
+namespace {
+
+std::vector<std::string> words(const char* text) {
+  return *text == '\0' ? std::vector<std::string>() : split(text, ' ');
+}
+
+}  // namespace
+
+bool LayerSyntax::reads_two() const { return std::ranges::count(required, "from") > 0; }
 
 const std::map<std::string, LayerSyntax>& layer_syntax() {
   static const std::map<std::string, LayerSyntax> syntax = {
-      {"conv2d", {LayerKind::Conv2d, {"channels", "kernel"}, {"stride", "padding", "bias"}}},
-      {"linear", {LayerKind::Linear, {"features"}, {"bias"}}},
-      {"batch_norm", {LayerKind::BatchNorm, {}, {}}},
-      {"relu", {LayerKind::Relu, {}, {}}},
-      {"max_pool", {LayerKind::MaxPool, {"kernel"}, {"stride", "padding"}}},
-      {"avg_pool", {LayerKind::AvgPool, {"kernel"}, {"stride", "padding"}}},
-      {"global_avg_pool", {LayerKind::GlobalAvgPool, {}, {}}},
-      {"flatten", {LayerKind::Flatten, {}, {}}},
-      {"add", {LayerKind::Add, {"from"}, {}}},
+#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
+  {#word, {LayerKind::Kind, words(required), words(optional)}},
+#include "runtime/nn/layers.def"
+#undef DLFLOW_LAYER
   };
   return syntax;
 }

@@ -8,11 +8,14 @@
 
 namespace dlflow::runtime {
 
-/// The attributes of a kind of layer, besides `name` and `from`.
+/// The attributes of a kind of layer, besides `name` and `from`: a row of layers.def.
 struct LayerSyntax {
   LayerKind kind;
   std::vector<std::string> required;
   std::vector<std::string> optional;
+
+  /// It reads the layer before it, and the one that `from` names.
+  bool reads_two() const;
 };
 
 /// By the word that stands for the layer in YAML.

@@ -3,8 +3,8 @@
 #include <string>
 
 #include "base/error.h"
+#include "runtime/nn/assembly.h"
 #include "runtime/nn/linear_kernel.h"
-#include "runtime/nn/operation.h"
 #include "runtime/nn/product_shape.h"
 
 namespace dlflow::runtime {
@@ -194,9 +194,11 @@ class Linear : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_linear(const Builder& builder, const Layer& layer, bool relu,
-                                       Value& input, Value& result) {
-  return std::make_unique<Linear>(builder, layer, relu, input, result);
+Value& add_linear(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add([&](Value& y) {
+    return std::make_unique<Linear>(assembly.next(), place.layer, place.relu, x, y);
+  });
 }
 
 }  // namespace dlflow::runtime

@@ -1,8 +1,8 @@
 #include "runtime/nn/model.h"
 
-#include "base/error.h"
+#include <span>
+
 #include "base/text.h"
-#include "runtime/nn/layer_syntax.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -17,25 +17,6 @@ std::string to_lines(std::span<const ModelDiagnostic> diagnostics) {
   return join(lines, "\n");
 }
 
-bool is_map(const TensorShape& shape) { return shape.size() == 3; }
-
-/// The number of places a window of `kernel` takes along `size`, or 0 if it does not fit.
-int64_t num_windows(const Layer& layer, int64_t size) {
-  const int64_t free = size + 2 * layer.padding - layer.kernel;
-  return free < 0 ? 0 : free / layer.stride + 1;
-}
-
-std::string infer_window(Layer& layer, const TensorShape& in, int64_t channels) {
-  const int64_t height = num_windows(layer, in[1]);
-  const int64_t width = num_windows(layer, in[2]);
-  if (height == 0 || width == 0) {
-    return name(layer.kind) + " with kernel " + std::to_string(layer.kernel) + " and padding " +
-           std::to_string(layer.padding) + " does not fit into " + to_string(in);
-  }
-  layer.shape = {channels, height, width};
-  return {};
-}
-
 }  // namespace
 
 ModelError::ModelError(std::vector<ModelDiagnostic> diagnostics)
@@ -48,48 +29,12 @@ std::string to_string(const TensorShape& shape) {
 }
 
 std::string name(LayerKind kind) {
-  for (const auto& [word, syntax] : layer_syntax()) {
-    if (syntax.kind == kind) return word;
-  }
-  DLFLOW_CHECK(!"a layer without a word");
-}
-
-std::string infer_shape(Layer& layer, std::span<const TensorShape> inputs,
-                        std::span<const std::string> input_names) {
-  const TensorShape& in = inputs[0];
-  const auto wants = [&](const char* what) {
-    return name(layer.kind) + " wants " + what + ", gets " + to_string(in) + " from '" +
-           input_names[0] + "'";
-  };
-  switch (layer.kind) {
-    case LayerKind::Conv2d:
-      return is_map(in) ? infer_window(layer, in, layer.units) : wants("(B,C,H,W)");
-    case LayerKind::MaxPool:
-    case LayerKind::AvgPool:
-      return is_map(in) ? infer_window(layer, in, in[0]) : wants("(B,C,H,W)");
-    case LayerKind::GlobalAvgPool:
-      if (!is_map(in)) return wants("(B,C,H,W)");
-      layer.shape = {in[0]};
-      return {};
-    case LayerKind::Linear:
-      if (in.size() != 1) return wants("(B,F)") + "; put 'flatten' or 'global_avg_pool' before it";
-      layer.shape = {layer.units};
-      return {};
-    case LayerKind::Flatten: {
-      int64_t size = 1;
-      for (const int64_t n : in) size *= n;
-      layer.shape = {size};
-      return {};
-    }
-    case LayerKind::BatchNorm:
-    case LayerKind::Relu:
-      layer.shape = in;
-      return {};
-    case LayerKind::Add:
-      layer.shape = in;
-      if (in == inputs[1]) return {};
-      return "add wants two equal shapes, gets " + to_string(in) + " from '" + input_names[0] +
-             "' and " + to_string(inputs[1]) + " from '" + input_names[1] + "'";
+  switch (kind) {
+#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) \
+  case LayerKind::Kind:                                         \
+    return #word;
+#include "runtime/nn/layers.def"
+#undef DLFLOW_LAYER
   }
   return {};
 }

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -19,15 +18,9 @@ using TensorShape = std::vector<int64_t>;
 std::string to_string(const TensorShape& shape);
 
 enum class LayerKind {
-  Conv2d,
-  Linear,
-  BatchNorm,
-  Relu,
-  MaxPool,
-  AvgPool,
-  GlobalAvgPool,
-  Flatten,
-  Add,
+#define DLFLOW_LAYER(Kind, word, required, optional, relu, gpu) Kind,
+#include "runtime/nn/layers.def"
+#undef DLFLOW_LAYER
 };
 
 /// As it is written in YAML: "conv2d", "max_pool", ...
@@ -89,10 +82,5 @@ class ModelError : public Error {
 /// Reads a model from YAML. `file` is what messages call it. Nothing is allocated for the network
 /// itself. Throws ModelError with all mistakes.
 Model parse_model(const std::string& text, const std::string& file);
-
-/// Sets `layer.shape` from the shapes of its inputs. Returns what is wrong, without the place, or
-/// an empty string. `inputs` and `input_names` belong together.
-std::string infer_shape(Layer& layer, std::span<const TensorShape> inputs,
-                        std::span<const std::string> input_names);
 
 }  // namespace dlflow::runtime

@@ -13,7 +13,7 @@
 #include "runtime/nn/outer_products.h"
 #include "runtime/nn/parameter_memory.h"
 
-/// The pieces of a network that is being executed. runtime/nn/network.cpp puts them together.
+/// The pieces of a network that is being executed. runtime/nn/assembly.h puts them together.
 namespace dlflow::runtime {
 
 /// A value that flows between operations: one writes it, any number read it.
@@ -121,24 +121,8 @@ class Operation {
   virtual void write_statistics(float /*share*/) {}
 };
 
-/// One function per operation: reads `inputs`, sets `result`, both of which outlive it. The
-/// convolution's result is in `format`, since that depends on the input's.
-std::unique_ptr<Operation> make_convolution(const Builder& builder, const Layer& layer, bool relu,
-                                            const dnnl::memory::desc& format, Value& input,
-                                            Value& result);
-std::unique_ptr<Operation> make_linear(const Builder& builder, const Layer& layer, bool relu,
-                                       Value& input, Value& result);
-std::unique_ptr<Operation> make_batch_norm(const Builder& builder, const Layer& layer, bool relu,
-                                           Value& input, Value* residual, Value& result);
-std::unique_ptr<Operation> make_max_pool(const Builder& builder, const Layer& layer, bool relu,
-                                         Value& input, Value& result);
-std::unique_ptr<Operation> make_average_pool(const Builder& builder, const Layer& layer,
-                                             Value& input, Value& result);
-std::unique_ptr<Operation> make_add(const Builder& builder, bool relu, Value& a, Value& b,
-                                    Value& result);
-std::unique_ptr<Operation> make_relu(const Builder& builder, Value& input, Value& result);
-
-/// The same numbers in `format`; `result` is then described as `described` (of the same size).
+/// The numbers of `input` in `format`; `result` is then described as `described` (of the same
+/// size). Both outlive it.
 std::unique_ptr<Operation> make_reorder(const Builder& builder, const dnnl::memory::desc& format,
                                         const dnnl::memory::desc& described, Value& input,
                                         Value& result);

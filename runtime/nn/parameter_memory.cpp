@@ -1,9 +1,9 @@
 #include "runtime/nn/parameter_memory.h"
 
-#include <algorithm>
 #include <utility>
 
 #include "base/error.h"
+#include "runtime/nn/layer_shapes.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -14,23 +14,10 @@ std::vector<Parameter> parameters_of(const Model& model, const std::vector<Fused
   std::vector<Parameter> trainable, statistics;
   for (const FusedLayer& fused : layers) {
     const Layer& layer = model.layers[size_t(fused.layer)];
-    const TensorShape& in = model.shape_of(layer.inputs[0]);
-    const auto tensor = [&](const char* what, std::vector<int64_t> shape, int64_t fan_in,
-                            float initial, bool trains) {
-      (trains ? trainable : statistics)
-          .push_back({layer.name + "." + what, std::move(shape), fan_in, initial, trains});
-    };
-    if (layer.kind == LayerKind::BatchNorm) {
-      tensor("weight", {in[0]}, 0, 1, true);
-      tensor("bias", {in[0]}, 0, 0, true);
-      tensor("running_mean", {in[0]}, 0, 0, false);
-      tensor("running_var", {in[0]}, 0, 1, false);
-    } else if (layer.units > 0) {
-      const int64_t fan_in = in[0] * std::max<int64_t>(layer.kernel * layer.kernel, 1);
-      std::vector<int64_t> shape = {layer.units, in[0]};
-      if (layer.kernel > 0) shape.insert(shape.end(), {layer.kernel, layer.kernel});
-      tensor("weight", std::move(shape), fan_in, 0, true);
-      if (layer.bias) tensor("bias", {layer.units}, fan_in, 0, true);
+    for (LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
+      (tensor.trainable ? trainable : statistics)
+          .push_back({layer.name + "." + tensor.name, std::move(tensor.shape), tensor.fan_in,
+                      tensor.initial, tensor.trainable});
     }
   }
   trainable.insert(trainable.end(), statistics.begin(), statistics.end());

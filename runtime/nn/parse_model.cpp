@@ -8,6 +8,7 @@
 #include <set>
 
 #include "base/text.h"
+#include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/layer_syntax.h"
 #include "runtime/nn/model.h"
 
@@ -38,6 +39,22 @@ struct Scope {
   std::string use;  // " (block 'basic' used in line 40)"
   std::set<std::string> used_values;
 };
+
+/// More numbers than `limit`; no product overflows.
+bool exceeds(const TensorShape& shape, int64_t limit) {
+  int64_t count = 1;
+  for (const int64_t n : shape) {
+    if (n > limit / count) return true;
+    count *= n;
+  }
+  return false;
+}
+
+int64_t num_numbers(const TensorShape& shape) {
+  int64_t count = 1;
+  for (const int64_t n : shape) count *= n;
+  return count;
+}
 
 class Parser {
  public:
@@ -168,7 +185,7 @@ class Parser {
     if (own_name == "input" || !layer_names_.insert(layer.name).second) {
       report(name ? name : entry.at, "the name '" + layer.name + "' is taken" + scope.use);
     }
-    resolve_inputs(entry, layer, scope);
+    resolve_inputs(entry, syntax.reads_two(), layer, scope);
     if (diagnostics_.size() == errors_before) check_shape(entry, layer, scope);
     scope.previous = int(model_.layers.size());
     scope.names[own_name] = scope.previous;
@@ -195,10 +212,10 @@ class Parser {
     }
   }
 
-  /// `from:` or the layer before; add reads both.
-  void resolve_inputs(const Entry& entry, Layer& layer, Scope& scope) {
+  /// `from:` or the layer before, or `both`.
+  void resolve_inputs(const Entry& entry, bool both, Layer& layer, Scope& scope) {
     const YAML::Node from = attribute(entry.attributes, "from");
-    if (!from || layer.kind == LayerKind::Add) layer.inputs.push_back(scope.previous);
+    if (!from || both) layer.inputs.push_back(scope.previous);
     if (!from) return;
     const std::string word = text_of(from, "'from'", &scope);
     if (word == "input") {
@@ -216,21 +233,19 @@ class Parser {
   void check_shape(const Entry& entry, Layer& layer, const Scope& scope) {
     std::vector<TensorShape> shapes;
     std::vector<std::string> names;
-    int64_t inputs = 1;
     for (const int index : layer.inputs) {
       shapes.push_back(model_.shape_of(index));
       if (shapes.back().empty()) return;  // reported where it went wrong
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
     }
-    const std::string problem = infer_shape(layer, shapes, names);
+    const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return report(entry.at, problem + scope.use);
-    int64_t size = 1;
-    for (const int64_t n : layer.shape) size *= n;
-    if (layer.kernel > 0) inputs = layer.kernel * layer.kernel;
-    inputs *= shapes[0][0];
-    values_ += size;
-    if (size > kMaxValue || values_ > kMaxValues ||
-        (layer.units > 0 && inputs > kMaxWeights / layer.units)) {
+    bool too_large = exceeds(layer.shape, kMaxValue);
+    for (const LayerTensor& tensor : tensors_of(layer, shapes[0])) {
+      too_large = too_large || exceeds(tensor.shape, kMaxWeights);
+    }
+    if (!too_large) values_ += num_numbers(layer.shape);
+    if (too_large || values_ > kMaxValues) {
       layer.shape.clear();
       report(entry.at, "the layer is too large: its result is " + to_string(shapes[0]) + scope.use);
     }
@@ -247,7 +262,7 @@ class Parser {
     scope.input = scope.previous = outer.previous;
     if (const YAML::Node from = attribute(entry.attributes, "from")) {
       Layer source;
-      resolve_inputs(entry, source, outer);
+      resolve_inputs(entry, false, source, outer);
       if (source.inputs.empty()) return;
       scope.input = scope.previous = source.inputs[0];
     }
@@ -284,10 +299,9 @@ class Parser {
              "of at least 2; '" +
                  last.name + "' gives " + to_string(last.shape));
     }
-    const bool learns = std::any_of(model_.layers.begin(), model_.layers.end(), [](const Layer& l) {
-      return l.kind == LayerKind::Conv2d || l.kind == LayerKind::Linear ||
-             l.kind == LayerKind::BatchNorm;
-    });
+    const bool learns = std::any_of(
+        model_.layers.begin(), model_.layers.end(),
+        [&](const Layer& l) { return !tensors_of(l, model_.shape_of(l.inputs[0])).empty(); });
     if (!learns) report(layers, "no layer has weights: there is nothing to train");
   }
 

@@ -1,6 +1,6 @@
 #include <vector>
 
-#include "runtime/nn/operation.h"
+#include "runtime/nn/assembly.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -105,14 +105,23 @@ class AveragePool : public Operation {
 
 }  // namespace
 
-std::unique_ptr<Operation> make_max_pool(const Builder& builder, const Layer& layer, bool relu,
-                                         Value& input, Value& result) {
-  return std::make_unique<MaxPool>(builder, layer, relu, input, result);
+Value& add_max_pool(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add([&](Value& y) {
+    return std::make_unique<MaxPool>(assembly.next(), place.layer, place.relu, x, y);
+  });
 }
 
-std::unique_ptr<Operation> make_average_pool(const Builder& builder, const Layer& layer,
-                                             Value& input, Value& result) {
-  return std::make_unique<AveragePool>(builder, layer, input, result);
+Value& add_avg_pool(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add(
+      [&](Value& y) { return std::make_unique<AveragePool>(assembly.next(), place.layer, x, y); });
+}
+
+Value& add_global_avg_pool(Assembly& assembly, const Place& place) {
+  Value& map = add_avg_pool(assembly, place);
+  if (assembly.read_by_linear_only(place)) return map;
+  return assembly.flat(map, {assembly.input_shape(place)[0], 1, 1}, place.layer.shape);
 }
 
 }  // namespace dlflow::runtime

@@ -10,19 +10,19 @@
 namespace dlflow::runtime {
 namespace {
 
-/// " (avx2; rank 0: avx512_core)", or nothing if the claim shows nothing.
-std::string difference(Communicator& comm, const Claim& claim, int other) {
-  const std::string theirs = broadcast_text(comm, claim.shown, other);
-  const std::string first = broadcast_text(comm, claim.shown, 0);
+/// " (avx2; rank 0: avx512_core)", or nothing if the value shows nothing.
+std::string difference(Communicator& comm, const CommonValue& value, int other) {
+  const std::string theirs = broadcast_text(comm, value.shown, other);
+  const std::string first = broadcast_text(comm, value.shown, 0);
   return theirs.empty() ? "" : " (" + theirs + "; rank 0: " + first + ")";
 }
 
 }  // namespace
 
-void require_agreement(Communicator& comm, const std::vector<Claim>& claims) {
-  for (const Claim& claim : claims) {
+void require_agreement(Communicator& comm, const std::vector<CommonValue>& values) {
+  for (const CommonValue& value : values) {
     std::array<char, 64> hash{};
-    const std::string hex = sha256_hex(claim.value);
+    const std::string hex = sha256_hex(value.value);
     hex.copy(hash.data(), hash.size());
     const auto hashes = gather(comm, hash);
     std::vector<int> others;
@@ -33,10 +33,10 @@ void require_agreement(Communicator& comm, const std::vector<Claim>& claims) {
       names.push_back(std::to_string(rank));
     }
     if (others.empty()) continue;
-    throw Error(Errc::InvalidInput, claim.what + " of rank" + (others.size() > 1 ? "s " : " ") +
+    throw Error(Errc::InvalidInput, value.what + " of rank" + (others.size() > 1 ? "s " : " ") +
                                         join(names, ", ") + " differs from that of rank 0" +
-                                        difference(comm, claim, others.front()) + "; " +
-                                        claim.advice);
+                                        difference(comm, value, others.front()) + "; " +
+                                        value.advice);
   }
 }
 

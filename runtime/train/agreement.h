@@ -22,16 +22,16 @@ requires std::is_trivially_copyable_v<T> std::vector<T> gather(Communicator& com
 }
 
 /// Something that must be the same on all ranks.
-struct Claim {
+struct CommonValue {
   std::string what;        ///< "the model", for the message
   std::string value;       ///< compared by hash
   std::string shown = {};  ///< for the message, if people can read it
   std::string advice = "start all ranks with the same files and settings";
 };
 
-/// Throws Error{InvalidInput} on every rank, naming the claim, the ranks that differ from rank 0,
-/// what the first of them shows and what to do. Collective; every rank passes claims in the same
+/// Throws Error{InvalidInput} on every rank, naming the value, the ranks that differ from rank 0,
+/// what the first of them shows and what to do. Collective; every rank passes values in the same
 /// order.
-void require_agreement(Communicator& comm, const std::vector<Claim>& claims);
+void require_agreement(Communicator& comm, const std::vector<CommonValue>& values);
 
 }  // namespace dlflow::runtime

@@ -52,11 +52,11 @@ void Batches::seek(uint64_t epoch, uint64_t step) {
   loader_.seek(epoch, step);
 }
 
-Batch Batches::load() {
+LocalBatch Batches::load() {
   using Row = Timeline::Row;
   const Timed timed(timeline_, cache_ ? Row::Waiting : Row::Computation, "load");
   const auto begin = Timeline::Clock::now();
-  const Batch batch = next_batch(comm_, loader_);
+  const LocalBatch batch = next_batch(comm_, loader_);
   waited_ = Timeline::Clock::now() - begin;
   return batch;
 }

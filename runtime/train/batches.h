@@ -28,7 +28,7 @@ class Batches {
   void seek(uint64_t epoch, uint64_t step);
 
   /// The next step's.
-  Batch load();
+  LocalBatch load();
 
   /// For how long load() took: what is done ahead is not in it.
   float last_wait_s() const { return waited_.count(); }

@@ -54,7 +54,7 @@ OwnStep CpuWorker::step() {
   OwnStep own;
   {
     const Timed timed(recording_.timeline(), Timeline::Row::Step, "step");
-    const Batch batch = batches_.load();
+    const LocalBatch batch = batches_.load();
     const StepPlan plan = planner_.plan(batch);
     const ReportSlot::Sums sums =
         plan.samples == 0

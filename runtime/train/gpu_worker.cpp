@@ -75,7 +75,7 @@ OwnStep GpuWorker::step() {
   OwnStep own;
   {
     const Timed timed(recording_.timeline(), Timeline::Row::Step, "step");
-    const Batch batch = batches_.load();
+    const LocalBatch batch = batches_.load();
     const uint64_t step = batch.epoch * steps_per_epoch() + batch.step;
     const Leaf& mine = batch.leaves[0];
     const StepReport wishes = hooks_.wishes();

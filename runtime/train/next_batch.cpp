@@ -4,7 +4,7 @@
 
 namespace dlflow::runtime {
 
-Batch next_batch(const Communicator& comm, Loader& loader) {
+LocalBatch next_batch(const Communicator& comm, Loader& loader) {
   std::optional<Activity> activity;
   if (StepImages* const images = loader.images()) {
     activity.emplace(comm, "waits for data", &images->arrivals());

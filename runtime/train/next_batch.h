@@ -7,6 +7,6 @@ namespace dlflow::runtime {
 
 /// The loader's next batch. A rank that waits for its data to be fetched does not count as stalled
 /// for as long as something comes.
-Batch next_batch(const Communicator& comm, Loader& loader);
+LocalBatch next_batch(const Communicator& comm, Loader& loader);
 
 }  // namespace dlflow::runtime

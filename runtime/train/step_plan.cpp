@@ -3,7 +3,7 @@
 namespace dlflow::runtime {
 namespace {
 
-size_t own_samples(const Batch& batch) {
+size_t own_samples(const LocalBatch& batch) {
   size_t samples = 0;
   for (const Leaf& leaf : batch.leaves) samples += leaf.count();
   return samples;
@@ -12,7 +12,7 @@ size_t own_samples(const Batch& batch) {
 }  // namespace
 
 /// Who follows the mean over its own samples alone counts by its share of them.
-StepPlan StepPlanner::plan(const Batch& batch) const {
+StepPlan StepPlanner::plan(const LocalBatch& batch) const {
   StepPlan plan;
   plan.epoch = batch.epoch;
   plan.step = batch.epoch * steps_per_epoch_ + batch.step;

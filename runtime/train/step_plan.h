@@ -26,7 +26,7 @@ class StepPlanner {
   StepPlanner(const Role& role, uint64_t steps_per_epoch, Schedule schedule)
       : own_mean_(role.own_mean), steps_per_epoch_(steps_per_epoch), schedule_(schedule) {}
 
-  StepPlan plan(const Batch& batch) const;
+  StepPlan plan(const LocalBatch& batch) const;
 
  private:
   bool own_mean_;

@@ -136,11 +136,12 @@ class Case(unittest.TestCase):
                 os.chown(self.folder / owned, self.user, self.user)
         return path
 
-    def workflow(self, steps, image=None):
-        """w.yaml, whose steps run in `image`."""
+    def workflow(self, steps, image=None, build=None):
+        """w.yaml, whose steps run in `image`, which `build` (YAML of one line) changes first."""
         source = image or f"docker-archive:{self.image}"
+        build = f", build: {build}" if build else ""
         body = textwrap.indent(textwrap.dedent(steps).strip("\n"), "  ")
-        self.write("w.yaml", f'name: w\nimages: {{box: {{from: "{source}"}}}}\nsteps:\n{body}\n')
+        self.write("w.yaml", f'name: w\nimages: {{box: {{from: "{source}"{build}}}}}\nsteps:\n{body}\n')
 
     def start(self, *arguments, env=None):
         variables = [f"{key}={value}" for key, value in {**self.env, **(env or {})}.items() if value != ""]
@@ -182,7 +183,7 @@ class Case(unittest.TestCase):
 
     def lines(self, step):
         """What the program of a step has printed, without what dlflow says before it starts."""
-        return [line for line in self.output(step).splitlines() if not line.startswith(("unpack", "waiting for"))]
+        return [line for line in self.output(step).splitlines() if not line.startswith(("unpack", "waiting for", "build", "built", "unset"))]
 
     def wait_for(self, condition, seconds=30, what="the condition"):
         deadline = time.monotonic() + seconds

@@ -68,6 +68,34 @@ class Runtime(containers.Case):
         self.assertEqual((made.read_text(), made.stat().st_uid), ("made\n", self.user))
         self.assertEqual(jobs["look"]["state"], "succeeded")
 
+    @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
+    def test_an_image_is_built_once_before_its_steps_run_in_it(self):
+        build = """{env: {OpenMPI: 4.1.4, SIZE: 2}, run: 'echo "$OpenMPI for $(id -u)" >> /etc/built; mkdir -p /opt/x; cp /bin/busybox /opt/x/tool; echo built; echo ${SLURM_JOB_ID-unset}${DLFLOW_STEP-unset}'}"""
+        steps = """
+            a: {image: box, run: "cat /etc/built; test -x /opt/x/tool; touch /etc/more || echo read-only"}
+            b: {image: box, run: "cat /etc/built", needs: [a]}
+        """
+        self.workflow(steps, build=build)
+        self.run_workflow()
+        self.assertEqual((self.lines("a"), self.lines("b")), (["4.1.4 for 0", "read-only"], ["4.1.4 for 0"]))
+        out = self.output("a")
+        self.assertIn("building image 'box'", out)
+        self.assertIn("unsetunset", out)
+        self.assertNotIn("building", self.output("b"))
+
+        self.workflow("c: {image: box, run: cat /etc/built || echo as it came}")
+        self.run_workflow()
+        self.assertEqual(self.lines("c"), ["as it came"])  # the image without a build is as it was
+
+    @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
+    def test_a_build_that_fails_is_the_reason_and_leaves_no_image(self):
+        self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
+        self.dlflow("run", "w.yaml", "--profile", "here", status=1)
+        self.assertIn("the `build:` of image 'box' ends with 1; its output is in the job's", self.jobs("w")["a"]["reason"])
+        self.assertNotIn("never", self.output("a"))
+        images = list(self.folder.glob("**/images/*/image.json"))
+        self.assertEqual(len(images), 1)  # the one that it began with
+
     def test_a_secret_is_in_the_programs_environment_and_nowhere_else(self):
         self.workflow("""
             push:
@@ -173,6 +201,14 @@ class Runtime(containers.Case):
         """)
         self.run_workflow()
         self.assertEqual(sorted(self.lines("ranks")), ["rank 0 0 0 of 2 2, 127.0.0.1", "rank 1 1 1 of 2 2, 127.0.0.1"])
+
+    @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
+    def test_an_image_with_another_mpi_than_the_launchers_is_named_once(self):
+        self.workflow("ranks: {image: box, resources: {ranks: 2}, run: [true]}", build='{run: "mkdir -p /usr/lib; touch /usr/lib/libmpich.so.12.4"}')
+        self.run_workflow()
+        warnings = [line for line in self.output("ranks", "stderr").splitlines() if line.startswith("warning")]
+        self.assertEqual(len(warnings), 1)
+        self.assertRegex(warnings[0], "image 'box' has MPICH, and the launcher here is of Open MPI [0-9]:")
 
 
 if __name__ == "__main__":

@@ -288,6 +288,27 @@ class Checkpoints(Case):
         names = sorted(entry.name for entry in self.checkpoints.iterdir())
         self.assertEqual(names, ["latest", "step-000002", "step-000010", "step-000011"])
 
+    def test_a_checkpoint_of_another_step_is_loaded_from_where_it_is_and_training_does_not_go_on_from_it(self):
+        self.save(1, 2)
+        other = {"x": b"of another step"}
+        dlflow.checkpoint(5, folder=self.folder / "other", other=other)
+        self.step()
+        self.forget()
+        part = {}
+        saved, said = self.said(lambda: dlflow.load(self.folder / "other", other=part))
+        self.assertEqual((saved.step, part, said), (5, other, ""))
+        self.assertEqual(dlflow.load(self.folder / "other/step-000005").step, 5)
+        self.assertEqual(dlflow.load(self.folder / "ck/step-000001").values["step"], 1)
+        self.assertFalse(dlflow.resume())
+
+    def test_a_checkpoint_to_load_must_be_there_and_whole(self):
+        with self.assertRaisesRegex(FileNotFoundError, "none has no checkpoint that is whole: give load"):
+            dlflow.load(self.folder / "none")
+        self.save(1)
+        os.truncate(self.folder / "ck/step-000001/state.json", 10)
+        with self.assertRaisesRegex(Exception, "10 bytes, its manifest says"):
+            dlflow.load(self.folder / "ck/step-000001")
+
     def test_a_damaged_one_is_passed_over_with_a_word_and_the_one_before_is_used(self):
         damages = {"its hash does not hold": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
                    "written last": lambda new: (new / "manifest.json").unlink(),

@@ -60,15 +60,26 @@ class Tutorials(support.Case):
             self.skipTest("needs openmpi-bin")
         self.follow("ranks.md")
 
-    def test_a_resumable_training_script(self):
-        if importlib.util.find_spec("torch") is None:
-            self.skipTest("needs python3-torch")
-        # As if the wheel was installed.
+    def use_python_with_the_package(self):
+        """As if the wheel was installed."""
         python = self.folder / "tools/python3"
         python.unlink()
         python.write_text(f'#!/bin/sh\nPYTHONPATH={support.BIN.parent}/python exec {sys.executable} -B "$@"\n')
         python.chmod(0o755)
+
+    def test_a_resumable_training_script(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        self.use_python_with_the_package()
         self.follow("python.md")
+
+    def test_the_same_bits_on_any_number_of_ranks(self):
+        if importlib.util.find_spec("torch") is None:
+            self.skipTest("needs python3-torch")
+        if shutil.which("mpirun") is None:
+            self.skipTest("needs openmpi-bin")
+        self.use_python_with_the_package()
+        self.follow("pytorch-exact.md")
 
     def test_ones_own_network(self):
         if importlib.util.find_spec("numpy") is None:

@@ -19,11 +19,14 @@ CLUSTERS = {"alpha": [], "beta": ["--partitions", "main,long"], "gamma": ["--pre
 
 
 def stage(build, to):
-    """The programs, the workflows and the profiles, readable by everybody."""
+    """The programs, the Python package, the workflows and the profiles, readable by everybody."""
     shutil.copytree(build / "bin", to / "bin")
     for program in (build / "tests/slurm/hosts", build / "tests/mpi_test"):
         if program.exists():
             shutil.copy(program, to / "bin")
+    if (build / "lib").exists():  # dlflow's Python package, and the library that it looks for beside it
+        shutil.copytree(build / "lib", to / "lib")
+        shutil.copytree(build / "python", to / "python", ignore=shutil.ignore_patterns("__pycache__"))
     for folder in ("workflows", "cluster-profiles"):
         shutil.copytree(SOURCE / folder, to / folder)
     subprocess.run(["chmod", "-R", "a+rX", to], check=True)

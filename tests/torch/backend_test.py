@@ -1,20 +1,17 @@
 """The backend "dlflow" of torch.distributed, on ranks that a shell could have started."""
 
-import os
 import pathlib
 import socket
-import subprocess
 import sys
 import tempfile
-import time
 import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import forked  # noqa: E402
 from cases import main  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
-WATCHDOG = 120  # seconds after which a test that hangs fails by its name
 
 try:
     import torch
@@ -30,28 +27,26 @@ def free_port():
 
 @unittest.skipUnless(torch, "python3-torch is not installed")
 class Backend(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.server = forked.Server()
+        cls.addClassCleanup(cls.server.close)
+
     def run_ranks(self, scenario, ranks, statuses=None, memories=None, **environment):
         """What each rank printed; their statuses are 0 unless `statuses` says others."""
         port = free_port()
-        processes = []
+        environments = []
         for rank in range(ranks):
-            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
+            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
             if memories:
                 names["DLFLOW_MEMORY"] = memories[rank]
-            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE,
-                                              stderr=subprocess.PIPE, env=os.environ | names | environment))
-        outputs, deadline = [], time.monotonic() + WATCHDOG
-        try:
-            for process in processes:
-                outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            for process in processes:
-                process.kill()
-            self.fail(f"{scenario} with {ranks} ranks hangs: {[process.communicate() for process in processes]}")
-        expected = statuses or {}
-        for rank, process in enumerate(processes):
-            self.assertEqual(process.returncode, expected.get(rank, 0), f"rank {rank}: {outputs[rank]}")
-        return outputs
+            environments.append(names | environment)
+        results = self.server.run(RANK, [scenario], environments)
+        if any(status is None for status, _, _ in results):
+            self.fail(f"{scenario} with {ranks} ranks hangs: {results}")
+        for rank, (status, out, err) in enumerate(results):
+            self.assertEqual(status, (statuses or {}).get(rank, 0), f"rank {rank}: {out}{err}")
+        return [(out, err) for _, out, err in results]
 
     def run_all(self, scenario, *sizes, **environment):
         for ranks in sizes:

@@ -18,9 +18,10 @@ using namespace std::chrono_literals;
 /// How many batches of the round must have their ids before `batch` can be submitted.
 size_t num_needed(const PlannedBatch& batch) {
   size_t needed = 0;
-  for (const Link& link : batch.links) {
-    const bool earlier = link.kind != Link::Kind::Id && link.kind != Link::Kind::EndedId;
-    if (earlier) needed = std::max<size_t>(needed, link.batch + 1);
+  for (const PlannedDependency& dependency : batch.waits_for) {
+    const bool earlier = dependency.kind != PlannedDependency::Kind::Id &&
+                         dependency.kind != PlannedDependency::Kind::EndedId;
+    if (earlier) needed = std::max<size_t>(needed, dependency.batch + 1);
   }
   return needed;
 }
@@ -98,7 +99,7 @@ Batch SubmissionRound::describe(uint32_t place) const {
   batch.resources = plan.jobs[planned.jobs.front()].resources;
   batch.tasks = planned.tasks;
   batch.max_parallel = planned.max_parallel;
-  batch.dependencies = dependencies(planned.links, ids_);
+  batch.dependencies = dependencies(planned.waits_for, ids_);
   batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
   if (step.checkpoint) batch.lead = step.checkpoint->lead;
   batch.run_directory = plan.directory;

@@ -1,11 +1,13 @@
-"""The backend "dlflow" of torch.distributed: `import dlflow.torch`, then `init_process_group("dlflow")`. docs/user/pytorch.md."""
+"""The backend "dlflow" of torch.distributed: `import dlflow.torch`, then `init_process_group("dlflow")`. docs/user/pytorch.md.
+`exact(model, loader)` trains with the same bits on any number of ranks. docs/user/pytorch-exact.md."""
 
 from dlflow.torch.backend import ProcessGroup, monitored_barrier, register
+from dlflow.torch.same_bits.training import exact, sha256
 from dlflow.torch.sampler import DistributedSampler
 
 register()
 
-__all__ = ["DistributedSampler", "ProcessGroup", "monitored_barrier"]
+__all__ = ["DistributedSampler", "ProcessGroup", "exact", "monitored_barrier", "sha256"]
 
 
 def _autoload() -> None:

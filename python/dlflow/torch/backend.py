@@ -25,9 +25,13 @@ LINGER = 10.0  # seconds that a rank which leaves waits for the others
 
 _TYPES = {torch.float32: runtime.Type.F32, torch.float64: runtime.Type.F64, torch.float16: runtime.Type.F16,
           torch.bfloat16: runtime.Type.BF16, torch.int8: runtime.Type.I8, torch.uint8: runtime.Type.U8,
-          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL}
+          torch.int32: runtime.Type.I32, torch.int64: runtime.Type.I64, torch.bool: runtime.Type.BOOL,
+          torch.int16: runtime.Type.I16}
 _OPS = [("SUM", runtime.Op.SUM), ("AVG", runtime.Op.AVG), ("PRODUCT", runtime.Op.PRODUCT), ("MIN", runtime.Op.MIN),
         ("MAX", runtime.Op.MAX), ("BAND", runtime.Op.BAND), ("BOR", runtime.Op.BOR), ("BXOR", runtime.Op.BXOR)]
+
+# Of sparse tensors whose indices were those of tensors on other ranks. PyTorch 1.13 checks always.
+_UNCHECKED = {"check_invariants": False} if hasattr(torch.sparse, "check_sparse_tensor_invariants") else {}
 
 _Base = getattr(dist, "BackendBase", dist.ProcessGroup)
 
@@ -66,8 +70,9 @@ class Work(TorchWork):
         """The parts are done. Copies results to their places, once, whoever comes first."""
         with self._lock:
             finish, self._finish = self._finish, []
-            if self._error is None:
-                with torch.no_grad():
+            if self._error is None and finish:
+                # Tensors made in inference mode are changed in it alone, and this may be another thread.
+                with torch.inference_mode(any(tensor.is_inference() for tensor in self._result)), torch.no_grad():
                     for function in finish:
                         function()
             self._kept = []
@@ -108,6 +113,9 @@ class Work(TorchWork):
         self.is_used = True
         return True
 
+    def _source_rank(self) -> int:
+        return self._parts[0].source()
+
     def synchronize(self) -> None:
         self.wait()
 
@@ -141,14 +149,14 @@ class _Places:
         self.kept: List[torch.Tensor] = []
         self.finish: List[Callable[[], None]] = []
 
-    def error(self, text: str) -> ValueError:
-        return ValueError(f"rank {self.rank}: {self.what}: {text}")
+    def error(self, text: str) -> runtime.InvalidInput:
+        return runtime.InvalidInput(f"rank {self.rank}: {self.what}: {text}")
 
     def _checked(self, tensor: torch.Tensor) -> torch.Tensor:
         if tensor.device.type != "cpu":
             raise self.error(f"a tensor is on {tensor.device}; the backend dlflow is for CPU tensors, use nccl beside it: 'cpu:dlflow,cuda:nccl'")
         if tensor.layout != torch.strided:
-            raise self.error("a tensor is sparse; the backend dlflow is for dense ones")
+            raise self.error("a tensor is sparse; the backend dlflow takes dense ones, and sums sparse ones of the COO layout")
         return tensor.detach()
 
     def _keep(self, tensor: torch.Tensor) -> torch.Tensor:
@@ -192,6 +200,8 @@ class _Places:
 
     def _same_type(self, tensors: Sequence[torch.Tensor]) -> None:
         types = {tensor.dtype for tensor in tensors}
+        if not types:
+            raise self.error("no tensors were given")
         if len(types) != 1:
             raise self.error(f"the tensors of a list have the types {', '.join(sorted(map(str, types)))}; they must have one")
 
@@ -244,10 +254,11 @@ class ProcessGroup(_Base):
 
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
-        self._rank, self._size = rank, size
+        self._rank, self._size, self._timeout = rank, size, timeout
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
         self._works: "collections.deque[Work]" = collections.deque()
+        self._coalesced: Optional[List[Work]] = None  # between start_coalescing and end_coalescing
         _groups[id(self)] = self._group
 
     def __del__(self) -> None:
@@ -266,6 +277,38 @@ class ProcessGroup(_Base):
     # What torch asks every group.
     def getBackendName(self) -> str:
         return NAME
+
+    def name(self) -> str:
+        return NAME
+
+    def _get_backend(self, device: Any) -> "ProcessGroup":
+        """PyTorch 2 divides a group into one backend for each kind of device; this group is its own."""
+        if torch.device(device).type != "cpu":
+            raise RuntimeError(f"no backend for {device} in this group: dlflow is for CPU tensors, use 'cpu:dlflow,cuda:nccl'")
+        return self
+
+    get_backend = _get_backend
+
+    @property
+    def _device_types(self) -> List[torch.device]:
+        """None before torch knows the group: until then its flight recorder asks, which cannot record a group that Python made."""
+        return [torch.device("cpu")] if self in dist.distributed_c10d._world.pg_map else []
+
+    @property
+    def options(self) -> Any:
+        from torch._C._distributed_c10d import Backend
+        return Backend.Options(NAME, self._timeout)
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        """For works that are waited for from here on."""
+        self._timeout = timeout
+
+    _set_default_timeout = set_timeout
+
+    supports_splitting = supports_coalescing = supports_shrinking = False
+
+    def supports_tensor_alloc(self, device: Any) -> bool:
+        return False
 
     def getGroupName(self) -> str:
         return self._group_name
@@ -291,6 +334,8 @@ class ProcessGroup(_Base):
         while self._works and (self._works[0].is_used or len(self._works) > 4096):
             self._works.popleft()
         self._works.append(work)
+        if self._coalesced is not None:
+            self._coalesced.append(work)
         return work
 
     def _places(self, what: str) -> _Places:
@@ -299,18 +344,48 @@ class ProcessGroup(_Base):
     def allreduce(self, tensors: Any, opts: Any = None) -> Work:
         places = self._places("all_reduce")
         tensor = _one(tensors, places)
+        if tensor.layout == torch.sparse_coo:
+            return self._allreduce_sparse(tensor, opts)
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts))
         place = places.changed(tensor)
         return self._work(places, [self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)], [tensor], _seconds(opts))
 
+    def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
+        """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
+        places = self._places("all_reduce of sparse tensors")
+        if _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)) != runtime.Op.SUM:
+            raise places.error("sparse tensors can be summed alone")
+        mine = tensor.detach().coalesce()
+        shape = [*mine.shape, mine.sparse_dim()]
+        facts = torch.tensor([mine._nnz(), *shape])
+        everywhere = [torch.empty_like(facts) for _ in range(self._size)]
+        self.allgather([everywhere], [facts]).wait()
+        for rank, theirs in enumerate(everywhere):
+            if theirs.tolist()[1:] != shape:
+                raise places.error(f"a tensor of shape {shape[:-1]} with {shape[-1]} sparse dimensions here, {theirs.tolist()[1:-1]} with "
+                                   f"{theirs[-1]} on rank {rank}")
+        counts = [int(theirs[0]) for theirs in everywhere]
+        indices = [torch.empty(mine.sparse_dim(), count, dtype=torch.int64) for count in counts]
+        values = [torch.empty(count, *mine.values().shape[1:], dtype=mine.dtype) for count in counts]
+        gathered = self._together("all_reduce of sparse tensors",
+                                  [self.allgather([indices], [mine.indices()]), self.allgather([values], [mine.values()])])
+
+        def add() -> None:
+            total = torch.sparse_coo_tensor(torch.cat(indices, 1), torch.cat(values), tensor.shape, **_UNCHECKED).coalesce()
+            tensor.copy_(total)  # detach() would leave the indices of `tensor`
+
+        gathered._finish.append(add)
+        gathered._result = [tensor]
+        return gathered
+
     def allreduce_coalesced(self, tensors: Sequence[torch.Tensor], opts: Any = None) -> Work:
+        """One sum of all, which may be parts of one another."""
         places = self._places("all_reduce_coalesced")
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
-        parts = []
-        for tensor in tensors:
-            place = places.changed(tensor)
-            parts.append(self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op))
-        return self._work(places, parts, list(tensors), _seconds(opts))
+        place = places.split(tensors)
+        torch.cat([tensor.detach().reshape(-1) for tensor in tensors], out=place)
+        work = self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)
+        return self._work(places, [work], list(tensors), _seconds(opts))
 
     def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
         """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
@@ -460,13 +535,17 @@ class ProcessGroup(_Base):
         return self._work(places, [self._group.receive(target.data_ptr(), _bytes(target), src, tag)], [tensor])
 
     def recv_anysource(self, tensors: Any, tag: int = 0) -> Work:
-        raise self._places("recv").error("the backend dlflow does not receive from any rank; name the one with src=")
+        places = self._places("recv from any rank")
+        tensor = _one(tensors, places)
+        target = places.written(tensor)
+        return self._work(places, [self._group.receive_from_any(target.data_ptr(), _bytes(target), tag)], [tensor])
 
     def barrier(self, opts: Any = None) -> Work:
         return self._work(self._places("barrier"), [self._group.barrier()], [], _seconds(opts))
 
-    def monitored_barrier(self, timeout: datetime.timedelta = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
-        """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true."""
+    def monitored_barrier(self, timeout: Any = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
+        """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true. `timeout`: or BarrierOptions."""
+        timeout = getattr(timeout, "timeout", timeout)
         seconds = timeout.total_seconds() if timeout > datetime.timedelta(0) else 1800.0
         self._work(self._places("monitored_barrier"), [self._group.monitored_barrier(seconds)], []).wait()
 
@@ -487,16 +566,38 @@ class ProcessGroup(_Base):
             if tensor.numel() != like.numel():
                 raise places.error(f"the tensor for rank {other} has {tensor.numel()} elements, this rank's has {like.numel()}")
 
+    def start_coalescing(self, device: Any = None) -> None:
+        """What follows has one work in the end. Nothing is held back."""
+        self._coalesced = []
+
+    def end_coalescing(self, device: Any = None) -> Work:
+        works, self._coalesced = self._coalesced, None
+        return self._together("coalesced operations", works or [])
+
     # What newer versions of PyTorch call the same.
+    allreduce_sparse = allreduce
     all_gather_single = allgather_into_tensor = _allgather_base
+    all_gather_single_coalesced = allgather_into_tensor_coalesced
     reduce_scatter_single = reduce_scatter_tensor = _reduce_scatter_base
+    reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced
     alltoall_single = all_to_all_single = alltoall_base
+    _start_coalescing, _end_coalescing = start_coalescing, end_coalescing
+
+
+def own_group(group: Optional[Any]) -> Optional[ProcessGroup]:
+    """The part of a group of torch.distributed that this backend is; None if it has none. `group` is by default all ranks."""
+    group = dist.distributed_c10d._get_default_group() if group is None else group
+    if not isinstance(group, ProcessGroup) and hasattr(group, "_get_backend"):
+        group = group._get_backend(torch.device("cpu"))
+    return group if isinstance(group, ProcessGroup) else None
 
 
 def monitored_barrier(group: Optional[Any] = None, timeout: datetime.timedelta = datetime.timedelta(minutes=30)) -> None:
-    """As torch.distributed.monitored_barrier, which PyTorch itself refuses for other backends than gloo."""
-    group = dist.distributed_c10d._get_default_group() if group is None else group
-    group.monitored_barrier(timeout)
+    """As torch.distributed.monitored_barrier, which older versions of PyTorch refuse for other backends than gloo."""
+    own = own_group(group)
+    if own is None:
+        raise ValueError("dlflow.torch.monitored_barrier needs a group of the backend dlflow; others have torch.distributed.monitored_barrier")
+    own.monitored_barrier(timeout)
 
 
 def _create(store: Any, rank: int, size: int, timeout: datetime.timedelta) -> ProcessGroup:

@@ -17,7 +17,7 @@ import torch
 import torch.distributed as dist
 
 from dlflow import runtime
-from dlflow.torch.backend import ProcessGroup
+from dlflow.torch.backend import ProcessGroup, own_group
 
 METHODS = {method.name.lower(): method for method in runtime.Method}
 _AGGREGATIONS = ("all-gather", "gtopk")
@@ -29,13 +29,11 @@ Kept = Dict[str, Dict[str, torch.Tensor]]  # of a parameter by its name: residua
 
 
 def _own_group(group: Any) -> ProcessGroup:
-    group = dist.group.WORLD if group is None else group
-    if not isinstance(group, ProcessGroup) and hasattr(group, "_get_backend"):
-        group = group._get_backend(torch.device("cpu"))
-    if not isinstance(group, ProcessGroup):
+    own = own_group(group)
+    if own is None:
         raise ValueError("compression needs a group of the backend dlflow: init_process_group(\"dlflow\"), or "
                          "group=new_group(backend=\"dlflow\")")
-    return group
+    return own
 
 
 def _view(compressor: runtime.Compressor, part: runtime.State) -> torch.Tensor:

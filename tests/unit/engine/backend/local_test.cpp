@@ -93,7 +93,7 @@ class Launcher {
   }
 
   void report(uint64_t token, ReportKind kind, int32_t status = 0) const {
-    const Report report{token, kind, status};
+    const LauncherReport report{token, kind, status};
     REQUIRE(::send(socket_.get(), &report, sizeof report, 0) == ssize_t(sizeof report));
   }
 

@@ -18,8 +18,9 @@ Plan plan_of(const std::string& text) {
                    hashes);
 }
 
-std::string waits_for(const std::vector<Link>& links, const std::vector<std::string>& ids = {}) {
-  return dependency_text(dependencies(links, ids));
+std::string waits_for(const std::vector<PlannedDependency>& planned,
+                      const std::vector<std::string>& ids = {}) {
+  return dependency_text(dependencies(planned, ids));
 }
 
 /// As SLURM takes arrays.
@@ -37,7 +38,7 @@ std::vector<std::string> shown(const Plan& plan, const std::vector<PlannedBatch>
   for (const PlannedBatch& batch : batches) {
     std::string line = plan.workflow.steps[batch.step].name;
     for (const uint32_t task : batch.tasks) line += " " + std::to_string(task);
-    const std::string waits = dependency_text(dependencies(batch.links, ids));
+    const std::string waits = dependency_text(dependencies(batch.waits_for, ids));
     lines.push_back(waits.empty() ? line : line + " <- " + waits);
     ids.push_back(std::to_string(811 + ids.size()));
   }
@@ -144,12 +145,12 @@ TEST_CASE("what is left out is not submitted", "[slurm]") {
 TEST_CASE("a dependency is told in the words of sbatch", "[slurm]") {
   const std::vector<std::string> ids = {"811", "812"};
   CHECK(dependencies({}, ids).empty());
-  CHECK(waits_for({{.kind = Link::Kind::All, .batch = 1},
-                   {.kind = Link::Kind::SameTask, .batch = 0},
-                   {.kind = Link::Kind::OneTask, .batch = 0, .task = 3},
-                   {.kind = Link::Kind::Id, .id = "700_2"},
-                   {.kind = Link::Kind::EndedId, .id = "699"},
-                   {.kind = Link::Kind::Ended, .batch = 1}},
+  CHECK(waits_for({{.kind = PlannedDependency::Kind::All, .batch = 1},
+                   {.kind = PlannedDependency::Kind::SameTask, .batch = 0},
+                   {.kind = PlannedDependency::Kind::OneTask, .batch = 0, .task = 3},
+                   {.kind = PlannedDependency::Kind::Id, .id = "700_2"},
+                   {.kind = PlannedDependency::Kind::EndedId, .id = "699"},
+                   {.kind = PlannedDependency::Kind::Ended, .batch = 1}},
                   ids) == "afterok:812:811_3:700_2,aftercorr:811,afterany:699:812");
 }
 
@@ -173,10 +174,11 @@ TEST_CASE("an array whose list of tasks is longer than SLURM reads is split", "[
 }
 
 TEST_CASE("a dependency that is longer than SLURM reads is an error", "[slurm]") {
-  std::vector<Link> links(9000, Link{.kind = Link::Kind::Id, .id = "1234567_8901"});
-  CHECK(waits_for(links).size() < kMaxDependencyText);
-  links.resize(11000, links.front());
-  CHECK_THROWS_WITH(waits_for(links), Catch::Contains("11,000 others one by one"));
+  std::vector<PlannedDependency> planned(
+      9000, PlannedDependency{.kind = PlannedDependency::Kind::Id, .id = "1234567_8901"});
+  CHECK(waits_for(planned).size() < kMaxDependencyText);
+  planned.resize(11000, planned.front());
+  CHECK_THROWS_WITH(waits_for(planned), Catch::Contains("11,000 others one by one"));
 }
 
 namespace {

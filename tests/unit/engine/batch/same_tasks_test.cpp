@@ -8,28 +8,28 @@ namespace {
 
 /// What the last batch of a chain waits for where only arrays with the same tasks wait task by
 /// task.
-std::vector<Link> links_of_last(const std::string& steps) {
+std::vector<PlannedDependency> dependencies_of_last(const std::string& steps) {
   NothingKnown nothing;
   FreshFileHashes hashes;
   const Plan plan = make_plan(test::parsed("name: w\nsteps:\n" + steps), Profile(), PlanOptions(),
                               nothing, hashes);
   const std::vector<Standing> standing(plan.jobs.size(), {Standing::Kind::ToSubmit, ""});
-  return plan_batches(plan, standing, {.gaps = false, .same_tasks = true}).back().links;
+  return plan_batches(plan, standing, {.gaps = false, .same_tasks = true}).back().waits_for;
 }
 
 }  // namespace
 
 TEST_CASE("arrays with the same tasks wait task by task", "[batches]") {
-  CHECK(links_of_last(R"(
+  CHECK(dependencies_of_last(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}
   eval: {run: "true", matrix: {n: [0, 1, 2]}, needs: [train]}
-)") == std::vector<Link>{{.kind = Link::Kind::SameTask, .batch = 0}});
+)") == std::vector<PlannedDependency>{{.kind = PlannedDependency::Kind::SameTask, .batch = 0}});
 }
 
 TEST_CASE("arrays with other tasks wait for all of each other, if the batch system wants that",
           "[batches]") {
-  CHECK(links_of_last(R"(
+  CHECK(dependencies_of_last(R"(
   train: {run: "true", matrix: {n: [0, 1, 2]}}
   eval: {run: "true", matrix: {n: [0, 1]}, needs: [train]}
-)") == std::vector<Link>{{.kind = Link::Kind::All, .batch = 0}});
+)") == std::vector<PlannedDependency>{{.kind = PlannedDependency::Kind::All, .batch = 0}});
 }

@@ -35,6 +35,30 @@ Container container(const std::string& program, bool gpus = false) {
 // The golden command lines, each compared with the tool's own documentation and, where it can be
 // installed here, run by tests/container.
 
+TEST_CASE("an image that is being built can be written to, by a root that is the caller",
+          "[container]") {
+  const auto building = [](const std::string& program) {
+    Container result = container(program);
+    result.building = true;
+    return result;
+  };
+  const auto has = [](const Words& argv, const Words& words) {
+    return !std::ranges::search(argv, words).empty();
+  };
+  const Words bwrap = invoke_bubblewrap(building("bwrap")).argv;
+  CHECK(has(bwrap, {"--unshare-user", "--uid", "0", "--gid", "0", "--bind",
+                    "/cache/images/aa/rootfs", "/"}));
+  CHECK_FALSE(has(bwrap, {"/etc/passwd"}));
+  CHECK(has(invoke_charliecloud(building("ch-run")).argv, {"--write", "--uid=0", "--gid=0"}));
+  const Words podman = invoke_podman(building("podman")).argv;
+  CHECK_FALSE(has(podman, {"--read-only"}));
+  CHECK_FALSE(has(podman, {"--userns=keep-id"}));
+  CHECK(has(invoke_apptainer(building("apptainer")).argv, {"--writable", "--fakeroot"}));
+  const Words udocker = invoke_udocker(building("udocker")).argv;
+  CHECK(has(udocker, {"--user=0:0"}));
+  CHECK_FALSE(has(udocker, {"--hostauth"}));
+}
+
 TEST_CASE("bubblewrap is given a root, what is mounted over it, and a command", "[container]") {
   CHECK(invoke_bubblewrap(container("bwrap")).argv == Words{"bwrap",
                                                             "--ro-bind",

@@ -331,6 +331,17 @@ TEST_CASE("matrices that explode are refused, also together", "[mistakes]") {
         "1,000,000");
 }
 
+TEST_CASE("the build of an image is a command without expressions", "[mistakes]") {
+  CHECK(
+      mistakes_of("images: {i: {from: 'dir:x', build: {run: 'make ${{ params.x }}', env: {A: "
+                  "[1]}, cmd: x}}}\n"
+                  "steps: {a: {run: x, image: i}}") ==
+      "w.yaml:1:42: error: expressions cannot be used in images.i.build.run\n"
+      "w.yaml:1:75: error: images.i.build.env.A must be a string, a number or true or false, not a "
+      "list\n"
+      "w.yaml:1:81: error: unknown key 'cmd' in images.i.build; known: run, env");
+}
+
 TEST_CASE("images are checked", "[mistakes]") {
   CHECK(mistakes_of("images: {torch: {from: 'ftp:x', digest: 'md5:1'}}\nsteps: {a: {run: x, image: "
                     "trch}, b: {run: x, image: [torch]}}") ==

@@ -177,6 +177,21 @@ TEST_CASE("the image of a step is in its fingerprint, and what it pins", "[finge
         base("from: 'docker://a:1', digest: '" + two + "'"));
 }
 
+TEST_CASE("what an image's build does is in the fingerprint of its steps", "[fingerprint]") {
+  const auto base = [](const std::string& build) {
+    return base_of("name: w\nparams: {v: 1}\nimages: {i: {from: \"dir:x\"" +
+                   (build.empty() ? "" : ", " + build) + "}}\nsteps: {a: {image: i, run: [x]}}\n");
+  };
+  const auto plain = base("");
+  CHECK(base("build: {run: make}") != plain);
+  CHECK(base("build: {run: make}") == base("build: {run:   make}"));
+  CHECK(base("build: {run: make}") != base("build: {run: make install}"));
+  CHECK(base("build: {run: make}") != base("build: {run: [make]}"));
+  CHECK(base("build: {run: make, env: {V: '${{ params.v }}'}}") ==
+        base("build: {run: make, env: {V: 1}}"));
+  CHECK(base("build: {run: make, env: {V: 1}}") != base("build: {run: make, env: {V: 2}}"));
+}
+
 TEST_CASE("parents count by what a child sees of them, not by the run they lie in",
           "[fingerprint]") {
   const ParentResult a = parent("a", output("/r/steps/a", "x", "11"));

@@ -65,8 +65,11 @@ JobSpec example_spec() {
                                      .signal = CheckpointPolicy::Signal::Term,
                                      .lead = std::chrono::minutes(5),
                                      .newer = "ckpt/*.pt"};
-  spec.container = ContainerSpec{
-      "torch", "oci:/images/torch", "sha256:11", {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
+  spec.container = ContainerSpec{"torch",
+                                 "oci:/images/torch",
+                                 "sha256:11",
+                                 {{"run", "make"}},
+                                 {"podman", {"podman"}, "P2", {"--x"}, {"/data"}}};
   spec.retry = {.attempts = 5,
                 .on = {RetryCause::Failure, RetryCause::NodeFailure, RetryCause::Preempted,
                        RetryCause::Timeout, RetryCause::OutOfMemory}};

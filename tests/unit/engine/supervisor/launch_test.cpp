@@ -204,7 +204,9 @@ TEST_CASE("a job in a container has all that its step and its profile say", "[la
       ContainerSpec{"torch",
                     "oci:/images/torch",
                     "sha256:11",
+                    {{"run", "make"}},
                     {"podman", {"podman-remote"}, "P2", {"--x"}, {"/site:/data:ro"}}};
+  two.spec.launcher = {"mpirun"};
   two.spec.cache_budget_bytes = 7;
   two.spec.resources.gpus_per_rank = 1;
   two.spec.data = {"/data/set"};
@@ -216,6 +218,8 @@ TEST_CASE("a job in a container has all that its step and its profile say", "[la
   CHECK(job.image == "torch");
   CHECK(job.from == "oci:/images/torch");
   CHECK(job.digest == "sha256:11");
+  CHECK(job.build == Json{{"run", "make"}});
+  CHECK(job.mpirun == two.spec.launcher.front());
   CHECK(job.cache == "/cache");
   CHECK(job.cache_budget_bytes == 7);
   CHECK(job.runtime == "podman");

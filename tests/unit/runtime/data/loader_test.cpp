@@ -40,7 +40,7 @@ struct Copy {
   bool operator==(const Copy&) const = default;
 };
 
-Copy copy(const Batch& batch) {
+Copy copy(const LocalBatch& batch) {
   Copy all{{}, {}, batch.global_samples, batch.epoch, batch.step};
   for (const Leaf& leaf : batch.leaves) {
     all.images.insert(all.images.end(), leaf.images.begin(), leaf.images.end());
@@ -64,7 +64,7 @@ TEST_CASE("batches follow the epoch's permutation, epoch after epoch", "[data]")
   for (uint64_t epoch = 0; epoch < 2; ++epoch) {
     std::vector<uint32_t> labels;
     for (uint64_t step = 0; step < 3; ++step) {
-      const Batch batch = loader.next();
+      const LocalBatch batch = loader.next();
       CHECK(batch.epoch == epoch);
       CHECK(batch.step == step);
       REQUIRE(batch.leaves.size() == 1);
@@ -109,7 +109,7 @@ TEST_CASE("the ranks' leaves put together are the batch, each at a cache line", 
     const Copy expected = copy(whole.next());
     Copy joined{{}, {}, expected.global_samples, expected.epoch, expected.step};
     for (auto& loader : loaders) {
-      const Batch batch = loader->next();
+      const LocalBatch batch = loader->next();
       for (const Leaf& leaf : batch.leaves) {
         CHECK(reinterpret_cast<uintptr_t>(leaf.images.data()) % 64 == 0);
       }

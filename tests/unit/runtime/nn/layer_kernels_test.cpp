@@ -30,6 +30,9 @@ TEST_CASE("each kind of layer in bf16 is near what it is in fp32", "[network]") 
        "- linear: {name: a, features: 20, bias: false}\n- flatten: {from: input}\n"
        "- add: {from: a}\n- batch_norm\n- linear: {features: 3}\n- relu\n"},
       {"[16, 4, 4]", "- conv2d: {channels: 3, kernel: 1}\n- relu\n- global_avg_pool\n"},
+      {"[16, 6, 6]",
+       "- conv2d: {channels: 5, kernel: 3}\n- sigmoid\n- gelu\n"
+       "- flatten\n- silu\n- linear: {features: 5}\n- tanh\n"},
       {"[16, 6, 6]", "- conv2d: {channels: 5, kernel: 3}\n- flatten\n- batch_norm\n"},
   }));
   const auto mode = GENERATE(Network::Mode::Training, Network::Mode::JointTraining);

@@ -24,6 +24,15 @@ namespace {
 /// values a hundred times. A wrong index or sign is off by 1e-1.
 constexpr double kTolerance = 2e-5;
 
+/// Of parameter `index`, where the optimizer and sums over ranks count on it.
+bool padding_is_zero(const WeightLayout& layout, std::span<float> buffer, size_t index) {
+  HugeBuffer packed(layout.size());
+  layout.from_plain(layout.to_plain(buffer, index), packed.floats(), index);
+  const Parameter& parameter = layout.parameters()[index];
+  return std::ranges::equal(buffer.subspan(parameter.offset, parameter.size),
+                            packed.floats().subspan(parameter.offset, parameter.size));
+}
+
 /// One training step and one inference against the reference; `layout` may come from a network of
 /// another batch size.
 void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout = nullptr,
@@ -58,6 +67,7 @@ void compare(const test::Problem& p, std::shared_ptr<const WeightLayout> layout 
     }
     CAPTURE(parameter.name);
     CHECK(distance(slots.to_plain(gradients.floats(), i), wanted) < tolerance);
+    CHECK(padding_is_zero(slots, gradients.floats(), i));
   }
 
   Network inference(p.model, batch, Network::Mode::Inference, network.layout());

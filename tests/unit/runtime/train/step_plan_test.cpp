@@ -19,7 +19,7 @@ class Step {
     leaves_[1].labels = std::span(labels_).last(3);
   }
 
-  Batch batch(size_t own_leaves = 2) const {
+  LocalBatch batch(size_t own_leaves = 2) const {
     return {std::span(leaves_).first(own_leaves), 32, /*epoch=*/2, /*step=*/3};
   }
 
@@ -28,7 +28,7 @@ class Step {
   std::array<Leaf, 2> leaves_;
 };
 
-StepPlan plan(const Batch& batch, bool own_mean) {
+StepPlan plan(const LocalBatch& batch, bool own_mean) {
   Role role;
   role.own_mean = own_mean;
   return StepPlanner(role, kStepsPerEpoch, kSchedule).plan(batch);

@@ -1,0 +1,73 @@
+#include "engine/container/image_build.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "engine/container/tool.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A script is for the image's bash, or its sh, and ends with its first command that fails.
+std::vector<std::vector<std::string>> commands_of(const Json& build) {
+  const Json& run = build.at("run");
+  if (run.is_array()) return {run.get<std::vector<std::string>>()};
+  const auto script = run.get<std::string>();
+  return {{"bash", "-ec", script}, {"sh", "-ec", script}};
+}
+
+std::map<std::string, std::string> variables_of(const Json& build) {
+  std::map<std::string, std::string> environment;
+  const Json given = build.value("env", Json::object());
+  for (const auto& [name, value] : given.items()) {
+    environment[name] = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return environment;
+}
+
+/// Nothing of the job that happens to come first reaches the image.
+ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
+  ContainerJob build;
+  build.image = job.image;
+  build.from = job.from;
+  build.cache = job.cache;
+  build.runtime = job.runtime;
+  build.command = job.command;
+  build.mode = job.mode;
+  build.arguments = job.arguments;
+  build.directory = directory;
+  build.commands = commands_of(job.build);
+  build.environment = variables_of(job.build);
+  return build;
+}
+
+}  // namespace
+
+std::string built_digest(const std::string& base, const Json& build) {
+  return "sha256:" + sha256_hex(Json{{"base", base}, {"build", build}}.dump());
+}
+
+StoredImage built_image(
+    const ContainerJob& job, ImageStore& store, const StoredImage& base, const fs::path& directory,
+    const std::function<int(const ContainerJob& build, const StoredImage& image)>& run) {
+  const auto change = [&](const fs::path& rootfs) {
+    run_tool({"cp", "-a", base.rootfs.string() + "/.", rootfs});
+    run_tool({"chmod", "-R", "u+w", rootfs});
+    StoredImage copy = base;
+    copy.folder.clear();  // nobody else knows it: no locks are needed
+    copy.rootfs = rootfs;
+    make_directories(directory);
+    const int status = run(job_of_build(job, directory), copy);
+    if (status != 0) {
+      throw Error(Errc::InvalidInput,
+                  "the `build:` of image '" + job.image + "' ends with " + std::to_string(status) +
+                      "; its output is in the job's; correct it and start a new run");
+    }
+    run_tool({"chmod", "-R", "u+rX,a-w,ug-s", rootfs});
+  };
+  return store.derive(base, built_digest(job.digest, job.build), job.image, change);
+}
+
+}  // namespace dlflow

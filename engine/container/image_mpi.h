@@ -1,0 +1,29 @@
+#pragma once
+
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+
+/// Whether an image's MPI and the launcher of its ranks belong together. If they do not, each rank
+/// is usually rank 0 of 1, and all of them compute the same without a word.
+namespace dlflow {
+
+/// "Open MPI 4" or "MPICH", as far as versions matter to a launcher; Intel MPI and MVAPICH count as
+/// MPICH, whose interface they have.
+using MpiName = std::string;
+
+/// What `mpirun --version` says that it is; empty if unknown.
+MpiName mpi_of_launcher(std::string_view version);
+
+/// By the names of libraries, in the usual folders and beside the programs of PATH.
+std::set<MpiName> mpis_of_image(const std::filesystem::path& rootfs,
+                                const std::map<std::string, std::string>& environment);
+
+/// What is wrong with starting ranks in image `name`, and what to do; empty if they match, if the
+/// image has no MPI, or if that of the launcher is unknown.
+std::string mpi_mismatch(const MpiName& launcher, const std::set<MpiName>& image,
+                         const std::string& name);
+
+}  // namespace dlflow

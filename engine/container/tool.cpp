@@ -1,0 +1,35 @@
+#include "engine/container/tool.h"
+
+#include "base/error.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/container/environment.h"
+
+namespace dlflow {
+namespace {
+
+Output call(const std::vector<std::string>& argv, const std::vector<std::string>& variables) {
+  Command command;
+  command.argv = argv;
+  command.environment = changed_environment(variables);
+  return run(command, OutputOptions{.collect_errors = true});
+}
+
+}  // namespace
+
+void run_tool(const std::vector<std::string>& argv, const std::vector<std::string>& variables) {
+  const Output output = call(argv, variables);
+  if (output.status.code == 0) return;
+  throw Error(Errc::InvalidInput, "an image cannot be made: `" + join(argv, " ") + "` ends with " +
+                                      std::to_string(output.status.code) + ": " +
+                                      std::string(trim(output.errors + output.text)));
+}
+
+bool try_tool(const std::vector<std::string>& argv) { return call(argv, {}).status.code == 0; }
+
+std::string output_of_tool(const std::vector<std::string>& argv) {
+  const Output output = call(argv, {});
+  return output.status.code == 0 ? output.text : "";
+}
+
+}  // namespace dlflow

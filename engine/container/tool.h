@@ -1,0 +1,18 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace dlflow {
+
+/// Runs a program of the host that works on an image; `variables` ("NAME=value") come on top of the
+/// caller's. Throws Error{InvalidInput} with what it says if it fails.
+void run_tool(const std::vector<std::string>& argv, const std::vector<std::string>& variables = {});
+
+/// Whether it succeeds.
+bool try_tool(const std::vector<std::string>& argv);
+
+/// What it prints; empty if it fails.
+std::string output_of_tool(const std::vector<std::string>& argv);
+
+}  // namespace dlflow

@@ -1,0 +1,188 @@
+"""Training that goes on after a rank was lost, on the engine's passes.
+
+Horovod replaces lost processes while the others wait. Here all ranks of the pass end, with the status that asks the engine to run the
+step again, and the next pass goes on from the last commit, also with another number of ranks. So commit() leaves a file in the folder
+that a step with `checkpoint: {}` has. The same file is what a step needs that reaches its walltime: the engine warns by SIGUSR1, the
+next commit() is the last one of the pass.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import os
+import pathlib
+import signal
+import sys
+from typing import Any, Callable, Dict, List, NoReturn, Optional
+
+from dlflow.horovod.common.exceptions import HorovodInternalError
+
+RUN_ME_AGAIN = 75  # EX_TEMPFAIL
+
+
+def _folder() -> Optional[pathlib.Path]:
+    folder = os.environ.get("DLFLOW_CHECKPOINTS")
+    return pathlib.Path(folder) if folder else None
+
+
+class _Warning:
+    """Whether the engine has asked this rank to save and to end."""
+
+    came = False
+
+    @classmethod
+    def listen(cls) -> None:
+        """Only where a commit can be saved: elsewhere the signal ends the program as before."""
+        if _folder():
+            signal.signal(signal.SIGUSR1, lambda *_: setattr(cls, "came", True))
+
+
+class State:
+    """What the ranks of a training have in common. A class of a script has save(), restore() and sync().
+
+    `bcast_object` gives what rank 0 has on all ranks, `get_rank` the rank of this process.
+    """
+
+    _numbers = itertools.count()
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int]):
+        self._bcast_object, self._rank = bcast_object, get_rank
+        self._reset_callbacks: List[Callable[[], None]] = []
+        self._number = next(State._numbers)
+
+    def register_reset_callbacks(self, callbacks: List[Callable[[], None]]) -> None:
+        """Functions to be called in a pass that goes on from a commit, before sync(): the number of ranks may be another one."""
+        self._reset_callbacks.extend(callbacks)
+
+    def on_reset(self) -> None:
+        self.reset()
+        for callback in self._reset_callbacks:
+            callback()
+
+    def commit(self) -> None:
+        """Collective. From here the training goes on if a rank is lost. If the engine has asked for it, the pass ends here."""
+        self.save()
+        self._write()
+        self.check_host_updates()
+
+    def check_host_updates(self) -> None:
+        """Collective. Ends the pass on all ranks if the engine has asked for it."""
+        if _folder() and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
+            print("dlflow.horovod: saved before the walltime; the next pass goes on from here", file=sys.stderr, flush=True)
+            sys.exit(RUN_ME_AGAIN)
+
+    def _file(self) -> Optional[pathlib.Path]:
+        folder = _folder()
+        return folder / f"horovod-state-{self._number}" if folder else None
+
+    def _write(self) -> None:
+        file = self._file()
+        committed = self._committed()
+        if file is None or committed is None or self._rank() != 0:
+            return
+        new = file.with_suffix(".new")
+        with open(new, "wb") as stream:
+            self._dump(committed, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(new, file)
+
+    def _read(self) -> bool:
+        """Whether there is a commit of an earlier pass; rank 0 has it then."""
+        file = self._file()
+        found = file is not None and self._committed() is not None and self._rank() == 0 and file.exists()
+        if found:
+            with open(str(file), "rb") as stream:
+                self._take(self._parse(stream))
+        return bool(self._bcast_object(found))
+
+    def _committed(self) -> Any:
+        """What the last save() has kept; None if it cannot be written to a file."""
+        return None
+
+    def _take(self, committed: Any) -> None:
+        raise NotImplementedError
+
+    def _dump(self, committed: Any, stream: Any) -> None:
+        raise NotImplementedError
+
+    def _parse(self, stream: Any) -> Any:
+        raise NotImplementedError
+
+    def save(self) -> None:
+        """Keeps the present state."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Goes back to what was kept."""
+        raise NotImplementedError
+
+    def sync(self) -> None:
+        """Gives all ranks the state of rank 0. Collective."""
+        raise NotImplementedError
+
+    def reset(self) -> None:
+        """Called in a pass that goes on from a commit."""
+
+
+class ObjectState(State):
+    """Python objects, each an attribute of this one under the name that it is given by."""
+
+    def __init__(self, bcast_object: Callable[..., Any], get_rank: Callable[[], int], **kwargs: Any):
+        self._saved_state: Dict[str, Any] = kwargs
+        self._set_attributes()
+        super().__init__(bcast_object, get_rank)
+
+    def _set_attributes(self) -> None:
+        for name, value in self._saved_state.items():
+            setattr(self, name, value)
+
+    def save(self) -> None:
+        self._saved_state = {name: getattr(self, name) for name in self._saved_state}
+
+    def restore(self) -> None:
+        self._set_attributes()
+
+    def sync(self) -> None:
+        if self._saved_state:
+            self._saved_state = self._bcast_object(self._saved_state)
+            self._set_attributes()
+
+    def _committed(self) -> Any:
+        return self._saved_state
+
+    def _take(self, committed: Any) -> None:
+        self._saved_state = committed
+        self._set_attributes()
+
+    def _dump(self, committed: Any, stream: Any) -> None:
+        import pickle
+        pickle.dump(committed, stream)
+
+    def _parse(self, stream: Any) -> Any:
+        import pickle
+        return pickle.load(stream)
+
+
+def _end_pass(state: State, error: HorovodInternalError) -> NoReturn:
+    file = state._file()
+    if file is None or state._committed() is None:
+        raise error
+    print(f"dlflow.horovod: {error}. This pass ends; the next one goes on from the last commit", file=sys.stderr, flush=True)
+    sys.exit(RUN_ME_AGAIN)
+
+
+def run_fn(func: Callable[..., Any], reset: Optional[Callable[[], None]] = None) -> Callable[..., Any]:
+    """`func`, whose first argument is a State, beginning at the last commit of an earlier pass."""
+    @functools.wraps(func)
+    def wrapper(state: State, *args: Any, **kwargs: Any) -> Any:
+        _Warning.listen()
+        try:
+            if state._read():
+                state.on_reset()
+            state.sync()
+            return func(state, *args, **kwargs)
+        except HorovodInternalError as error:
+            _end_pass(state, error)
+    return wrapper

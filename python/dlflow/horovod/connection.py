@@ -1,0 +1,61 @@
+"""Messages between a rank and the coordinator: JSON behind its length, over TCP."""
+
+from __future__ import annotations
+
+import json
+import socket
+import struct
+import threading
+from typing import Any, List, Tuple
+
+_LENGTH = struct.Struct("!I")
+_LARGEST = 1 << 28  # longer ones are not from a rank
+
+
+class Connection:
+    """One end. Any thread may send; one receives."""
+
+    def __init__(self, end: socket.socket):
+        self.socket = end
+        self._sending = threading.Lock()
+        self._received = bytearray()
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        # A node that is gone is noticed after 4 seconds.
+        end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3), (socket.TCP_USER_TIMEOUT, 4000)):
+            end.setsockopt(socket.IPPROTO_TCP, option, value)
+
+    def send(self, message: Any) -> None:
+        """Raises OSError once the other end is gone."""
+        text = json.dumps(message, separators=(",", ":")).encode()
+        with self._sending:
+            self.socket.sendall(_LENGTH.pack(len(text)) + text)
+
+    def receive(self) -> Tuple[List[Any], bool]:
+        """Waits for bytes; the messages that are complete, and whether the other end is there still."""
+        try:
+            data = self.socket.recv(1 << 18)
+        except OSError:
+            data = b""
+        self._received += data
+        messages, place = [], 0
+        while len(self._received) - place >= _LENGTH.size:
+            length, = _LENGTH.unpack_from(self._received, place)
+            if length > _LARGEST:
+                return messages, False
+            begin = place + _LENGTH.size
+            if len(self._received) < begin + length:
+                break
+            messages.append(json.loads(self._received[begin:begin + length]))
+            place = begin + length
+        del self._received[:place]
+        return messages, bool(data)
+
+    def end_sending(self) -> None:
+        try:
+            self.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass  # the other end was faster
+
+    def close(self) -> None:
+        self.socket.close()

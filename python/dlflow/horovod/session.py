@@ -1,0 +1,203 @@
+"""A rank's end of the negotiation: what it submits, and the thread that executes what the coordinator answers.
+
+Submissions are collected for a cycle and travel together, or at once if the program waits for one of them. The thread reads the
+coordinator's answers and executes them one after the other, so all ranks execute in the same order.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
+
+from dlflow.horovod.agreement import Request
+from dlflow.horovod.common.exceptions import HorovodInternalError
+from dlflow.horovod.connection import Connection
+
+
+class Entry:
+    """A request of this rank that is under way, and what becomes of it."""
+
+    __slots__ = ("request", "inputs", "outputs", "own", "error", "done")
+
+    def __init__(self, request: Request, inputs: Tuple[Any, ...] = (), outputs: Any = None, own: Any = None):
+        self.request, self.inputs, self.outputs, self.own = request, inputs, outputs, own
+        self.error = ""
+        self.done = threading.Event()
+
+    def end(self, error: str = "") -> None:
+        self.error, self.inputs = error, ()
+        self.done.set()
+
+
+class Executor(Protocol):
+    """Executes on the session's thread; a framework has one."""
+
+    def execute(self, kind: str, requests: List[Request], entries: List[Optional[Entry]], own: List[Any]) -> None:
+        """All requests are of one kind and process set. An entry is None on a rank that has joined. Sets the outputs of entries."""
+
+    def leave(self, linger: float) -> None:
+        """Leaves all groups."""
+
+
+class Session:
+    """From init() to shutdown()."""
+
+    _LINGER = 10.0
+
+    def __init__(self, rank: int, address: Tuple[str, int], token: str, cycle_time: float, executor: Executor):
+        self.rank = rank
+        self._executor, self._cycle_time = executor, cycle_time
+        self._connection = Connection(socket.create_connection(address, timeout=60))
+        self._connection.socket.settimeout(None)
+        self._connection.send({"token": token, "rank": rank, "node": os.uname().nodename})
+        self._process = os.getpid()
+        self._sending = threading.Lock()  # requests leave in the order in which they came; taken before the other one
+        self._lock = threading.Lock()  # guards what follows; never held while something is sent
+        self._entries: Dict[Tuple[int, str], Entry] = {}
+        self._collected: List[Any] = []
+        self._numbers: Dict[Tuple[int, str], int] = {}
+        self._known: Dict[int, Request] = {}
+        self._failure = ""
+        self._said_waiting = False
+        self._has_collected = threading.Event()
+        self._threads = [threading.Thread(target=self._run, name="dlflow horovod", daemon=True),
+                         threading.Thread(target=self._send_collected, name="dlflow horovod sender", daemon=True)]
+        for thread in self._threads:
+            thread.start()
+
+    def close_in_child(self) -> None:
+        self._connection.close()
+
+    def submit(self, entry: Entry) -> None:
+        """Hands `entry` over. Raises HorovodInternalError if the session has failed, ValueError if this name is under way."""
+        request = entry.request
+        key = (request.set, request.name)
+        with self._lock:
+            if self._process != os.getpid():
+                raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank}; call init() in programs of their own")
+            if self._failure:
+                raise HorovodInternalError(self._failure)
+            if key in self._entries:
+                raise ValueError(f"rank {self.rank} submitted {request.name} twice: wait for the first one, or give it another name")
+            self._entries[key] = entry
+            number = self._numbers.get(key)
+            if number is not None and self._known[number] == request:
+                self._collected.append(number)
+            else:
+                self._collected.append([request, entry.own])
+            if len(self._collected) == 1:
+                self._has_collected.set()
+
+    def wait(self, entry: Entry) -> Any:
+        """The outputs. Raises HorovodInternalError with the reason why there are none."""
+        if not entry.done.is_set():
+            self._send(waits=True)
+            entry.done.wait()
+        if entry.error:
+            raise HorovodInternalError(entry.error)
+        return entry.outputs
+
+    def poll(self, entry: Entry) -> bool:
+        if not entry.done.is_set():
+            self._send(waits=False)
+        return entry.done.is_set()
+
+    def _send(self, waits: bool) -> None:
+        with self._sending:
+            with self._lock:
+                items, self._collected = self._collected, []
+                self._has_collected.clear()
+                if not items and (not waits or self._said_waiting):
+                    return
+                self._said_waiting = waits
+            try:
+                self._connection.send({"items": items, "waits": waits})
+            except OSError:
+                pass  # the thread that receives tells why
+
+    def _send_collected(self) -> None:
+        while not self._failure:
+            self._has_collected.wait(1)
+            if self._has_collected.is_set():
+                time.sleep(self._cycle_time)
+                self._send(waits=False)
+
+    def _run(self) -> None:
+        failure = ""
+        try:
+            while not failure:
+                messages, alive = self._connection.receive()
+                for message in messages:
+                    failure = failure or self._obey(message)
+                if not alive and not failure:
+                    failure = "rank 0 died: killed, crashed, or its node went down"
+        except Exception as error:
+            failure = f"rank {self.rank}: {error}"
+            try:
+                self._connection.send({"failed": str(error)})
+            except OSError:
+                pass
+        self._fail(failure)
+        self._executor.leave(self._LINGER)
+        self._connection.close()
+
+    def _obey(self, message: Dict[str, Any]) -> str:
+        """Why the session ends, or nothing."""
+        for response in message.get("do", []):
+            with self._lock:
+                self._said_waiting = False
+                requests, entries = self._understand(response)
+            if response.get("error"):
+                for entry in entries:
+                    if entry is not None:
+                        entry.end(response["error"])
+                continue
+            try:
+                self._executor.execute(response["kind"], requests, entries, response.get("own", []))
+            except Exception as error:
+                for entry in entries:
+                    if entry is not None:
+                        entry.end(str(error))
+                raise
+            for entry in entries:
+                if entry is not None:
+                    entry.end()
+        return message.get("end", "")
+
+    def _understand(self, response: Dict[str, Any]) -> Tuple[List[Request], List[Optional[Entry]]]:
+        """The requests of a response, and what this rank has of them; under the lock."""
+        requests = []
+        for item in response.get("items", []):
+            if isinstance(item, int):
+                requests.append(self._known[item])
+                continue
+            number, request = item[0], Request.from_json(item[1])
+            requests.append(request)
+            if number is not None:
+                self._known[number] = request
+                self._numbers[(request.set, request.name)] = number
+        names = response.get("names") or [request.name for request in requests]
+        return requests, [self._entries.pop((response["set"], name), None) for name in names]
+
+    def _fail(self, reason: str) -> None:
+        with self._lock:
+            self._failure = reason
+            entries, self._entries = list(self._entries.values()), {}
+        self._has_collected.set()
+        for entry in entries:
+            entry.end(reason)
+
+    def shutdown(self) -> None:
+        """Ends the session of all ranks. What they have not executed yet fails."""
+        if self._process != os.getpid():
+            return
+        self._send(waits=False)
+        try:
+            self._connection.send({"bye": True})
+        except OSError:
+            pass  # it has ended already
+        for thread in self._threads:
+            thread.join(2 * self._LINGER)

@@ -1,0 +1,38 @@
+"""The variables of the environment that Horovod reads and that mean something here."""
+
+from __future__ import annotations
+
+import os
+from typing import NamedTuple
+
+
+def _number(name: str, default: float) -> float:
+    text = os.environ.get(name, "")
+    try:
+        return float(text) if text else default
+    except ValueError:
+        raise ValueError(f"{name} is {text!r}; it must be a number") from None
+
+
+def is_set(name: str) -> bool:
+    """As Horovod understands switches: a number other than 0."""
+    return _number(name, 0) != 0
+
+
+class Settings(NamedTuple):
+    """Bytes and seconds."""
+    fusion_threshold: int
+    cycle_time: float
+    cache_capacity: int
+    stall_check: bool
+    stall_check_time: float
+    stall_shutdown_time: float
+
+    @classmethod
+    def from_environment(cls) -> "Settings":
+        return cls(fusion_threshold=int(_number("HOROVOD_FUSION_THRESHOLD", 128 << 20)),
+                   cycle_time=_number("HOROVOD_CYCLE_TIME", 1) / 1000,
+                   cache_capacity=int(_number("HOROVOD_CACHE_CAPACITY", 1024)),
+                   stall_check=not is_set("HOROVOD_STALL_CHECK_DISABLE"),
+                   stall_check_time=_number("HOROVOD_STALL_CHECK_TIME_SECONDS", 60),
+                   stall_shutdown_time=_number("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0))

@@ -1,0 +1,47 @@
+"""Compression of gradients for the way: none, or 16-bit floats. `dlflow.torch.compression` has methods that send less."""
+
+from __future__ import annotations
+
+from typing import Any, Tuple, Type
+
+import torch
+
+
+class Compressor:
+    """What DistributedOptimizer and collectives take as `compression`; scripts may have their own."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        """What is sent, and what decompress() has to know."""
+        raise NotImplementedError
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        raise NotImplementedError
+
+
+class NoneCompressor(Compressor):
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        return tensor, None
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        return tensor
+
+
+class FP16Compressor(Compressor):
+    """Floats travel as 16-bit floats."""
+
+    @staticmethod
+    def compress(tensor: torch.Tensor) -> Tuple[torch.Tensor, Any]:
+        return (tensor.half() if tensor.dtype.is_floating_point else tensor), tensor.dtype
+
+    @staticmethod
+    def decompress(tensor: torch.Tensor, ctx: Any) -> torch.Tensor:
+        return tensor.to(ctx)
+
+
+class Compression:
+    none: Type[Compressor] = NoneCompressor
+    fp16: Type[Compressor] = FP16Compressor

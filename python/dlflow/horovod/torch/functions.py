@@ -1,0 +1,82 @@
+"""The same state on all ranks: parameters, optimizers, Python objects."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+
+import torch
+
+from dlflow.horovod.common.process_sets import ProcessSet, global_process_set
+from dlflow.horovod.torch import mpi_ops
+
+try:
+    import cloudpickle as _pickle  # functions and classes of the script itself, too
+except ImportError:
+    _pickle = pickle
+
+
+def _dump(value: Any) -> torch.Tensor:
+    return torch.frombuffer(bytearray(_pickle.dumps(value)), dtype=torch.uint8)
+
+
+def _load(data: torch.Tensor) -> Any:
+    return pickle.loads(data.numpy().tobytes())
+
+
+def broadcast_parameters(params: Union[Dict[str, Any], Iterable[Any]], root_rank: int) -> None:
+    """Overwrites tensors by those of `root_rank`: a state_dict(), named_parameters() or a list of tensors."""
+    if isinstance(params, dict):
+        pairs: List[Tuple[Optional[str], Any]] = sorted(params.items())
+    elif isinstance(params, list) or hasattr(params, "__next__"):
+        pairs = [param if isinstance(param, tuple) else (None, param) for param in params]
+    else:
+        raise ValueError(f"invalid params of type: {type(params)}")
+    handles = [mpi_ops.broadcast_async_(tensor.detach(), root_rank, name) for name, tensor in pairs if torch.is_tensor(tensor)]
+    for handle in handles:
+        mpi_ops.synchronize(handle)
+
+
+def broadcast_object(obj: Any, root_rank: int = 0, name: Optional[str] = None, process_set: ProcessSet = global_process_set) -> Any:
+    """What `root_rank` has, on all ranks."""
+    name = name or type(obj).__name__
+    is_root = mpi_ops.rank() == root_rank
+    data = _dump(obj) if is_root else torch.empty(0, dtype=torch.uint8)
+    size = mpi_ops.broadcast_(torch.tensor([data.numel()]), root_rank, f"object.{name}.size", process_set)
+    if not is_root:
+        data = torch.empty(int(size), dtype=torch.uint8)
+    mpi_ops.broadcast_(data, root_rank, f"object.{name}", process_set)
+    return obj if is_root else _load(data)
+
+
+def allgather_object(obj: Any, name: Optional[str] = None) -> List[Any]:
+    """What each rank has, in the order of ranks."""
+    name = name or type(obj).__name__
+    data = _dump(obj)
+    sizes = mpi_ops.allgather(torch.tensor([data.numel()]), f"object.{name}.size").tolist()
+    return [_load(part) for part in mpi_ops.allgather(data, f"object.{name}").split(sizes)]
+
+
+class _Shape(NamedTuple):
+    """Stands for a tensor that travels by itself."""
+    shape: Tuple[int, ...]
+    dtype: torch.dtype
+
+
+def _map(state: Dict[str, Any], function: Any) -> Dict[str, Any]:
+    """A state_dict of an optimizer with `function(parameter's number, key, value)` in the place of each value of its state."""
+    values = {number: {key: function(number, key, value) for key, value in of_one.items()} for number, of_one in state["state"].items()}
+    return {**state, "state": values}
+
+
+def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None) -> None:
+    """The state and the options of `root_rank`'s optimizer, also on ranks whose optimizer has no state yet. `model` is not needed."""
+    state = optimizer.state_dict()
+    outline = _map(state, lambda number, key, value: _Shape(tuple(value.shape), value.dtype) if torch.is_tensor(value) else value)
+    outline = broadcast_object(outline, root_rank, "optimizer")
+    if mpi_ops.rank() != root_rank:
+        state = _map(outline, lambda number, key, value: torch.empty(value.shape, dtype=value.dtype) if isinstance(value, _Shape) else value)
+    broadcast_parameters({f"optimizer.{number}.{key}": value for number, of_one in state["state"].items() for key, value in of_one.items()
+                          if torch.is_tensor(value)}, root_rank)
+    if mpi_ops.rank() != root_rank:
+        optimizer.load_state_dict(state)

@@ -1,0 +1,117 @@
+"""What must be the same on all ranks, or the bits would depend on who computes what."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import platform
+import re
+from typing import Dict, List, NamedTuple, Optional, Sequence
+
+import torch
+
+from dlflow import runtime
+
+# Settings of the libraries that compute.
+_VARIABLES = ["ATEN_CPU_CAPABILITY", "DNNL_MAX_CPU_ISA", "ONEDNN_MAX_CPU_ISA", "DNNL_DEFAULT_FPMATH_MODE", "ONEDNN_DEFAULT_FPMATH_MODE",
+              "MKL_CBWR", "MKL_ENABLE_INSTRUCTIONS", "MKL_DEBUG_CPU_TYPE", "OPENBLAS_CORETYPE", "BLIS_ARCH_TYPE"]
+
+
+class Claim(NamedTuple):
+    what: str  # "the model", for the message
+    value: str
+    advice: str = "start all ranks with the same program and settings"
+
+
+def gather(group: runtime.Group, text: str) -> List[str]:
+    """The `text` of each rank, by rank. Collective."""
+    own = text.encode()
+    sizes = (ctypes.c_int64 * group.size)()
+    size = ctypes.c_int64(len(own))
+    group.all_gather(ctypes.addressof(size), ctypes.addressof(sizes), [8] * group.size).wait()
+    source, target = ctypes.create_string_buffer(own, max(1, len(own))), ctypes.create_string_buffer(max(1, sum(sizes)))
+    group.all_gather(ctypes.addressof(source), ctypes.addressof(target), list(sizes)).wait()
+    texts, first = [], 0
+    for length in sizes:
+        texts.append(target.raw[first:first + length].decode())
+        first += length
+    return texts
+
+
+def require_agreement(group: runtime.Group, claims: Sequence[Claim]) -> None:
+    """Raises on every rank, naming the first claim that differs, the ranks, and what to do. Collective."""
+    all_values = [json.loads(text) for text in gather(group, json.dumps([claim.value for claim in claims]))]
+    for claim, *values in zip(claims, *all_values):
+        others = [rank for rank, value in enumerate(values) if value != values[0]]
+        if others:
+            ranks = f"rank{'s' if len(others) > 1 else ''} {', '.join(map(str, others))}"
+            raise runtime.InvalidInput(f"{claim.what} of {ranks} differs from that of rank 0 ({values[others[0]]}; rank 0: {values[0]}); "
+                                       f"{claim.advice}")
+
+
+def short_hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _processor() -> str:
+    """Vendor, family and model, by which libraries choose their code, and vector instructions, which a hypervisor may hide."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8") as file:
+            text = file.read().split("\n\n")[0]
+    except OSError:
+        return platform.processor() or platform.machine()
+    facts = dict(re.findall(r"^(.*?)\s*:\s*(.*)$", text, re.M))
+    flags = [flag for flag in facts.get("flags", facts.get("Features", "")).split()
+             if re.match(r"sse|ssse|avx|amx|fma|f16c|sve|asimd|bf16|i8mm", flag)]
+    name = " ".join(facts.get(key, "") for key in ("vendor_id", "cpu family", "model", "CPU implementer", "CPU part")).split()
+    return f"{' '.join(name) or platform.machine()}, vector instructions {short_hash(' '.join(sorted(flags)))}"
+
+
+def arithmetic(threads: int) -> Dict[str, str]:
+    """Of this process: what decides the bits of what it computes."""
+    build = torch.__config__.show()
+    capability = re.search(r"CPU capability usage: (\S+)", build)
+    variables = " ".join(f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ)
+    return {"PyTorch": f"{torch.__version__}, build {short_hash(build)}",
+            "the processor": _processor() + (f", PyTorch uses {capability[1]}" if capability else ""),
+            "the number of threads": str(threads),
+            "the environment": variables or "no variables"}
+
+
+_ADVICE = {"PyTorch": "install the same build on all nodes",
+           "the processor": "start all ranks on processors of one kind (resources: {constraint: ...} or a partition of one kind)",
+           "the number of threads": "give the same 'threads' on all ranks",
+           "the environment": "start all ranks with the same variables"}
+
+
+def arithmetic_claims(facts: Dict[str, str]) -> List[Claim]:
+    return [Claim(what, value, _ADVICE[what]) for what, value in facts.items()]
+
+
+def use_threads(threads: int) -> None:
+    """Of PyTorch and of OpenBLAS, which has threads of its own that PyTorch does not count."""
+    torch.set_num_threads(threads)
+    for path in _open_blas():
+        library = ctypes.CDLL(path)
+        for suffix in ("", "64_"):
+            function = getattr(library, "openblas_set_num_threads" + suffix, None)
+            if function is not None:
+                function(ctypes.c_int(threads))
+
+
+def _open_blas() -> List[str]:
+    """The paths under which OpenBLAS may be loaded in this process."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            paths = {line.split()[-1] for line in file if "blas" in line}
+    except OSError:
+        return []
+    return sorted(path for path in paths if re.search(r"/lib[^/]*blas[^/]*\.so", path))
+
+
+def changes(old: Dict[str, str], new: Dict[str, str]) -> Optional[str]:
+    """What differs, for people, or None."""
+    differences = [f"{what}: {old.get(what)} then, {new.get(what)} now" for what in new if old.get(what) != new.get(what)]
+    return "; ".join(differences) or None

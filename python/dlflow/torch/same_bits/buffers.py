@@ -1,0 +1,154 @@
+"""Buffers of modules that a forward pass changes, as the running statistics of batch normalisation.
+
+Every virtual rank's forward pass begins with the buffers that the step began with. At the end of the step each buffer changes by the
+mean of the virtual ranks' changes, weighted by their samples and added along the tree. Whole numbers, as a count of batches, must change
+alike on all virtual ranks.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+from torch import nn
+
+from dlflow import runtime
+from dlflow.torch.same_bits.agreement import gather
+from dlflow.torch.same_bits.gradients import floats_at
+
+
+class _Place:
+    """Where a module has a buffer: an assignment may put another tensor there."""
+
+    def __init__(self, name: str, module: nn.Module, key: str):
+        self.name, self._module, self._key = name, module, key
+        self.is_statistic = isinstance(module, nn.modules.batchnorm._NormBase)  # changes unless the module is in eval() for a while
+        self.start = self.tensor.detach().clone()  # as the step began
+        self.mark = self.identity()
+
+    @property
+    def tensor(self) -> torch.Tensor:
+        return self._module._buffers[self._key]
+
+    def identity(self) -> Tuple[int, int]:
+        """Another one after every change."""
+        tensor = self.tensor
+        return id(tensor), tensor._version
+
+    def is_marked_changed(self) -> bool:
+        return self.identity() != self.mark
+
+    def has_changed(self) -> bool:
+        """Also by batch normalisation, which leaves no mark on its running statistics."""
+        return self.is_marked_changed() or not torch.equal(self.tensor, self.start)
+
+    def restore(self) -> None:
+        self.tensor.copy_(self.start)
+
+
+def _numbers(tensor: torch.Tensor) -> List[int]:
+    return [int(number) for number in tensor.reshape(-1).tolist()]
+
+
+class Buffers:
+    """The buffers of `model`, and the numbers of a step that travel with them: `numbers` of each leaf, which are added."""
+
+    def __init__(self, group: runtime.Group, model: nn.Module, virtual_ranks: int, numbers: int):
+        self._group, self._virtual_ranks, self._num_given = group, virtual_ranks, numbers
+        self._others = [_Place(f"{path}.{key}" if path else key, module, key) for path, module in model.named_modules()
+                        for key, buffer in module._buffers.items() if buffer is not None]
+        self._real: List[_Place] = []  # that change
+        self._whole: List[_Place] = []
+        self._sum: Any = None
+
+    def begin_step(self) -> None:
+        with torch.no_grad():
+            for place in self._others:
+                if self._sum is None:
+                    place.start = place.tensor.detach().clone()
+                place.mark = place.identity()
+            for place in self._real + self._whole:
+                place.start.copy_(place.tensor)
+        self._starts = [_numbers(place.start) for place in self._whole]
+
+    def agree(self) -> None:
+        """After the first forward pass of this process: all ranks learn which buffers such a pass changes. Collective, once."""
+        if self._sum is not None:
+            return
+        names: Dict[str, None] = {}
+        for text in gather(self._group, json.dumps([place.name for place in self._others if place.is_statistic or place.has_changed()])):
+            names.update(dict.fromkeys(json.loads(text)))
+        tracked = [place for place in self._others if place.name in names]
+        self._others = [place for place in self._others if place.name not in names]
+        for place in tracked:
+            if place.start.is_complex():
+                raise TypeError(f"exact: the forward pass changes the buffer {place.name} of {place.start.dtype}; only real ones are summed")
+        self._real = [place for place in tracked if place.start.is_floating_point()]
+        self._whole = [place for place in tracked if not place.start.is_floating_point()]
+        self._starts = [_numbers(place.start) for place in self._whole]
+        self._open()
+
+    def _open(self) -> None:
+        """A leaf's vector: the given numbers; changes of whole numbers, and their squares; changes of real ones."""
+        of_whole = sum(place.start.numel() for place in self._whole)
+        self._numbers = torch.zeros(self._num_given + 2 * of_whole)
+        first = self._numbers.numel()
+        self._number_pieces = (runtime.Piece * 1)(runtime.Piece(0, first, self._numbers.data_ptr()))
+        self._change_pieces = (runtime.Piece * len(self._real))()
+        for place, piece in zip(self._real, self._change_pieces):
+            piece.first, piece.count = first, place.start.numel()
+            first += place.start.numel()
+        self._count = first
+        self._zeros = (runtime.Piece * 1)(runtime.Piece(0, self._count, None))
+        self._sum = runtime.LeafSum(self._group, self._virtual_ranks, self._count)
+        self._result = floats_at(self._sum.result, self._count)
+        self._means = [self._result[piece.first:piece.first + piece.count].view(place.start.shape)
+                       for place, piece in zip(self._real, self._change_pieces)]
+
+    def take(self, leaf: int, weight: float, numbers: Sequence[float]) -> None:
+        """The forward pass of `leaf` is over: its changes and numbers become part of the sum; the buffers are as before."""
+        for place in self._others:
+            if place.is_marked_changed():
+                raise runtime.InvalidInput(f"exact: a forward pass changed the buffer {place.name}, which the first one did not; "
+                                           "buffers must change in every step or in none")
+        changes = [now - start for place, starts in zip(self._whole, self._starts) for now, start in zip(_numbers(place.tensor), starts)]
+        self._numbers.copy_(torch.tensor([*numbers, *(weight * change for change in changes), *(weight * change * change for change in changes)]))
+        self._sum.add(leaf, 1.0, self._number_pieces)
+        with torch.no_grad():
+            if self._real:
+                kept = [change.float().contiguous() for change in
+                        torch._foreach_sub([place.tensor for place in self._real], [place.start for place in self._real])]
+                for piece, change in zip(self._change_pieces, kept):
+                    piece.data = change.data_ptr()
+                self._sum.add(leaf, weight, self._change_pieces)
+            for place in self._real + self._whole:
+                place.restore()
+
+    def take_nothing(self, leaves: Sequence[int]) -> None:
+        """Of leaves without samples."""
+        for leaf in leaves:
+            self._sum.add(leaf, 0.0, self._zeros)
+
+    def finish(self) -> List[float]:
+        """Changes the buffers. Returns the sums of the given numbers. Collective."""
+        self._sum.start(0, self._count).wait()
+        sums = self._result[:self._numbers.numel()].tolist()
+        of_whole = (len(sums) - self._num_given) // 2
+        means, squares = sums[self._num_given:][:of_whole], sums[self._num_given:][of_whole:]
+        with torch.no_grad():
+            for place, mean in zip(self._real, self._means):
+                place.tensor.copy_(place.start + mean.to(place.start.dtype))
+            first = 0
+            for place, starts in zip(self._whole, self._starts):
+                part = slice(first, first + len(starts))
+                self._change_whole(place, starts, means[part], squares[part])
+                first += len(starts)
+        return sums[:self._num_given]
+
+    def _change_whole(self, place: _Place, starts: Sequence[int], means: Sequence[float], squares: Sequence[float]) -> None:
+        if any(abs(square - mean * mean) > 1e-3 * max(1.0, square) for mean, square in zip(means, squares)):
+            raise runtime.InvalidInput(f"exact: the buffer {place.name} of {place.start.dtype} did not change by the same on all virtual "
+                                       "ranks; make it depend on nothing but the number of steps, or keep it as floats, which are averaged")
+        numbers = [start + round(mean) for start, mean in zip(starts, means)]
+        place.tensor.copy_(torch.tensor(numbers).view(place.start.shape))

@@ -1,0 +1,237 @@
+#include "runtime/collectives/node_exchange.h"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include "base/error.h"
+#include "runtime/comm/messages.h"
+
+namespace dlflow::runtime {
+namespace {
+
+constexpr size_t kRingBytes = 1 << 20;
+constexpr size_t kCopiedBytes = 128 << 10;
+constexpr size_t kLineBytes = 64;
+
+/// The number of an exchange above, a position in an offer below; the last position is "all of it".
+constexpr int kPositionBits = 40;
+constexpr uint64_t kAll = (uint64_t(1) << kPositionBits) - 1;
+
+uint64_t word(uint64_t number, uint64_t position) { return number << kPositionBits | position; }
+
+/// Of what a rank says: 0 if it has not come to exchange `number`.
+uint64_t position_in(uint64_t number, uint64_t said) {
+  const uint64_t its = said >> kPositionBits;
+  return its < number ? 0 : its > number ? kAll : said & kAll;
+}
+
+}  // namespace
+
+Offer Offer::to_all(std::span<const std::byte> bytes, int num_ranks) {
+  return {{bytes}, std::vector<Part>(size_t(num_ranks), Part{0, bytes.size()})};
+}
+
+Offer Offer::to_each(std::span<const std::byte> bytes, std::span<const size_t> sizes, int rank) {
+  Offer offer{{}, std::vector<Part>(sizes.size())};
+  std::vector<size_t> begins;
+  size_t begin = 0;
+  for (const size_t size : sizes) {
+    begins.push_back(begin);
+    begin += size;
+  }
+  uint64_t offset = 0;
+  for (size_t distance = 1; distance < sizes.size(); ++distance) {
+    const size_t to = (size_t(rank) + distance) % sizes.size();
+    offer.blocks.push_back(bytes.subspan(begins[to], sizes[to]));
+    offer.parts[to] = {offset, sizes[to]};
+    offset += sizes[to];
+  }
+  return offer;
+}
+
+/// What a rank says. Behind it are the parts of its offer, by rank, then how much of each rank's
+/// offer it needs no more, then its ring.
+struct NodeExchange::Header {
+  alignas(kLineBytes) std::atomic<uint64_t> offered;
+  std::atomic<uint32_t> call;  // of the exchange
+
+  std::atomic<uint64_t>& taken(int rank) {
+    return *std::launder(reinterpret_cast<std::atomic<uint64_t>*>(
+        reinterpret_cast<std::byte*>(this) + kLineBytes * size_t(rank + 1)));
+  }
+};
+static_assert(std::atomic<uint64_t>::is_always_lock_free);  // so it works between processes
+
+NodeExchange::NodeExchange(Communicator& comm) : comm_(&comm) {
+  DLFLOW_CHECK(comm.node_size() == comm.size());
+  const size_t ranks = size_t(comm.size());
+  static_assert(sizeof(Header) == kLineBytes && sizeof(Offer::Part) <= kLineBytes);
+  const auto memory = comm.allocate_shared(kLineBytes * (1 + 2 * ranks) + kRingBytes);
+  memory_.assign(memory.begin(), memory.end());
+}
+
+NodeExchange::Header& NodeExchange::header(int rank) const {
+  return *std::launder(reinterpret_cast<Header*>(memory_[size_t(rank)]));
+}
+
+Offer::Part* NodeExchange::parts(int rank) const {
+  return std::launder(
+      reinterpret_cast<Offer::Part*>(memory_[size_t(rank)] + kLineBytes * (1 + memory_.size())));
+}
+
+std::byte* NodeExchange::ring(int rank) const {
+  return memory_[size_t(rank)] + kLineBytes * (1 + 2 * memory_.size());
+}
+
+class NodeExchange::UnderWay final : public Wait {
+ public:
+  UnderWay(NodeExchange& all, Offer offer, std::vector<std::span<std::byte>> received)
+      : all_(all),
+        number_(++all.number_),
+        call_(all.comm_->space().call),
+        rank_(all.comm_->rank()),
+        offer_(std::move(offer)),
+        received_(std::move(received)),
+        from_(received_.size()) {
+    for (const auto& block : offer_.blocks) size_ += block.size();
+    DLFLOW_CHECK(size_ < kAll && received_.size() == size_t(all.comm_->size()));
+  }
+
+  Progress poll() override {
+    bool moved = false;
+    if (!has_begun_) {
+      if (!is_free()) return Progress::None;
+      begin();
+      moved = true;
+    }
+    moved = send() || moved;
+    missing_ = -1;
+    for (int peer = 0; peer < int(received_.size()); ++peer) {
+      if (peer == rank_ || from_[size_t(peer)].ended) continue;
+      moved = receive(peer) || moved;
+      if (!from_[size_t(peer)].ended) missing_ = peer;
+    }
+    if (missing_ < 0 && sent_ == size_) return Progress::Done;
+    return moved ? Progress::Some : Progress::None;
+  }
+  int peer() const override { return missing_ >= 0 ? missing_ : slowest_; }
+
+ private:
+  struct From {
+    bool has_come = false, ended = false;
+    uint64_t offset = 0, got = 0;
+  };
+
+  /// Nobody needs what this rank offered before.
+  bool is_free() {
+    for (int peer = 0; peer < int(received_.size()); ++peer) {
+      if (peer != rank_ && taken_by(peer, number_ - 1) != kAll) {
+        slowest_ = peer;
+        return false;
+      }
+    }
+    return true;
+  }
+
+  uint64_t taken_by(int peer, uint64_t number) const {
+    return number == 0
+               ? kAll
+               : position_in(number,
+                             all_.header(peer).taken(rank_).load(std::memory_order_acquire));
+  }
+
+  void begin() {
+    has_begun_ = true;
+    std::ranges::copy(offer_.parts, all_.parts(rank_));
+    Header& own = all_.header(rank_);
+    own.call.store(call_, std::memory_order_relaxed);
+    own.offered.store(word(number_, 0), std::memory_order_release);
+    for (int peer = 0; peer < int(received_.size()); ++peer) {
+      if (peer != rank_ && received_[size_t(peer)].empty()) end(peer);
+    }
+  }
+
+  void end(int peer) {
+    from_[size_t(peer)].ended = true;
+    all_.header(rank_).taken(peer).store(word(number_, kAll), std::memory_order_release);
+  }
+
+  /// A piece of the offer, as far as there is room in the ring.
+  bool send() {
+    if (sent_ == size_) return false;
+    uint64_t taken = kAll;
+    for (int peer = 0; peer < int(received_.size()); ++peer) {
+      if (peer == rank_) continue;
+      const uint64_t by_peer = taken_by(peer, number_);
+      if (by_peer < taken) slowest_ = peer;
+      taken = std::min(taken, by_peer);
+    }
+    const uint64_t room = taken >= sent_ ? kRingBytes : kRingBytes - (sent_ - taken);
+    while (in_block_ == offer_.blocks[block_].size()) {
+      ++block_;
+      in_block_ = 0;
+    }
+    const std::span<const std::byte> left = offer_.blocks[block_].subspan(in_block_);
+    const size_t place = sent_ % kRingBytes;
+    const size_t bytes = std::min({left.size(), size_t(room), kCopiedBytes, kRingBytes - place});
+    if (bytes == 0) return false;
+    std::memcpy(all_.ring(rank_) + place, left.data(), bytes);
+    in_block_ += bytes;
+    sent_ += bytes;
+    all_.header(rank_).offered.store(word(number_, sent_), std::memory_order_release);
+    return true;
+  }
+
+  /// What lies in the ring of `peer` for this rank.
+  bool receive(int peer) {
+    From& from = from_[size_t(peer)];
+    const std::span<std::byte> into = received_[size_t(peer)];
+    Header& its = all_.header(peer);
+    const uint64_t said = its.offered.load(std::memory_order_acquire);
+    if (said >> kPositionBits != number_) return false;
+    std::atomic<uint64_t>& taken = all_.header(rank_).taken(peer);
+    const bool comes = !from.has_come;
+    if (comes) {
+      if (its.call.load(std::memory_order_relaxed) != call_) return false;
+      const Offer::Part part = all_.parts(peer)[rank_];
+      if (part.size != into.size()) throw_size_mismatch(rank_, peer, into.size(), part.size);
+      from = {true, false, part.offset, 0};
+      taken.store(word(number_, part.offset), std::memory_order_release);
+    }
+    const uint64_t position = from.offset + from.got, offered = said & kAll;
+    if (offered <= position) return comes;
+    const size_t place = position % kRingBytes;
+    const size_t bytes = std::min({size_t(offered - position), into.size() - size_t(from.got),
+                                   kCopiedBytes, kRingBytes - place});
+    std::memcpy(into.data() + from.got, all_.ring(peer) + place, bytes);
+    from.got += bytes;
+    if (from.got == into.size()) {
+      end(peer);
+    } else {
+      taken.store(word(number_, position + bytes), std::memory_order_release);
+    }
+    return true;
+  }
+
+  NodeExchange& all_;
+  uint64_t number_;
+  uint32_t call_;
+  int rank_;
+  Offer offer_;
+  std::vector<std::span<std::byte>> received_;
+  std::vector<From> from_;
+  bool has_begun_ = false;
+  uint64_t size_ = 0, sent_ = 0;
+  size_t block_ = 0, in_block_ = 0;  // where the next byte of the offer is
+  int missing_ = -1, slowest_ = -1;
+};
+
+Task NodeExchange::exchange(Offer offer, std::vector<std::span<std::byte>> received) {
+  UnderWay under_way(*this, std::move(offer), std::move(received));
+  co_await under_way;
+}
+
+}  // namespace dlflow::runtime

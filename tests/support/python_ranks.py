@@ -1,0 +1,41 @@
+"""Ranks of a Python script as a shell could start them, with the variables that any launcher sets."""
+
+import glob
+import os
+import socket
+import subprocess
+import time
+
+WATCHDOG = 120  # seconds after which ranks that hang fail their test
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def libraries_of(python):
+    """The LD_LIBRARY_PATH that PyPI's PyTorch needs in a virtual environment."""
+    return ":".join(glob.glob(os.path.join(os.path.dirname(python), "../lib/python3*/site-packages/nvidia/*/lib")))
+
+
+def run_ranks(test, python, arguments, ranks, statuses=None, **environment):
+    """What each rank printed: (output, errors). Their exit statuses are 0 unless `statuses` says others."""
+    port, processes = free_port(), []
+    for rank in range(ranks):
+        own = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port),
+               "OMP_NUM_THREADS": "1", **environment}
+        processes.append(subprocess.Popen([python, "-B", "-X", "faulthandler", *map(str, arguments)], text=True, stdout=subprocess.PIPE,
+                                          stderr=subprocess.PIPE, env=os.environ | own))
+    outputs, deadline = [], time.monotonic() + WATCHDOG
+    try:
+        for process in processes:
+            outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
+    except subprocess.TimeoutExpired:
+        for process in processes:
+            process.kill()
+        test.fail(f"{arguments} with {ranks} ranks hangs: {[process.communicate() for process in processes]}")
+    for rank, process in enumerate(processes):
+        test.assertEqual(process.returncode, (statuses or {}).get(rank, 0), f"rank {rank}: {outputs[rank]}; all: {outputs}")
+    return outputs

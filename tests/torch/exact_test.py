@@ -1,0 +1,126 @@
+"""`dlflow.torch.exact`: the same bits on any number of processes."""
+
+import importlib.util
+import os
+import pathlib
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+from cases import main  # noqa: E402
+
+RANK = pathlib.Path(__file__).with_name("exact_rank.py")
+WATCHDOG = 240  # seconds after which a test that hangs fails by its name
+RANKS = [int(number) for number in os.environ.get("DLFLOW_TEST_RANKS", "2,3,4").split(",")]  # compared with one
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+@unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
+class Exact(unittest.TestCase):
+    def start(self, scenario, ranks, **environment):
+        port = free_port()
+        processes = []
+        for rank in range(ranks):
+            names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                                              env=os.environ | names | environment))
+        self.addCleanup(self.end, processes)
+        return processes
+
+    def end(self, processes):
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+    def run_ranks(self, scenario, ranks, **environment):
+        """The lines that rank 0 printed."""
+        processes = self.start(scenario, ranks, **environment)
+        outputs, deadline = [], time.monotonic() + WATCHDOG
+        try:
+            for process in processes:
+                outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
+        except subprocess.TimeoutExpired:
+            self.end(processes)
+            self.fail(f"{scenario} with {ranks} ranks hangs")
+        for rank, process in enumerate(processes):
+            self.assertEqual(process.returncode, 0, f"{scenario}: rank {rank}: {outputs[rank]}")
+        return outputs[0][0].splitlines()
+
+    _on_one_rank = None
+
+    def on_one_rank(self):
+        """What one rank prints, with the threads that the machine gives; others have those of a launcher."""
+        if Exact._on_one_rank is None:
+            Exact._on_one_rank = self.run_ranks("models", 1)
+        return Exact._on_one_rank
+
+    def test_models_have_the_same_bits_on_any_number_of_ranks(self):
+        expected = self.on_one_rank()
+        self.assertEqual([line.split()[0] for line in expected], ["mlp", "resnet", "transformer"])
+        for ranks in RANKS:
+            with self.subTest(ranks=ranks):
+                self.assertEqual(self.run_ranks("models", ranks, OMP_NUM_THREADS="1"), expected)
+
+    def test_augmentation_has_the_same_bits_in_any_number_of_loader_processes(self):
+        expected = self.run_ranks("augmented", 1, WORKERS="0")
+        for ranks, workers in ((2, "1"), (3, "2")):
+            with self.subTest(ranks=ranks, workers=workers):
+                self.assertEqual(self.run_ranks("augmented", ranks, WORKERS=workers, OMP_NUM_THREADS="1"), expected)
+
+    def test_training_that_is_killed_goes_on_with_other_numbers_of_ranks_to_the_same_bits(self):
+        """At any moment, also while it saves."""
+        expected = dict(line.split()[:2] for line in self.on_one_rank())
+        for model, numbers in (("resnet", (3, 1)), ("transformer", (1, RANKS[-1], 2))):
+            with tempfile.TemporaryDirectory() as folder:
+                steps = []
+                for ranks in numbers[:-1]:
+                    steps.append(self.kill_at_random(ranks, FOLDER=folder, MODEL=model))
+                with self.subTest(model=model, ranks=numbers, killed_at=steps):
+                    lines = self.run_ranks("saved", numbers[-1], FOLDER=folder, MODEL=model, OMP_NUM_THREADS="1")
+                    self.assertEqual(lines[-1].split()[:2], [model, expected[model]])
+
+    def kill_at_random(self, ranks, **environment):
+        """The last line that rank 0 printed."""
+        processes = self.start("saved", ranks, OMP_NUM_THREADS="1", **environment)
+        line = ""
+        for _ in range(random.randint(1, 4)):
+            line = processes[0].stdout.readline()
+            self.assertRegex(line, "step")
+        time.sleep(random.uniform(0, 0.03))
+        for process in processes:
+            process.send_signal(signal.SIGKILL)
+        self.end(processes)
+        return line.strip()
+
+    def test_one_virtual_rank_has_the_bits_of_the_usual_loop_and_several_its_numbers(self):
+        self.run_ranks("as_one_process", 1)
+
+    def test_half_floats_have_the_same_bits(self):
+        self.assertEqual(self.run_ranks("half_floats", 1), self.run_ranks("half_floats", 2))
+
+    def test_ranks_may_have_met_over_gloo_and_share_no_memory(self):
+        expected = self.run_ranks("over_gloo", 1)
+        self.assertEqual(self.run_ranks("over_gloo", 3, MEMORIES="a,b,a"), expected)
+
+    def test_what_cannot_have_the_same_bits_is_refused_by_its_name(self):
+        self.run_ranks("refused", 1)
+
+    def test_ranks_that_differ_are_refused_on_all_of_them(self):
+        with tempfile.TemporaryDirectory() as folder:
+            self.run_ranks("refused_together", 2, FOLDER=folder)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""Ranks as children of a process that has imported PyTorch already: importing it takes longer than most tests.
+
+    forked.py: reads jobs, a line of JSON each, from stdin; answers with the exit statuses of the ranks when all have ended.
+"""
+
+import json
+import os
+import pathlib
+import runpy
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+WATCHDOG = 120  # seconds after which ranks that hang are killed
+
+
+class Server:
+    """Where a test has its ranks started."""
+
+    def __init__(self):
+        self._process = subprocess.Popen([sys.executable, "-B", __file__], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                         env=os.environ | {"OMP_NUM_THREADS": "1"})
+
+    def run(self, program, arguments, environments):
+        """(status, stdout, stderr) of the rank of each environment; the status is None if it had to be killed."""
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = [[f"{folder}/{rank}.{name}" for name in ("out", "err")] for rank in range(len(environments))]
+            job = {"command": [str(program), *map(str, arguments)], "environments": environments, "outputs": outputs}
+            self._process.stdin.write(json.dumps(job) + "\n")
+            self._process.stdin.flush()
+            statuses = json.loads(self._process.stdout.readline())
+            texts = [[pathlib.Path(path).read_text() for path in paths] for paths in outputs]
+        return [(status, *text) for status, text in zip(statuses, texts)]
+
+    def close(self):
+        self._process.communicate()
+
+
+def become(command, environment, outputs):
+    """The forked process: as if it had been started like this."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for fd, path in zip((1, 2), outputs):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT), fd)
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    os.environ.update(environment)
+    sys.argv = command
+    sys.path[0] = os.path.dirname(command[0])
+
+
+def wait_for(ranks):
+    """Their statuses."""
+    statuses, deadline = {}, time.monotonic() + WATCHDOG
+    while len(statuses) < len(ranks):
+        for rank in ranks:
+            if rank not in statuses and (ended := os.waitpid(rank, os.WNOHANG))[0]:
+                statuses[rank] = os.waitstatus_to_exitcode(ended[1])
+        if time.monotonic() > deadline:
+            for rank in ranks:
+                if rank not in statuses:
+                    os.kill(rank, signal.SIGKILL)
+                    os.waitpid(rank, 0)
+                    statuses[rank] = None
+        time.sleep(0.01)
+    return [statuses[rank] for rank in ranks]
+
+
+def serve():
+    """Returns in a forked process, with the program that it is to run; None at the end."""
+    for line in sys.stdin:
+        job, ranks = json.loads(line), []
+        for environment, outputs in zip(job["environments"], job["outputs"]):
+            rank = os.fork()
+            if rank == 0:
+                become(job["command"], environment, outputs)
+                return job["command"][0]
+            ranks.append(rank)
+        print(json.dumps(wait_for(ranks)), flush=True)
+
+
+if __name__ == "__main__":
+    import torch.distributed  # noqa: F401
+    started = serve()
+    if started:
+        runpy.run_path(started, run_name="__main__")

@@ -1,0 +1,270 @@
+"""Horovod's interface: scripts that know nothing of dlflow, on ranks that a shell could have started.
+
+horovod_test.py PACKAGES BUILD: the folder with the package dlflow, and the build folder, where other versions of PyTorch and the
+real Horovod may be.
+"""
+
+import json
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
+
+import python_ranks  # noqa: E402
+from cases import main  # noqa: E402
+
+PACKAGES, BUILD = (pathlib.Path(path) for path in (sys.argv.pop(1), sys.argv.pop(1)))
+RANK = pathlib.Path(__file__).with_name("horovod_rank.py")
+INTERFACE = PACKAGES / "dlflow/horovod/path"
+PYPI, REAL = BUILD / "torch-venv/bin/python", BUILD / "horovod-venv/bin/python"
+
+sys.path.insert(0, str(PACKAGES))
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+
+def run(test, scenarios, ranks, statuses=None, python=sys.executable, **environment):
+    """With nothing but the folder of the interface on PYTHONPATH."""
+    return python_ranks.run_ranks(test, python, [RANK, *scenarios.split()], ranks, statuses, PYTHONPATH=str(INTERFACE), **environment)
+
+
+@unittest.skipUnless(torch, "python3-torch is not installed")
+class Horovod(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-horovod."))
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def test_tensors_that_each_rank_submits_in_an_order_of_its_own_are_reduced_rightly(self):
+        for environment in ({}, {"HOROVOD_FUSION_THRESHOLD": "1000"}, {"HOROVOD_CACHE_CAPACITY": "0", "HOROVOD_CYCLE_TIME": "0.1"}):
+            with self.subTest(**environment):
+                run(self, "random_order", 3, **environment)
+
+    def test_every_option_of_the_optimizer_trains_to_what_one_process_does(self):
+        run(self, "optimizers", 3)
+
+    def test_parameters_and_optimizers_become_those_of_one_rank(self):
+        run(self, "states", 3)
+
+    def test_what_ranks_disagree_about_is_refused_on_all_with_names_and_ranks(self):
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                run(self, "refusals", ranks)
+
+    def test_process_sets_do_collectives_of_their_own(self):
+        run(self, "process_sets", 4)
+
+    def test_ranks_with_less_data_join(self):
+        run(self, "join", 3)
+
+    def test_adasum_is_the_published_formula(self):
+        for ranks in (2, 4):
+            with self.subTest(ranks=ranks):
+                run(self, "adasum", ranks)
+
+    def test_batch_normalization_is_that_of_all_samples(self):
+        run(self, "batch_norm", 3)
+
+    def test_one_process_alone_needs_no_launcher(self):
+        environment = {"RANK": "", "WORLD_SIZE": "", "MASTER_ADDR": "", "MASTER_PORT": ""}
+        run(self, "states_alone", 1, **environment)
+
+    def test_a_tensor_that_a_rank_does_not_submit_is_named(self):
+        limits = {"HOROVOD_STALL_CHECK_TIME_SECONDS": "1", "HOROVOD_STALL_SHUTDOWN_TIME_SECONDS": "4"}
+        outputs = run(self, "stall", 3, **limits)
+        self.assertRegex(outputs[0][1], r"warning: allreduce.late waits for \d s: rank 1 did not submit it, ranks 0, 2 did")
+        for rank in (0, 2):
+            self.assertRegex(outputs[rank][0], r"allreduce.never waits for \d+ s: rank 1 did not submit it, ranks 0, 2 did; all ranks end")
+
+    def test_a_rank_that_dies_is_named_on_all_others_within_5_s(self):
+        for who in (0, 1):
+            with self.subTest(rank=who):
+                outputs = run(self, "die", 3, {who: -9}, WHO=str(who))
+                for rank in {0, 1, 2} - {who}:
+                    seconds, text = outputs[rank][0].split(" ", 1)
+                    self.assertRegex(text, rf"rank {who} .*died")
+                    self.assertLess(float(seconds), 5)
+
+    def test_a_rank_that_ends_is_named_to_who_still_needs_it(self):
+        run(self, "leaves", 3)
+
+    def test_a_timeline_shows_each_tensor(self):
+        files = [self.folder / "first", self.folder / "second"]
+        run(self, "timeline", 2, HOROVOD_TIMELINE=str(files[0]), SECOND=str(files[1]))
+        first, second = (self.events(file) for file in files)
+        for name in ("allreduce.t0", "allreduce.t3"):
+            self.assertEqual(first[name][:4], ["B NEGOTIATE_ALLREDUCE", *sorted(["X 0", "X 1"], key=first[name].index), "E"])
+            self.assertIn("B ALLREDUCE", first[name])
+        self.assertIn("B ALLGATHER", first["allgather.g"])
+        self.assertIn("allreduce.within", second)
+        self.assertIn("i CYCLE_START", second["CYCLE"])
+        self.assertFalse({"allreduce.before", "allreduce.after"} & set(second))
+
+    def events(self, file):
+        """Of each row of a Chrome trace, phase and name of what it shows; what begins also ends."""
+        rows, events = {}, {}
+        for event in json.loads(file.read_text()):
+            if event["ph"] == "M":
+                rows[event["pid"]] = event["args"]["name"]
+                events[rows[event["pid"]]] = []
+            else:
+                events[rows[event["pid"]]].append(f"{event['ph']} {event.get('name', '')}".strip())
+        for name, of_row in events.items():
+            self.assertEqual(sum(text.startswith("B") for text in of_row), sum(text == "E" for text in of_row), (name, of_row))
+        return events
+
+    def test_a_pass_goes_on_from_the_last_commit_of_one_that_lost_a_rank(self):
+        checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
+        outputs = run(self, "elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints)
+        self.assertRegex(outputs[0][1], r"rank 1 .*died.* the next one goes on from the last commit")
+        run(self, "elastic", 2, END="go on", **checkpoints)  # every sample of the epoch once, says the rank
+
+    def test_a_pass_ends_after_the_commit_that_the_engine_asked_for(self):
+        checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
+        run(self, "elastic", 2, {0: 75, 1: 75}, END="warn", **checkpoints)
+        run(self, "elastic", 3, END="go on", **checkpoints)
+        self.assertEqual([file.name for file in self.folder.iterdir()], ["horovod-state-0"])
+
+    def test_without_a_folder_for_checkpoints_a_lost_rank_is_an_error(self):
+        outputs = run(self, "elastic", 3, {0: 1, 1: -9, 2: 1}, END="kill", DLFLOW_CHECKPOINTS="")
+        self.assertRegex(outputs[0][1], r"HorovodInternalError: rank 1 .*died")
+
+    def test_the_launcher_must_say_who_the_ranks_are(self):
+        command = [sys.executable, "-B", "-c", "import horovod.torch as hvd; hvd.init()"]
+        for environment, text in (({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE"),
+                                  ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT not set"),
+                                  ({"HOROVOD_CYCLE_TIME": "fast"}, "HOROVOD_CYCLE_TIME is 'fast'; it must be a number")):
+            ended = subprocess.run(command, env={"PYTHONPATH": str(INTERFACE), "PATH": "/usr/bin:/bin", **environment}, text=True, capture_output=True)
+            self.assertIn(text, ended.stderr)
+
+    @unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not in build/torch-venv")
+    def test_the_same_with_pytorch_of_pypi(self):
+        libraries = {"LD_LIBRARY_PATH": python_ranks.libraries_of(PYPI), "python": str(PYPI)}
+        run(self, "optimizers states random_order refusals join batch_norm", 3, **libraries)
+        checkpoints = {"DLFLOW_CHECKPOINTS": str(self.folder)}
+        run(self, "elastic", 3, {0: 75, 1: -9, 2: 75}, END="kill", **checkpoints, **libraries)
+        run(self, "elastic", 2, END="go on", **checkpoints, **libraries)
+
+    @unittest.skipUnless(REAL.exists() and shutil.which("mpirun"), "Horovod is not in build/horovod-venv, or there is no mpirun")
+    def test_the_real_horovod_gives_the_same(self):
+        run(self, "collectives", 2, RESULTS=str(self.folder / "ours"))
+        environment = {"RESULTS": str(self.folder / "real"), "OMP_NUM_THREADS": "1", "PATH": "/usr/bin:/bin", "HOME": str(self.folder),
+                       "OMPI_MCA_btl_vader_single_copy_mechanism": "none"}
+        real = subprocess.run(["mpirun", "--allow-run-as-root", "--oversubscribe", "-np", "2", str(REAL), "-B", str(RANK), "collectives"],
+                              env=environment, text=True, capture_output=True, timeout=python_ranks.WATCHDOG)
+        self.assertEqual(real.returncode, 0, real.stdout + real.stderr)
+        for rank in range(2):
+            ours, theirs = (torch.load(self.folder / f"{name}-{rank}") for name in ("ours", "real"))
+            self.assertEqual(list(ours), list(theirs))
+            for name, value in ours.items():
+                with self.subTest(rank=rank, call=name):
+                    self.same(value, theirs[name], exact="adasum" not in name and "trained" not in name)
+
+    def same(self, ours, theirs, exact):
+        if isinstance(ours, (list, tuple)):
+            self.assertEqual(len(ours), len(theirs))
+            for one, other in zip(ours, theirs):
+                self.same(one, other, exact)
+        elif torch.is_tensor(ours):
+            self.assertEqual(ours.dtype, theirs.dtype)
+            torch.testing.assert_close(ours, theirs, **({"rtol": 0, "atol": 0} if exact else {}))
+        else:
+            self.assertEqual(ours, theirs)
+
+
+class Agreement(unittest.TestCase):
+    """The coordinator's table, without ranks."""
+
+    def table(self, size=3, threshold=1 << 20, capacity=10):
+        from dlflow.horovod.agreement import Agreement
+        return Agreement(size, threshold, capacity)
+
+    def request(self, name, kind="allreduce", shape=(2,), process_set=0, op="sum"):
+        from dlflow.horovod.agreement import Request
+        return Request(kind, process_set, name, ("float32",), (shape,), op), None
+
+    def names(self, table, responses):
+        return [table.names(response) for response in responses]
+
+    def test_only_what_all_ranks_have_submitted_is_answered(self):
+        table = self.table()
+        for rank, names in ((0, "abc"), (1, "cb"), (2, "bca")):
+            for name in names:
+                table.submit(rank, self.request(name), 0)
+        self.assertEqual(self.names(table, table.take()), [["b", "c"]])
+        table.submit(1, self.request("a"), 0)
+        self.assertEqual(self.names(table, table.take()), [["a"]])
+        self.assertFalse(table.has_ready())
+
+    def test_small_tensors_travel_together_up_to_the_threshold(self):
+        table = self.table(size=1, threshold=100)
+        for i in range(5):
+            table.submit(0, self.request(f"t{i}", shape=(10,)), 0)
+        table.submit(0, self.request("other", shape=(10,), op="max"), 0)
+        self.assertEqual(self.names(table, table.take()), [["t0", "t1"], ["t2", "t3"], ["t4"], ["other"]])
+
+    def test_what_comes_again_is_a_number_until_it_changes(self):
+        table = self.table(size=2)
+        for rank in range(2):
+            table.submit(rank, self.request("a"), 0)
+        number = table.take()[0].items[0][0]
+        for rank in range(2):
+            table.submit(rank, number, 0)
+        self.assertEqual(table.take()[0].items, [number])
+        table.submit(0, number, 0)
+        table.submit(1, self.request("a", shape=(3,)), 0)
+        self.assertIn("rank 0 float32 of shape [2], sum; rank 1 float32 of shape [3], sum", table.take()[0].error)
+        for rank in range(2):
+            table.submit(rank, self.request("a", shape=(3,)), 0)
+        self.assertEqual(table.take()[0].items, [[number, self.request("a", shape=(3,))[0]]])
+
+    def test_no_more_than_the_capacity_gets_numbers(self):
+        table = self.table(size=1, capacity=2)
+        for name in ("a", "b", "c", "allreduce.noname.1"):
+            table.submit(0, self.request(name), 0)
+        self.assertEqual([item[0] for item in table.take()[0].items], [0, 1, None, None])
+
+    def test_what_waits_is_told_once_per_limit(self):
+        table = self.table()
+        table.submit(1, self.request("a"), 10)
+        self.assertEqual(table.stalled(14, 5), [])
+        self.assertEqual(table.stalled(16, 5), ["a waits for 6 s: ranks 0, 2 did not submit it, rank 1 did"])
+        self.assertEqual(table.stalled(17, 5), [])
+        self.assertEqual(len(table.stalled(22, 5)), 1)
+
+    def test_what_waits_in_a_removed_process_set_fails(self):
+        from dlflow.horovod.agreement import Request
+        table = self.table(size=2)
+        for rank in range(2):
+            table.submit(rank, (Request("add_set", 0, "add"), f"address{rank}"), 0)
+        self.assertEqual(table.take()[0].own, [1, [0, 1], ["address0", "address1"]])
+        table.submit(0, self.request("a", process_set=1), 0)
+        for rank in range(2):
+            table.submit(rank, (Request("remove_set", 0, "remove", root=1), None), 0)
+        removed, failed = table.take() + table.take()
+        table.submit(1, self.request("b", process_set=1), 0)
+        late, = table.take()
+        self.assertEqual([(removed.kind, removed.to), (failed.error, failed.to), (late.error, late.to)],
+                         [("remove_set", (0, 1)), ("a: the process set 1 was removed", (0,)), ("b: the process set 1 was removed", (1,))])
+
+
+class Places(unittest.TestCase):
+    def places(self, *ranks):
+        from dlflow.horovod.world import place
+        about = [{"node": node, "local_rank": local} for node, local in ranks]
+        return [place(rank, about)[2:] for rank in range(len(about))]
+
+    def test_ranks_are_counted_on_their_node_and_across_nodes(self):
+        self.assertEqual(self.places(("a", 0), ("a", 1), ("b", 0)), [(0, 2, 0, 2, False), (1, 2, 0, 1, False), (0, 1, 1, 2, False)])
+        self.assertEqual(self.places(("a", None), ("b", None), ("a", None), ("b", None)),
+                         [(0, 2, 0, 2, True), (0, 2, 1, 2, True), (1, 2, 0, 2, True), (1, 2, 1, 2, True)])
+
+
+if __name__ == "__main__":
+    main()

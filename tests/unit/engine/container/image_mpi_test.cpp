@@ -1,0 +1,45 @@
+#include "engine/container/image_mpi.h"
+
+#include "base/file.h"
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+
+TEST_CASE("what a launcher says of its version names its MPI", "[container]") {
+  CHECK(mpi_of_launcher("mpirun (Open MPI) 4.1.4\n\nReport bugs to ...") == "Open MPI 4");
+  CHECK(mpi_of_launcher("mpirun (Open MPI) 5.0.3\n") == "Open MPI 5");
+  CHECK(mpi_of_launcher("HYDRA build details:\n    Version:   4.0.2\n") == "MPICH");
+  CHECK(mpi_of_launcher("Intel(R) MPI Library for Linux* OS, Version 2021.9") == "MPICH");
+  CHECK(mpi_of_launcher("slurm 22.05.8") == "");
+  CHECK(mpi_of_launcher("") == "");
+}
+
+TEST_CASE("an image's MPIs are known by their libraries, wherever they usually are",
+          "[container]") {
+  const test::TempDir image;
+  const auto [file, mpi] = GENERATE(
+      table<std::string, std::string>({{"usr/lib/x86_64-linux-gnu/libmpi.so.40.30.4", "Open MPI 4"},
+                                       {"usr/lib64/openmpi/lib/libmpi.so.40.20.3", "Open MPI 4"},
+                                       {"opt/conda/lib/libmpi.so.40.40.1", "Open MPI 5"},
+                                       {"usr/local/lib/libmpi.so.40.10.0", "Open MPI 3"},
+                                       {"home/me/mpi/lib/libmpi.so.12.1.8", "MPICH"},
+                                       {"usr/lib/x86_64-linux-gnu/libmpich.so.12.2.1", "MPICH"}}));
+  CAPTURE(file);
+  image.write(file, "");
+  image.write("usr/lib/libmpi.so.40", "");  // a link's name says too little
+  image.write("usr/lib/libmpi_cxx.so.40.30.1", "");
+  CHECK(mpis_of_image(image.path(), {{"PATH", "/bin:/home/me/mpi/bin"}}) == std::set{mpi});
+}
+
+TEST_CASE("an image's MPI is only a problem beside a launcher of another", "[container]") {
+  CHECK(mpi_mismatch("Open MPI 4", {"Open MPI 4", "MPICH"}, "box") == "");
+  CHECK(mpi_mismatch("", {"MPICH"}, "box") == "");
+  CHECK(mpi_mismatch("MPICH", {}, "box") == "");
+  CHECK(
+      mpi_mismatch("Open MPI 4", {"MPICH", "Open MPI 5"}, "box") ==
+      "image 'box' has MPICH and Open MPI 5, and the launcher here is of Open MPI 4: a program "
+      "that "
+      "uses MPI would be rank 0 of 1 in each rank, or not start; take an image with Open MPI 4, or "
+      "build that into it with the image's `build:`");
+}

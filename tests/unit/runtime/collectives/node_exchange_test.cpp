@@ -1,0 +1,89 @@
+#include "runtime/collectives/node_exchange.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+#include <vector>
+
+#include "runtime/comm/thread_communicator.h"
+#include "tests/support/catch.h"
+#include "tests/support/on_ranks.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+using dlflow::test::on_ranks;
+
+namespace {
+
+/// Block of `size` bytes that `from` sends to `to`.
+std::vector<std::byte> block(int from, int to, size_t size) {
+  std::vector<std::byte> bytes(size);
+  for (size_t i = 0; i < size; ++i) bytes[i] = std::byte(size_t(7 * from + 31 * to + 1) * (i + 1));
+  return bytes;
+}
+
+}  // namespace
+
+TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
+  const int ranks = GENERATE(1, 2, 3, 5);
+  const size_t unit = GENERATE(0, 1, 1000, 700'001);  // the last wraps around the ring
+  const auto right = on_ranks(ranks, [&](Communicator& comm) {
+    NodeExchange node(comm);
+    const int own = comm.rank();
+    // Uneven ones, several times; some ranks send nothing to some.
+    const auto size = [&](int from, int to) { return unit * size_t((from + 2 * to) % 3); };
+    int all_right = true;
+    for (int round = 0; round < 3; ++round) {
+      std::vector<std::byte> sent;
+      std::vector<size_t> sizes;
+      std::vector<std::vector<std::byte>> places(static_cast<size_t>(ranks));
+      std::vector<std::span<std::byte>> received(places.size());
+      for (int peer = 0; peer < ranks; ++peer) {
+        const auto bytes = block(own, peer, size(own, peer));
+        sent.insert(sent.end(), bytes.begin(), bytes.end());
+        sizes.push_back(bytes.size());
+        if (peer == own) continue;
+        places[size_t(peer)].resize(size(peer, own));
+        received[size_t(peer)] = places[size_t(peer)];
+      }
+      run(comm, node.exchange(Offer::to_each(sent, sizes, own), received));
+      for (int peer = 0; peer < ranks; ++peer) {
+        all_right =
+            all_right && (peer == own || places[size_t(peer)] == block(peer, own, size(peer, own)));
+      }
+      // One to all, and nothing back.
+      const int root = round % ranks;
+      std::vector<std::byte> bytes = block(root, 0, unit);
+      std::vector<std::span<std::byte>> from_root(places.size());
+      if (own != root) {
+        std::ranges::fill(bytes, std::byte(0));
+        from_root[size_t(root)] = bytes;
+      }
+      run(comm, node.exchange(own == root ? Offer::to_all(bytes, ranks)
+                                          : Offer{{}, std::vector<Offer::Part>(places.size())},
+                              from_root));
+      all_right = all_right && bytes == block(root, 0, unit);
+    }
+    return all_right;
+  });
+  CHECK(right == std::vector<int>(size_t(ranks), true));
+}
+
+TEST_CASE("a block of another size than its receiver expects is an error", "[node_exchange]") {
+  const auto errors = on_ranks(2, [](Communicator& comm) -> std::string {
+    NodeExchange node(comm);
+    std::vector<std::byte> bytes(8);
+    std::vector<std::span<std::byte>> received(2);
+    if (comm.rank() == 1) received[0] = std::span(bytes).first(5);
+    try {
+      run(comm, node.exchange(comm.rank() == 0 ? Offer::to_all(bytes, 2)
+                                               : Offer{{}, std::vector<Offer::Part>(2)},
+                              received));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  });
+  CHECK(errors[0].empty());
+  CHECK_THAT(errors[1], Catch::Contains("rank 1 expected 5 bytes from rank 0 and got 8"));
+}
