@@ -152,8 +152,12 @@ _chosen: Any = None
 def choose(group: Any) -> None:
     """`group` as the functions of this package take it; None: as it was."""
     global _chosen
-    if group is not None:
-        _chosen = group
+    if group is None:
+        return
+    if not callable(group) and not isinstance(getattr(group, "rank", None), int):
+        raise TypeError(f"group is a {type(group).__name__}: give a dlflow.runtime.Group, or a function of a flag that says whether any rank "
+                        f"gave true; the groups of torch.distributed are found without it")
+    _chosen = group
 
 
 def met() -> Optional[Alone]:

@@ -344,4 +344,5 @@ def _restore_random(path: pathlib.Path, state: Any) -> None:
     states = _tree.decode(state["rng"], _tensors_if(path, "rng"))
     ranks = _environment.ranks()
     if not _random.restore_on(states, _environment.rank(), ranks):
-        _environment.say(f"{path} is of {len(states)} ranks, and this is one of {ranks}: random numbers begin anew")
+        held = "of 1 rank" if len(states) == 1 else f"of {len(states)} ranks"
+        _environment.say(f"{path} has the random numbers {held}, and there are {ranks} now: they begin anew")

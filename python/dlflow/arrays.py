@@ -88,10 +88,10 @@ def _gather(place: Tuple[str, int], rank: int, size: int, address: str, deadline
                 peer.close()
     addresses = [found[other][0] for other in range(size)]
     for other in range(1, size):
-        peer = found[other][1]
-        assert peer is not None
-        with peer:
-            peer.sendall(json.dumps(addresses).encode() + b"\n")
+        waiting = found[other][1]
+        assert waiting is not None
+        with waiting:
+            waiting.sendall(json.dumps(addresses).encode() + b"\n")
     return addresses
 
 

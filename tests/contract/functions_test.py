@@ -224,6 +224,8 @@ class Stop(Case):
         os.environ.update(RANK="0", WORLD_SIZE="4")
         with self.assertRaisesRegex(RuntimeError, "the 4 ranks have to agree.*init_process_group.*or give group="):
             dlflow.should_stop()
+        with self.assertRaisesRegex(TypeError, "group is a str: give a dlflow.runtime.Group, or a function"):
+            dlflow.should_stop(group="world")
         self.assertTrue(dlflow.should_stop(group=lambda flag: True))
 
 
@@ -537,6 +539,18 @@ class Tools(Case):
                          (self.folder / "ck/step-000004/model.safetensors").read_bytes())
         self.assertEqual(json.loads((self.folder / "s").read_text())["step"], 4)
         self.assertEqual(sorted(entry.name for entry in (self.folder / "ck").glob("step-*")), ["step-000004", "step-000007", "step-000008"])
+
+    @unittest.skipUnless((BIN / "dlflow-evaluate").exists(), "dlflow-evaluate was not built")
+    def test_evaluate_says_that_it_does_not_know_the_network(self):
+        self.save(1, 0.1)
+        outputs = self.folder / "outputs"
+        outputs.mkdir()
+        (self.folder / "with.json").write_text(json.dumps({"checkpoint": str(self.folder / "ck/step-000001"), "data": str(self.folder)}))
+        env = {"PATH": "/usr/bin:/bin", "DLFLOW_WITH": self.folder / "with.json", "DLFLOW_OUTPUTS": outputs,
+               "DLFLOW_METRICS": self.folder / "m", "DLFLOW_SUMMARY": self.folder / "s"}
+        done = subprocess.run([BIN / "dlflow-evaluate", self.folder / "with.json"], env=env, text=True, capture_output=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("was saved by a Python script, which alone knows its network; evaluate it in a script", done.stderr)
 
     def test_what_is_damaged_is_passed_over_there_too(self):
         self.save(1, 0.1)
