@@ -34,8 +34,8 @@ class Exact(unittest.TestCase):
         processes = []
         for rank in range(ranks):
             names = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                                              env=os.environ | names | environment))
+            processes.append(subprocess.Popen([sys.executable, "-B", RANK, scenario], text=True, stdout=subprocess.PIPE,
+                                              stderr=subprocess.PIPE, env=os.environ | names | environment))
         self.addCleanup(self.end, processes)
         return processes
 
