@@ -111,8 +111,8 @@ def rank(args):
         speed = measure(args, name, images, labels)
         for number in args.virtual_ranks:
             if dist.get_rank() == 0:
-                print(f"{name}, {number} virtual ranks: {speed['DDP']:.0f}, {speed[number]:.0f} images/s, {speed[number] / speed['DDP']:.2f}",
-                      flush=True)
+                share = speed[number] / speed["DDP"]
+                print(f"{name}, {number} virtual ranks: {speed['DDP']:.0f}, {speed[number]:.0f} images/s, {share:.2f}", flush=True)
     dist.barrier()
 
 

@@ -160,6 +160,7 @@ def models():
     for name in MODELS:
         train(name, data.DataLoader(Images(150), batch_size=24, shuffle=True))
     language()
+    half_floats()
 
 
 def augmented():
@@ -457,7 +458,7 @@ def over_gloo():
     if "MEMORIES" in os.environ:
         os.environ["DLFLOW_MEMORY"] = os.environ["MEMORIES"].split(",")[RANK]
     for name in ("mlp", "resnet"):
-        train(name, data.DataLoader(Images(60), batch_size=24, shuffle=True))
+        train(name, data.DataLoader(Images(150), batch_size=24, shuffle=True))
 
 
 if __name__ == "__main__":
