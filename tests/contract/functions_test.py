@@ -87,8 +87,12 @@ class Light(unittest.TestCase):
 class Types(unittest.TestCase):
     @unittest.skipUnless(shutil.which("mypy"), "mypy is not installed")
     def test_the_types_are_right(self):
-        command = ["mypy", "--strict", "--ignore-missing-imports", "--cache-dir", os.devnull, "-m", "dlflow", "-m", "dlflow.check"]
-        place = {"MYPYPATH": str(pathlib.Path(dlflow.__file__).parents[1])}
+        package = pathlib.Path(dlflow.__file__).parent
+        modules = ["dlflow", "dlflow.check", "dlflow.arrays", "dlflow.torch.sampler", "dlflow.torch.sharded",
+                   *(f"dlflow.{path.stem}" for path in package.glob("_[a-z]*.py"))]
+        command = ["mypy", "--strict", "--ignore-missing-imports", "--follow-imports=silent", "--cache-dir", os.devnull]
+        command += [word for module in modules for word in ("-m", module)]
+        place = {"MYPYPATH": str(package.parent)}
         done = subprocess.run(command, text=True, capture_output=True, env=os.environ | place)
         self.assertEqual(done.returncode, 0, done.stdout)
 
