@@ -292,7 +292,7 @@ void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
     }
     if (thrown) {  // the thread tells all ranks, then all works
       const std::lock_guard lock(mutex_);
-      thrown_ = std::move(thrown);
+      if (!thrown_) thrown_ = std::move(thrown);  // it may be the thread's already
       changed_.notify_all();
     }
     work.wait(kTimeToLook);

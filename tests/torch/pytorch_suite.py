@@ -17,6 +17,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
 
 # The file that is part of PyTorch: ranks, the backend that its skips are to take for its own, and which tests are run.
@@ -38,7 +39,11 @@ SUITES = dict.fromkeys(SHIPPED) | {
     "tensor_parallel": "distributed/tensor/parallel/test_tp_style.py",
     "parallelize": "distributed/tensor/parallel/test_parallelize_api.py",
     "tp_examples": "distributed/tensor/parallel/test_tp_examples.py",
-    "fsdp2": "distributed/_composable/fsdp/test_fully_shard_training.py",
+    "fsdp2_autograd": "distributed/_composable/fsdp/test_fully_shard_autograd.py",
+    "fsdp2_frozen": "distributed/_composable/fsdp/test_fully_shard_frozen.py",
+    "fsdp2_clip": "distributed/_composable/fsdp/test_fully_shard_clip_grad_norm_.py",
+    "fsdp2_mixed_precision": "distributed/_composable/fsdp/test_fully_shard_mixed_precision.py",
+    "fsdp2_state_dict": "distributed/_composable/fsdp/test_fully_shard_state_dict.py",
     "zero": "distributed/optim/test_zero_redundancy_optimizer.py",
     "replicate": "distributed/_composable/test_replicate.py",
     "checkpoint": "distributed/checkpoint/test_state_dict.py",
@@ -96,6 +101,20 @@ def fork_instead_of_spawn():
     common.MultiProcessTestCase._spawn_processes = fork
 
 
+def on_cpus(path):
+    """The module of a file of tests that are written for GPUs, with "cpu" in the place of "cuda"."""
+    import torch
+    from torch.testing._internal import common_distributed, common_fsdp
+    torch.accelerator.device_count = lambda: 4
+    common_distributed.skip_if_lt_x_gpu = lambda count, **options: lambda test: test
+    common_fsdp.FSDPTestMixin.world_size = common_fsdp.FSDPTest.world_size = property(lambda self: 4)
+    source = path.read_text().replace(".cuda()", "").replace("torch.cuda.device_count()", "4").replace('"cuda"', '"cpu"')
+    module = types.ModuleType(path.stem)
+    sys.modules[path.stem] = module
+    exec(compile(source, path, "exec"), module.__dict__)
+    return module
+
+
 def load(suite, tests, ours):
     """The module of a suite, changed so that its groups are ours."""
     if suite in SHIPPED:
@@ -111,7 +130,7 @@ def load(suite, tests, ours):
         return Distributed
     path = pathlib.Path(tests) / SUITES[suite]
     sys.path[:0] = [str(path.parent), str(pathlib.Path(tests) / "distributed"), str(tests)]
-    module = importlib.import_module(path.stem)
+    module = on_cpus(path) if suite.startswith("fsdp2") else importlib.import_module(path.stem)
     if ours is not None and suite == "c10d_pypg":
         import datetime
         import torch.distributed as dist
