@@ -136,7 +136,8 @@ class Horovod(unittest.TestCase):
         for environment, text in (({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE"),
                                   ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT not set"),
                                   ({"HOROVOD_CYCLE_TIME": "fast"}, "HOROVOD_CYCLE_TIME is 'fast'; it must be a number")):
-            ended = subprocess.run(command, env={"PYTHONPATH": str(INTERFACE), "PATH": "/usr/bin:/bin", **environment}, text=True, capture_output=True)
+            own = {"PYTHONPATH": str(INTERFACE), "PATH": "/usr/bin:/bin", **environment}
+            ended = subprocess.run(command, env=own, text=True, capture_output=True)
             self.assertIn(text, ended.stderr)
 
     @unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not in build/torch-venv")
