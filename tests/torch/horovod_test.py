@@ -234,6 +234,7 @@ class Agreement(unittest.TestCase):
         self.assertEqual(table.stalled(16, 5), ["a waits for 6 s: ranks 0, 2 did not submit it, rank 1 did"])
         self.assertEqual(table.stalled(17, 5), [])
         self.assertEqual(len(table.stalled(22, 5)), 1)
+        self.assertEqual((table.oldest(22, 13), table.oldest(22, 12)), ("", "a waits for 12 s: ranks 0, 2 did not submit it, rank 1 did"))
 
     def test_what_waits_in_a_removed_process_set_fails(self):
         from dlflow.horovod.agreement import Request
