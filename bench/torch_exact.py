@@ -1,4 +1,4 @@
-"""dlflow.torch.exact beside DistributedDataParallel over gloo, in one run: images per second, the same model, data, ranks and batch of a step.
+"""dlflow.torch.exact beside DistributedDataParallel over gloo, in one run: images per second of the same model, data, ranks and batch.
 
     PYTHON bench/torch_exact.py [--ranks 2] [--rounds 5] [--models mlp,lenet,resnet20] [--virtual-ranks 2,4,8] [--batch 128] [--data FOLDER]
 
@@ -52,7 +52,8 @@ def optimizer_of(model):
 
 def ddp(name, images, labels, batch):
     """A function that takes a step; the batch is that of all ranks."""
-    model = nn.parallel.DistributedDataParallel(torch_peer.MODELS[name]().to(memory_format=torch.channels_last), gradient_as_bucket_view=True)
+    model = torch_peer.MODELS[name]().to(memory_format=torch.channels_last)
+    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
     optimizer = optimizer_of(model)
     sampler = data.distributed.DistributedSampler(range(len(labels)), shuffle=True)
     batches = iter(loader(images, labels, batch // dist.get_world_size(), sampler=sampler))
@@ -110,7 +111,8 @@ def rank(args):
         speed = measure(args, name, images, labels)
         for number in args.virtual_ranks:
             if dist.get_rank() == 0:
-                print(f"{name}, {number} virtual ranks: {speed['DDP']:.0f}, {speed[number]:.0f} images/s, {speed[number] / speed['DDP']:.2f}", flush=True)
+                share = speed[number] / speed["DDP"]
+                print(f"{name}, {number} virtual ranks: {speed['DDP']:.0f}, {speed[number]:.0f} images/s, {share:.2f}", flush=True)
     dist.barrier()
 
 

@@ -2,9 +2,11 @@
 """Makes an image from what the Debian packages of this machine hold, without a registry and without root:
 
     workflows/image.py build/bin/dlflow-train build/bin/dlflow-evaluate -o images/dlflow.tar
+    workflows/image.py --package python3-torch --wheel build/dlflow-*.whl -o images/pytorch.tar
 
 The image has busybox and all packages that the programs' libraries come from, Open MPI with its plug-ins if they use it.
-The programs themselves are not in it: a run brings its own.
+The programs themselves are not in it: a run brings its own. Packages that are named come with the Python packages that they
+depend on, and with their libraries; a wheel is unpacked where Debian's Python finds it.
 """
 
 import argparse
@@ -13,13 +15,17 @@ import io
 import json
 import os
 import pathlib
+import re
 import subprocess
 import tarfile
+import zipfile
 
 LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/share/lintian/", "/usr/share/bug/",
             "/usr/share/gdb/")
 ALWAYS = ["busybox-static"]
 PLUGINS = {"libopenmpi3": ["libopenmpi3", "openmpi-common"], "libpmix2": ["libpmix2"]}  # opened at run time
+WHEELS = "usr/lib/python3/dist-packages"
+ALTERNATIVES = pathlib.Path("/var/lib/dpkg/alternatives")
 MERGED = ("bin", "lib", "lib64", "sbin")  # links to the same below usr
 
 
@@ -55,11 +61,46 @@ def files_of(packages):
 def needed_packages(programs):
     packages = owners(libraries(programs))
     further = [name for key, names in PLUGINS.items() if key in packages for name in names]
-    plugins = [path for path in files_of(further) if path.endswith(".so") and os.path.isfile(path)] if further else []
+    plugins = shared_objects(further) if further else []
     return packages | set(further) | owners(libraries(plugins) if plugins else []) | set(ALWAYS)
 
 
-def write_layer(file, packages):
+def python_packages(names):
+    """These installed packages, and the Python packages that they depend on."""
+    needs = {}
+    for line in lines("dpkg-query", "--show", "--showformat=${Package}\\t${Pre-Depends}, ${Depends}\\n"):
+        package, depends = line.split("\t")
+        needs[package] = re.findall(r"(?:lib)?python3[\w.+-]*", depends)
+    missing = [name for name in names if name not in needs]
+    if missing:
+        raise SystemExit(f"not installed: {' '.join(missing)}")
+    found, waiting = set(), list(names)
+    while waiting:
+        package = waiting.pop()
+        if package in needs and package not in found:
+            found.add(package)
+            waiting += needs[package]
+    return found
+
+
+def shared_objects(packages):
+    return [path for path in files_of(packages) if re.search(r"\.so(\.|$)", path) and os.path.isfile(path)]
+
+
+def alternatives(files):
+    """Links of Debian's alternatives that lead to one of `files`: link -> target."""
+    links = {}
+    for group in ALTERNATIVES.iterdir():
+        _, master, *further = group.read_text().split("\n\n")[0].splitlines()
+        names = [group.name, *further[0::2]]
+        for name, link in zip(names, [master, *further[1::2]]):
+            choice = f"/etc/alternatives/{name}"
+            if os.path.islink(choice) and os.readlink(choice) in files:
+                links |= {choice: os.readlink(choice), link: choice}
+    return links
+
+
+def write_layer(file, packages, wheels):
     """The layer, and how many files it has."""
     with tarfile.open(file, "w") as tar:
         for name in MERGED:
@@ -67,7 +108,8 @@ def write_layer(file, packages):
             link.type, link.linkname = tarfile.SYMTYPE, f"usr/{name}"
             tar.addfile(link)
         count = 0
-        for path in files_of(packages):
+        files = files_of(packages)
+        for path in files:
             top, *below = path[1:].split("/")
             merged = "/usr" + path if top in MERGED else path
             is_folder = os.path.isdir(path) and not os.path.islink(path)
@@ -75,6 +117,16 @@ def write_layer(file, packages):
                 continue
             tar.add(path, merged[1:], recursive=False)
             count += 1
+        for path, target in alternatives(set(files)).items():
+            link = tarfile.TarInfo(("/usr" + path if path[1:].split("/")[0] in MERGED else path)[1:])
+            link.type, link.linkname = tarfile.SYMTYPE, target
+            tar.addfile(link)
+        for wheel in wheels:
+            with zipfile.ZipFile(wheel) as archive:
+                for name in archive.namelist():
+                    content = tarfile.TarInfo(f"{WHEELS}/{name}")
+                    content.size = archive.getinfo(name).file_size
+                    tar.addfile(content, archive.open(name))
         for applet in lines("busybox", "--list"):
             link = tarfile.TarInfo(f"usr/bin/{applet}")
             link.type, link.linkname = tarfile.SYMTYPE, "busybox"
@@ -100,13 +152,16 @@ def write_image(output, layer):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
-    parser.add_argument("programs", nargs="+", metavar="PROGRAM")
+    parser.add_argument("programs", nargs="*", metavar="PROGRAM")
+    parser.add_argument("--package", action="append", default=[], metavar="NAME", help="an installed package, with its Python packages and its libraries")
+    parser.add_argument("--wheel", action="append", default=[], metavar="FILE", help="a Python wheel")
     parser.add_argument("-o", "--output", required=True, metavar="FILE", type=pathlib.Path)
     arguments = parser.parse_args()
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     layer = arguments.output.with_suffix(".layer")
-    packages = needed_packages(arguments.programs)
-    count = write_layer(layer, packages)
+    named = python_packages(arguments.package)
+    packages = named | needed_packages(arguments.programs + (shared_objects(named) if named else []))
+    count = write_layer(layer, packages, arguments.wheel)
     write_image(arguments.output, layer)
     layer.unlink()
     size = arguments.output.stat().st_size / 2**20

@@ -63,7 +63,7 @@ class Ending {
 
 JobEvent Ending::event() const {
   const int code = exit_code();
-  const bool on_request = saved_on_request(spec_, before_, watched_);
+  const bool on_request = ends_on_request(spec_, watched_) && newer_;
   const bool saved = on_request || code == kExitAgain;
   const milliseconds walltime = spec_.resources.walltime;
   const std::string limit = walltime.count() > 0 ? "walltime of " + format_duration(walltime)
@@ -86,7 +86,11 @@ JobEvent Ending::event() const {
   } else if (watched_.cause == StopCause::Walltime) {
     end.state = JobState::TimedOut;
     end.reason = limit + " reached";
-    if (saved) end.reason += ", no progress since the last checkpoint";
+    if (saved) {
+      end.reason += ", no progress since the last checkpoint";
+    } else if (const std::string pattern = pattern_of(spec_); !pattern.empty()) {
+      end.reason += ", and no file that matches " + pattern + " is new";
+    }
   } else {
     end.state = JobState::Failed;
     end.reason = failure_reason(code);
@@ -106,7 +110,7 @@ std::string Ending::goes_on() const { return newer_.value_or("its checkpoint"); 
 /// more memory is to follow, that is what counts. And a program does not end well if the kernel
 /// killed a part of it.
 int Ending::exit_code() const {
-  if (watched_.exit.code == 0) return 128 + SIGKILL;
+  if (watched_.exit.code == 0) return ran_out_of_memory(options_, before_) ? 128 + SIGKILL : 0;
   JobEvent killed;
   killed.state = JobState::Failed;
   killed.exit = 128 + SIGKILL;
@@ -164,9 +168,9 @@ bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& befor
   return options.memory_kills && options.memory_kills() > before.memory_kills_of_job;
 }
 
-bool saved_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched) {
-  if (watched.cause == StopCause::None || watched.cause == StopCause::Unwanted) return false;
-  return newer_file(before.saved, saved_files(spec, pattern_of(spec))).has_value();
+bool ends_on_request(const JobSpec& spec, const Watched& watched) {
+  const bool is_request = watched.cause != StopCause::None && watched.cause != StopCause::Unwanted;
+  return is_request && !pattern_of(spec).empty();
 }
 
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,

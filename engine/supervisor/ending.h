@@ -27,13 +27,14 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
 /// Whether the scheduler will take the job for one that ran out of memory.
 bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before);
 
-/// Whether a program that was asked to save has left a newer file of `checkpoint: {newer: …}`: it
-/// is to run again, whatever its exit status is.
-bool saved_on_request(const JobSpec& spec, const BeforePass& before, const Watched& watched);
+/// Whether a program of a step with `checkpoint: {newer: …}` has ended after it was asked to. Then
+/// its exit status says nothing, 0 neither: with a newer file it has saved and is to run again,
+/// without one it has lost what it did. What it made may be half of its work.
+bool ends_on_request(const JobSpec& spec, const Watched& watched);
 
 /// The exit status, the state that follows from it (none: the scheduler has yet to say), and the
 /// reason in words. Exit status 75 is no failure if there is a new checkpoint; and a pass that
-/// saved_on_request() counts as one that ended with 75.
+/// ends_on_request() with a newer file counts as one that ended with 75.
 JobEvent ending_of(const JobSpec& spec, const AttemptFiles& files, const SupervisorOptions& options,
                    const BeforePass& before, const Watched& watched);
 

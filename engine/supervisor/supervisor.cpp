@@ -242,7 +242,7 @@ JobEvent Pass::execute() {
   }
   const Watched watched = run_program(command, job.ranks, !secrets.empty());
   const bool well = watched.exit.code == 0 && !ran_out_of_memory(options_, before) &&
-                    !saved_on_request(spec_, before, watched);
+                    !ends_on_request(spec_, watched);
   JobEvent end =
       well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
   take_back_fingerprint(end, proof);

@@ -5,6 +5,6 @@
 
 from dlflow._report import report
 from dlflow._parameters import Parameters, params
-from dlflow._step import Saved, checkpoint, resume, should_save, should_stop, stop
+from dlflow._step import Saved, checkpoint, load, resume, should_save, should_stop, stop
 
-__all__ = ["Parameters", "Saved", "checkpoint", "params", "report", "resume", "should_save", "should_stop", "stop"]
+__all__ = ["Parameters", "Saved", "checkpoint", "load", "params", "report", "resume", "should_save", "should_stop", "stop"]

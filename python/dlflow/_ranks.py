@@ -117,6 +117,7 @@ class OfTorch(Alone):
         for other in range(1, self.size):
             self._await(f"{call}/there/{other}", f"rank {other} does not call {what}: call it on every rank, not on rank 0 alone")
             parts.append(bytes(store.get(f"{call}/{other}")))
+            store.delete_key(f"{call}/{other}")  # there may be many checkpoints
         return parts
 
     def share(self, data: Optional[bytes], what: str) -> bytes:
@@ -151,8 +152,12 @@ _chosen: Any = None
 def choose(group: Any) -> None:
     """`group` as the functions of this package take it; None: as it was."""
     global _chosen
-    if group is not None:
-        _chosen = group
+    if group is None:
+        return
+    if not callable(group) and not isinstance(getattr(group, "rank", None), int):
+        raise TypeError(f"group is a {type(group).__name__}: give a dlflow.runtime.Group, or a function of a flag that says whether any rank "
+                        f"gave true; the groups of torch.distributed are found without it")
+    _chosen = group
 
 
 def met() -> Optional[Alone]:

@@ -37,5 +37,5 @@ def _note(number: int, frame: Optional[FrameType]) -> None:
 
 def _forget() -> None:
     """In a child, which the engine's signal reaches as well: loaders of data go on until the program has saved."""
-    for number in _SIGNALS:
-        signal.signal(number, signal.SIG_IGN if number == signal.SIGUSR1 else _before[number])
+    for number, before in _before.items():
+        signal.signal(number, signal.SIG_IGN if number == signal.SIGUSR1 else before)

@@ -105,6 +105,27 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
     path = _newest(directory)
     if path is None:
         return Saved()
+    saved = _read(path, parts, rng)
+    _environment.say(f"goes on from {path}")
+    _note(saved.step, saved.epoch)
+    return saved
+
+
+def load(path: Union[str, pathlib.Path], *, group: Any = None, **parts: Any) -> Saved:
+    """Loads a checkpoint of another step or program into `parts`, to evaluate it or to train on from its weights: `path` itself, or the
+    newest whole one in that folder. Call it on every rank. Raises FileNotFoundError if there is none."""
+    _ranks.choose(group)
+    place = pathlib.Path(path)
+    if (place / _folder.MANIFEST).exists():
+        _folder.verify(place)
+        return _read(place, parts, rng=False)
+    found = _newest(place)
+    if found is None:
+        raise FileNotFoundError(f"{place} has no checkpoint that is whole: give load() the folder that checkpoint() wrote into, or a checkpoint in it")
+    return _read(found, parts, rng=False)
+
+
+def _read(path: pathlib.Path, parts: Mapping[str, Any], rng: bool) -> Saved:
     info = _folder.read_manifest(path)[0]
     state = _folder.read_state(path)
     if not isinstance(state, dict) or state.get("python") != _FORMAT:
@@ -114,8 +135,6 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
     if rng:
         _restore_random(path, state)
     values = _tree.decode(state["values"], _tensors_if(path, "values"))
-    _environment.say(f"goes on from {path}")
-    _note(info)
     return Saved(info.step, info.epoch, info.samples, info.metrics, values, path)
 
 
@@ -137,13 +156,13 @@ def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional
     info = Info(int(step), int(epoch), int(samples), {name: float(value) for name, value in (metrics or {}).items()})
     save = _Save(directory, info, dict(values or {}), int(told) if told else keep, _ranks.agreement("checkpoint"))
     path = save.run(parts, rng)
-    _note(info)
+    _note(info.step, info.epoch)
     return path
 
 
-def _note(info: Info) -> None:
+def _note(step: int, epoch: int) -> None:
     global _last
-    _last = _Last(info.step, info.epoch)
+    _last = _Last(step, epoch)
 
 
 def _check_names(parts: Mapping[str, Any]) -> None:
@@ -325,4 +344,5 @@ def _restore_random(path: pathlib.Path, state: Any) -> None:
     states = _tree.decode(state["rng"], _tensors_if(path, "rng"))
     ranks = _environment.ranks()
     if not _random.restore_on(states, _environment.rank(), ranks):
-        _environment.say(f"{path} is of {len(states)} ranks, and this is one of {ranks}: random numbers begin anew")
+        held = "of 1 rank" if len(states) == 1 else f"of {len(states)} ranks"
+        _environment.say(f"{path} has the random numbers {held}, and there are {ranks} now: they begin anew")

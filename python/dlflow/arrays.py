@@ -19,6 +19,7 @@ import numpy
 from dlflow import runtime
 
 _LONGEST_LINE = 1 << 20
+_SIZES = {runtime.Type.F32: 4, runtime.Type.F64: 8, runtime.Type.F16: 2, runtime.Type.BF16: 2}
 _TYPES = {"float32": runtime.Type.F32, "float64": runtime.Type.F64, "float16": runtime.Type.F16, "bfloat16": runtime.Type.BF16}
 
 
@@ -34,9 +35,7 @@ class Ranks:
 
     def broadcast(self, arrays: Sequence[Any], root: int = 0) -> List[Any]:
         """New arrays, as those of rank `root`."""
-        size = {name: numpy.dtype(name).itemsize for name in ("float32", "float64", "float16")} | {"bfloat16": 2}
-        names = {value: name for name, value in _TYPES.items()}
-        return self._unpacked(arrays, lambda place, count, dtype: self.group.broadcast(place, count * size[names[dtype]], root))
+        return self._unpacked(arrays, lambda place, count, dtype: self.group.broadcast(place, count * _SIZES[dtype], root))
 
     def _unpacked(self, arrays: Sequence[Any], start: Any) -> List[Any]:
         """One operation for all arrays of a type: many small ones would each wait for their messages."""
@@ -89,10 +88,10 @@ def _gather(place: Tuple[str, int], rank: int, size: int, address: str, deadline
                 peer.close()
     addresses = [found[other][0] for other in range(size)]
     for other in range(1, size):
-        peer = found[other][1]
-        assert peer is not None
-        with peer:
-            peer.sendall(json.dumps(addresses).encode() + b"\n")
+        waiting = found[other][1]
+        assert waiting is not None
+        with waiting:
+            waiting.sendall(json.dumps(addresses).encode() + b"\n")
     return addresses
 
 

@@ -192,8 +192,6 @@ CompressedParts parts_of(std::span<const dlflow_matrix> matrices, size_t count) 
   return parts;
 }
 
-constexpr Group::Needs kExchange{.memory = Group::Needs::Memory::Exchange};
-
 Call in_bytes(std::string_view operation, size_t size, int root = -1) {
   return {.operation = operation, .num_elements = size, .type = "bytes", .root = root};
 }
@@ -260,7 +258,7 @@ dlflow_status dlflow_urgent_all_reduce(dlflow_group* group, void* data, size_t c
     require_reduction(type, op);
     require(urgency >= 0 && urgency < ChannelSpace::kLanes,
             "the urgency is " + std::to_string(urgency) + "; 0 to 3 are allowed");
-    const Group::Needs needs = Group::needs_of({type, op}, urgency);
+    const Group::Needs needs = Group::needs_of({type, op}, count, urgency);
     require(
         urgency == 0 || needs.memory == Group::Needs::Memory::Sums,
         "sums and means of fp32, fp16, bf16, and sums of int32 and int64 can be urgent, no others");
@@ -279,10 +277,11 @@ dlflow_status dlflow_reduce(dlflow_group* group, void* data, size_t count, dlflo
     require_rank(group->group, root, "the root");
     const Call call{
         .operation = with_op(kReduce, op), .num_elements = count, .type = name(type), .root = root};
-    *work = new dlflow_work{group->group.start(call, Group::needs_of({type, op}), [=](Group& all) {
-      std::byte* const output = all.rank() == root ? bytes(data) : nullptr;
-      return all.reduce({type, op}, {bytes(data), output, count});
-    })};
+    *work = new dlflow_work{
+        group->group.start(call, Group::needs_of({type, op}, count), [=](Group& all) {
+          std::byte* const output = all.rank() == root ? bytes(data) : nullptr;
+          return all.reduce({type, op}, {bytes(data), output, count});
+        })};
   });
 }
 
@@ -295,9 +294,9 @@ dlflow_status dlflow_reduce_scatter(dlflow_group* group, const void* input, void
     const Call call{
         .operation = with_op(kReduceScatter, op), .num_elements = sum(sizes), .type = name(type)};
     for (size_t& size : sizes) size *= size_of(type);
-    *work = new dlflow_work{group->group.start(call, kExchange, [=](Group& all) {
-      return reduce_scatter_blocks(all.open_paths(), {type, op}, {bytes(input), sum(sizes)}, sizes,
-                                   bytes(output));
+    *work = new dlflow_work{group->group.start(call, Group::needs_of(sum(sizes)), [=](Group& all) {
+      return reduce_scatter_blocks(all.open_paths(sum(sizes)), {type, op},
+                                   {bytes(input), sum(sizes)}, sizes, bytes(output));
     })};
   });
 }
@@ -306,9 +305,9 @@ dlflow_status dlflow_broadcast(dlflow_group* group, void* data, size_t size, int
                                dlflow_work** work) {
   return guarded([&] {
     require_rank(group->group, root, "the root");
-    *work = new dlflow_work{
-        group->group.start(in_bytes("broadcast", size, root), kExchange, [=](Group& all) {
-          return broadcast(all.open_paths(), {bytes(data), size}, root);
+    *work = new dlflow_work{group->group.start(
+        in_bytes("broadcast", size, root), Group::needs_of(size), [=](Group& all) {
+          return broadcast(all.open_paths(size), {bytes(data), size}, root);
         })};
   });
 }
@@ -317,9 +316,10 @@ dlflow_status dlflow_all_gather(dlflow_group* group, const void* input, void* ou
                                 const size_t* sizes, dlflow_work** work) {
   return guarded([&] {
     const std::vector<size_t> blocks(sizes, sizes + group->group.size());
-    *work = new dlflow_work{
-        group->group.start(in_bytes("all-gather", sum(blocks)), kExchange, [=](Group& all) {
-          return all_gather_blocks(all.open_paths(), {bytes(input), blocks[size_t(all.rank())]},
+    *work = new dlflow_work{group->group.start(
+        in_bytes("all-gather", sum(blocks)), Group::needs_of(sum(blocks)), [=](Group& all) {
+          return all_gather_blocks(all.open_paths(sum(blocks)),
+                                   {bytes(input), blocks[size_t(all.rank())]},
                                    {bytes(output), sum(blocks)}, blocks);
         })};
   });
@@ -334,10 +334,10 @@ dlflow_status dlflow_all_to_all(dlflow_group* group, const void* input, const si
     require(sent[own] == received[own], "all-to-all: rank " + std::to_string(own) +
                                             " sends itself " + std::to_string(sent[own]) +
                                             " bytes and expects " + std::to_string(received[own]));
-    // Ranks may send different numbers of bytes.
-    *work =
-        new dlflow_work{group->group.start({.operation = "all-to-all"}, kExchange, [=](Group& all) {
-          return all_to_all_blocks(all.open_paths(), {bytes(input), sum(sent)}, sent,
+    // Ranks may send different numbers of bytes, and cannot say together that they are few.
+    *work = new dlflow_work{
+        group->group.start({.operation = "all-to-all"}, Group::needs_of(SIZE_MAX), [=](Group& all) {
+          return all_to_all_blocks(all.open_paths(SIZE_MAX), {bytes(input), sum(sent)}, sent,
                                    {bytes(output), sum(received)}, received);
         })};
   });
@@ -348,8 +348,8 @@ dlflow_status dlflow_gather(dlflow_group* group, const void* input, size_t size,
   return guarded([&] {
     require_rank(group->group, root, "the root");
     *work = new dlflow_work{
-        group->group.start(in_bytes("gather", size, root), kExchange, [=](Group& all) {
-          return gather(all.open_paths(), {bytes(input), size}, bytes(output), root);
+        group->group.start(in_bytes("gather", size, root), Group::needs_of(size), [=](Group& all) {
+          return gather(all.open_paths(size), {bytes(input), size}, bytes(output), root);
         })};
   });
 }
@@ -359,8 +359,8 @@ dlflow_status dlflow_scatter(dlflow_group* group, const void* input, size_t size
   return guarded([&] {
     require_rank(group->group, root, "the root");
     *work = new dlflow_work{
-        group->group.start(in_bytes("scatter", size, root), kExchange, [=](Group& all) {
-          return scatter(all.open_paths(), bytes(input), {bytes(output), size}, root);
+        group->group.start(in_bytes("scatter", size, root), Group::needs_of(size), [=](Group& all) {
+          return scatter(all.open_paths(size), bytes(input), {bytes(output), size}, root);
         })};
   });
 }
@@ -429,7 +429,8 @@ dlflow_status dlflow_leaf_sum_create(dlflow_group* group, size_t num_leaves, siz
     group->group.keep(made);
     const Call call{
         .operation = "leaves of a sum", .num_elements = count, .type = name(DLFLOW_F32)};
-    *work = new dlflow_work{group->group.start(call, [=](Group& all) {
+    const Group::Needs own{.memory = Group::Needs::Memory::Own};
+    *work = new dlflow_work{group->group.start(call, own, [=](Group& all) {
       made->sum.emplace(all.communicator(), num_leaves, count);
       return barrier(all.open_link());
     })};
@@ -465,7 +466,7 @@ dlflow_status dlflow_leaf_sum_start(dlflow_leaf_sum* sum, size_t first, size_t c
     const Call call{
         .operation = "sum over leaves", .num_elements = count, .type = name(DLFLOW_F32)};
     *work = new dlflow_work{
-        sum->group.start(call, [=](Group&) { return sum->sum->sum(first, count); })};
+        sum->group.start(call, {}, [=](Group&) { return sum->sum->sum(first, count); })};
   });
 }
 

@@ -22,6 +22,10 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kPieceBytes = 512 << 10;
 constexpr size_t kPieces = 4;
 
+/// From this size on, blocks go through the memory of a node. Fewer bytes arrive as early by
+/// messages, whose sender need not wait for receivers.
+constexpr size_t kExchangedBytes = 32 << 10;
+
 /// Between the start of an operation and a call that waits for it.
 constexpr auto kTimeToWait = 50us;
 
@@ -110,10 +114,14 @@ void Group::leave(std::chrono::milliseconds linger) {
   while (waiters_ > 0) std::this_thread::yield();  // all works are done
 }
 
-Group::Needs Group::needs_of(Reduction reduction, int urgency) {
+Group::Needs Group::needs_of(Reduction reduction, size_t count, int urgency) {
   const auto type = data_type(reduction);
-  return {urgency, type ? Needs::Memory::Sums : Needs::Memory::Exchange,
-          type.value_or(DataType::Float32)};
+  if (!type) return needs_of(count * runtime::size_of(reduction.type));
+  return {urgency, Needs::Memory::Sums, *type};
+}
+
+Group::Needs Group::needs_of(size_t bytes) {
+  return {.memory = bytes < kExchangedBytes ? Needs::Memory::None : Needs::Memory::Exchange};
 }
 
 std::shared_ptr<Work> Group::start(const Call& call, const Needs& needs,
@@ -124,7 +132,8 @@ std::shared_ptr<Work> Group::start(const Call& call, const Needs& needs,
     work->fail(*failure_);
     return work;
   }
-  const bool makes_memory = needs.memory != Needs::Memory::None && made_.insert(needs).second;
+  const bool makes_memory = needs.memory == Needs::Memory::Own ||
+                            (needs.memory != Needs::Memory::None && made_.insert(needs).second);
   const uint64_t number = ++last_number_;
   open_.insert(number);
   if (makes_memory) making_memory_.insert(number);
@@ -179,15 +188,17 @@ Allreduce& Group::sums_of(DataType type, int urgency) {
       .first->second;
 }
 
-Paths Group::open_paths() {
-  const bool share_node = size() > 1 && comm_.node_size() == size();
+Paths Group::open_paths(size_t bytes) {
+  const bool share_node = bytes >= kExchangedBytes && size() > 1 && comm_.node_size() == size();
   if (share_node && !node_) node_.emplace(comm_);
   return {open_link(), share_node ? &*node_ : nullptr};
 }
 
 Task Group::reduce(Reduction reduction, Reduced values, int urgency) {
   const auto type = data_type(reduction);
-  if (!type) return reduce_in_pieces(open_paths(), reduction, values);
+  if (!type)
+    return reduce_in_pieces(open_paths(values.count * runtime::size_of(reduction.type)), reduction,
+                            values);
   return sum_in_pieces(sums_of(*type, urgency), kPieceBytes / runtime::size_of(*type), kPieces,
                        values, reduction.op == DLFLOW_AVG, size());
 }

@@ -47,16 +47,22 @@ struct GroupOptions {
 /// may wait for one before it comes to the collective that others are in already.
 class Group {
  public:
-  /// What a collective needs beside messages; all ranks say the same.
+  /// The needs of a collective beside messages; all ranks say the same.
   struct Needs {
     int urgency = 0;  ///< below ChannelSpace::kLanes; the greatest goes first
-    enum class Memory { None, Sums, Exchange } memory = Memory::None;
+    enum class Memory {
+      None,
+      Sums,
+      Exchange,
+      Own
+    } memory = Memory::None;  ///< Own: made by the call
     DataType sums = DataType::Float32;
     auto operator<=>(const Needs&) const = default;
   };
 
-  /// Of a reduction.
-  static Needs needs_of(Reduction reduction, int urgency = 0);
+  /// Of a reduction of `count` elements, and of what moves `bytes` in all, the same on all ranks.
+  static Needs needs_of(Reduction reduction, size_t count, int urgency = 0);
+  static Needs needs_of(size_t bytes);
   /// Collective. Throws Error if the ranks do not find each other.
   Group(SocketEndpoint endpoint, int rank, const std::vector<std::string>& endpoints,
         GroupOptions options);
@@ -77,7 +83,7 @@ class Group {
 
   /// On the group's thread: for `make`.
   Link open_link() { return Link(comm_); }
-  Paths open_paths();
+  Paths open_paths(size_t bytes);
   Task reduce(Reduction reduction, Reduced values, int urgency = 0);
   Communicator& communicator() { return comm_; }
 

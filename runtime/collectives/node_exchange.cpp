@@ -52,8 +52,8 @@ Offer Offer::to_each(std::span<const std::byte> bytes, std::span<const size_t> s
   return offer;
 }
 
-/// What a rank says. Behind it are the parts of its offer, by rank, then how much of each rank's
-/// offer it needs no more, then its ring.
+/// The words of a rank. Behind them are the parts of its offer, by rank, then how much of each
+/// rank's offer it needs no more, then its ring.
 struct NodeExchange::Header {
   alignas(kLineBytes) std::atomic<uint64_t> offered;
   std::atomic<uint32_t> call;  // of the exchange

@@ -29,7 +29,7 @@ struct Transfer {
   uint64_t number = kDone;          ///< what the communicator calls it
 };
 
-/// What the channels that a collective call opens are apart from: those of calls in another `lane`,
+/// The channels of a collective call: apart from those of calls in another `lane`,
 /// which may be under way at the same time, and those of other calls.
 struct ChannelSpace {
   static constexpr int kLanes = 4;

@@ -4,7 +4,6 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -12,11 +11,13 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <tuple>
 
 #include "base/error.h"
+#include "base/process.h"
 #include "runtime/comm/messages.h"
 
 namespace dlflow::runtime {
@@ -41,16 +42,20 @@ std::string first_line(const char* path) {
   return line;
 }
 
+/// "pid:[4026531836]". By the link's text: proot, of udocker, shows no file behind it. One that is
+/// not to be seen is nobody else's.
+std::string name_space(const std::string& kind) {
+  std::error_code error;
+  const std::string text = std::filesystem::read_symlink("/proc/self/ns/" + kind, error);
+  return error ? std::to_string(::getpid()) + "@" + host_name() : text;
+}
+
 /// The same text for processes that can open each other's files under /proc: one boot of one
 /// machine, one namespace of processes, one user.
 std::string memory_of_this_machine() {
-  struct stat processes {
-  }, users{};
-  ::stat("/proc/self/ns/pid", &processes);
-  ::stat("/proc/self/ns/user", &users);
   std::ostringstream text;
-  text << first_line("/proc/sys/kernel/random/boot_id") << ':' << processes.st_ino << ':'
-       << users.st_ino << ':' << ::getuid();
+  text << first_line("/proc/sys/kernel/random/boot_id") << ':' << name_space("pid") << ':'
+       << name_space("user") << ':' << ::getuid();
   return text.str();
 }
 

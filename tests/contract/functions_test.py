@@ -93,6 +93,42 @@ class Types(unittest.TestCase):
         self.assertEqual(done.returncode, 0, done.stdout)
 
 
+class Check(Case):
+    def check(self, **environment):
+        """Its exit status and its lines."""
+        done = subprocess.run([sys.executable, "-B", "-m", "dlflow.check"], text=True, capture_output=True, env=os.environ | environment)
+        return done.returncode, done.stdout.splitlines()
+
+    @unittest.skipUnless((BIN.parent / "lib/libdlflow_runtime.so").exists(), "libdlflow_runtime.so was not built")
+    def test_outside_of_a_step_and_in_one_all_is_well(self):
+        status, lines = self.check()
+        self.assertEqual((status, lines[-1]), (0, "all is well"), lines)
+        self.step(OUTPUTS=self.folder)
+        dlflow.checkpoint(3)
+        status, lines = self.check(RANK="1", WORLD_SIZE="4", MASTER_ADDR="n1", MASTER_PORT="2000")
+        self.assertEqual((status, lines[-1]), (0, "all is well"), lines)
+        self.assertIn("ok      step: train, checkpoints every 1 epochs, 2 are kept", lines)
+        self.assertIn("ok      ranks: rank 1 of 4, meeting at n1:2000", lines)
+        self.assertTrue(lines[-2].endswith("GiB free, the newest is step-000003"), lines)
+
+    def test_each_problem_comes_with_what_to_do(self):
+        self.step(OUTPUTS=self.folder, CHECKPOINTS="/proc/none", RUNTIME_LIBRARY="/none.so")
+        del os.environ["DLFLOW_CHECKPOINT_EVERY"]
+        status, lines = self.check(RANK="4", WORLD_SIZE="4")
+        problems = [line.split(":")[0].split(" ", 1)[1] for line in lines if line.startswith("PROBLEM ")]
+        self.assertEqual(problems, ["runtime library", *["PyTorch"] * bool(torch), "step", "ranks", "checkpoints"])
+        self.assertEqual(len([line for line in lines if line.startswith("        do: ")]), len(problems))
+        self.assertEqual((status, lines[-1]), (1, f"{len(problems)} problems"))
+        self.assertIn("        do: add `checkpoint: {}` to the step: else it is not asked to save", lines)
+
+    def test_a_damaged_checkpoint_is_a_problem(self):
+        self.step(OUTPUTS=self.folder)
+        dlflow.checkpoint(3)
+        (self.checkpoints / "step-000003/state.json").write_text("{}")
+        _, lines = self.check()
+        self.assertTrue(any(line.startswith("PROBLEM checkpoints: ") and "step-000003/state.json has 2 bytes" in line for line in lines), lines)
+
+
 class Params(Case):
     def test_values_have_the_types_of_their_defaults_and_the_nearest_place_counts(self):
         self.step(PARAM_LR="0.1", PARAM_WARM_UP="3", PARAM_NAME="12", PARAM_FLAG="true", MATRIX_LR="1", MATRIX_SIZES="[1, 2]",
@@ -188,6 +224,8 @@ class Stop(Case):
         os.environ.update(RANK="0", WORLD_SIZE="4")
         with self.assertRaisesRegex(RuntimeError, "the 4 ranks have to agree.*init_process_group.*or give group="):
             dlflow.should_stop()
+        with self.assertRaisesRegex(TypeError, "group is a str: give a dlflow.runtime.Group, or a function"):
+            dlflow.should_stop(group="world")
         self.assertTrue(dlflow.should_stop(group=lambda flag: True))
 
 
@@ -249,6 +287,27 @@ class Checkpoints(Case):
         self.save(1, 2, 10, 11, keep=1)
         names = sorted(entry.name for entry in self.checkpoints.iterdir())
         self.assertEqual(names, ["latest", "step-000002", "step-000010", "step-000011"])
+
+    def test_a_checkpoint_of_another_step_is_loaded_from_where_it_is_and_training_does_not_go_on_from_it(self):
+        self.save(1, 2)
+        other = {"x": b"of another step"}
+        dlflow.checkpoint(5, folder=self.folder / "other", other=other)
+        self.step()
+        self.forget()
+        part = {}
+        saved, said = self.said(lambda: dlflow.load(self.folder / "other", other=part))
+        self.assertEqual((saved.step, part, said), (5, other, ""))
+        self.assertEqual(dlflow.load(self.folder / "other/step-000005").step, 5)
+        self.assertEqual(dlflow.load(self.folder / "ck/step-000001").values["step"], 1)
+        self.assertFalse(dlflow.resume())
+
+    def test_a_checkpoint_to_load_must_be_there_and_whole(self):
+        with self.assertRaisesRegex(FileNotFoundError, "none has no checkpoint that is whole: give load"):
+            dlflow.load(self.folder / "none")
+        self.save(1)
+        os.truncate(self.folder / "ck/step-000001/state.json", 10)
+        with self.assertRaisesRegex(Exception, "10 bytes, its manifest says"):
+            dlflow.load(self.folder / "ck/step-000001")
 
     def test_a_damaged_one_is_passed_over_with_a_word_and_the_one_before_is_used(self):
         damages = {"its hash does not hold": lambda new: self.flip(new / "manifest.json", b'"step": 2', b'"step": 3'),
@@ -480,6 +539,18 @@ class Tools(Case):
                          (self.folder / "ck/step-000004/model.safetensors").read_bytes())
         self.assertEqual(json.loads((self.folder / "s").read_text())["step"], 4)
         self.assertEqual(sorted(entry.name for entry in (self.folder / "ck").glob("step-*")), ["step-000004", "step-000007", "step-000008"])
+
+    @unittest.skipUnless((BIN / "dlflow-evaluate").exists(), "dlflow-evaluate was not built")
+    def test_evaluate_says_that_it_does_not_know_the_network(self):
+        self.save(1, 0.1)
+        outputs = self.folder / "outputs"
+        outputs.mkdir()
+        (self.folder / "with.json").write_text(json.dumps({"checkpoint": str(self.folder / "ck/step-000001"), "data": str(self.folder)}))
+        env = {"PATH": "/usr/bin:/bin", "DLFLOW_WITH": self.folder / "with.json", "DLFLOW_OUTPUTS": outputs,
+               "DLFLOW_METRICS": self.folder / "m", "DLFLOW_SUMMARY": self.folder / "s"}
+        done = subprocess.run([BIN / "dlflow-evaluate", self.folder / "with.json"], env=env, text=True, capture_output=True)
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("was saved by a Python script, which alone knows its network; evaluate it in a script", done.stderr)
 
     def test_what_is_damaged_is_passed_over_there_too(self):
         self.save(1, 0.1)

@@ -1,6 +1,7 @@
 """Several ranks of a training script, as a step has them: they stop together, save once, and any number of them goes on."""
 
 import collections
+import json
 import os
 import pathlib
 import socket
@@ -90,7 +91,7 @@ class Ranks(Case):
         # 4 steps of 9 samples and 3 of 6 (the last of 2) make the first epoch, then 2 of 6; the rest are of 3.
         self.assertEqual(last, {"done 22 2"})
         self.assertEqual(used, {(epoch, sample): 1 for epoch in range(2) for sample in range(50)})
-        self.assertIn("step-000009 is of 2 ranks, and this is one of 1: random numbers begin anew", said)
+        self.assertIn("step-000009 has the random numbers of 2 ranks, and there are 1 now: they begin anew", said)
 
     def test_each_rank_goes_on_with_its_own_random_numbers(self):
         first, _ = self.run_ranks("random_numbers", 2)
@@ -252,7 +253,23 @@ class Sharded(Case):
         self.assertEqual(step, "0")
         loaded, _ = self.run_ranks("sharded", 3)
         self.assertEqual({line[-1] for line in loaded}, {f"sums 3 {' '.join(sums)}"})
+        self.tools_take_it(checkpoint)
         self.damaged_shard_is_noticed(checkpoint / "__1_0.distcp")
+
+    def tools_take_it(self, checkpoint):
+        """`uses: checkpoint` verifies and hands it over; there is no file of the weights alone."""
+        if not (BIN / "dlflow").exists():
+            return
+        outputs = self.folder / "outputs"
+        outputs.mkdir()
+        names = {"WITH": self.folder / "with.json", "OUTPUTS": outputs, "METRICS": self.folder / "m", "SUMMARY": self.folder / "s"}
+        for export, status in (({}, 0), ({"export": "safetensors"}, 1)):
+            (self.folder / "with.json").write_text(json.dumps({"from": str(checkpoint.parent)} | export))
+            done = subprocess.run([BIN / "dlflow", "step", "checkpoint"], text=True, capture_output=True,
+                                  env={f"DLFLOW_{name}": str(value) for name, value in names.items()})
+            self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertIn("is divided among ranks (.distcp files), so there is no file of its weights", done.stderr)
+        self.assertTrue((outputs / "checkpoint/.metadata").exists())
 
     def damaged_shard_is_noticed(self, shard):
         data = bytearray(shard.read_bytes())

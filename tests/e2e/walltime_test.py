@@ -1,5 +1,6 @@
 """Programs that reach their walltime: with exit status 75, with the package `dlflow`, and with nothing but a file that they save."""
 
+import concurrent.futures
 import importlib.util
 import json
 import pathlib
@@ -11,6 +12,9 @@ from support import BIN, Case, main
 
 PYTHON = sys.executable
 PACKAGE = BIN.parent / "python"
+
+needs_mpi = unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+needs_torch = unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
 
 # Knows nothing of dlflow. It is stopped twice before it has counted to the end, and loses what it has not saved.
 COUNTS = """
@@ -57,7 +61,7 @@ class Walltime(Case):
         super().setUp()
         self.write("count.py", COUNTS)
 
-    def workflow(self, checkpoint, signal, status, extra="", resources="walltime: 8s", saves="yes"):
+    def workflow(self, checkpoint, signal, status, extra="", resources="walltime: 10s", saves="yes"):
         self.write("w.yaml", f"""
             name: count
             steps:
@@ -82,37 +86,38 @@ class Walltime(Case):
         return [int(line.split()[1]) for line in (self.attempt(run) / "stdout").read_text().splitlines()]
 
     def test_a_program_that_saves_but_knows_no_exit_status_75_goes_on(self):
-        self.workflow("signal: SIGTERM, lead: 4s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
+        self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3)
         run = self.run_json("w.yaml")["run"]
-        again = ("queued", "walltime of 0:08 reached, goes on from ckpt/count-0.txt")
-        self.assertEqual(self.reasons(run), [again, again, ("succeeded", "")])
+        again = ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt")
+        *before, last = self.reasons(run)
+        self.assertGreaterEqual(len(before), 2)
+        self.assertEqual((before, last), ([again] * len(before), ("succeeded", "")))
         counted = self.counted(run)
         self.assertEqual(counted, list(range(1, len(counted) + 1)))  # nothing twice, nothing lost
         job = self.attempt(run).parent
-        self.assertEqual((job / "checkpoints/ckpt/count-0.txt").read_text(), f"2 {self.saved_count(job)}")
-        self.assertEqual((job / "outputs/passes-0").read_text(), "2")
+        saved = (job / "checkpoints/ckpt/count-0.txt").read_text().split()
+        self.assertEqual(saved[0], str(len(before)))
+        self.assertEqual((job / "outputs/passes-0").read_text(), saved[0])
         # How it was stopped is no part of what makes its result.
         self.workflow("lead: 1s", "SIGTERM", 3)
         self.assertEqual(self.states(self.run_json("w.yaml")["run"]), {"count": "cached"})
 
-    def saved_count(self, job):
-        return int((job / "checkpoints/ckpt/count-0.txt").read_text().split()[1])
-
     def test_a_program_that_saves_nothing_new_stops(self):
-        self.workflow("signal: SIGUSR1, lead: 4s, newer: 'ckpt/*.txt'", "SIGUSR1", 0, saves="once")
+        self.workflow("signal: SIGUSR1, lead: 5s, newer: 'ckpt/*.txt'", "SIGUSR1", 0, saves="once")
         run = self.run_json("w.yaml", status=1)["run"]
-        # Exit status 0 without a file would be the end of its work: here it lacks its output.
+        # It ends with 0 then: nobody knows whether its work is done.
         states = self.reasons(run)
-        self.assertEqual(states[0], ("queued", "walltime of 0:08 reached, goes on from ckpt/count-0.txt"))
-        self.assertEqual(states[1], ("failed", "output 'passes' is missing: $DLFLOW_OUTPUTS/passes-0 was not written"))
+        self.assertEqual(states[0], ("queued", "walltime of 0:10 reached, goes on from ckpt/count-0.txt"))
+        self.assertEqual(states[1], ("timed-out", "walltime of 0:10 reached, and no file that matches ckpt/*.txt is new"))
 
-    @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
+    @needs_mpi
     def test_every_rank_gets_the_signal_that_the_step_names(self):
-        self.workflow("signal: SIGTERM, lead: 5s, newer: 'ckpt/*.txt'", "SIGTERM", 3, resources="walltime: 10s, ranks: 2")
+        self.workflow("signal: SIGTERM, lead: 7s, newer: 'ckpt/*.txt'", "SIGTERM", 3, resources="walltime: 14s, ranks: 2")
         run = self.run_json("w.yaml", timeout=90)["run"]
-        self.assertEqual([state for state, _ in self.reasons(run)], ["queued", "queued", "succeeded"])
+        *before, last = [state for state, _ in self.reasons(run)]
+        self.assertEqual((set(before), last), ({"queued"}, "succeeded"))
         for rank in (0, 1):
-            self.assertEqual((self.attempt(run).parent / f"outputs/passes-{rank}").read_text(), "2")
+            self.assertEqual((self.attempt(run).parent / f"outputs/passes-{rank}").read_text(), str(len(before)))
 
     def test_training_with_the_package_saves_goes_on_and_hands_over_its_checkpoints(self):
         self.write("train.py", TRAINS)
@@ -124,8 +129,8 @@ class Walltime(Case):
                 run: [{PYTHON}, -B, train.py]
                 inputs: [train.py]
                 outputs: {{checkpoints: checkpoints}}
-                checkpoint: {{keep: 1, lead: 4s}}
-                resources: {{walltime: 8s}}
+                checkpoint: {{keep: 1, lead: 5s}}
+                resources: {{walltime: 10s}}
                 require: {{loss: "< 0.5"}}
                 env: {{PYTHONPATH: {PACKAGE}}}
               best:
@@ -137,7 +142,8 @@ class Walltime(Case):
         steps = [int(line.split()[1]) for line in (self.attempt(run, "train") / "stdout").read_text().splitlines()]
         self.assertEqual(steps, list(range(1, len(steps) + 1)))
         events = map(json.loads, (self.attempt(run, "train") / "events.jsonl").read_text().splitlines())
-        self.assertEqual([event["exit"] for event in events if "exit" in event], [75, 75, 0])
+        *before, last = [event["exit"] for event in events if "exit" in event]
+        self.assertEqual((set(before), last), ({75}, 0))
         metrics = {step["name"]: step["metrics"] for step in self.status(run)["steps"]}
         self.assertEqual(metrics["train"], {"step": steps[-1], "loss": 0.75 ** steps[-1]} | {"loss": metrics["train"]["loss"]})
         self.assertAlmostEqual(metrics["train"]["loss"], 0.75 ** steps[-1], places=6)
@@ -147,8 +153,7 @@ class Walltime(Case):
             plan = json.loads(self.dlflow("explain", "w.yaml", "--set", f"rate={rate}", "--json")[0])
             self.assertEqual({job["job"]: job["verdict"] for job in plan}["train"], action, plan)
 
-    @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
-    def test_ranks_that_torchrun_starts_save_and_go_on(self):
+    def train_on_two_ranks(self, command, checkpoint, more=""):
         self.write("train.py", """
             import time, torch, dlflow
             torch.distributed.init_process_group("gloo")
@@ -167,17 +172,47 @@ class Walltime(Case):
             name: torchrun
             steps:
               train:
-                run: [{PYTHON}, -B, -m, torch.distributed.run, train.py]
+                run: [{PYTHON}, -B, {command}]
                 inputs: [train.py]
-                launch: node
-                checkpoint: {{signal: SIGTERM, lead: 15s, newer: "step-*/manifest.json"}}
-                resources: {{walltime: 30s, ranks: 2}}
-                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1}}
+                checkpoint: {{lead: 20s, {checkpoint}}}
+                resources: {{walltime: 40s, ranks: 2}}
+                env: {{PYTHONPATH: {PACKAGE}, PET_REDIRECTS: 1, PET_TEE: 1, PET_MONITOR_INTERVAL: 0.1}}
+                {more}
         """)
         run = self.run_json("w.yaml", timeout=120)["run"]
         metrics = self.status(run)["steps"][0]["metrics"]
         self.assertEqual(metrics["passes"], 1)
         self.assertGreater(metrics["step"], 0)
+
+    @needs_torch
+    @needs_mpi
+    def test_ranks_that_mpirun_starts_save_and_go_on(self):
+        self.train_on_two_ranks("train.py", "keep: 1")
+
+    @needs_torch
+    def test_ranks_that_torchrun_starts_save_and_go_on(self):
+        self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*/manifest.json"', "launch: node")
+
+
+class Awaited(unittest.TestCase):
+    """A case that runs beside others."""
+
+    def __init__(self, case, end):
+        super().__init__("end")
+        self.case, self._end = case, end
+
+    def __str__(self):
+        return str(self.case)
+
+    def end(self):
+        self._end.result()
+
+
+def load_tests(loader, tests, pattern):
+    """Three at a time: mostly they wait."""
+    pool = concurrent.futures.ThreadPoolExecutor(3)
+    cases = [case for group in tests for case in group if not isinstance(case, Awaited)]
+    return unittest.TestSuite(Awaited(case, pool.submit(case.debug)) for case in cases)
 
 
 if __name__ == "__main__":

@@ -25,8 +25,8 @@ class Parallel(Chain):
 
     def run_workflow(self, name, python, ranks):
         """What its ranks printed, once it has succeeded."""
-        out = self.dlflow("run", STAGED / f"workflows/pytorch-{name}.yaml", "--profile", self.profile, "--json", "--set", f"python={python}",
-                          "--set", f"package={STAGED}/python", "--set", f"ranks={ranks}").stdout
+        out = self.dlflow("run", STAGED / f"workflows/pytorch-{name}.yaml", "--profile", self.profile, "--json",
+                          "--set", f"python={python}", "--set", f"package={STAGED}/python", "--set", f"ranks={ranks}").stdout
         run = json.loads(out.splitlines()[-1])["run"]
         self.wait_for(run, {"train": "succeeded"}, timeout=120)
         return (pathlib.Path(self.status(run)["directory"]) / "steps/train/attempt-1/stdout").read_text()

@@ -14,7 +14,9 @@ from torch import nn
 from torch.nn import functional
 from torch.utils import checkpoint, data  # noqa: F401
 
+import dlflow
 import dlflow.torch
+from dlflow import runtime
 from dlflow.torch.same_bits import gradients
 
 RANK, SIZE = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
@@ -89,6 +91,40 @@ def transformer():
     return model, optimizer, torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, 40), 0.5
 
 
+class Language(nn.Module):
+    """Recurrent, with weights that the first and the last layer share, a parameter without dimensions and a buffer that is replaced."""
+
+    def __init__(self):
+        super().__init__()
+        self.embed, self.norm, self.head = nn.Embedding(30, 16), nn.LayerNorm(16), nn.Linear(16, 30, bias=False)
+        self.recurrent = nn.LSTM(16, 16, 2, batch_first=True, dropout=0.2)
+        self.head.weight = self.embed.weight
+        self.scale = nn.Parameter(torch.tensor(1.0))
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        self.seen = self.seen + x.float().mean()
+        return self.head(self.norm(self.recurrent(self.embed(x))[0])) * self.scale
+
+
+def language():
+    """In bfloat16 where autocast says so, with a sampler that draws with weights."""
+    torch.manual_seed(5 + RANK)
+    model = Language()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    texts = torch.randint(0, 30, (57, 7), generator=torch.Generator().manual_seed(1))
+    sampler = data.WeightedRandomSampler(torch.arange(1.0, 58), 57)
+    training = dlflow.torch.exact(model, data.DataLoader(data.TensorDataset(texts[:, :6], texts[:, 1:]), 20, sampler=sampler), 5)
+    for step in training:
+        for x, y in step:
+            with torch.autocast("cpu", torch.bfloat16):
+                loss = functional.cross_entropy(model(x).float().flatten(0, 1), y.reshape(-1))
+            step.backward(loss)
+        optimizer.step()
+    if RANK == 0:
+        print("language", dlflow.torch.sha256(model, optimizer), repr(step.loss), flush=True)
+
+
 MODELS = {"mlp": mlp, "resnet": resnet, "transformer": transformer}
 
 
@@ -123,6 +159,8 @@ def models():
     """150 samples in batches of 24: the last step has 6, of which some ranks get none."""
     for name in MODELS:
         train(name, data.DataLoader(Images(150), batch_size=24, shuffle=True))
+    language()
+    half_floats()
 
 
 def augmented():
@@ -134,6 +172,28 @@ def augmented():
 def saved():
     """Goes on from FOLDER, and saves there after every step."""
     train(os.environ["MODEL"], data.DataLoader(Images(150), batch_size=24, shuffle=True), checkpoint=os.path.join(FOLDER, "last.pt"))
+
+
+def stopped():
+    """Goes on from FOLDER by dlflow.resume(), and saves there by dlflow.checkpoint() after STEPS of its own."""
+    torch.manual_seed(5)
+    model, optimizer, scheduler, _ = mlp()
+    training = dlflow.torch.exact(model, data.DataLoader(Images(150), batch_size=24, shuffle=True), 6, seed=7)
+    objects = {"model": model, "optimizer": optimizer, "scheduler": scheduler, "exact": training}
+    done = dlflow.resume(**objects, folder=FOLDER).step
+    end = done + int(os.environ["STEPS"])
+    for _ in range(training.epoch, 2):
+        for step in training:
+            for images, labels in step:
+                step.backward(functional.cross_entropy(model(images), labels))
+            optimizer.step()
+            scheduler.step()
+            done += 1
+            if done == end:
+                dlflow.checkpoint(done, epoch=step.epoch, **objects)
+                return
+    if RANK == 0:
+        print("mlp", dlflow.torch.sha256(model, optimizer, scheduler), flush=True)
 
 
 def as_one_process():
@@ -172,6 +232,42 @@ def as_one_process():
                 assert torch.equal(a, b)
         torch.testing.assert_close(torch.tensor(our_losses), torch.tensor(losses), rtol=1e-5, atol=1e-6)
         torch.testing.assert_close([*ours.parameters()], [*usual.parameters()], rtol=1e-4, atol=1e-6)
+
+
+def overlaps():
+    """The sums begin while the last backward pass of a process runs, bucket by bucket."""
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 4))
+    training = dlflow.torch.exact(model, data.DataLoader(Images(24), batch_size=24), 6)
+    sums, begun, present = training._gradients, [], set()
+    start = runtime.LeafSum.start
+
+    def noticed(self, *arguments):
+        if self is sums._sum:
+            begun.append((sums._leaf, "1.weight" in present))
+        return start(self, *arguments)
+
+    runtime.LeafSum.start = noticed
+    for step in training:
+        for images, labels in step:
+            present.clear()
+            model[1].weight.register_hook(lambda _: present.add("1.weight"))
+            step.backward(functional.cross_entropy(model(images), labels))
+    last = 6 // SIZE * (RANK + 1) - 1
+    assert begun[0] == (last, False) and begun[-1] == (last, True) and len(begun) > 2, begun
+
+
+def dies():
+    """Rank 1 ends in the middle of a step."""
+    model = MODELS["mlp"]()[0]
+    try:
+        for step in dlflow.torch.exact(model, data.DataLoader(Images(150), batch_size=24), 6):
+            for images, labels in step:
+                if (step.number, RANK) == (2, 1):
+                    os.kill(os.getpid(), 9)
+                step.backward(functional.cross_entropy(model(images), labels))
+    except runtime.Error as error:
+        assert "rank 1 (node " in str(error), error
+        print("named", flush=True)
 
 
 def half_floats():
@@ -272,7 +368,8 @@ def refused_in_a_step(model, made):
     raises(RuntimeError, "virtual rank 0 has no loss; call step.backward(loss)", first_step(model(), lambda step, loss: loss().backward()))
     raises(RuntimeError, "is called once for each virtual rank", first_step(model(), twice))
     raises(RuntimeError, "give the mean over the samples", first_step(model(), lambda step, loss: step.backward(loss() * torch.ones(2))))
-    raises(RuntimeError, "put_ does not have a deterministic", first_step(model(NotDeterministic()), lambda step, loss: step.backward(loss())))
+    raises(RuntimeError, "put_ does not have a deterministic",
+           first_step(model(NotDeterministic()), lambda step, loss: step.backward(loss())))
     raises(RuntimeError, "was turned off; leave it on", first_step(model(), lambda step, loss: step.backward(loss()),
                                                                   lambda: torch.use_deterministic_algorithms(False)))
     raises(ValueError, "the buffer 1.seen of torch.int64 did not change by the same",
@@ -311,7 +408,8 @@ def refused_in_a_step(model, made):
             x = torch.utils.checkpoint.checkpoint(self.low, x.requires_grad_(), use_reentrant=True)
             return torch.utils.checkpoint.checkpoint(lambda y: self.low(self.high(y)), x, use_reentrant=True)
 
-    raises(RuntimeError, "comes in several parts, of which one was late", first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
+    raises(RuntimeError, "comes in several parts, of which one was late",
+           first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
 
     def unfinished():
         for step in made(model())():
@@ -360,7 +458,7 @@ def over_gloo():
     if "MEMORIES" in os.environ:
         os.environ["DLFLOW_MEMORY"] = os.environ["MEMORIES"].split(",")[RANK]
     for name in ("mlp", "resnet"):
-        train(name, data.DataLoader(Images(60), batch_size=24, shuffle=True))
+        train(name, data.DataLoader(Images(150), batch_size=24, shuffle=True))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,9 @@ import sys
 
 PYTHON = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "torch-venv/bin/python"
 
-if not PYTHON.exists() or subprocess.run([PYTHON, "-c", "import importlib.util as u, sys; sys.exit(u.find_spec('torch') is None)"]).returncode:
+FIND = "import importlib.util, sys; sys.exit(importlib.util.find_spec('torch') is None)"
+
+if not PYTHON.exists() or subprocess.run([PYTHON, "-c", FIND]).returncode:
     print(f"skipped case: {sys.argv[1]}: PyTorch of PyPI is not there: bench/peer_venvs installs it")
     sys.exit(77)
 os.execv(PYTHON, [PYTHON, "-B", pathlib.Path(__file__).with_name(sys.argv[1]), *sys.argv[2:]])

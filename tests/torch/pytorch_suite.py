@@ -2,9 +2,9 @@
 
     PYTHONPATH=build/python VENV/bin/python tests/torch/pytorch_suite.py [--tests FOLDER] [SUITE...]
 
-VENV is a Python with PyTorch 2 and `expecttest`. The tests take "dlflow" for gloo: that name makes groups of ours here, so that all runs that
-gloo has to do. What fails is run with gloo itself, too. `distributed_test` is part of PyTorch; the others are in FOLDER, the folder `test` of a
-checkout or of a source package, which is of a version near the installed one. Minutes long, and no part of `./dev test`.
+VENV is a Python with PyTorch 2 and `expecttest`. The tests take "dlflow" for gloo: that name makes groups of ours here, so that all runs
+that gloo has to do. What fails is run with gloo itself, too. `distributed_test*` is part of PyTorch; the others are in FOLDER, the folder
+`test` of a checkout or of a source package, which is of a version near the installed one. Minutes long, and no part of `./dev test`.
 """
 
 import argparse
@@ -36,9 +36,14 @@ SUITES = dict.fromkeys(SHIPPED) | {
     "redistribute": "distributed/_tensor/test_redistribute.py",
     "dtensor_api": "distributed/_tensor/test_api.py",
     "tensor_parallel": "distributed/tensor/parallel/test_tp_style.py",
-    "fsdp2": "distributed/_composable/fsdp/test_fully_shard_init.py",
+    "parallelize": "distributed/tensor/parallel/test_parallelize_api.py",
+    "tp_examples": "distributed/tensor/parallel/test_tp_examples.py",
+    "fsdp2": "distributed/_composable/fsdp/test_fully_shard_training.py",
     "zero": "distributed/optim/test_zero_redundancy_optimizer.py",
+    "replicate": "distributed/_composable/test_replicate.py",
     "checkpoint": "distributed/checkpoint/test_state_dict.py",
+    "checkpoint_files": "distributed/checkpoint/test_file_system_checkpoint_cpu.py",
+    "resharding": "distributed/checkpoint/test_dtensor_resharding.py",
 }
 SECONDS_PER_TEST = "60"
 
@@ -126,16 +131,18 @@ def load(suite, tests, ours):
 def run_one(suite, tests, backend, only, output):
     """In a process of its own, whose result is the file `output`."""
     ranks, backend_of_skips, pattern = SHIPPED.get(suite, ("4", "gloo", ""))
-    os.environ |= {"BACKEND": backend_of_skips, "WORLD_SIZE": ranks, "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": SECONDS_PER_TEST, "OMP_NUM_THREADS": "1",
-                   "TEMP_DIR": tempfile.mkdtemp(), "INIT_METHOD": "env://"}
+    os.environ |= {"BACKEND": backend_of_skips, "WORLD_SIZE": ranks, "DISTRIBUTED_TESTS_DEFAULT_TIMEOUT": SECONDS_PER_TEST,
+                   "OMP_NUM_THREADS": "1", "TEMP_DIR": tempfile.mkdtemp(), "INIT_METHOD": "env://"}
     import torch
     torch.set_num_threads(1)
     fork_instead_of_spawn()
     module = load(suite, tests, be_gloo() if backend == "dlflow" else None)
+    from torch.testing._internal.common_distributed import MultiThreadedTestCase
     loader = unittest.TestLoader()
     cases = loader.loadTestsFromTestCase(module) if isinstance(module, type) else loader.loadTestsFromModule(module)
-    wanted = unittest.TestSuite(case for case in flat(cases)
-                                if (case.id() in only if only else re.search(pattern, case.id())))
+    # Ranks that are threads have groups of PyTorch's own, but where they were given ours.
+    wanted = unittest.TestSuite(case for case in flat(cases) if (case.id() in only if only else re.search(pattern, case.id()))
+                                and (suite == "c10d_pypg" or not isinstance(case, MultiThreadedTestCase)))
     with open(output, "w") as file:
         wanted.run(Result(file))
 
@@ -163,12 +170,12 @@ def outcomes(suite, options, backend, only=()):
     return found
 
 
-ELSEWHERE = {  # failures by what a test asks for that is gloo's alone
+BY_DESIGN = {  # failures that come from what a test asks for, which is gloo's alone
     r"has no attribute 'create_device'|'dlflow' != 'gloo'": "asks for gloo's own class, options or name",
-    r"\d tensors were given; the backend dlflow takes one": "gives several tensors for each process, which torch.distributed itself does not do any more",
+    r"\d tensors were given; the backend dlflow takes one": "gives several tensors for each process, as nobody does any more",
     r'AssertionError: "[^"]*" does not match "': "is an error in both, in other words",
-    r"AssertionError: ValueError not raised(.*\n)*.*test_all_to_all_single$": "has gloo refuse tensors that are not contiguous",
-    r"AssertionError: Scalars are not equal!.*\n(.*\n)*.*_(autograd|torch)_profiler": "counts events of the profiler, which are for backends that PyTorch knows",
+    r"(?s)AssertionError: ValueError not raised.*\.test_all_to_all_single\b": "has gloo refuse tensors that are not contiguous",
+    r"(?s)AssertionError: Scalars are not equal!.*_(autograd|torch)_profiler\b": "counts events in the profiler",
 }
 
 
@@ -185,9 +192,9 @@ def judged(outcome, reason, with_gloo):
         return outcome, reason.strip()[:150]
     if with_gloo.get("outcome") == "failed":
         return "failed with gloo, too", inner(reason)
-    for pattern, what in ELSEWHERE.items():
+    for pattern, what in BY_DESIGN.items():
         if re.search(pattern, reason):
-            return "not applicable", what
+            return "differs by design", what
     return outcome, inner(reason)
 
 
@@ -198,9 +205,9 @@ def report(suite, found, with_gloo):
         counted, why = judged(outcome, reason, dict(zip(("outcome", "reason"), with_gloo.get(test, ()))))
         groups[counted][why].append(test.rpartition(".")[2])
     count = {outcome: sum(map(len, reasons.values())) for outcome, reasons in groups.items()}
-    print(f"\n{suite}: {count.get('passed', 0)} passed, {count.get('failed', 0)} failed, "
-          f"{count.get('failed with gloo, too', 0)} failed with gloo, too, {count.get('not applicable', 0)} not applicable")
-    for outcome in ("failed", "failed with gloo, too", "not applicable"):
+    outcomes = ("failed", "failed with gloo, too", "differs by design", "not applicable")
+    print(f"\n{suite}: " + ", ".join(f"{count.get(outcome, 0)} {outcome}" for outcome in ("passed", *outcomes)))
+    for outcome in outcomes:
         for reason, names in sorted(groups[outcome].items(), key=lambda item: -len(item[1])):
             print(f"  {outcome}, {len(names)}: {reason}: {', '.join(names[:12])}{' ...' if len(names) > 12 else ''}")
     sys.stdout.flush()

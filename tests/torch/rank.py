@@ -74,8 +74,8 @@ def reductions():
         dist.all_reduce(tensor, op)
         same(tensor, torch.tensor(expected))
     raises(ValueError, "'bxor' is no operation of fp32 numbers", lambda: dist.all_reduce(torch.ones(3), dist.ReduceOp.BXOR))
-    raises(ValueError, "dlflow cannot reduce torch.complex128", lambda: dist.distributed_c10d._get_default_group().allreduce(
-        [torch.ones(3, dtype=torch.complex128)]))
+    group = dist.distributed_c10d._get_default_group()
+    raises(ValueError, "dlflow cannot reduce torch.complex128", lambda: group.allreduce([torch.ones(3, dtype=torch.complex128)]))
 
 
 def against_gloo():
@@ -257,7 +257,8 @@ def refusals():
     raises(ValueError, "the input is torch.float32, the output torch.float64",
            lambda: dist.all_gather_into_tensor(torch.ones(2 * SIZE, dtype=torch.float64), torch.ones(2)))
     raises(ValueError, "a tensor is sparse", lambda: dist.broadcast(torch.ones(3).to_sparse(), 0))
-    raises(ValueError, "sparse tensors can be summed alone", lambda: dist.all_reduce(torch.ones(3).to_sparse(), dist.ReduceOp.MAX))
+    raises(ValueError, "sparse tensors can be summed alone",
+           lambda: dist.all_reduce(torch.ones(3).to_sparse(), dist.ReduceOp.MAX))
     raises(ValueError, f"the input has {SIZE + 1} rows, which {SIZE} ranks cannot share evenly",
            lambda: dist.all_to_all_single(torch.ones(SIZE), torch.ones(SIZE + 1)))
     dist.barrier()  # none of these was told to anybody

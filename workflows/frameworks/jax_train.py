@@ -28,7 +28,7 @@ def loss(weights, pictures, classes):
 
 step_of = jax.jit(jax.value_and_grad(loss))
 pictures, classes = clothes.read(given.data, "train")
-saved = dlflow.resume(group=ranks.group)
+saved = dlflow.resume(group=ranks.group, folder="checkpoints")
 weights = saved.part("model") or initial(jax.random.PRNGKey(0))
 steps = len(classes) // given.batch
 for epoch in range(saved.epoch, given.epochs):

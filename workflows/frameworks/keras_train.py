@@ -37,7 +37,7 @@ def assign(variables, saved_state):
 
 
 pictures, classes = clothes.read(given.data, "train")
-saved = dlflow.resume(group=ranks.group)
+saved = dlflow.resume(group=ranks.group, folder="checkpoints")
 if saved:
     assign(model.variables, saved.part("model"))
     assign(optimizer.variables, saved.part("optimizer"))

@@ -1,5 +1,5 @@
-"""torch.distributed.pipelining: each rank has some of the layers, and passes on what they make of small parts of a batch. Prints how far the loss
-and the gradients are from those of one process."""
+"""torch.distributed.pipelining: each rank has some of the layers, and passes on what they make of small parts of a batch. Prints how far
+the loss and the gradients are from those of one process."""
 
 import torch
 import torch.distributed as dist

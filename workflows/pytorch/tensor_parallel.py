@@ -1,5 +1,5 @@
-"""Tensor parallelism: each weight matrix is divided over the ranks (DTensor, parallelize_module), with the activations between blocks divided by
-rows (sequence parallel). Prints how far the weights are from those of one process."""
+"""Tensor parallelism: each weight matrix is divided over the ranks (DTensor, parallelize_module), with the activations between blocks
+divided by rows (sequence parallel). Prints how far the weights are from those of one process."""
 
 import torch
 import torch.distributed as dist

@@ -1,4 +1,5 @@
-"""ZeroRedundancyOptimizer: each rank keeps the optimizer state of its share of the weights. Prints how far the weights are from those of one process."""
+"""ZeroRedundancyOptimizer: each rank keeps the optimizer state of its share of the weights. Prints how far weights and state are from
+those of one process."""
 
 import torch
 import torch.distributed as dist

@@ -8,7 +8,7 @@ import json
 import os
 import platform
 import re
-from typing import Dict, List, NamedTuple, Optional, Sequence
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence
 
 import torch
 
@@ -76,12 +76,14 @@ def arithmetic(threads: int) -> Dict[str, str]:
     variables = " ".join(f"{name}={os.environ[name]}" for name in _VARIABLES if name in os.environ)
     return {"PyTorch": f"{torch.__version__}, build {short_hash(build)}",
             "the processor": _processor() + (f", PyTorch uses {capability[1]}" if capability else ""),
+            "BLAS": _blas_names(),
             "the number of threads": str(threads),
             "the environment": variables or "no variables"}
 
 
 _ADVICE = {"PyTorch": "install the same build on all nodes",
            "the processor": "start all ranks on processors of one kind (resources: {constraint: ...} or a partition of one kind)",
+           "BLAS": "install the same BLAS on all nodes (update-alternatives --display libblas.so.3-x86_64-linux-gnu)",
            "the number of threads": "give the same 'threads' on all ranks",
            "the environment": "start all ranks with the same variables"}
 
@@ -90,25 +92,42 @@ def arithmetic_claims(facts: Dict[str, str]) -> List[Claim]:
     return [Claim(what, value, _ADVICE[what]) for what, value in facts.items()]
 
 
+def _blas() -> Dict[str, ctypes.CDLL]:
+    """The BLAS libraries that this process has loaded beside PyTorch's own, by path."""
+    try:
+        with open("/proc/self/maps", encoding="utf-8") as file:
+            paths = {os.path.realpath(line.split()[-1]) for line in file if "blas" in line}
+    except OSError:
+        return {}
+    return {path: ctypes.CDLL(path) for path in sorted(paths) if re.search(r"/lib(\w*openblas|blas)[^/]*\.so[^/]*$", path)}
+
+
+def _open_blas_function(library: ctypes.CDLL, name: str) -> Any:
+    """Or None. NumPy's has names of its own."""
+    for full in (f"openblas_{name}", f"openblas_{name}64_", f"scipy_openblas_{name}", f"scipy_openblas_{name}64_"):
+        if hasattr(library, full):
+            return getattr(library, full)
+    return None
+
+
+def _blas_names() -> str:
+    """OpenBLAS says for which processor it has chosen its code."""
+    names = []
+    for path, library in _blas().items():
+        config = _open_blas_function(library, "get_config")
+        if config is not None:
+            config.restype = ctypes.c_char_p
+        names.append(os.path.basename(path) if config is None else config().decode().strip())
+    return ", ".join(sorted(set(names))) or "PyTorch's own"
+
+
 def use_threads(threads: int) -> None:
     """Of PyTorch and of OpenBLAS, which has threads of its own that PyTorch does not count."""
     torch.set_num_threads(threads)
-    for path in _open_blas():
-        library = ctypes.CDLL(path)
-        for suffix in ("", "64_"):
-            function = getattr(library, "openblas_set_num_threads" + suffix, None)
-            if function is not None:
-                function(ctypes.c_int(threads))
-
-
-def _open_blas() -> List[str]:
-    """The paths under which OpenBLAS may be loaded in this process."""
-    try:
-        with open("/proc/self/maps", encoding="utf-8") as file:
-            paths = {line.split()[-1] for line in file if "blas" in line}
-    except OSError:
-        return []
-    return sorted(path for path in paths if re.search(r"/lib[^/]*blas[^/]*\.so", path))
+    for library in _blas().values():
+        function = _open_blas_function(library, "set_num_threads")
+        if function is not None:
+            function(ctypes.c_int(threads))
 
 
 def changes(old: Dict[str, str], new: Dict[str, str]) -> Optional[str]:

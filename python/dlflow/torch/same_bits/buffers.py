@@ -83,7 +83,8 @@ class Buffers:
         self._others = [place for place in self._others if place.name not in names]
         for place in tracked:
             if place.start.is_complex():
-                raise TypeError(f"exact: the forward pass changes the buffer {place.name} of {place.start.dtype}; only real ones are summed")
+                raise TypeError(f"exact: the forward pass changes the buffer {place.name} of {place.start.dtype}; keep its real and its "
+                                "imaginary part as two buffers")
         self._real = [place for place in tracked if place.start.is_floating_point()]
         self._whole = [place for place in tracked if not place.start.is_floating_point()]
         self._starts = [_numbers(place.start) for place in self._whole]
@@ -113,7 +114,8 @@ class Buffers:
                 raise runtime.InvalidInput(f"exact: a forward pass changed the buffer {place.name}, which the first one did not; "
                                            "buffers must change in every step or in none")
         changes = [now - start for place, starts in zip(self._whole, self._starts) for now, start in zip(_numbers(place.tensor), starts)]
-        self._numbers.copy_(torch.tensor([*numbers, *(weight * change for change in changes), *(weight * change * change for change in changes)]))
+        weighted = [weight * change for change in changes]
+        self._numbers.copy_(torch.tensor([*numbers, *weighted, *(part * change for part, change in zip(weighted, changes))]))
         self._sum.add(leaf, 1.0, self._number_pieces)
         with torch.no_grad():
             if self._real:

@@ -18,8 +18,8 @@ def require_supported(model: nn.Module) -> None:
         path = f"the module {name}" if name else "the model"
         kinds = {kind.__name__ for kind in type(module).__mro__}
         if isinstance(module, nn.SyncBatchNorm):
-            raise TypeError(f"exact: {path} is a SyncBatchNorm, which adds up over processes; use BatchNorm: each virtual rank has statistics "
-                            "of its own, whatever process it is on")
+            raise TypeError(f"exact: {path} is a SyncBatchNorm, which adds up over processes; use BatchNorm: each virtual rank has "
+                            "statistics of its own, whatever process it is on")
         for wrapper in sorted(kinds & _WRAPPERS):
             raise TypeError(f"exact: {path} is a {wrapper}, which exchanges gradients itself; give the model that it wraps")
         if getattr(module, "sparse", False) and isinstance(module, (nn.Embedding, nn.EmbeddingBag)):

@@ -111,7 +111,8 @@ class Step:
             finally:
                 checks.NoCommunication.leave()
             if self._current is not None:
-                raise self._error(f"virtual rank {leaf.number} has no loss; call step.backward(loss) for each, in the place of loss.backward()")
+                raise self._error(f"virtual rank {leaf.number} has no loss; call step.backward(loss) for each, in the place of "
+                                  "loss.backward()")
             self._training._end_leaf(leaf, self._weight(leaf), self._own_loss * self._weight(leaf))
         self.loss = self._training._end_step(self)
         self.is_complete = True
@@ -234,7 +235,8 @@ class Training:
         old, new = state["settings"], self._data.settings()
         for name in new:
             if old.get(name) != new[name]:
-                raise ValueError(f"exact: the state was saved with {name}={old.get(name)}, and this training has {new[name]}; give the same")
+                raise ValueError(f"exact: the state was saved with {name}={old.get(name)}, and this training has {new[name]}; give the "
+                                 "same")
         threads = "the number of threads"
         if state["arithmetic"].get(threads) != self._arithmetic[threads]:
             raise ValueError(f"exact: the state was saved with threads={state['arithmetic'].get(threads)}, and this training has "

@@ -171,7 +171,8 @@ TEST_CASE("pyxis is flags of srun", "[container]") {
 TEST_CASE("udocker's P modes run on the root folder, the others in a container", "[container]") {
   const Invocation call = invoke_udocker(container("udocker"));
   CHECK(call.argv == Words{"udocker", "run", "--user=ann", "--hostauth",
-                           "--volume=/runs/w-1:/runs/w-1", "--volume=/site/data:/data",
+                           "--volume=/etc/hosts:/etc/hosts", "--volume=/runs/w-1:/runs/w-1",
+                           "--volume=/site/data:/data",
                            "--workdir=/runs/w-1/steps/a/attempt-1/work", "--site-flag",
                            "--location=/cache/images/aa/rootfs", "image", "/runs/w-1/bin/dlflow",
                            "container-exec", "/runs/w-1/rank"});
@@ -182,9 +183,9 @@ TEST_CASE("udocker's P modes run on the root folder, the others in a container",
   runc.mode = "R1";
   runc.image = "/cache/images/aa/udocker-R1";
   CHECK(invoke_udocker(runc).argv ==
-        Words{"udocker", "run", "--volume=/runs/w-1:/runs/w-1", "--volume=/site/data:/data",
-              "--workdir=/runs/w-1/steps/a/attempt-1/work", "--site-flag", "image",
-              "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
+        Words{"udocker", "run", "--volume=/etc/hosts:/etc/hosts", "--volume=/runs/w-1:/runs/w-1",
+              "--volume=/site/data:/data", "--workdir=/runs/w-1/steps/a/attempt-1/work",
+              "--site-flag", "image", "/runs/w-1/bin/dlflow", "container-exec", "/runs/w-1/rank"});
   CHECK(invoke_udocker(runc).environment.back() == "UDOCKER_DIR=/cache/images/aa/udocker-R1");
 }
 

@@ -32,7 +32,8 @@ class PackedRunOf {
     plan.base = "/flows/of/ada";
     plan.workflow.name = "shared";
     plan.workflow.params = {{"n", 5}};
-    plan.workflow.images = {{"box", "oci:box", "sha256:b", {}}, {"far", "docker://far", "", {}}};
+    plan.workflow.images = {{"box", "oci:box", "sha256:b", {}, {}},
+                            {"far", "docker://far", "", {}, {}}};
     plan.profile.scheduler = "slurm";
     plan.profile.container.runtime = "podman";
     plan.files = {{"a.sh", "sha-a"}};

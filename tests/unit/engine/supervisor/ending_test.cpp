@@ -163,7 +163,10 @@ Kinds end_after_save(const Ended& ended, const std::string& file = "ckpt/last.pt
   const BeforePass before = look_before_pass(ended.spec, ended.files, ended.options);
   ended.run.write("steps/step/checkpoints/" + file, "weights");
   const JobEvent end = ending_of(ended.spec, ended.files, ended.options, before, ended.watched);
-  if (saved_on_request(ended.spec, before, ended.watched)) CHECK(end.exit == kExitAgain);
+  const bool saved =
+      newer_file(before.saved, saved_files(ended.spec, ended.spec.checkpoint->newer)).has_value();
+  CHECK(end.exit ==
+        (saved && ended.watched.cause != StopCause::None ? kExitAgain : ended.watched.exit.code));
   return kinds(end);
 }
 
@@ -186,21 +189,29 @@ TEST_CASE("a program that knows no exit status 75 has saved if one of its files 
   CHECK(end_after_save(terminated) == Kinds{std::nullopt, "stopped by SIGTERM, checkpoint saved"});
 }
 
-TEST_CASE("without a newer file, or without a request, the exit status means what it says",
-          "[ending]") {
+TEST_CASE(
+    "without a newer file the step has timed out, and without a request it is what its exit "
+    "status says",
+    "[ending]") {
   using enum JobState;
   const std::string limit = "walltime of 20:00 reached";
   CHECK(end_after_save(Saving(1, StopCause::None)) == Kinds{Failed, "exit 1"});
-  CHECK(end_after_save(Saving(1, StopCause::Walltime), "ckpt/last.tmp") == Kinds{TimedOut, limit});
-  CHECK(end_after_save(Saving(1, StopCause::Walltime), "elsewhere/last.pt") ==
-        Kinds{TimedOut, limit});
+  const std::string nothing_new = limit + ", and no file that matches ckpt/*.pt is new";
+  for (const int code : {0, 1, 128 + SIGTERM}) {  // 0, too: nobody knows whether it was done
+    for (const char* other : {"ckpt/last.tmp", "elsewhere/last.pt"}) {
+      CHECK(end_after_save(Saving(code, StopCause::Walltime), other) ==
+            Kinds{TimedOut, nothing_new});
+    }
+  }
+  CHECK(end_after_save(Saving(0, StopCause::Requested), "ckpt/last.tmp") ==
+        Kinds{Cancelled, "stopped on request"});
   CHECK(end_after_save(Saving(kExitAgain, StopCause::Walltime), "ckpt/last.tmp") ==
         Kinds{TimedOut, limit + ", no progress since the last checkpoint"});
   const Saving again(1, StopCause::Walltime);  // P5: its only file is of an earlier pass
   again.run.write("steps/step/checkpoints/ckpt/last.pt", "weights");
   const BeforePass before = look_before_pass(again.spec, again.files, again.options);
   CHECK(kinds(ending_of(again.spec, again.files, again.options, before, again.watched)) ==
-        Kinds{TimedOut, limit});
+        Kinds{TimedOut, nothing_new});
 }
 
 TEST_CASE("an empty file is no checkpoint, and a removed one no progress", "[ending]") {
