@@ -36,8 +36,8 @@ WORKFLOW = """
 @unittest.skipUnless(shutil.which("mpirun"), "Open MPI is not installed")
 class Elastic(Case):
     def test_training_goes_on_after_a_lost_rank_and_after_a_walltime(self):
-        workflow = self.write("elastic.yaml", WORKFLOW.format(python=sys.executable, rank=pathlib.Path(__file__).with_name("horovod_rank.py"),
-                                                              interface=BUILD / "python/dlflow/horovod/path"))
+        rank, interface = pathlib.Path(__file__).with_name("horovod_rank.py"), BUILD / "python/dlflow/horovod/path"
+        workflow = self.write("elastic.yaml", WORKFLOW.format(python=sys.executable, rank=rank, interface=interface))
         run = self.run_json(workflow, timeout=240)["run"]
         folder = pathlib.Path(self.status(run)["directory"])
         told = {}

@@ -1,4 +1,4 @@
-"""One rank of a test of Horovod's interface: `horovod_rank.py SCENARIO`. It knows nothing of dlflow, so it runs over the real Horovod, too."""
+"""One rank of a test of Horovod's interface: `horovod_rank.py SCENARIO...`. Knows nothing of dlflow: the real Horovod runs it, too."""
 
 import os
 import random
@@ -61,15 +61,17 @@ def collectives():
     results["fp16"] = hvd.allreduce(values(rank) / 3, compression=hvd.Compression.fp16, op=hvd.Sum)
     results["objects"] = (hvd.broadcast_object({"rank": rank}, 1), hvd.allgather_object("x" * rank))
     differentiable = values(rank).requires_grad_()
-    for name, call in {"allreduce": lambda t: hvd.allreduce(t, op=hvd.Sum), "allgather": hvd.allgather, "broadcast": lambda t: hvd.broadcast(t, 0),
-                       "alltoall": hvd.alltoall, "reducescatter": lambda t: hvd.reducescatter(t, op=hvd.Sum)}.items():
+    for name, call in {"allreduce": lambda t: hvd.allreduce(t, op=hvd.Sum), "allgather": hvd.allgather,
+                       "broadcast": lambda t: hvd.broadcast(t, 0), "alltoall": hvd.alltoall,
+                       "reducescatter": lambda t: hvd.reducescatter(t, op=hvd.Sum)}.items():
         differentiable.grad = None
         output = call(differentiable)
         (output * torch.arange(output.numel()).view(output.shape)).sum().backward()
         results[f"gradient of {name}"] = differentiable.grad
     model = trained_model(wrap=lambda optimizer, model: hvd.DistributedOptimizer(optimizer, model.named_parameters()), rank=rank)
     results["trained"] = [parameter.detach() for parameter in model.parameters()]
-    model = trained_model(wrap=lambda optimizer, model: hvd.DistributedOptimizer(optimizer, model.named_parameters(), op=hvd.Adasum), rank=rank)
+    model = trained_model(wrap=lambda optimizer, model: hvd.DistributedOptimizer(optimizer, model.named_parameters(), op=hvd.Adasum),
+                          rank=rank)
     results["trained with adasum"] = [parameter.detach() for parameter in model.parameters()]
     results["last to join"] = hvd.join() in range(size)
     hvd.shutdown()
@@ -180,7 +182,8 @@ def optimizers():
     assert isinstance(optimizer, torch.optim.SGD)
     model(torch.ones(1, 10), torch.tensor([1])).sum().backward()
     raises(AssertionError, "zero_grad() was called after loss.backward()", optimizer.zero_grad)
-    raises(AssertionError, "more than backward_passes_per_step=1 times", lambda: model(torch.ones(1, 10), torch.tensor([1])).sum().backward())
+    raises(AssertionError, "more than backward_passes_per_step=1 times",
+           lambda: model(torch.ones(1, 10), torch.tensor([1])).sum().backward())
     optimizer.synchronize()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -195,8 +198,9 @@ def optimizers():
 def states():
     """Parameters and optimizers that one rank has trained are on all ranks, also where an optimizer has no state yet."""
     hvd.init()
-    for make in (lambda p: torch.optim.SGD(p, lr=0.1 + hvd.rank(), momentum=0.9, weight_decay=0.1), lambda p: torch.optim.Adam(p, lr=0.1 + hvd.rank()),
-                 lambda p: torch.optim.AdamW(p, amsgrad=True), lambda p: torch.optim.Adagrad(p)):
+    for make in (lambda p: torch.optim.SGD(p, lr=0.1 + hvd.rank(), momentum=0.9, weight_decay=0.1),
+                 lambda p: torch.optim.Adam(p, lr=0.1 + hvd.rank()), lambda p: torch.optim.AdamW(p, amsgrad=True),
+                 lambda p: torch.optim.Adagrad(p)):
         torch.manual_seed(hvd.rank())
         model = torch.nn.Linear(4, 2)
         optimizer = make(model.parameters())
@@ -204,8 +208,10 @@ def states():
             optimizer.zero_grad()
             model(torch.ones(5, 4)).square().sum().backward()
             optimizer.step()
+        group = optimizer.param_groups[0]  # as a scheduler may keep it
         hvd.broadcast_parameters(model.state_dict(), root_rank=1)
         hvd.broadcast_optimizer_state(optimizer, root_rank=1)
+        assert optimizer.param_groups[0] is group and group["lr"] == hvd.broadcast_object(group["lr"], 1)
         optimizer.zero_grad()
         model(torch.full((5, 4), 2.0)).square().sum().backward()
         optimizer.step()
@@ -231,7 +237,7 @@ def random_order():
             dtype = torch.float64 if i % 5 == 0 else torch.float32
             tensor = torch.full((i * 7 % 50, 3), float(rank + i + step), dtype=dtype)
             total = sum(float(r + i + step) for r in range(size))
-            calls.append((f"sum{i}", lambda name, t=tensor, i=i: hvd.allreduce_async_(t, name=name, op=hvd.Sum), torch.full_like(tensor, total)))
+            calls.append((f"sum{i}", lambda name, t=tensor: hvd.allreduce_async_(t, name=name, op=hvd.Sum), torch.full_like(tensor, total)))
         calls += [(f"gather{i}", lambda name, i=i: hvd.allgather_async(torch.full((rank + i,), float(rank)), name=name),
                    torch.cat([torch.full((r + i,), float(r)) for r in range(size)])) for i in range(5)]
         calls += [(f"root{i}", lambda name, i=i: hvd.broadcast_async_(torch.full((4,), float(rank)), i % size, name=name),
@@ -341,7 +347,8 @@ def join():
             same(got[0], torch.full((3,), float(sum(r + 1 for r in present))))
             same(got[1], torch.full((2, 2), sum(r + 1 for r in present)))
             if len(present) < size:
-                raises(hvd.HorovodInternalError, "allgather is not possible once a rank has called join()", lambda: hvd.allgather(torch.ones(2), name="g"))
+                raises(hvd.HorovodInternalError, "allgather is not possible once a rank has called join()",
+                       lambda: hvd.allgather(torch.ones(2), name="g"))
                 raises(hvd.HorovodInternalError, "with op min is not possible", lambda: hvd.allreduce(torch.ones(2), name="m", op=hvd.Min))
                 same(hvd.allreduce(torch.ones(1), name="mean"), torch.tensor([len(present) / size]))
                 same(hvd.allreduce(torch.ones(1), op=hvd.Sum), torch.tensor([float(len(present))]))  # no name: joined ranks count fewer
@@ -385,8 +392,8 @@ def batch_norm():
     rank, size = hvd.rank(), hvd.size()
     for shape in ((4,), (4, 5, 3)):
         for momentum, affine in ((0.1, True), (None, False)):
-            ours, plain = hvd.SyncBatchNorm(4, momentum=momentum, affine=affine), (torch.nn.BatchNorm1d if len(shape) == 1 else torch.nn.BatchNorm2d)(
-                4, momentum=momentum, affine=affine)
+            kind = torch.nn.BatchNorm1d if len(shape) == 1 else torch.nn.BatchNorm2d
+            ours, plain = (make(4, momentum=momentum, affine=affine) for make in (hvd.SyncBatchNorm, kind))
             if affine:
                 for module in (ours, plain):
                     module.weight.data.copy_(torch.arange(4) + 1.0)

@@ -136,7 +136,8 @@ class Horovod(unittest.TestCase):
         for environment, text in (({"OMPI_COMM_WORLD_SIZE": "4"}, "OMPI_COMM_WORLD_SIZE is 4, but WORLD_SIZE"),
                                   ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR, MASTER_PORT not set"),
                                   ({"HOROVOD_CYCLE_TIME": "fast"}, "HOROVOD_CYCLE_TIME is 'fast'; it must be a number")):
-            ended = subprocess.run(command, env={"PYTHONPATH": str(INTERFACE), "PATH": "/usr/bin:/bin", **environment}, text=True, capture_output=True)
+            own = {"PYTHONPATH": str(INTERFACE), "PATH": "/usr/bin:/bin", **environment}
+            ended = subprocess.run(command, env=own, text=True, capture_output=True)
             self.assertIn(text, ended.stderr)
 
     @unittest.skipUnless(PYPI.exists(), "PyTorch of PyPI is not in build/torch-venv")
@@ -233,6 +234,7 @@ class Agreement(unittest.TestCase):
         self.assertEqual(table.stalled(16, 5), ["a waits for 6 s: ranks 0, 2 did not submit it, rank 1 did"])
         self.assertEqual(table.stalled(17, 5), [])
         self.assertEqual(len(table.stalled(22, 5)), 1)
+        self.assertEqual((table.oldest(22, 13), table.oldest(22, 12)), ("", "a waits for 12 s: ranks 0, 2 did not submit it, rank 1 did"))
 
     def test_what_waits_in_a_removed_process_set_fails(self):
         from dlflow.horovod.agreement import Request

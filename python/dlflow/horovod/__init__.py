@@ -11,4 +11,5 @@ __version__ = "0.28.1"  # of the interface
 
 def run(*args: Any, **kwargs: Any) -> NoReturn:
     """Starting ranks is for the engine."""
-    raise NotImplementedError("dlflow starts the ranks, not horovod.run(): make the script a step with `resources: {ranks: N}` and leave out num_proc")
+    raise NotImplementedError("dlflow starts the ranks, not horovod.run(): make the script a step with `resources: {ranks: N}` and leave "
+                              "out num_proc")

@@ -13,7 +13,7 @@ Plain values: no sockets, no threads, no clock but the one that is passed in.
 from __future__ import annotations
 
 import collections
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple, Union
+from typing import Any, Dict, Iterable, List, NamedTuple, Tuple, Union
 
 # Requests that are the same on all ranks: these have numbers, and these are fused.
 SAME_ON_ALL = frozenset(["allreduce", "broadcast", "reducescatter"])
@@ -252,16 +252,18 @@ class Agreement:
 
     def stalled(self, now: float, limit: float) -> List[str]:
         """A sentence for each tensor that some ranks wait for longer than `limit`, again after as long."""
-        texts = []
-        for (process_set, name), pending in self._pending.items():
-            if now - pending.warned_at < limit:
-                continue
-            pending.warned_at = now
-            missing = set(self.sets[process_set]) - set(pending.requests) - set(self._joined[process_set])
-            texts.append(f"{name} waits for {now - pending.since:.0f} s: {ranks_text(missing)} did not submit it, "
-                         f"{ranks_text(pending.requests)} did")
-        return texts
+        late = [key for key, pending in self._pending.items() if now - pending.warned_at >= limit]
+        for key in late:
+            self._pending[key].warned_at = now
+        return [self._waits(key, now) for key in late]
 
-    def oldest(self) -> Optional[float]:
-        """Since when the tensor waits that waits longest."""
-        return min((pending.since for pending in self._pending.values()), default=None)
+    def oldest(self, now: float, limit: float) -> str:
+        """The sentence for the tensor that waits longest, if that is longer than `limit`."""
+        late = [(pending.since, key) for key, pending in self._pending.items() if now - pending.since >= limit]
+        return self._waits(min(late)[1], now) if late else ""
+
+    def _waits(self, key: Tuple[int, str], now: float) -> str:
+        pending = self._pending[key]
+        missing = set(self.sets[key[0]]) - set(pending.requests) - set(self._joined[key[0]])
+        return (f"{key[1]} waits for {now - pending.since:.0f} s: {ranks_text(missing)} did not submit it, "
+                f"{ranks_text(pending.requests)} did")

@@ -22,7 +22,8 @@ class Connection:
         end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         # A node that is gone is noticed after 4 seconds.
         end.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3), (socket.TCP_USER_TIMEOUT, 4000)):
+        for option, value in ((socket.TCP_KEEPIDLE, 1), (socket.TCP_KEEPINTVL, 1), (socket.TCP_KEEPCNT, 3),
+                              (socket.TCP_USER_TIMEOUT, 4000)):
             end.setsockopt(socket.IPPROTO_TCP, option, value)
 
     def send(self, message: Any) -> None:

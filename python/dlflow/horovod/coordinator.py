@@ -94,7 +94,7 @@ class Coordinator:
     def _time_to_wait(self) -> float:
         if self._ready_since is not None:
             return max(0.0, self._ready_since + self._settings.cycle_time - time.monotonic())
-        return 0.5 if self._over else min(1.0, self._settings.stall_check_time)
+        return 0.5  # stalls are looked for, and whether all have left
 
     def _accept(self) -> None:
         end, _ = self._server.accept()
@@ -183,13 +183,11 @@ class Coordinator:
             peer.connection.end_sending()
 
     def _check_stalls(self, now: float) -> None:
-        limit, last = self._settings.stall_check_time, self._settings.stall_shutdown_time
         if self._over or not self._settings.stall_check:
             return
-        texts = self._agreement.stalled(now, limit)
-        for text in texts:
+        for text in self._agreement.stalled(now, self._settings.stall_check_time):
             print(f"dlflow.horovod: warning: {text}", file=sys.stderr, flush=True)
-        oldest = self._agreement.oldest()
-        if last > 0 and oldest is not None and now - oldest > last:
-            text = (self._agreement.stalled(now + limit, limit) or ["a tensor waits"])[0]
+        last = self._settings.stall_shutdown_time
+        text = self._agreement.oldest(now, last) if last > 0 else ""
+        if text:
             self._end(f"{text}; all ranks end after {last:g} s (HOROVOD_STALL_SHUTDOWN_TIME_SECONDS)", set())

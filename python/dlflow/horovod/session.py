@@ -10,7 +10,7 @@ import os
 import socket
 import threading
 import time
-from typing import Any, Callable, Dict, List, Optional, Protocol, Tuple
+from typing import Any, Dict, List, Optional, Protocol, Tuple
 
 from dlflow.horovod.agreement import Request
 from dlflow.horovod.common.exceptions import HorovodInternalError

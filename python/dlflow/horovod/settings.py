@@ -30,9 +30,10 @@ class Settings(NamedTuple):
 
     @classmethod
     def from_environment(cls) -> "Settings":
+        stall_check_time = _number("HOROVOD_STALL_CHECK_TIME_SECONDS", 60)
         return cls(fusion_threshold=int(_number("HOROVOD_FUSION_THRESHOLD", 128 << 20)),
                    cycle_time=_number("HOROVOD_CYCLE_TIME", 1) / 1000,
                    cache_capacity=int(_number("HOROVOD_CACHE_CAPACITY", 1024)),
-                   stall_check=not is_set("HOROVOD_STALL_CHECK_DISABLE"),
-                   stall_check_time=_number("HOROVOD_STALL_CHECK_TIME_SECONDS", 60),
+                   stall_check=stall_check_time > 0 and not is_set("HOROVOD_STALL_CHECK_DISABLE"),
+                   stall_check_time=stall_check_time,
                    stall_shutdown_time=_number("HOROVOD_STALL_SHUTDOWN_TIME_SECONDS", 0))

@@ -57,8 +57,8 @@ class Meeting:
         if "WORLD_SIZE" not in os.environ:
             for name in _SILENT_LAUNCHERS:
                 if (_integer(name) or 1) > 1:
-                    raise ValueError(f"{name} is {os.environ[name]}, but WORLD_SIZE, RANK, MASTER_ADDR and MASTER_PORT are not set: start the ranks "
-                                     "as a step of dlflow with `resources: {ranks: N}`, or set these four")
+                    raise ValueError(f"{name} is {os.environ[name]}, but WORLD_SIZE, RANK, MASTER_ADDR and MASTER_PORT are not set: start "
+                                     "the ranks as a step of dlflow with `resources: {ranks: N}`, or set these four")
         missing = [name for name in ("RANK", "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]
         if self.size > 1 and missing:
             raise ValueError(f"WORLD_SIZE is {self.size}, but {', '.join(missing)} not set: the launcher must set all of them")

@@ -7,8 +7,6 @@ import os
 import threading
 from typing import Any, Dict, List, NoReturn, Optional, Sequence, Tuple, Union
 
-import torch
-
 from dlflow import runtime
 from dlflow.horovod import settings
 from dlflow.horovod.agreement import Request

@@ -64,19 +64,23 @@ class _Shape(NamedTuple):
 
 
 def _map(state: Dict[str, Any], function: Any) -> Dict[str, Any]:
-    """A state_dict of an optimizer with `function(parameter's number, key, value)` in the place of each value of its state."""
-    values = {number: {key: function(number, key, value) for key, value in of_one.items()} for number, of_one in state["state"].items()}
+    """A state_dict of an optimizer with `function(value)` in the place of each value of its state."""
+    values = {number: {key: function(value) for key, value in of_one.items()} for number, of_one in state["state"].items()}
     return {**state, "state": values}
 
 
 def broadcast_optimizer_state(optimizer: torch.optim.Optimizer, root_rank: int, model: Optional[torch.nn.Module] = None) -> None:
     """The state and the options of `root_rank`'s optimizer, also on ranks whose optimizer has no state yet. `model` is not needed."""
     state = optimizer.state_dict()
-    outline = _map(state, lambda number, key, value: _Shape(tuple(value.shape), value.dtype) if torch.is_tensor(value) else value)
+    outline = _map(state, lambda value: _Shape(tuple(value.shape), value.dtype) if torch.is_tensor(value) else value)
     outline = broadcast_object(outline, root_rank, "optimizer")
     if mpi_ops.rank() != root_rank:
-        state = _map(outline, lambda number, key, value: torch.empty(value.shape, dtype=value.dtype) if isinstance(value, _Shape) else value)
+        state = _map(outline, lambda value: torch.empty(value.shape, dtype=value.dtype) if isinstance(value, _Shape) else value)
     broadcast_parameters({f"optimizer.{number}.{key}": value for number, of_one in state["state"].items() for key, value in of_one.items()
                           if torch.is_tensor(value)}, root_rank)
     if mpi_ops.rank() != root_rank:
+        groups = optimizer.param_groups  # schedulers know these dictionaries
         optimizer.load_state_dict(state)
+        for group, loaded in zip(groups, optimizer.param_groups):
+            group.update(loaded)
+        optimizer.param_groups = groups

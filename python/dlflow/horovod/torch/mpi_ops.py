@@ -24,9 +24,9 @@ from dlflow.horovod.torch.basics import (ccl_built, context, cross_rank, cross_s
 from dlflow.horovod.torch.compression import Compression, Compressor
 from dlflow.horovod.torch.execution import NAMES
 
-__all__ = ["ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "gloo_built", "gloo_enabled", "is_homogeneous", "is_initialized",
-           "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "rocm_built", "size",
-           "start_timeline", "stop_timeline", "add_process_set", "remove_process_set", "rank"]
+__all__ = ["ccl_built", "cross_rank", "cross_size", "cuda_built", "ddl_built", "gloo_built", "gloo_enabled", "is_homogeneous",
+           "is_initialized", "local_rank", "local_size", "mpi_built", "mpi_enabled", "mpi_threads_supported", "nccl_built", "rocm_built",
+           "size", "start_timeline", "stop_timeline", "add_process_set", "remove_process_set", "rank"]
 
 
 class ReduceOp(enum.IntEnum):
@@ -77,7 +77,8 @@ def _check(kind: str, name: Optional[str], tensors: Tensors, reduces: bool) -> N
             raise ValueError(f"{what}: tensors of {tensor.dtype} cannot be reduced; those of {', '.join(NAMES)} can")
 
 
-def _submit(kind: str, tensors: Tensors, outputs: Any, name: Optional[str], process_set: ProcessSet, own: Any = None, **details: Any) -> Entry:
+def _submit(kind: str, tensors: Tensors, outputs: Any, name: Optional[str], process_set: ProcessSet, own: Any = None,
+            **details: Any) -> Entry:
     """Starts the operation, which `details` describe like Request."""
     known = context()
     if process_set.process_set_id is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Set, Tuple, Type, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Type, Union
 
 import torch
 
@@ -58,8 +58,8 @@ class _Exchange:
 
     def computed(self, parameter: Parameter) -> None:
         if self._left[parameter] <= 0:
-            raise AssertionError(f"The gradient of {self.names[parameter]} was computed more than backward_passes_per_step={self.passes} times "
-                                 "before step() or synchronize(). Increase backward_passes_per_step to add up gradients.")
+            raise AssertionError(f"The gradient of {self.names[parameter]} was computed more than backward_passes_per_step={self.passes} "
+                                 "times before step() or synchronize(). Increase backward_passes_per_step to add up gradients.")
         self._left[parameter] -= 1
         group = self._group_of[parameter]
         if all(self._left[member] == 0 for member in group):
@@ -204,7 +204,8 @@ class _DistributedAdasum:
 
 def _named(optimizer: torch.optim.Optimizer, named_parameters: Optional[NamedParameters]) -> Dict[Parameter, str]:
     """A name for each parameter of the optimizer."""
-    own = [(f"gradient.{i}.{j}", parameter) for i, group in enumerate(optimizer.param_groups) for j, parameter in enumerate(group["params"])]
+    own = [(f"gradient.{i}.{j}", parameter) for i, group in enumerate(optimizer.param_groups)
+           for j, parameter in enumerate(group["params"])]
     named = own if named_parameters is None else list(named_parameters)
     if any(not isinstance(pair, tuple) for pair in named):
         raise ValueError("named_parameters should be a sequence of tuples (name, parameter), usually produced by model.named_parameters().")

@@ -31,7 +31,8 @@ class _Finder(importlib.abc.MetaPathFinder):
         if package != "horovod" or not rest:
             return None
         if rest.split(".")[0] in _NOT_COVERED:
-            raise ImportError(f"dlflow's Horovod interface has no {name}: it is for PyTorch (horovod.torch), and dlflow itself starts the ranks", name=name)
+            raise ImportError(f"dlflow's Horovod interface has no {name}: it is for PyTorch (horovod.torch), and dlflow itself starts the "
+                              "ranks", name=name)
         if importlib.util.find_spec(f"{_REAL}.{rest}") is None:
             return None
         return importlib.machinery.ModuleSpec(name, _Loader(importlib.import_module(f"{_REAL}.{rest}")))

@@ -53,8 +53,8 @@ class SamplerStateHandler(StateHandler):
         self.save()
 
 
-_handler_registry: List[Tuple[type, Type[StateHandler]]] = [(torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler),
-                                                            (ElasticSampler, SamplerStateHandler)]
+_handler_registry: List[Tuple[type, Type[StateHandler]]] = [
+    (torch.nn.Module, ModelStateHandler), (torch.optim.Optimizer, OptimizerStateHandler), (ElasticSampler, SamplerStateHandler)]
 
 
 def get_handler_registry() -> List[Tuple[type, Type[StateHandler]]]:
