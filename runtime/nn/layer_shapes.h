@@ -7,10 +7,10 @@
 
 #include "runtime/nn/model.h"
 
-/// What a layer makes of the shapes that it reads: its result, and the tensors of its own.
+/// The shape of a layer's result, from the shapes that it reads; and the tensors of its own.
 namespace dlflow::runtime {
 
-/// What a layer reads; `shapes` and `names` belong together.
+/// The values that a layer reads; `shapes` and `names` belong together.
 struct LayerInputs {
   std::span<const TensorShape> shapes;
   std::span<const std::string> names;
