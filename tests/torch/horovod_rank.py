@@ -443,7 +443,11 @@ def die():
     """Rank 1 is killed, with a child that lives on; the others say after how long they know of whom."""
     hvd.init()
     hvd.barrier()
-    if hvd.rank() == int(os.environ["WHO"]):
+    if hvd.rank() != int(os.environ["WHO"]):
+        open(f"{os.environ['READY']}-{hvd.rank()}", "w").close()
+    else:
+        while not all(os.path.exists(f"{os.environ['READY']}-{other}") for other in range(hvd.size()) if other != hvd.rank()):
+            time.sleep(0.01)  # rank 0 would take the answers to others with it
         if os.fork() == 0:
             os.closerange(0, 3)  # who reads what it prints does not wait for it
             time.sleep(8)
@@ -500,6 +504,8 @@ def elastic():
                 optimizer.step()
                 if os.environ["END"] == "kill" and state.epoch == 1 and batch == 2 and hvd.rank() == 1:
                     os.kill(os.getpid(), signal.SIGKILL)
+                if os.environ["END"] == "differ" and state.epoch == 1:
+                    hvd.allreduce(torch.ones(2 + hvd.rank()), name="differ")
                 if os.environ["END"] == "warn" and state.epoch == 1 and batch == 2:
                     os.kill(os.getpid(), signal.SIGUSR1)
                 state.sampler.record_batch(batch, len(samples))

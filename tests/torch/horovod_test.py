@@ -81,7 +81,7 @@ class Horovod(unittest.TestCase):
     def test_a_rank_that_dies_is_named_on_all_others_within_5_s(self):
         for who in (0, 1):
             with self.subTest(rank=who):
-                outputs = run(self, "die", 3, {who: -9}, WHO=str(who))
+                outputs = run(self, "die", 3, {who: -9}, WHO=str(who), READY=str(self.folder / f"without-{who}"))
                 for rank in {0, 1, 2} - {who}:
                     seconds, text = outputs[rank][0].split(" ", 1)
                     self.assertRegex(text, rf"rank {who} .*died")
@@ -130,6 +130,10 @@ class Horovod(unittest.TestCase):
     def test_without_a_folder_for_checkpoints_a_lost_rank_is_an_error(self):
         outputs = run(self, "elastic", 3, {0: 1, 1: -9, 2: 1}, END="kill", DLFLOW_CHECKPOINTS="")
         self.assertRegex(outputs[0][1], r"HorovodInternalError: rank 1 .*died")
+
+    def test_ranks_that_differ_are_not_run_again(self):
+        outputs = run(self, "elastic", 2, {0: 1, 1: 1}, END="differ", DLFLOW_CHECKPOINTS=str(self.folder))
+        self.assertIn("HorovodInternalError: allreduce.differ is not the same on all ranks", outputs[0][1])
 
     def test_the_launcher_must_say_who_the_ranks_are(self):
         command = [sys.executable, "-B", "-c", "import horovod.torch as hvd; hvd.init()"]

@@ -79,7 +79,7 @@ class Session:
             raise HorovodInternalError(f"{request.name}: this process was forked off rank {self.rank} and is no rank itself")
         with self._lock:
             if self._failure:
-                raise HorovodInternalError(self._failure)
+                raise HorovodInternalError(self._failure, session_ended=True)
             if key in self._entries:
                 raise ValueError(f"rank {self.rank} submitted {request.name} twice: wait for the first one, or give it another name")
             self._entries[key] = entry
@@ -97,7 +97,7 @@ class Session:
             self._send(waits=True)
             entry.done.wait()
         if entry.error:
-            raise HorovodInternalError(entry.error)
+            raise HorovodInternalError(entry.error, session_ended=bool(self._failure))
         return entry.outputs
 
     def poll(self, entry: Entry) -> bool:
@@ -157,10 +157,9 @@ class Session:
                 continue
             try:
                 self._executor.execute(response["kind"], requests, entries, response.get("own", []))
-            except Exception as error:
-                for entry in entries:
-                    if entry is not None:
-                        entry.end(str(error))
+            except Exception:
+                with self._lock:  # these fail with the session
+                    self._entries.update({(entry.request.set, entry.request.name): entry for entry in entries if entry is not None})
                 raise
             for entry in entries:
                 if entry is not None:

@@ -166,8 +166,8 @@ class ObjectState(State):
 
 
 def _end_pass(state: State, error: HorovodInternalError) -> NoReturn:
-    file = state._file()
-    if file is None or state._committed() is None:
+    """After a lost rank; another pass would come to the same disagreement again."""
+    if not error.session_ended or state._file() is None or state._committed() is None:
         raise error
     print(f"dlflow.horovod: {error}. This pass ends; the next one goes on from the last commit", file=sys.stderr, flush=True)
     sys.exit(RUN_ME_AGAIN)

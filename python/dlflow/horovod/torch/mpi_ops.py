@@ -114,12 +114,9 @@ def synchronize(handle: int) -> Any:
     if entry is None:
         return None
     try:
-        if not entry.done.is_set():
-            context().session.wait(entry)
+        context().session.wait(entry)
     finally:
         _handles.pop(handle, None)
-    if entry.error:
-        raise HorovodInternalError(entry.error)
     return _result(entry)
 
 
