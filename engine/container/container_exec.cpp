@@ -67,7 +67,7 @@ Command command_of(const ContainerRequest& request) {
   command.directory = request.directory;
   command.own_group = true;
   command.dies_with_parent = true;
-  if (request.rank_plan && request.rank_plan->usr1_as_term) command.blocked_signals = {SIGUSR1};
+  if (request.usr1_as_term) command.blocked_signals = {SIGUSR1};
   return command;
 }
 
@@ -165,8 +165,7 @@ int container_exec(const fs::path& folder) {
       const char* const number = std::getenv("SLURM_PROCID");
       rank = number == nullptr ? "0" : number;
     }
-    const bool usr1_as_term = request.rank_plan && request.rank_plan->usr1_as_term;
-    status = run_program(command_of(request), usr1_as_term, control, signals);
+    status = run_program(command_of(request), request.usr1_as_term, control, signals);
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
   }

@@ -4,6 +4,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "engine/container/tool.h"
+#include "engine/container/tree.h"
 
 namespace dlflow {
 namespace {
@@ -43,6 +44,13 @@ ContainerJob job_of_build(const ContainerJob& job, const fs::path& directory) {
   return build;
 }
 
+/// A `dir:` image lies where it may change: what counts is what it is now.
+std::string digest_of(const ContainerJob& job, const StoredImage& base) {
+  if (!base.folder.empty()) return job.digest;
+  return "sha256:" +
+         hash_tree(base.rootfs, [](const fs::path& file) { return sha256_file(file); }).sha256;
+}
+
 }  // namespace
 
 std::string built_digest(const std::string& base, const Json& build) {
@@ -65,9 +73,13 @@ StoredImage built_image(
                   "the `build:` of image '" + job.image + "' ends with " + std::to_string(status) +
                       "; its output is in the job's; correct it and start a new run");
     }
+    // The mount point of dlflow itself, in folders that have nothing else.
+    std::error_code rest;
+    fs::path place = rootfs / fs::read_symlink("/proc/self/exe").relative_path();
+    while (place != rootfs && fs::remove(place, rest)) place = place.parent_path();
     run_tool({"chmod", "-R", "u+rX,a-w,ug-s", rootfs});
   };
-  return store.derive(base, built_digest(job.digest, job.build), job.image, change);
+  return store.derive(base, built_digest(digest_of(job, base), job.build), job.image, change);
 }
 
 }  // namespace dlflow

@@ -56,18 +56,20 @@ std::set<MpiName> mpis_of_image(const fs::path& rootfs,
                                 const std::map<std::string, std::string>& environment) {
   std::set<fs::path> folders;
   for (const char* top : {"lib", "lib64", "usr/lib", "usr/lib64", "usr/local", "opt"}) {
-    folders.insert(rootfs / top);
+    const fs::path inside = resolve_in(rootfs, fs::path(top) / ".");  // a link may lead out of it
+    folders.insert(inside);
     std::error_code none;
-    for (const auto& entry : fs::directory_iterator(rootfs / top, none)) {
-      for (const char* below : {"", "lib", "lib64", "openmpi/lib", "mpich/lib"}) {
-        folders.insert(entry.path() / below);
+    for (const auto& entry : fs::directory_iterator(inside, none)) {
+      const fs::path name = fs::path(top) / entry.path().filename();
+      for (const char* below : {".", "lib/.", "lib64/.", "openmpi/lib/.", "mpich/lib/."}) {
+        folders.insert(resolve_in(rootfs, name / below));
       }
     }
   }
   const auto path = environment.find("PATH");
   if (path != environment.end()) {
     for (const std::string& programs : split(path->second, ':')) {
-      folders.insert(resolve_in(rootfs, fs::path(programs).parent_path() / "lib"));
+      folders.insert(resolve_in(rootfs, fs::path(programs).parent_path() / "lib/."));
     }
   }
   std::set<MpiName> found;

@@ -28,8 +28,12 @@ void run_tool(const std::vector<std::string>& argv, const std::vector<std::strin
 bool try_tool(const std::vector<std::string>& argv) { return call(argv, {}).status.code == 0; }
 
 std::string output_of_tool(const std::vector<std::string>& argv) {
-  const Output output = call(argv, {});
-  return output.status.code == 0 ? output.text : "";
+  try {
+    const Output output = call(argv, {});
+    return output.status.code == 0 ? output.text : "";
+  } catch (const Error&) {  // there is no such program
+    return "";
+  }
 }
 
 }  // namespace dlflow

@@ -84,10 +84,11 @@ def finish(temporary: pathlib.Path, target: pathlib.Path, info: Info, state: Any
     _write_synced(temporary / STATE, text)
     _write_synced(temporary / MANIFEST, _manifest(info, written))
     sync_folder(temporary)
-    if target.exists() or target.is_symlink():
-        _remove(target)  # it was damaged: a whole one is not written twice
+    old = _put_aside(target)  # it was damaged, or has other metrics
     temporary.rename(target)
     sync_folder(target.parent)
+    if old is not None:
+        _remove(old)
     _point_latest_to(target)
     _prune(target, keep)
     return target
@@ -97,10 +98,10 @@ def abandon(temporary: pathlib.Path) -> None:
     shutil.rmtree(temporary, ignore_errors=True)
 
 
-def is_whole(checkpoint: pathlib.Path) -> bool:
+def holds(checkpoint: pathlib.Path, info: Info) -> bool:
+    """Whether it is whole, and says `info` of itself."""
     try:
-        verify(checkpoint)
-        return True
+        return verify(checkpoint) == info
     except (Damaged, OSError):
         return False
 
@@ -115,7 +116,7 @@ def _manifest(info: Info, written: Written) -> bytes:
 
 
 def _temporary(path: pathlib.Path) -> pathlib.Path:
-    return path.with_name(f"{path.name}{_TEMPORARY}{os.getpid()}")
+    return path.with_name(f"{path.name}{_TEMPORARY}{os.getpid()}.new")  # no digit at its end: step-*[0-9] is whole ones
 
 
 def _write_synced(path: pathlib.Path, data: bytes) -> None:
@@ -147,12 +148,19 @@ def _remove(entry: pathlib.Path) -> None:
     if entry.is_symlink() or not entry.is_dir():
         entry.unlink()
         return
-    if _TEMPORARY not in entry.name:
-        temporary = _temporary(entry).with_name(f"{entry.name}{_TEMPORARY}{os.getpid()}.old")
-        shutil.rmtree(temporary, ignore_errors=True)
-        entry.rename(temporary)
-        entry = temporary
-    shutil.rmtree(entry)
+    aside = entry if _TEMPORARY in entry.name else _put_aside(entry)
+    assert aside is not None
+    shutil.rmtree(aside)
+
+
+def _put_aside(entry: pathlib.Path) -> Optional[pathlib.Path]:
+    """Under a name that no checkpoint has. None if it is not there."""
+    if not entry.exists() and not entry.is_symlink():
+        return None
+    aside = entry.with_name(f"{entry.name}{_TEMPORARY}{os.getpid()}.old")
+    shutil.rmtree(aside, ignore_errors=True)
+    entry.rename(aside)
+    return aside
 
 
 def _point_latest_to(target: pathlib.Path) -> None:

@@ -129,7 +129,7 @@ class OfTorch(Alone):
             # The store may end with this process: not before all have read it.
             self._await(f"{call}/read", f"not every rank calls {what}: call it on every rank, not on rank 0 alone", count=self.size - 1)
             return data
-        self._await(f"{call}/there", f"rank 0 does not call {what}: call it on every rank", patience=None)
+        self._await(f"{call}/there", f"rank 0 does not call {what}: call it on every rank", is_patient=True)
         told = bytes(store.get(f"{call}/shared"))
         store.add(f"{call}/read", 1)
         return told
@@ -139,9 +139,9 @@ class OfTorch(Alone):
         cls._calls += 1
         return f"dlflow/step/{cls._calls}"
 
-    def _await(self, key: str, problem: str, patience: Optional[float] = -1.0, count: int = 1) -> None:
+    def _await(self, key: str, problem: str, is_patient: bool = False, count: int = 1) -> None:
         """Asks again and again: a wait of the store would keep other threads from it."""
-        end = time.monotonic() + (PATIENCE if patience == -1.0 else patience or float("inf"))
+        end = float("inf") if is_patient else time.monotonic() + PATIENCE
         pause = 0.001
         while self._store().add(key, 0) < count:
             if time.monotonic() > end:

@@ -24,8 +24,10 @@ def report(**metrics: Any) -> None:
     if _environment.rank() != 0:
         return
     values = {name: _plain(name, value) for name, value in metrics.items()}
-    _summary.update({name: value for name, value in values.items() if not isinstance(value, str)})
     lines, summary = _environment.variable("DLFLOW_METRICS"), _environment.variable("DLFLOW_SUMMARY")
+    if not _summary and summary is not None:
+        _summary.update(_of_earlier_passes(pathlib.Path(summary)))
+    _summary.update({name: value for name, value in values.items() if not isinstance(value, str)})
     if lines is None or summary is None:
         words = (f"{name} {value:.6g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items())
         print("  ".join(words), flush=True)
@@ -38,6 +40,14 @@ def report(**metrics: Any) -> None:
     temporary = pathlib.Path(f"{summary}.tmp.{os.getpid()}")
     temporary.write_text(json.dumps(_summary) + "\n")
     temporary.rename(summary)
+
+
+def _of_earlier_passes(summary: pathlib.Path) -> Dict[str, Union[int, float]]:
+    """What they reported still counts: a pass that goes on finds their file."""
+    try:
+        return dict(json.loads(summary.read_text()))
+    except (OSError, ValueError):
+        return {}
 
 
 def _plain(name: str, value: Any) -> Value:

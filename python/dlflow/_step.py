@@ -227,7 +227,7 @@ class _Save:
         sharded = _sharded(states)
         random_states = self._ranks.gather(_tree.to_bytes(_random.capture()), "dlflow.checkpoint()") if rng else []
         with _Outcome(self._ranks) as outcome:
-            if self._is_first and not _folder.is_whole(target):  # a step is saved once
+            if self._is_first and not _folder.holds(target, self._info):  # the same is saved once
                 outcome.temporary, _ = _folder.begin(self._directory, self._info.step)
                 self._write_replicated(outcome.temporary, {name: state for name, state in states.items() if name not in sharded})
                 self._write_small(outcome.temporary, random_states)

@@ -12,14 +12,13 @@ import json
 import os
 import socket
 import time
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy
 
 from dlflow import runtime
 
 _LONGEST_LINE = 1 << 20
-_SIZES = {runtime.Type.F32: 4, runtime.Type.F64: 8, runtime.Type.F16: 2, runtime.Type.BF16: 2}
 _TYPES = {"float32": runtime.Type.F32, "float64": runtime.Type.F64, "float16": runtime.Type.F16, "bfloat16": runtime.Type.BF16}
 
 
@@ -31,23 +30,27 @@ class Ranks:
 
     def mean(self, arrays: Sequence[Any]) -> List[Any]:
         """New arrays, each the mean of those in its place on all ranks: of gradients, of metrics. Of floating-point numbers."""
-        return self._unpacked(arrays, lambda place, count, dtype: self.group.all_reduce(place, count, dtype, runtime.Op.AVG))
+        others = sorted({numpy.asarray(array).dtype.name for array in arrays} - set(_TYPES))
+        if others:
+            raise TypeError(f"arrays of {', '.join(others)} have no mean: floating-point numbers have")
+
+        def start(buffer: Any) -> runtime.Work:
+            return self.group.all_reduce(buffer.ctypes.data, buffer.size, _TYPES[buffer.dtype.name], runtime.Op.AVG)
+        return self._unpacked(arrays, start)
 
     def broadcast(self, arrays: Sequence[Any], root: int = 0) -> List[Any]:
-        """New arrays, as those of rank `root`."""
-        return self._unpacked(arrays, lambda place, count, dtype: self.group.broadcast(place, count * _SIZES[dtype], root))
+        """New arrays, as those of rank `root`, of any type."""
+        return self._unpacked(arrays, lambda buffer: self.group.broadcast(buffer.ctypes.data, buffer.nbytes, root))
 
-    def _unpacked(self, arrays: Sequence[Any], start: Any) -> List[Any]:
+    def _unpacked(self, arrays: Sequence[Any], start: Callable[[Any], runtime.Work]) -> List[Any]:
         """One operation for all arrays of a type: many small ones would each wait for their messages."""
         found = [numpy.asarray(array) for array in arrays]
         result: List[Any] = [None] * len(found)
         packed: List[Tuple[List[int], Any, runtime.Work]] = []
         for name in sorted({array.dtype.name for array in found}):
-            if name not in _TYPES:
-                raise TypeError(f"arrays of {name} have no mean: floating-point numbers have")
             places = [place for place, array in enumerate(found) if array.dtype.name == name]
             buffer = numpy.concatenate([found[place].reshape(-1) for place in places])
-            packed.append((places, buffer, start(buffer.ctypes.data, buffer.size, _TYPES[name])))
+            packed.append((places, buffer, start(buffer)))
         for places, buffer, work in packed:
             work.wait()
             offset = 0

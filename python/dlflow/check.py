@@ -40,10 +40,13 @@ def _runtime() -> Finding:
         runtime = importlib.import_module("dlflow.runtime")
     except Exception as error:  # whatever it is, it is what people need to see
         return _problem("runtime library", str(error), "install the wheel of dlflow, which has it, or set DLFLOW_RUNTIME_LIBRARY")
-    endpoint = runtime.Endpoint()
-    group = runtime.Group(endpoint, 0, [endpoint.address], timeout=30)
-    group.barrier().wait(30)
-    group.leave()
+    try:
+        endpoint = runtime.Endpoint()
+        group = runtime.Group(endpoint, 0, [endpoint.address], timeout=30)
+        group.barrier().wait(30)
+        group.leave()
+    except runtime.Error as error:
+        return _problem("runtime library", f"a rank cannot meet itself: {error}", "look at this node's loopback network and its /dev/shm")
     return Finding("runtime library", f"{runtime._find_library()}, interface {runtime.ABI}")
 
 

@@ -88,6 +88,12 @@ class Runtime(containers.Case):
         self.assertEqual(self.lines("c"), ["as it came"])  # the image without a build is as it was
 
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
+    def test_an_image_that_was_built_has_no_path_of_the_run_that_built_it(self):
+        self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
+        self.run_workflow()
+        built, = (image for image in self.folder.glob("**/images/*/image.json") if "build of" in image.read_text())
+        self.assertEqual([str(path) for path in (built.parent / "rootfs").rglob("dlflow*")], [])
+
     def test_a_build_that_fails_is_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
@@ -156,6 +162,26 @@ class Runtime(containers.Case):
         os.kill(self.supervisor("save"), signal.SIGUSR1)
         self.finish(process)
         return len(list(self.folder.glob("dlflow-runs/*/steps/save/checkpoints/saved.*")))
+
+    @unittest.skipUnless(HAS_RANKS, "no mpirun, or a runtime without ranks")
+    def test_every_rank_is_asked_by_the_signal_that_the_step_names(self):
+        self.workflow("""
+            save:
+              image: box
+              checkpoint: {signal: SIGTERM, newer: "ckpt/saved.*"}
+              resources: {ranks: 2}
+              run: |
+                state=ckpt/saved.$RANK
+                [ ! -e $state ] || exit 0
+                trap 'echo > $state; exit 3' TERM
+                touch ready.$RANK
+                while :; do sleep 0.1; done
+        """)
+        process = self.start("run", "w.yaml", "--profile", "here")
+        self.wait_for(lambda: len(self.made("save", "pass-1/work/ready.*")) == 2, what="all ranks to be ready")
+        os.kill(self.supervisor("save"), signal.SIGUSR1)
+        self.finish(process)
+        self.assertEqual(len(list(self.folder.glob("dlflow-runs/*/steps/save/checkpoints/ckpt/saved.*"))), 2)
 
     def made(self, step, pattern):
         return list(self.folder.glob(f"dlflow-runs/*/steps/{step}/attempt-1/{pattern}"))

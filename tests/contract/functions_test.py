@@ -166,6 +166,13 @@ class Report(Case):
         self.assertEqual(lines, ['{"step": 1, "loss": 0.5, "message": "warming up"}', '{"step": 2, "loss": NaN, "accuracy": 1}'])
         self.assertEqual((self.folder / "metrics.json").read_text(), '{"step": 2, "loss": NaN, "accuracy": 1}\n')
 
+    def test_what_an_earlier_pass_reported_still_counts(self):
+        self.step()
+        dlflow.report(parameters=10, accuracy=0.9)
+        self.forget()  # another process
+        dlflow.report(parameters=11)
+        self.assertEqual(json.loads((self.folder / "metrics.json").read_text()), {"parameters": 11, "accuracy": 0.9})
+
     def test_one_rank_tells(self):
         self.step(RANK=1)
         dlflow.report(loss=0.5)
@@ -291,6 +298,13 @@ class Checkpoints(Case):
         self.save(1, 2, 10, 11, keep=1)
         names = sorted(entry.name for entry in self.checkpoints.iterdir())
         self.assertEqual(names, ["latest", "step-000002", "step-000010", "step-000011"])
+
+    def test_what_is_known_later_of_a_step_is_saved_too(self):
+        self.save(4)
+        self.save(4, epoch=1, metrics={"accuracy": 0.5})
+        saved = dlflow.resume()
+        self.assertEqual((saved.epoch, saved.metrics), (1, {"accuracy": 0.5}))
+        self.assertEqual(self.names(), ["latest", "step-000004"])
 
     def test_a_checkpoint_of_another_step_is_loaded_from_where_it_is_and_training_does_not_go_on_from_it(self):
         self.save(1, 2)

@@ -191,7 +191,7 @@ class Walltime(Case):
 
     @needs_torch
     def test_ranks_that_torchrun_starts_save_and_go_on(self):
-        self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*/manifest.json"', "launch: node")
+        self.train_on_two_ranks("-m, torch.distributed.run, train.py", 'signal: SIGTERM, newer: "step-*[0-9]/manifest.json"', "launch: node")
 
 
 class Awaited(unittest.TestCase):

@@ -48,7 +48,7 @@ def train(folder):
                 step.backward(nn.functional.cross_entropy(model(images), labels))
             optimizer.step()
             steps_done += 1
-            if dlflow.should_stop():
+            if dlflow.should_stop() and training.step < len(training):  # the end of an epoch is saved below
                 dlflow.checkpoint(steps_done, epoch=epoch, **parts)
                 dlflow.stop()
         dlflow.report(epoch=epoch + 1, epochs=given.epochs, step=steps_done, loss=step.loss)

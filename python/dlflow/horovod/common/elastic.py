@@ -68,7 +68,8 @@ class State:
 
     def check_host_updates(self) -> None:
         """Collective. Ends the pass on all ranks if the engine has asked for it."""
-        if _folder() and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
+        can_go_on = _folder() is not None and self._committed() is not None  # the same on all ranks
+        if can_go_on and self._bcast_object(_Warning.came):  # every rank is asked; rank 0 decides
             print("dlflow.horovod: saved before the walltime; the next pass goes on from here", file=sys.stderr, flush=True)
             sys.exit(RUN_ME_AGAIN)
 
@@ -82,6 +83,7 @@ class State:
         if file is None or committed is None or self._rank() != 0:
             return
         new = file.with_suffix(".new")
+        file.parent.mkdir(parents=True, exist_ok=True)  # a step without `checkpoint:` has no such folder yet
         with open(new, "wb") as stream:
             self._dump(committed, stream)
             stream.flush()

@@ -189,9 +189,7 @@ TEST_CASE("a rank inside that saves on SIGTERM gets one where its launcher passe
           "[container]") {
   Inside inside;
   ContainerRequest request;
-  request.rank_plan.emplace();
-  request.rank_plan->nodes = {{"n", 1}};
-  request.rank_plan->usr1_as_term = true;
+  request.usr1_as_term = true;
   request.commands = {
       {"/bin/sh", "-c", "trap 'exit 7' TERM; : >ready; while :; do sleep 0.02; done"}};
   inside.ask(request);

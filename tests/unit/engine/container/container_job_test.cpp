@@ -22,7 +22,7 @@ const Json kJob = Json::parse(R"({
 
 const Json kRequest = Json::parse(R"({
   "image": "box", "commands": [["bash", "-c"], ["sh"]], "directory": "/run/work",
-  "environment": {"A": "1", "B": "2"}, "adds_ranks": true, "rank_plan": null,
+  "environment": {"A": "1", "B": "2"}, "adds_ranks": true, "rank_plan": null, "usr1_as_term": true,
   "secrets": ["TOKEN"],
   "secrets_file": "/run/secrets"})");
 

@@ -1,5 +1,7 @@
 #include "engine/container/image_mpi.h"
 
+#include <filesystem>
+
 #include "base/file.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -30,6 +32,17 @@ TEST_CASE("an image's MPIs are known by their libraries, wherever they usually a
   image.write("usr/lib/libmpi.so.40", "");  // a link's name says too little
   image.write("usr/lib/libmpi_cxx.so.40.30.1", "");
   CHECK(mpis_of_image(image.path(), {{"PATH", "/bin:/home/me/mpi/bin"}}) == std::set{mpi});
+}
+
+TEST_CASE("a link of an image leads to its own files, not to the machine's", "[container]") {
+  const test::TempDir host, image;
+  host.write("libmpi.so.40.30.4", "");
+  make_directories(image.path() / "usr/lib");
+  std::filesystem::create_symlink(host.path(), image.path() / "usr/lib/mpi");
+  CHECK(mpis_of_image(image.path(), {}).empty());
+  image.write("real/libmpi.so.12.1", "");
+  std::filesystem::create_symlink("/real", image.path() / "opt");
+  CHECK(mpis_of_image(image.path(), {}) == std::set<MpiName>{"MPICH"});
 }
 
 TEST_CASE("an image's MPI is only a problem beside a launcher of another", "[container]") {

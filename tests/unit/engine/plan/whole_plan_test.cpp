@@ -136,6 +136,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
        {{"image", "torch"},
         {"from", "oci:" + here + "/images/torch"},
         {"digest", ""},
+        {"build", nullptr},
         {"runtime", "podman"},
         {"command", {"podman-remote"}},
         {"mode", "P2"},
