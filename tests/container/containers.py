@@ -183,7 +183,7 @@ class Case(unittest.TestCase):
 
     def lines(self, step):
         """What the program of a step has printed, without what dlflow says before it starts."""
-        return [line for line in self.output(step).splitlines() if not line.startswith(("unpack", "waiting for", "build", "built", "unset"))]
+        return [line for line in self.output(step).splitlines() if not line.startswith(("unpack", "waiting for", "build", "built"))]
 
     def wait_for(self, condition, seconds=30, what="the condition"):
         deadline = time.monotonic() + seconds

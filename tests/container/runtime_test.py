@@ -70,7 +70,7 @@ class Runtime(containers.Case):
 
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
     def test_an_image_is_built_once_before_its_steps_run_in_it(self):
-        build = """{env: {OpenMPI: 4.1.4, SIZE: 2}, run: 'echo "$OpenMPI for $(id -u)" >> /etc/built; mkdir -p /opt/x; cp /bin/busybox /opt/x/tool; echo built; echo ${SLURM_JOB_ID-unset}${DLFLOW_STEP-unset}'}"""
+        build = """{env: {OpenMPI: 4.1.4, SIZE: 2}, run: 'echo "$OpenMPI for $(id -u)" >> /etc/built; mkdir -p /opt/x; cp /bin/busybox /opt/x/tool; echo build sees ${SLURM_JOB_ID-no job} and ${DLFLOW_STEP-no step}'}"""
         steps = """
             a: {image: box, run: "cat /etc/built; test -x /opt/x/tool; touch /etc/more || echo read-only"}
             b: {image: box, run: "cat /etc/built", needs: [a]}
@@ -80,7 +80,7 @@ class Runtime(containers.Case):
         self.assertEqual((self.lines("a"), self.lines("b")), (["4.1.4 for 0", "read-only"], ["4.1.4 for 0"]))
         out = self.output("a")
         self.assertIn("building image 'box'", out)
-        self.assertIn("unsetunset", out)
+        self.assertIn("build sees no job and no step", out)
         self.assertNotIn("building", self.output("b"))
 
         self.workflow("c: {image: box, run: cat /etc/built || echo as it came}")
@@ -92,7 +92,7 @@ class Runtime(containers.Case):
         self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
         self.run_workflow()
         built, = (image for image in self.folder.glob("**/images/*/image.json") if "build of" in image.read_text())
-        self.assertEqual([str(path) for path in (built.parent / "rootfs").rglob("dlflow*")], [])
+        self.assertEqual([str(path) for path in (built.parent / "rootfs").rglob("dlflow") if path.is_file()], [])
 
     def test_a_build_that_fails_is_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
