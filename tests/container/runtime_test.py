@@ -94,6 +94,13 @@ class Runtime(containers.Case):
         built, = (image for image in self.folder.glob("**/images/*/image.json") if "build of" in image.read_text())
         self.assertEqual([str(path) for path in (built.parent / "rootfs").rglob("dlflow") if path.is_file()], [])
 
+    @unittest.skipUnless(ALONE, "for udocker's R modes")
+    def test_a_runtime_that_cannot_build_says_which_ones_can(self):
+        self.workflow("a: {image: box, run: 'true'}", build="{run: 'true'}")
+        self.dlflow("run", "w.yaml", "--profile", "here", status=1)
+        self.assertRegex(self.jobs("w")["a"]["reason"], "udocker in mode R1 has no image to write to; set container.runtime .* charliecloud")
+
+    @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
     def test_a_build_that_fails_is_the_reason_and_leaves_no_image(self):
         self.workflow("a: {image: box, run: 'true'}", build="""{run: "echo half > /etc/half; false; echo never"}""")
         self.dlflow("run", "w.yaml", "--profile", "here", status=1)
