@@ -71,8 +71,8 @@ TEST_CASE("operations that a type does not have are refused, and so are numbers 
         "'bxor' is no operation of fp16 numbers: they have no bits to combine");
   CHECK(error_of([] { require_reduction(DLFLOW_I32, DLFLOW_AVG); }) ==
         "'avg' is no operation of int32 numbers: use a sum, and divide it");
-  CHECK(error_of([] { require_reduction(dlflow_type(9), DLFLOW_SUM); }) ==
-        "there is no type number 9");
+  CHECK(error_of([] { require_reduction(dlflow_type(10), DLFLOW_SUM); }) ==
+        "there is no type number 10");
   CHECK(error_of([] { require_reduction(DLFLOW_F32, dlflow_op(8)); }) ==
         "there is no operation number 8");
 }
