@@ -25,7 +25,6 @@ LEFT_OUT = ("/usr/share/doc/", "/usr/share/man/", "/usr/share/locale/", "/usr/sh
 ALWAYS = ["busybox-static"]
 PLUGINS = {"libopenmpi3": ["libopenmpi3", "openmpi-common"], "libpmix2": ["libpmix2"]}  # opened at run time
 WHEELS = "usr/lib/python3/dist-packages"
-ALTERNATIVES = pathlib.Path("/var/lib/dpkg/alternatives")
 MERGED = ("bin", "lib", "lib64", "sbin")  # links to the same below usr
 
 
@@ -90,12 +89,16 @@ def shared_objects(packages):
 def alternatives(files):
     """Links of Debian's alternatives that lead to one of `files`: link -> target."""
     links = {}
-    for group in ALTERNATIVES.iterdir():
-        _, master, *further = group.read_text().split("\n\n")[0].splitlines()
-        names = [group.name, *further[0::2]]
-        for name, link in zip(names, [master, *further[1::2]]):
-            choice = f"/etc/alternatives/{name}"
-            if os.path.islink(choice) and os.readlink(choice) in files:
+    for selection in lines("update-alternatives", "--get-selections"):
+        name, _, target = selection.split(maxsplit=2)
+        if target not in files:
+            continue
+        about = lines("update-alternatives", "--query", name)
+        master = next(line.split(" ", 1)[1] for line in about if line.startswith("Link: "))
+        slaves = dict(line.split() for line in about[:about.index("")] if line.startswith(" "))
+        for own, link in {name: master, **slaves}.items():
+            choice = f"/etc/alternatives/{own}"
+            if os.path.islink(choice):
                 links |= {choice: os.readlink(choice), link: choice}
     return links
 
