@@ -416,7 +416,13 @@ void Group::begin(Operation& operation) {
     }
   }
   for (const Call& call : calls) comm_.submit(call);
-  operation.task = operation.make(*this);
+  operation.task = operation.makes_memory ? make_together(operation.make) : operation.make(*this);
+}
+
+/// Memory is made by a call that blocks: once all ranks have come, so that nobody waits long in it.
+Task Group::make_together(std::function<Task(Group&)> make) {
+  co_await barrier(open_link());
+  co_await make(*this);
 }
 
 /// A rank that leaves has no more patience.

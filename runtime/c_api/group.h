@@ -134,6 +134,7 @@ class Group {
   Progress move_lane(size_t lane);
   bool may_begin(const Operation& operation) const;
   void begin(Operation& operation);
+  Task make_together(std::function<Task(Group&)> make);
   static uint32_t number_of(const Call& call);
   std::shared_ptr<Work> start_message(Messages messages, std::optional<FromAny> from_any = {});
   Progress move_message(Message& message);
