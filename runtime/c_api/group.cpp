@@ -250,7 +250,7 @@ void Group::serve() {
   const std::shared_ptr<void> at_end(nullptr, [&](void*) { set(false); });
   while (wait_for_more()) {
     const Turn turn(*this);
-    execute([this] { return waiters_ > 0; });
+    if (serves_) execute([this] { return waiters_ > 0; });
   }
 }
 
@@ -301,8 +301,17 @@ void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
   if (--waiters_ == 0 && (has_more() || leaving_until_)) changed_.notify_all();
 }
 
-/// Until `is_over`, or nothing is under way.
+/// Until `is_over`, or nothing is under way. Nobody executes what is left after an error.
 void Group::execute(const std::function<bool()>& is_over) {
+  try {
+    move_all(is_over);
+  } catch (...) {
+    serves_ = false;
+    throw;
+  }
+}
+
+void Group::move_all(const std::function<bool()>& is_over) {
   Patience patience(comm_);
   for (auto moved_at = Clock::now(); !is_over();) {
     const Progress messages = move_messages(), operation = move_operations();

@@ -127,6 +127,7 @@ class Group {
   void serve();
   bool wait_for_more();
   void execute(const std::function<bool()>& is_over);
+  void move_all(const std::function<bool()>& is_over);
   bool has_more() const;
   bool nothing_under_way();
   Progress move_messages();
