@@ -112,6 +112,7 @@ void Group::leave(std::chrono::milliseconds linger) {
   }
   if (thread_.joinable()) thread_.join();
   while (waiters_ > 0) std::this_thread::yield();  // all works are done
+  const std::lock_guard lock(mutex_);              // the last of them has let go of it
 }
 
 Group::Needs Group::needs_of(Reduction reduction, size_t count, int urgency) {
@@ -274,7 +275,6 @@ bool Group::wait_for_more() {
 
 void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
   const auto deadline = timeout.count() < 0 ? Clock::time_point::max() : Clock::now() + timeout;
-  ++waiters_;
   while (!work.is_done() && Clock::now() < deadline) {
     // Another waiter may have the turn, and end this work, too.
     std::exception_ptr thrown;

@@ -90,6 +90,9 @@ class Group {
   /// Frees `object`, which uses the communicator, with the group. Any thread.
   void keep(std::shared_ptr<void> object);
 
+  /// The group is there until wait_for() has returned, which follows. Under the work's mutex.
+  void expect_waiter() { ++waiters_; }
+
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
   void wait_for(Work& work, std::chrono::milliseconds timeout);
 
@@ -152,7 +155,7 @@ class Group {
   std::list<Message> messages_;
   std::array<std::optional<Operation>, kLanes> current_;  // whose turn it is
 
-  std::atomic<int> waiters_{0};  // in wait_for(): the thread makes room for them
+  std::atomic<int> waiters_{0};  // until wait_for() ends: the thread makes room for them
   std::mutex mutex_;             // guards what follows
   std::condition_variable changed_, turn_is_free_;
   bool has_turn_ = false;  // some thread has it
