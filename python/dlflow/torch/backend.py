@@ -243,9 +243,14 @@ def _leave_all() -> None:
     """At the end of the process, all groups at once: ranks may have made them in other orders."""
     threads = [threading.Thread(target=group.leave, args=(LINGER,)) for group in _groups.values()]
     _groups.clear()
+    started = []
     for thread in threads:
-        thread.start()
-    for thread in threads:
+        try:
+            thread.start()
+            started.append(thread)
+        except RuntimeError:  # CPython 3.12.1 starts none at the end of a process
+            thread.run()
+    for thread in started:
         thread.join()
 
 
