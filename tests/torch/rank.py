@@ -207,6 +207,16 @@ def others():
             dist.send(torch.full((3,), float(RANK)), 0)
 
 
+def unused_work():
+    dist.init_process_group("dlflow")
+    unused = dist.all_reduce(torch.ones(3), async_op=True)
+    for _ in range(100):
+        dist.all_reduce(torch.ones(3))
+    kept = len(dlflow.torch.backend.own_group(None)._works)
+    assert kept < 10, kept
+    unused.wait()
+
+
 def asynchronous():
     dist.init_process_group("dlflow")
     tensors = [values(torch.float32, (1000 + i,)) for i in range(40)]

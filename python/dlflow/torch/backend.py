@@ -336,8 +336,11 @@ class ProcessGroup(_Base):
     def _work(self, places: _Places, parts: Sequence[runtime.Work], result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
         """C++ keeps no Python object alive (PyTorch 1.13 ends silently without): those that nobody has looked at are kept here."""
         work = Work(f"rank {self._rank}: {places.what}", parts, result, places.kept, places.finish, timeout)
-        while self._works and (self._works[0].is_used or len(self._works) > 4096):
-            self._works.popleft()
+        for _ in range(min(2, len(self._works))):
+            if self._works[0].is_used or (len(self._works) > 4096 and self._works[0].is_completed()):
+                self._works.popleft()
+            else:
+                self._works.rotate(-1)
         self._works.append(work)
         if self._coalesced is not None:
             self._coalesced.append(work)
