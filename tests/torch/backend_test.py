@@ -83,6 +83,9 @@ class Backend(unittest.TestCase):
     def test_a_work_that_nobody_waits_for_keeps_no_later_ones(self):
         self.run_all("unused_work", 2)
 
+    def test_a_limit_set_for_a_group_is_that_of_works_started_afterwards(self):
+        self.run_all("limits", 2)
+
     def test_works_that_are_under_way_together_end_with_futures(self):
         self.run_all("asynchronous", 2)
 

@@ -217,6 +217,20 @@ def unused_work():
     unused.wait()
 
 
+def limits():
+    dist.init_process_group("dlflow")
+    if RANK == 0:  # comes to the barrier once rank 1 has waited too long
+        dist.recv(torch.empty(1), 1)
+        return dist.barrier()
+    group = dlflow.torch.backend.own_group(None)
+    group.set_timeout(datetime.timedelta(seconds=0.05))
+    work = dist.barrier(async_op=True)
+    raises(RuntimeError, "rank 1: barrier: timed out after 0.05 s", work.wait)
+    group.set_timeout(datetime.timedelta(minutes=1))
+    dist.send(torch.ones(1), 0)
+    work.wait(datetime.timedelta(minutes=1))
+
+
 def asynchronous():
     dist.init_process_group("dlflow")
     tensors = [values(torch.float32, (1000 + i,)) for i in range(40)]
