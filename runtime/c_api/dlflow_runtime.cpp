@@ -501,7 +501,7 @@ dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t si
 int dlflow_work_source(const dlflow_work* work) { return work->work->source(); }
 
 dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
-  Group* const group = timeout == 0 ? nullptr : work->work->group();
+  Group* const group = timeout == 0 ? nullptr : work->work->expecting_group();
   if (group != nullptr) group->wait_for(*work->work, milliseconds(timeout));
   if (!work->work->is_done()) return DLFLOW_PENDING;
   const auto failure = work->work->failure();

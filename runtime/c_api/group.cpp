@@ -112,6 +112,7 @@ void Group::leave(std::chrono::milliseconds linger) {
   }
   if (thread_.joinable()) thread_.join();
   while (waiters_ > 0) std::this_thread::yield();  // all works are done
+  const std::lock_guard lock(mutex_);              // the last of them has let go of it
 }
 
 Group::Needs Group::needs_of(Reduction reduction, size_t count, int urgency) {
@@ -250,7 +251,7 @@ void Group::serve() {
   const std::shared_ptr<void> at_end(nullptr, [&](void*) { set(false); });
   while (wait_for_more()) {
     const Turn turn(*this);
-    execute([this] { return waiters_ > 0; });
+    if (serves_) execute([this] { return waiters_ > 0; });
   }
 }
 
@@ -274,7 +275,6 @@ bool Group::wait_for_more() {
 
 void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
   const auto deadline = timeout.count() < 0 ? Clock::time_point::max() : Clock::now() + timeout;
-  ++waiters_;
   while (!work.is_done() && Clock::now() < deadline) {
     // Another waiter may have the turn, and end this work, too.
     std::exception_ptr thrown;
@@ -301,8 +301,17 @@ void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
   if (--waiters_ == 0 && (has_more() || leaving_until_)) changed_.notify_all();
 }
 
-/// Until `is_over`, or nothing is under way.
+/// Until `is_over`, or nothing is under way. Nobody executes what is left after an error.
 void Group::execute(const std::function<bool()>& is_over) {
+  try {
+    move_all(is_over);
+  } catch (...) {
+    serves_ = false;
+    throw;
+  }
+}
+
+void Group::move_all(const std::function<bool()>& is_over) {
   Patience patience(comm_);
   for (auto moved_at = Clock::now(); !is_over();) {
     const Progress messages = move_messages(), operation = move_operations();
@@ -416,7 +425,13 @@ void Group::begin(Operation& operation) {
     }
   }
   for (const Call& call : calls) comm_.submit(call);
-  operation.task = operation.make(*this);
+  operation.task = operation.makes_memory ? make_together(operation.make) : operation.make(*this);
+}
+
+/// Memory is made by a call that blocks: once all ranks have come, so that nobody waits long in it.
+Task Group::make_together(std::function<Task(Group&)> make) {
+  co_await barrier(open_link());
+  co_await make(*this);
 }
 
 /// A rank that leaves has no more patience.

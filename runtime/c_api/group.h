@@ -90,6 +90,9 @@ class Group {
   /// Frees `object`, which uses the communicator, with the group. Any thread.
   void keep(std::shared_ptr<void> object);
 
+  /// The group is there until wait_for() has returned, which follows. Under the work's mutex.
+  void expect_waiter() { ++waiters_; }
+
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
   void wait_for(Work& work, std::chrono::milliseconds timeout);
 
@@ -127,6 +130,7 @@ class Group {
   void serve();
   bool wait_for_more();
   void execute(const std::function<bool()>& is_over);
+  void move_all(const std::function<bool()>& is_over);
   bool has_more() const;
   bool nothing_under_way();
   Progress move_messages();
@@ -134,6 +138,7 @@ class Group {
   Progress move_lane(size_t lane);
   bool may_begin(const Operation& operation) const;
   void begin(Operation& operation);
+  Task make_together(std::function<Task(Group&)> make);
   static uint32_t number_of(const Call& call);
   std::shared_ptr<Work> start_message(Messages messages, std::optional<FromAny> from_any = {});
   Progress move_message(Message& message);
@@ -150,7 +155,7 @@ class Group {
   std::list<Message> messages_;
   std::array<std::optional<Operation>, kLanes> current_;  // whose turn it is
 
-  std::atomic<int> waiters_{0};  // in wait_for(): the thread makes room for them
+  std::atomic<int> waiters_{0};  // until wait_for() ends: the thread makes room for them
   std::mutex mutex_;             // guards what follows
   std::condition_variable changed_, turn_is_free_;
   bool has_turn_ = false;  // some thread has it

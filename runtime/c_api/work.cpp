@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include "runtime/c_api/group.h"
+
 namespace dlflow::runtime {
 
 void DoneQueue::push(uint64_t id) {
@@ -28,8 +30,9 @@ void Work::end(std::optional<Failure> failure) {
   if (queue_) queue_->push(id_);
 }
 
-Group* Work::group() const {
+Group* Work::expecting_group() const {
   const std::lock_guard lock(mutex_);
+  if (group_) group_->expect_waiter();
   return group_;
 }
 

@@ -51,8 +51,8 @@ class Work {
 
   bool is_done() const { return done_.load(std::memory_order_acquire); }
 
-  /// The group that executes it; null once it is done.
-  Group* group() const;
+  /// The group that executes it, which expects the caller in its wait_for(); null once it is done.
+  Group* expecting_group() const;
 
   /// Whether it is done within `timeout`; a negative one never passes.
   bool wait(std::chrono::milliseconds timeout);

@@ -19,13 +19,16 @@ constexpr size_t kLineBytes = 64;
 /// The number of an exchange above, a position in an offer below; the last position is "all of it".
 constexpr int kPositionBits = 40;
 constexpr uint64_t kAll = (uint64_t(1) << kPositionBits) - 1;
+/// Numbers of exchanges go around: ranks are fewer than half of them apart.
+constexpr uint64_t kNumbers = uint64_t(1) << (64 - kPositionBits);
 
 uint64_t word(uint64_t number, uint64_t position) { return number << kPositionBits | position; }
 
 /// Of what a rank says: 0 if it has not come to exchange `number`.
 uint64_t position_in(uint64_t number, uint64_t said) {
-  const uint64_t its = said >> kPositionBits;
-  return its < number ? 0 : its > number ? kAll : said & kAll;
+  const uint64_t ahead = ((said >> kPositionBits) - number) % kNumbers;
+  if (ahead == 0) return said & kAll;
+  return ahead < kNumbers / 2 ? kAll : 0;
 }
 
 }  // namespace
@@ -71,6 +74,15 @@ NodeExchange::NodeExchange(Communicator& comm) : comm_(&comm) {
   static_assert(sizeof(Header) == kLineBytes && sizeof(Offer::Part) <= kLineBytes);
   const auto memory = comm.allocate_shared(kLineBytes * (1 + 2 * ranks) + kRingBytes);
   memory_.assign(memory.begin(), memory.end());
+}
+
+void NodeExchange::count_from(uint64_t number) {
+  number_ = number;
+  Header& own = header(comm_->rank());
+  own.offered.store(word(number, kAll), std::memory_order_release);
+  for (int peer = 0; peer < comm_->size(); ++peer) {
+    own.taken(peer).store(word(number, kAll), std::memory_order_release);
+  }
 }
 
 NodeExchange::Header& NodeExchange::header(int rank) const {
@@ -191,7 +203,7 @@ class NodeExchange::UnderWay final : public Wait {
     const std::span<std::byte> into = received_[size_t(peer)];
     Header& its = all_.header(peer);
     const uint64_t said = its.offered.load(std::memory_order_acquire);
-    if (said >> kPositionBits != number_) return false;
+    if (said >> kPositionBits != number_ % kNumbers) return false;
     std::atomic<uint64_t>& taken = all_.header(rank_).taken(peer);
     const bool comes = !from.has_come;
     if (comes) {

@@ -43,6 +43,10 @@ class NodeExchange {
   /// (ChannelSpace) wait for ever; a part of another size is Error{InvalidInput}.
   Task exchange(Offer offer, std::vector<std::span<std::byte>> received);
 
+  /// As if there had been `number` exchanges: for tests of what comes after many. Before the first,
+  /// on all ranks; a barrier follows.
+  void count_from(uint64_t number);
+
  private:
   struct Header;
   class UnderWay;

@@ -5,6 +5,7 @@ import socket
 import sys
 import tempfile
 import unittest
+from unittest import mock
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
@@ -64,6 +65,26 @@ class Backend(unittest.TestCase):
 
     def test_what_gloo_does_not_have_is_as_defined(self):
         self.run_all("others", 1, 3)
+
+    def test_groups_are_left_where_no_thread_can_start_any_more(self):
+        from dlflow.torch import backend
+
+        left = []
+
+        class Group:
+            def leave(self, linger):
+                left.append(linger)
+
+        with mock.patch.dict(backend._groups, {1: Group(), 2: Group()}, clear=True):
+            with mock.patch("threading._start_new_thread", side_effect=RuntimeError("can't create new thread at interpreter shutdown")):
+                backend._leave_all()
+        self.assertEqual(left, [backend.LINGER] * 2)
+
+    def test_a_work_that_nobody_waits_for_keeps_no_later_ones(self):
+        self.run_all("unused_work", 2)
+
+    def test_a_limit_set_for_a_group_is_that_of_works_started_afterwards(self):
+        self.run_all("limits", 2)
 
     def test_works_that_are_under_way_together_end_with_futures(self):
         self.run_all("asynchronous", 2)

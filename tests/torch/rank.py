@@ -207,6 +207,30 @@ def others():
             dist.send(torch.full((3,), float(RANK)), 0)
 
 
+def unused_work():
+    dist.init_process_group("dlflow")
+    unused = dist.all_reduce(torch.ones(3), async_op=True)
+    for _ in range(100):
+        dist.all_reduce(torch.ones(3))
+    kept = len(dlflow.torch.backend.own_group(None)._works)
+    assert kept < 10, kept
+    unused.wait()
+
+
+def limits():
+    dist.init_process_group("dlflow")
+    if RANK == 0:  # comes to the barrier once rank 1 has waited too long
+        dist.recv(torch.empty(1), 1)
+        return dist.barrier()
+    group = dlflow.torch.backend.own_group(None)
+    group.set_timeout(datetime.timedelta(seconds=0.05))
+    work = dist.barrier(async_op=True)
+    raises(RuntimeError, "rank 1: barrier: timed out after 0.05 s", work.wait)
+    group.set_timeout(datetime.timedelta(minutes=1))
+    dist.send(torch.ones(1), 0)
+    work.wait(datetime.timedelta(minutes=1))
+
+
 def asynchronous():
     dist.init_process_group("dlflow")
     tensors = [values(torch.float32, (1000 + i,)) for i in range(40)]

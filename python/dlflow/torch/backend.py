@@ -243,9 +243,14 @@ def _leave_all() -> None:
     """At the end of the process, all groups at once: ranks may have made them in other orders."""
     threads = [threading.Thread(target=group.leave, args=(LINGER,)) for group in _groups.values()]
     _groups.clear()
+    started = []
     for thread in threads:
-        thread.start()
-    for thread in threads:
+        try:
+            thread.start()
+            started.append(thread)
+        except RuntimeError:  # CPython 3.12.1 starts none at the end of a process
+            thread.run()
+    for thread in started:
         thread.join()
 
 
@@ -255,6 +260,7 @@ class ProcessGroup(_Base):
     def __init__(self, store: Any, rank: int, size: int, timeout: datetime.timedelta):
         super().__init__(rank, size)
         self._rank, self._size, self._timeout = rank, size, timeout
+        self._limit: Optional[float] = None  # of a work, in seconds
         self._group_name, self._group_desc = "", ""
         self._group = _meet(store, rank, size, timeout, "")
         self._works: "collections.deque[Work]" = collections.deque()
@@ -300,8 +306,8 @@ class ProcessGroup(_Base):
         return Backend.Options(NAME, self._timeout)
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
-        """For works that are waited for from here on."""
-        self._timeout = timeout
+        """Of works that are started from here on, unless their call has its own."""
+        self._timeout, self._limit = timeout, timeout.total_seconds()
 
     _set_default_timeout = set_timeout
 
@@ -330,9 +336,13 @@ class ProcessGroup(_Base):
 
     def _work(self, places: _Places, parts: Sequence[runtime.Work], result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
         """C++ keeps no Python object alive (PyTorch 1.13 ends silently without): those that nobody has looked at are kept here."""
-        work = Work(f"rank {self._rank}: {places.what}", parts, result, places.kept, places.finish, timeout)
-        while self._works and (self._works[0].is_used or len(self._works) > 4096):
-            self._works.popleft()
+        work = Work(f"rank {self._rank}: {places.what}", parts, result, places.kept, places.finish,
+                    self._limit if timeout is None else timeout)
+        for _ in range(min(2, len(self._works))):
+            if self._works[0].is_used or (len(self._works) > 4096 and self._works[0].is_completed()):
+                self._works.popleft()
+            else:
+                self._works.rotate(-1)
         self._works.append(work)
         if self._coalesced is not None:
             self._coalesced.append(work)
@@ -547,7 +557,9 @@ class ProcessGroup(_Base):
         """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true. `timeout`: or BarrierOptions."""
         timeout = getattr(timeout, "timeout", timeout)
         seconds = timeout.total_seconds() if timeout > datetime.timedelta(0) else 1800.0
-        self._work(self._places("monitored_barrier"), [self._group.monitored_barrier(seconds)], []).wait()
+        work = self._work(self._places("monitored_barrier"), [self._group.monitored_barrier(seconds)], [])
+        work._timeout = None  # the operation has its own
+        work.wait()
 
     def _together(self, what: str, works: Sequence[Work]) -> Work:
         places = self._places(what)

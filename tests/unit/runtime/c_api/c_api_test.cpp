@@ -339,6 +339,52 @@ TEST_CASE("a message between two ranks overtakes the collective that waits for i
         }) == none(4));
 }
 
+TEST_CASE("ranks talk to each other while one of them waits in their first sum", "[c_api]") {
+  CHECK(on_ranks({"a", "a"}, [](Rank& self) {
+          float value = 1;
+          int message = 42, received = 0;
+          const int other = 1 - self.rank;
+          const auto sum = [&] {
+            require(dlflow_all_reduce(self.group, &value, 1, DLFLOW_F32, DLFLOW_SUM, &self.work));
+          };
+          const auto receive = [&](dlflow_work* work = nullptr) {
+            finish(dlflow_receive(self.group, &received, sizeof received, other, 0, &work), work);
+          };
+          const auto send = [&](dlflow_work* work = nullptr) {
+            finish(dlflow_send(self.group, &message, sizeof message, other, 0, &work), work);
+          };
+          if (self.rank == 0) {
+            sum();
+            receive();
+            send();
+          } else {
+            send();
+            receive();
+            sum();
+          }
+          finish(DLFLOW_OK, self.work);
+          same(received, 42, "message");
+          same(value, 2.0f, "sum");
+        }) == none(2));
+}
+
+TEST_CASE("a limited wait for a first sum ends although a rank has not come", "[c_api]") {
+  std::atomic<bool> has_given_up = false;
+  CHECK(on_ranks({"a", "a"}, [&](Rank& self) {
+          float value = 1;
+          if (self.rank == 1) has_given_up.wait(false);
+          require(dlflow_all_reduce(self.group, &value, 1, DLFLOW_F32, DLFLOW_SUM, &self.work));
+          if (self.rank == 0) {
+            const dlflow_status status = dlflow_work_wait(self.work, 100);
+            has_given_up = true;
+            has_given_up.notify_all();
+            same(status, DLFLOW_PENDING, "status");
+          }
+          finish(DLFLOW_OK, self.work);
+          same(value, 2.0f, "sum");
+        }) == none(2));
+}
+
 TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
   const auto memories = GENERATE(kNode, kNodes);
   std::atomic<int> overtaken = 0;

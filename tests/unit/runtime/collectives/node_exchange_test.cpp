@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/comm/thread_communicator.h"
@@ -67,6 +68,31 @@ TEST_CASE("ranks of a node exchange blocks of any sizes", "[node_exchange]") {
     return all_right;
   });
   CHECK(right == std::vector<int>(size_t(ranks), true));
+}
+
+TEST_CASE("exchanges go on where their numbers begin again", "[node_exchange]") {
+  constexpr size_t kBytes = 1'500'000;  // more than the ring
+  const auto right = on_ranks(3, [](Communicator& comm) -> int {
+    NodeExchange node(comm);
+    node.count_from((1 << 24) - 3);
+    comm.barrier();
+    for (int round = 0; round < 8; ++round) {
+      const int root = round % 3;
+      std::vector<std::byte> bytes(kBytes);
+      std::vector<std::span<std::byte>> received(3);
+      Offer offer{{}, std::vector<Offer::Part>(3)};
+      if (comm.rank() == root) {
+        bytes = block(root, round, kBytes);
+        offer = Offer::to_all(bytes, 3);
+      } else {
+        received[size_t(root)] = bytes;
+      }
+      run(comm, node.exchange(std::move(offer), received));
+      if (bytes != block(root, round, kBytes)) return false;
+    }
+    return true;
+  });
+  CHECK(right == std::vector<int>(3, true));
 }
 
 TEST_CASE("a block of another size than its receiver expects is an error", "[node_exchange]") {
