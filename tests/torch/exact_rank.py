@@ -234,6 +234,31 @@ def as_one_process():
         torch.testing.assert_close([*ours.parameters()], [*usual.parameters()], rtol=1e-4, atol=1e-6)
 
 
+def hooked():
+    """A user's hook, younger than exact's, changes each gradient once it is in its place."""
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 4))
+    training = dlflow.torch.exact(model, data.DataLoader(Images(48), batch_size=24), 6)
+    nodes = []  # PyTorch 1.13 has such hooks only there
+    for parameter in model.parameters():
+        def clamp(*_, parameter=parameter):
+            parameter.grad.clamp_(-0.001, 0.001)
+
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            parameter.register_post_accumulate_grad_hook(clamp)
+        else:
+            nodes.append(parameter.expand_as(parameter).grad_fn.next_functions[0][0])
+            nodes[-1].register_hook(clamp)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in training:
+        for images, labels in step:
+            step.backward(functional.cross_entropy(model(images), labels))
+        assert all(parameter.grad.abs().max() <= 0.001001 for parameter in model.parameters())
+        optimizer.step()
+    if RANK == 0:
+        print("hooked", dlflow.torch.sha256(model), repr(step.loss), flush=True)
+
+
 def overlaps():
     """The sums begin while the last backward pass of a process runs, bucket by bucket."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 4))
@@ -398,15 +423,15 @@ def refused_in_a_step(model, made):
     raises(RuntimeError, "other parameters require gradients", unfrozen)
 
     class Checkpointed(nn.Module):
-        """Its weight gets a gradient in two parts; that of the layer above comes between them."""
+        """The weight of `twice` gets a gradient in two parts; those of the others come between them."""
 
         def __init__(self):
             super().__init__()
-            self.low, self.high = nn.Linear(192, 192), nn.Linear(192, 192)
+            self.low, self.twice, self.high = nn.Linear(192, 192), nn.Linear(192, 192), nn.Linear(192, 192)
 
         def forward(self, x):
-            x = torch.utils.checkpoint.checkpoint(self.low, x.requires_grad_(), use_reentrant=True)
-            return torch.utils.checkpoint.checkpoint(lambda y: self.low(self.high(y)), x, use_reentrant=True)
+            x = torch.utils.checkpoint.checkpoint(self.twice, x.requires_grad_(), use_reentrant=True)
+            return torch.utils.checkpoint.checkpoint(lambda y: self.twice(self.high(self.low(y))), x, use_reentrant=True)
 
     raises(RuntimeError, "comes in several parts, of which one was late",
            first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))

@@ -117,6 +117,9 @@ class Exact(unittest.TestCase):
     def test_sums_begin_in_the_last_backward_pass(self):
         self.run_ranks("overlaps", 2)
 
+    def test_hooks_of_the_user_change_the_gradients_of_all_virtual_ranks(self):
+        self.assertEqual(self.run_ranks("hooked", 2, OMP_NUM_THREADS="1"), self.run_ranks("hooked", 1))
+
     def test_a_rank_that_dies_is_named_by_the_others(self):
         self.assertEqual(self.run_ranks("dies", 3, {1: -9}), ["named"])
 
