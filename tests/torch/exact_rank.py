@@ -407,6 +407,14 @@ def refused_in_a_step(model, made):
         torch.set_num_threads(2)
         first_step_of(training)
 
+    def without_denormals():
+        training = made(model())()
+        torch.set_flush_denormal(True)
+        try:
+            first_step_of(training)
+        finally:
+            torch.set_flush_denormal(False)
+
     def unfrozen():
         own = model(nn.Linear(192, 192))
         own[1].requires_grad_(False)
@@ -420,6 +428,8 @@ def refused_in_a_step(model, made):
                 pass
 
     raises(RuntimeError, "torch.set_num_threads(2) was called", one_more_thread)
+    if torch.set_flush_denormal(False):  # this processor can
+        raises(RuntimeError, "torch.set_flush_denormal was called after exact; call it before", without_denormals)
     raises(RuntimeError, "other parameters require gradients", unfrozen)
 
     class Checkpointed(nn.Module):
@@ -453,6 +463,10 @@ def refused_together():
     raises(ValueError, "the environment of rank 1 differs from that of rank 0 (ONEDNN_MAX_CPU_ISA=AVX2; rank 0: ONEDNN_MAX_CPU_ISA=ALL)",
            lambda: dlflow.torch.exact(model, plain, 4))
     del os.environ["ONEDNN_MAX_CPU_ISA"]
+    if torch.set_flush_denormal(RANK == 1):
+        raises(ValueError, "the treatment of denormals of rank 1 differs from that of rank 0 (flushed to 0; rank 0: kept)",
+               lambda: dlflow.torch.exact(model, plain, 4))
+        torch.set_flush_denormal(False)
     own = nn.Sequential(nn.Flatten(), nn.Linear(192, 4 + RANK))
     raises(ValueError, "the model of rank 1 differs", lambda: dlflow.torch.exact(own, plain, 4))
     by_rank = data.DataLoader(images, batch_size=24, sampler=range(RANK, 48))
@@ -475,6 +489,14 @@ def refused_together():
                 step.backward(functional.cross_entropy(model(batch), labels))
     raises(RuntimeError, "a collective of torch.distributed was called while a virtual rank computes", first_step)
     dist.all_reduce(torch.ones(1))  # still works
+
+    del model[2]
+    questions = []
+    for step in training:
+        for batch, labels in step:
+            questions.append((dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.is_initialized()))
+            step.backward(functional.cross_entropy(model(batch), labels))
+    assert set(questions) == {(RANK, SIZE, "dlflow", True)}, questions
 
 
 def over_gloo():
