@@ -234,6 +234,31 @@ def as_one_process():
         torch.testing.assert_close([*ours.parameters()], [*usual.parameters()], rtol=1e-4, atol=1e-6)
 
 
+def hooked():
+    """A user's hook, younger than exact's, changes each gradient once it is in its place."""
+    torch.manual_seed(5)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 4))
+    training = dlflow.torch.exact(model, data.DataLoader(Images(48), batch_size=24), 6)
+    nodes = []  # PyTorch 1.13 has such hooks only there
+    for parameter in model.parameters():
+        def clamp(*_, parameter=parameter):
+            parameter.grad.clamp_(-0.001, 0.001)
+
+        if hasattr(parameter, "register_post_accumulate_grad_hook"):
+            parameter.register_post_accumulate_grad_hook(clamp)
+        else:
+            nodes.append(parameter.expand_as(parameter).grad_fn.next_functions[0][0])
+            nodes[-1].register_hook(clamp)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for step in training:
+        for images, labels in step:
+            step.backward(functional.cross_entropy(model(images), labels))
+        assert all(parameter.grad.abs().max() <= 0.001001 for parameter in model.parameters())
+        optimizer.step()
+    if RANK == 0:
+        print("hooked", dlflow.torch.sha256(model), repr(step.loss), flush=True)
+
+
 def overlaps():
     """The sums begin while the last backward pass of a process runs, bucket by bucket."""
     model = nn.Sequential(nn.Flatten(), nn.Linear(192, 8), nn.Tanh(), nn.Linear(8, 40), nn.Tanh(), nn.Linear(40, 4))
@@ -382,6 +407,14 @@ def refused_in_a_step(model, made):
         torch.set_num_threads(2)
         first_step_of(training)
 
+    def without_denormals():
+        training = made(model())()
+        torch.set_flush_denormal(True)
+        try:
+            first_step_of(training)
+        finally:
+            torch.set_flush_denormal(False)
+
     def unfrozen():
         own = model(nn.Linear(192, 192))
         own[1].requires_grad_(False)
@@ -395,18 +428,20 @@ def refused_in_a_step(model, made):
                 pass
 
     raises(RuntimeError, "torch.set_num_threads(2) was called", one_more_thread)
+    if torch.set_flush_denormal(False):  # this processor can
+        raises(RuntimeError, "torch.set_flush_denormal was called after exact; call it before", without_denormals)
     raises(RuntimeError, "other parameters require gradients", unfrozen)
 
     class Checkpointed(nn.Module):
-        """Its weight gets a gradient in two parts; that of the layer above comes between them."""
+        """The weight of `twice` gets a gradient in two parts; those of the others come between them."""
 
         def __init__(self):
             super().__init__()
-            self.low, self.high = nn.Linear(192, 192), nn.Linear(192, 192)
+            self.low, self.twice, self.high = nn.Linear(192, 192), nn.Linear(192, 192), nn.Linear(192, 192)
 
         def forward(self, x):
-            x = torch.utils.checkpoint.checkpoint(self.low, x.requires_grad_(), use_reentrant=True)
-            return torch.utils.checkpoint.checkpoint(lambda y: self.low(self.high(y)), x, use_reentrant=True)
+            x = torch.utils.checkpoint.checkpoint(self.twice, x.requires_grad_(), use_reentrant=True)
+            return torch.utils.checkpoint.checkpoint(lambda y: self.twice(self.high(self.low(y))), x, use_reentrant=True)
 
     raises(RuntimeError, "comes in several parts, of which one was late",
            first_step(model(Checkpointed()), lambda step, loss: step.backward(loss())))
@@ -428,6 +463,10 @@ def refused_together():
     raises(ValueError, "the environment of rank 1 differs from that of rank 0 (ONEDNN_MAX_CPU_ISA=AVX2; rank 0: ONEDNN_MAX_CPU_ISA=ALL)",
            lambda: dlflow.torch.exact(model, plain, 4))
     del os.environ["ONEDNN_MAX_CPU_ISA"]
+    if torch.set_flush_denormal(RANK == 1):
+        raises(ValueError, "the treatment of denormals of rank 1 differs from that of rank 0 (flushed to 0; rank 0: kept)",
+               lambda: dlflow.torch.exact(model, plain, 4))
+        torch.set_flush_denormal(False)
     own = nn.Sequential(nn.Flatten(), nn.Linear(192, 4 + RANK))
     raises(ValueError, "the model of rank 1 differs", lambda: dlflow.torch.exact(own, plain, 4))
     by_rank = data.DataLoader(images, batch_size=24, sampler=range(RANK, 48))
@@ -450,6 +489,14 @@ def refused_together():
                 step.backward(functional.cross_entropy(model(batch), labels))
     raises(RuntimeError, "a collective of torch.distributed was called while a virtual rank computes", first_step)
     dist.all_reduce(torch.ones(1))  # still works
+
+    del model[2]
+    questions = []
+    for step in training:
+        for batch, labels in step:
+            questions.append((dist.get_rank(), dist.get_world_size(), dist.get_backend(), dist.is_initialized()))
+            step.backward(functional.cross_entropy(model(batch), labels))
+    assert set(questions) == {(RANK, SIZE, "dlflow", True)}, questions
 
 
 def over_gloo():

@@ -117,6 +117,19 @@ class Exact(unittest.TestCase):
     def test_sums_begin_in_the_last_backward_pass(self):
         self.run_ranks("overlaps", 2)
 
+    def test_hooks_of_the_user_change_the_gradients_of_all_virtual_ranks(self):
+        self.assertEqual(self.run_ranks("hooked", 2, OMP_NUM_THREADS="1"), self.run_ranks("hooked", 1))
+
+    def test_the_example_of_the_page_may_be_started_again_once_it_is_done(self):
+        page = (RANK.parents[2] / "docs/user/pytorch-exact.md").read_text()
+        example = page.partition("```python\n")[2].partition("```")[0]
+        environment = {name: value for name, value in os.environ.items() if name not in ("RANK", "WORLD_SIZE")}
+        with tempfile.TemporaryDirectory() as folder:
+            outputs = [subprocess.run([sys.executable, "-B", "-c", example], cwd=folder, env=environment, check=True, text=True,
+                                      stdout=subprocess.PIPE, timeout=WATCHDOG).stdout.split(", ") for _ in range(2)]
+        self.assertRegex(outputs[0][0], "^loss ")
+        self.assertEqual(outputs[1], ["no step was left", outputs[0][1]])
+
     def test_a_rank_that_dies_is_named_by_the_others(self):
         self.assertEqual(self.run_ranks("dies", 3, {1: -9}), ["named"])
 

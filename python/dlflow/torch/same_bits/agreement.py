@@ -69,6 +69,11 @@ def _processor() -> str:
     return f"{' '.join(name) or platform.machine()}, vector instructions {short_hash(' '.join(sorted(flags)))}"
 
 
+def flushes_denormals() -> bool:
+    """Whether this thread takes floats below 1e-38 for 0: torch.set_flush_denormal."""
+    return float(torch.tensor([1e-40]).mul(1.0)) == 0
+
+
 def arithmetic(threads: int) -> Dict[str, str]:
     """Of this process: what decides the bits of what it computes."""
     build = torch.__config__.show()
@@ -78,6 +83,7 @@ def arithmetic(threads: int) -> Dict[str, str]:
             "the processor": _processor() + (f", PyTorch uses {capability[1]}" if capability else ""),
             "BLAS": _blas_names(),
             "the number of threads": str(threads),
+            "the treatment of denormals": "flushed to 0" if flushes_denormals() else "kept",
             "the environment": variables or "no variables"}
 
 
@@ -85,6 +91,7 @@ _ADVICE = {"PyTorch": "install the same build on all nodes",
            "the processor": "start all ranks on processors of one kind (resources: {constraint: ...} or a partition of one kind)",
            "BLAS": "install the same BLAS on all nodes (update-alternatives --display libblas.so.3-x86_64-linux-gnu)",
            "the number of threads": "give the same 'threads' on all ranks",
+           "the treatment of denormals": "call torch.set_flush_denormal alike on all ranks, before exact",
            "the environment": "start all ranks with the same variables"}
 
 

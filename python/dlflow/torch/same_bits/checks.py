@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import nn
 
+from dlflow.torch.same_bits.agreement import flushes_denormals
 from dlflow.torch.same_bits.gradients import TYPES
 
 _WRAPPERS = {"DistributedDataParallel", "DataParallel", "FullyShardedDataParallel", "FSDPModule", "PipelineStage"}
+_QUESTIONS = {"get_rank", "get_world_size", "get_backend", "get_backend_config", "set_timeout"}  # of torch.distributed; they send nothing
 
 
 def require_supported(model: nn.Module) -> None:
@@ -40,7 +43,8 @@ def require_supported(model: nn.Module) -> None:
 
 class NoCommunication:
     """Refuses torch.distributed's collectives while a virtual rank computes: processes have different numbers of virtual ranks, so some
-    would wait for others for ever. All of these functions ask first whether this process is a member of the group."""
+    would wait for others for ever. All of these functions ask first whether this process is a member of the group; so do questions,
+    which pass."""
 
     _depth = 0
     _original: Any = None
@@ -53,7 +57,7 @@ class NoCommunication:
         cls._original = module._rank_not_in_group
 
         def guarded(*arguments: Any, **options: Any) -> bool:
-            if cls._depth > 0:
+            if cls._depth > 0 and sys._getframe(1).f_code.co_name not in _QUESTIONS:
                 raise RuntimeError("exact: a collective of torch.distributed was called while a virtual rank computes; not all processes "
                                    "have as many of them. Call it after the loop over the virtual ranks of a step")
             return cls._original(*arguments, **options)
@@ -69,10 +73,12 @@ class NoCommunication:
         cls._depth = 0
 
 
-def require_same_settings(where: str, threads: int) -> None:
-    """What exact has set is still so."""
+def require_same_settings(where: str, threads: int, flushes: bool) -> None:
+    """What exact has set, or found, is still so."""
     if not torch.are_deterministic_algorithms_enabled():
         raise RuntimeError(f"exact: {where}: torch.use_deterministic_algorithms(True), which exact has set, was turned off; leave it on")
     if torch.get_num_threads() != threads:
         raise RuntimeError(f"exact: {where}: torch.set_num_threads({torch.get_num_threads()}) was called; exact(..., threads={threads}) "
                            "decides that")
+    if flushes_denormals() != flushes:
+        raise RuntimeError(f"exact: {where}: torch.set_flush_denormal was called after exact; call it before")

@@ -2,7 +2,8 @@
 
 A virtual rank's backward pass leaves its gradients where PyTorch puts them. They are then taken, times the virtual rank's share of the
 samples, into the vector of its leaf, and `grad` is None again. Only in the last backward pass of a process a hook notices each gradient:
-as soon as all of a bucket are there, its sum over all processes begins. Buckets begin in one order on all ranks, the last layers first.
+as soon as all of a bucket are there, and the user's hooks have changed them, its sum over all processes begins. Buckets begin in one
+order on all ranks, the last layers first.
 """
 
 from __future__ import annotations
@@ -152,10 +153,11 @@ class GradientSum:
                 raise RuntimeError(f"exact: the gradient of {self.names[index]} comes in several parts, of which one was late; where "
                                    "torch.utils.checkpoint is used, give use_reentrant=False")
             return
-        self._seen[index] = True
-        self._missing[bucket] -= 1
+        # Buckets begin one gradient late: the user's hooks on this one are still to come, and may change it.
         while len(self._started) < len(self._buckets) and self._missing[len(self._started)] == 0:
             self._start_next()
+        self._seen[index] = True
+        self._missing[bucket] -= 1
 
     def _start_next(self) -> None:
         bucket = self._buckets[len(self._started)]

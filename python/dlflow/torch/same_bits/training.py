@@ -27,7 +27,8 @@ from torch.utils.data import DataLoader
 from dlflow import runtime
 from dlflow.torch import backend
 from dlflow.torch.same_bits import checks
-from dlflow.torch.same_bits.agreement import Claim, arithmetic, arithmetic_claims, changes, require_agreement, use_threads
+from dlflow.torch.same_bits.agreement import (Claim, arithmetic, arithmetic_claims, changes, flushes_denormals, require_agreement,
+                                              use_threads)
 from dlflow.torch.same_bits.buffers import Buffers
 from dlflow.torch.same_bits.data import Leaf, Leaves, hash_of
 from dlflow.torch.same_bits.gradients import GradientSum
@@ -150,7 +151,7 @@ class Training:
         if hasattr(torch.utils, "deterministic"):
             # A pass over every new tensor, 5 % of a step of resnet20, for whoever reads what was never written.
             torch.utils.deterministic.fill_uninitialized_memory = False
-        self._arithmetic = arithmetic(threads)
+        self._arithmetic, self._flushes = arithmetic(threads), flushes_denormals()
         named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
         everything = ", ".join(f"{name} {tuple(tensor.shape)} {tensor.dtype} {tensor.stride()}" for name, tensor in _tensors(model))
         require_agreement(self._group, [*arithmetic_claims(self._arithmetic), Claim("the model", hash_of(everything)),
@@ -196,7 +197,7 @@ class Training:
         seed(self._seed, "epoch", self.epoch)
 
     def _begin_step(self) -> None:
-        checks.require_same_settings(f"epoch {self.epoch}, step {self.step}", self._threads)
+        checks.require_same_settings(f"epoch {self.epoch}, step {self.step}", self._threads, self._flushes)
         self._gradients.begin_step()
         self._buffers.begin_step()
 
