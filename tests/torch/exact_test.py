@@ -113,6 +113,7 @@ class Exact(unittest.TestCase):
 
     def test_one_virtual_rank_has_the_bits_of_the_usual_loop_and_several_its_numbers(self):
         self.run_ranks("as_one_process", 1)
+        self.run_ranks("as_one_process_with_statistics", 1)
 
     def test_sums_begin_in_the_last_backward_pass(self):
         self.run_ranks("overlaps", 2)

@@ -18,6 +18,9 @@ from dlflow.torch.same_bits.agreement import gather
 from dlflow.torch.same_bits.gradients import floats_at
 
 
+_LEAST = -2**63  # of int64
+
+
 class _Place:
     """Where a module has a buffer: an assignment may put another tensor there."""
 
@@ -70,7 +73,11 @@ class Buffers:
                 place.mark = place.identity()
             for place in self._real + self._whole:
                 place.start.copy_(place.tensor)
+        self._begin_whole()
+
+    def _begin_whole(self) -> None:
         self._starts = [_numbers(place.start) for place in self._whole]
+        self._limits = [_LEAST] * (2 * sum(map(len, self._starts)))  # the greatest changes, and the greatest negated ones
 
     def agree(self) -> None:
         """After the first forward pass of this process: all ranks learn which buffers such a pass changes. Collective, once."""
@@ -87,13 +94,12 @@ class Buffers:
                                 "imaginary part as two buffers")
         self._real = [place for place in tracked if place.start.is_floating_point()]
         self._whole = [place for place in tracked if not place.start.is_floating_point()]
-        self._starts = [_numbers(place.start) for place in self._whole]
+        self._begin_whole()
         self._open()
 
     def _open(self) -> None:
-        """A leaf's vector: the given numbers; changes of whole numbers, and their squares; changes of real ones."""
-        of_whole = sum(place.start.numel() for place in self._whole)
-        self._numbers = torch.zeros(self._num_given + 2 * of_whole)
+        """A leaf's vector: the given numbers, then the changes of real buffers."""
+        self._numbers = torch.zeros(self._num_given)
         first = self._numbers.numel()
         self._number_pieces = (runtime.Piece * 1)(runtime.Piece(0, first, self._numbers.data_ptr()))
         self._change_pieces = (runtime.Piece * len(self._real))()
@@ -114,8 +120,8 @@ class Buffers:
                 raise runtime.InvalidInput(f"exact: a forward pass changed the buffer {place.name}, which the first one did not; "
                                            "buffers must change in every step or in none")
         changes = [now - start for place, starts in zip(self._whole, self._starts) for now, start in zip(_numbers(place.tensor), starts)]
-        weighted = [weight * change for change in changes]
-        self._numbers.copy_(torch.tensor([*numbers, *weighted, *(part * change for part, change in zip(weighted, changes))]))
+        self._limits = [max(pair) for pair in zip(self._limits, [*changes, *(-change for change in changes)])]
+        self._numbers.copy_(torch.tensor(numbers))
         self._sum.add(leaf, 1.0, self._number_pieces)
         with torch.no_grad():
             if self._real:
@@ -124,8 +130,12 @@ class Buffers:
                 for piece, change in zip(self._change_pieces, kept):
                     piece.data = change.data_ptr()
                 self._sum.add(leaf, weight, self._change_pieces)
-            for place in self._real + self._whole:
+            for place in self._averaged() + self._whole:
                 place.restore()
+
+    def _averaged(self) -> List[_Place]:
+        """Real buffers. One virtual rank alone leaves them as its forward pass did, to the last bit."""
+        return self._real if self._virtual_ranks > 1 else []
 
     def take_nothing(self, leaves: Sequence[int]) -> None:
         """Of leaves without samples."""
@@ -135,22 +145,28 @@ class Buffers:
     def finish(self) -> List[float]:
         """Changes the buffers. Returns the sums of the given numbers. Collective."""
         self._sum.start(0, self._count).wait()
-        sums = self._result[:self._numbers.numel()].tolist()
-        of_whole = (len(sums) - self._num_given) // 2
-        means, squares = sums[self._num_given:][:of_whole], sums[self._num_given:][of_whole:]
+        greatest, least = self._agreed_changes()
         with torch.no_grad():
-            for place, mean in zip(self._real, self._means):
+            for place, mean in zip(self._averaged(), self._means):
                 place.tensor.copy_(place.start + mean.to(place.start.dtype))
             first = 0
             for place, starts in zip(self._whole, self._starts):
                 part = slice(first, first + len(starts))
-                self._change_whole(place, starts, means[part], squares[part])
+                self._change_whole(place, starts, greatest[part], least[part])
                 first += len(starts)
-        return sums[:self._num_given]
+        return [float(number) for number in self._result[:self._num_given].tolist()]
 
-    def _change_whole(self, place: _Place, starts: Sequence[int], means: Sequence[float], squares: Sequence[float]) -> None:
-        if any(abs(square - mean * mean) > 1e-3 * max(1.0, square) for mean, square in zip(means, squares)):
+    def _agreed_changes(self) -> Tuple[List[int], List[int]]:
+        """The greatest and the least change of each whole number, over all virtual ranks."""
+        limits = torch.tensor(self._limits, dtype=torch.int64)
+        if self._limits:
+            self._group.all_reduce(limits.data_ptr(), limits.numel(), runtime.Type.I64, runtime.Op.MAX).wait()
+        half = limits.numel() // 2
+        return limits[:half].tolist(), (-limits[half:]).tolist()
+
+    def _change_whole(self, place: _Place, starts: Sequence[int], greatest: Sequence[int], least: Sequence[int]) -> None:
+        if greatest != least:
             raise runtime.InvalidInput(f"exact: the buffer {place.name} of {place.start.dtype} did not change by the same on all virtual "
                                        "ranks; make it depend on nothing but the number of steps, or keep it as floats, which are averaged")
-        numbers = [start + round(mean) for start, mean in zip(starts, means)]
+        numbers = [start + change for start, change in zip(starts, greatest)]
         place.tensor.copy_(torch.tensor(numbers).view(place.start.shape))
