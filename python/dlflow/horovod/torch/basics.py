@@ -26,6 +26,9 @@ class Context:
         meeting = Meeting()
         own = settings.Settings.from_environment()
         self.timeline = Timeline()
+        path = os.environ.get("HOROVOD_TIMELINE", "")
+        if meeting.rank == 0 and path not in ("", "DYNAMIC"):  # first: others may submit as soon as the coordinator is there
+            self.timeline.start(path, settings.is_set("HOROVOD_TIMELINE_MARK_CYCLES"))
         self.coordinator = Coordinator(meeting.size, own, self.timeline) if meeting.rank == 0 else None
         endpoint = runtime.Endpoint(os.environ.get("DLFLOW_MEMORY"))
         if self.coordinator:
@@ -124,9 +127,6 @@ def init(comm: Optional[Sequence[int]] = None, process_sets: Union[None, str, Se
     if known and sorted(known) != list(range(made.world.size)):
         shutdown()
         raise ValueError(f"hvd.init(comm={known}): dlflow starts all {made.world.size} ranks; for some of them use hvd.ProcessSet")
-    path = os.environ.get("HOROVOD_TIMELINE", "")
-    if path and path != "DYNAMIC":
-        start_timeline(path, settings.is_set("HOROVOD_TIMELINE_MARK_CYCLES"))
     sets._begin(made, process_sets or [])
 
 
