@@ -77,8 +77,8 @@ struct ReducerOptions {
 /// wait() for each parameter before its weights are read, or finish() for all.
 ///
 /// Sums, not means: the loss is divided by the number of samples of the *global* batch
-/// (LocalBatch::global_samples), so that the sum is the gradient of the mean loss over the global batch
-/// however unevenly its samples are spread over leaves and ranks.
+/// (LocalBatch::global_samples), so that the sum is the gradient of the mean loss over the global
+/// batch however unevenly its samples are spread over leaves and ranks.
 class Reducer {
  public:
   /// Collective. Throws Error{InvalidInput} naming the ranks whose layout is not that of rank 0.
