@@ -13,7 +13,9 @@ import unittest
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
+import python_ranks  # noqa: E402
 from cases import main  # noqa: E402
+from python_ranks import free_port  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 BIN = pathlib.Path(os.environ["DLFLOW_BIN"])
@@ -31,12 +33,6 @@ except ImportError:
     numpy = None
 
 
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
 class Case(unittest.TestCase):
     python = sys.executable
 
@@ -47,22 +43,10 @@ class Case(unittest.TestCase):
 
     def run_ranks(self, scenario, ranks, status=0, **environment):
         """What each rank printed, and what rank 0 said to people."""
-        names = {"WORLD_SIZE": ranks, "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": free_port(), "OMP_NUM_THREADS": 1, "FOLDER": self.folder,
-                 "DLFLOW_STEP": "train", "DLFLOW_CHECKPOINTS": self.folder / "ck", "DLFLOW_CHECKPOINT_EVERY": "1 epochs",
+        names = {"FOLDER": self.folder, "DLFLOW_STEP": "train", "DLFLOW_CHECKPOINTS": self.folder / "ck", "DLFLOW_CHECKPOINT_EVERY": "1 epochs",
                  "DLFLOW_CHECKPOINT_KEEP": 2} | environment
         names = {name: str(value) for name, value in names.items()}
-        processes = [subprocess.Popen([self.python, "-B", HERE / "rank.py", scenario], text=True, stdout=subprocess.PIPE,
-                                      stderr=subprocess.PIPE, env=os.environ | names | {"RANK": str(rank)}) for rank in range(ranks)]
-        outputs, deadline = [], time.monotonic() + WATCHDOG
-        try:
-            for process in processes:
-                outputs.append(process.communicate(timeout=max(1, deadline - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            for process in processes:
-                process.kill()
-            self.fail(f"{scenario} with {ranks} ranks hangs: {[process.communicate() for process in processes]}")
-        for rank, process in enumerate(processes):
-            self.assertEqual(process.returncode, status, f"rank {rank}: {outputs[rank]}")
+        outputs = python_ranks.run_ranks(self, self.python, [HERE / "rank.py", scenario], ranks, dict.fromkeys(range(ranks), status), **names)
         return [out.splitlines() for out, _ in outputs], outputs[0][1]
 
 

@@ -1,7 +1,6 @@
 """The backend "dlflow" of torch.distributed, on ranks that a shell could have started."""
 
 import pathlib
-import socket
 import sys
 import tempfile
 import unittest
@@ -11,6 +10,7 @@ sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 import forked  # noqa: E402
 from cases import main  # noqa: E402
+from python_ranks import free_port  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("rank.py")
 
@@ -18,12 +18,6 @@ try:
     import torch
 except ImportError:
     torch = None
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @unittest.skipUnless(torch, "python3-torch is not installed")

@@ -5,7 +5,6 @@ import os
 import pathlib
 import random
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,16 +14,11 @@ import unittest
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "support"))
 
 from cases import main  # noqa: E402
+from python_ranks import free_port  # noqa: E402
 
 RANK = pathlib.Path(__file__).with_name("exact_rank.py")
 WATCHDOG = 240  # seconds after which a test that hangs fails by its name
 RANKS = [int(number) for number in os.environ.get("DLFLOW_TEST_RANKS", "2,3,4").split(",")]  # compared with one
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @unittest.skipUnless(importlib.util.find_spec("torch"), "python3-torch is not installed")
