@@ -8,10 +8,7 @@ PyTorch: the sums need no BLAS, but for the training use one whose sgemm is a pe
 
 import argparse
 import os
-import socket
 import statistics
-import subprocess
-import sys
 import time
 
 import torch
@@ -20,6 +17,7 @@ from torch import nn
 
 import dlflow.torch  # noqa: F401
 import torch_peer
+import torch_ranks
 
 SIZES = [4, 1 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20]
 BACKENDS = ["gloo", "dlflow"]
@@ -89,14 +87,7 @@ def main():
     parser.add_argument("--models", default="mlp,lenet,resnet20")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     args = parser.parse_args()
-    if "RANK" in os.environ:
-        return rank(args)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    names = {"WORLD_SIZE": str(args.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env=os.environ | names | {"RANK": str(number)}) for number in range(args.ranks)]
-    sys.exit(max(abs(process.wait()) for process in ranks))
+    torch_ranks.run(args.ranks, lambda: rank(args))
 
 
 if __name__ == "__main__":

@@ -8,10 +8,7 @@ DataLoader. PYTHON has PyTorch with a BLAS whose sgemm is a peer's (bench/peers.
 
 import argparse
 import os
-import socket
 import statistics
-import subprocess
-import sys
 import time
 
 import torch
@@ -21,6 +18,7 @@ from torch.utils import data
 
 import dlflow.torch
 import torch_peer
+import torch_ranks
 
 STEPS = {"mlp": 50, "lenet": 6, "resnet20": 4}  # of a round
 
@@ -125,14 +123,7 @@ def main():
     parser.add_argument("--batch", type=int, default=128, help="of all ranks together")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
     args = parser.parse_args()
-    if "RANK" in os.environ:
-        return rank(args)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    names = {"WORLD_SIZE": str(args.ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    ranks = [subprocess.Popen([sys.executable, *sys.argv], env=os.environ | names | {"RANK": str(number)}) for number in range(args.ranks)]
-    sys.exit(max(abs(process.wait()) for process in ranks))
+    torch_ranks.run(args.ranks, lambda: rank(args))
 
 
 if __name__ == "__main__":
