@@ -14,7 +14,7 @@ import time
 import traceback
 from typing import Callable, Optional, Sequence, Tuple
 
-ABI = 2
+ABI = 3
 _LIBRARY = "libdlflow_runtime.so"
 
 
@@ -118,6 +118,7 @@ def _load() -> ctypes.CDLL:
         "leaf_sum_start": [leaf_sum, size, size, out],
         "work_test": [work],
         "work_wait": [work, real],
+        "work_advance": [work, number],
         "queue_pop": [queue, real, ctypes.POINTER(ctypes.c_uint64)],
     }
     for name, types in arguments.items():
@@ -183,6 +184,13 @@ class Work:
                 return True
             if left <= 0:
                 return False
+
+    def advance(self, threads: int) -> None:
+        """Executes it while it moves, before the caller goes on, if ranks that compute on so many threads leave no core idle.
+
+        What it fails of, done() and wait() tell.
+        """
+        _lib.dlflow_work_advance(self._handle, threads)
 
     def source(self) -> int:
         """Of a receive from any rank, once it is done: the sender."""

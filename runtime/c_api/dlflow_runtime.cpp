@@ -500,15 +500,23 @@ dlflow_status dlflow_receive_from_any(dlflow_group* group, void* data, size_t si
 
 int dlflow_work_source(const dlflow_work* work) { return work->work->source(); }
 
-dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
-  Group* const group = timeout == 0 ? nullptr : work->work->expecting_group();
-  if (group != nullptr) group->wait_for(*work->work, milliseconds(timeout));
+dlflow_status dlflow_work_test(dlflow_work* work) {
   if (!work->work->is_done()) return DLFLOW_PENDING;
   const auto failure = work->work->failure();
   return failure ? report(failure->code, failure->message) : DLFLOW_OK;
 }
 
-dlflow_status dlflow_work_test(dlflow_work* work) { return dlflow_work_wait(work, 0); }
+dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout) {
+  Group* const group = timeout == 0 ? nullptr : work->work->expecting_group();
+  if (group != nullptr) group->wait_for(*work->work, milliseconds(timeout));
+  return dlflow_work_test(work);
+}
+
+dlflow_status dlflow_work_advance(dlflow_work* work, int threads) {
+  Group* const group = work->work->expecting_group();
+  if (group != nullptr) group->advance(*work->work, threads);
+  return dlflow_work_test(work);
+}
 
 void dlflow_work_free(dlflow_work* work) { delete work; }
 

@@ -40,7 +40,7 @@ extern "C" {
 #endif
 
 /* Of this header. A library of another number has other functions: see dlflow_abi(). */
-#define DLFLOW_ABI 2
+#define DLFLOW_ABI 3
 
 typedef enum {
   DLFLOW_OK = 0,
@@ -290,6 +290,11 @@ DLFLOW_API dlflow_status dlflow_work_test(dlflow_work* work);
 
 /* The same after at most `timeout`; negative: as long as it takes. */
 DLFLOW_API dlflow_status dlflow_work_wait(dlflow_work* work, int64_t timeout);
+
+/* The same for a caller that goes on: executes the work on its own thread while the work moves.
+ * Does so only if all ranks are on one node and `threads`, which each of them computes with, leave
+ * no core to the group's own thread; that would take as long and be late. */
+DLFLOW_API dlflow_status dlflow_work_advance(dlflow_work* work, int threads);
 
 /* The sender, of a receive from any rank that is done; of others -1. */
 DLFLOW_API int dlflow_work_source(const dlflow_work* work);

@@ -1,5 +1,7 @@
 #include "runtime/c_api/group.h"
 
+#include <sys/sysinfo.h>
+
 #include <algorithm>
 #include <cstdio>
 #include <exception>
@@ -31,6 +33,9 @@ constexpr auto kTimeToWait = 50us;
 
 /// For who waits while another thread executes.
 constexpr auto kTimeToLook = 1ms;
+
+/// Of a caller that goes on: ranks which do the same come to the same operation within this time.
+constexpr auto kTimeToCome = 200us;
 
 /// Behind those that Communicator::open_channel hands out.
 constexpr int kFirstTag = 1 << 15;
@@ -251,7 +256,7 @@ void Group::serve() {
   const std::shared_ptr<void> at_end(nullptr, [&](void*) { set(false); });
   while (wait_for_more()) {
     const Turn turn(*this);
-    if (serves_) execute([this] { return waiters_ > 0; });
+    if (serves_) execute([this](auto) { return waiters_ > 0; });
   }
 }
 
@@ -274,16 +279,44 @@ bool Group::wait_for_more() {
 }
 
 void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
-  const auto deadline = timeout.count() < 0 ? Clock::time_point::max() : Clock::now() + timeout;
-  while (!work.is_done() && Clock::now() < deadline) {
+  take_part(work, timeout.count() < 0 ? Time::max() : Clock::now() + timeout,
+            Clock::duration::max());
+}
+
+void Group::advance(Work& work, int threads) {
+  const auto deadline = has_free_core(threads) ? Time::min() : Time::max();
+  take_part(work, deadline, kTimeToCome);
+}
+
+/// Ranks of other nodes are waited for without a core, and whoever is bound to cores has them
+/// alone.
+bool Group::has_free_core(int threads) const {
+  if (comm_.node_size() != size()) return true;
+  const auto cores = int(std::thread::hardware_concurrency());
+  const bool is_bound = cores < int(get_nprocs());
+  return cores > threads * (is_bound ? 1 : comm_.node_size());
+}
+
+/// Executes until `work` is done, `deadline`, or until nothing has moved for `patience`. The caller
+/// is one of waiters_.
+void Group::take_part(Work& work, Time deadline, Clock::duration patience) {
+  bool is_idle = false;
+  while (!work.is_done() && !is_idle && Clock::now() < deadline) {
     // Another waiter may have the turn, and end this work, too.
     std::exception_ptr thrown;
     {
-      const Turn turn(*this, std::min(deadline, Clock::now() + kTimeToLook));
-      if (!turn) continue;
+      const auto time_to_look = std::min<Clock::duration>(patience, kTimeToLook);
+      const Turn turn(*this, std::min(deadline, Clock::now() + time_to_look));
+      if (!turn) {
+        is_idle = patience == time_to_look;
+        continue;
+      }
       if (serves_) {
         try {
-          execute([&] { return work.is_done() || Clock::now() >= deadline; });
+          execute([&](Clock::duration idle) {
+            is_idle = idle >= patience;
+            return is_idle || work.is_done() || Clock::now() >= deadline;
+          });
           continue;
         } catch (...) {
           thrown = std::current_exception();
@@ -302,7 +335,7 @@ void Group::wait_for(Work& work, std::chrono::milliseconds timeout) {
 }
 
 /// Until `is_over`, or nothing is under way. Nobody executes what is left after an error.
-void Group::execute(const std::function<bool()>& is_over) {
+void Group::execute(const IsOver& is_over) {
   try {
     move_all(is_over);
   } catch (...) {
@@ -311,9 +344,9 @@ void Group::execute(const std::function<bool()>& is_over) {
   }
 }
 
-void Group::move_all(const std::function<bool()>& is_over) {
+void Group::move_all(const IsOver& is_over) {
   Patience patience(comm_);
-  for (auto moved_at = Clock::now(); !is_over();) {
+  for (auto moved_at = Clock::now(); !is_over(Clock::now() - moved_at);) {
     const Progress messages = move_messages(), operation = move_operations();
     if (nothing_under_way()) return;
     if (messages != Progress::None || operation != Progress::None) {

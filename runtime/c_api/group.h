@@ -96,6 +96,10 @@ class Group {
   /// Returns once `work`, of this group, is done, or after `timeout`, if that is not negative.
   void wait_for(Work& work, std::chrono::milliseconds timeout);
 
+  /// For who goes on afterwards: executes `work` for as long as it moves, if all ranks are on one
+  /// node and each computes on so many `threads` that no core is left for the group's own.
+  void advance(Work& work, int threads);
+
   /// The last call: what was started goes on for up to `linger`, then this rank leaves, and waits
   /// for what is left of it for the others to leave.
   void leave(std::chrono::milliseconds linger);
@@ -129,8 +133,12 @@ class Group {
   void run();
   void serve();
   bool wait_for_more();
-  void execute(const std::function<bool()>& is_over);
-  void move_all(const std::function<bool()>& is_over);
+  /// Ends an execution, by how long nothing has moved.
+  using IsOver = std::function<bool(Time::duration idle)>;
+  void take_part(Work& work, Time deadline, Time::duration patience);
+  bool has_free_core(int threads) const;
+  void execute(const IsOver& is_over);
+  void move_all(const IsOver& is_over);
   bool has_more() const;
   bool nothing_under_way();
   Progress move_messages();

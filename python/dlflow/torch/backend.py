@@ -348,6 +348,12 @@ class ProcessGroup(_Base):
             self._coalesced.append(work)
         return work
 
+    def _collective(self, places: _Places, part: runtime.Work, result: List[torch.Tensor], timeout: Optional[float] = None) -> Work:
+        """Where no core is left for the group's thread, the caller makes it before it goes on: two threads would wait for each other."""
+        work = self._work(places, [part], result, timeout)
+        part.advance(torch.get_num_threads())
+        return work
+
     def _places(self, what: str) -> _Places:
         return _Places(self._rank, what)
 
@@ -358,7 +364,7 @@ class ProcessGroup(_Base):
             return self._allreduce_sparse(tensor, opts)
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM if opts is None else opts))
         place = places.changed(tensor)
-        return self._work(places, [self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)], [tensor], _seconds(opts))
+        return self._collective(places, self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op), [tensor], _seconds(opts))
 
     def _allreduce_sparse(self, tensor: torch.Tensor, opts: Any) -> Work:
         """Sums of what all ranks have, by gathering it. Waits for how much that is on each."""
@@ -395,28 +401,28 @@ class ProcessGroup(_Base):
         place = places.split(tensors)
         torch.cat([tensor.detach().reshape(-1) for tensor in tensors], out=place)
         work = self._group.all_reduce(place.data_ptr(), place.numel(), _type(place), op)
-        return self._work(places, [work], list(tensors), _seconds(opts))
+        return self._collective(places, work, list(tensors), _seconds(opts))
 
     def compressed_mean(self, compressor: runtime.Compressor, tensor: torch.Tensor, step: int, epoch: int) -> Work:
         """Replaces a contiguous float32 tensor by what passes for its mean over the ranks."""
         places = self._places("compressed all_reduce")
         place = places.changed(tensor)
         places.finish.append(lambda: place.div_(self._size))
-        return self._work(places, [self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch)], [tensor])
+        return self._collective(places, self._group.compressed_all_reduce(compressor, place.data_ptr(), step, epoch), [tensor])
 
     def broadcast(self, tensors: Any, opts: Any = None, root: int = 0) -> Work:
         places = self._places("broadcast")
         tensor = _one(tensors, places)
         root = opts if isinstance(opts, int) else getattr(opts, "rootRank", root)
         place = places.changed(tensor)
-        return self._work(places, [self._group.broadcast(place.data_ptr(), _bytes(place), root)], [tensor], _seconds(opts))
+        return self._collective(places, self._group.broadcast(place.data_ptr(), _bytes(place), root), [tensor], _seconds(opts))
 
     def reduce(self, tensors: Any, opts: Any = None) -> Work:
         places = self._places("reduce")
         tensor = _one(tensors, places)
         op, root = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM)), getattr(opts, "rootRank", 0)
         place = places.changed(tensor)
-        return self._work(places, [self._group.reduce(place.data_ptr(), place.numel(), _type(place), op, root)], [tensor], _seconds(opts))
+        return self._collective(places, self._group.reduce(place.data_ptr(), place.numel(), _type(place), op, root), [tensor], _seconds(opts))
 
     def allgather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("all_gather")
@@ -428,7 +434,7 @@ class ProcessGroup(_Base):
         if outputs[self._rank].numel() != source.numel():
             raise places.error(f"its tensor has {source.numel()} elements, its place in the list {outputs[self._rank].numel()}")
         sizes = [_bytes(tensor) for tensor in outputs]
-        return self._work(places, [self._group.all_gather(source.data_ptr(), target.data_ptr(), sizes)], list(outputs), _seconds(opts))
+        return self._collective(places, self._group.all_gather(source.data_ptr(), target.data_ptr(), sizes), list(outputs), _seconds(opts))
 
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = None) -> Work:
         places = self._places("all_gather_into_tensor")
@@ -438,7 +444,7 @@ class ProcessGroup(_Base):
             raise places.error(f"the output has {target.numel()} elements, but {self._size} ranks with {source.numel()} each make "
                                f"{source.numel() * self._size}")
         work = self._group.all_gather(source.data_ptr(), target.data_ptr(), [_bytes(source)] * self._size)
-        return self._work(places, [work], [output], _seconds(opts))
+        return self._collective(places, work, [output], _seconds(opts))
 
     def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Work:
         works = [self.allgather([[outputs[i] for outputs in output_lists]], [tensor], opts) for i, tensor in enumerate(input_list)]
@@ -468,7 +474,7 @@ class ProcessGroup(_Base):
             raise places.error(f"the output has {target.numel()} elements and the input {source.numel()}, for {self._size} ranks")
         op = _op(getattr(opts, "reduceOp", dist.ReduceOp.SUM))
         work = self._group.reduce_scatter(source.data_ptr(), target.data_ptr(), counts, _type(source), op)
-        return self._work(places, [work], [output], _seconds(opts))
+        return self._collective(places, work, [output], _seconds(opts))
 
     def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Work:
         works = [self._reduce_scatter_base(output, tensor, opts) for output, tensor in zip(outputs, inputs)]
@@ -481,7 +487,7 @@ class ProcessGroup(_Base):
         places.same(source, target)
         work = self._group.all_to_all(source.data_ptr(), self._split(places, source, input_split_sizes, "input"), target.data_ptr(),
                                       self._split(places, target, output_split_sizes, "output"))
-        return self._work(places, [work], [output], _seconds(opts))
+        return self._collective(places, work, [output], _seconds(opts))
 
     def _split(self, places: _Places, tensor: torch.Tensor, sizes: Sequence[int], role: str) -> List[int]:
         """In bytes."""
@@ -503,7 +509,7 @@ class ProcessGroup(_Base):
         places.same(source, target)
         work = self._group.all_to_all(source.data_ptr(), [_bytes(tensor) for tensor in input_tensors], target.data_ptr(),
                                       [_bytes(tensor) for tensor in output_tensors])
-        return self._work(places, [work], list(output_tensors), _seconds(opts))
+        return self._collective(places, work, list(output_tensors), _seconds(opts))
 
     def gather(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("gather")
@@ -517,7 +523,7 @@ class ProcessGroup(_Base):
             target = places.split(outputs)
             places.same(source, target)
         work = self._group.gather(source.data_ptr(), _bytes(source), target.data_ptr() if target is not None else 0, root)
-        return self._work(places, [work], outputs, _seconds(opts))
+        return self._collective(places, work, outputs, _seconds(opts))
 
     def scatter(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Work:
         places = self._places("scatter")
@@ -531,7 +537,7 @@ class ProcessGroup(_Base):
             source = places.joined(inputs)
             places.same(source, target)
         work = self._group.scatter(source.data_ptr() if source is not None else 0, _bytes(target), target.data_ptr(), root)
-        return self._work(places, [work], [output], _seconds(opts))
+        return self._collective(places, work, [output], _seconds(opts))
 
     def send(self, tensors: Any, dst: int, tag: int = 0) -> Work:
         places = self._places(f"send to rank {dst}")
@@ -551,7 +557,7 @@ class ProcessGroup(_Base):
         return self._work(places, [self._group.receive_from_any(target.data_ptr(), _bytes(target), tag)], [tensor])
 
     def barrier(self, opts: Any = None) -> Work:
-        return self._work(self._places("barrier"), [self._group.barrier()], [], _seconds(opts))
+        return self._collective(self._places("barrier"), self._group.barrier(), [], _seconds(opts))
 
     def monitored_barrier(self, timeout: Any = datetime.timedelta(0), wait_all_ranks: bool = False) -> None:
         """Names all ranks that do not come, on all ranks; `wait_all_ranks` is always true. `timeout`: or BarrierOptions."""

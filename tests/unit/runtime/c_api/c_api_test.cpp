@@ -385,6 +385,43 @@ TEST_CASE("a limited wait for a first sum ends although a rank has not come", "[
         }) == none(2));
 }
 
+TEST_CASE("a rank that goes on leaves a sum to which another has not come", "[c_api]") {
+  constexpr int kNoFreeCore = 1 << 20;
+  std::atomic<bool> has_gone_on = false;
+  CHECK(on_ranks({"a", "a"}, [&](Rank& self) {
+          std::vector<float> values(1 << 20, 1);
+          if (self.rank == 1) has_gone_on.wait(false);
+          require(dlflow_all_reduce(self.group, values.data(), values.size(), DLFLOW_F32,
+                                    DLFLOW_SUM, &self.work));
+          if (self.rank == 0) {
+            const dlflow_status status = dlflow_work_advance(self.work, kNoFreeCore);
+            has_gone_on = true;
+            has_gone_on.notify_all();
+            same(status, DLFLOW_PENDING, "status");
+          }
+          finish(DLFLOW_OK, self.work);
+          same(values, std::vector<float>(values.size(), 2), "sum");
+        }) == none(2));
+}
+
+TEST_CASE("ranks without a free core make their sums before they go on", "[c_api]") {
+  const auto [memories, threads] = GENERATE(table<std::vector<const char*>, int>(
+      {{kOne, 1 << 10}, {kNode, 1 << 10}, {kNode, 1}, {kNodes, 1 << 10}}));
+  const int num_threads = threads;
+  CHECK(on_ranks(memories, [&](Rank& self) {
+          const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+          std::vector<float> values(1 << 18, 1);
+          require(dlflow_all_reduce(self.group, values.data(), values.size(), DLFLOW_F32,
+                                    DLFLOW_SUM, &self.work));
+          dlflow_status status = DLFLOW_PENDING;
+          while (status == DLFLOW_PENDING && std::chrono::steady_clock::now() < deadline) {
+            status = dlflow_work_advance(self.work, num_threads);
+          }
+          finish(status, self.work);
+          same(values, std::vector<float>(values.size(), float(self.size)), "sum");
+        }) == none(memories.size()));
+}
+
 TEST_CASE("an urgent sum overtakes one that was started before it", "[c_api]") {
   const auto memories = GENERATE(kNode, kNodes);
   std::atomic<int> overtaken = 0;
