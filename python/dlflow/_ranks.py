@@ -19,6 +19,9 @@ class Alone:
     def any(self, flag: bool) -> bool:
         return flag
 
+    def meet(self, what: str) -> None:
+        """Rank 0 is here, too: the others may wait for what it does, as long as that takes."""
+
     def gather(self, data: bytes, what: str) -> List[bytes]:
         """On rank 0 what every rank gave; on others nothing."""
         return [data]
@@ -106,6 +109,13 @@ class OfTorch(Alone):
 
     def _store(self) -> Any:
         return self._distributed.distributed_c10d._get_default_store()
+
+    def meet(self, what: str) -> None:
+        call = self._next()
+        if self.rank == 0:
+            self._store().add(call, 1)
+        else:
+            self._await(call, f"rank 0 does not call {what}: call it on every rank")
 
     def gather(self, data: bytes, what: str) -> List[bytes]:
         store, call = self._store(), self._next()

@@ -27,6 +27,7 @@ class _Last:
     """The last checkpoint that this program wrote or read, or its beginning."""
     step: int = 0
     epoch: int = 0
+    path: Optional[pathlib.Path] = None
     at: float = dataclasses.field(default_factory=time.monotonic)
 
 
@@ -107,7 +108,7 @@ def resume(*, folder: Union[str, pathlib.Path, None] = None, rng: bool = True, g
         return Saved()
     saved = _read(path, parts, rng)
     _environment.say(f"goes on from {path}")
-    _note(saved.step, saved.epoch)
+    _note(saved.step, saved.epoch, path)
     return saved
 
 
@@ -156,13 +157,13 @@ def checkpoint(step: int, *, epoch: int = 0, samples: int = 0, metrics: Optional
     info = Info(int(step), int(epoch), int(samples), {name: float(value) for name, value in (metrics or {}).items()})
     save = _Save(directory, info, dict(values or {}), int(told) if told else keep, _ranks.agreement("checkpoint"))
     path = save.run(parts, rng)
-    _note(info.step, info.epoch)
+    _note(info.step, info.epoch, path)
     return path
 
 
-def _note(step: int, epoch: int) -> None:
+def _note(step: int, epoch: int, path: pathlib.Path) -> None:
     global _last
-    _last = _Last(step, epoch)
+    _last = _Last(step, epoch, path)
 
 
 def _check_names(parts: Mapping[str, Any]) -> None:
@@ -189,6 +190,7 @@ def _newest(directory: pathlib.Path) -> Optional[pathlib.Path]:
     ranks = _ranks.met()
     if ranks is None:
         return _folder.newest(directory, _environment.say)
+    ranks.meet("dlflow.resume()")
     found = str(_folder.newest(directory, _environment.say) or "").encode() if ranks.rank == 0 else None
     name = ranks.share(found, "dlflow.resume()").decode()
     return pathlib.Path(name) if name else None
@@ -222,12 +224,14 @@ class _Save:
         self._written: Written = {}
 
     def run(self, parts: Mapping[str, Any], rng: bool) -> pathlib.Path:
+        self._ranks.meet("dlflow.checkpoint()")
         target = self._directory / _folder.name_of(self._info.step)
+        is_own = target == _last.path  # else a training before this one wrote it
         states = {name: _state_of(name, part) for name, part in parts.items()}
         sharded = _sharded(states)
         random_states = self._ranks.gather(_tree.to_bytes(_random.capture()), "dlflow.checkpoint()") if rng else []
         with _Outcome(self._ranks) as outcome:
-            if self._is_first and not _folder.holds(target, self._info):  # the same is saved once
+            if self._is_first and not (is_own and _folder.holds(target, self._info)):  # the same is saved once
                 outcome.temporary, _ = _folder.begin(self._directory, self._info.step)
                 self._write_replicated(outcome.temporary, {name: state for name, state in states.items() if name not in sharded})
                 self._write_small(outcome.temporary, random_states)

@@ -395,6 +395,13 @@ class Checkpoints(Case):
         self.save(1)
         self.assertEqual(self.said(dlflow.resume)[0].step, 1)
 
+    def test_a_step_that_an_earlier_training_saved_is_saved_anew(self):
+        self.save(1)
+        before = (self.folder / "ck/step-000001/state.json").stat().st_ino
+        _step._last = _step._Last()  # a training from scratch has no last one
+        self.save(1)
+        self.assertNotEqual((self.folder / "ck/step-000001/state.json").stat().st_ino, before)
+
     def test_what_cannot_be_saved_is_named_and_nothing_is_left(self):
         with self.assertRaisesRegex(TypeError, "a.1 is a set, which cannot be saved"):
             dlflow.checkpoint(1, folder=self.folder / "ck", values={"a": [0, {1, 2}]})

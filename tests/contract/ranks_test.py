@@ -87,6 +87,10 @@ class Ranks(Case):
         outputs, _ = self.run_ranks("first_alone", 2)
         self.assertEqual(outputs[0], ["rank 1 does not call dlflow.checkpoint(): call it on every rank, not on rank 0 alone"])
 
+    def test_a_first_rank_that_does_not_call_checkpoint_is_named_too(self):
+        outputs, _ = self.run_ranks("others_alone", 2)
+        self.assertEqual(outputs[1], ["rank 0 does not call dlflow.checkpoint(): call it on every rank"])
+
     def test_all_ranks_hear_that_a_checkpoint_could_not_be_written(self):
         outputs, _ = self.run_ranks("full_disk", 2)
         self.assertEqual(outputs[0], ["[Errno 28] No space left on device"])
