@@ -17,6 +17,13 @@ bool is_older(const FileIdentity& copy, const fs::path& run_directory) {
   return fs::exists(plan, none) && copy.ctime_ns < identity_of(plan).ctime_ns;
 }
 
+/// Else its permissions or its links alone were: root in PRoot gets the right to write to a file
+/// for each open(), and loses it again.
+bool was_written(FileIdentity before, const FileIdentity& after) {
+  before.ctime_ns = after.ctime_ns;
+  return before != after;
+}
+
 std::optional<std::string> find_change_outside(const JobSpec& spec) {
   for (const auto& [place, identity] : spec.sources.outside) {
     if (data_identity(place) != identity) {
@@ -61,8 +68,15 @@ std::optional<std::string> InputProof::find_change_at_start() {
 std::optional<std::string> InputProof::find_change() const {
   if (change_) return change_;
   try {
+    FreshFileHashes hashes;
     for (const auto& [copy, identity] : frozen_) {
-      if (identity_of(copy) != identity) return copy.string() + " was changed while it ran";
+      const FileIdentity now = identity_of(copy);
+      if (now == identity) continue;
+      if (!was_written(identity, now) &&
+          content_of(copy, hashes) == spec_.sources.frozen.at(copy)) {
+        continue;
+      }
+      return copy.string() + " was changed while it ran";
     }
     if (auto change = find_change_outside(spec_)) return change;
     return find_change_of_parents(spec_);

@@ -44,6 +44,22 @@ TEST_CASE("a job whose inputs stayed the same has a result that can be reused", 
   CHECK(end.reason.empty());
 }
 
+TEST_CASE("a frozen copy whose permissions alone changed while the program ran is the same",
+          "[input_proof]") {
+  const Reader reader("chmod 600 $FROZEN; chmod 444 $FROZEN");
+  const JobEvent end = reader.job.execute();
+  CHECK_FALSE(end.fingerprint.empty());
+  CHECK(end.reason.empty());
+}
+
+TEST_CASE("a frozen copy that was rewritten with its old time: the result is not reused",
+          "[input_proof]") {
+  const Reader reader(
+      "chmod u+w $FROZEN; touch -r $FROZEN time; printf v2 > $FROZEN; "
+      "touch -r time $FROZEN");
+  CHECK(reader.job.execute().fingerprint.empty());
+}
+
 TEST_CASE("an input that changed after the run was planned: the result is not reused, and why",
           "[input_proof]") {
   Reader reader("cat $FROZEN $DATA $PARENT");
