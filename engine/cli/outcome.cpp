@@ -39,6 +39,17 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
         count(result.held_back, "job").c_str(), plan.profile.name.c_str(), plan.profile.limits.jobs,
         plan.run.c_str());
   }
+  for (const std::string& job : result.later_here) {
+    std::printf(
+        "  %s runs on the login node, once what it needs has ended: then\n"
+        "  `dlflow run --resume %s`\n",
+        job.c_str(), plan.run.c_str());
+  }
+  if (result.interrupted) {
+    std::printf("Stopped; nothing was submitted. `dlflow run --resume %s` goes on.\n",
+                plan.run.c_str());
+    return;
+  }
   if (result.kept > 0) std::printf("%s kept.\n", count(result.kept, "finished job").c_str());
   const bool nothing = result.submitted.empty() && result.adopted.empty();
   std::printf("%s look again with `dlflow status`.\n",
@@ -51,6 +62,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
   if (session.json) print_run_json(plan.run, outcome.state);
   if (outcome.chain) {
     if (outcome.chain->held_back > 0) session.status = kBackendRefused;
+    if (outcome.interrupted) session.status = kInterrupted;
     if (!session.json) print_submitted(session, plan, *outcome.chain);
     return;
   }

@@ -56,6 +56,13 @@ bool is_secret(std::string_view text) {
          !text.starts_with("LD_");
 }
 
+bool is_licence(std::string_view text) {
+  constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+  constexpr std::string_view kFurther = "0123456789.@-";
+  if (text.empty() || kFirst.find(text[0]) == kFirst.npos) return false;
+  return text.find_first_not_of(std::string(kFirst) + std::string(kFurther)) == text.npos;
+}
+
 bool is_duration(std::string_view text) {
   try {
     return parse_duration(text).count() > 0;
@@ -204,6 +211,14 @@ const Form& secret_form() {
       .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
       .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
       .accepts = is_secret};
+  return form;
+}
+
+const Form& licence_form() {
+  static const Form form = {.what = "the name of a licence",
+                            .examples = "matlab or matlab@server",
+                            .pattern = "^[A-Za-z_][A-Za-z0-9_.@-]*$",
+                            .accepts = is_licence};
   return form;
 }
 

@@ -9,6 +9,7 @@
 #include "engine/model/expression_syntax.h"
 #include "engine/model/forms.h"
 #include "engine/model/parse_matrix.h"
+#include "engine/model/resources.h"
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
@@ -61,6 +62,7 @@ class StepReader {
     read_expressions("env", parsed_.step.environment);
     read_expressions("resources", parsed_.step.resources);
     read_expressions("if", parsed_.step.condition);
+    check_resources();
     check_demands();
     check_lead();
     check_pattern();
@@ -304,6 +306,7 @@ class StepReader {
     }
     read_reuse();
     read_launch();
+    if (const auto on = value_of("on")) step.on = *on;
   }
 
   void read_checkpoint() {
@@ -331,6 +334,13 @@ class StepReader {
                                        " belongs to run; how '" + parsed_.step.uses +
                                        "' is asked to save is fixed");
     }
+  }
+
+  void check_resources() {
+    const std::string problem = contradiction_in(parsed_.step.resources.source());
+    if (problem.empty()) return;
+    mistakes_.add(parsed_.step.locations.at("resources"),
+                  subject_.at("resources").name() + ": " + problem);
   }
 
   /// Where all elements of a matrix have the same walltime; other leads are shortened by lead_of().

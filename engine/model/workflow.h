@@ -17,14 +17,17 @@
 /// A workflow: what a file says once it is known to be right.
 namespace dlflow {
 
-/// The resources of one job. Nothing here enters a fingerprint: the same work elsewhere is the same
-/// work.
+/// The resources of one job. `resources: {nodes, memory_per_rank, memory_per_gpu}` say the same in
+/// other words: what is here is worked out from them.
 struct Resources {
   int ranks = 1;
   int cpus_per_rank = 1;
   int gpus_per_rank = 0;
   uint64_t memory_bytes = 0;         ///< per job; 0: not said
   std::chrono::seconds walltime{0};  ///< 0: not said
+  int ranks_per_node = 0;            ///< 0: as the profile says
+  bool exclusive = false;            ///< nodes that no other job shares
+  std::map<std::string, int> licences = {};
   bool operator==(const Resources&) const = default;
 };
 
@@ -148,6 +151,7 @@ struct Step {
   std::vector<std::string> needs;  ///< given and implied by references, each once
   Matrix matrix;
   std::string image;              ///< name in Workflow::images, or empty
+  std::string on;                 ///< the class of nodes that it names; empty: the first that fits
   Template environment;           ///< object
   std::set<std::string> secrets;  ///< variables whose values come when the run is submitted
   Template resources;             ///< object; see resources_from_json

@@ -115,6 +115,9 @@ Shape make_step_shape() {
                               "Environment variables whose values come when the run is "
                               "submitted, and are nowhere to be seen"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "What the job asks for"}),
+      scoped(Scope::Params, {"on", formed(name_form()),
+                             "The class of nodes that it runs on, one of the profile's; else the "
+                             "first that fits"}),
       scoped(Scope::Nothing,
              {"launch", choice({"ranks", "node"}),
               "Of run steps: whether each rank is started, or one program per node, which starts "
@@ -140,11 +143,19 @@ Shape make_step_shape() {
 
 const Shape& resources_shape() {
   static const Shape shape = object({
-      {"ranks", integer(1), "Processes that work together", kOptional, 1},
+      {"ranks", integer(1),
+       "Processes that work together; else as many as nodes and "
+       "ranks_per_node make, or 1"},
       {"cpus_per_rank", integer(1), "Processor cores of each", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs of each", kOptional, 0},
       {"memory", formed(memory_form()), "Memory of the whole job"},
       {"walltime", formed(duration_form()), "Time after which the job is ended"},
+      {"nodes", integer(1), "Number of nodes that the ranks are spread over"},
+      {"ranks_per_node", integer(1), "Ranks that share a node; else as the profile says"},
+      {"exclusive", boolean(), "Whether no other job shares its nodes"},
+      {"memory_per_rank", formed(memory_form()), "Instead of memory: of each rank"},
+      {"memory_per_gpu", formed(memory_form()), "Instead of memory: for each GPU"},
+      {"licences", map_of(licence_form(), integer(1)), "Licences that the job needs, by name"},
   });
   return shape;
 }

@@ -102,6 +102,9 @@ Resources job_resources_from_json(const Json& json) {
   resources.gpus_per_rank = json.at("gpus_per_rank").get<int>();
   resources.memory_bytes = json.at("memory_bytes").get<uint64_t>();
   resources.walltime = std::chrono::seconds(json.at("walltime_s").get<int64_t>());
+  resources.ranks_per_node = json.value("ranks_per_node", 0);  // older versions do not have these
+  resources.exclusive = json.value("exclusive", false);
+  resources.licences = json.value("licences", std::map<std::string, int>());
   return resources;
 }
 
@@ -110,7 +113,10 @@ Json job_resources_to_json(const Resources& resources) {
           {"cpus_per_rank", resources.cpus_per_rank},
           {"gpus_per_rank", resources.gpus_per_rank},
           {"memory_bytes", resources.memory_bytes},
-          {"walltime_s", resources.walltime.count()}};
+          {"walltime_s", resources.walltime.count()},
+          {"ranks_per_node", resources.ranks_per_node},
+          {"exclusive", resources.exclusive},
+          {"licences", resources.licences}};
 }
 
 Json to_json(const ContainerSpec& container) {

@@ -7,6 +7,7 @@
 
 #include "base/fault.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 
@@ -29,7 +30,9 @@ size_t num_needed(const PlannedBatch& batch) {
 }  // namespace
 
 SubmissionRound::SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches)
-    : run_(run), batches_(std::move(batches)), calls_(run.batch(), run.plan().profile) {}
+    : run_(run),
+      batches_(std::move(batches)),
+      calls_(run.batch(), run.plan().profile.limits.submit_interval) {}
 
 void SubmissionRound::submit(std::vector<SubmittedBatch>& submitted) {
   if (batches_.empty()) return;
@@ -84,7 +87,7 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
       throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
     }
     crash_point("sbatch");
-    calls_.begin(describe(i));
+    calls_.begin(describe(i), place_of(i));
   }
   while (!calls_.empty()) take_answer(submitted);
 }
@@ -108,6 +111,11 @@ Batch SubmissionRound::describe(uint32_t place) const {
                    std::to_string(number), std::string(kTaskWord)};
   batch.comment = "step '" + step.name + "' of " + plan.run;
   return batch;
+}
+
+const Profile& SubmissionRound::place_of(uint32_t place) const {
+  const Plan& plan = run_.plan();
+  return profile_of(plan, plan.jobs[batches_[place].jobs.front()]);
 }
 
 void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
