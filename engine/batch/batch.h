@@ -36,6 +36,7 @@ struct Batch {
   std::vector<uint32_t> tasks;  ///< numbers of the array's tasks, ascending; empty: a plain job
   int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
   std::vector<Dependency> dependencies;
+  std::vector<std::string> excluded_nodes = {};  ///< that it must not run on
   bool may_requeue = true;
   std::chrono::seconds lead{0};         ///< that its program has to save; 0: as is usual
   std::filesystem::path run_directory;  ///< where the batch shell starts

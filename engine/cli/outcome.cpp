@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/text.h"
 #include "engine/cli/exit_status.h"
 #include "engine/cli/run_display.h"
 #include "engine/report/chain_text.h"
@@ -20,6 +21,10 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   const Style style = session.style();
   if (!result.submitted.empty()) {
     std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
+  }
+  if (!result.submitted.empty() && !result.excluded_nodes.empty()) {
+    std::printf("  without %s, which jobs were lost with: dlflow nodes\n",
+                join(result.excluded_nodes, ", ").c_str());
   }
   for (const std::string& job : result.adopted) {
     std::printf("  %s was submitted before, and is adopted\n", job.c_str());

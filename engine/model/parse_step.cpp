@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/expression_syntax.h"
@@ -285,10 +286,7 @@ class StepReader {
     read_secrets();
     Step& step = parsed_.step;
     read_checkpoint();
-    if (const auto retry = value_of("retry")) {
-      step.retry = {.attempts = retry->at("attempts"), .on = {}};
-      for (const Json& cause : retry->at("on")) step.retry.on.push_back(retry_cause(cause));
-    }
+    read_retry();
     if (const auto require = value_of("require")) {
       for (const auto& [metric, text] : require->items()) {
         step.require.push_back(*parse_requirement(text.get_ref<const std::string&>()));
@@ -307,6 +305,27 @@ class StepReader {
     read_reuse();
     read_launch();
     if (const auto on = value_of("on")) step.on = *on;
+  }
+
+  void read_retry() {
+    const auto given = value_of("retry");
+    if (!given) return;
+    Retry& retry = parsed_.step.retry;
+    retry = {.attempts = given->at("attempts"), .on = {}};
+    retry.memory_factor = given->at("memory_factor");
+    retry.walltime_factor = given->at("walltime_factor");
+    for (const Json& cause : given->at("on")) {
+      if (cause.is_string()) {
+        retry.on.push_back(retry_cause(cause));
+      } else {
+        retry.exit_codes.insert(cause.get<int>());
+      }
+    }
+    if (!retry.exit_codes.contains(kExitAgain)) return;
+    mistakes_.add(parsed_.step.locations.at("retry"),
+                  subject_.at("retry").at("on").name() +
+                      ": 75 is how a program says that it has saved and is to run again, which "
+                      "needs no retry; leave it out");
   }
 
   void read_checkpoint() {

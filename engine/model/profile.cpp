@@ -71,6 +71,7 @@ Profile profile_from(const Json& json) {
   profile.scratch = json.at("paths").at("scratch").get<std::string>();
   profile.cache_budget_bytes = size_from(json.at("cache_budget"));
   profile.scratch_budget_bytes = size_from(json.at("scratch_budget"));
+  profile.exclude_nodes = json.at("exclude_nodes");
   return profile;
 }
 

@@ -48,6 +48,9 @@ struct Retry {
   int attempts = 1;  ///< in all, the first one included
   std::vector<RetryCause> on = {RetryCause::NodeFailure, RetryCause::Preempted,
                                 RetryCause::Timeout};
+  std::set<int> exit_codes = {};  ///< also in `on`: exit statuses of a failed program
+  double memory_factor = 2;       ///< of the next try after one for want of memory
+  double walltime_factor = 1;     ///< of the next try after one that timed out
 };
 
 /// `checkpoint: {every: 1 epoch | 200 steps | 30m, keep: 2}`, and of a command what asks it to

@@ -51,7 +51,10 @@ Shape checkpoint_shape() {
 }
 
 Shape retry_shape() {
-  const Shape cause = choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"});
+  Shape status = integer(1);
+  status.maximum = 255;
+  const Shape cause = either(
+      {choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}), status});
   return object({
       {"attempts", integer(1), "How often the job is tried, the first time included", kRequired},
       {"on",
@@ -59,6 +62,9 @@ Shape retry_shape() {
        "What it is tried again after",
        kOptional,
        {"node-failure", "preempted", "timeout"}},
+      {"memory_factor", number(1), "By how much memory grows after out-of-memory", kOptional, 2},
+      {"walltime_factor", number(1), "By how much the walltime grows after a timeout", kOptional,
+       1},
   });
 }
 

@@ -252,6 +252,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.scratch_budget_bytes = plan.profile.scratch_budget_bytes;
   const Profile& place = profile_of(plan, job);
   spec.node_memory_bytes = place.node.memory_bytes;
+  spec.walltime_limit = place.limits.walltime;
   spec.launcher = launcher_of(place, job.resources, step.launch);
   spec.setup = place.setup;
   spec.fingerprint_base = fingerprint_base(plan, number);

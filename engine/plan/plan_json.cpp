@@ -114,6 +114,7 @@ void read_cluster(const Json& json, Profile& profile) {
   profile.limits = limits_from_json(json.at("limits"));
   profile.scratch = json.at("scratch").get<std::string>();
   profile.scratch_budget_bytes = json.value("scratch_budget_bytes", uint64_t{0});
+  profile.exclude_nodes = json.value("exclude_nodes", 0);
   for (const Json& node_class : json.value("classes", Json::array())) {
     profile.classes.push_back(node_class_from_json(node_class));
   }
@@ -143,6 +144,7 @@ Json to_json(const Profile& profile) {
           {"limits", to_json(profile.limits)},
           {"scratch", profile.scratch.string()},
           {"scratch_budget_bytes", profile.scratch_budget_bytes},
+          {"exclude_nodes", profile.exclude_nodes},
           {"classes", to_json(profile.classes)}};
 }
 

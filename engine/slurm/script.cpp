@@ -200,8 +200,28 @@ std::string dependency_text(std::span<const Dependency> dependencies) {
                                       "when most of them have ended, try again");
 }
 
+namespace {
+
+/// The nodes to leave out join those that the profile's own option names.
+std::vector<std::string> free_options(const Batch& batch, const Profile& profile) {
+  std::vector<std::string> options = profile.slurm.options;
+  if (batch.excluded_nodes.empty()) return options;
+  const std::string nodes = join(batch.excluded_nodes, ",");
+  const auto own = std::find_if(options.begin(), options.end(), [](const std::string& option) {
+    return key_of(option) == "exclude";
+  });
+  if (own != options.end()) {
+    *own += "," + nodes;
+  } else {
+    options.push_back("--exclude=" + nodes);
+  }
+  return options;
+}
+
+}  // namespace
+
 std::string sbatch_script(const Batch& batch, const Profile& profile) {
-  Options options(profile.slurm.options);
+  Options options(free_options(batch, profile));
   options.add("job-name", batch.name);
   options.add_given("comment", batch.comment);
   if (!batch.tasks.empty()) {

@@ -31,12 +31,13 @@ struct ChainServices {
 
 struct ChainResult {
   std::vector<SubmittedBatch> submitted;
-  std::vector<std::string> adopted;     ///< jobs that an earlier call had submitted unknowingly
-  std::vector<std::string> repointed;   ///< jobs that wait for another job now, "NAME ID"
-  size_t kept = 0;                      ///< jobs that were done before
-  size_t held_back = 0;                 ///< jobs that find no room below `limits.jobs` now
-  std::vector<std::string> later_here;  ///< run on the login node, once jobs above have ended
-  bool interrupted = false;             ///< while jobs ran on the login node: nothing is submitted
+  std::vector<std::string> adopted;         ///< jobs that an earlier call had submitted unknowingly
+  std::vector<std::string> repointed;       ///< jobs that wait for another job now, "NAME ID"
+  size_t kept = 0;                          ///< jobs that were done before
+  size_t held_back = 0;                     ///< jobs that find no room below `limits.jobs` now
+  std::vector<std::string> excluded_nodes;  ///< that what was submitted now does not run on
+  std::vector<std::string> later_here;      ///< run on the login node, once jobs above have ended
+  bool interrupted = false;  ///< while jobs ran on the login node: nothing is submitted
 };
 
 /// Checks the plan against the limits of profile and cluster, freezes it (see create_run_directory)

@@ -6,6 +6,7 @@
 #include <variant>
 
 #include "base/fault.h"
+#include "base/text.h"
 #include "engine/model/step_kinds.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
@@ -27,11 +28,20 @@ size_t num_needed(const PlannedBatch& batch) {
   return needed;
 }
 
+/// What else may be the reason of a refusal.
+std::string excluded_in_words(const std::vector<std::string>& nodes) {
+  if (nodes.empty()) return "";
+  return "\n       Left out, since jobs were lost with them: " + join(nodes, ", ") +
+         "; `dlflow nodes` says more, and takes them back.";
+}
+
 }  // namespace
 
-SubmissionRound::SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches)
+SubmissionRound::SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches,
+                                 std::vector<std::string> excluded_nodes)
     : run_(run),
       batches_(std::move(batches)),
+      excluded_nodes_(std::move(excluded_nodes)),
       calls_(run.batch(), run.plan().profile.limits.submit_interval) {}
 
 void SubmissionRound::submit(std::vector<SubmittedBatch>& submitted) {
@@ -103,6 +113,7 @@ Batch SubmissionRound::describe(uint32_t place) const {
   batch.tasks = planned.tasks;
   batch.max_parallel = planned.max_parallel;
   batch.dependencies = dependencies(planned.waits_for, ids_);
+  batch.excluded_nodes = excluded_nodes_;
   batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
   if (step.checkpoint) batch.lead = step.checkpoint->lead;
   batch.run_directory = plan.directory;
@@ -149,7 +160,7 @@ std::string SubmissionRound::id_of(uint32_t place, const SubmitAnswer& answer) {
   const Plan& plan = run_.plan();
   const std::string message = std::string(run_.batch().name()) + " refuses step '" +
                               plan.workflow.steps[batches_[place].step].name + "' of " + plan.run +
-                              ": " + refused.message;
+                              ": " + refused.message + excluded_in_words(excluded_nodes_);
   if (!refused.too_many) throw Error(Errc::InvalidInput, message);
   throw TooManyJobs(message, batches_[place].jobs.size());
 }

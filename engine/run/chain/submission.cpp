@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
 #include "engine/plan/places.h"
@@ -14,6 +15,7 @@
 #include "engine/run/chain/observation.h"
 #include "engine/run/chain/repair.h"
 #include "engine/run/chain/round.h"
+#include "engine/run/failing_nodes.h"
 
 // How a chain gets into the batch system, or back to where it should be.
 //
@@ -99,7 +101,8 @@ void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
     result.held_back = leave_out_beyond_limit(run, standings);
     complete = leave_out_beyond(most, standings) == 0;
     try {
-      SubmissionRound(run, plan_batches(run.plan(), standings, rules)).submit(result.submitted);
+      SubmissionRound(run, plan_batches(run.plan(), standings, rules), result.excluded_nodes)
+          .submit(result.submitted);
       complete = repair.repoint(result.repointed) && complete;
     } catch (const TooManyJobs& refused) {
       if (refused.jobs == 1) throw;
@@ -178,6 +181,9 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   plan_jobs_again(run, again, repair);
   repair.drop_blocked();
   reuse_known_results(run);
+  result.excluded_nodes = nodes_to_exclude(
+      run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),
+      run.plan().profile.exclude_nodes);
   result.interrupted = run_login_jobs(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());

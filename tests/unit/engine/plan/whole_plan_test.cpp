@@ -26,7 +26,7 @@ namespace {
   [[maybe_unused]] const auto& [name, file, scheduler, cores, memory, gpus, slurm, gridengine,
                                 ranks_per_node, node, limits, launcher, container, setup,
                                 environment, inherit, runs, cache, cache_budget, scratch,
-                                scratch_budget, classes] = profile;
+                                scratch_budget, exclude_nodes, classes] = profile;
 }
 
 /// The same of a class, which the steps below name.
@@ -71,6 +71,7 @@ Profile whole_profile() {
   profile.cache_budget_bytes = 25;
   profile.scratch = "/local";
   profile.scratch_budget_bytes = 26;
+  profile.exclude_nodes = 38;
   profile.classes = {whole_class()};
   return profile;
 }
@@ -93,7 +94,7 @@ steps:
     on: big
     resources: {ranks: 2, cpus_per_rank: 3, gpus_per_rank: 1, memory: 1GiB, walltime: 20m, ranks_per_node: 2, exclusive: true, licences: {matlab: 3}}
     checkpoint: {every: 200 steps, keep: 4}
-    retry: {attempts: 5, on: [failure, timeout]}
+    retry: {attempts: 5, on: [failure, 3, timeout], memory_factor: 1.5, walltime_factor: 2}
     require: {accuracy: ">= 0.88"}
     outputs: {model: model.bin}
     inputs: [t.py, {path: DATA, hash: content}]
@@ -173,7 +174,12 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
         {"signal", "SIGUSR1"},
         {"lead_s", 0},
         {"newer", ""}}},
-      {"retry", {{"attempts", 5}, {"on", {"failure", "timeout"}}}},
+      {"retry",
+       {{"attempts", 5},
+        {"on", {"failure", "timeout"}},
+        {"exit_codes", {3}},
+        {"memory_factor", 1.5},
+        {"walltime_factor", 2.0}}},
       {"require", {{{"metric", "accuracy"}, {"comparison", ">="}, {"bound", 0.88}}}},
       {"outputs", {{"model", "model.bin"}}},
       {"parents",
@@ -192,6 +198,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"scratch", "/local"},
       {"scratch_budget_bytes", 26},
       {"node_memory_bytes", 29},
+      {"walltime_limit_s", 31},
       {"launcher", {"mpirun", "-x"}},
       {"setup", {"module load other"}},
       {"reuse", true}};
@@ -339,7 +346,8 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   json.erase("data");
   json["steps"]["t"].erase("conditions");
   json["steps"]["data"].erase("sees_run");
-  for (const char* key : {"container", "inherit", "scratch_budget_bytes", "classes"}) {
+  for (const char* key :
+       {"container", "inherit", "scratch_budget_bytes", "classes", "exclude_nodes"}) {
     json["profile"].erase(key);
   }
   json["profile"]["limits"].erase("submit_interval_s");
@@ -352,6 +360,7 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   expected.container = {};
   expected.inherit.clear();
   expected.scratch_budget_bytes = 0;
+  expected.exclude_nodes = 0;
   expected.classes.clear();
   expected.limits.submit_interval = 0s;
   CHECK(settings.profile == expected);
