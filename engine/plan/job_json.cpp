@@ -184,7 +184,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.scratch = json.at("scratch").get<std::string>();
   spec.scratch_budget_bytes = json.at("scratch_budget_bytes").get<uint64_t>();
   spec.node_memory_bytes = json.at("node_memory_bytes").get<uint64_t>();
-  spec.walltime_limit = std::chrono::seconds(json.value("walltime_limit_s", int64_t{0}));
+  spec.walltime_limit = std::chrono::seconds(json.at("walltime_limit_s").get<int64_t>());
   spec.launcher = json.at("launcher").get<std::vector<std::string>>();
   spec.setup = json.at("setup").get<std::vector<std::string>>();
   spec.fingerprint_base = json.at("fingerprint_base").get<std::string>();

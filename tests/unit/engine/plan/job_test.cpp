@@ -201,6 +201,8 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.reused_from = "/runs/other/steps/train";
   event.failed_tries = 2;
   event.preempted = true;
+  event.walltime = std::chrono::seconds(77);
+  event.failed_node = "n7";
   event.used = PassUsage{std::chrono::milliseconds(1234), 5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);

@@ -253,3 +253,13 @@ TEST_CASE("the warning comes as early as the program needs it to save", "[slurm]
   CHECK(warning(5min) == "300");
   CHECK(warning(std::chrono::hours(48)) == "65000");
 }
+
+TEST_CASE("nodes that fail are left out, beside those that the profile leaves out", "[slurm]") {
+  Batch batch = plain();
+  Profile profile;
+  CHECK(sbatch_script(batch, profile).find("--exclude") == std::string::npos);
+  batch.excluded_nodes = {"n2", "n7"};
+  CHECK(has(sbatch_script(batch, profile), "#SBATCH --exclude=n2,n7"));
+  profile.slurm.options = {"--exclude=n1", "--hint=x"};
+  CHECK(has(sbatch_script(batch, profile), "#SBATCH --exclude=n1,n2,n7"));
+}
