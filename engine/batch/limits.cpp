@@ -79,7 +79,9 @@ class Problems {
   std::vector<std::string> problems_;
 };
 
-std::string step(const PlannedJob& job) { return "step '" + std::string(step_of(job.name)) + "'"; }
+std::string quoted_step(const PlannedJob& job) {
+  return "step '" + std::string(step_of(job.name)) + "'";
+}
 
 /// The limits of one place: of a class of nodes, or of all of the profile.
 class PlaceCheck {
@@ -145,7 +147,7 @@ class PlaceCheck {
     if (walltime_.value == seconds(0) || asked <= walltime_.value) return;
     problems_.add_of(
         job, "walltime",
-        walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " + step(job) +
+        walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " + quoted_step(job) +
             " asks for " + in_words(asked),
         "Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or "
         "choose a partition that allows it.");
@@ -156,7 +158,7 @@ class PlaceCheck {
     if (nodes_.value == 0 || asked <= nodes_.value) return;
     problems_.add_of(job, "ranks",
                      nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, " +
-                         step(job) + " asks for " + std::to_string(asked) + ": " +
+                         quoted_step(job) + " asks for " + std::to_string(asked) + ": " +
                          counted(job.resources.ranks, "rank") + ", " +
                          std::to_string(max_ranks_on_node(job.resources, profile_)) + " on a node",
                      "Ask for fewer ranks, or set ranks_per_node higher in " + owner_ + ".");
@@ -172,7 +174,7 @@ class PlaceCheck {
     if (cores_.value == 0 || asked <= cores_.value) return;
     problems_.add_of(job, "cpus_per_rank",
                      cores_.owner + " offers " + counted(cores_.value, "core") + " on a node, " +
-                         step(job) + " asks for " + std::to_string(asked) +
+                         quoted_step(job) + " asks for " + std::to_string(asked) +
                          on_a_node(job.resources),
                      "Ask for fewer cpus_per_rank" + or_fewer_ranks(job));
   }
@@ -183,8 +185,8 @@ class PlaceCheck {
     if (memory_.value == 0 || asked <= memory_.value) return;
     problems_.add_of(job, "memory",
                      memory_.owner + " offers " + format_size(memory_.value) +
-                         " of memory on a node, " + step(job) + " asks for " + format_size(asked) +
-                         on_a_node(job.resources),
+                         " of memory on a node, " + quoted_step(job) + " asks for " +
+                         format_size(asked) + on_a_node(job.resources),
                      "Ask for less memory" + or_fewer_ranks(job));
   }
 
@@ -194,7 +196,7 @@ class PlaceCheck {
     problems_.add_of(
         job, "gpus_per_rank",
         gpus_.owner + " offers " + (gpus_.value == 0 ? "no GPU" : counted(gpus_.value, "GPU")) +
-            " on a node, " + step(job) + " asks for " + std::to_string(asked) +
+            " on a node, " + quoted_step(job) + " asks for " + std::to_string(asked) +
             on_a_node(job.resources),
         gpus_.value == 0
             ? "Choose a partition with GPUs: " + partition_key(profile_) + " in " + owner_ + "."
@@ -245,7 +247,7 @@ void check_dependencies(const Plan& plan, const BatchSystem& system, Problems& p
     const PlannedJob& job = plan.jobs[batch.jobs.front()];
     problems.add_of(job, "needs",
                     limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
-                        step(job) + " waits for " + format_count(batch.waits_for.size()),
+                        quoted_step(job) + " waits for " + format_count(batch.waits_for.size()),
                     "Let steps in between collect some of them each, or make one matrix of them.");
   }
 }

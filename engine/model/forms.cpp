@@ -56,11 +56,17 @@ bool is_secret(std::string_view text) {
          !text.starts_with("LD_");
 }
 
+constexpr std::string_view kWordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+
 bool is_licence(std::string_view text) {
-  constexpr std::string_view kFirst = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
-  constexpr std::string_view kFurther = "0123456789.@-";
-  if (text.empty() || kFirst.find(text[0]) == kFirst.npos) return false;
-  return text.find_first_not_of(std::string(kFirst) + std::string(kFurther)) == text.npos;
+  if (text.empty() || kWordLetters.find(text[0]) == text.npos) return false;
+  return text.find_first_not_of(std::string(kWordLetters) + "0123456789.@-") == text.npos;
+}
+
+bool is_module(std::string_view text) {
+  const std::string first = std::string(kWordLetters) + "0123456789.";
+  if (text.empty() || first.find(text[0]) == first.npos) return false;
+  return text.find_first_not_of(first + "+/@=:-") == text.npos;
 }
 
 bool is_duration(std::string_view text) {
@@ -211,6 +217,14 @@ const Form& secret_form() {
       .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
       .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
       .accepts = is_secret};
+  return form;
+}
+
+const Form& module_form() {
+  static const Form form = {.what = "the name of a module",
+                            .examples = "cuda/12.2",
+                            .pattern = "^[A-Za-z0-9_.][A-Za-z0-9_.+/@=:-]*$",
+                            .accepts = is_module};
   return form;
 }
 

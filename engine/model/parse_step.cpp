@@ -11,6 +11,7 @@
 #include "engine/model/forms.h"
 #include "engine/model/parse_matrix.h"
 #include "engine/model/resources.h"
+#include "engine/model/tools.h"
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
@@ -304,7 +305,8 @@ class StepReader {
     }
     read_reuse();
     read_launch();
-    if (const auto on = value_of("on")) step.on = *on;
+    read_tools();
+    if (const auto on = value_of("on")) step.on = on->get<std::string>();
   }
 
   void read_retry() {
@@ -413,6 +415,24 @@ class StepReader {
                     subject_.at("reuse").name() +
                         ": program has a meaning where run is a list, whose first word is one");
     }
+  }
+
+  void read_tools() {
+    const auto tools = value_of("environment");
+    if (!tools) return;
+    if (!parsed_.step.uses.empty()) {
+      return refuse_key("environment",
+                        "belongs to run; '" + parsed_.step.uses + "' brings what it needs");
+    }
+    if (const std::string problem = problem_of_tools(*tools); !problem.empty()) {
+      return mistakes_.add(parsed_.step.locations.at("environment"),
+                           subject_.at("environment").name() + problem);
+    }
+    if (find_entry(node_, "image") != nullptr) {
+      return refuse_key("environment",
+                        "has no meaning beside image, which brings what is installed");
+    }
+    parsed_.step.tools = *tools;
   }
 
   void read_launch() {

@@ -103,7 +103,8 @@ std::vector<NodeClass> classes_from(const Json& json) {
     const Json& says = json.at("classes").at(name.get_ref<const std::string&>());
     Json whole = json;
     whole.merge_patch(says);
-    classes.push_back(as_class(profile_from(whole), name, says.value("local", false)));
+    classes.push_back(
+        as_class(profile_from(whole), name.get<std::string>(), says.value("local", false)));
   }
   return classes;
 }

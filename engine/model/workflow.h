@@ -155,7 +155,8 @@ struct Step {
   Matrix matrix;
   std::string image;              ///< name in Workflow::images, or empty
   std::string on;                 ///< the class of nodes that it names; empty: the first that fits
-  Template environment;           ///< object
+  Template environment;           ///< object, `env:`
+  Json tools = Json::object();    ///< `environment:`, what its program finds loaded; see tools.h
   std::set<std::string> secrets;  ///< variables whose values come when the run is submitted
   Template resources;             ///< object; see resources_from_json
   Launch launch = Launch::Ranks;  ///< run: only

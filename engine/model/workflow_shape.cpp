@@ -78,6 +78,18 @@ Shape data_shape() {
   });
 }
 
+Shape environment_shape() {
+  return object({
+      {"modules", list_of(formed(module_form()), 1), "Environment modules to load, in order"},
+      {"venv", formed(path_form()), "Folder of a Python virtual environment"},
+      {"conda", formed(path_form()), "Name or folder of a conda environment"},
+      {"uv", formed(path_form()), "Folder of a uv project, whose .venv is used"},
+      {"pixi", formed(path_form()), "Folder of a pixi project"},
+      {"spack", formed(path_form()), "Name or folder of a Spack environment"},
+      {"lock", formed(path_form()), "A file that says what is installed there"},
+  });
+}
+
 Shape reuse_shape() {
   return object({
       {"environment", list_of(formed(variable_form()), 1),
@@ -117,6 +129,9 @@ Shape make_step_shape() {
               "How many times the step runs, each time with another $DLFLOW_SEED: 1, 2, …"}),
       scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
       scoped(Scope::Steps, {"env", map_of(env_form(), scalar()), "Environment variables"}),
+      scoped(Scope::Params, {"environment", environment_shape(),
+                             "Of run steps: modules and an environment of packages that the "
+                             "program finds loaded"}),
       scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
                               "Environment variables whose values come when the run is "
                               "submitted, and are nowhere to be seen"}),

@@ -46,7 +46,8 @@ std::vector<std::string> class_names(const Profile& profile) {
       text + "\n       Ask for less, or name a class: `on: " + plan.profile.classes[0].name + "`.");
 }
 
-uint32_t place_of(const Plan& plan, const PlannedJob& job) {
+/// None if it names a class that is not there, or fits none.
+std::optional<uint32_t> find_place(const Plan& plan, const PlannedJob& job) {
   const Step& step = plan.workflow.steps[job.step];
   const std::vector<NodeClass>& classes = plan.profile.classes;
   for (uint32_t i = 0; i < classes.size(); ++i) {
@@ -55,8 +56,7 @@ uint32_t place_of(const Plan& plan, const PlannedJob& job) {
                            : step.on == classes[i].name;
     if (taken) return i;
   }
-  if (!step.on.empty()) throw_unknown_class(plan, step);
-  throw_no_class(plan, job);
+  return std::nullopt;
 }
 
 std::string counted(int64_t count, const std::string& thing) {
@@ -100,9 +100,11 @@ void place_jobs(Plan& plan) {
   }
   for (PlannedJob& job : plan.jobs) {
     const Step& step = plan.workflow.steps[job.step];
-    const bool keeps_its_place = job.action == Action::Reuse && job.place;
-    if (keeps_its_place || (plan.places.empty() && step.on.empty())) continue;
-    job.place = place_of(plan, job);
+    job.place = find_place(plan, job);
+    const bool needs_none = job.action == Action::Reuse || (plan.places.empty() && step.on.empty());
+    if (job.place || needs_none) continue;
+    if (!step.on.empty()) throw_unknown_class(plan, step);
+    throw_no_class(plan, job);
   }
 }
 

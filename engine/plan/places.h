@@ -8,7 +8,7 @@ namespace dlflow {
 /// Gives each job the class that its step names, or else the first one that fits its resources, and
 /// sets plan.places. A class `local: true` is only taken by name. Without a batch system, and
 /// without classes, there are no places: then `on:` is ignored by the one, and refused by the
-/// other. A job that takes an earlier result keeps the place that it had.
+/// other. A job that takes an earlier result needs no place.
 ///
 /// Throws Error{InvalidInput} with the place in the workflow, if a step names a class that the
 /// profile does not have, or fits none.

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "engine/model/step_kinds.h"
+#include "engine/model/tools.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
@@ -255,6 +256,7 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.walltime_limit = place.limits.walltime;
   spec.launcher = launcher_of(place, job.resources, step.launch);
   spec.setup = place.setup;
+  for (std::string& line : tool_lines(step.tools, plan.base)) spec.setup.push_back(std::move(line));
   spec.fingerprint_base = fingerprint_base(plan, number);
   spec.reuse = job.cause != Cause::Forced && job.cause != Cause::ActsOutside;
   return spec;

@@ -51,8 +51,9 @@ void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& 
   const Plan plan = load_run(run_directory);
   std::vector<JobState> states;
   for (const JobRow& row : status.jobs) states.push_back(row.state);
+  const auto all_before = login_jobs_before(plan, states);
   for (uint32_t job = 0; job < states.size(); ++job) {
-    const auto before = login_job_before(plan, states, job);
+    const auto& before = all_before[job];
     if (!before) continue;
     const std::string here =
         *before == job ? "runs" : "waits for " + plan.jobs[*before].name + ", which runs";

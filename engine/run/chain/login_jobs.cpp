@@ -5,6 +5,7 @@
 #include <set>
 #include <utility>
 
+#include "base/error.h"
 #include "base/fault.h"
 #include "base/units.h"
 #include "engine/backend/local.h"
@@ -72,14 +73,10 @@ class LoginJobs {
     }
   }
 
+  /// Whether it was stopped.
   bool run() {
     recover();
-    while (start_jobs() || !active_.empty()) {
-      for (const Update& update : backend_.wait(kTick, interrupts_.descriptor())) take(update);
-      for (int signals = interrupts_.take(); signals > 0; --signals) stop_once();
-      if (stops_ == 0 && is_cancel_requested(run_.plan().directory)) stop_once();
-    }
-    run_.save();
+    work();
     return stops_ > 0;
   }
 
@@ -87,7 +84,7 @@ class LoginJobs {
     recover();
     const size_t count = active_.size();
     stop_once();
-    run();
+    work();
     return count;
   }
 
@@ -95,6 +92,15 @@ class LoginJobs {
   static constexpr auto kTick = 200ms;
 
   const Jobs& jobs() const { return run_.jobs(); }
+
+  void work() {
+    while (start_jobs() || !active_.empty()) {
+      for (const Update& update : backend_.wait(kTick, interrupts_.descriptor())) take(update);
+      for (int signals = interrupts_.take(); signals > 0; --signals) stop_once();
+      if (stops_ == 0 && is_cancel_requested(run_.plan().directory)) stop_once();
+    }
+    run_.save();
+  }
 
   void tell(const std::string& line) const {
     if (run_.services().tell) run_.services().tell(line);
@@ -133,10 +139,19 @@ class LoginJobs {
       } else if (is_time && backend_.has_room(run_.plan().jobs[job].resources)) {
         start(job);
       } else {
+        if (is_time && active_.empty()) throw_no_room(job);
         any = true;
       }
     }
     return any;
+  }
+
+  /// It was checked where the run was created.
+  [[noreturn]] void throw_no_room(uint32_t job) const {
+    throw Error(Errc::InvalidInput, run_.name(job) +
+                                        " asks for more than jobs may use on this login node; call "
+                                        "`dlflow run --resume " +
+                                        run_.plan().run + "` where there is more");
   }
 
   void start(uint32_t job) {
@@ -260,20 +275,17 @@ std::vector<std::string> login_jobs_left(const ChainRun& run) {
   return names;
 }
 
-std::optional<uint32_t> login_job_before(const Plan& plan, const std::vector<JobState>& states,
-                                         uint32_t job) {
-  std::optional<uint32_t> found;
-  std::set<uint32_t> seen = {job};
-  for (std::vector<uint32_t> open = {job}; !open.empty() && !found;) {
-    const uint32_t at = open.back();
-    open.pop_back();
-    if (states[at] != JobState::Planned) continue;
-    if (is_on_login_node(plan, plan.jobs[at])) found = at;
-    plan.graph.each_parent(at, [&](uint32_t parent) {
-      if (seen.insert(parent).second) open.push_back(parent);
+std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,
+                                                       const std::vector<JobState>& states) {
+  std::vector<std::optional<uint32_t>> before(states.size());
+  for (uint32_t job = 0; job < states.size(); ++job) {  // parents before children
+    if (states[job] != JobState::Planned) continue;
+    if (is_on_login_node(plan, plan.jobs[job])) before[job] = job;
+    plan.graph.each_parent(job, [&](uint32_t parent) {
+      if (before[parent]) before[job] = before[parent];
     });
   }
-  return found;
+  return before;
 }
 
 }  // namespace dlflow

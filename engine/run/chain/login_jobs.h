@@ -1,5 +1,8 @@
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,9 +38,9 @@ size_t end_login_jobs(ChainRun& run);
 /// Those that are left, since they wait for jobs of the batch system.
 std::vector<std::string> login_jobs_left(const ChainRun& run);
 
-/// The first job, on the login node and not yet run, for which `job` waits: itself, or above it.
-/// Nothing if there is none.
-std::optional<uint32_t> login_job_before(const Plan& plan, const std::vector<JobState>& states,
-                                         uint32_t job);
+/// By job: one on the login node that has not run yet and that the job is, or waits for; nothing if
+/// there is none. \param states  by job
+std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,
+                                                       const std::vector<JobState>& states);
 
 }  // namespace dlflow

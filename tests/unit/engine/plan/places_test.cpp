@@ -147,11 +147,12 @@ TEST_CASE("a job that asks for more when it is submitted again goes to another c
   CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "gpu");
 }
 
-TEST_CASE("a result that is reused keeps its job where it was", "[places]") {
+TEST_CASE("a job that takes an earlier result needs no place", "[places]") {
   Plan plan = plan_for("  a: {run: x}\n");
   plan.jobs[0].action = Action::Reuse;
-  plan.profile.classes[0].limits.walltime = 1s;
-  plan.jobs[0].resources.walltime = 4h;
+  plan.jobs[0].resources.walltime = 100h;
   place_jobs(plan);
-  CHECK(plan.jobs[0].place == 0U);
+  CHECK_FALSE(plan.jobs[0].place);
+  plan.jobs[0].action = Action::Run;
+  CHECK_THROWS_WITH(place_jobs(plan), Catch::Contains("no class of the profile alpha fits"));
 }
