@@ -127,14 +127,15 @@ bool is_url_of(std::string_view text, const std::array<std::string_view, N>& sch
 }
 
 bool is_url(std::string_view text) {
-  constexpr std::array<std::string_view, 8> kSchemes = {"file:///",   "http://",     "https://",
-                                                        "ssh://",     "rclone://",   "git+https://",
-                                                        "git+ssh://", "git+file:///"};
+  constexpr std::array<std::string_view, 11> kSchemes = {
+      "file:///", "http://", "https://",     "ssh://",     "rclone://",   "s3://",
+      "gs://",    "hf://",   "git+https://", "git+ssh://", "git+file:///"};
   return is_url_of(text, kSchemes);
 }
 
 bool is_destination(std::string_view text) {
-  constexpr std::array<std::string_view, 3> kSchemes = {"file:///", "ssh://", "rclone://"};
+  constexpr std::array<std::string_view, 5> kSchemes = {"file:///", "ssh://", "rclone://", "s3://",
+                                                        "gs://"};
   return is_url_of(text, kSchemes);
 }
 
@@ -322,16 +323,22 @@ const Form& file_name_form() {
 const Form& url_form() {
   static const Form form = {
       .what = "a URL",
-      .examples = "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or git+https://…",
-      .pattern = "^(file:///|https?://|ssh://|rclone://|git[+](https|ssh)://|git[+]file:///)[^ ]+$",
+      .examples =
+          "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
+          "hf://datasets/OWNER/NAME/… or git+https://…",
+      .pattern =
+          "^(file:///|https?://|ssh://|rclone://|s3://|gs://|hf://|git[+](https|ssh)://"
+          "|git[+]file:///)[^ ]+$",
       .accepts = is_url};
   return form;
 }
 
 const Form& destination_form() {
   static const Form form = {.what = "a URL to send files to",
-                            .examples = "file:///FOLDER/, ssh://HOST/FOLDER/ or rclone://REMOTE/",
-                            .pattern = "^(file:///|ssh://|rclone://)[^ ]+$",
+                            .examples =
+                                "file:///FOLDER/, ssh://HOST/FOLDER/, rclone://REMOTE/, "
+                                "s3://BUCKET/ or gs://BUCKET/",
+                            .pattern = "^(file:///|ssh://|rclone://|s3://|gs://)[^ ]+$",
                             .accepts = is_destination};
   return form;
 }
