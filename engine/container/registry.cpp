@@ -115,6 +115,7 @@ class Registry {
   /// A token that the registry has fetched, by the user if there is a login, or the login itself.
   std::string authorization_for(const std::string& challenge) const {
     const std::string basic = login_.empty() ? "" : "Basic " + login_;
+    if (asks_for_password(challenge)) return basic;
     const std::string address = token_address(challenge, name_.repository, name_.server);
     if (address.empty()) return basic;
     if (!basic.empty() && address.starts_with("http://") && name_.server.starts_with("https://")) {
