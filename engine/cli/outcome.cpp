@@ -44,6 +44,10 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
         count(result.held_back, "job").c_str(), plan.profile.name.c_str(), plan.profile.limits.jobs,
         plan.run.c_str());
   }
+  for (const std::string& job : result.failed_here) {
+    std::printf("  %s failed on the login node: dlflow logs %s %s, then dlflow resubmit %s\n",
+                job.c_str(), plan.run.c_str(), job.c_str(), plan.run.c_str());
+  }
   for (const std::string& job : result.later_here) {
     std::printf(
         "  %s runs on the login node, once what it needs has ended: then\n"
@@ -67,6 +71,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
   if (session.json) print_run_json(plan.run, outcome.state);
   if (outcome.chain) {
     if (outcome.chain->held_back > 0) session.status = kBackendRefused;
+    if (!outcome.chain->failed_here.empty()) session.status = kStepFailed;
     if (outcome.interrupted) session.status = kInterrupted;
     if (!session.json) print_submitted(session, plan, *outcome.chain);
     return;

@@ -37,6 +37,7 @@ struct ChainResult {
   size_t held_back = 0;                     ///< jobs that find no room below `limits.jobs` now
   std::vector<std::string> excluded_nodes;  ///< that what was submitted now does not run on
   std::vector<std::string> later_here;      ///< run on the login node, once jobs above have ended
+  std::vector<std::string> failed_here;     ///< on the login node, now or before
   bool interrupted = false;  ///< while jobs ran on the login node: nothing is submitted
 };
 

@@ -267,12 +267,27 @@ bool run_login_jobs(ChainRun& run) { return has_login_jobs(run) && LoginJobs(run
 
 size_t end_login_jobs(ChainRun& run) { return has_login_jobs(run) ? LoginJobs(run).end() : 0; }
 
-std::vector<std::string> login_jobs_left(const ChainRun& run) {
+namespace {
+
+template <typename Condition>
+std::vector<std::string> login_jobs_with(const ChainRun& run, const Condition& holds) {
   std::vector<std::string> names;
   for (const uint32_t job : login_jobs_of(run.plan())) {
-    if (run.jobs()[job].state == JobState::Planned) names.push_back(run.name(job));
+    if (holds(run.jobs()[job].state)) names.push_back(run.name(job));
   }
   return names;
+}
+
+}  // namespace
+
+std::vector<std::string> login_jobs_left(const ChainRun& run) {
+  return login_jobs_with(run, [](JobState state) { return state == JobState::Planned; });
+}
+
+std::vector<std::string> login_jobs_failed(const ChainRun& run) {
+  return login_jobs_with(run, [](JobState state) {
+    return is_broken(state) && state != JobState::Blocked && state != JobState::Cancelled;
+  });
 }
 
 std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,

@@ -38,6 +38,9 @@ size_t end_login_jobs(ChainRun& run);
 /// Those that are left, since they wait for jobs of the batch system.
 std::vector<std::string> login_jobs_left(const ChainRun& run);
 
+/// Those that ended badly, whenever that was.
+std::vector<std::string> login_jobs_failed(const ChainRun& run);
+
 /// By job: one on the login node that has not run yet and that the job is, or waits for; nothing if
 /// there is none. \param states  by job
 std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,

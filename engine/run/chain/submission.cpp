@@ -196,6 +196,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   run.save();
   run.services().store.settle_run_state(directory);
   result.later_here = login_jobs_left(run);
+  result.failed_here = login_jobs_failed(run);
   return result;
 }
 

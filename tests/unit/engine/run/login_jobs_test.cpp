@@ -73,7 +73,7 @@ TEST_CASE("steps of the login node run in their order before the chain is submit
 TEST_CASE("what fails on the login node blocks what needs it, and nothing else", "[login]") {
   LoginWorld world(kSteps);
   world.login.fail("fetch");
-  world.start();
+  CHECK(world.start().failed_here == Names{"fetch"});
   CHECK(world.batch.submitted == Names{"other 811"});
   CHECK(world.look() ==
         States{{"fetch", Failed}, {"unpack", Blocked}, {"train", Blocked}, {"other", Queued}});
