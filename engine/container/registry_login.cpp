@@ -49,7 +49,7 @@ bool is_base64(std::string_view text) {
   });
 }
 
-void require_private(const fs::path& file) {
+void require_own_file(const fs::path& file) {
   struct stat info {};
   if (::stat(file.c_str(), &info) != 0 || (info.st_mode & 077) == 0) return;
   throw Error(Errc::InvalidInput, file.string() +
@@ -72,7 +72,7 @@ std::string registry_login(const std::string& server) {
               ? entry.at("auth").get<std::string>()
               : "";
       if (login.empty() || !is_base64(login)) continue;
-      require_private(file);
+      require_own_file(file);
       return login;
     }
   }

@@ -61,7 +61,9 @@ std::string place_of(const Tool& tool, const Json& tools, const fs::path& base) 
   const bool may_be_a_name =
       std::string_view(tool.key) == "conda" || std::string_view(tool.key) == "spack";
   if (may_be_a_name && given.find('/') == std::string::npos) return given;
-  return (base / given).lexically_normal().string();
+  std::string place = (base / given).lexically_normal().string();
+  while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+  return place;
 }
 
 std::string load_modules(const Json& names) {

@@ -56,17 +56,18 @@ std::string headers_in(const fs::path& file) {
   return fs::exists(file) ? read_file(file, kMaxBytes) : "";
 }
 
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') result += '\\';
+    result += letter;
+  }
+  return result + "\"";
+}
+
 /// A file that tells curl the address: in its arguments all users of the node could read it, and
 /// what is secret in it.
 void write_config(const fs::path& file, const std::string& url, const std::string& authorization) {
-  const auto quoted = [](const std::string& text) {
-    std::string quoted = "\"";
-    for (const char letter : text) {
-      if (letter == '"' || letter == '\\') quoted += '\\';
-      quoted += letter;
-    }
-    return quoted + "\"";
-  };
   std::string config = "url = " + quoted(url) + "\n";
   if (!authorization.empty()) {
     config += "header = " + quoted("Authorization: " + authorization) + "\n";

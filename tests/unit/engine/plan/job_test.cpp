@@ -86,6 +86,7 @@ JobSpec example_spec() {
   spec.scratch = "/local";
   spec.scratch_budget_bytes = 6;
   spec.node_memory_bytes = 7;
+  spec.walltime_limit = std::chrono::hours(3);
   spec.launcher = {"mpirun", "-np", "2"};
   spec.setup = {"module load mpi"};
   spec.fingerprint_base = R"({"kind":"train"})";
