@@ -182,7 +182,7 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "'node-failur'; did you mean 'node-failure'?");
   CHECK(
       run("retry: {attempts: 2, on: [75]}") ==
-      "w.yaml:2:9: error: retry.on of step 'a': 75 is how a program says that it has saved and is "
+      "w.yaml:2:8: error: retry.on of step 'a': 75 is how a program says that it has saved and is "
       "to run again, which needs no retry; leave it out");
   CHECK(run("require: {accuracy: 0.88, loss: '~ 3'}") ==
         "w.yaml:2:21: error: require.accuracy of step 'a' must be a comparison with a number, not "
@@ -203,7 +203,8 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "'..'; write scripts/prepare.py");
   CHECK(mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: ftp://x, sha256: 12ab}]}}}") ==
         "w.yaml:1:49: error: with.sources[0].url of step 'a': 'ftp://x' is not a URL; write "
-        "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or git+https://…\n"
+        "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
+        "hf://datasets/OWNER/NAME/… or git+https://…\n"
         "w.yaml:1:66: error: with.sources[0].sha256 of step 'a': '12ab' is not a SHA-256; write "
         "the 64 digits that sha256sum prints");
   CHECK(mistakes_of("steps: {a: {uses: checkpoint, with: {from: x, select: best}}}") ==

@@ -59,7 +59,7 @@ TEST_CASE("steps of the login node run in their order before the chain is submit
   LoginWorld world(kSteps);
   const ChainResult result = world.start();
   CHECK(world.login.submitted == Names{"fetch", "unpack"});
-  CHECK(world.batch.submitted == Names{"other 811", "train 812"});
+  CHECK(world.batch.submitted == Names{"train 811", "other 812"});
   CHECK(world.look() ==
         States{{"fetch", Succeeded}, {"unpack", Succeeded}, {"train", Queued}, {"other", Queued}});
   CHECK(result.later_here.empty());
@@ -123,7 +123,7 @@ TEST_CASE("killed while a step runs on the login node, it runs once all the same
   if (world.directory.empty()) return;
   world.resume();
   CHECK(world.login.submitted == Names{"fetch", "unpack"});
-  CHECK(world.batch.submitted == Names{"other 811", "train 812"});
+  CHECK(world.batch.submitted == Names{"train 811", "other 812"});
 }
 
 TEST_CASE("a step of the login node whose supervisor vanished is lost, and runs again", "[login]") {
@@ -170,7 +170,7 @@ TEST_CASE("a request to cancel while a step runs on the login node ends it and s
   world.login.on_submit = {};
   world.login.held.clear();
   CHECK_FALSE(world.resume().interrupted);
-  CHECK(world.batch.submitted == Names{"other 811", "train 812"});
+  CHECK(world.batch.submitted == Names{"train 811", "other 812"});
 }
 
 TEST_CASE("a step that the login node cannot take is refused before anything exists", "[login]") {
