@@ -8,6 +8,8 @@ from cluster import wait_until
 
 
 class Classes(Chain):
+    clusters = (cluster.Case.alpha,)
+
     def write_profile(self, text="", options=""):
         self.write("mine.yaml", f"""
             scheduler: slurm
@@ -46,7 +48,7 @@ class Classes(Chain):
         """)
         run = self.submit()
         self.assertEqual(self.states(run)["fetch"], "succeeded")  # before anything was submitted
-        self.assertEqual(self.places(), ["fetch login 0"])
+        self.assertEqual((self.folder / "places").read_text().splitlines()[0], "fetch login 0")
         self.wait_for(run, dict.fromkeys(("prepare", "wide", "quick"), "succeeded"), timeout=90)
         self.assertEqual(self.places(), ["fetch login 0", "prepare batch 1", "quick short 1"] + ["wide batch 2 wide"] * 2)
         shown = self.alpha.run(["scontrol", "show", "job", self.ids(run)["quick"]]).stdout
@@ -66,7 +68,7 @@ class Classes(Chain):
         run = out.split()[0]
         self.assertIn(f"upload runs on the login node, once what it needs has ended: then\n  `dlflow run --resume {run}`", out)
         self.wait_for(run, {"train": "succeeded"})
-        told = self.dlflow("status", run, "--long").stdout
+        told = self.dlflow("status", run).stdout
         self.assertIn("runs on the login node: dlflow run --resume", " ".join(told.split()))
         self.assertEqual(self.states(run), {"train": "succeeded", "upload": "planned", "after": "planned"})
         out = self.dlflow("run", "--resume", run).stdout
