@@ -15,17 +15,6 @@ int smaller_limit(int a, int b) { return a == 0 || b == 0 ? std::max(a, b) : std
 
 }  // namespace
 
-int num_nodes(const Resources& resources, const Profile& profile) {
-  if (resources.ranks == 1) return 1;
-  if (profile.ranks_per_node == 0) return 0;
-  return (resources.ranks + profile.ranks_per_node - 1) / profile.ranks_per_node;
-}
-
-int max_ranks_on_node(const Resources& resources, const Profile& profile) {
-  if (profile.ranks_per_node == 0) return resources.ranks;
-  return std::min(resources.ranks, profile.ranks_per_node);
-}
-
 minutes time_limit(const Resources& resources, const Profile& profile) {
   if (resources.walltime.count() == 0) return minutes(0);
   const minutes wanted = std::chrono::ceil<minutes>(resources.walltime + kTimeToRecord);

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/model/node_layout.h"
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
@@ -35,6 +36,7 @@ struct Batch {
   std::vector<uint32_t> tasks;  ///< numbers of the array's tasks, ascending; empty: a plain job
   int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
   std::vector<Dependency> dependencies;
+  std::vector<std::string> excluded_nodes = {};  ///< that it must not run on
   bool may_requeue = true;
   std::chrono::seconds lead{0};         ///< that its program has to save; 0: as is usual
   std::filesystem::path run_directory;  ///< where the batch shell starts
@@ -44,11 +46,6 @@ struct Batch {
   std::vector<std::string> command;
   std::string comment;  ///< for people who look at the queue
 };
-
-/// How many nodes a job is given; 0: the batch system decides.
-int num_nodes(const Resources& resources, const Profile& profile);
-/// Ranks on the fullest node; all of them if the batch system decides.
-int max_ranks_on_node(const Resources& resources, const Profile& profile);
 
 /// The time limit that the batch system is given: walltime and 30 s, in which the supervisor saves
 /// and records, rounded up to minutes, but not above the profile's. 0: not said.

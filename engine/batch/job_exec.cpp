@@ -15,6 +15,7 @@
 #include "base/file.h"
 #include "base/process.h"
 #include "base/remove_tree.h"
+#include "engine/batch/batch.h"
 #include "engine/batch/batch_file.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
@@ -58,6 +59,10 @@ class Attempt {
   }
   /// A note without a state came last: SIGTERM ended the pass.
   bool was_stopped() const { return stopped_; }
+  /// Of the next pass, where one before it timed out and it is to be longer; 0: as the job asks.
+  std::chrono::seconds walltime() const { return walltime_; }
+  /// The last pass timed out, and the next one is longer.
+  bool wants_more_time() const { return last_ && last_->walltime.count() > 0; }
   /// The same, and it saved a checkpoint first.
   bool has_saved() const { return stopped_ && stopped_exit_ == kExitAgain; }
 
@@ -68,6 +73,7 @@ class Attempt {
       failed_tries_ = std::max(failed_tries_, event.failed_tries);
       stopped_ = !event.state.has_value();
       if (stopped_) stopped_exit_ = event.exit;
+      if (event.walltime.count() > 0) walltime_ = event.walltime;
       if (event.state) last_ = std::move(event);
     }
   }
@@ -87,6 +93,7 @@ class Attempt {
   std::optional<JobEvent> last_;  // with a state
   int failed_tries_ = 0;
   bool stopped_ = false;
+  std::chrono::seconds walltime_{0};
   std::optional<int> stopped_exit_;
 };
 
@@ -100,7 +107,9 @@ int exit_status(const Attempt& attempt, const Allocation& allocation) {
 }
 
 /// The pass before this one left no end: what became of it is known now. Whether the job goes on.
-bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
+/// \param node  that it was on
+bool count_unended_pass(const Attempt& attempt, const std::string& node,
+                        const Allocation& allocation) {
   if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
     JobEvent next;
     next.state = JobState::Queued;
@@ -114,6 +123,7 @@ bool count_unended_pass(const Attempt& attempt, const Allocation& allocation) {
   lost.state = JobState::Lost;
   lost.preempted = attempt.was_stopped();  // a node that fails tells nobody
   lost.reason = lost.preempted ? "its node was taken away" : "its node failed";
+  if (!lost.preempted && attempt.spec().resources.ranks == 1) lost.failed_node = node;
   lost.failed_tries = attempt.failed_tries();
   const int tries = attempt.failed_tries() + 1;
   const Retry& retry = attempt.spec().retry;
@@ -148,11 +158,12 @@ void clear(const Attempt& attempt) {
   }
 }
 
-/// What the next try gets if this one runs out of memory: twice as much, if a node has it.
+/// What the next try gets if this one runs out of memory: as much more as the step says, if a node
+/// has it.
 uint64_t more_memory(const JobSpec& spec, const Allocation& allocation) {
   const uint64_t most = spec.node_memory_bytes;
-  const uint64_t more =
-      most == 0 ? 2 * allocation.memory_bytes : std::min(2 * allocation.memory_bytes, most);
+  const auto grown = uint64_t(double(allocation.memory_bytes) * spec.retry.memory_factor);
+  const uint64_t more = most == 0 ? grown : std::min(grown, most);
   return allocation.raise_memory && more > allocation.memory_bytes ? more : 0;
 }
 
@@ -175,6 +186,13 @@ int requeue(const Attempt& attempt, const Allocation& allocation, uint64_t memor
   try {
     request_requeue(allocation);
     if (memory > 0) allocation.raise_memory(allocation.id, memory);
+    if (attempt.wants_more_time() && allocation.raise_time_limit) {
+      Resources longer = attempt.spec().resources;
+      longer.walltime = attempt.walltime();
+      Profile place;
+      place.limits.walltime = attempt.spec().walltime_limit;
+      allocation.raise_time_limit(allocation.id, time_limit(longer, place));
+    }
   } catch (const Error& error) {
     JobEvent end;
     end.state = JobState::Failed;
@@ -230,7 +248,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
     // Ours first: a node that was given up may come back, and must not publish any more.
     if (!claim_pass(attempt.directory(), pass, allocation.id))
       return come_back(attempt, allocation);
-    if (!count_unended_pass(attempt, allocation)) return 1;
+    if (!count_unended_pass(attempt, claim->supervisor.host, allocation)) return 1;
   }
   if (failed) clear(attempt);
   wait_for_parents(attempt.spec(), allocation.patience);
@@ -242,6 +260,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   options.memory_bytes = allocation.memory_bytes;
   options.own_signals = allocation.own_signals;
   options.more_memory_bytes = more_memory(attempt.spec(), allocation);
+  options.walltime = attempt.walltime();
   const int tries = attempt.failed_tries();
   const Supervision how = supervise(attempt.directory(), pass, options);
   if (how == Supervision::NotOurs) return come_back(attempt, allocation);

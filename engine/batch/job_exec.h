@@ -30,6 +30,8 @@ struct Allocation {
   /// Gives a job that was requeued more of it, although it is being ended meanwhile.
   /// Where that fails the job keeps what it had. Does not throw.
   std::function<void(const std::string& id, uint64_t bytes)> raise_memory;
+  /// The same of its time limit.
+  std::function<void(const std::string& id, std::chrono::minutes limit)> raise_time_limit;
   /// How long a network file system may hide what the parents' nodes wrote.
   std::chrono::milliseconds patience = std::chrono::seconds(60);
   /// How long the controller may be away while a job asks for its next pass.

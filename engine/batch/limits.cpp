@@ -1,12 +1,16 @@
 #include "engine/batch/limits.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/batch/batches.h"
+#include "engine/model/node_layout.h"
+#include "engine/plan/places.h"
 
 namespace dlflow {
 namespace {
@@ -37,158 +41,10 @@ std::string counted(int64_t count, const std::string& thing) {
   return format_count(uint64_t(count)) + " " + thing + (count == 1 ? "" : "s");
 }
 
-class LimitCheck {
+/// What does not fit, each told once.
+class Problems {
  public:
-  LimitCheck(const Plan& plan, const BatchSystem& system,
-             const std::optional<ClusterLimits>& cluster)
-      : plan_(plan), profile_(plan.profile), system_(system) {
-    if (cluster) read_cluster(*cluster);
-    choose(walltime_, profile_.limits.walltime);
-    choose(nodes_, profile_.limits.nodes);
-    choose(cores_, profile_.node.cores);
-    choose(memory_, profile_.node.memory_bytes);
-    choose(gpus_, profile_.node.gpus);
-    knows_gpus_ = knows_gpus_ || profile_.node.gpus > 0;
-  }
-
-  void check_jobs() {
-    for (const PlannedJob& job : plan_.jobs) {
-      if (job.action == Action::Reuse) continue;
-      check_walltime(job);
-      check_nodes(job);
-      check_cores(job);
-      check_memory(job);
-      check_gpus(job);
-    }
-  }
-
-  void check_dependencies() {
-    std::vector<Standing> standing(plan_.jobs.size());
-    for (size_t job = 0; job < standing.size(); ++job) {
-      if (plan_.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
-    }
-    const ArrayRules rules = array_rules(system_, profile_);
-    Limit<int> limit = {int(rules.max_dependencies), std::string(system_.name())};
-    choose(limit, profile_.limits.dependencies);
-    for (const PlannedBatch& batch : plan_batches(plan_, standing, rules)) {
-      if (limit.value == 0 || int64_t(batch.waits_for.size()) <= limit.value) continue;
-      const PlannedJob& job = plan_.jobs[batch.jobs.front()];
-      add_of(job, "needs",
-             limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
-                 step(job) + " waits for " + format_count(batch.waits_for.size()),
-             "Let steps in between collect some of them each, or make one matrix of them.");
-    }
-  }
-
-  void finish() const {
-    if (problems_.empty()) return;
-    throw Error(Errc::InvalidInput, join(problems_, "\nerror: ") + "\nNothing was submitted.");
-  }
-
- private:
-  void read_cluster(const ClusterLimits& cluster) {
-    const std::string& wanted = partition_of(profile_);
-    for (const std::string& name : split(wanted, ',')) check_partition(cluster, name);
-    const PartitionInfo* const partition = cluster.partition(wanted);
-    if (partition == nullptr) return;  // several: the one that fits is taken
-    const std::string owner = "partition " + partition->name + " of " + cluster.cluster;
-    walltime_ = {partition->max_walltime.value_or(seconds(0)), owner};
-    nodes_ = {partition->max_nodes.value_or(partition->nodes), owner};
-    cores_ = {partition->node.cores, owner};
-    memory_ = {partition->node.memory_bytes, owner};
-    gpus_ = {partition->node.gpus, owner};
-    knows_gpus_ = partition->node.cores > 0;  // none are known to be none
-  }
-
-  void check_partition(const ClusterLimits& cluster, const std::string& name) {
-    if (cluster.partitions.empty() || cluster.partition(name) != nullptr) return;
-    std::vector<std::string> known;
-    for (const PartitionInfo& partition : cluster.partitions) known.push_back(partition.name);
-    add("",
-        name.empty() ? cluster.cluster + " has no default partition, and " + name_of(profile_) +
-                           " names none."
-                     : cluster.cluster + " has no partition '" + name + "', which " +
-                           name_of(profile_) + " names" + did_you_mean(name, known),
-        "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
-  }
-
-  /// The profile's own limit, if it is there and not above the cluster's.
-  template <typename Value>
-  void choose(Limit<Value>& limit, Value own) const {
-    if (own != Value{} && (limit.value == Value{} || own <= limit.value)) {
-      limit = {own, name_of(profile_)};
-    }
-  }
-
-  void check_walltime(const PlannedJob& job) {
-    const seconds asked = job.resources.walltime;
-    if (walltime_.value == seconds(0) || asked <= walltime_.value) return;
-    add_of(job, "walltime",
-           walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " + step(job) +
-               " asks for " + in_words(asked),
-           "Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or "
-           "choose a partition that allows it.");
-  }
-
-  void check_nodes(const PlannedJob& job) {
-    const int asked = num_nodes(job.resources, profile_);
-    if (nodes_.value == 0 || asked <= nodes_.value) return;
-    add_of(job, "ranks",
-           nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, " + step(job) +
-               " asks for " + std::to_string(asked) + ": " + counted(job.resources.ranks, "rank") +
-               ", " + std::to_string(profile_.ranks_per_node) + " on a node",
-           "Ask for fewer ranks, or set ranks_per_node higher in " + name_of(profile_) + ".");
-  }
-
-  /// Of ranks that are on one node for sure: the batch system may lay out others one by one.
-  int ranks_together(const Resources& resources) const {
-    return num_nodes(resources, profile_) > 0 ? max_ranks_on_node(resources, profile_) : 1;
-  }
-
-  std::string on_a_node(const Resources& resources) const {
-    const int ranks = ranks_together(resources);
-    return ranks == 1 ? "" : " for the " + std::to_string(ranks) + " ranks that share one";
-  }
-
-  void check_cores(const PlannedJob& job) {
-    const int asked = ranks_together(job.resources) * job.resources.cpus_per_rank;
-    if (cores_.value == 0 || asked <= cores_.value) return;
-    add_of(job, "cpus_per_rank",
-           cores_.owner + " offers " + counted(cores_.value, "core") + " on a node, " + step(job) +
-               " asks for " + std::to_string(asked) + on_a_node(job.resources),
-           "Ask for fewer cpus_per_rank" + or_fewer_ranks(job));
-  }
-
-  void check_memory(const PlannedJob& job) {
-    const auto together = uint64_t(ranks_together(job.resources));
-    const uint64_t asked = job.resources.memory_bytes / uint64_t(job.resources.ranks) * together;
-    if (memory_.value == 0 || asked <= memory_.value) return;
-    add_of(job, "memory",
-           memory_.owner + " offers " + format_size(memory_.value) + " of memory on a node, " +
-               step(job) + " asks for " + format_size(asked) + on_a_node(job.resources),
-           "Ask for less memory" + or_fewer_ranks(job));
-  }
-
-  void check_gpus(const PlannedJob& job) {
-    const int asked = ranks_together(job.resources) * job.resources.gpus_per_rank;
-    if (!knows_gpus_ || asked <= gpus_.value) return;
-    add_of(job, "gpus_per_rank",
-           gpus_.owner + " offers " + (gpus_.value == 0 ? "no GPU" : counted(gpus_.value, "GPU")) +
-               " on a node, " + step(job) + " asks for " + std::to_string(asked) +
-               on_a_node(job.resources),
-           gpus_.value == 0 ? "Choose a partition with GPUs: " + partition_key(profile_) + " in " +
-                                  name_of(profile_) + "."
-                            : "Ask for fewer gpus_per_rank" + or_fewer_ranks(job));
-  }
-
-  std::string or_fewer_ranks(const PlannedJob& job) const {
-    if (ranks_together(job.resources) == 1) return ", or choose a partition with larger nodes.";
-    return ", or set ranks_per_node lower in " + name_of(profile_) + ".";
-  }
-
-  static std::string step(const PlannedJob& job) {
-    return "step '" + std::string(step_of(job.name)) + "'";
-  }
+  explicit Problems(const Plan& plan) : plan_(plan) {}
 
   void add_of(const PlannedJob& job, const std::string& key, const std::string& problem,
               const std::string& advice) {
@@ -212,18 +68,189 @@ class LimitCheck {
     problems_.push_back(problem + "\n       " + advice);
   }
 
+  void finish() const {
+    if (problems_.empty()) return;
+    throw Error(Errc::InvalidInput, join(problems_, "\nerror: ") + "\nNothing was submitted.");
+  }
+
+ private:
   const Plan& plan_;
+  std::set<std::string> told_;
+  std::vector<std::string> problems_;
+};
+
+std::string quoted_step(const PlannedJob& job) {
+  return "step '" + std::string(step_of(job.name)) + "'";
+}
+
+/// The limits of one place: of a class of nodes, or of all of the profile.
+class PlaceCheck {
+ public:
+  /// \param owner  who sets the profile's own limits: "class gpu of cluster-profiles/alpha.yaml"
+  PlaceCheck(const Profile& profile, std::string owner, const std::optional<ClusterLimits>& cluster,
+             Problems& problems)
+      : profile_(profile), owner_(std::move(owner)), problems_(problems) {
+    if (cluster) read_cluster(*cluster);
+    choose(walltime_, profile_.limits.walltime);
+    choose(nodes_, profile_.limits.nodes);
+    choose(cores_, profile_.node.cores);
+    choose(memory_, profile_.node.memory_bytes);
+    choose(gpus_, profile_.node.gpus);
+    knows_gpus_ = knows_gpus_ || profile_.node.gpus > 0;
+  }
+
+  void check(const PlannedJob& job) {
+    check_walltime(job);
+    check_nodes(job);
+    check_cores(job);
+    check_memory(job);
+    check_gpus(job);
+  }
+
+ private:
+  void read_cluster(const ClusterLimits& cluster) {
+    const std::string& wanted = partition_of(profile_);
+    for (const std::string& name : split(wanted, ',')) check_partition(cluster, name);
+    const PartitionInfo* const partition = cluster.partition(wanted);
+    if (partition == nullptr) return;  // several: the one that fits is taken
+    const std::string owner = "partition " + partition->name + " of " + cluster.cluster;
+    walltime_ = {partition->max_walltime.value_or(seconds(0)), owner};
+    nodes_ = {partition->max_nodes.value_or(partition->nodes), owner};
+    cores_ = {partition->node.cores, owner};
+    memory_ = {partition->node.memory_bytes, owner};
+    gpus_ = {partition->node.gpus, owner};
+    knows_gpus_ = partition->node.cores > 0;  // none are known to be none
+  }
+
+  void check_partition(const ClusterLimits& cluster, const std::string& name) {
+    if (cluster.partitions.empty() || cluster.partition(name) != nullptr) return;
+    std::vector<std::string> known;
+    for (const PartitionInfo& partition : cluster.partitions) known.push_back(partition.name);
+    problems_.add(
+        "",
+        name.empty() ? cluster.cluster + " has no default partition, and " + owner_ + " names none."
+                     : cluster.cluster + " has no partition '" + name + "', which " + owner_ +
+                           " names" + did_you_mean(name, known),
+        "Set " + partition_key(profile_) + " to one of " + join(known, ", ") + ".");
+  }
+
+  /// The profile's own limit, if it is there and not above the cluster's.
+  template <typename Value>
+  void choose(Limit<Value>& limit, Value own) const {
+    if (own != Value{} && (limit.value == Value{} || own <= limit.value)) {
+      limit = {own, owner_};
+    }
+  }
+
+  void check_walltime(const PlannedJob& job) {
+    const seconds asked = job.resources.walltime;
+    if (walltime_.value == seconds(0) || asked <= walltime_.value) return;
+    problems_.add_of(
+        job, "walltime",
+        walltime_.owner + " allows " + in_words(walltime_.value) + " per job, " + quoted_step(job) +
+            " asks for " + in_words(asked),
+        "Ask for less and let it requeue from checkpoints (`checkpoint: {every: 30m}`), or "
+        "choose a partition that allows it.");
+  }
+
+  void check_nodes(const PlannedJob& job) {
+    const int asked = num_nodes(job.resources, profile_);
+    if (nodes_.value == 0 || asked <= nodes_.value) return;
+    problems_.add_of(job, "ranks",
+                     nodes_.owner + " allows " + counted(nodes_.value, "node") + " per job, " +
+                         quoted_step(job) + " asks for " + std::to_string(asked) + ": " +
+                         counted(job.resources.ranks, "rank") + ", " +
+                         std::to_string(max_ranks_on_node(job.resources, profile_)) + " on a node",
+                     "Ask for fewer ranks, or set ranks_per_node higher in " + owner_ + ".");
+  }
+
+  std::string on_a_node(const Resources& resources) const {
+    const int ranks = ranks_together(resources, profile_);
+    return ranks == 1 ? "" : " for the " + std::to_string(ranks) + " ranks that share one";
+  }
+
+  void check_cores(const PlannedJob& job) {
+    const int asked = ranks_together(job.resources, profile_) * job.resources.cpus_per_rank;
+    if (cores_.value == 0 || asked <= cores_.value) return;
+    problems_.add_of(job, "cpus_per_rank",
+                     cores_.owner + " offers " + counted(cores_.value, "core") + " on a node, " +
+                         quoted_step(job) + " asks for " + std::to_string(asked) +
+                         on_a_node(job.resources),
+                     "Ask for fewer cpus_per_rank" + or_fewer_ranks(job));
+  }
+
+  void check_memory(const PlannedJob& job) {
+    const auto together = uint64_t(ranks_together(job.resources, profile_));
+    const uint64_t asked = job.resources.memory_bytes / uint64_t(job.resources.ranks) * together;
+    if (memory_.value == 0 || asked <= memory_.value) return;
+    problems_.add_of(job, "memory",
+                     memory_.owner + " offers " + format_size(memory_.value) +
+                         " of memory on a node, " + quoted_step(job) + " asks for " +
+                         format_size(asked) + on_a_node(job.resources),
+                     "Ask for less memory" + or_fewer_ranks(job));
+  }
+
+  void check_gpus(const PlannedJob& job) {
+    const int asked = ranks_together(job.resources, profile_) * job.resources.gpus_per_rank;
+    if (!knows_gpus_ || asked <= gpus_.value) return;
+    problems_.add_of(
+        job, "gpus_per_rank",
+        gpus_.owner + " offers " + (gpus_.value == 0 ? "no GPU" : counted(gpus_.value, "GPU")) +
+            " on a node, " + quoted_step(job) + " asks for " + std::to_string(asked) +
+            on_a_node(job.resources),
+        gpus_.value == 0
+            ? "Choose a partition with GPUs: " + partition_key(profile_) + " in " + owner_ + "."
+            : "Ask for fewer gpus_per_rank" + or_fewer_ranks(job));
+  }
+
+  std::string or_fewer_ranks(const PlannedJob& job) const {
+    if (ranks_together(job.resources, profile_) == 1)
+      return ", or choose a partition with larger nodes.";
+    return ", or set ranks_per_node lower in " + owner_ + ".";
+  }
+
   const Profile& profile_;
-  const BatchSystem& system_;
+  const std::string owner_;
+  Problems& problems_;
   Limit<seconds> walltime_;
   Limit<int> nodes_;
   Limit<int> cores_;
   Limit<uint64_t> memory_;
   Limit<int> gpus_;
   bool knows_gpus_ = false;
-  std::set<std::string> told_;
-  std::vector<std::string> problems_;
 };
+
+void check_places(const Plan& plan, const std::optional<ClusterLimits>& cluster,
+                  Problems& problems) {
+  std::map<std::optional<uint32_t>, PlaceCheck> checks;  // by place, of those that have jobs
+  for (const PlannedJob& job : plan.jobs) {
+    if (job.action == Action::Reuse || is_on_login_node(plan, job)) continue;
+    const Profile& profile = profile_of(plan, job);
+    const std::string owner =
+        job.place ? "class " + plan.profile.classes[*job.place].name + " of " + name_of(profile)
+                  : name_of(profile);
+    checks.try_emplace(job.place, profile, owner, cluster, problems).first->second.check(job);
+  }
+}
+
+void check_dependencies(const Plan& plan, const BatchSystem& system, Problems& problems) {
+  std::vector<Standing> standing(plan.jobs.size());
+  for (size_t job = 0; job < standing.size(); ++job) {
+    if (plan.jobs[job].action != Action::Reuse) standing[job].kind = Standing::Kind::ToSubmit;
+  }
+  const ArrayRules rules = array_rules(system, plan.profile);
+  Limit<int> limit = {int(rules.max_dependencies), std::string(system.name())};
+  const int own = plan.profile.limits.dependencies;
+  if (own > 0 && (limit.value == 0 || own <= limit.value)) limit = {own, name_of(plan.profile)};
+  for (const PlannedBatch& batch : plan_batches(plan, standing, rules)) {
+    if (limit.value == 0 || int64_t(batch.waits_for.size()) <= limit.value) continue;
+    const PlannedJob& job = plan.jobs[batch.jobs.front()];
+    problems.add_of(job, "needs",
+                    limit.owner + " lets a job wait for " + counted(limit.value, "other") + ", " +
+                        quoted_step(job) + " waits for " + format_count(batch.waits_for.size()),
+                    "Let steps in between collect some of them each, or make one matrix of them.");
+  }
+}
 
 /// The smaller of two limits; 0 is none.
 template <typename Value>
@@ -231,18 +258,29 @@ void tighten(Value& own, const Value& other) {
   if (own == Value{} || (other != Value{} && other < own)) own = other;
 }
 
-}  // namespace
-
-Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
-  tighten(profile.limits.array_size, cluster.max_array_size);
-  tighten(profile.limits.jobs, cluster.max_job_count);
+void tighten_to_partition(Profile& profile, const ClusterLimits& cluster) {
   const PartitionInfo* const partition = cluster.partition(partition_of(profile));
-  if (partition == nullptr) return profile;
+  if (partition == nullptr) return;
   tighten(profile.limits.walltime, partition->max_walltime.value_or(seconds(0)));
   tighten(profile.limits.nodes, partition->max_nodes.value_or(partition->nodes));
   tighten(profile.node.cores, partition->node.cores);
   tighten(profile.node.memory_bytes, partition->node.memory_bytes);
   tighten(profile.node.gpus, partition->node.gpus);
+}
+
+}  // namespace
+
+Profile with_cluster_limits(Profile profile, const ClusterLimits& cluster) {
+  tighten(profile.limits.array_size, cluster.max_array_size);
+  tighten(profile.limits.jobs, cluster.max_job_count);
+  for (NodeClass& node_class : profile.classes) {
+    if (node_class.local) continue;
+    Profile placed = with_class(profile, node_class);
+    tighten_to_partition(placed, cluster);
+    placed.node.gpus = std::min(placed.node.gpus, node_class.node.gpus);  // see misfit()
+    node_class = as_class(placed, node_class.name, node_class.local);
+  }
+  tighten_to_partition(profile, cluster);
   return profile;
 }
 
@@ -254,10 +292,10 @@ ArrayRules array_rules(const BatchSystem& system, const Profile& profile) {
 
 void check_limits(const Plan& plan, const BatchSystem& system,
                   const std::optional<ClusterLimits>& cluster) {
-  LimitCheck check(plan, system, cluster);
-  check.check_jobs();
-  check.check_dependencies();
-  check.finish();
+  Problems problems(plan);
+  check_places(plan, cluster, problems);
+  check_dependencies(plan, system, problems);
+  problems.finish();
 }
 
 }  // namespace dlflow

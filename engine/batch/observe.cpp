@@ -80,6 +80,11 @@ bool wanted_memory(const OpenJob& open, const BatchJob& job) {
          (job.state == BatchState::Failed && job.signal == kKilled && too_much);
 }
 
+/// Of several nobody says which one it was.
+bool is_one_node(const std::string& list) {
+  return !list.empty() && list.find_first_of("[,+ ") == list.npos;
+}
+
 JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time now) {
   std::string reason = job.state == BatchState::Completed
                            ? "it completed, but there is no record of its end"
@@ -92,6 +97,9 @@ JobEvent end_of(const OpenJob& open, const BatchJob& job, JobState state, Time n
   JobEvent end = event(open, state, std::move(reason), now);
   if (state == JobState::Failed || state == JobState::TimedOut) end.exit = job.exit;
   end.node = job.node;
+  const bool node_failed =
+      job.state == BatchState::NodeFail || job.state == BatchState::BootFail || job.log_refused;
+  if (node_failed && is_one_node(job.node)) end.failed_node = job.node;
   end.preempted = job.state == BatchState::Preempted;
   return end;
 }

@@ -14,23 +14,24 @@ namespace dlflow {
 /// gain little, and the controller is there for others, too.
 class Submissions {
  public:
-  /// `system` and `profile` must outlive it. From the start of one call to that of the next is at
-  /// least `interval`.
-  Submissions(const BatchSystem& system, const Profile& profile)
-      : system_(system), profile_(profile) {}
+  /// `system` must outlive it. From the start of one call to that of the next is at least
+  /// `interval`.
+  Submissions(const BatchSystem& system, std::chrono::seconds interval)
+      : system_(system), interval_(interval) {}
 
   bool is_full() const { return calls_.size() >= system_.submissions_at_once(); }
   bool empty() const { return calls_.empty(); }
 
-  /// Submits `batch` once its time has come; it must not be full.
-  void begin(Batch batch);
+  /// Submits `batch` once its time has come; it must not be full. `profile` must outlive the call:
+  /// the one as the batch's jobs see it.
+  void begin(Batch batch, const Profile& profile);
 
   /// Waits for the call that began first. Throws as BatchSystem::submit.
   SubmitAnswer finish_first();
 
  private:
   const BatchSystem& system_;
-  const Profile& profile_;
+  const std::chrono::seconds interval_;
   std::chrono::steady_clock::time_point next_;  // may begin
   std::deque<std::future<SubmitAnswer>> calls_;
 };

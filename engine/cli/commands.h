@@ -17,6 +17,7 @@ void add_graph(CLI::App& app, Session& session);
 void add_resubmit(CLI::App& app, Session& session);
 void add_cancel(CLI::App& app, Session& session);
 void add_list(CLI::App& app, Session& session);
+void add_nodes(CLI::App& app, Session& session);
 void add_rm(CLI::App& app, Session& session);
 void add_prune(CLI::App& app, Session& session);
 void add_results(CLI::App& app, Session& session);

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <string>
 
+#include "base/text.h"
 #include "engine/cli/exit_status.h"
 #include "engine/cli/run_display.h"
 #include "engine/report/chain_text.h"
@@ -20,6 +21,10 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   const Style style = session.style();
   if (!result.submitted.empty()) {
     std::fputs(chain_text(plan, result.submitted, style).c_str(), stdout);
+  }
+  if (!result.submitted.empty() && !result.excluded_nodes.empty()) {
+    std::printf("  without %s, which jobs were lost with: dlflow nodes\n",
+                join(result.excluded_nodes, ", ").c_str());
   }
   for (const std::string& job : result.adopted) {
     std::printf("  %s was submitted before, and is adopted\n", job.c_str());
@@ -39,6 +44,21 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
         count(result.held_back, "job").c_str(), plan.profile.name.c_str(), plan.profile.limits.jobs,
         plan.run.c_str());
   }
+  for (const std::string& job : result.failed_here) {
+    std::printf("  %s failed on the login node: dlflow logs %s %s, then dlflow resubmit %s\n",
+                job.c_str(), plan.run.c_str(), job.c_str(), plan.run.c_str());
+  }
+  for (const std::string& job : result.later_here) {
+    std::printf(
+        "  %s runs on the login node, once what it needs has ended: then\n"
+        "  `dlflow run --resume %s`\n",
+        job.c_str(), plan.run.c_str());
+  }
+  if (result.interrupted) {
+    std::printf("Stopped; nothing was submitted. `dlflow run --resume %s` goes on.\n",
+                plan.run.c_str());
+    return;
+  }
   if (result.kept > 0) std::printf("%s kept.\n", count(result.kept, "finished job").c_str());
   const bool nothing = result.submitted.empty() && result.adopted.empty();
   std::printf("%s look again with `dlflow status`.\n",
@@ -51,6 +71,8 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
   if (session.json) print_run_json(plan.run, outcome.state);
   if (outcome.chain) {
     if (outcome.chain->held_back > 0) session.status = kBackendRefused;
+    if (!outcome.chain->failed_here.empty()) session.status = kStepFailed;
+    if (outcome.interrupted) session.status = kInterrupted;
     if (!session.json) print_submitted(session, plan, *outcome.chain);
     return;
   }

@@ -95,17 +95,27 @@ std::optional<std::string> read_when_there(const fs::path& file, seconds patienc
 
 class ClusterCheck {
  public:
-  ClusterCheck(Session& session, const Profile& profile)
+  /// \param where  "class gpu" where it is one of several; else empty
+  ClusterCheck(Session& session, const Profile& profile, std::string where)
       : printer_(session),
         batch_(make_batch_system(profile.scheduler)),
         given_(profile),
+        where_(std::move(where)),
         cluster_(batch_->cluster()) {
     profile_ = with_cluster_limits(profile, cluster_);
     since_ = SystemClock().now();
   }
 
-  void run(seconds patience) {
-    std::printf("%s: %s %s, cluster %s\n", given_.name.c_str(), std::string(batch_->name()).c_str(),
+  /// Whether there was no Ctrl-C.
+  bool run(seconds patience) {
+    try_job(patience);
+    return !interrupted_;
+  }
+
+ private:
+  void try_job(seconds patience) {
+    std::printf("%s%s: %s %s, cluster %s\n", given_.name.c_str(),
+                where_.empty() ? "" : (", " + where_).c_str(), std::string(batch_->name()).c_str(),
                 cluster_.version.c_str(), cluster_.cluster.c_str());
     check_cluster();
     Probe wanted{"", "", 2};
@@ -122,7 +132,6 @@ class ClusterCheck {
     printer_.add_all(read_probe(text, prepared.probe, given_, job));
   }
 
- private:
   void check_cluster() const {
     const std::string& name = partition_of(profile_);
     const PartitionInfo* const partition = cluster_.partition(name);
@@ -232,18 +241,19 @@ class ClusterCheck {
   FindingsPrinter printer_;
   const std::unique_ptr<BatchSystem> batch_;
   const Profile& given_;
+  const std::string where_;
   ClusterLimits cluster_;
   Profile profile_;
   Time since_{};
 };
 
-void check_local(Session& session, const Profile& profile) {
+void check_local(Session& session, const Profile& profile, int ranks, const std::string& where) {
   const FindingsPrinter printer(session);
-  const Prepared prepared(profile, 2);
+  const Prepared prepared(profile, ranks);
   Command command;
   command.argv = probe_batch(prepared.probe, profile).command;
   command.environment = current_environment();
-  std::printf("%s: this machine\n", profile.name.c_str());
+  std::printf("%s%s\n", profile.name.c_str(), where.c_str());
   const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
   const Output output = run(std::move(command), options);
   if (output.timed_out) {
@@ -257,11 +267,29 @@ void check_local(Session& session, const Profile& profile) {
 
 }  // namespace
 
+namespace {
+
+/// Each class by a job of its own; one that runs on the login node, there.
+void check_classes(Session& session, const Profile& profile, seconds patience) {
+  for (const NodeClass& node_class : profile.classes) {
+    const Profile placed = with_class(profile, node_class);
+    if (node_class.local) {
+      check_local(session, placed, 1, ", class " + node_class.name + ": the login node");
+    } else if (!ClusterCheck(session, placed, "class " + node_class.name).run(patience)) {
+      return;
+    }
+  }
+}
+
+}  // namespace
+
 void check_profile(Session& session, const Profile& profile, seconds patience) {
-  if (is_batch_system(profile.scheduler)) {
-    ClusterCheck(session, profile).run(patience);
+  if (!is_batch_system(profile.scheduler)) {
+    check_local(session, profile, 2, ": this machine");
+  } else if (profile.classes.empty()) {
+    ClusterCheck(session, profile, "").run(patience);
   } else {
-    check_local(session, profile);
+    check_classes(session, profile, patience);
   }
 }
 

@@ -64,7 +64,14 @@ void add_plan(RunView& view, const Plan& plan) {
 }  // namespace
 
 std::unique_ptr<Verbs> Session::verbs(const std::string& scheduler) {
-  return verbs_of(scheduler, {store(), clock_, [this] { return make_run_display(*this); }});
+  VerbServices services{store(), clock_, [this] { return make_run_display(*this); }};
+  if (!quiet && !json) {
+    services.tell = [](const std::string& line) {
+      std::printf("  %s\n", line.c_str());
+      std::fflush(stdout);
+    };
+  }
+  return verbs_of(scheduler, services);
 }
 
 CLI::App* add_command(CLI::App& app, const std::string& name, const std::string& sentence,

@@ -13,6 +13,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/container/image_contents.h"
+#include "engine/container/registry_login.h"
 #include "engine/container/registry_token.h"
 
 namespace dlflow {
@@ -42,16 +43,21 @@ class Registry {
   /// than `max_bytes`.
   void get(const std::string& path, const fs::path& file, uint64_t max_bytes) {
     const std::string url = name_.server + "/v2/" + name_.repository + "/" + path;
-    Answer answer = request(url, file, max_bytes);
-    if (answer.status == 401 && token_.empty()) {
-      token_ = fetch_token(answer.challenge);
-      answer = request(url, file, max_bytes);
+    Answer answer = request(url, file, max_bytes, authorization_);
+    if (answer.status == 401 && authorization_.empty()) {
+      authorization_ = authorization_for(answer.challenge);
+      answer = request(url, file, max_bytes, authorization_);
     }
     if (answer.status == 200) return check_size(url, file, max_bytes);
     if (answer.status == 404 || answer.status == 401 || answer.status == 403) {
-      throw Error(Errc::NotFound, name_.server + " has no image " + shown_ +
-                                      " that everybody may read (status " +
-                                      std::to_string(answer.status) + " for " + path + ")");
+      throw Error(Errc::NotFound,
+                  name_.server + " has no image " + shown_ +
+                      (login_.empty() ? " that everybody may read" : " that you may read") +
+                      " (status " + std::to_string(answer.status) + " for " + path + ")" +
+                      (login_.empty() && answer.status != 404
+                           ? "; for one of your own, `docker login` or `podman login` keeps your "
+                             "password where dlflow finds it, too"
+                           : ""));
     }
     throw Error(Errc::Unavailable, name_.server + " answers with status " +
                                        std::to_string(answer.status) + " for " + url);
@@ -60,7 +66,9 @@ class Registry {
   const RegistryName& name() const { return name_; }
 
  private:
-  Answer request(const std::string& url, const fs::path& file, uint64_t max_bytes) const {
+  /// \param authorization  "Bearer …", "Basic …" or empty; it goes to the host of `url` alone
+  Answer request(const std::string& url, const fs::path& file, uint64_t max_bytes,
+                 const std::string& authorization) const {
     const fs::path headers = scratch_ / "headers";
     Command command;
     command.argv = {"curl",
@@ -93,7 +101,7 @@ class Registry {
     command.max_file_bytes = std::max(max_bytes, kMaxManifestBytes);
     // On standard input: a token on the command line could be read by others.
     std::string settings = std::string("header = \"Accept: ") + kManifests + "\"\n";
-    if (!token_.empty()) settings += "header = \"Authorization: Bearer " + token_ + "\"\n";
+    if (!authorization.empty()) settings += "header = \"Authorization: " + authorization + "\"\n";
     const Output output = run(command, OutputOptions{.input = settings, .collect_errors = true});
     if (output.status.signal == SIGXFSZ) throw_too_much(url, command.max_file_bytes);
     if (output.status.code != 0) {
@@ -104,12 +112,19 @@ class Registry {
             challenge_in(fs::exists(headers) ? read_file(headers, kMaxManifestBytes) : "")};
   }
 
-  std::string fetch_token(const std::string& challenge) const {
+  /// A token that the registry has fetched, by the user if there is a login, or the login itself.
+  std::string authorization_for(const std::string& challenge) const {
+    const std::string basic = login_.empty() ? "" : "Basic " + login_;
+    if (asks_for_password(challenge)) return basic;
     const std::string address = token_address(challenge, name_.repository, name_.server);
-    if (address.empty()) return "";
+    if (address.empty()) return basic;
+    if (!basic.empty() && address.starts_with("http://") && name_.server.starts_with("https://")) {
+      throw Error(Errc::Corrupt, name_.server + " wants your password sent without encryption");
+    }
     const fs::path file = scratch_ / "token";
-    request(address, file, kMaxManifestBytes);
-    return token_in(read_file(file, kMaxManifestBytes), name_.server);
+    request(address, file, kMaxManifestBytes, basic);
+    const std::string token = token_in(read_file(file, kMaxManifestBytes), name_.server);
+    return token.empty() ? "" : "Bearer " + token;
   }
 
   /// request() lets through what headers may have: a small part may still be too large.
@@ -126,7 +141,8 @@ class Registry {
   RegistryName name_;
   std::string shown_;
   fs::path scratch_;
-  std::string token_;
+  std::string login_ = registry_login(name_.server);
+  std::string authorization_;
 };
 
 void check_content(const fs::path& file, const std::string& digest) {

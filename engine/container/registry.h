@@ -4,7 +4,7 @@
 #include <filesystem>
 #include <string>
 
-/// Images from registries, through the program curl, without any credentials.
+/// Images from registries, through the program curl, with the login that registry_login.h finds.
 /// Source: OCI distribution specification 1.1; the Docker registry's token authentication.
 namespace dlflow {
 

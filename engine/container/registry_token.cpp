@@ -45,6 +45,12 @@ std::string challenge_in(const std::string& headers) {
   return challenge;
 }
 
+bool asks_for_password(const std::string& challenge) {
+  constexpr std::string_view kBasic = "basic";
+  return std::ranges::equal(challenge.substr(0, kBasic.size()), kBasic,
+                            [](unsigned char a, unsigned char b) { return std::tolower(a) == b; });
+}
+
 std::string token_address(const std::string& challenge, const std::string& repository,
                           const std::string& server) {
   const std::string realm = parameter(challenge, "realm");

@@ -9,6 +9,9 @@ namespace dlflow {
 /// The last WWW-Authenticate among `headers`, as curl writes them down; empty if there is none.
 std::string challenge_in(const std::string& headers);
 
+/// Whether `challenge` ("Basic realm=\"…\"") is for a name and a password.
+bool asks_for_password(const std::string& challenge);
+
 /// Where `challenge` ("Bearer realm=\"…\",service=\"…\"") has a token fetched that may read
 /// `repository`; empty if it names no place. Throws Error{Corrupt} naming `server` if that place is
 /// not in the web.

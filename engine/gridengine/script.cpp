@@ -56,6 +56,13 @@ void add_size(Words& argv, const Batch& batch, const GridEngineOptions& options)
     add(argv, "-pe", environment);
     argv.push_back(std::to_string(slots));
   }
+  if (resources.exclusive) {
+    throw Error(Errc::InvalidInput,
+                "Grid Engine cannot be told of " + batch.name +
+                    ": it wants nodes for itself, and each site has a resource of its own for "
+                    "that; make a class of it in the profile, `classes: {whole-nodes: {gridengine: "
+                    "{options: [\"-l exclusive=true\"]}}}`, and name it with `on: whole-nodes`");
+  }
   if (resources.memory_bytes > 0 && !options.memory.empty()) {
     const uint64_t unit = (uint64_t{1} << 20) * uint64_t(slots);
     const uint64_t mebibytes = (resources.memory_bytes + unit - 1) / unit;
@@ -69,6 +76,13 @@ void add_size(Words& argv, const Batch& batch, const GridEngineOptions& options)
       gpus.replace(at, kNumber.size(), std::to_string(resources.ranks * resources.gpus_per_rank));
     }
     add(argv, "-l", gpus);
+  }
+}
+
+/// Licences are consumables there, as memory is.
+void add_licences(Words& argv, const Batch& batch) {
+  for (const auto& [name, count] : batch.resources.licences) {
+    add(argv, "-l", name + "=" + std::to_string(count));
   }
 }
 
@@ -126,6 +140,7 @@ QsubCall qsub_call(const Batch& batch, const Profile& profile) {
   add_array(argv, batch, profile);
   add_dependencies(argv, batch);
   add_size(argv, batch, options);
+  add_licences(argv, batch);
   add_time(argv, batch, profile);
   add(argv, "-P", options.project);
   add(argv, "-q", options.queue);

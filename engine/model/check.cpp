@@ -217,6 +217,20 @@ bool Checker::check_scalar(const YamlNode& node, const Wanted& wanted) {
   return !is_file || names_.base.empty() || check_file(node, wanted);
 }
 
+namespace {
+
+/// The words that a value may be, also beside values of other kinds; null if it may be none.
+const Shape* choice_in(const Shape& shape) {
+  if (shape.type == Shape::Type::Choice) return &shape;
+  if (shape.type != Shape::Type::Either) return nullptr;
+  for (const Shape& part : shape.parts) {
+    if (part.type == Shape::Type::Choice) return &part;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
 bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   const auto& [shape, scope, subject] = wanted;
   const Json value = node.kind == YamlNode::Kind::Scalar ? node.scalar
@@ -226,8 +240,10 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
   const bool has_wrong_length =
       node.kind == YamlNode::Kind::List && shape.type == Shape::Type::List && shape.maximum;
   std::string advice = hint(value, shape);
-  if (shape.type == Shape::Type::Choice && value.is_string()) {
-    advice = mistakes_.advice(value.get_ref<const std::string&>(), shape.choices);
+  const Shape* const words = choice_in(shape);
+  if (words != nullptr && value.is_string()) {
+    std::string nearest = mistakes_.advice(value.get_ref<const std::string&>(), words->choices);
+    if (!nearest.empty() || words == &shape) advice = std::move(nearest);
   }
   const bool is_word = shape.type == Shape::Type::Choice || shape.type == Shape::Type::Formed;
   if (is_word && value.is_string()) {

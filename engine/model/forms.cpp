@@ -56,6 +56,19 @@ bool is_secret(std::string_view text) {
          !text.starts_with("LD_");
 }
 
+constexpr std::string_view kWordLetters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_";
+
+bool is_licence(std::string_view text) {
+  if (text.empty() || kWordLetters.find(text[0]) == text.npos) return false;
+  return text.find_first_not_of(std::string(kWordLetters) + "0123456789.@-") == text.npos;
+}
+
+bool is_module(std::string_view text) {
+  const std::string first = std::string(kWordLetters) + "0123456789.";
+  if (text.empty() || first.find(text[0]) == first.npos) return false;
+  return text.find_first_not_of(first + "+/@=:-") == text.npos;
+}
+
 bool is_duration(std::string_view text) {
   try {
     return parse_duration(text).count() > 0;
@@ -114,14 +127,15 @@ bool is_url_of(std::string_view text, const std::array<std::string_view, N>& sch
 }
 
 bool is_url(std::string_view text) {
-  constexpr std::array<std::string_view, 8> kSchemes = {"file:///",   "http://",     "https://",
-                                                        "ssh://",     "rclone://",   "git+https://",
-                                                        "git+ssh://", "git+file:///"};
+  constexpr std::array<std::string_view, 11> kSchemes = {
+      "file:///", "http://", "https://",     "ssh://",     "rclone://",   "s3://",
+      "gs://",    "hf://",   "git+https://", "git+ssh://", "git+file:///"};
   return is_url_of(text, kSchemes);
 }
 
 bool is_destination(std::string_view text) {
-  constexpr std::array<std::string_view, 3> kSchemes = {"file:///", "ssh://", "rclone://"};
+  constexpr std::array<std::string_view, 5> kSchemes = {"file:///", "ssh://", "rclone://", "s3://",
+                                                        "gs://"};
   return is_url_of(text, kSchemes);
 }
 
@@ -204,6 +218,22 @@ const Form& secret_form() {
       .examples = "an environment variable as in WANDB_API_KEY; not PATH, DLFLOW_… or LD_…",
       .pattern = "^(?!PATH$|DLFLOW_|LD_)[A-Za-z_][A-Za-z0-9_]*$",
       .accepts = is_secret};
+  return form;
+}
+
+const Form& module_form() {
+  static const Form form = {.what = "the name of a module",
+                            .examples = "cuda/12.2",
+                            .pattern = "^[A-Za-z0-9_.][A-Za-z0-9_.+/@=:-]*$",
+                            .accepts = is_module};
+  return form;
+}
+
+const Form& licence_form() {
+  static const Form form = {.what = "the name of a licence",
+                            .examples = "matlab or matlab@server",
+                            .pattern = "^[A-Za-z_][A-Za-z0-9_.@-]*$",
+                            .accepts = is_licence};
   return form;
 }
 
@@ -293,16 +323,22 @@ const Form& file_name_form() {
 const Form& url_form() {
   static const Form form = {
       .what = "a URL",
-      .examples = "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or git+https://…",
-      .pattern = "^(file:///|https?://|ssh://|rclone://|git[+](https|ssh)://|git[+]file:///)[^ ]+$",
+      .examples =
+          "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
+          "hf://datasets/OWNER/NAME/… or git+https://…",
+      .pattern =
+          "^(file:///|https?://|ssh://|rclone://|s3://|gs://|hf://|git[+](https|ssh)://"
+          "|git[+]file:///)[^ ]+$",
       .accepts = is_url};
   return form;
 }
 
 const Form& destination_form() {
   static const Form form = {.what = "a URL to send files to",
-                            .examples = "file:///FOLDER/, ssh://HOST/FOLDER/ or rclone://REMOTE/",
-                            .pattern = "^(file:///|ssh://|rclone://)[^ ]+$",
+                            .examples =
+                                "file:///FOLDER/, ssh://HOST/FOLDER/, rclone://REMOTE/, "
+                                "s3://BUCKET/ or gs://BUCKET/",
+                            .pattern = "^(file:///|ssh://|rclone://|s3://|gs://)[^ ]+$",
                             .accepts = is_destination};
   return form;
 }

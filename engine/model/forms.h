@@ -14,6 +14,8 @@ const Form& key_form();       ///< of an object inside a parameter: any text
 const Form& variable_form();  ///< of environment variables
 const Form& env_form();       ///< of those that a step sets itself: not DLFLOW_…
 const Form& secret_form();    ///< of environment variables that may hold a secret
+const Form& module_form();    ///< of an environment module: cuda/12.2
+const Form& licence_form();   ///< of a licence, as batch systems name it: matlab, matlab@server
 const Form& duration_form();
 const Form& size_form();
 const Form& memory_form();  ///< a size that no unit was forgotten in: at least 1 MiB

@@ -4,11 +4,14 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/exit_status.h"
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/expression_syntax.h"
 #include "engine/model/forms.h"
 #include "engine/model/parse_matrix.h"
+#include "engine/model/resources.h"
+#include "engine/model/tools.h"
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
@@ -61,6 +64,7 @@ class StepReader {
     read_expressions("env", parsed_.step.environment);
     read_expressions("resources", parsed_.step.resources);
     read_expressions("if", parsed_.step.condition);
+    check_resources();
     check_demands();
     check_lead();
     check_pattern();
@@ -283,10 +287,7 @@ class StepReader {
     read_secrets();
     Step& step = parsed_.step;
     read_checkpoint();
-    if (const auto retry = value_of("retry")) {
-      step.retry = {.attempts = retry->at("attempts"), .on = {}};
-      for (const Json& cause : retry->at("on")) step.retry.on.push_back(retry_cause(cause));
-    }
+    read_retry();
     if (const auto require = value_of("require")) {
       for (const auto& [metric, text] : require->items()) {
         step.require.push_back(*parse_requirement(text.get_ref<const std::string&>()));
@@ -304,6 +305,29 @@ class StepReader {
     }
     read_reuse();
     read_launch();
+    read_tools();
+    if (const auto on = value_of("on")) step.on = on->get<std::string>();
+  }
+
+  void read_retry() {
+    const auto given = value_of("retry");
+    if (!given) return;
+    Retry& retry = parsed_.step.retry;
+    retry = {.attempts = given->at("attempts"), .on = {}};
+    retry.memory_factor = given->at("memory_factor");
+    retry.walltime_factor = given->at("walltime_factor");
+    for (const Json& cause : given->at("on")) {
+      if (cause.is_string()) {
+        retry.on.push_back(retry_cause(cause));
+      } else {
+        retry.exit_codes.insert(cause.get<int>());
+      }
+    }
+    if (!retry.exit_codes.contains(kExitAgain)) return;
+    mistakes_.add(parsed_.step.locations.at("retry"),
+                  subject_.at("retry").at("on").name() +
+                      ": 75 is how a program says that it has saved and is to run again, which "
+                      "needs no retry; leave it out");
   }
 
   void read_checkpoint() {
@@ -331,6 +355,13 @@ class StepReader {
                                        " belongs to run; how '" + parsed_.step.uses +
                                        "' is asked to save is fixed");
     }
+  }
+
+  void check_resources() {
+    const std::string problem = contradiction_in(parsed_.step.resources.source());
+    if (problem.empty()) return;
+    mistakes_.add(parsed_.step.locations.at("resources"),
+                  subject_.at("resources").name() + ": " + problem);
   }
 
   /// Where all elements of a matrix have the same walltime; other leads are shortened by lead_of().
@@ -384,6 +415,24 @@ class StepReader {
                     subject_.at("reuse").name() +
                         ": program has a meaning where run is a list, whose first word is one");
     }
+  }
+
+  void read_tools() {
+    const auto tools = value_of("environment");
+    if (!tools) return;
+    if (!parsed_.step.uses.empty()) {
+      return refuse_key("environment",
+                        "belongs to run; '" + parsed_.step.uses + "' brings what it needs");
+    }
+    if (const std::string problem = problem_of_tools(*tools); !problem.empty()) {
+      return mistakes_.add(parsed_.step.locations.at("environment"),
+                           subject_.at("environment").name() + problem);
+    }
+    if (find_entry(node_, "image") != nullptr) {
+      return refuse_key("environment",
+                        "has no meaning beside image, which brings what is installed");
+    }
+    parsed_.step.tools = *tools;
   }
 
   void read_launch() {

@@ -71,7 +71,17 @@ Profile profile_from(const Json& json) {
   profile.scratch = json.at("paths").at("scratch").get<std::string>();
   profile.cache_budget_bytes = size_from(json.at("cache_budget"));
   profile.scratch_budget_bytes = size_from(json.at("scratch_budget"));
+  profile.exclude_nodes = json.at("exclude_nodes");
   return profile;
+}
+
+constexpr const char* kClassOrder = "class order";
+
+/// The keys of `json` stay sorted, and so their order in the file is kept beside them.
+void note_class_order(const YamlNode& root, Json& json) {
+  const YamlEntry* const classes = find_entry(root, "classes");
+  if (classes == nullptr) return;
+  for (const YamlEntry& entry : classes->value->entries) json[kClassOrder].push_back(entry.key);
 }
 
 Json read_profile(const std::string& text, const std::string& file) {
@@ -79,10 +89,24 @@ Json read_profile(const std::string& text, const std::string& file) {
   const YamlPointer root = read_yaml(mistakes, {});
   if (!root) throw_mistakes(mistakes);
   const Names no_expressions;
-  const auto json = Checker(mistakes, no_expressions)
-                        .check(*root, profile_shape(), Scope::Nothing, {"", "the profile"});
+  auto json = Checker(mistakes, no_expressions)
+                  .check(*root, profile_shape(), Scope::Nothing, {"", "the profile"});
   if (!json || mistakes.count() > 0) throw_mistakes(mistakes);
-  return *json;
+  note_class_order(*root, *json);
+  return *std::move(json);
+}
+
+/// The classes of a profile that is checked, each as the profile with what the class says.
+std::vector<NodeClass> classes_from(const Json& json) {
+  std::vector<NodeClass> classes;
+  for (const Json& name : json.value(kClassOrder, Json::array())) {
+    const Json& says = json.at("classes").at(name.get_ref<const std::string&>());
+    Json whole = json;
+    whole.merge_patch(says);
+    classes.push_back(
+        as_class(profile_from(whole), name.get<std::string>(), says.value("local", false)));
+  }
+  return classes;
 }
 
 Profile parse_profile(const std::string& text, const std::string& file, const std::string& name) {
@@ -90,6 +114,7 @@ Profile parse_profile(const std::string& text, const std::string& file, const st
   json["name"] = name;
   json.update(read_profile(text, file));
   Profile profile = profile_from(json);
+  profile.classes = classes_from(json);
   profile.file = file;
   return profile;
 }
@@ -122,6 +147,32 @@ std::vector<fs::path> profile_folders() {
 }
 
 }  // namespace
+
+Profile with_class(const Profile& profile, const NodeClass& node_class) {
+  Profile placed = profile;
+  placed.slurm = node_class.slurm;
+  placed.gridengine = node_class.gridengine;
+  placed.ranks_per_node = node_class.ranks_per_node;
+  placed.node = node_class.node;
+  placed.limits = node_class.limits;
+  placed.launcher = node_class.launcher;
+  placed.setup = node_class.setup;
+  return placed;
+}
+
+NodeClass as_class(const Profile& profile, const std::string& name, bool local) {
+  return {.name = name,
+          .local = local,
+          .slurm = profile.slurm,
+          .gridengine = profile.gridengine,
+          .ranks_per_node = profile.ranks_per_node,
+          .node = profile.node,
+          .limits = profile.limits,
+          .launcher = profile.launcher,
+          .setup = profile.setup};
+}
+
+bool has_batch_system(const Profile& profile) { return find_partition_key(profile) != nullptr; }
 
 const std::string& partition_of(const Profile& profile) {
   static const std::string none;

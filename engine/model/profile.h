@@ -81,6 +81,21 @@ struct ContainerSettings {
 /// The same of `container:`.
 ContainerSettings container_settings_from_json(const Json& json);
 
+/// A class of a cluster's nodes, which steps are placed in. What its text does not say is the
+/// profile's; here it is filled in.
+struct NodeClass {
+  std::string name;
+  bool local = false;  ///< no jobs of the batch system: what it gets runs on the login node
+  SlurmOptions slurm = {};
+  GridEngineOptions gridengine = {};
+  int ranks_per_node = 0;
+  NodeShape node = {};
+  Limits limits = {};
+  Launcher launcher = {};
+  std::vector<std::string> setup = {};
+  bool operator==(const NodeClass&) const = default;
+};
+
 struct Profile {
   std::string name = "local";
   std::string file;                 ///< where it was read from; empty: built in
@@ -103,9 +118,19 @@ struct Profile {
   uint64_t cache_budget_bytes = 0;    ///< 0: no limit
   std::filesystem::path scratch;      ///< on a node's own disk; empty: $TMPDIR of the job
   uint64_t scratch_budget_bytes = 0;  ///< of copies of data there; 0: no limit
+  int exclude_nodes = 2;              ///< that so many jobs were lost with; 0: none
+  std::vector<NodeClass> classes;     ///< in the order in which a step looks for one; see places.h
 
   bool operator==(const Profile&) const = default;
 };
+
+/// The profile as the jobs of a class see it.
+Profile with_class(const Profile& profile, const NodeClass& node_class);
+/// What `profile` says of what a class says.
+NodeClass as_class(const Profile& profile, const std::string& name, bool local);
+
+/// Whether a batch system gets the jobs.
+bool has_batch_system(const Profile& profile);
 
 /// The partition (Grid Engine: queue) that jobs go to; empty: the cluster's default one, or no
 /// batch system.

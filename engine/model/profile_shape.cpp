@@ -160,6 +160,37 @@ const Shape& container_shape() {
   return shape;
 }
 
+/// The same keys, none of which has a value by itself.
+Shape partly(Shape shape) {
+  for (Field& field : shape.fields) field.fallback = nullptr;
+  return shape;
+}
+
+Shape launcher_shape() {
+  return object({
+      {"program", formed(path_form()), "mpirun, srun or a path", Presence::Required},
+      {"arguments", list_of(text()), "Before the number of ranks", kOptional, Json::array()},
+  });
+}
+
+/// Of `classes`: what jobs of a class have otherwise than those of the profile.
+Shape class_shape() {
+  Shape limits = partly(limits_shape());
+  std::erase_if(limits.fields, [](const Field& field) {
+    return field.name != "walltime" && field.name != "nodes" && field.name != "array_throttle";
+  });
+  return object({
+      {"local", boolean(), "Whether its steps run on the login node, without the batch system"},
+      {"slurm", partly(slurm_shape()), "What sbatch is told"},
+      {"gridengine", partly(gridengine_shape()), "Options of qsub"},
+      {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
+      {"node", partly(node_shape()), "What one node of the class offers"},
+      {"limits", limits, "What the class allows a job"},
+      {"launcher", launcher_shape(), "How steps with several ranks are started"},
+      {"setup", list_of(text()), "Shell lines before each job"},
+  });
+}
+
 bool is_variable_pattern(std::string_view text) {
   if (text.ends_with('*')) text.remove_suffix(1);
   return variable_form().accepts(text);
@@ -168,10 +199,6 @@ bool is_variable_pattern(std::string_view text) {
 }  // namespace
 
 const Shape& profile_shape() {
-  static const Shape launcher = object({
-      {"program", formed(path_form()), "mpirun, srun or a path", Presence::Required},
-      {"arguments", list_of(text()), "Before the number of ranks", kOptional, Json::array()},
-  });
   static const Shape paths = object({
       {"runs", formed(path_form()), "Folder of the runs' folders", kOptional, "dlflow-runs"},
       {"cache", text(), "Folder of staged files", kOptional, ""},
@@ -192,7 +219,7 @@ const Shape& profile_shape() {
       {"ranks_per_node", integer(0), "Ranks of a step that share a node"},
       {"node", node_shape(), "What one node offers"},
       {"limits", limits_shape(), "What the cluster allows"},
-      {"launcher", launcher, "How steps with several ranks are started"},
+      {"launcher", launcher_shape(), "How steps with several ranks are started"},
       {"container", container_shape(), "How steps with an image run"},
       {"setup", list_of(text()), "Shell lines before each job"},
       {"environment", map_of(variable_form(), scalar()), "Environment variables of each job"},
@@ -200,6 +227,8 @@ const Shape& profile_shape() {
       {"paths", paths, "Folders"},
       {"cache_budget", size_or_zero(), "Size that the cache is kept below"},
       {"scratch_budget", size_or_zero(), "Size of all copies of data on a node's own disk"},
+      {"exclude_nodes", integer(0), "Failures after which a node is left out; 0: never"},
+      {"classes", map_of(name_form(), class_shape()), "Classes of nodes that steps are placed in"},
   });
   return shape;
 }

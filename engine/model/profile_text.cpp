@@ -53,37 +53,80 @@ std::string yaml_duration(std::chrono::seconds duration) {
   return std::to_string(count) + "s";
 }
 
+namespace {
+
+void add_key(std::string& text, const std::string& key, const std::string& value) {
+  text += key + ":" + (value.empty() ? "" : " " + value) + "\n";
+}
+
+void add_slurm(std::string& text, const SlurmOptions& slurm, const std::string& indent) {
+  add_key(text, indent + "slurm", "");
+  add_key(text, indent + "  partition", yaml_text(slurm.partition));
+  add_key(text, indent + "  account", yaml_text(slurm.account));
+  add_key(text, indent + "  qos", yaml_text(slurm.qos));
+  add_key(text, indent + "  constraint", yaml_text(slurm.constraint));
+  add_key(text, indent + "  reservation", yaml_text(slurm.reservation));
+  add_key(text, indent + "  exclusive", slurm.exclusive ? "true" : "false");
+  add_key(text, indent + "  gres", yaml_text(slurm.gres));
+  add_key(text, indent + "  options", list(slurm.options));
+}
+
+void add_gridengine(std::string& text, const GridEngineOptions& options,
+                    const std::string& indent) {
+  add_key(text, indent + "gridengine", "");
+  add_key(text, indent + "  queue", yaml_text(options.queue));
+  add_key(text, indent + "  project", yaml_text(options.project));
+  add_key(text, indent + "  parallel_environment", yaml_text(options.parallel_environment));
+  add_key(text, indent + "  memory", yaml_text(options.memory));
+  add_key(text, indent + "  gpus", yaml_text(options.gpus));
+  add_key(text, indent + "  options", list(options.options));
+}
+
+void add_node(std::string& text, const NodeShape& node, const std::string& indent) {
+  add_key(text, indent + "node", "");
+  add_key(text, indent + "  cores", std::to_string(node.cores));
+  add_key(text, indent + "  memory", yaml_size(node.memory_bytes));
+  add_key(text, indent + "  gpus", std::to_string(node.gpus));
+}
+
+void add_launcher(std::string& text, const Launcher& launcher, const std::string& indent) {
+  add_key(text, indent + "launcher", "");
+  add_key(text, indent + "  program", yaml_text(launcher.program));
+  add_key(text, indent + "  arguments", list(launcher.arguments));
+}
+
+void add_class(std::string& text, const NodeClass& node_class) {
+  const std::string indent = "    ";
+  add_key(text, "  " + yaml_text(node_class.name), "");
+  if (node_class.local) add_key(text, indent + "local", "true");
+  add_slurm(text, node_class.slurm, indent);
+  add_gridengine(text, node_class.gridengine, indent);
+  add_key(text, indent + "ranks_per_node", std::to_string(node_class.ranks_per_node));
+  add_node(text, node_class.node, indent);
+  add_key(text, indent + "limits", "");
+  add_key(text, indent + "  walltime", yaml_duration(node_class.limits.walltime));
+  add_key(text, indent + "  nodes", std::to_string(node_class.limits.nodes));
+  add_key(text, indent + "  array_throttle", std::to_string(node_class.limits.array_throttle));
+  add_launcher(text, node_class.launcher, indent);
+  add_key(text, indent + "setup", list(node_class.setup));
+}
+
+}  // namespace
+
 std::string profile_as_yaml(const Profile& profile) {
   std::string text;
   const auto add = [&text](const std::string& key, const std::string& value) {
-    text += key + ":" + (value.empty() ? "" : " " + value) + "\n";
+    add_key(text, key, value);
   };
   add("name", yaml_text(profile.name));
   add("scheduler", yaml_text(profile.scheduler));
   add("cores", std::to_string(profile.cores));
   add("memory", yaml_size(profile.memory_bytes));
   add("gpus", std::to_string(profile.gpus));
-  add("slurm", "");
-  add("  partition", yaml_text(profile.slurm.partition));
-  add("  account", yaml_text(profile.slurm.account));
-  add("  qos", yaml_text(profile.slurm.qos));
-  add("  constraint", yaml_text(profile.slurm.constraint));
-  add("  reservation", yaml_text(profile.slurm.reservation));
-  add("  exclusive", profile.slurm.exclusive ? "true" : "false");
-  add("  gres", yaml_text(profile.slurm.gres));
-  add("  options", list(profile.slurm.options));
-  add("gridengine", "");
-  add("  queue", yaml_text(profile.gridengine.queue));
-  add("  project", yaml_text(profile.gridengine.project));
-  add("  parallel_environment", yaml_text(profile.gridengine.parallel_environment));
-  add("  memory", yaml_text(profile.gridengine.memory));
-  add("  gpus", yaml_text(profile.gridengine.gpus));
-  add("  options", list(profile.gridengine.options));
+  add_slurm(text, profile.slurm, "");
+  add_gridengine(text, profile.gridengine, "");
   add("ranks_per_node", std::to_string(profile.ranks_per_node));
-  add("node", "");
-  add("  cores", std::to_string(profile.node.cores));
-  add("  memory", yaml_size(profile.node.memory_bytes));
-  add("  gpus", std::to_string(profile.node.gpus));
+  add_node(text, profile.node, "");
   add("limits", "");
   add("  walltime", yaml_duration(profile.limits.walltime));
   add("  nodes", std::to_string(profile.limits.nodes));
@@ -92,9 +135,7 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  jobs", std::to_string(profile.limits.jobs));
   add("  dependencies", std::to_string(profile.limits.dependencies));
   add("  submit_interval", yaml_duration(profile.limits.submit_interval));
-  add("launcher", "");
-  add("  program", yaml_text(profile.launcher.program));
-  add("  arguments", list(profile.launcher.arguments));
+  add_launcher(text, profile.launcher, "");
   add("container", "");
   add("  runtime", yaml_text(profile.container.runtime));
   add("  command", list(profile.container.command));
@@ -111,6 +152,9 @@ std::string profile_as_yaml(const Profile& profile) {
   add("  scratch", yaml_text(profile.scratch.string()));
   add("cache_budget", yaml_size(profile.cache_budget_bytes));
   add("scratch_budget", yaml_size(profile.scratch_budget_bytes));
+  add("exclude_nodes", std::to_string(profile.exclude_nodes));
+  add("classes", profile.classes.empty() ? "{}" : "");
+  for (const NodeClass& node_class : profile.classes) add_class(text, node_class);
   return text;
 }
 

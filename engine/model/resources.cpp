@@ -1,3 +1,9 @@
+#include "engine/model/resources.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+
 #include "base/error.h"
 #include "base/units.h"
 #include "engine/model/check.h"
@@ -5,6 +11,74 @@
 #include "engine/model/workflow_shape.h"
 
 namespace dlflow {
+namespace {
+
+constexpr std::array kMemoryKeys = {"memory", "memory_per_rank", "memory_per_gpu"};
+
+/// The number that a key has; nothing if it is not there, or not known yet.
+std::optional<int> number_at(const Json& resources, const char* key) {
+  const auto found = resources.find(key);
+  if (found == resources.end() || !found->is_number_integer()) return std::nullopt;
+  return found->get<int>();
+}
+
+int ceil_of(int a, int b) { return (a + b - 1) / b; }
+
+std::string contradiction_of_nodes(const Json& resources) {
+  const auto nodes = number_at(resources, "nodes");
+  const auto ranks = number_at(resources, "ranks");
+  const auto per_node = number_at(resources, "ranks_per_node");
+  if (!nodes || !ranks) return "";
+  const std::string given =
+      "nodes: " + std::to_string(*nodes) + " and ranks: " + std::to_string(*ranks);
+  if (*ranks < *nodes) {
+    return given + " leave nodes without a rank; ask for fewer nodes, or leave out one of the two";
+  }
+  if (!per_node || ceil_of(*ranks, *per_node) == *nodes) return "";
+  return given + " are " + std::to_string(ceil_of(*ranks, *nodes)) +
+         " ranks on a node, not ranks_per_node: " + std::to_string(*per_node) +
+         "; leave out one of the three";
+}
+
+/// What the other keys say in other words.
+void work_out_ranks(const Json& given, Resources& resources) {
+  const auto nodes = number_at(given, "nodes");
+  const auto ranks = number_at(given, "ranks");
+  resources.ranks_per_node = number_at(given, "ranks_per_node").value_or(0);
+  if (!nodes) {
+    resources.ranks = ranks.value_or(1);
+    return;
+  }
+  resources.ranks = ranks.value_or(*nodes * std::max(1, resources.ranks_per_node));
+  if (resources.ranks_per_node == 0) resources.ranks_per_node = ceil_of(resources.ranks, *nodes);
+}
+
+void work_out_memory(const Json& given, Resources& resources) {
+  const uint64_t ranks = uint64_t(resources.ranks);
+  const std::array<uint64_t, 3> times = {1, ranks, ranks * uint64_t(resources.gpus_per_rank)};
+  for (size_t i = 0; i < kMemoryKeys.size(); ++i) {
+    const auto found = given.find(kMemoryKeys[i]);
+    if (found == given.end()) continue;
+    const uint64_t bytes = found->is_string() ? parse_size(found->get_ref<const std::string&>())
+                                              : found->get<uint64_t>();
+    resources.memory_bytes = bytes * times[i];
+  }
+}
+
+}  // namespace
+
+std::string contradiction_in(const Json& resources) {
+  std::string first;
+  for (const char* const key : kMemoryKeys) {
+    if (!resources.contains(key)) continue;
+    if (!first.empty()) return first + " and " + key + " cannot stand together; remove one";
+    first = key;
+  }
+  if (resources.contains("memory_per_gpu") && number_at(resources, "gpus_per_rank") == 0) {
+    return "memory_per_gpu needs gpus_per_rank, which is 0; write memory or memory_per_rank";
+  }
+  return contradiction_of_nodes(resources);
+}
 
 Resources resources_from_json(const Json& resources) {
   Mistakes mistakes({}, {});
@@ -13,16 +87,20 @@ Resources resources_from_json(const Json& resources) {
   const auto checked =
       checker.check(*to_yaml(resources, {}), resources_shape(), Scope::Nothing, {"resources", ""});
   if (!checked) throw Error(Errc::InvalidInput, mistakes.take().front().message);
+  if (const std::string problem = contradiction_in(*checked); !problem.empty()) {
+    throw Error(Errc::InvalidInput, "resources: " + problem);
+  }
   Resources result;
-  result.ranks = checked->at("ranks");
   result.cpus_per_rank = checked->at("cpus_per_rank");
   result.gpus_per_rank = checked->at("gpus_per_rank");
-  if (const auto memory = checked->find("memory"); memory != checked->end()) {
-    result.memory_bytes = memory->is_string() ? parse_size(memory->get_ref<const std::string&>())
-                                              : memory->get<uint64_t>();
-  }
+  work_out_ranks(*checked, result);
+  work_out_memory(*checked, result);
   if (const auto walltime = checked->find("walltime"); walltime != checked->end()) {
     result.walltime = parse_duration(walltime->get_ref<const std::string&>());
+  }
+  result.exclusive = checked->value("exclusive", false);
+  if (const auto licences = checked->find("licences"); licences != checked->end()) {
+    result.licences = licences->get<std::map<std::string, int>>();
   }
   return result;
 }
@@ -35,6 +113,9 @@ Json to_json(const Resources& resources) {
   if (resources.walltime.count() > 0) {
     json["walltime"] = std::to_string(resources.walltime.count()) + "s";
   }
+  if (resources.ranks_per_node > 0) json["ranks_per_node"] = resources.ranks_per_node;
+  if (resources.exclusive) json["exclusive"] = true;
+  if (!resources.licences.empty()) json["licences"] = resources.licences;
   return json;
 }
 

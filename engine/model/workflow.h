@@ -17,14 +17,17 @@
 /// A workflow: what a file says once it is known to be right.
 namespace dlflow {
 
-/// The resources of one job. Nothing here enters a fingerprint: the same work elsewhere is the same
-/// work.
+/// The resources of one job. `resources: {nodes, memory_per_rank, memory_per_gpu}` say the same in
+/// other words: what is here is worked out from them.
 struct Resources {
   int ranks = 1;
   int cpus_per_rank = 1;
   int gpus_per_rank = 0;
   uint64_t memory_bytes = 0;         ///< per job; 0: not said
   std::chrono::seconds walltime{0};  ///< 0: not said
+  int ranks_per_node = 0;            ///< 0: as the profile says
+  bool exclusive = false;            ///< nodes that no other job shares
+  std::map<std::string, int> licences = {};
   bool operator==(const Resources&) const = default;
 };
 
@@ -45,6 +48,9 @@ struct Retry {
   int attempts = 1;  ///< in all, the first one included
   std::vector<RetryCause> on = {RetryCause::NodeFailure, RetryCause::Preempted,
                                 RetryCause::Timeout};
+  std::set<int> exit_codes = {};  ///< also in `on`: exit statuses of a failed program
+  double memory_factor = 2;       ///< of the next try after one for want of memory
+  double walltime_factor = 1;     ///< of the next try after one that timed out
 };
 
 /// `checkpoint: {every: 1 epoch | 200 steps | 30m, keep: 2}`, and of a command what asks it to
@@ -148,7 +154,9 @@ struct Step {
   std::vector<std::string> needs;  ///< given and implied by references, each once
   Matrix matrix;
   std::string image;              ///< name in Workflow::images, or empty
-  Template environment;           ///< object
+  std::string on;                 ///< the class of nodes that it names; empty: the first that fits
+  Template environment;           ///< object, `env:`
+  Json tools = Json::object();    ///< `environment:`, what its program finds loaded; see tools.h
   std::set<std::string> secrets;  ///< variables whose values come when the run is submitted
   Template resources;             ///< object; see resources_from_json
   Launch launch = Launch::Ranks;  ///< run: only

@@ -51,7 +51,10 @@ Shape checkpoint_shape() {
 }
 
 Shape retry_shape() {
-  const Shape cause = choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"});
+  Shape status = integer(1);
+  status.maximum = 255;
+  const Shape cause = either(
+      {choice({"failure", "node-failure", "preempted", "timeout", "out-of-memory"}), status});
   return object({
       {"attempts", integer(1), "How often the job is tried, the first time included", kRequired},
       {"on",
@@ -59,6 +62,9 @@ Shape retry_shape() {
        "What it is tried again after",
        kOptional,
        {"node-failure", "preempted", "timeout"}},
+      {"memory_factor", number(1), "By how much memory grows after out-of-memory", kOptional, 2},
+      {"walltime_factor", number(1), "By how much the walltime grows after a timeout", kOptional,
+       1},
   });
 }
 
@@ -69,6 +75,18 @@ Shape data_shape() {
       {"hash", choice({"content", "none"}),
        "content: another content is other work. none: it is taken for the same whatever it is",
        kOptional, "content"},
+  });
+}
+
+Shape environment_shape() {
+  return object({
+      {"modules", list_of(formed(module_form()), 1), "Environment modules to load, in order"},
+      {"venv", formed(path_form()), "Folder of a Python virtual environment"},
+      {"conda", formed(path_form()), "Name or folder of a conda environment"},
+      {"uv", formed(path_form()), "Folder of a uv project, whose .venv is used"},
+      {"pixi", formed(path_form()), "Folder of a pixi project"},
+      {"spack", formed(path_form()), "Name or folder of a Spack environment"},
+      {"lock", formed(path_form()), "A file that says what is installed there"},
   });
 }
 
@@ -111,10 +129,16 @@ Shape make_step_shape() {
               "How many times the step runs, each time with another $DLFLOW_SEED: 1, 2, …"}),
       scoped(Scope::Params, {"image", formed(name_form()), "The image it runs in, one of images"}),
       scoped(Scope::Steps, {"env", map_of(env_form(), scalar()), "Environment variables"}),
+      scoped(Scope::Params, {"environment", environment_shape(),
+                             "Of run steps: modules and an environment of packages that the "
+                             "program finds loaded"}),
       scoped(Scope::Nothing, {"secrets", list_of(formed(secret_form())),
                               "Environment variables whose values come when the run is "
                               "submitted, and are nowhere to be seen"}),
       scoped(Scope::Matrix, {"resources", resources_shape(), "What the job asks for"}),
+      scoped(Scope::Params, {"on", formed(name_form()),
+                             "The class of nodes that it runs on, one of the profile's; else the "
+                             "first that fits"}),
       scoped(Scope::Nothing,
              {"launch", choice({"ranks", "node"}),
               "Of run steps: whether each rank is started, or one program per node, which starts "
@@ -140,11 +164,19 @@ Shape make_step_shape() {
 
 const Shape& resources_shape() {
   static const Shape shape = object({
-      {"ranks", integer(1), "Processes that work together", kOptional, 1},
+      {"ranks", integer(1),
+       "Processes that work together; else as many as nodes and "
+       "ranks_per_node make, or 1"},
       {"cpus_per_rank", integer(1), "Processor cores of each", kOptional, 1},
       {"gpus_per_rank", integer(0), "GPUs of each", kOptional, 0},
       {"memory", formed(memory_form()), "Memory of the whole job"},
       {"walltime", formed(duration_form()), "Time after which the job is ended"},
+      {"nodes", integer(1), "Number of nodes that the ranks are spread over"},
+      {"ranks_per_node", integer(1), "Ranks that share a node; else as the profile says"},
+      {"exclusive", boolean(), "Whether no other job shares its nodes"},
+      {"memory_per_rank", formed(memory_form()), "Instead of memory: of each rank"},
+      {"memory_per_gpu", formed(memory_form()), "Instead of memory: for each GPU"},
+      {"licences", map_of(licence_form(), integer(1)), "Licences that the job needs, by name"},
   });
   return shape;
 }

@@ -123,6 +123,8 @@ class TreeBuilder : public YAML::EventHandler {
   }
 
  private:
+  static constexpr const char* kMergeKey = "<<";
+
   struct Measured {
     YamlPointer node;
     size_t nodes = 1;  // with everything below
@@ -204,9 +206,42 @@ class TreeBuilder : public YAML::EventHandler {
   void end() {
     Open done = std::move(open_.back());
     open_.pop_back();
+    if (done.lines.contains(kMergeKey)) merge(*done.node);
     const Measured measured{std::move(done.node), done.nodes, done.height};
     if (done.anchor != YAML::NullAnchor) anchors_[done.anchor] = measured;
     attach(measured);
+  }
+
+  /// `<<: *base`, or of a list of them: the keys of `base` that this map has not. What stands in
+  /// the map itself goes before them, and the first of a list before the others.
+  void merge(YamlNode& map) {
+    std::vector<YamlEntry> entries;
+    std::vector<YamlEntry> merges;
+    for (YamlEntry& entry : map.entries) {
+      (entry.key == kMergeKey ? merges : entries).push_back(std::move(entry));
+    }
+    map.entries = std::move(entries);
+    for (const YamlEntry& merge : merges) {
+      if (merge.first_line > 0) {
+        mistakes_.add(merge.location, "key '<<' is there twice; write << : [*first, *second]");
+      }
+      if (merge.value->kind != YamlNode::Kind::List) {
+        add_missing(map, *merge.value);
+        continue;
+      }
+      for (const YamlEntry& one : merge.value->entries) add_missing(map, *one.value);
+    }
+  }
+
+  void add_missing(YamlNode& map, const YamlNode& source) {
+    if (source.kind != YamlNode::Kind::Map) {
+      mistakes_.add(source.location,
+                    "<< takes a mapping, as an alias *NAME, or a list of them: its keys are added");
+      return;
+    }
+    for (const YamlEntry& entry : source.entries) {
+      if (find_entry(map, entry.key) == nullptr) map.entries.push_back(entry);
+    }
   }
 
   void attach(const Measured& value) {

@@ -7,6 +7,8 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/parse_json.h"
+#include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -50,13 +52,37 @@ fs::path attempt_directory(const fs::path& job_directory, int attempt) {
   return job_directory / (std::string(kAttemptPrefix) + std::to_string(attempt));
 }
 
+namespace {
+
+/// After an attempt that timed out, as `retry:` says.
+void grow_walltime(JobSpec& spec, int attempt) {
+  if (attempt < 2 || spec.retry.walltime_factor <= 1 || spec.resources.walltime.count() == 0)
+    return;
+  const fs::path before = attempt_directory(spec.job_directory, attempt - 1);
+  std::optional<JobState> end;
+  for (const JobEvent& event : EventTail(before / "events.jsonl").read()) {
+    if (event.state) end = event.state;
+  }
+  const auto text = read_file_if_exists(before / "job.json");
+  if (end != JobState::TimedOut || !text) return;
+  const std::chrono::seconds last = job_spec_from_json(parse_json(*text)).resources.walltime;
+  spec.resources.walltime =
+      std::max(spec.resources.walltime, next_walltime(spec.retry, last, spec.walltime_limit));
+}
+
+}  // namespace
+
 fs::path make_attempt(const Plan& plan, uint32_t job, int attempt) {
   fs::path directory = attempt_directory(job_directory(plan, job), attempt);
   make_directories(directory);
   const fs::path file = directory / "job.json";
   // A torn one was left by a crash, before anybody was told of the attempt.
   const auto left = read_file_if_exists(file);
-  if (!left || !left->ends_with('\n')) write_file(file, to_json(job_spec(plan, job)).dump() + "\n");
+  if (!left || !left->ends_with('\n')) {
+    JobSpec spec = job_spec(plan, job);
+    grow_walltime(spec, attempt);
+    write_file(file, to_json(spec).dump() + "\n");
+  }
   return directory;
 }
 

@@ -11,6 +11,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/places.h"
 
 namespace dlflow {
 namespace {
@@ -101,6 +102,7 @@ void change_resources(Plan& plan, std::span<const uint32_t> jobs, const Json& se
     plan.changed.emplace(job, planned.resources);
     planned.resources = now;
   }
+  place_jobs(plan);
 }
 
 void record_change(const Plan& plan, std::span<const uint32_t> jobs, const Json& settings,

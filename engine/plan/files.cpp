@@ -11,6 +11,7 @@
 #include "base/url.h"
 #include "engine/model/forms.h"
 #include "engine/model/step_kinds.h"
+#include "engine/model/tools.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
@@ -113,6 +114,40 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, const Step& step) {
   return conditions;
 }
 
+/// The names in the folders that pip installs to: "numpy-1.26.4.dist-info" says what and which.
+std::string installed_packages(const fs::path& venv) {
+  std::vector<std::string> names;
+  std::error_code none;
+  for (const auto& python : fs::directory_iterator(venv / "lib", none)) {
+    for (const auto& entry : fs::directory_iterator(python.path() / "site-packages", none)) {
+      const std::string name = entry.path().filename().string();
+      const bool says_version = name.ends_with(".dist-info") || name.ends_with(".egg-info");
+      if (says_version) names.push_back(python.path().filename().string() + "/" + name);
+    }
+  }
+  std::sort(names.begin(), names.end());
+  return sha256_hex(join(names, "\n"));
+}
+
+/// What `environment:` of a step loads, and what is installed there now.
+Json tools_found(const Plan& plan, FileHashes& hashes, const Step& step) {
+  Json found = step.tools;
+  const fs::path lock = lock_of_tools(step.tools, plan.base);
+  if (lock.empty()) return found;
+  std::error_code none;
+  if (fs::is_regular_file(lock, none)) {
+    found["lock"] = hashes.sha256(lock);
+  } else if (fs::is_directory(lock, none)) {
+    found["lock"] = installed_packages(lock);
+  } else if (step.tools.contains("lock")) {
+    throw_at(plan.workflow, step.locations.at("environment.lock"),
+             "environment.lock of step '" + step.name + "': there is no file " + lock.string());
+  } else {
+    found["lock"] = "unknown";
+  }
+  return found;
+}
+
 void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   const Step& step = plan.workflow.steps[number];
   PlannedStep& planned = plan.steps[number];
@@ -129,6 +164,7 @@ void read_inputs(Plan& plan, FileHashes& hashes, uint32_t number) {
   }
   for (const DataInput& data : step.data) read_data(plan, hashes, step, data, texts);
   planned.conditions = reuse_conditions(plan, hashes, step);
+  if (!step.tools.empty()) planned.conditions["tools"] = tools_found(plan, hashes, step);
   planned.visible_params = visible_params(step, plan.workflow.params, texts);
   planned.sees_run = sees_run(step, texts);
 }

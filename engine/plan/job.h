@@ -115,10 +115,11 @@ struct JobSpec {
   /// argv prefix for ranks > 1: mpirun -np 2 …; of Launch::Node without numbers, which depend on
   /// the nodes that the job gets.
   std::vector<std::string> launcher;
-  uint64_t node_memory_bytes = 0;  ///< what a job can have at most on a node; 0: not known
-  std::vector<std::string> setup;  ///< shell lines before the program
-  std::string fingerprint_base;    ///< what is known at plan time, see fingerprint.h
-  bool reuse = true;               ///< false: it runs even if its result is known
+  uint64_t node_memory_bytes = 0;          ///< what a job can have at most on a node; 0: not known
+  std::chrono::seconds walltime_limit{0};  ///< the longest that its place allows; 0: not known
+  std::vector<std::string> setup;          ///< shell lines before the program
+  std::string fingerprint_base;            ///< what is known at plan time, see fingerprint.h
+  bool reuse = true;                       ///< false: it runs even if its result is known
 };
 
 Json to_json(const JobSpec& spec);
@@ -150,7 +151,9 @@ struct JobEvent {
   std::string reused_from;  ///< of a cached job: the folder of the job whose outputs it takes
   int failed_tries = 0;     ///< of a job that is tried again: how many of its tries have failed
   bool preempted = false;   ///< of a lost job: the scheduler took its node away for another's
-  std::optional<PassUsage> used;  ///< of the pass that ended
+  std::chrono::seconds walltime{0};  ///< of the next try, if the last one timed out and it grows
+  std::string failed_node;           ///< whose failure ended the last pass, where it is one node
+  std::optional<PassUsage> used;     ///< of the pass that ended
 
   bool operator==(const JobEvent&) const = default;
 };

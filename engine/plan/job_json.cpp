@@ -44,7 +44,11 @@ constexpr std::array<std::string_view, 5> kCauses = {"failure", "node-failure", 
 Json to_json(const Retry& retry) {
   Json on = Json::array();
   for (const RetryCause cause : retry.on) on.push_back(kCauses[size_t(cause)]);
-  return {{"attempts", retry.attempts}, {"on", on}};
+  return {{"attempts", retry.attempts},
+          {"on", on},
+          {"exit_codes", retry.exit_codes},
+          {"memory_factor", retry.memory_factor},
+          {"walltime_factor", retry.walltime_factor}};
 }
 
 Retry retry_from_json(const Json& json) {
@@ -54,6 +58,9 @@ Retry retry_from_json(const Json& json) {
     if (found == kCauses.end()) throw Error(Errc::Corrupt, word.dump() + " is no cause of a retry");
     retry.on.push_back(RetryCause(found - kCauses.begin()));
   }
+  retry.exit_codes = json.value("exit_codes", std::set<int>());  // not of older versions
+  retry.memory_factor = json.value("memory_factor", 2.0);
+  retry.walltime_factor = json.value("walltime_factor", 1.0);
   return retry;
 }
 
@@ -102,6 +109,9 @@ Resources job_resources_from_json(const Json& json) {
   resources.gpus_per_rank = json.at("gpus_per_rank").get<int>();
   resources.memory_bytes = json.at("memory_bytes").get<uint64_t>();
   resources.walltime = std::chrono::seconds(json.at("walltime_s").get<int64_t>());
+  resources.ranks_per_node = json.value("ranks_per_node", 0);  // older versions do not have these
+  resources.exclusive = json.value("exclusive", false);
+  resources.licences = json.value("licences", std::map<std::string, int>());
   return resources;
 }
 
@@ -110,7 +120,10 @@ Json job_resources_to_json(const Resources& resources) {
           {"cpus_per_rank", resources.cpus_per_rank},
           {"gpus_per_rank", resources.gpus_per_rank},
           {"memory_bytes", resources.memory_bytes},
-          {"walltime_s", resources.walltime.count()}};
+          {"walltime_s", resources.walltime.count()},
+          {"ranks_per_node", resources.ranks_per_node},
+          {"exclusive", resources.exclusive},
+          {"licences", resources.licences}};
 }
 
 Json to_json(const ContainerSpec& container) {
@@ -171,6 +184,7 @@ JobSpec read_job_spec(const Json& json) {
   spec.scratch = json.at("scratch").get<std::string>();
   spec.scratch_budget_bytes = json.at("scratch_budget_bytes").get<uint64_t>();
   spec.node_memory_bytes = json.at("node_memory_bytes").get<uint64_t>();
+  spec.walltime_limit = std::chrono::seconds(json.at("walltime_limit_s").get<int64_t>());
   spec.launcher = json.at("launcher").get<std::vector<std::string>>();
   spec.setup = json.at("setup").get<std::vector<std::string>>();
   spec.fingerprint_base = json.at("fingerprint_base").get<std::string>();
@@ -213,6 +227,8 @@ JobEvent read_job_event(const Json& json) {
   event.reused_from = shown_text_at(json, "reused_from");
   event.failed_tries = json.value("failed_tries", 0);
   event.preempted = json.value("preempted", false);
+  event.walltime = std::chrono::seconds(json.value("walltime_s", int64_t{0}));
+  event.failed_node = shown_text_at(json, "failed_node");
   if (const auto used = json.find("used"); used != json.end()) {
     event.used = {std::chrono::milliseconds(used->at("cpu_ms").get<int64_t>()),
                   used->at("memory_bytes").get<uint64_t>()};
@@ -254,6 +270,7 @@ Json to_json(const JobSpec& spec) {
                {"scratch", spec.scratch.string()},
                {"scratch_budget_bytes", spec.scratch_budget_bytes},
                {"node_memory_bytes", spec.node_memory_bytes},
+               {"walltime_limit_s", spec.walltime_limit.count()},
                {"launcher", spec.launcher},
                {"setup", spec.setup},
                {"fingerprint_base", spec.fingerprint_base},
@@ -288,6 +305,8 @@ Json to_json(const JobEvent& event) {
   add_text("reused_from", event.reused_from);
   if (event.failed_tries != 0) json["failed_tries"] = event.failed_tries;
   if (event.preempted) json["preempted"] = true;
+  if (event.walltime.count() > 0) json["walltime_s"] = event.walltime.count();
+  add_text("failed_node", event.failed_node);
   if (event.used) {
     json["used"] = {{"cpu_ms", event.used->cpu_time.count()},
                     {"memory_bytes", event.used->memory_bytes}};

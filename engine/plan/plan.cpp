@@ -7,7 +7,9 @@
 
 #include "base/error.h"
 #include "engine/model/step_kinds.h"
+#include "engine/model/tools.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
@@ -83,9 +85,11 @@ std::optional<ContainerSpec> container_of(const Plan& plan, const Step& step) {
 /// What the job has, as far as its result may depend on it: a program may ask for anything, a step
 /// kind says what counts. Walltime and memory decide whether there is a result, not which.
 Json decisive_resources(const Step& step, const Resources& resources) {
-  const Json all = {{"ranks", resources.ranks},
-                    {"cpus_per_rank", resources.cpus_per_rank},
-                    {"gpus_per_rank", resources.gpus_per_rank}};
+  Json all = {{"ranks", resources.ranks},
+              {"cpus_per_rank", resources.cpus_per_rank},
+              {"gpus_per_rank", resources.gpus_per_rank}};
+  // A command is told of it; without a number of its own its place decides, which counts nowhere.
+  if (resources.ranks_per_node > 0) all["ranks_per_node"] = resources.ranks_per_node;
   const StepKind* kind = find_step_kind(step.uses);
   if (kind == nullptr) return all;
   Json decisive = Json::object();
@@ -124,6 +128,7 @@ Plan make_plan(Workflow workflow, const Profile& profile, const PlanOptions& opt
   plan.profile = profile;
   plan.options = options;
   lay_out(plan);
+  place_jobs(plan);
   read_files(plan, hashes);
   const auto reused = [&](uint32_t job) { return as_parent(plan, job, plan.reused.at(job)); };
   decide(plan, [&](uint32_t job) {
@@ -160,7 +165,7 @@ std::string fingerprint_base(const Plan& plan, uint32_t number) {
   if (!resources.empty()) base["resources"] = resources;
   if (step.uses.empty()) {
     base["job"] = job.name;
-    const Json surroundings = surroundings_of(plan.profile);
+    const Json surroundings = surroundings_of(profile_of(plan, job));
     if (!surroundings.empty()) base["profile"] = surroundings;
   }
   const Json& conditions = plan.steps[job.step].conditions;
@@ -246,9 +251,12 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.cache_budget_bytes = plan.profile.cache_budget_bytes;
   spec.scratch = plan.profile.scratch;
   spec.scratch_budget_bytes = plan.profile.scratch_budget_bytes;
-  spec.node_memory_bytes = plan.profile.node.memory_bytes;
-  spec.launcher = launcher_of(plan.profile, job.resources, step.launch);
-  spec.setup = plan.profile.setup;
+  const Profile& place = profile_of(plan, job);
+  spec.node_memory_bytes = place.node.memory_bytes;
+  spec.walltime_limit = place.limits.walltime;
+  spec.launcher = launcher_of(place, job.resources, step.launch);
+  spec.setup = place.setup;
+  for (std::string& line : tool_lines(step.tools, plan.base)) spec.setup.push_back(std::move(line));
   spec.fingerprint_base = fingerprint_base(plan, number);
   spec.reuse = job.cause != Cause::Forced && job.cause != Cause::ActsOutside;
   return spec;

@@ -77,6 +77,7 @@ struct PlannedJob {
   Resources resources;
   Action action = Action::Run;
   Cause cause = Cause::NoResult;
+  std::optional<uint32_t> place;  ///< index into Plan::places; none: the profile has no classes
 
   /// What stands between the brackets, unique in the step: the name of its folder. Empty without a
   /// matrix.
@@ -99,6 +100,7 @@ struct Plan {
   Time created{};                   ///< of the directory
   Workflow workflow;
   Profile profile;
+  std::vector<Profile> places;  ///< parallel to profile.classes: the profile as each sees it
   PlanOptions options;
   std::filesystem::path base;      ///< what relative paths in the workflow are relative to
   std::vector<PlannedStep> steps;  ///< parallel to workflow.steps

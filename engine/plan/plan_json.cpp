@@ -57,6 +57,50 @@ Json to_json(const ContainerSettings& container) {
           {"binds", container.binds}};
 }
 
+Json to_json(const NodeShape& node) {
+  return {{"cores", node.cores}, {"memory_bytes", node.memory_bytes}, {"gpus", node.gpus}};
+}
+
+NodeShape node_from_json(const Json& json) {
+  return {json.at("cores"), json.at("memory_bytes"), json.at("gpus")};
+}
+
+Json to_json(const Launcher& launcher) {
+  return {{"program", launcher.program}, {"arguments", launcher.arguments}};
+}
+
+Launcher launcher_from_json(const Json& json) { return {json.at("program"), json.at("arguments")}; }
+
+Json to_json(const NodeClass& node_class) {
+  return {{"name", node_class.name},
+          {"local", node_class.local},
+          {"slurm", to_json(node_class.slurm)},
+          {"gridengine", to_json(node_class.gridengine)},
+          {"ranks_per_node", node_class.ranks_per_node},
+          {"node", to_json(node_class.node)},
+          {"limits", to_json(node_class.limits)},
+          {"launcher", to_json(node_class.launcher)},
+          {"setup", node_class.setup}};
+}
+
+NodeClass node_class_from_json(const Json& json) {
+  return {.name = json.at("name"),
+          .local = json.at("local"),
+          .slurm = slurm_options_from_json(json.at("slurm")),
+          .gridengine = gridengine_options_from_json(json.at("gridengine")),
+          .ranks_per_node = json.at("ranks_per_node"),
+          .node = node_from_json(json.at("node")),
+          .limits = limits_from_json(json.at("limits")),
+          .launcher = launcher_from_json(json.at("launcher")),
+          .setup = json.at("setup").get<std::vector<std::string>>()};
+}
+
+Json to_json(const std::vector<NodeClass>& classes) {
+  Json list = Json::array();
+  for (const NodeClass& node_class : classes) list.push_back(to_json(node_class));
+  return list;
+}
+
 /// What a profile says of a cluster, as far as `json` has it: a dlflow that knew no SLURM wrote
 /// none of it.
 void read_cluster(const Json& json, Profile& profile) {
@@ -66,11 +110,14 @@ void read_cluster(const Json& json, Profile& profile) {
     profile.gridengine = gridengine_options_from_json(json.at("gridengine"));
   }
   json.at("ranks_per_node").get_to(profile.ranks_per_node);
-  const Json& node = json.at("node");
-  profile.node = {node.at("cores"), node.at("memory_bytes"), node.at("gpus")};
+  profile.node = node_from_json(json.at("node"));
   profile.limits = limits_from_json(json.at("limits"));
   profile.scratch = json.at("scratch").get<std::string>();
   profile.scratch_budget_bytes = json.value("scratch_budget_bytes", uint64_t{0});
+  profile.exclude_nodes = json.value("exclude_nodes", 0);
+  for (const Json& node_class : json.value("classes", Json::array())) {
+    profile.classes.push_back(node_class_from_json(node_class));
+  }
 }
 
 }  // namespace
@@ -82,8 +129,7 @@ Json to_json(const Profile& profile) {
           {"cores", profile.cores},
           {"memory_bytes", profile.memory_bytes},
           {"gpus", profile.gpus},
-          {"launcher",
-           {{"program", profile.launcher.program}, {"arguments", profile.launcher.arguments}}},
+          {"launcher", to_json(profile.launcher)},
           {"container", to_json(profile.container)},
           {"setup", profile.setup},
           {"environment", profile.environment},
@@ -94,13 +140,12 @@ Json to_json(const Profile& profile) {
           {"slurm", to_json(profile.slurm)},
           {"gridengine", to_json(profile.gridengine)},
           {"ranks_per_node", profile.ranks_per_node},
-          {"node",
-           {{"cores", profile.node.cores},
-            {"memory_bytes", profile.node.memory_bytes},
-            {"gpus", profile.node.gpus}}},
+          {"node", to_json(profile.node)},
           {"limits", to_json(profile.limits)},
           {"scratch", profile.scratch.string()},
-          {"scratch_budget_bytes", profile.scratch_budget_bytes}};
+          {"scratch_budget_bytes", profile.scratch_budget_bytes},
+          {"exclude_nodes", profile.exclude_nodes},
+          {"classes", to_json(profile.classes)}};
 }
 
 namespace {
@@ -113,8 +158,7 @@ Profile profile_from_json(const Json& json) {
   json.at("cores").get_to(profile.cores);
   json.at("memory_bytes").get_to(profile.memory_bytes);
   json.at("gpus").get_to(profile.gpus);
-  json.at("launcher").at("program").get_to(profile.launcher.program);
-  json.at("launcher").at("arguments").get_to(profile.launcher.arguments);
+  profile.launcher = launcher_from_json(json.at("launcher"));
   json.at("setup").get_to(profile.setup);
   json.at("environment").get_to(profile.environment);
   if (json.contains("inherit")) json.at("inherit").get_to(profile.inherit);

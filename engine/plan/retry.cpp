@@ -27,14 +27,23 @@ bool is_cause(RetryCause cause, const JobEvent& ended) {
 }  // namespace
 
 bool should_retry(const Retry& retry, const JobEvent& ended, int tries) {
+  const bool is_code =
+      ended.state == JobState::Failed && ended.exit && retry.exit_codes.contains(*ended.exit);
   return tries < retry.attempts &&
-         std::any_of(retry.on.begin(), retry.on.end(),
-                     [&ended](RetryCause cause) { return is_cause(cause, ended); });
+         (is_code || std::any_of(retry.on.begin(), retry.on.end(),
+                                 [&ended](RetryCause cause) { return is_cause(cause, ended); }));
 }
 
 bool wants_more_memory(const Retry& retry, const JobEvent& ended) {
   return is_cause(RetryCause::OutOfMemory, ended) &&
          std::find(retry.on.begin(), retry.on.end(), RetryCause::OutOfMemory) != retry.on.end();
+}
+
+std::chrono::seconds next_walltime(const Retry& retry, std::chrono::seconds walltime,
+                                   std::chrono::seconds limit) {
+  const auto grown =
+      std::chrono::seconds(int64_t(double(walltime.count()) * retry.walltime_factor));
+  return limit.count() > 0 ? std::max(walltime, std::min(grown, limit)) : grown;
 }
 
 std::chrono::milliseconds retry_delay(int tries) {

@@ -18,6 +18,7 @@
 #include "engine/plan/changes.h"
 #include "engine/plan/data_identity.h"
 #include "engine/plan/layout.h"
+#include "engine/plan/places.h"
 #include "engine/plan/plan_json.h"
 #include "engine/plan/programs.h"
 #include "engine/plan/sources.h"
@@ -239,13 +240,14 @@ Plan load_run(const fs::path& directory) {
   plan.profile = settings.profile;
   plan.options = settings.options;
   lay_out(plan);
-  apply_changes(plan);
-  take_file_settings(plan, settings);
   decide(plan, [&](uint32_t job) -> std::optional<KnownResult> {
     const auto found = settings.reused.find(plan.jobs[job].name);
     if (found == settings.reused.end()) return std::nullopt;
     return found->second;
   });
+  place_jobs(plan);
+  apply_changes(plan);
+  take_file_settings(plan, settings);
   return plan;
 }
 

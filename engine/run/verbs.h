@@ -25,6 +25,8 @@ struct VerbServices {
   const Clock& clock;
   /// Who watches a run that this process executes; called when there is one.
   std::function<std::unique_ptr<Observer>()> watch;
+  /// Hears, a line each, what runs on the login node before a chain is submitted; may be empty.
+  std::function<void(const std::string& line)> tell = {};
 };
 
 /// The result of a verb.

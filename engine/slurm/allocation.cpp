@@ -41,6 +41,14 @@ void raise_memory(const std::string& id, uint64_t bytes) {
   }
 }
 
+/// The same.
+void raise_time_limit(const std::string& id, std::chrono::minutes limit) {
+  try {
+    SlurmTools({.outlives_sigterm = true}).update_time_limit(id, limit);
+  } catch (const Error&) {
+  }
+}
+
 std::optional<uint64_t> own_memory_kills() {
   const auto own = read_file_if_exists("/proc/self/cgroup");
   return own ? job_memory_kills("/sys/fs/cgroup", *own) : std::nullopt;
@@ -66,6 +74,7 @@ std::optional<Allocation> slurm_allocation() {
   allocation.memory_bytes =
       std::strtoull(variable("SLURM_MEM_PER_NODE").c_str(), nullptr, 10) * kMebibyte;
   allocation.raise_memory = raise_memory;
+  allocation.raise_time_limit = raise_time_limit;
   return allocation;
 }
 

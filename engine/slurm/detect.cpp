@@ -85,6 +85,46 @@ std::string container_lines(const std::map<std::string, std::string>& found) {
          "}\n";
 }
 
+bool is_narrower(const PartitionInfo& a, const PartitionInfo& b) {
+  if (a.node.gpus != b.node.gpus) return a.node.gpus < b.node.gpus;
+  return a.max_walltime.value_or(std::chrono::seconds::max()) <
+         b.max_walltime.value_or(std::chrono::seconds::max());
+}
+
+std::string class_lines(const PartitionInfo& partition) {
+  std::string slurm = "partition: " + yaml_text(partition.name);
+  if (partition.gpu_types.size() == 1) {
+    slurm += ", gres: " + yaml_text("gpu:" + partition.gpu_types[0] + ":{gpus}");
+  }
+  std::string text = "  " + yaml_text(partition.name) + ":\n    slurm: {" + slurm + "}\n";
+  text += "    ranks_per_node: " + std::to_string(partition.node.gpus) + "\n";
+  text += "    node: {cores: " + std::to_string(partition.node.cores) +
+          ", memory: " + yaml_size(partition.node.memory_bytes) +
+          ", gpus: " + std::to_string(partition.node.gpus) + "}\n    limits: {";
+  text += "walltime: " + yaml_duration(partition.max_walltime.value_or(std::chrono::seconds(0)));
+  return text + ", nodes: " + std::to_string(partition.max_nodes.value_or(partition.nodes)) + "}\n";
+}
+
+/// Where there are several partitions and none was asked for: the chosen one first, then those
+/// that offer least, so that no step takes a GPU node that it does not need.
+std::string classes_text(const ClusterLimits& limits, const PartitionInfo& chosen,
+                         const std::string& wanted) {
+  std::vector<PartitionInfo> others;
+  for (const PartitionInfo& partition : limits.partitions) {
+    if (partition.is_up && partition.name != chosen.name) others.push_back(partition);
+  }
+  if (others.empty() || !wanted.empty()) return "";
+  std::stable_sort(others.begin(), others.end(), is_narrower);
+  std::string text =
+      "# A step takes the first of these that fits what it asks for, or the one that it names "
+      "with\n"
+      "# `on:`. Take out those that you may not use; `local: true` is a class of the login node.\n"
+      "classes:\n" +
+      class_lines(chosen);
+  for (const PartitionInfo& partition : others) text += class_lines(partition);
+  return text;
+}
+
 }  // namespace
 
 DetectedCluster detect_cluster(SlurmTools& tools, const std::string& path) {
@@ -126,6 +166,7 @@ std::string detected_profile(const DetectedCluster& cluster, const std::string& 
           ", memory: " + yaml_size(partition.node.memory_bytes) +
           ", gpus: " + std::to_string(partition.node.gpus) + "}\n";
   text += limit_lines(limits, partition, cluster.submit_limit);
+  text += classes_text(limits, partition, wanted);
   text += launcher_lines(cluster);
   text += "# Modules that every job needs: [module load openmpi].\nsetup: []\n";
   text += "paths:\n  # A folder that login and compute nodes share.\n  runs: dlflow-runs\n";

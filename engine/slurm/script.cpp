@@ -138,13 +138,18 @@ void add_time(Options& options, const Batch& batch, const Profile& profile) {
   options.add("signal", "B:USR1@" + std::to_string(warning_time(limit, batch.lead).count()));
 }
 
-void add_place(Options& options, const SlurmOptions& slurm) {
+void add_place(Options& options, const Batch& batch, const SlurmOptions& slurm) {
   options.add_given("partition", slurm.partition);
   options.add_given("account", slurm.account);
   options.add_given("qos", slurm.qos);
   options.add_given("constraint", slurm.constraint);
   options.add_given("reservation", slurm.reservation);
-  if (slurm.exclusive) options.flag("exclusive");
+  if (slurm.exclusive || batch.resources.exclusive) options.flag("exclusive");
+  std::vector<std::string> licences;
+  for (const auto& [name, count] : batch.resources.licences) {
+    licences.push_back(name + ":" + std::to_string(count));
+  }
+  options.add_given("licenses", join(licences, ","));
 }
 
 std::string shell_command(const std::vector<std::string>& command) {
@@ -195,8 +200,28 @@ std::string dependency_text(std::span<const Dependency> dependencies) {
                                       "when most of them have ended, try again");
 }
 
+namespace {
+
+/// The nodes to leave out join those that the profile's own option names.
+std::vector<std::string> free_options(const Batch& batch, const Profile& profile) {
+  std::vector<std::string> options = profile.slurm.options;
+  if (batch.excluded_nodes.empty()) return options;
+  const std::string nodes = join(batch.excluded_nodes, ",");
+  const auto own = std::find_if(options.begin(), options.end(), [](const std::string& option) {
+    return key_of(option) == "exclude";
+  });
+  if (own != options.end()) {
+    *own += "," + nodes;
+  } else {
+    options.push_back("--exclude=" + nodes);
+  }
+  return options;
+}
+
+}  // namespace
+
 std::string sbatch_script(const Batch& batch, const Profile& profile) {
-  Options options(profile.slurm.options);
+  Options options(free_options(batch, profile));
   options.add("job-name", batch.name);
   options.add_given("comment", batch.comment);
   if (!batch.tasks.empty()) {
@@ -208,7 +233,7 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
   options.add_given("dependency", dependency_text(batch.dependencies));
   add_size(options, batch.resources, profile);
   add_time(options, batch, profile);
-  add_place(options, profile.slurm);
+  add_place(options, batch, profile.slurm);
   options.flag(batch.may_requeue ? "requeue" : "no-requeue");
   options.add("chdir", batch.run_directory.string());
   options.add("output", output_pattern(batch.log, !batch.tasks.empty()));

@@ -195,6 +195,10 @@ JobAnswer SlurmTools::update_memory(const std::string& id, uint64_t bytes) {
   return update(id, "MinMemoryNode", std::to_string((bytes + kMebibyte - 1) / kMebibyte));
 }
 
+JobAnswer SlurmTools::update_time_limit(const std::string& id, std::chrono::minutes limit) {
+  return update(id, "TimeLimit", std::to_string(limit.count()));
+}
+
 JobAnswer SlurmTools::requeue(const std::string& id) {
   return request({"scontrol", "requeue", id});
 }

@@ -64,6 +64,8 @@ class SlurmTools : public BatchSystem {
   /// Per node.
   JobAnswer update_memory(const std::string& id, uint64_t bytes);
 
+  JobAnswer update_time_limit(const std::string& id, std::chrono::minutes limit);
+
   /// Back to the queue with the same id; a running job is killed first.
   JobAnswer requeue(const std::string& id);
 

@@ -101,6 +101,25 @@ CREATE TABLE files(
 ) WITHOUT ROWID;
 )sql";
 
+/// They stay when their run is removed: a bad node outlives it.
+constexpr std::string_view kVersion4 = R"sql(
+CREATE TABLE node_failures(
+  cluster TEXT NOT NULL,     -- what it calls itself
+  node    TEXT NOT NULL,
+  run     TEXT NOT NULL,     -- runs.name
+  job     TEXT NOT NULL,     -- that was lost with it
+  at_ms   INTEGER NOT NULL,
+  PRIMARY KEY(cluster, node, run, job, at_ms)
+) WITHOUT ROWID;
+-- Failures up to then do not count.
+CREATE TABLE forgiven_nodes(
+  cluster TEXT NOT NULL,
+  node    TEXT NOT NULL,
+  at_ms   INTEGER NOT NULL,
+  PRIMARY KEY(cluster, node)
+) WITHOUT ROWID;
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -110,8 +129,8 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 3> steps = {Migration(kVersion1), Migration(kVersion2),
-                                                 Migration(kVersion3)};
+  static const std::array<Migration, 4> steps = {Migration(kVersion1), Migration(kVersion2),
+                                                 Migration(kVersion3), Migration(kVersion4)};
   return steps;
 }
 

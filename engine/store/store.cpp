@@ -164,6 +164,7 @@ bool Store::record_in_transaction(int64_t run, std::span<const JobEvent> events)
       }
       append_event(database_, run, stored.number, ++stored.num_events, row);
       apply(stored.record, *event);
+      if (!event->failed_node.empty()) note_node_failure(run, *event);
       changed = true;
     }
     if (!changed) continue;

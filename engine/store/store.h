@@ -44,6 +44,16 @@ struct Reuse {
   std::string from;  ///< the folder of the job that left the result
 };
 
+/// A node that a job was lost with.
+struct NodeFailure {
+  std::string cluster;
+  std::string node;
+  std::string run;
+  std::string job;
+  Time at{};
+  bool operator==(const NodeFailure&) const = default;
+};
+
 /// One thread uses a Store; any number of processes may have one each. Every function throws
 /// Error{Unavailable} if another process keeps writing for longer than the database waits.
 ///
@@ -109,6 +119,13 @@ class Store : public KnownResults, public History, public FileHashes {
   /// Of all runs: who uses which result of another.
   std::vector<Reuse> reuses();
 
+  /// Of all clusters, by cluster and node, the oldest first; also of runs that were removed. Those
+  /// that were forgiven are left out.
+  std::vector<NodeFailure> node_failures();
+
+  /// What a node did up to `at` no longer counts. Whether anything did.
+  bool forgive_node(const std::string& cluster, const std::string& node, Time at);
+
   /// Forgets a run; its directory stays.
   void forget(std::string_view run);
 
@@ -132,6 +149,7 @@ class Store : public KnownResults, public History, public FileHashes {
   std::string free_name(const std::string& wanted);
   /// Whether any of `events` was new.
   bool record_in_transaction(int64_t run, std::span<const JobEvent> events);
+  void note_node_failure(int64_t run, const JobEvent& event);
 
   Database database_;
 };

@@ -23,6 +23,7 @@
 #include "base/text.h"
 #include "engine/plan/data_identity.h"
 #include "engine/supervisor/content_hash.h"
+#include "engine/supervisor/declared_outputs.h"
 
 namespace dlflow {
 namespace {
@@ -262,14 +263,9 @@ Json read_metrics(const AttemptFiles& files) {
 }
 
 Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
+  const std::map<std::string, std::string> declared = settle_outputs(spec, files);
   Collector collector(spec, files);
-  for (const auto& [name, path] : spec.outputs) {
-    if (!find_output(spec, files, path)) {
-      throw Error(Errc::InvalidInput,
-                  "output '" + name + "' is missing: $DLFLOW_OUTPUTS/" + path + " was not written");
-    }
-    collector.add(name, path);
-  }
+  for (const auto& [name, path] : declared) collector.add(name, path);
   const Json reported = read_object(files.outputs_file(), "outputs.json");
   for (const auto& [name, given] : reported.items()) collector.add(name, given);
   return collector.take();

@@ -338,11 +338,18 @@ JobEvent Pass::end_or_next_try(JobEvent end) const {
   const int tries = failed_tries_ + 1;
   if (!options_.requeues || !should_retry(spec_.retry, end, tries)) return end;
   const bool more = wants_more_memory(spec_.retry, end) && options_.more_memory_bytes > 0;
+  std::chrono::seconds longer{0};
+  if (end.state == JobState::TimedOut) {
+    const auto next = next_walltime(spec_.retry, spec_.resources.walltime, spec_.walltime_limit);
+    if (next > spec_.resources.walltime) longer = next;
+  }
   JobEvent next =
       event(JobState::Queued, "try " + std::to_string(tries + 1) + " of " +
                                   std::to_string(spec_.retry.attempts) + " follows" +
                                   (more ? " with " + format_size(options_.more_memory_bytes) : "") +
+                                  (longer.count() > 0 ? " in " + format_duration(longer) : "") +
                                   "; the last one: " + end.reason);
+  next.walltime = longer;
   next.exit = end.exit;
   next.used = end.used;
   next.failed_tries = tries;
@@ -366,8 +373,9 @@ Supervision supervise(const fs::path& attempt_directory, int pass,
       return Supervision::NotOurs;
     }
     crash_point("claim");
-    const Json json = parse_json(read_file(attempt_directory / "job.json"));
-    Pass(job_spec_from_json(json), files, watcher, options).run();
+    JobSpec spec = job_spec_from_json(parse_json(read_file(attempt_directory / "job.json")));
+    if (options.walltime.count() > 0) spec.resources.walltime = options.walltime;
+    Pass(std::move(spec), files, watcher, options).run();
     return Supervision::Recorded;
   } catch (const std::exception& error) {
     const std::string message = std::string("error: ") + error.what() + "\n";

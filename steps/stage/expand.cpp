@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/local_files.h"
 #include "steps/stage/staged_source.h"
+#include "steps/transfer/hub.h"
 #include "steps/transfer/rclone.h"
 #include "steps/transfer/rsync.h"
 
@@ -43,6 +44,8 @@ std::vector<RemoteFile> list(const Address& address, const Manifest* manifest, C
       return rsync_list(address, cache.new_file());
     case Scheme::Rclone:
       return rclone_list(address, cache.new_file());
+    case Scheme::Hub:
+      return hub_list(address, cache.new_file());
     case Scheme::Git:
       break;
   }
@@ -69,6 +72,7 @@ std::vector<Source> expand(const Source& source, const Manifest* manifest, Cache
   if (is_one) {
     Source one = source;
     one.listed = files.front();
+    if (one.sha256.empty()) one.sha256 = one.listed.sha256;
     return {one};
   }
   if (manifest != nullptr) {
@@ -79,7 +83,7 @@ std::vector<Source> expand(const Source& source, const Manifest* manifest, Cache
   std::vector<Source> sources;
   for (const RemoteFile& file : files) {
     sources.push_back({.address = file_in(source.address, file.name),
-                       .sha256 = manifest == nullptr ? "" : manifest->at(file.name),
+                       .sha256 = manifest == nullptr ? file.sha256 : manifest->at(file.name),
                        .commit = {},
                        .unpack = source.unpack,
                        .name = placed_name(source, file.name),

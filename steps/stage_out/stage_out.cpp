@@ -52,10 +52,11 @@ Request parse_request(const Json& with) {
   std::string to = with.value("to", "");
   if (!to.ends_with('/')) to += '/';  // it is a folder in any case
   request.to = parse_address(to);
-  if (request.to.scheme == Scheme::Http || request.to.scheme == Scheme::Git) {
+  const Scheme scheme = request.to.scheme;
+  if (scheme == Scheme::Http || scheme == Scheme::Git || scheme == Scheme::Hub) {
     throw Error(Errc::InvalidInput,
                 "to: " + request.to.display() +
-                    " cannot be written to; give a file://, ssh:// or rclone:// "
+                    " cannot be written to; give a file://, ssh://, rclone://, s3:// or gs:// "
                     "address");
   }
   request.limits = parse_limits(with);

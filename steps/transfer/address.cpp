@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdlib>
 #include <string_view>
 #include <utility>
 
@@ -17,7 +18,8 @@ namespace {
 constexpr std::pair<std::string_view, Scheme> kSchemes[] = {
     {"file://", Scheme::File},   {"http://", Scheme::Http},     {"https://", Scheme::Http},
     {"ssh://", Scheme::Ssh},     {"rclone://", Scheme::Rclone}, {"git+https://", Scheme::Git},
-    {"git+ssh://", Scheme::Git}, {"git+file://", Scheme::Git},
+    {"git+ssh://", Scheme::Git}, {"git+file://", Scheme::Git},  {"s3://", Scheme::Rclone},
+    {"gs://", Scheme::Rclone},   {"hf://", Scheme::Hub},
 };
 
 /// Names that reach a command line: nothing in them is an option or another syntax.
@@ -64,6 +66,44 @@ void read_rclone(Address& address) {
   address.place.path.erase(0, 1);
 }
 
+/// Object stores that rclone reaches without being configured: credentials are where the store's
+/// own tools look for them. The bucket is the first part of the path.
+void read_bucket(Address& address) {
+  validate_name(address, address.host, "._-", "bucket");
+  const std::string bucket = address.host;
+  address.place.path = bucket + address.place.path;
+  if (address.url.starts_with("gs://")) {
+    address.host = ":gcs,env_auth=true";
+    return;
+  }
+  address.host = ":s3,provider=AWS,env_auth=true";
+  const char* const endpoint = std::getenv("AWS_ENDPOINT_URL");
+  if (endpoint == nullptr || *endpoint == '\0') return;
+  if (std::string_view(endpoint).find_first_of("\"'") != std::string_view::npos) {
+    fail(address, "AWS_ENDPOINT_URL has a quote in it, which no address has");
+  }
+  address.host = ":s3,provider=Other,env_auth=true,endpoint=\"" + std::string(endpoint) + "\"";
+}
+
+/// hf://OWNER/NAME[@REVISION]/PATH of a model, hf://datasets/… or spaces/… of others.
+void read_hub(Address& address, std::string_view rest) {
+  const bool has_kind = rest.starts_with("datasets/") || rest.starts_with("spaces/");
+  size_t end = 0;
+  for (int parts = has_kind ? 3 : 2; parts > 0 && end != rest.npos; --parts) {
+    end = rest.find('/', end == 0 ? 0 : end + 1);
+  }
+  if (end == rest.npos) {
+    fail(
+        address,
+        "names a repository and a file in it: hf://OWNER/NAME/FILE, hf://datasets/OWNER/NAME/FILE, "
+        "or a folder, with / at its end; a revision follows the name: NAME@v1.0");
+  }
+  address.host = rest.substr(0, end);
+  validate_name(address, address.host, "._-/@%", "repository");
+  address.place = parse_url_path(rest.substr(end));
+  if (address.place.path.starts_with('/')) address.place.path.erase(0, 1);
+}
+
 void read_git(const Address& address) {
   const size_t at = address.host.rfind('@');
   if (at != std::string::npos && address.host.find(':') < at) {
@@ -82,8 +122,8 @@ Address parse_address(const std::string& url) {
                    [&](const auto& scheme) { return url.starts_with(scheme.first); });
   if (known == std::end(kSchemes)) {
     fail(address,
-         "is not an address; write file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or "
-         "git+https://…");
+         "is not an address; write file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, "
+         "s3://BUCKET/…, gs://BUCKET/…, hf://datasets/OWNER/NAME/… or git+https://…");
   }
   if (std::any_of(url.begin(), url.end(),
                   [](unsigned char letter) { return letter <= ' ' || letter == 0x7f; })) {
@@ -114,7 +154,14 @@ Address parse_address(const std::string& url) {
       read_ssh(address);
       break;
     case Scheme::Rclone:
-      read_rclone(address);
+      if (url.starts_with("rclone://")) {
+        read_rclone(address);
+      } else {
+        read_bucket(address);
+      }
+      break;
+    case Scheme::Hub:
+      read_hub(address, rest);
       break;
     case Scheme::Git:
       read_git(address);

@@ -56,27 +56,36 @@ std::string headers_in(const fs::path& file) {
   return fs::exists(file) ? read_file(file, kMaxBytes) : "";
 }
 
+std::string quoted(const std::string& text) {
+  std::string result = "\"";
+  for (const char letter : text) {
+    if (letter == '"' || letter == '\\') result += '\\';
+    result += letter;
+  }
+  return result + "\"";
+}
+
 /// A file that tells curl the address: in its arguments all users of the node could read it, and
 /// what is secret in it.
-void write_config(const fs::path& file, const std::string& url) {
-  std::string quoted;
-  for (const char letter : url) {
-    if (letter == '"' || letter == '\\') quoted += '\\';
-    quoted += letter;
+void write_config(const fs::path& file, const std::string& url, const std::string& authorization) {
+  std::string config = "url = " + quoted(url) + "\n";
+  if (!authorization.empty()) {
+    config += "header = " + quoted("Authorization: " + authorization) + "\n";
   }
-  write_file_atomic(file, "url = \"" + quoted + "\"\n");
+  write_file_atomic(file, config);
 }
 
 }  // namespace
 
 CurlResult run_curl(const std::string& url, const std::vector<std::string>& arguments,
                     const fs::path& temporary,
-                    const std::function<void(const HttpResponse&)>& watch) {
+                    const std::function<void(const HttpResponse&)>& watch,
+                    const std::string& authorization) {
   const fs::path headers = temporary.string() + ".headers";
   const fs::path config = temporary.string() + ".config";
   std::error_code ignored;
   fs::remove(headers, ignored);
-  write_config(config, url);
+  write_config(config, url, authorization);
   // --disable: a ~/.curlrc made for people would change what the arguments below mean. Proxies are
   // taken from http_proxy and its like.
   Tool tool{.argv = {"curl",

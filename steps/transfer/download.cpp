@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "steps/transfer/http.h"
+#include "steps/transfer/hub.h"
 #include "steps/transfer/limits.h"
 #include "steps/transfer/partial.h"
 #include "steps/transfer/rclone.h"
@@ -21,6 +22,9 @@ Downloaded download(const DownloadRequest& request, Partial& partial,
   const std::string& version = request.listed.version;
   if (!version.empty() && version == request.known_version) {
     return {.unchanged = true, .version = version};
+  }
+  if (request.address.scheme == Scheme::Hub) {
+    return hub_download(request, partial, temporary, retry);
   }
   DLFLOW_CHECK(request.address.scheme == Scheme::Ssh || request.address.scheme == Scheme::Rclone);
   return request.address.scheme == Scheme::Ssh

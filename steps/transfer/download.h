@@ -33,7 +33,8 @@ struct DownloadRequest {
   /// If the server's content still is this version, nothing is downloaded.
   std::string known_version = {};
 
-  uint64_t bytes_per_second = 0;  ///< 0: no limit
+  uint64_t bytes_per_second = 0;   ///< 0: no limit
+  std::string authorization = {};  ///< a secret header, of http(s) alone
 
   /// Called every 20 ms. What it throws ends the download.
   TransferProgress progress = [](uint64_t, std::optional<uint64_t>) {};
@@ -45,9 +46,9 @@ struct Downloaded {
   bool continued = false;    ///< the content was put together from several transfers
 };
 
-/// Downloads `request.address` over http(s), ssh or rclone. `temporary` begins the names of files
-/// that may be used. Throws Error with the tool's reason: Unavailable for what a later try may
-/// bring. Throws Stopped; what was downloaded stays.
+/// Downloads `request.address` over http(s), ssh or rclone, or of a hub. `temporary` begins the
+/// names of files that may be used. Throws Error with the tool's reason: Unavailable for what a
+/// later try may bring. Throws Stopped; what was downloaded stays.
 Downloaded download(const DownloadRequest& request, const std::filesystem::path& temporary,
                     const RetryPolicy& retry);
 

@@ -24,12 +24,15 @@ CurlResult transfer(const DownloadRequest& request, Partial& partial, const fs::
   if (request.bytes_per_second > 0) {
     arguments.insert(arguments.end(), {"--limit-rate", std::to_string(request.bytes_per_second)});
   }
-  return run_curl(request.address.url, arguments, temporary, [&](const HttpResponse& response) {
-    if (response.status == 200 && offset == 0) {
-      partial.belongs_to(response.has_strong_etag() ? response.etag : "");
-    }
-    request.progress(partial.bytes(), response.total_bytes);
-  });
+  return run_curl(
+      request.address.url, arguments, temporary,
+      [&](const HttpResponse& response) {
+        if (response.status == 200 && offset == 0) {
+          partial.belongs_to(response.has_strong_etag() ? response.etag : "");
+        }
+        request.progress(partial.bytes(), response.total_bytes);
+      },
+      request.authorization);
 }
 
 /// The answer is about other content than the part that is here already.

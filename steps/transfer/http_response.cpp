@@ -32,6 +32,8 @@ void read_header(HttpResponse& response, std::string_view line) {
     response.etag = value;
   } else if (key == "content-length" && response.status == 200) {
     response.total_bytes = number(value);
+  } else if (key == "link" && value.starts_with('<') && value.find("rel=\"next\"") != value.npos) {
+    response.next = value.substr(1, value.find('>') - 1);
   } else if (key == "content-range") {  // "bytes 100-199/200", or "bytes */200"
     const size_t slash = value.find('/');
     if (slash != std::string_view::npos) response.total_bytes = number(value.substr(slash + 1));

@@ -12,6 +12,7 @@ struct HttpResponse {
   int status = 0;                       ///< 0: no answer yet
   std::optional<uint64_t> total_bytes;  ///< of the whole content, also if only a part was asked for
   std::string etag;                     ///< with its quotes; empty if there is none
+  std::string next;                     ///< address of the next page of a list; empty: the last
 
   /// Content with the same strong ETag has the same bytes, so that a download may be continued.
   bool has_strong_etag() const { return etag.starts_with('"'); }

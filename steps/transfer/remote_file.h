@@ -12,6 +12,7 @@ struct RemoteFile {
   std::optional<uint64_t> bytes = {};
   std::string version = {};  ///< size and time of change, which change with the content; or empty
   bool executable = false;
+  std::string sha256 = {};  ///< as its server says; empty: it does not
 };
 
 }  // namespace dlflow::steps

@@ -22,10 +22,12 @@ Uploaded upload_once(const UploadRequest& request, const std::filesystem::path& 
       return rclone_upload(request, temporary);
     case Scheme::Http:
     case Scheme::Git:
+    case Scheme::Hub:
       break;
   }
   throw Error(Errc::InvalidInput,
-              request.address.display() + ": files go to file://, ssh:// and rclone:// addresses");
+              request.address.display() +
+                  ": files go to file://, ssh://, rclone://, s3:// and gs:// addresses");
 }
 
 }  // namespace

@@ -1,11 +1,14 @@
 """uses: stage and stage-out against real servers on loopback: nginx, sshd (rsync, git), rclone, git."""
 
 import hashlib
+import http.server
 import json
 import os
 import signal
 import subprocess
+import threading
 import time
+import urllib.parse
 
 import servers
 from support import Case, main
@@ -66,6 +69,80 @@ class Staging(Case):
     def partial_bytes(self):
         files = (self.folder / "cache").glob("**/partial/*")
         return sum(file.stat().st_size for file in files if not file.suffix)
+
+
+class HubServer(http.server.BaseHTTPRequestHandler):
+    """Two pages of a data set's list, its files, and who asked for what with which token."""
+
+    files = {}  # name -> content
+    lfs = {}  # name -> the SHA-256 that the list says
+    asked = []
+
+    def do_GET(self):
+        url = urllib.parse.urlsplit(self.path)
+        self.asked.append((url.path, self.headers.get("Authorization")))
+        root = "/datasets/owner/set/resolve/v1/"
+        if url.path.startswith("/api/datasets/owner/set/tree/v1"):
+            folder = url.path.removeprefix("/api/datasets/owner/set/tree/v1").strip("/")
+            entries = [self.entry(name) for name in sorted(self.files) if name.startswith(folder)]
+            second = "page=2" in url.query
+            self.answer(json.dumps(entries[1:] if second else entries[:1]).encode(), {} if second else
+                        {"Link": f'<http://127.0.0.1:{self.server.server_port}{url.path}?page=2>; rel="next"'})
+        elif url.path.startswith(root) and url.path.removeprefix(root) in self.files:
+            self.answer(self.files[url.path.removeprefix(root)])
+        else:
+            self.send_error(404)
+
+    def entry(self, name):
+        entry = {"type": "file", "path": name, "size": len(self.files[name]), "oid": sha256(self.files[name])[:40]}
+        return {**entry, "lfs": {"oid": self.lfs[name], "size": entry["size"]}} if name in self.lfs else entry
+
+    def answer(self, content, headers={}):
+        self.send_response(200)
+        for key, value in {"Content-Length": len(content), **headers}.items():
+            self.send_header(key, str(value))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_):
+        pass
+
+
+class Hub(Staging):
+    def setUp(self):
+        super().setUp()
+        self.needs("curl")
+        HubServer.files = {"train/a.bin": os.urandom(1000), "train/b.txt": b"text", "README.md": b"about"}
+        HubServer.lfs = {"train/a.bin": sha256(HubServer.files["train/a.bin"])}
+        HubServer.asked = []
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), HubServer)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.endpoint = f"http://127.0.0.1:{server.server_port}"
+
+    def from_hub(self, path, status=0):
+        step = {"uses": "stage", "env": {"HF_ENDPOINT": self.endpoint}, "secrets": ["HF_TOKEN"],
+                "with": {"sources": [{"url": f"hf://datasets/owner/set@v1/{path}"}]}}
+        self.run_step({"data": step}, status, {"HF_TOKEN": "hf_secret"})
+        return self.attempt / "pass-1/outputs/data"
+
+    def test_a_folder_of_a_hub_is_staged_over_all_pages_of_its_list(self):
+        there = self.from_hub("train/")
+        self.assertEqual({file.name: file.read_bytes() for file in there.rglob("*") if file.is_file()},
+                         {"a.bin": HubServer.files["train/a.bin"], "b.txt": b"text"})
+        self.assertEqual({token for _, token in HubServer.asked}, {"Bearer hf_secret"})
+        self.assertNotIn("hf_secret", "".join(file.read_text(errors="replace") for file in self.attempt.rglob("*") if file.is_file()))
+
+    def test_one_file_of_a_hub_is_staged_and_a_missing_one_told(self):
+        self.assertEqual((self.from_hub("README.md") / "README.md").read_bytes(), b"about")
+        self.from_hub("READMI.md", status=1)
+        self.assertIn("there is no such file", self.reason())
+
+    def test_a_large_file_that_is_not_what_the_hub_says_is_refused(self):
+        HubServer.lfs["train/a.bin"] = "0" * 64
+        self.from_hub("train/a.bin", status=1)
+        self.assertIn("its SHA-256 is " + sha256(HubServer.files["train/a.bin"]), self.reason())
 
 
 class Web(Staging):

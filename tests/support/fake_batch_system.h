@@ -71,6 +71,8 @@ class FakeBatchSystem : public BatchSystem {
     release();
   }
 
+  void set_node(const std::string& id, const std::string& node) { jobs_.at(id).shown.node = node; }
+
   /// Back to the queue, as after a requeue.
   void requeue(const std::string& id) { jobs_.at(id).shown.state = BatchState::Pending; }
 

@@ -10,6 +10,7 @@
 #include "engine/plan/withdrawn.h"
 #include "engine/run/again.h"
 #include "engine/run/chain/adoption.h"
+#include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
 #include "engine/supervisor/launch.h"
 
@@ -129,12 +130,14 @@ class Cancellation {
 
 CancelResult cancel_jobs(ChainRun& run, const std::vector<std::string>& names) {
   check_names_exist(run.plan(), names);
+  const size_t here = end_login_jobs(run);
   adopt_doubtful(run);  // of which the batch system's answer was lost
   Cancellation cancellation(run);
   cancellation.ask(names, look_at_open_jobs(run, Doubt::Leave));
   cancellation.take();
   crash_point("cancel");
-  const CancelResult result = cancellation.record();
+  CancelResult result = cancellation.record();
+  result.cancelled += here;
   cancellation.check(result);
   return result;
 }

@@ -9,9 +9,11 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "engine/batch/limits.h"
+#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 #include "engine/run/chain/cancellation.h"
+#include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
 #include "engine/run/chain/submission.h"
 
@@ -61,8 +63,13 @@ ChainAnswer ask_or_say_why_not(BatchSystem& batch, const ChainQuestion& question
 
 void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
   const ClusterLimits cluster = services.batch.cluster();
+  const Profile limited = with_cluster_limits(plan.profile, cluster);
+  plan.profile.classes = limited.classes;
+  place_jobs(plan);  // with what the cluster says of each class
   check_limits(plan, services.batch, cluster);
-  plan.profile = with_cluster_limits(plan.profile, cluster);
+  check_login_jobs(plan, services);
+  plan.profile = limited;
+  place_jobs(plan);
   create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
                        [&](const std::string& run) { return services.store.has_run(run); });
   write_file_atomic(cluster_file(plan.directory), cluster.cluster);

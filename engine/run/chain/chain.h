@@ -3,11 +3,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "engine/backend/backend.h"
 #include "engine/batch/batch_system.h"
 #include "engine/plan/plan.h"
 #include "engine/report/chain_text.h"
@@ -23,14 +25,20 @@ struct ChainServices {
   Store& store;
   BatchSystem& batch;
   const Clock& clock;
+  Backend* login_node = nullptr;  ///< where classes `local: true` run; null: on this machine
+  std::function<void(const std::string& line)> tell = {};  ///< hears what runs here; may be empty
 };
 
 struct ChainResult {
   std::vector<SubmittedBatch> submitted;
-  std::vector<std::string> adopted;    ///< jobs that an earlier call had submitted unknowingly
-  std::vector<std::string> repointed;  ///< jobs that wait for another job now, "NAME ID"
-  size_t kept = 0;                     ///< jobs that were done before
-  size_t held_back = 0;                ///< jobs that find no room below `limits.jobs` now
+  std::vector<std::string> adopted;         ///< jobs that an earlier call had submitted unknowingly
+  std::vector<std::string> repointed;       ///< jobs that wait for another job now, "NAME ID"
+  size_t kept = 0;                          ///< jobs that were done before
+  size_t held_back = 0;                     ///< jobs that find no room below `limits.jobs` now
+  std::vector<std::string> excluded_nodes;  ///< that what was submitted now does not run on
+  std::vector<std::string> later_here;      ///< run on the login node, once jobs above have ended
+  std::vector<std::string> failed_here;     ///< on the login node, now or before
+  bool interrupted = false;  ///< while jobs ran on the login node: nothing is submitted
 };
 
 /// Checks the plan against the limits of profile and cluster, freezes it (see create_run_directory)

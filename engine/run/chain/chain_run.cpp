@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/sha256.h"
+#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/restore.h"
 
@@ -26,7 +27,9 @@ ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
               services.clock) {
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     number_of_[plan_.jobs[job].name] = job;
-    ids_.push_back(loaded.status.jobs[job].backend_id);
+    // That of a job on the login node is a process.
+    const bool is_here = is_on_login_node(plan_, plan_.jobs[job]);
+    ids_.push_back(is_here ? "" : loaded.status.jobs[job].backend_id);
   }
 }
 

@@ -1,7 +1,12 @@
 #include "engine/run/chain/chain_verbs.h"
 
+#include <algorithm>
+
 #include "base/error.h"
+#include "base/text.h"
+#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/chain/login_jobs.h"
 
 namespace dlflow {
 namespace {
@@ -36,18 +41,52 @@ std::string waits_for(const BatchSystem& batch, const ChainView& view, const Job
   return waits;
 }
 
+/// Of what is not submitted since it needs a job on the login node. The plan is only read if there
+/// may be any.
+void say_what_waits_here(const std::filesystem::path& run_directory, RunStatus& status) {
+  const auto& jobs = status.jobs;
+  const bool any = std::any_of(jobs.begin(), jobs.end(),
+                               [](const JobRow& row) { return row.state == JobState::Planned; });
+  if (!any || run_profile(run_directory).classes.empty()) return;
+  const Plan plan = load_run(run_directory);
+  std::vector<JobState> states;
+  for (const JobRow& row : status.jobs) states.push_back(row.state);
+  const auto all_before = login_jobs_before(plan, states);
+  for (uint32_t job = 0; job < states.size(); ++job) {
+    const auto& before = all_before[job];
+    if (!before) continue;
+    const std::string here =
+        *before == job ? "runs" : "waits for " + plan.jobs[*before].name + ", which runs";
+    status.jobs[job].reason = here + " on the login node: dlflow run --resume " + status.run +
+                              " once what it needs has ended";
+  }
+}
+
+/// "partition gpu", or those of the classes that have jobs to submit.
+std::string partitions_of(const Plan& plan) {
+  std::vector<std::string> names;
+  for (const PlannedJob& job : plan.jobs) {
+    if (is_on_login_node(plan, job)) continue;
+    const std::string& name = partition_of(profile_of(plan, job));
+    if (name.empty() || std::find(names.begin(), names.end(), name) != names.end()) continue;
+    names.push_back(name);
+  }
+  if (names.empty()) return "";
+  return (names.size() == 1 ? ", partition " : ", partitions ") + join(names, ", ");
+}
+
 }  // namespace
 
 std::string ChainVerbs::announcement(const Plan& plan) const {
-  const std::string& partition = partition_of(plan.profile);
   return plan.run + "  " + std::to_string(plan.jobs.size()) +
          (plan.jobs.size() == 1 ? " job on " : " jobs on ") + plan.profile.name +
-         (partition.empty() ? "" : ", partition " + partition);
+         partitions_of(plan);
 }
 
 Outcome ChainVerbs::submit(const std::filesystem::path& run_directory, const PlanAgain& again) {
   Outcome outcome;
   outcome.chain = submit_chain(run_directory, again, services_);
+  outcome.interrupted = outcome.chain->interrupted;
   outcome.state = services_.store.status(run_directory.string()).state;
   return outcome;
 }
@@ -91,6 +130,7 @@ std::vector<RunStatus> ChainVerbs::refresh(
         row.reason = "not submitted yet: dlflow run --resume " + status.run;
       }
     }
+    say_what_waits_here(run_directories[run], status);
     statuses.push_back(std::move(status));
   }
   return statuses;

@@ -11,7 +11,8 @@ namespace dlflow {
 class ChainVerbs : public Verbs {
  public:
   ChainVerbs(std::unique_ptr<BatchSystem> batch, const VerbServices& services)
-      : batch_(std::move(batch)), services_{services.store, *batch_, services.clock} {}
+      : batch_(std::move(batch)),
+        services_{services.store, *batch_, services.clock, nullptr, services.tell} {}
 
   void create(Plan& plan) override { create_chain(plan, services_); }
   std::string announcement(const Plan& plan) const override;

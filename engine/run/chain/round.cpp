@@ -6,7 +6,9 @@
 #include <variant>
 
 #include "base/fault.h"
+#include "base/text.h"
 #include "engine/model/step_kinds.h"
+#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 
@@ -26,10 +28,21 @@ size_t num_needed(const PlannedBatch& batch) {
   return needed;
 }
 
+/// What else may be the reason of a refusal.
+std::string excluded_in_words(const std::vector<std::string>& nodes) {
+  if (nodes.empty()) return "";
+  return "\n       Left out, since jobs were lost with them: " + join(nodes, ", ") +
+         "; `dlflow nodes` says more, and takes them back.";
+}
+
 }  // namespace
 
-SubmissionRound::SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches)
-    : run_(run), batches_(std::move(batches)), calls_(run.batch(), run.plan().profile) {}
+SubmissionRound::SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches,
+                                 std::vector<std::string> excluded_nodes)
+    : run_(run),
+      batches_(std::move(batches)),
+      excluded_nodes_(std::move(excluded_nodes)),
+      calls_(run.batch(), run.plan().profile.limits.submit_interval) {}
 
 void SubmissionRound::submit(std::vector<SubmittedBatch>& submitted) {
   if (batches_.empty()) return;
@@ -84,7 +97,7 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
       throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
     }
     crash_point("sbatch");
-    calls_.begin(describe(i));
+    calls_.begin(describe(i), place_of(i));
   }
   while (!calls_.empty()) take_answer(submitted);
 }
@@ -100,6 +113,7 @@ Batch SubmissionRound::describe(uint32_t place) const {
   batch.tasks = planned.tasks;
   batch.max_parallel = planned.max_parallel;
   batch.dependencies = dependencies(planned.waits_for, ids_);
+  batch.excluded_nodes = excluded_nodes_;
   batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
   if (step.checkpoint) batch.lead = step.checkpoint->lead;
   batch.run_directory = plan.directory;
@@ -108,6 +122,11 @@ Batch SubmissionRound::describe(uint32_t place) const {
                    std::to_string(number), std::string(kTaskWord)};
   batch.comment = "step '" + step.name + "' of " + plan.run;
   return batch;
+}
+
+const Profile& SubmissionRound::place_of(uint32_t place) const {
+  const Plan& plan = run_.plan();
+  return profile_of(plan, plan.jobs[batches_[place].jobs.front()]);
 }
 
 void SubmissionRound::take_answer(std::vector<SubmittedBatch>& submitted) {
@@ -141,7 +160,7 @@ std::string SubmissionRound::id_of(uint32_t place, const SubmitAnswer& answer) {
   const Plan& plan = run_.plan();
   const std::string message = std::string(run_.batch().name()) + " refuses step '" +
                               plan.workflow.steps[batches_[place].step].name + "' of " + plan.run +
-                              ": " + refused.message;
+                              ": " + refused.message + excluded_in_words(excluded_nodes_);
   if (!refused.too_many) throw Error(Errc::InvalidInput, message);
   throw TooManyJobs(message, batches_[place].jobs.size());
 }

@@ -37,8 +37,9 @@ class TooManyJobs : public Error {
 /// still taken.
 class SubmissionRound {
  public:
-  /// `run` must outlive it.
-  SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches);
+  /// `run` must outlive it. \param excluded_nodes  that no job of it may run on
+  SubmissionRound(ChainRun& run, std::vector<PlannedBatch> batches,
+                  std::vector<std::string> excluded_nodes);
 
   /// Adds each batch that was accepted to `submitted`. Throws Error: TooManyJobs, InvalidInput if
   /// one is refused, Unavailable if it stays unclear whether one was accepted, or somebody asked
@@ -49,6 +50,7 @@ class SubmissionRound {
   void write_intents();
   void submit_all(std::vector<SubmittedBatch>& submitted);
   Batch describe(uint32_t place) const;
+  const Profile& place_of(uint32_t place) const;
   void take_answer(std::vector<SubmittedBatch>& submitted);
   void take_the_rest(std::vector<SubmittedBatch>& submitted);
   std::string id_of(uint32_t place, const SubmitAnswer& answer);
@@ -59,6 +61,7 @@ class SubmissionRound {
 
   ChainRun& run_;
   std::vector<PlannedBatch> batches_;
+  std::vector<std::string> excluded_nodes_;
   BatchRange numbers_;  // of the batches, in their order
   Submissions calls_;
   std::vector<std::string> ids_;  // of those that were answered

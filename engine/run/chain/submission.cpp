@@ -5,13 +5,17 @@
 #include <utility>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
+#include "engine/plan/places.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/chain/adoption.h"
+#include "engine/run/chain/login_jobs.h"
 #include "engine/run/chain/observation.h"
 #include "engine/run/chain/repair.h"
 #include "engine/run/chain/round.h"
+#include "engine/run/failing_nodes.h"
 
 // How a chain gets into the batch system, or back to where it should be.
 //
@@ -25,7 +29,8 @@
 //    again, what is blocked by that.
 // 3. What is to run again is planned again (again.h). Jobs that wait in the batch system for one
 //    that will not succeed are kept there: they hold their place in the queue.
-// 4. Rounds: everything Planned is put into batches, parents before children, and submitted
+// 4. What belongs on the login node and waits for nothing more runs there (login_jobs.h).
+// 5. Rounds: everything Planned is put into batches, parents before children, and submitted
 //    (round.h). Then the kept ones are pointed to their new parents (repair.h). A kept job that the
 //    batch system dropped meanwhile is Planned again, and comes in the next round; so does the
 //    second half of an array that was larger than some limit allows.
@@ -62,6 +67,7 @@ std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
     Standing& mine = result[job];
     if (satisfies_dependents(state) || state == JobState::Skipped) continue;
     mine = {Kind::LeftOut, run.id(job)};
+    if (is_on_login_node(run.plan(), run.plan().jobs[job])) continue;
     if (state == JobState::Queued || state == JobState::Running || repair.contains(job)) {
       mine.kind = Kind::Waiting;
     } else if (state == JobState::Planned || state == JobState::Submitting) {
@@ -95,7 +101,8 @@ void submit_rounds(ChainRun& run, ChainRepair& repair, ChainResult& result) {
     result.held_back = leave_out_beyond_limit(run, standings);
     complete = leave_out_beyond(most, standings) == 0;
     try {
-      SubmissionRound(run, plan_batches(run.plan(), standings, rules)).submit(result.submitted);
+      SubmissionRound(run, plan_batches(run.plan(), standings, rules), result.excluded_nodes)
+          .submit(result.submitted);
       complete = repair.repoint(result.repointed) && complete;
     } catch (const TooManyJobs& refused) {
       if (refused.jobs == 1) throw;
@@ -161,6 +168,7 @@ void reuse_known_results(ChainRun& run) {
 
 ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   ChainResult result;
+  recover_login_jobs(run);
   result.adopted = adopt_doubtful(run);
   run.note_looked_up();
   const JobsAtWork at_work = look_at_open_jobs(run, Doubt::GiveUp);
@@ -173,16 +181,22 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   plan_jobs_again(run, again, repair);
   repair.drop_blocked();
   reuse_known_results(run);
+  result.excluded_nodes = nodes_to_exclude(
+      run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),
+      run.plan().profile.exclude_nodes);
+  result.interrupted = run_login_jobs(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
   try {
-    submit_rounds(run, repair, result);
+    if (!result.interrupted) submit_rounds(run, repair, result);
   } catch (const std::exception&) {
     run.save();  // what was submitted is
     throw;
   }
   run.save();
   run.services().store.settle_run_state(directory);
+  result.later_here = login_jobs_left(run);
+  result.failed_here = login_jobs_failed(run);
   return result;
 }
 

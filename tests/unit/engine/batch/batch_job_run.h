@@ -69,6 +69,9 @@ class Job {
     allocation.raise_memory = [this](const std::string&, uint64_t bytes) {
       std::ofstream(run.path() / "raised", std::ios::app) << (bytes >> 20) << "\n";
     };
+    allocation.raise_time_limit = [this](const std::string&, std::chrono::minutes limit) {
+      std::ofstream(run.path() / "time", std::ios::app) << limit.count() << "\n";
+    };
     const auto work = [&] {
       try {
         ::_exit(job_exec(file, 1, 0, allocation));

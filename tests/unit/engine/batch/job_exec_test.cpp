@@ -199,3 +199,28 @@ TEST_CASE("the end of a pass says what it used", "[job-exec]") {
   CHECK(job.last().used->cpu_time.count() > 0);
   CHECK(job.last().used->memory_bytes > 100'000);
 }
+
+TEST_CASE("a try after a timeout has the longer walltime that the step says", "[job-exec]") {
+  Job job("[ $DLFLOW_PASS = 1 ] && sleep 60; sleep 1.5; echo done >> {run}/trace");
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  job.spec.retry = {.attempts = 3, .on = {RetryCause::Timeout}, .walltime_factor = 30};
+  job.spec.sees_run = true;
+  CHECK(job.execute() == kTryAgain);
+  CHECK(job.last().walltime == std::chrono::seconds(30));
+  CHECK_THAT(job.last().reason,
+             Catch::StartsWith("try 2 of 3 follows in 0:30; the last one: wall"));
+  CHECK(job.content("time") == "1\n");  // of 30 s, and half a minute to record
+  CHECK(job.execute() == 0);            // in 1.5 s
+  CHECK(job.content("trace") == "done\n");
+}
+
+TEST_CASE("a walltime does not grow beyond the limit of the job's place", "[job-exec]") {
+  Job job("sleep 60");
+  job.spec.resources.walltime = std::chrono::seconds(1);
+  job.spec.walltime_limit = std::chrono::seconds(GENERATE(1, 2));
+  job.spec.retry = {.attempts = 3, .on = {RetryCause::Timeout}, .walltime_factor = 30};
+  CHECK(job.execute() == kTryAgain);
+  const bool grows = job.spec.walltime_limit.count() > 1;
+  CHECK(job.last().walltime.count() == (grows ? 2 : 0));
+  CHECK(job.content("time").empty() == !grows);
+}

@@ -255,3 +255,38 @@ TEST_CASE("a cluster without a default partition has to be told one", "[slurm]")
   CHECK_THAT(refusal(plan_of(step("ranks: 1"), profile), without),
              Catch::Contains("and the profile alpha names none."));
 }
+
+TEST_CASE("each class has limits of its own, those of its partition among them", "[slurm]") {
+  Profile profile = alpha();
+  NodeClass small = as_class(profile, "small", false);
+  small.limits.walltime = 1h;
+  NodeClass large = as_class(profile, "large", false);
+  large.slurm.partition = "long";
+  profile.classes = {small, large};
+  ClusterLimits limits = cluster();
+  PartitionInfo other = limits.partitions[0];
+  other.name = "long";
+  other.is_default = false;
+  other.max_walltime = 48h;
+  other.node.gpus = 8;
+  limits.partitions.push_back(other);
+
+  const Profile limited = with_cluster_limits(profile, limits);
+  CHECK(limited.limits.walltime == 4h);
+  CHECK(limited.classes[0].limits.walltime == 1h);
+  CHECK(limited.classes[1].limits.walltime == 48h);
+  CHECK(limited.classes[1].node.cores == 4);
+  CHECK(limited.classes[1].node.gpus == 0);  // only what it says itself
+
+  const auto named = [&](const std::string& on, const std::string& walltime) {
+    return refusal(plan_of("name: w\nsteps:\n  a: {run: x, on: " + on +
+                               ", resources: {walltime: " + walltime + "}}\n",
+                           profile),
+                   limits);
+  };
+  CHECK(named("large", "12h").empty());
+  CHECK_THAT(named("small", "2h"),
+             Catch::StartsWith("class small of cluster-profiles/alpha.yaml allows 1 h per job"));
+  CHECK_THAT(named("large", "60h"),
+             Catch::StartsWith("partition long of alpha allows 2 d per job"));
+}

@@ -168,3 +168,17 @@ TEST_CASE("a job that took too much memory says how much it had asked for", "[sl
   killed.max_memory_bytes = uint64_t{3} << 30;
   CHECK(reason(killed) == "out of memory, asked for 1.0 GiB");
 }
+
+TEST_CASE("a failed node is named where it is the only one of its job", "[batch]") {
+  const auto failed_node = [](const std::string& nodes, BatchState state) {
+    BatchJob job = slurm("812", state);
+    job.node = nodes;
+    return seen({}, {job}).events.front().failed_node;
+  };
+  CHECK(failed_node("n2", BatchState::NodeFail) == "n2");
+  CHECK(failed_node("n2", BatchState::BootFail) == "n2");
+  CHECK(failed_node("n[1-2]", BatchState::NodeFail).empty());
+  CHECK(failed_node("n1,n7", BatchState::NodeFail).empty());
+  CHECK(failed_node("n2", BatchState::Preempted).empty());
+  CHECK(failed_node("n2", BatchState::OutOfMemory).empty());
+}

@@ -1,6 +1,8 @@
 #include "engine/container/registry.h"
 
 #include <atomic>
+#include <cstdlib>
+#include <filesystem>
 
 #include "base/sha256.h"
 #include "tests/support/catch.h"
@@ -129,6 +131,36 @@ TEST_CASE("a part has no more bytes than its manifest says", "[container][attack
 TEST_CASE("a part whose size is no number of bytes is refused", "[container][attack]") {
   const char* size = GENERATE("-1", "1e300", "\"5000\"", "null");
   CHECK_THROWS_WITH(BoastingRegistry(size).fetch(0), Contains("says that a part has "));
+}
+
+TEST_CASE("an image of one's own is read with the login that docker keeps", "[container]") {
+  const test::TempDir folder;
+  ::setenv("DOCKER_CONFIG", folder.path().c_str(), 1);
+  const bool gives_tokens = GENERATE(true, false);
+  std::string host;
+  test::AnsweringServer server([&](const std::string& request) {
+    const bool is_user = request.find("Authorization: Basic bWU6cHc=\r") != request.npos;
+    if (request.starts_with("GET /token?")) {
+      return answer("200 OK", "", is_user ? R"({"token": "mine"})" : R"({"token": "public"})");
+    }
+    const bool may_read = gives_tokens ? request.find("Bearer mine\r") != request.npos : is_user;
+    if (may_read) return answer("200 OK", "", "{}");
+    const std::string challenge =
+        gives_tokens ? "Bearer realm=\"http://" + host + "/token\"" : "Basic realm=\"x\"";
+    return answer("401 Unauthorized", "WWW-Authenticate: " + challenge + "\r\n", "");
+  });
+  host = server.host();
+  CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"), Contains("`docker login`"));
+  const auto file =
+      folder.write("config.json", "{\"auths\": {\"" + host + "\": {\"auth\": \"bWU6cHc=\"}}}");
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  CHECK(registry_digest(host + "/a/b:c") == "sha256:" + sha256_hex("{}"));
+  std::filesystem::permissions(file, std::filesystem::perms(0644));
+  CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"), Contains("others may read it; chmod 600"));
+  std::filesystem::permissions(file, std::filesystem::perms(0600));
+  folder.write("config.json", "{\"auths\": {\"" + host + "\": {\"auth\": \"a\\nurl = x\"}}}");
+  CHECK_THROWS_WITH(registry_digest(host + "/a/b:c"), Contains("that everybody may read"));
+  ::unsetenv("DOCKER_CONFIG");
 }
 
 TEST_CASE("a token is fetched from the web, and from nowhere else", "[container]") {

@@ -110,3 +110,12 @@ TEST_CASE("the soft limit comes as early as the program needs it to save", "[gri
   batch.lead = std::chrono::minutes(5);
   CHECK(options(batch, profile(), "-l") == "-l h_rt=1260,s_rt=960");
 }
+
+TEST_CASE("licences are consumables of Grid Engine, whole nodes are a class of the profile",
+          "[gridengine]") {
+  Batch batch = array();
+  batch.resources.licences = {{"matlab", 2}, {"abaqus", 1}};
+  CHECK_THAT(options(batch, profile(), "-l "), Catch::StartsWith("-l abaqus=1 -l matlab=2"));
+  batch.resources.exclusive = true;
+  CHECK_THROWS_WITH(qsub_call(batch, profile()), Catch::Contains("make a class of it"));
+}

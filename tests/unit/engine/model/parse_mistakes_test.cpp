@@ -32,7 +32,8 @@ TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
 w.yaml:1:1: error: missing key 'steps' in the workflow)");
   CHECK(mistakes_of("steps: {a: {run: x, resources: {gpus: 1}}}") ==
         "w.yaml:1:33: error: unknown key 'gpus' in resources of step 'a'; known: ranks, "
-        "cpus_per_rank, gpus_per_rank, memory, walltime");
+        "cpus_per_rank, gpus_per_rank, memory, walltime, nodes, ranks_per_node, exclusive, "
+        "memory_per_rank, memory_per_gpu, licences");
   CHECK(
       mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: 'file:///x', sha265: y}]}}}") ==
       "w.yaml:1:62: error: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean "
@@ -176,8 +177,13 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "w.yaml:2:21: error: checkpoint.every of step 'a': '1 epoc' is not an interval between "
         "checkpoints; write 1 epoch, 200 steps or 30m");
   CHECK(run("retry: {attempts: 2, on: [node-failur]}") ==
-        "w.yaml:2:27: error: retry.on[0] of step 'a': 'node-failur' is not one of failure, "
-        "node-failure, preempted, timeout, out-of-memory; did you mean 'node-failure'?");
+        "w.yaml:2:27: error: retry.on[0] of step 'a' must be one of failure, node-failure, "
+        "preempted, timeout, out-of-memory or an integer from 1 to 255, not the string "
+        "'node-failur'; did you mean 'node-failure'?");
+  CHECK(
+      run("retry: {attempts: 2, on: [75]}") ==
+      "w.yaml:2:8: error: retry.on of step 'a': 75 is how a program says that it has saved and is "
+      "to run again, which needs no retry; leave it out");
   CHECK(run("require: {accuracy: 0.88, loss: '~ 3'}") ==
         "w.yaml:2:21: error: require.accuracy of step 'a' must be a comparison with a number, not "
         "0.88; write '>= 0.88', or with <, <=, == or >\n"
@@ -197,7 +203,8 @@ TEST_CASE("values of a certain form are checked", "[mistakes]") {
         "'..'; write scripts/prepare.py");
   CHECK(mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: ftp://x, sha256: 12ab}]}}}") ==
         "w.yaml:1:49: error: with.sources[0].url of step 'a': 'ftp://x' is not a URL; write "
-        "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/… or git+https://…\n"
+        "file:///…, https://…, ssh://HOST/…, rclone://REMOTE/…, s3://BUCKET/…, gs://BUCKET/…, "
+        "hf://datasets/OWNER/NAME/… or git+https://…\n"
         "w.yaml:1:66: error: with.sources[0].sha256 of step 'a': '12ab' is not a SHA-256; write "
         "the 64 digits that sha256sum prints");
   CHECK(mistakes_of("steps: {a: {uses: checkpoint, with: {from: x, select: best}}}") ==

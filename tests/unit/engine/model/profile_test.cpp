@@ -198,6 +198,63 @@ gridengine:
   CHECK(partition_key(profile) == "gridengine.queue");
 }
 
+TEST_CASE("a class has what it says, and else what the profile says", "[profile]") {
+  const Elsewhere elsewhere;
+  const Profile profile = load_profile(elsewhere.write("a.yaml", R"(
+scheduler: slurm
+slurm: {partition: batch, account: p1, gres: "gpu:{gpus}"}
+node: {cores: 8, memory: 4GiB}
+limits: {walltime: 4h, jobs: 7}
+setup: [module load mpi]
+classes:
+  some: {slurm: {qos: low}}
+  gpu:
+    slurm: {partition: gpu, gres: "gpu:a100:{gpus}"}
+    node: {gpus: 4}
+    limits: {walltime: 0, nodes: 3, array_throttle: 9}
+    ranks_per_node: 4
+    launcher: {program: srun}
+    setup: [module load cuda]
+  first: {local: true, gridengine: {queue: q}}
+)"));
+  REQUIRE(profile.classes.size() == 3);
+  const NodeClass& some = profile.classes[0];
+  const NodeClass& gpu = profile.classes[1];
+  CHECK(profile.classes[2].name == "first");
+  CHECK(profile.classes[2].local);
+  CHECK(profile.classes[2].gridengine.queue == "q");
+  CHECK(some.name == "some");
+  CHECK_FALSE(some.local);
+  CHECK(some.slurm.partition == "batch");
+  CHECK(some.slurm.qos == "low");
+  CHECK(some.setup == profile.setup);
+  CHECK(some.limits == profile.limits);
+  CHECK(gpu.slurm.account == "p1");
+  CHECK(gpu.slurm.partition == "gpu");
+  CHECK(gpu.slurm.gres == "gpu:a100:{gpus}");
+  CHECK(gpu.node == NodeShape{8, uint64_t{4} << 30, 4});
+  CHECK(gpu.limits.walltime.count() == 0);
+  CHECK(gpu.limits.nodes == 3);
+  CHECK(gpu.limits.array_throttle == 9);
+  CHECK(gpu.limits.jobs == 7);
+  CHECK(gpu.ranks_per_node == 4);
+  CHECK(gpu.launcher == Launcher{"srun", {}});
+  CHECK(gpu.setup == std::vector<std::string>{"module load cuda"});
+  const Profile placed = with_class(profile, gpu);
+  CHECK(as_class(placed, "gpu", false) == gpu);
+  CHECK(placed.runs == profile.runs);
+}
+
+TEST_CASE("mistakes in a class are told with their place", "[profile]") {
+  const Elsewhere elsewhere;
+  CHECK_THROWS_WITH(
+      load_profile(elsewhere.write("a.yaml", "classes:\n  gpu: {partition: gpu}\n")),
+      Catch::Contains("a.yaml:2:9: error: unknown key 'partition' in classes.gpu of the profile"));
+  CHECK_THROWS_WITH(
+      load_profile(elsewhere.write("b.yaml", "classes: {gpu: {limits: {jobs: 4}}}\n")),
+      Catch::Contains("unknown key 'jobs' in classes.gpu.limits of the profile"));
+}
+
 TEST_CASE("what dlflow decides for each job is no free option of qsub", "[profile]") {
   const Elsewhere elsewhere;
   for (const char* option : {"-t 1-3", "-pe mpi 4", "-sync y", "-hold_jid 812", "queue", "-"}) {
@@ -250,6 +307,9 @@ TEST_CASE("a profile that is printed is the same profile when it is read", "[pro
     profile.cache_budget_bytes = 12345;
     profile.scratch_budget_bytes = 54321;
     profile.limits.walltime = std::chrono::seconds(5401);
+    profile.classes = {as_class(profile, "zeta", false), as_class(profile, "on", true)};
+    profile.classes[0].slurm.qos = "long";
+    profile.classes[0].node.gpus = 3;
     const std::string file = elsewhere.write("again.yaml", profile_as_yaml(profile));
     profile.file = file;
     CHECK(load_profile(file) == profile);

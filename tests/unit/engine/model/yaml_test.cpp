@@ -107,3 +107,38 @@ TEST_CASE("aliases of deep values count as deep as they are", "[yaml]") {
   }
   CHECK(mistakes_of(text) == "w.yaml:63:12: error: values are nested deeper than 64 levels");
 }
+
+TEST_CASE("a merge key adds what a mapping lacks", "[yaml]") {
+  const Workflow workflow = test::workflow_of(R"(
+name: w
+steps:
+  a: &usual
+    run: ./a
+    env: &variables {MODE: fast, SEED: 1}
+    resources: &two {ranks: 2, walltime: 1h}
+  b:
+    <<: *usual
+    run: ./b
+    env: {<<: *variables, SEED: 2}
+  c:
+    run: ./c
+    resources: {<<: [{walltime: 2h}, *two], cpus_per_rank: 3}
+)");
+  const Step& b = workflow.steps[1];
+  const Step& c = workflow.steps[2];
+  CHECK(b.run.source() == "./b");
+  CHECK(b.environment.source() == Json{{"MODE", "fast"}, {"SEED", 2}});
+  CHECK(b.resources.source() == workflow.steps[0].resources.source());
+  const Resources resources = resources_from_json(c.resources.source());
+  CHECK(resources.ranks == 2);
+  CHECK(resources.cpus_per_rank == 3);
+  CHECK(resources.walltime == std::chrono::hours(2));
+}
+
+TEST_CASE("a merge key takes mappings alone, and once", "[yaml]") {
+  CHECK(mistakes_of("name: w\nsteps:\n  a: {<<: [1], run: x}\n") ==
+        "w.yaml:3:12: error: << takes a mapping, as an alias *NAME, or a list of them: its keys "
+        "are added");
+  CHECK(mistakes_of("name: w\nsteps:\n  a: {<<: {env: {A: 1}}, <<: {}, run: x}\n") ==
+        "w.yaml:3:26: error: key '<<' is there twice; write << : [*first, *second]");
+}

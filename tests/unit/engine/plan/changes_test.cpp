@@ -32,7 +32,8 @@ Plan plan() {
   Plan plan;
   plan.workflow = workflow();
   for (uint32_t step = 0; step < 3; ++step) {
-    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .resources = {}});
+    plan.jobs.push_back(
+        {.step = step, .name = plan.workflow.steps[step].name, .resources = {}, .place = {}});
   }
   return plan;
 }

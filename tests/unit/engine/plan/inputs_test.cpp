@@ -146,3 +146,40 @@ TEST_CASE("a staged file that nothing pins counts by its size and time", "[plan]
   CHECK(base("") != before);
   CHECK(base(pinned) == pinned_before);
 }
+
+TEST_CASE("what an environment has installed is in the fingerprint, where it lies is not",
+          "[plan]") {
+  const TempDir folder;
+  const auto base = [&](const std::string& environment) {
+    return fingerprint_base(
+        plan_of(parsed("name: w\nsteps:\n  a: {run: x, environment: {" + environment + "}}\n",
+                       folder.path())),
+        0);
+  };
+  folder.write("p/uv.lock", "numpy 1");
+  folder.write("v/lib/python3.11/site-packages/numpy-1.0.dist-info/METADATA", "");
+  folder.write("lock.txt", "one");
+  const std::string uv = base("uv: p");
+  const std::string venv = base("venv: v");
+  const std::string conda = base("conda: torch, lock: lock.txt");
+  CHECK(base("uv: p") == uv);
+  CHECK(uv.find(folder.path().string()) == std::string::npos);
+  CHECK(base("modules: [cuda/11]") != base("modules: [cuda/12]"));
+  folder.write("p/uv.lock", "numpy 2");
+  folder.write("v/lib/python3.11/site-packages/torch-2.0.dist-info/METADATA", "");
+  folder.write("lock.txt", "two");
+  CHECK(base("uv: p") != uv);
+  CHECK(base("venv: v") != venv);
+  CHECK(base("conda: torch, lock: lock.txt") != conda);
+  CHECK_THROWS_WITH(base("conda: torch, lock: none.txt"),
+                    Catch::Contains("environment.lock of step 'a': there is no file"));
+}
+
+TEST_CASE("an environment is loaded after the profile's setup", "[plan]") {
+  const TempDir folder;
+  const Plan plan =
+      plan_of(parsed("name: w\nsteps:\n  a: {run: x, environment: {venv: v}}\n", folder.path()));
+  const JobSpec spec = job_spec(plan, 0);
+  REQUIRE(spec.setup.size() == 1);
+  CHECK_THAT(spec.setup[0], Catch::Contains((folder.path() / "v/bin/activate").string()));
+}

@@ -86,6 +86,7 @@ JobSpec example_spec() {
   spec.scratch = "/local";
   spec.scratch_budget_bytes = 6;
   spec.node_memory_bytes = 7;
+  spec.walltime_limit = std::chrono::hours(3);
   spec.launcher = {"mpirun", "-np", "2"};
   spec.setup = {"module load mpi"};
   spec.fingerprint_base = R"({"kind":"train"})";
@@ -201,6 +202,8 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.reused_from = "/runs/other/steps/train";
   event.failed_tries = 2;
   event.preempted = true;
+  event.walltime = std::chrono::seconds(77);
+  event.failed_node = "n7";
   event.used = PassUsage{std::chrono::milliseconds(1234), 5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);

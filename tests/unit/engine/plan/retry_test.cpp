@@ -46,3 +46,23 @@ TEST_CASE("pauses double up to half a minute", "[retry]") {
   CHECK(retry_delay(7) == 30s);
   CHECK(retry_delay(1000) == 30s);
 }
+
+TEST_CASE("a program is tried again after the exit statuses that are named", "[retry]") {
+  const Retry retry{.attempts = 3, .on = {}, .exit_codes = {3, 139}};
+  CHECK(should_retry(retry, ended(JobState::Failed, 3), 1));
+  CHECK(should_retry(retry, ended(JobState::Failed, 139), 2));
+  CHECK_FALSE(should_retry(retry, ended(JobState::Failed, 3), 3));
+  CHECK_FALSE(should_retry(retry, ended(JobState::Failed, 4), 1));
+  CHECK_FALSE(should_retry(retry, ended(JobState::TimedOut, 3), 1));
+  JobEvent unknown = ended(JobState::Failed);
+  unknown.exit.reset();
+  CHECK_FALSE(should_retry(retry, unknown, 1));
+}
+
+TEST_CASE("a walltime grows by its factor, up to the limit and never down", "[retry]") {
+  const Retry retry{.attempts = 3, .walltime_factor = 1.5};
+  CHECK(next_walltime(retry, 100s, 0s) == 150s);
+  CHECK(next_walltime(retry, 100s, 120s) == 120s);
+  CHECK(next_walltime(retry, 100s, 90s) == 100s);
+  CHECK(next_walltime({.attempts = 3}, 100s, 0s) == 100s);
+}

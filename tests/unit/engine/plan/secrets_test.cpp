@@ -23,7 +23,8 @@ steps:
   plot: {run: ./plot}
 )");
   for (uint32_t step = 0; step < plan.workflow.steps.size(); ++step) {
-    plan.jobs.push_back({.step = step, .name = plan.workflow.steps[step].name, .resources = {}});
+    plan.jobs.push_back(
+        {.step = step, .name = plan.workflow.steps[step].name, .resources = {}, .place = {}});
   }
   return plan;
 }

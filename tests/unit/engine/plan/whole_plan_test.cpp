@@ -26,7 +26,25 @@ namespace {
   [[maybe_unused]] const auto& [name, file, scheduler, cores, memory, gpus, slurm, gridengine,
                                 ranks_per_node, node, limits, launcher, container, setup,
                                 environment, inherit, runs, cache, cache_budget, scratch,
-                                scratch_budget] = profile;
+                                scratch_budget, exclude_nodes, classes] = profile;
+}
+
+/// The same of a class, which the steps below name.
+[[maybe_unused]] void know_every_field(const NodeClass& node_class) {
+  [[maybe_unused]] const auto& [name, local, slurm, gridengine, ranks_per_node, node, limits,
+                                launcher, setup] = node_class;
+}
+
+NodeClass whole_class() {
+  return {.name = "big",
+          .local = true,
+          .slurm = {"big", "b", "r", "d", "s", true, "gpu:h100:{gpus}", {"--hint=y"}},
+          .gridengine = {"r", "q", "smp", "mem", "gpus={gpus}", {"-R n"}},
+          .ranks_per_node = 27,
+          .node = {28, 29, 30},
+          .limits = {31s, 32, 33, 34, 35, 36, 37s},
+          .launcher = {"mpirun", {"-x"}},
+          .setup = {"module load other"}};
 }
 
 /// Every field has another value than by itself.
@@ -53,6 +71,8 @@ Profile whole_profile() {
   profile.cache_budget_bytes = 25;
   profile.scratch = "/local";
   profile.scratch_budget_bytes = 26;
+  profile.exclude_nodes = 38;
+  profile.classes = {whole_class()};
   return profile;
 }
 
@@ -62,7 +82,7 @@ name: whole
 params: {seen: 1, late: 2, unseen: 3}
 images: {torch: {from: "oci:images/torch"}}
 steps:
-  data: {run: ./data, outputs: {path: data}}
+  data: {run: ./data, on: big, outputs: {path: data}}
   t:
     run: [./t, "${{ steps.data.outputs.path }}", "${{ run.id }}", "${{ matrix.x }}"]
     matrix: {x: [7, 8]}
@@ -71,9 +91,10 @@ steps:
     if: "${{ steps.data.metrics.ok > 0 }}"
     image: torch
     launch: node
-    resources: {ranks: 2, cpus_per_rank: 3, gpus_per_rank: 1, memory: 1GiB, walltime: 20m}
+    on: big
+    resources: {ranks: 2, cpus_per_rank: 3, gpus_per_rank: 1, memory: 1GiB, walltime: 20m, ranks_per_node: 2, exclusive: true, licences: {matlab: 3}}
     checkpoint: {every: 200 steps, keep: 4}
-    retry: {attempts: 5, on: [failure, timeout]}
+    retry: {attempts: 5, on: [failure, 3, timeout], memory_factor: 1.5, walltime_factor: 2}
     require: {accuracy: ">= 0.88"}
     outputs: {model: model.bin}
     inputs: [t.py, {path: DATA, hash: content}]
@@ -131,7 +152,10 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
         {"cpus_per_rank", 3},
         {"gpus_per_rank", 1},
         {"memory_bytes", 1 << 30},
-        {"walltime_s", 1200}}},
+        {"walltime_s", 1200},
+        {"ranks_per_node", 2},
+        {"exclusive", true},
+        {"licences", {{"matlab", 3}}}}},
       {"container",
        {{"image", "torch"},
         {"from", "oci:" + here + "/images/torch"},
@@ -150,7 +174,12 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
         {"signal", "SIGUSR1"},
         {"lead_s", 0},
         {"newer", ""}}},
-      {"retry", {{"attempts", 5}, {"on", {"failure", "timeout"}}}},
+      {"retry",
+       {{"attempts", 5},
+        {"on", {"failure", "timeout"}},
+        {"exit_codes", {3}},
+        {"memory_factor", 1.5},
+        {"walltime_factor", 2.0}}},
       {"require", {{{"metric", "accuracy"}, {"comparison", ">="}, {"bound", 0.88}}}},
       {"outputs", {{"model", "model.bin"}}},
       {"parents",
@@ -168,9 +197,10 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"cache_budget_bytes", 25},
       {"scratch", "/local"},
       {"scratch_budget_bytes", 26},
-      {"node_memory_bytes", 16},
-      {"launcher", {"/usr/bin/srun", "--mpi=pmix"}},
-      {"setup", {"module load mpi"}},
+      {"node_memory_bytes", 29},
+      {"walltime_limit_s", 31},
+      {"launcher", {"mpirun", "-x"}},
+      {"setup", {"module load other"}},
       {"reuse", true}};
   for (const auto& [key, value] : expected.items()) {
     INFO(key);
@@ -212,7 +242,7 @@ TEST_CASE("an image of a registry is named as it is", "[plan]") {
   NothingKnown nothing;
   FreshFileHashes hashes;
   const Plan plan = make_plan(parsed("name: w\nimages: {i: {from: 'docker://a:1'}}\nsteps: {a: "
-                                     "{image: i, run: [x]}}\n"),
+                                     "{image: i, on: big, run: [x]}}\n"),
                               whole_profile(), PlanOptions(), nothing, hashes);
   CHECK(job_spec(plan, 0).container->from == "docker://a:1");
 }
@@ -250,7 +280,8 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
                     "job",        "kind",    "launch",    "matrix",      "metrics", "outputs",
                     "params",     "profile", "require",   "resources",   "reuse",   "run",
                     "secrets",    "values",  "version"});
-  CHECK(base.at("resources") == Json{{"ranks", 2}, {"cpus_per_rank", 3}, {"gpus_per_rank", 1}});
+  CHECK(base.at("resources") ==
+        Json{{"ranks", 2}, {"cpus_per_rank", 3}, {"gpus_per_rank", 1}, {"ranks_per_node", 2}});
   CHECK(base.at("job") == "t[x=8]");
   CHECK(base.at("run") == "whole-0000");
   CHECK(base.at("metrics") == Json{{"data", {"ok"}}});
@@ -258,7 +289,7 @@ TEST_CASE("a command's fingerprint counts all that its job is and has", "[plan]"
   CHECK(base.at("checkpoint") == Json{{"unit", 1}, {"every", 200}, {"keep", 4}});
   CHECK(base.at("require") == Json{{"accuracy", {{">=", 0.88}}}});
   CHECK(base.at("profile") == Json{{"environment", {{"BOTH", "profile"}, {"ONE", "profile"}}},
-                                   {"setup", {"module load mpi"}}});
+                                   {"setup", {"module load other"}}});
   CHECK(base.at("files").size() == 2);
 }
 
@@ -315,7 +346,8 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   json.erase("data");
   json["steps"]["t"].erase("conditions");
   json["steps"]["data"].erase("sees_run");
-  for (const char* key : {"container", "inherit", "scratch_budget_bytes"}) {
+  for (const char* key :
+       {"container", "inherit", "scratch_budget_bytes", "classes", "exclude_nodes"}) {
     json["profile"].erase(key);
   }
   json["profile"]["limits"].erase("submit_interval_s");
@@ -328,6 +360,8 @@ TEST_CASE("a plan that an older dlflow froze is read as it was meant", "[plan]")
   expected.container = {};
   expected.inherit.clear();
   expected.scratch_budget_bytes = 0;
+  expected.exclude_nodes = 0;
+  expected.classes.clear();
   expected.limits.submit_interval = 0s;
   CHECK(settings.profile == expected);
 }

@@ -307,3 +307,26 @@ TEST_CASE("a cached job of a chain has its fingerprint on record", "[chain]") {
     if (event.state == Cached) CHECK_FALSE(event.fingerprint.empty());
   }
 }
+
+TEST_CASE("a node that jobs were lost with twice is left out of later runs", "[chain]") {
+  ChainWorld world("  a: {run: ./a}\n  b: {run: ./b}\n");
+  world.start();
+  for (const std::string& id : world.batch.ids_of("a")) world.nodes.begin(id);
+  const auto fail = [&](const std::string& step) {
+    const std::string id = world.id(step);
+    if (world.batch.jobs().at(id).shown.state == BatchState::Pending) world.nodes.begin(id);
+    world.batch.set_node(id, "n2");
+    world.nodes.fail_node(id);
+    world.look();
+  };
+  fail("a");
+  world.resubmit();
+  CHECK(world.batch.jobs().at(world.id("a")).batch.excluded_nodes.empty());
+  fail("b");
+  CHECK(world.resubmit().excluded_nodes == Names{"n2"});
+  CHECK(world.batch.jobs().at(world.id("b")).batch.excluded_nodes == Names{"n2"});
+  world.profile.exclude_nodes = 3;
+  CHECK(world.start().excluded_nodes.empty());
+  world.profile.exclude_nodes = 0;
+  CHECK(world.start().excluded_nodes.empty());
+}

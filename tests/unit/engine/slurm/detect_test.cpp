@@ -124,3 +124,19 @@ paths:
              Catch::Contains("load the module that has mpirun in `setup`") &&
                  Catch::Contains("  # Your project, if the site wants one.\n  account: \"\"\n"));
 }
+
+TEST_CASE("each partition is a class of a detected profile, the GPUs last", "[slurm]") {
+  DetectedCluster several = cluster();
+  std::swap(several.limits.partitions[0], several.limits.partitions[1]);
+  const Profile profile = loaded(detected_profile(several, ""));
+  REQUIRE(profile.classes.size() == 2);
+  CHECK(profile.classes[0].name == "batch");
+  CHECK(profile.classes[0].node.gpus == 0);
+  CHECK(profile.classes[1].name == "gpu");
+  CHECK(profile.classes[1].slurm.partition == "gpu");
+  CHECK(profile.classes[1].slurm.account == "project_1");
+  CHECK(profile.classes[1].slurm.gres == "gpu:v100:{gpus}");
+  CHECK(profile.classes[1].node.gpus == 4);
+  CHECK(profile.classes[1].limits.walltime == 72h);
+  CHECK(loaded(detected_profile(several, "gpu")).classes.empty());
+}

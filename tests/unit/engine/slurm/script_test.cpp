@@ -114,6 +114,26 @@ exec /home/ann/runs/fashion-mnist-7f3a/bin/dlflow job-exec "${SLURM_ARRAY_TASK_I
 )");
 }
 
+TEST_CASE("a step says how its ranks lie on nodes, whatever the profile says", "[slurm]") {
+  Batch batch = plain();
+  batch.resources = {.ranks = 6, .memory_bytes = uint64_t{6} << 30, .ranks_per_node = 3};
+  Profile profile;
+  profile.ranks_per_node = GENERATE(0, 1, 2);
+  const std::string script = sbatch_script(batch, profile);
+  CHECK(has(script, "#SBATCH --nodes=2"));
+  CHECK(has(script, "#SBATCH --ntasks-per-node=3"));
+  CHECK(has(script, "#SBATCH --mem=3072M"));
+}
+
+TEST_CASE("licences and whole nodes are asked for", "[slurm]") {
+  Batch batch = plain();
+  batch.resources.exclusive = true;
+  batch.resources.licences = {{"matlab", 2}, {"abaqus@server", 1}};
+  const std::string script = sbatch_script(batch, Profile());
+  CHECK(has(script, "#SBATCH --exclusive"));
+  CHECK(has(script, "#SBATCH --licenses=abaqus@server:1,matlab:2"));
+}
+
 TEST_CASE("where SLURM lays out the ranks, sizes are per core and per task", "[slurm]") {
   Batch batch = plain();
   batch.resources = {.ranks = 3,
@@ -232,4 +252,14 @@ TEST_CASE("the warning comes as early as the program needs it to save", "[slurm]
   batch.resources.walltime = 0s;
   CHECK(warning(5min) == "300");
   CHECK(warning(std::chrono::hours(48)) == "65000");
+}
+
+TEST_CASE("nodes that fail are left out, beside those that the profile leaves out", "[slurm]") {
+  Batch batch = plain();
+  Profile profile;
+  CHECK(sbatch_script(batch, profile).find("--exclude") == std::string::npos);
+  batch.excluded_nodes = {"n2", "n7"};
+  CHECK(has(sbatch_script(batch, profile), "#SBATCH --exclude=n2,n7"));
+  profile.slurm.options = {"--exclude=n1", "--hint=x"};
+  CHECK(has(sbatch_script(batch, profile), "#SBATCH --exclude=n1,n2,n7"));
 }

@@ -36,8 +36,8 @@ TEST_CASE("a new database has all tables", "[schema]") {
   Database database(folder.path() / "x.db");
   migrate(database);
   CHECK(version(database) == int64_t(migrations().size()));
-  CHECK(tables(database) ==
-        std::set<std::string>{"runs", "counts", "bases", "jobs", "events", "files"});
+  CHECK(tables(database) == std::set<std::string>{"runs", "counts", "bases", "jobs", "events",
+                                                  "files", "node_failures", "forgiven_nodes"});
   migrate(database);
 }
 

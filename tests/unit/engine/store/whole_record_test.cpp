@@ -39,6 +39,8 @@ JobEvent whole_event(JobState state) {
   result.reused_from = values.reused_from;
   result.failed_tries = 2;
   result.preempted = true;
+  result.walltime = std::chrono::seconds(77);
+  result.failed_node = "n7";
   result.used = PassUsage{std::chrono::milliseconds(1234), uint64_t{5} << 30};
   return result;
 }

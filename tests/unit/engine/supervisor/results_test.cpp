@@ -232,3 +232,61 @@ TEST_CASE("a folder's hash knows names, content, empty folders and what may be r
   SECTION("the right to run it") { fs::permissions(folder / "a", fs::perms::owner_all); }
   CHECK(content_hash(folder) != before);
 }
+
+TEST_CASE("an output that was left in the working directory is moved and published", "[results]") {
+  Attempt attempt;
+  attempt.run.write(fs::relative(attempt.files.work() / "plots/loss.png", attempt.run.path()),
+                    "png");
+  const Outputs outputs = collect(attempt, "plots/loss.png");
+  CHECK(outputs.values.at("o").at("sha256") == sha256_hex("png"));
+  CHECK(outputs.values.at("o").at("value") ==
+        (attempt.spec.job_directory / "outputs/plots/loss.png").string());
+  CHECK(fs::exists(attempt.files.outputs() / "plots/loss.png"));
+  CHECK_FALSE(fs::exists(attempt.files.work() / "plots/loss.png"));
+}
+
+TEST_CASE("an output may be a pattern that one file or folder matches", "[results]") {
+  Attempt attempt;
+  attempt.write("logs/version_3/best.ckpt");
+  attempt.write("logs/version_3/last.ckpt");
+  const auto value = [&](const std::string& pattern) {
+    const fs::path published =
+        collect(attempt, pattern).values.at("o").at("value").get<std::string>();
+    return published.lexically_relative(attempt.spec.job_directory / "outputs").string();
+  };
+  CHECK(value("logs/version_*/best.ckpt") == "logs/version_3/best.ckpt");
+  CHECK(value("logs/*") == "logs/version_3");
+  CHECK_THROWS_WITH(value("logs/*/*.ckpt"),
+                    "output 'o' is to be one file or folder, and logs/*/*.ckpt matches 2: "
+                    "logs/version_3/best.ckpt, logs/version_3/last.ckpt; name one of them, or the "
+                    "folder that they are in");
+  CHECK_THROWS_WITH(value("*.ckpt"), Catch::Contains("there is $DLFLOW_OUTPUTS/logs/version_3/"));
+}
+
+TEST_CASE("an output that is missing is told with the place of a file of its name", "[results]") {
+  Attempt attempt;
+  make_directories(attempt.files.work());
+  attempt.run.write("steps/step/checkpoints/epoch-3/model.pt", "x");
+  CHECK_THROWS_WITH(collect(attempt, "model.pt"),
+                    "output 'o' is missing: model.pt was written neither below $DLFLOW_OUTPUTS nor "
+                    "in the working directory; there is $DLFLOW_CHECKPOINTS/epoch-3/model.pt");
+  attempt.run.write(fs::relative(attempt.files.work() / "a/model.pt", attempt.run.path()), "x");
+  CHECK_THROWS_WITH(collect(attempt, "model.pt"),
+                    Catch::EndsWith("there is the working directory/a/model.pt"));
+  CHECK_THROWS_WITH(collect(attempt, "other.pt"), Catch::EndsWith("nor in the working directory"));
+}
+
+TEST_CASE("an input that lies in the working directory is no output", "[results]") {
+  Attempt attempt;
+  make_directories(attempt.files.work());
+  fs::create_symlink(attempt.run.write("sources/data.csv", "x"), attempt.files.work() / "data.csv");
+  CHECK_THROWS_WITH(collect(attempt, "data.csv"), Catch::Contains("is missing"));
+  CHECK(fs::is_symlink(attempt.files.work() / "data.csv"));
+}
+
+TEST_CASE("a pattern finds a checkpoint in its folder", "[results]") {
+  Attempt attempt;
+  attempt.run.write("steps/step/checkpoints/epoch-3/model.pt", "x");
+  CHECK(collect(attempt, "checkpoints/epoch-*/model.pt").values.at("o").at("value") ==
+        (attempt.spec.job_directory / "checkpoints/epoch-3/model.pt").string());
+}

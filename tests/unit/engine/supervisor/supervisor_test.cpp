@@ -79,7 +79,8 @@ TEST_CASE("a missing program, output or metric fails the job and is named", "[su
   Job output("true");
   output.spec.outputs = {{"model", "model.bin"}};
   CHECK(output.execute().reason ==
-        "output 'model' is missing: $DLFLOW_OUTPUTS/model.bin was not written");
+        "output 'model' is missing: model.bin was written neither below $DLFLOW_OUTPUTS nor in the "
+        "working directory");
 
   Job metric("echo '{\"loss\": 1}' > $DLFLOW_SUMMARY");
   metric.spec.require = {{"accuracy", ">=", 0.5}};

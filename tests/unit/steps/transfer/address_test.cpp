@@ -1,5 +1,9 @@
 #include "steps/transfer/address.h"
 
+#include <cstdlib>
+
+#include "base/error.h"
+#include "steps/transfer/hub.h"
 #include "tests/support/catch.h"
 
 using namespace dlflow;
@@ -34,4 +38,46 @@ TEST_CASE("the files of a folder have addresses of their own", "[address]") {
   CHECK(file_in(parse_address("file:///"), "x").place.path == "/x");
   CHECK(file_in(parse_address("ssh://h/run#1/"), "x").url == "ssh://h/run#1/x");
   CHECK(file_in(parse_address("https://h/set/?sig=1#top"), "x").url == "https://h/set/x?sig=1");
+}
+
+TEST_CASE("an object store is a remote of rclone that needs no configuration", "[address]") {
+  ::unsetenv("AWS_ENDPOINT_URL");
+  const Address s3 = parse_address("s3://bucket-1/set/a%20b");
+  CHECK(s3.scheme == Scheme::Rclone);
+  CHECK(s3.host == ":s3,provider=AWS,env_auth=true");
+  CHECK(s3.place.path == "bucket-1/set/a b");
+  CHECK(parse_address("s3://bucket/").place.is_folder);
+  CHECK(file_in(parse_address("s3://bucket/set/"), "x").place.path == "bucket/set/x");
+  CHECK(parse_address("gs://bucket/*.gz").host == ":gcs,env_auth=true");
+  CHECK(parse_address("gs://bucket/*.gz").place.pattern == "*.gz");
+  ::setenv("AWS_ENDPOINT_URL", "http://store.site.org:9000", 1);
+  CHECK(parse_address("s3://b/x").host ==
+        ":s3,provider=Other,env_auth=true,endpoint=\"http://store.site.org:9000\"");
+  ::setenv("AWS_ENDPOINT_URL", "http://x\",evil=\"", 1);
+  CHECK_THROWS_WITH(parse_address("s3://b/x"), Catch::Contains("has a quote in it"));
+  ::unsetenv("AWS_ENDPOINT_URL");
+  CHECK_THROWS_AS(parse_address("s3://a,b=c/x"), Error);
+  CHECK_THROWS_AS(parse_address("gs://-x/y"), Error);
+}
+
+TEST_CASE("a hub's address names a repository, perhaps a revision, and what is in it",
+          "[address]") {
+  ::setenv("HF_ENDPOINT", "https://hub.test/", 1);
+  const Address model = parse_address("hf://owner/name/weights/model%201.bin");
+  CHECK(model.scheme == Scheme::Hub);
+  CHECK(model.host == "owner/name");
+  CHECK(model.place.path == "weights/model 1.bin");
+  CHECK(hub_url(model) == "https://hub.test/owner/name/resolve/main/weights/model%201.bin");
+  const Address data = parse_address("hf://datasets/owner/name@v1.0/train/");
+  CHECK(data.host == "datasets/owner/name@v1.0");
+  CHECK(data.place.is_folder);
+  CHECK(hub_url(file_in(data, "a/b.gz")) ==
+        "https://hub.test/datasets/owner/name/resolve/v1.0/train/a/b.gz");
+  CHECK(file_in(data, "a/b.gz").url == "hf://datasets/owner/name@v1.0/train/a/b.gz");
+  CHECK(file_in(parse_address("hf://o/n/"), "x").place.path == "x");
+  CHECK(parse_address("hf://o/n/*.json").place.pattern == "*.json");
+  CHECK_THROWS_WITH(parse_address("hf://datasets/owner/name"),
+                    Catch::Contains("names a repository and a file in it"));
+  CHECK_THROWS_AS(parse_address("hf://owner/na?me/x"), Error);
+  ::unsetenv("HF_ENDPOINT");
 }

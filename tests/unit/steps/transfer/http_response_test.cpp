@@ -30,3 +30,10 @@ TEST_CASE("an unfinished or odd answer is read as far as it goes", "[http]") {
   CHECK_FALSE(parse_response("HTTP/1.1 404 No\r\nContent-Length: 9\r\n").total_bytes);
   CHECK_FALSE(parse_response("HTTP/1.1 200 OK\r\nETag: W/\"weak\"\r\n").has_strong_etag());
 }
+
+TEST_CASE("the address of a list's next page is read", "[http]") {
+  CHECK(parse_response("HTTP/1.1 200 OK\r\nLink: <https://h/x?cursor=a>; rel=\"next\"\r\n").next ==
+        "https://h/x?cursor=a");
+  CHECK(parse_response("HTTP/1.1 200 OK\r\nLink: <https://h/x>; rel=\"prev\"\r\n").next.empty());
+  CHECK(parse_response("HTTP/1.1 200 OK\r\nLink: nonsense; rel=\"next\"\r\n").next.empty());
+}

@@ -1,0 +1,82 @@
+#include "engine/container/registry_login.h"
+
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <filesystem>
+#include <string_view>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/parse_json.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::vector<fs::path> login_files() {
+  std::vector<fs::path> files;
+  const auto add = [&files](const char* variable, const char* inner) {
+    const char* const value = std::getenv(variable);
+    if (value != nullptr && *value != '\0') files.push_back(fs::path(value) / inner);
+  };
+  if (const char* const file = std::getenv("REGISTRY_AUTH_FILE")) files.emplace_back(file);
+  add("DOCKER_CONFIG", "config.json");
+  add("XDG_RUNTIME_DIR", "containers/auth.json");
+  add("HOME", ".config/containers/auth.json");
+  add("HOME", ".docker/config.json");
+  return files;
+}
+
+/// What a registry is called in such a file, by any of the tools that write it.
+std::vector<std::string> names_of(const std::string& server) {
+  const std::string host = server.substr(server.find("://") + 3);
+  std::vector<std::string> names = {host, "https://" + host, "https://" + host + "/v2/"};
+  if (host == "registry-1.docker.io") {
+    names.insert(names.end(), {"https://index.docker.io/v1/", "index.docker.io", "docker.io"});
+  }
+  return names;
+}
+
+/// Nothing that would be more than one value in curl's settings.
+bool is_base64(std::string_view text) {
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) {
+    return std::isalnum(c) != 0 || c == '+' || c == '/' || c == '=';
+  });
+}
+
+void require_own_file(const fs::path& file) {
+  struct stat info {};
+  if (::stat(file.c_str(), &info) != 0 || (info.st_mode & 077) == 0) return;
+  throw Error(Errc::InvalidInput, file.string() +
+                                      " has passwords of registries, and others may "
+                                      "read it; chmod 600 it");
+}
+
+}  // namespace
+
+std::string registry_login(const std::string& server) {
+  for (const fs::path& file : login_files()) {
+    const auto text = read_file_if_exists(file);
+    if (!text) continue;
+    const Json json = parse_json(*text, kForeignJson);
+    if (!json.is_object() || !json.contains("auths") || !json.at("auths").is_object()) continue;
+    for (const std::string& name : names_of(server)) {
+      const Json entry = json.at("auths").value(name, Json::object());
+      const std::string login =
+          entry.is_object() && entry.contains("auth") && entry.at("auth").is_string()
+              ? entry.at("auth").get<std::string>()
+              : "";
+      if (login.empty() || !is_base64(login)) continue;
+      require_own_file(file);
+      return login;
+    }
+  }
+  return "";
+}
+
+}  // namespace dlflow

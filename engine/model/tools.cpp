@@ -1,0 +1,114 @@
+#include "engine/model/tools.h"
+
+#include <algorithm>
+#include <array>
+
+#include "base/text.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// A way to have packages installed.
+struct Tool {
+  const char* key;
+  const char* lock;  ///< the file in its folder that says what is installed; empty: none is kept
+  std::string (*activation)(const std::string& place);
+};
+
+std::string source_of_venv(const std::string& folder) {
+  const std::string script = shell_quote(folder + "/bin/activate");
+  return "if [ -r " + script + " ]; then . " + script + "; else echo " +
+         shell_quote("error: there is no virtual environment in " + folder + " on this node") +
+         " >&2; exit 1; fi";
+}
+
+std::string conda(const std::string& place) {
+  return "eval \"$(conda shell.posix hook)\" && conda activate " + shell_quote(place) +
+         " || { echo " + shell_quote("error: conda cannot activate " + place + " here") +
+         " >&2; exit 1; }";
+}
+
+std::string uv(const std::string& folder) { return source_of_venv(folder + "/.venv"); }
+
+std::string pixi(const std::string& folder) {
+  return "dlflow_hook=$(pixi shell-hook --shell bash --frozen --manifest-path " +
+         shell_quote(folder) + ") && eval \"$dlflow_hook\" || { echo " +
+         shell_quote("error: pixi cannot activate " + folder + " here") + " >&2; exit 1; }";
+}
+
+std::string spack(const std::string& place) {
+  return "command -v spack >/dev/null || . \"${SPACK_ROOT:?}/share/spack/setup-env.sh\"; "
+         "dlflow_hook=$(spack env activate --sh " +
+         shell_quote(place) + ") && eval \"$dlflow_hook\" || { echo " +
+         shell_quote("error: Spack cannot activate " + place + " here") + " >&2; exit 1; }";
+}
+
+constexpr std::array kTools = {
+    Tool{"venv", "", source_of_venv}, Tool{"conda", "conda-meta/history", conda},
+    Tool{"uv", "uv.lock", uv}, Tool{"pixi", "pixi.lock", pixi}, Tool{"spack", "spack.lock", spack}};
+
+const Tool* tool_of(const Json& tools) {
+  const auto found = std::find_if(kTools.begin(), kTools.end(),
+                                  [&](const Tool& tool) { return tools.contains(tool.key); });
+  return found == kTools.end() ? nullptr : &*found;
+}
+
+/// A name stays one; a folder is found from anywhere.
+std::string place_of(const Tool& tool, const Json& tools, const fs::path& base) {
+  const auto given = tools.at(tool.key).get<std::string>();
+  const bool may_be_a_name =
+      std::string_view(tool.key) == "conda" || std::string_view(tool.key) == "spack";
+  if (may_be_a_name && given.find('/') == std::string::npos) return given;
+  std::string place = (base / given).lexically_normal().string();
+  while (place.size() > 1 && place.ends_with('/')) place.pop_back();
+  return place;
+}
+
+std::string load_modules(const Json& names) {
+  std::string line =
+      "command -v module >/dev/null || for f in /etc/profile.d/modules.sh /etc/profile.d/lmod.sh "
+      "\"${MODULESHOME:-/usr/share/modules}/init/sh\"; do if [ -r \"$f\" ]; then . \"$f\"; break; "
+      "fi; done; module load";
+  std::string list;
+  for (const Json& name : names) list += " " + shell_quote(name.get<std::string>());
+  return line + list + " || { echo " + shell_quote("error: cannot load the modules" + list) +
+         " >&2; exit 1; }";
+}
+
+}  // namespace
+
+std::string problem_of_tools(const Json& tools) {
+  std::vector<std::string> given;
+  for (const Tool& tool : kTools) {
+    if (tools.contains(tool.key)) given.emplace_back(tool.key);
+  }
+  if (given.size() > 1) return " has both " + given[0] + " and " + given[1] + "; choose one";
+  if (given.empty() && !tools.contains("modules")) {
+    return " loads nothing; name modules, venv, conda, uv, pixi or spack";
+  }
+  return "";
+}
+
+std::vector<std::string> tool_lines(const Json& tools, const fs::path& base) {
+  std::vector<std::string> lines;
+  if (tools.contains("modules")) lines.push_back(load_modules(tools.at("modules")));
+  if (const Tool* const tool = tool_of(tools)) {
+    lines.push_back(tool->activation(place_of(*tool, tools, base)));
+  }
+  return lines;
+}
+
+fs::path lock_of_tools(const Json& tools, const fs::path& base) {
+  if (tools.contains("lock")) {
+    return (base / tools.at("lock").get<std::string>()).lexically_normal();
+  }
+  const Tool* const tool = tool_of(tools);
+  if (tool == nullptr) return {};
+  const fs::path place = place_of(*tool, tools, base);
+  if (!place.is_absolute()) return {};
+  return *tool->lock == '\0' ? place : place / tool->lock;
+}
+
+}  // namespace dlflow

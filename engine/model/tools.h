@@ -1,0 +1,24 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "base/json.h"
+
+/// `environment:` of a step: environment modules and an environment of packages, which its program
+/// finds loaded. `{modules: [cuda/12], venv: .venv, lock: requirements.lock}`
+namespace dlflow {
+
+/// What is wrong with it besides its shape, to follow the step's name; empty if nothing is.
+std::string problem_of_tools(const Json& tools);
+
+/// The shell lines that load it, for POSIX sh; each ends the job with a reason if it fails.
+/// \param base  what its paths are relative to
+std::vector<std::string> tool_lines(const Json& tools, const std::filesystem::path& base);
+
+/// The file that says what is installed: `lock:`, or what the tool keeps itself (uv.lock, …); empty
+/// if there is none to be known of. For a venv it is the folder whose names say it.
+std::filesystem::path lock_of_tools(const Json& tools, const std::filesystem::path& base);
+
+}  // namespace dlflow

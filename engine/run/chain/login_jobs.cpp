@@ -1,0 +1,306 @@
+#include "engine/run/chain/login_jobs.h"
+
+#include <map>
+#include <memory>
+#include <set>
+#include <utility>
+
+#include "base/error.h"
+#include "base/fault.h"
+#include "base/units.h"
+#include "engine/backend/local.h"
+#include "engine/plan/layout.h"
+#include "engine/plan/places.h"
+#include "engine/plan/retry.h"
+#include "engine/plan/run_directory.h"
+#include "engine/run/cancel_request.h"
+#include "engine/run/interrupts.h"
+
+namespace dlflow {
+namespace {
+
+using namespace std::chrono_literals;
+
+std::vector<uint32_t> login_jobs_of(const Plan& plan) {
+  std::vector<uint32_t> jobs;
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
+    if (is_on_login_node(plan, plan.jobs[job])) jobs.push_back(job);
+  }
+  return jobs;
+}
+
+/// What a chain's services say, or this machine.
+class LoginNode {
+ public:
+  LoginNode(const ChainServices& services, const Profile& profile)
+      : own_(services.login_node == nullptr ? std::make_unique<LocalBackend>(local_machine(profile))
+                                            : nullptr),
+        backend_(own_ ? *own_ : *services.login_node) {}
+
+  Backend& backend() { return backend_; }
+
+ private:
+  std::unique_ptr<Backend> own_;
+  Backend& backend_;
+};
+
+class LoginJobs {
+ public:
+  explicit LoginJobs(ChainRun& run)
+      : run_(run),
+        node_(run.services(), run.plan().profile),
+        backend_(node_.backend()),
+        mine_(login_jobs_of(run.plan())) {
+    backend_.begin(run.plan().directory);
+  }
+
+  /// What an earlier dlflow handed over, or was about to.
+  void recover() {
+    for (const uint32_t job : mine_) {
+      const JobState state = jobs()[job].state;
+      if (is_final(state) || state == JobState::Planned) continue;
+      events_read_[job] = run_.record().follow(job);
+      if (is_final(jobs()[job].state)) continue;
+      switch (backend_.recover(submission(job))) {
+        case Recovery::NotStarted:
+          break;  // it is started in its turn, as the same attempt and pass
+        case Recovery::Watched:
+          active_.insert(job);
+          break;
+        case Recovery::Vanished:
+          run_.record().decide(job, JobState::Lost, "its supervisor was killed");
+      }
+    }
+  }
+
+  /// Whether it was stopped.
+  bool run() {
+    recover();
+    work();
+    return stops_ > 0;
+  }
+
+  size_t end() {
+    recover();
+    const size_t count = active_.size();
+    stop_once();
+    work();
+    return count;
+  }
+
+ private:
+  static constexpr auto kTick = 200ms;
+
+  const Jobs& jobs() const { return run_.jobs(); }
+
+  void work() {
+    while (start_jobs() || !active_.empty()) {
+      for (const Update& update : backend_.wait(kTick, interrupts_.descriptor())) take(update);
+      for (int signals = interrupts_.take(); signals > 0; --signals) stop_once();
+      if (stops_ == 0 && is_cancel_requested(run_.plan().directory)) stop_once();
+    }
+    run_.save();
+  }
+
+  void tell(const std::string& line) const {
+    if (run_.services().tell) run_.services().tell(line);
+  }
+
+  Submission submission(uint32_t job) const {
+    const JobProgress& progress = jobs()[job];
+    const auto read = events_read_.find(job);
+    return {.job = job,
+            .name = run_.name(job),
+            .attempt = progress.attempt,
+            .pass = progress.pass,
+            .job_directory = job_directory(run_.plan(), job),
+            .resources = run_.plan().jobs[job].resources,
+            .events_read = read == events_read_.end() ? 0 : read->second};
+  }
+
+  bool waits_for_its_turn(uint32_t job) const {
+    const JobState state = jobs()[job].state;
+    const bool open =
+        state == JobState::Planned || state == JobState::Submitting || state == JobState::Queued;
+    return open && !active_.contains(job) && jobs().unfinished_parents(job) == 0;
+  }
+
+  /// Whether some still wait for their turn.
+  bool start_jobs() {
+    if (stops_ > 0) return false;
+    bool any = false;
+    const Time now = run_.services().clock.now();
+    for (const uint32_t job : mine_) {
+      if (!waits_for_its_turn(job)) continue;
+      const auto earliest = not_before_.find(job);
+      const bool is_time = earliest == not_before_.end() || earliest->second <= now;
+      if (jobs().lacks_input(job)) {
+        run_.record().decide(job, JobState::Skipped, "a step whose outputs it uses was skipped");
+      } else if (is_time && backend_.has_room(run_.plan().jobs[job].resources)) {
+        start(job);
+      } else {
+        if (is_time && active_.empty()) throw_no_room(job);
+        any = true;
+      }
+    }
+    return any;
+  }
+
+  /// It was checked where the run was created.
+  [[noreturn]] void throw_no_room(uint32_t job) const {
+    throw Error(Errc::InvalidInput, run_.name(job) +
+                                        " asks for more than jobs may use on this login node; call "
+                                        "`dlflow run --resume " +
+                                        run_.plan().run + "` where there is more");
+  }
+
+  void start(uint32_t job) {
+    const JobState state = jobs()[job].state;
+    if (state == JobState::Planned) {
+      run_.record().submit_anew(job);
+      events_read_.erase(job);  // of the attempt before
+    }
+    if (state == JobState::Submitting) run_.record().decide(job, JobState::Submitting);
+    run_.record().sync();
+    crash_point("intent");
+    run_.plan().graph.each_parent(job, [this](uint32_t parent) {
+      if (jobs()[parent].state == JobState::Skipped) run_.plan().skipped.insert(parent);
+    });
+    make_attempt(run_.plan(), job, jobs()[job].attempt);
+    crash_point("attempt");
+    tell(run_.name(job) + " runs here, on the login node");
+    backend_.submit(submission(job));
+    crash_point("spawn");
+    events_read_.erase(job);
+    active_.insert(job);
+    started_[job] = run_.services().clock.now();
+  }
+
+  void take(const Update& update) {
+    const uint32_t job = update.job;
+    const bool moved = update.recorded ? run_.record().take(job, update.event)
+                                       : run_.record().observe(job, update.event);
+    const JobState state = jobs()[job].state;
+    if (!moved || state == JobState::Running) return;
+    active_.erase(job);
+    if (!is_final(state)) return;  // it saved, and goes on in another pass
+    tell(run_.name(job) + " " + std::string(name(state)) + " after " + time_of(job) +
+         (update.event.reason.empty() ? "" : ": " + update.event.reason));
+    if (is_broken(state)) act_on_failure(job, update.event.reason);
+  }
+
+  std::string time_of(uint32_t job) const {
+    const auto started = started_.find(job);
+    if (started == started_.end()) return "some time";
+    return format_duration(std::chrono::duration_cast<std::chrono::seconds>(
+        run_.services().clock.now() - started->second));
+  }
+
+  void act_on_failure(uint32_t job, const std::string& reason) {
+    const JobProgress& progress = jobs()[job];
+    const Plan& plan = run_.plan();
+    const Retry& retry = plan.workflow.steps[plan.jobs[job].step].retry;
+    if (stops_ == 0 && should_retry(retry, ending_of(progress), progress.tries)) {
+      not_before_[job] = run_.services().clock.now() + retry_delay(progress.tries);
+      run_.record().plan_again(job, progress.tries,
+                               "try " + std::to_string(progress.tries + 1) + " of " +
+                                   std::to_string(retry.attempts) +
+                                   " follows; the last one: " + reason);
+      return;
+    }
+    if (progress.state != JobState::Cancelled) run_.record().block_descendants(job);
+  }
+
+  void stop_once() {
+    const Stop how = stops_++ == 0 ? Stop::AndSave : Stop::AtOnce;
+    for (const uint32_t job : active_) backend_.stop(job, how);
+  }
+
+  ChainRun& run_;
+  Interrupts interrupts_;
+  LoginNode node_;
+  Backend& backend_;
+  std::vector<uint32_t> mine_;  // ascending, and so parents before children
+  std::set<uint32_t> active_;   // handed over, not ended
+  std::map<uint32_t, uint64_t> events_read_;
+  std::map<uint32_t, Time> not_before_;
+  std::map<uint32_t, Time> started_;
+  int stops_ = 0;
+};
+
+bool has_login_jobs(const ChainRun& run) { return !login_jobs_of(run.plan()).empty(); }
+
+[[noreturn]] void refuse(const Plan& plan, const PlannedJob& job, const std::string& problem) {
+  const Step& step = plan.workflow.steps[job.step];
+  const auto found = step.locations.find("resources");
+  throw_at(plan.workflow, found == step.locations.end() ? step.location : found->second,
+           "step '" + step.name + "' runs on the login node (class " +
+               plan.profile.classes[*job.place].name + "), " + problem);
+}
+
+}  // namespace
+
+void check_login_jobs(const Plan& plan, const ChainServices& services) {
+  const std::vector<uint32_t> jobs = login_jobs_of(plan);
+  if (jobs.empty()) return;
+  LoginNode node(services, plan.profile);
+  for (const uint32_t number : jobs) {
+    const PlannedJob& job = plan.jobs[number];
+    if (job.resources.ranks > 1) {
+      refuse(plan, job,
+             "which takes steps of one rank, not of " + std::to_string(job.resources.ranks) +
+                 "; choose another class with `on:`");
+    }
+    if (!node.backend().has_room(job.resources)) {
+      refuse(plan, job,
+             "and asks for more than jobs may use there; ask for fewer cores, GPUs or less memory, "
+             "or see `cores:` and `memory:` of the profile");
+    }
+  }
+}
+
+void recover_login_jobs(ChainRun& run) {
+  if (has_login_jobs(run)) LoginJobs(run).recover();
+}
+
+bool run_login_jobs(ChainRun& run) { return has_login_jobs(run) && LoginJobs(run).run(); }
+
+size_t end_login_jobs(ChainRun& run) { return has_login_jobs(run) ? LoginJobs(run).end() : 0; }
+
+namespace {
+
+template <typename Condition>
+std::vector<std::string> login_jobs_with(const ChainRun& run, const Condition& holds) {
+  std::vector<std::string> names;
+  for (const uint32_t job : login_jobs_of(run.plan())) {
+    if (holds(run.jobs()[job].state)) names.push_back(run.name(job));
+  }
+  return names;
+}
+
+}  // namespace
+
+std::vector<std::string> login_jobs_left(const ChainRun& run) {
+  return login_jobs_with(run, [](JobState state) { return state == JobState::Planned; });
+}
+
+std::vector<std::string> login_jobs_failed(const ChainRun& run) {
+  return login_jobs_with(run, [](JobState state) {
+    return is_broken(state) && state != JobState::Blocked && state != JobState::Cancelled;
+  });
+}
+
+std::vector<std::optional<uint32_t>> login_jobs_before(const Plan& plan,
+                                                       const std::vector<JobState>& states) {
+  std::vector<std::optional<uint32_t>> before(states.size());
+  for (uint32_t job = 0; job < states.size(); ++job) {  // parents before children
+    if (states[job] != JobState::Planned) continue;
+    if (is_on_login_node(plan, plan.jobs[job])) before[job] = job;
+    plan.graph.each_parent(job, [&](uint32_t parent) {
+      if (before[parent]) before[job] = before[parent];
+    });
+  }
+  return before;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,55 @@
+#include "engine/model/tools.h"
+
+#include "tests/support/catch.h"
+#include "tests/unit/engine/model/mistakes_of.h"
+
+using namespace dlflow;
+
+namespace {
+
+std::string mistake_in(const std::string& step) {
+  return test::mistakes_of("name: w\nsteps:\n  a: {" + step + "}\n");
+}
+
+}  // namespace
+
+TEST_CASE("modules are loaded first, then one environment of packages", "[tools]") {
+  const auto lines =
+      tool_lines({{"modules", {"gcc/12", "cuda"}}, {"venv", "envs/it's"}}, "/home/me");
+  REQUIRE(lines.size() == 2);
+  CHECK_THAT(lines[0], Catch::Contains("module load gcc/12 cuda || {"));
+  CHECK_THAT(lines[1], Catch::Contains("/home/me/envs/it'\\''s/bin/activate"));
+  CHECK_THAT(tool_lines({{"uv", "."}}, "/home/me").at(0),
+             Catch::Contains("/home/me/.venv/bin/activate"));
+  CHECK_THAT(tool_lines({{"conda", "torch"}}, "/home/me").at(0),
+             Catch::Contains("conda activate torch ||"));
+  CHECK_THAT(tool_lines({{"conda", "envs/torch"}}, "/home/me").at(0),
+             Catch::Contains("conda activate /home/me/envs/torch ||"));
+  CHECK_THAT(tool_lines({{"pixi", "."}}, "/home/me").at(0), Catch::Contains("--frozen"));
+  CHECK_THAT(tool_lines({{"spack", "hpc"}}, "/home/me").at(0),
+             Catch::Contains("spack env activate --sh hpc)"));
+  CHECK(tool_lines(Json::object(), "/home/me").empty());
+}
+
+TEST_CASE("what is installed is known from the file that a tool keeps", "[tools]") {
+  const auto lock = [](const Json& tools) { return lock_of_tools(tools, "/w").string(); };
+  CHECK(lock({{"uv", "p"}}) == "/w/p/uv.lock");
+  CHECK(lock({{"pixi", "."}}) == "/w/pixi.lock");
+  CHECK(lock({{"spack", "./hpc"}}) == "/w/hpc/spack.lock");
+  CHECK(lock({{"spack", "hpc"}}).empty());
+  CHECK(lock({{"conda", "/envs/torch"}}) == "/envs/torch/conda-meta/history");
+  CHECK(lock({{"venv", ".venv"}}) == "/w/.venv");
+  CHECK(lock({{"venv", ".venv"}, {"lock", "r.lock"}}) == "/w/r.lock");
+  CHECK(lock({{"modules", {"x"}}}).empty());
+}
+
+TEST_CASE("an environment that cannot be meant is refused", "[tools]") {
+  CHECK(mistake_in("run: x, environment: {venv: a, conda: b}") ==
+        "w.yaml:3:28: error: environment of step 'a' has both venv and conda; choose one");
+  CHECK_THAT(mistake_in("run: x, environment: {lock: a}"), Catch::Contains("loads nothing"));
+  CHECK_THAT(mistake_in("run: x, environment: {modules: ['a; rm -rf b']}"),
+             Catch::Contains("is not the name of a module"));
+  CHECK_THAT(
+      mistake_in("uses: stage, environment: {venv: a}, with: {sources: [{url: 'file:///x'}]}"),
+      Catch::Contains("environment of step 'a' belongs to run"));
+}

@@ -1,0 +1,158 @@
+#include "engine/plan/places.h"
+
+#include "base/error.h"
+#include "engine/plan/changes.h"
+#include "tests/support/catch.h"
+#include "tests/support/parsed.h"
+
+using namespace dlflow;
+using namespace std::chrono_literals;
+
+namespace {
+
+/// A cluster with nodes for everything, nodes with GPUs, one for transfers, and a login node.
+Profile classes() {
+  Profile profile;
+  profile.name = "alpha";
+  profile.scheduler = "slurm";
+  Profile cpu = profile;
+  cpu.slurm.partition = "cpu";
+  cpu.node = {.cores = 16, .memory_bytes = uint64_t{64} << 30, .gpus = 0};
+  cpu.limits.walltime = 4h;
+  cpu.limits.nodes = 2;
+  Profile gpu = profile;
+  gpu.slurm.partition = "gpu";
+  gpu.node = {.cores = 64, .memory_bytes = uint64_t{512} << 30, .gpus = 4};
+  gpu.limits.walltime = 48h;
+  gpu.setup = {"module load cuda"};
+  Profile transfer = profile;
+  transfer.slurm.partition = "io";
+  transfer.limits.walltime = 24h;
+  transfer.node.cores = 1;
+  profile.classes = {as_class(cpu, "cpu", false), as_class(gpu, "gpu", false),
+                     as_class(transfer, "transfer", false), as_class(profile, "login", true)};
+  return profile;
+}
+
+Plan plan_for(const std::string& steps, const Profile& profile = classes()) {
+  NothingKnown nothing;
+  FreshFileHashes hashes;
+  return make_plan(test::parsed("name: w\nsteps:\n" + steps), profile, PlanOptions(), nothing,
+                   hashes);
+}
+
+/// The class of the one step with these resources.
+std::string class_for(const std::string& resources, const Profile& profile = classes()) {
+  const Plan plan = plan_for("  a: {run: x, resources: {" + resources + "}}\n", profile);
+  return plan.jobs[0].place ? profile.classes[*plan.jobs[0].place].name : "none";
+}
+
+std::string refusal_of(const std::string& steps, const Profile& profile = classes()) {
+  try {
+    plan_for(steps, profile);
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+}  // namespace
+
+TEST_CASE("a step takes the first class that fits its resources", "[places]") {
+  CHECK(class_for("walltime: 4h") == "cpu");
+  CHECK(class_for("") == "cpu");
+  CHECK(class_for("gpus_per_rank: 1") == "gpu");
+  CHECK(class_for("walltime: 12h") == "gpu");
+  CHECK(class_for("cpus_per_rank: 17") == "gpu");
+  CHECK(class_for("memory: 65GiB") == "gpu");
+  CHECK(class_for("nodes: 3") == "gpu");
+  CHECK(class_for("ranks: 32, ranks_per_node: 16") == "cpu");
+  CHECK(class_for("ranks: 32, ranks_per_node: 32") == "gpu");
+  CHECK(class_for("ranks: 8, ranks_per_node: 4, gpus_per_rank: 1") == "gpu");
+  CHECK(class_for("nodes: 2, memory: 128GiB") == "cpu");
+}
+
+TEST_CASE("elements of a matrix go to different classes where they ask for different things",
+          "[places]") {
+  const Plan plan = plan_for(
+      "  a: {run: x, matrix: {g: [0, 2]}, resources: {gpus_per_rank: \"${{ matrix.g }}\"}}\n");
+  CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "cpu");
+  CHECK(profile_of(plan, plan.jobs[1]).slurm.partition == "gpu");
+}
+
+TEST_CASE("a step goes to the class that it names, whatever would come first", "[places]") {
+  const Plan plan = plan_for("  a: {run: x, on: transfer}\n  b: {run: x, on: login}\n");
+  CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "io");
+  CHECK_FALSE(is_on_login_node(plan, plan.jobs[0]));
+  CHECK(is_on_login_node(plan, plan.jobs[1]));
+}
+
+TEST_CASE("a class that the profile lacks is refused with those that it has", "[places]") {
+  CHECK(refusal_of("  a: {run: x, on: transfers}\n") ==
+        "/tmp/workflow.yaml:3:19: error: step 'a' is to run on 'transfers', but the profile alpha "
+        "has only the classes cpu, gpu, transfer, login; did you mean 'transfer'?");
+  Profile without = classes();
+  without.classes.clear();
+  CHECK_THAT(refusal_of("  a: {run: x, on: gpu}\n", without),
+             Catch::EndsWith("the profile alpha has no classes; add `classes: {gpu: …}` to it"));
+}
+
+TEST_CASE("what fits no class is refused with the reason for each", "[places]") {
+  CHECK(refusal_of("  a:\n    run: x\n    resources: {gpus_per_rank: 8, walltime: 4h}\n") ==
+        R"(/tmp/workflow.yaml:5:16: error: no class of the profile alpha fits step 'a'
+       cpu has no GPUs (node: {gpus: N})
+       gpu has 4 GPUs on a node, not 8
+       transfer has no GPUs (node: {gpus: N})
+       login runs steps that name it, on the login node
+       Ask for less, or name a class: `on: cpu`.)");
+}
+
+TEST_CASE("this machine has no classes, so that the same text runs here", "[places]") {
+  Profile local = classes();
+  local.scheduler = "local";
+  const Plan plan = plan_for("  a: {run: x, on: nowhere}\n", local);
+  CHECK_FALSE(plan.jobs[0].place);
+  CHECK(&profile_of(plan, plan.jobs[0]) == &plan.profile);
+}
+
+TEST_CASE("a profile without classes places nothing", "[places]") {
+  Profile without = classes();
+  without.classes.clear();
+  CHECK(class_for("gpus_per_rank: 8", without) == "none");
+}
+
+TEST_CASE("the class is in no fingerprint, what its setup gives a command is", "[places]") {
+  const auto base = [](const std::string& on, const std::string& what) {
+    return fingerprint_base(plan_for("  a: {" + what + ", on: " + on + "}\n"), 0);
+  };
+  CHECK(base("cpu", "run: x") == base("transfer", "run: x"));
+  CHECK(base("cpu", "run: x") != base("gpu", "run: x"));
+  const std::string kind = "uses: stage, with: {sources: [{url: 'https://x.org/y', sha256: '" +
+                           std::string(64, 'a') + "'}]}";
+  CHECK(base("cpu", kind) == base("gpu", kind));
+}
+
+TEST_CASE("a job is given what its class says", "[places]") {
+  Plan plan = plan_for("  a: {run: x, resources: {gpus_per_rank: 1}}\n");
+  plan.directory = "/runs/w-0000";
+  const JobSpec spec = job_spec(plan, 0);
+  CHECK(spec.setup == std::vector<std::string>{"module load cuda"});
+  CHECK(spec.node_memory_bytes == uint64_t{512} << 30);
+}
+
+TEST_CASE("a job that asks for more when it is submitted again goes to another class", "[places]") {
+  Plan plan = plan_for("  a: {run: x, resources: {walltime: 4h}}\n");
+  const std::vector<uint32_t> jobs = {0};
+  change_resources(plan, jobs, {{"walltime", "12h"}});
+  CHECK(profile_of(plan, plan.jobs[0]).slurm.partition == "gpu");
+}
+
+TEST_CASE("a job that takes an earlier result needs no place", "[places]") {
+  Plan plan = plan_for("  a: {run: x}\n");
+  plan.jobs[0].action = Action::Reuse;
+  plan.jobs[0].resources.walltime = 100h;
+  place_jobs(plan);
+  CHECK_FALSE(plan.jobs[0].place);
+  plan.jobs[0].action = Action::Run;
+  CHECK_THROWS_WITH(place_jobs(plan), Catch::Contains("no class of the profile alpha fits"));
+}

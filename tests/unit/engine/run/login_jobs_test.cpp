@@ -1,0 +1,183 @@
+#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
+#include "engine/run/chain/login_jobs.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
+
+// Steps that run on the login node, before, between and after jobs of a batch system.
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+/// A chain in a cluster whose class `login` is the login node, here a FakeBackend.
+class LoginWorld : public ChainWorld {
+ public:
+  explicit LoginWorld(const std::string& steps) : ChainWorld(steps) {
+    NodeClass cpu = as_class(profile, "cpu", false);
+    cpu.slurm.partition = "cpu";
+    profile.classes = {cpu, as_class(profile, "login", true)};
+  }
+
+  ChainServices services() {
+    ChainServices all = ChainWorld::services();
+    all.login_node = &login;
+    all.tell = [this](const std::string& line) { told.push_back(line); };
+    return all;
+  }
+
+  ChainResult start() {
+    Plan created = plan(profile);
+    create_chain(created, services(), program());
+    directory = created.directory;
+    return resume();
+  }
+  ChainResult resume() { return submit_chain(directory, {}, services()); }
+  ChainResult resubmit() {
+    return submit_chain(directory, {.failed = true, .names = {}}, services());
+  }
+  CancelResult cancel() { return cancel_chain(directory, {}, services()); }
+
+  FakeBackend login{clock};
+  Names told;
+};
+
+constexpr const char* kSteps = R"(
+  fetch: {run: ./fetch, on: login, outputs: {data: d}}
+  unpack: {run: ./unpack, on: login, needs: [fetch]}
+  train: {run: ./train, needs: [unpack]}
+  other: {run: ./other}
+)";
+
+}  // namespace
+
+TEST_CASE("steps of the login node run in their order before the chain is submitted", "[login]") {
+  LoginWorld world(kSteps);
+  const ChainResult result = world.start();
+  CHECK(world.login.submitted == Names{"fetch", "unpack"});
+  CHECK(world.batch.submitted == Names{"train 811", "other 812"});
+  CHECK(world.look() ==
+        States{{"fetch", Succeeded}, {"unpack", Succeeded}, {"train", Queued}, {"other", Queued}});
+  CHECK(result.later_here.empty());
+  CHECK(world.told[0] == "fetch runs here, on the login node");
+  CHECK_THAT(world.told[1], Catch::StartsWith("fetch succeeded after "));
+  world.nodes.run_all();
+  world.look();
+  CHECK(world.state() == RunState::Succeeded);
+}
+
+TEST_CASE("what fails on the login node blocks what needs it, and nothing else", "[login]") {
+  LoginWorld world(kSteps);
+  world.login.fail("fetch");
+  CHECK(world.start().failed_here == Names{"fetch"});
+  CHECK(world.batch.submitted == Names{"other 811"});
+  CHECK(world.look() ==
+        States{{"fetch", Failed}, {"unpack", Blocked}, {"train", Blocked}, {"other", Queued}});
+  world.nodes.run_all();
+  world.resubmit();
+  CHECK(world.login.submitted == Names{"fetch", "fetch#2", "unpack"});
+  CHECK(world.batch.submitted == Names{"other 811", "train 812"});
+}
+
+TEST_CASE("a step of the login node is tried again as its text says", "[login]") {
+  LoginWorld world("  fetch: {run: ./fetch, on: login, retry: {attempts: 2, on: [failure]}}\n");
+  world.login.fail("fetch");
+  world.start();
+  CHECK(world.login.submitted == Names{"fetch", "fetch#2"});
+  CHECK(world.look() == States{{"fetch", Succeeded}});
+}
+
+TEST_CASE("a step of the login node that needs a job's result waits for the next call", "[login]") {
+  LoginWorld world(R"(
+  train:  {run: ./train}
+  upload: {run: ./upload, on: login, needs: [train]}
+  report: {run: ./report, needs: [upload]}
+)");
+  const ChainResult result = world.start();
+  CHECK(result.later_here == Names{"upload"});
+  CHECK(world.batch.submitted == Names{"train 811"});
+  CHECK(world.login.submitted.empty());
+  CHECK(world.look() == States{{"train", Queued}, {"upload", Planned}, {"report", Planned}});
+  CHECK(world.resume().later_here == Names{"upload"});  // nothing has ended yet
+  world.nodes.run_all();
+  CHECK(world.resume().later_here.empty());
+  CHECK(world.login.submitted == Names{"upload"});
+  CHECK(world.batch.submitted == Names{"train 811", "report 812"});
+  world.nodes.run_all();
+  world.look();
+  CHECK(world.state() == RunState::Succeeded);
+}
+
+TEST_CASE("killed while a step runs on the login node, it runs once all the same", "[login]") {
+  const std::string point = GENERATE("intent", "attempt", "spawn");
+  const int n = GENERATE(1, 2);
+  CAPTURE(point, n);
+  LoginWorld world(kSteps);
+  CHECK(killed_at(point, n, [&] { world.start(); }));
+  CHECK(world.batch.submitted.empty());
+  world.login.forget_news();
+  if (world.directory.empty()) return;
+  world.resume();
+  CHECK(world.login.submitted == Names{"fetch", "unpack"});
+  CHECK(world.batch.submitted == Names{"train 811", "other 812"});
+}
+
+TEST_CASE("a step of the login node whose supervisor vanished is lost, and runs again", "[login]") {
+  LoginWorld world(kSteps);
+  world.login.held.insert("fetch");
+  world.login.waits_until_killed = 1;
+  CHECK_THROWS_AS(world.start(), Killed);
+  world.login.waits_until_killed = -1;
+  world.login.held.clear();
+  world.login.forget_news();
+  world.login.recovery["fetch"] = Recovery::Vanished;
+  world.resume();
+  CHECK(world.login.submitted == Names{"fetch", "fetch#2", "unpack"});
+}
+
+TEST_CASE("a cancel ends what a killed dlflow left on the login node", "[login]") {
+  LoginWorld world(kSteps);
+  world.login.held.insert("fetch");
+  world.login.waits_until_killed = 1;
+  CHECK_THROWS_AS(world.start(), Killed);
+  world.login.waits_until_killed = -1;
+  world.login.forget_news();
+  CHECK(world.cancel().cancelled == 1);
+  CHECK(world.login.stopped == std::vector<std::pair<std::string, Stop>>{{"fetch", Stop::AndSave}});
+  CHECK(world.look()["fetch"] == Cancelled);
+  CHECK(world.batch.submitted.empty());
+}
+
+TEST_CASE("a request to cancel while a step runs on the login node ends it and submits nothing",
+          "[login]") {
+  LoginWorld world(kSteps);
+  world.login.held.insert("fetch");
+  world.login.on_submit = [&](const std::string&) {
+    world.directory = *std::filesystem::directory_iterator(world.path() / "runs");
+    for (const auto& entry : std::filesystem::directory_iterator(world.path() / "runs")) {
+      if (std::filesystem::exists(entry.path() / "plan.json")) world.directory = entry.path();
+    }
+    write_file_atomic(world.directory / "cancel", "");
+  };
+  const ChainResult result = world.start();
+  CHECK(result.interrupted);
+  CHECK(world.batch.submitted.empty());
+  CHECK(world.look()["fetch"] == Cancelled);
+  world.login.on_submit = {};
+  world.login.held.clear();
+  CHECK_FALSE(world.resume().interrupted);
+  CHECK(world.batch.submitted == Names{"train 811", "other 812"});
+}
+
+TEST_CASE("a step that the login node cannot take is refused before anything exists", "[login]") {
+  LoginWorld ranks("  a:\n    run: x\n    on: login\n    resources: {ranks: 4}\n");
+  CHECK_THROWS_WITH(ranks.start(),
+                    Catch::Contains("test.yaml:6:16: error: step 'a' runs on the login node (class "
+                                    "login), which takes steps of one rank, not of 4"));
+  LoginWorld cores("  a: {run: x, on: login, resources: {cpus_per_rank: 2000}}\n");
+  CHECK_THROWS_WITH(cores.start(), Catch::Contains("asks for more than jobs may use there"));
+}
