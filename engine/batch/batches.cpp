@@ -145,7 +145,7 @@ class BatchPlanner {
           dependencies.push_back(std::move(*dependency));
         continue;
       }
-      const auto [known, is_new] = on_all_.try_emplace(range.first);
+      const auto [known, is_new] = on_all_.try_emplace({range.first, range.count});
       if (is_new) known->second = dependencies_on_all(range);
       dependencies.insert(dependencies.end(), known->second.begin(), known->second.end());
     }
@@ -162,22 +162,41 @@ class BatchPlanner {
     if (batch == kNone) return std::nullopt;
     if (batches_[batch].jobs.size() == 1)
       return PlannedDependency{.kind = PlannedDependency::Kind::All, .batch = batch};
-    const bool corresponds = !plan_.jobs[job].label().empty() && task_of(parent) == task_of(job);
-    return corresponds
-               ? PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch}
-               : PlannedDependency{.kind = PlannedDependency::Kind::OneTask,
-                                   .batch = batch,
-                                   .task = task_of(parent)};
+    if (is_its_own(parent, job) && task_of(parent) == task_of(job))
+      return PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch};
+    return on_task(parent);
   }
 
-  /// All jobs of a step: all of each batch that they are in.
+  /// The same element of a matrix: no other task waits for it. Where several do, they are to be in
+  /// one array, and wait for it in the same words.
+  bool is_its_own(uint32_t parent, uint32_t job) const {
+    const Json& element = element_of(job);
+    return !element.empty() && element == element_of(parent);
+  }
+
+  const Json& element_of(uint32_t job) const {
+    const PlannedJob& planned = plan_.jobs[job];
+    return (*plan_.steps[planned.step].elements)[planned.element];
+  }
+
+  PlannedDependency on_task(uint32_t parent) const {
+    return {.kind = PlannedDependency::Kind::OneTask,
+            .batch = batch_of_[parent],
+            .task = task_of(parent)};
+  }
+
+  /// Several jobs of a step: all of each batch that has no others, else their tasks one by one.
   std::vector<PlannedDependency> dependencies_on_all(JobRange range) const {
     std::vector<PlannedDependency> dependencies;
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       if (standing_[parent].kind == Standing::Kind::Waiting) {
         dependencies.push_back({.kind = PlannedDependency::Kind::Id, .id = standing_[parent].id});
       } else if (batch_of_[parent] != kNone) {
-        dependencies.push_back({.kind = PlannedDependency::Kind::All, .batch = batch_of_[parent]});
+        const std::vector<uint32_t>& jobs = batches_[batch_of_[parent]].jobs;
+        const bool all = jobs.front() >= range.first && jobs.back() < range.first + range.count;
+        dependencies.push_back(all ? PlannedDependency{.kind = PlannedDependency::Kind::All,
+                                                       .batch = batch_of_[parent]}
+                                   : on_task(parent));
       }
     }
     std::sort(dependencies.begin(), dependencies.end());
@@ -191,8 +210,8 @@ class BatchPlanner {
   const uint32_t max_array_size_;
   std::vector<PlannedBatch> batches_;
   std::vector<uint32_t> batch_of_;  // by job
-  /// Of the step at hand: on all of a range, by its first job.
-  std::map<uint32_t, std::vector<PlannedDependency>> on_all_;
+  /// Of the step at hand: on all of a range, by its first job and how many they are.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<PlannedDependency>> on_all_;
 };
 
 }  // namespace

@@ -158,6 +158,13 @@ class Evaluator {
       }
       case Expression::Kind::Operation:
         return operate(expression);
+      case Expression::Kind::Arithmetic: {
+        Json value = evaluate(expression.operands[0]);
+        for (size_t i = 0; i < expression.arithmetic.size(); ++i) {
+          value = compute(expression.arithmetic[i], value, evaluate(expression.operands[i + 1]));
+        }
+        return value;
+      }
     }
     return nullptr;
   }

@@ -26,6 +26,9 @@ RetryCause retry_cause(const std::string& name) {
 std::string variable_of(const Reference& reference) {
   const std::vector<std::string>& path = reference.path;
   if (path[0] == "run") return path[1] == "id" ? "DLFLOW_RUN" : "";
+  if (path[0] == "matrix" && path.size() == 3) {
+    return environment_name("DLFLOW_MATRIX_", path[1] + "_" + path[2]);
+  }
   if (path.size() != 2) return "";
   return environment_name(path[0] == "params" ? "DLFLOW_PARAM_" : "DLFLOW_MATRIX_", path[1]);
 }

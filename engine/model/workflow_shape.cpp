@@ -24,13 +24,16 @@ Shape image_shape() {
 }
 
 Shape matrix_shape() {
-  Shape matrix = map_of(name_form(), list_of(scalar(), 1));
-  const Shape element = map_of(name_form(), scalar());
+  const Shape value = either({text(), number(), boolean(), map_of(name_form(), anything())});
+  Shape matrix = map_of(name_form(), list_of(value, 1));
+  const Shape element = map_of(name_form(), value);
   matrix.fields = {
       {"include", list_of(element), "Further elements, each with a value for every axis"},
       {"exclude", list_of(element),
        "Elements of the product that are left out: those with all "
        "of these values"},
+      {"zip", list_of(formed(name_form()), 2),
+       "Axes of equal length that go together: the first values of all, the second ones, …"},
       {"max_parallel", integer(1), "How many elements run at a time; else as many as have room"},
   };
   return matrix;

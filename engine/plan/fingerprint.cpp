@@ -198,7 +198,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
 }
 
 bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element) {
-  return num_parents_of_step != 1 || (!parent_element.empty() && parent_element != element);
+  return num_parents_of_step != 1 || !is_part_of(parent_element, element);
 }
 
 std::string fingerprint(std::string_view base, const Json& element,
