@@ -36,6 +36,8 @@ struct Batch {
   int max_parallel = 0;         ///< of them that run at a time; 0: as the profile says
   std::vector<Dependency> dependencies;
   bool may_requeue = true;
+  /// What it waits for has failed: it leaves the queue, since others wait for its end.
+  bool leaves_if_hopeless = false;
   std::chrono::seconds lead{0};         ///< that its program has to save; 0: as is usual
   std::filesystem::path run_directory;  ///< where the batch shell starts
   /// What the batch shell prints is appended here, by all tasks of an array; "{task}" in its last

@@ -317,6 +317,30 @@ const std::vector<Reference>& Template::references() const {
   return compiled_ ? compiled_->references : none;
 }
 
+namespace {
+
+bool has_call(const Expression& expression, std::string_view function) {
+  const bool is_one =
+      expression.kind == Expression::Kind::Call && expression.function->name == function;
+  return is_one || std::any_of(expression.operands.begin(), expression.operands.end(),
+                               [&](const Expression& e) { return has_call(e, function); });
+}
+
+bool has_call(const Node& node, std::string_view function) {
+  return std::any_of(node.text.begin(), node.text.end(),
+                     [&](const TextPart& part) {
+                       return part.is_expression && has_call(part.expression, function);
+                     }) ||
+         std::any_of(node.elements.begin(), node.elements.end(),
+                     [&](const Node& element) { return has_call(element, function); });
+}
+
+}  // namespace
+
+bool Template::calls(std::string_view function) const {
+  return compiled_ && has_call(compiled_->root, function);
+}
+
 Json Template::evaluate(const Context& context) const {
   if (!compiled_) return source_;
   return Evaluator(compiled_->references, context, false).evaluate(compiled_->root);

@@ -216,6 +216,8 @@ Json apply_geomspace(Arguments arguments) {
   return numbers;
 }
 
+Json apply_always(Arguments) { return true; }
+
 Json apply_basename(Arguments arguments) {
   if (!arguments[0].is_string()) throw wrong_argument("basename", "a path", arguments[0]);
   std::string path = arguments[0].get<std::string>();
@@ -227,7 +229,7 @@ Json apply_to_json(Arguments arguments) { return arguments[0].dump(); }
 
 constexpr size_t kAnyNumber = SIZE_MAX;
 
-constexpr std::array<Function, 15> kFunctions = {{
+constexpr std::array<Function, 16> kFunctions = {{
     {"format", "format(text, value, …)", 1, kAnyNumber, apply_format},
     {"join", "join(list, separator)", 1, 2, apply_join},
     {"length", "length(value)", 1, 1, apply_length},
@@ -241,6 +243,7 @@ constexpr std::array<Function, 15> kFunctions = {{
     {"max_by", "max_by(list, numbers)", 2, 2, apply_max_by},
     {"range", "range(first, last, step)", 3, 3, apply_range},
     {"geomspace", "geomspace(first, last, count)", 3, 3, apply_geomspace},
+    {"always", "always()", 0, 0, apply_always},
     {"basename", "basename(path)", 1, 1, apply_basename},
     {"toJSON", "toJSON(value)", 1, 1, apply_to_json},
 }};

@@ -22,6 +22,7 @@
 ///   numbers from the first to the last, which is among them if a step
 ///                            leads to it
 ///   geomspace(first, last, count)  so many numbers, each the same multiple of the one before
+///   always()                 true; `if:` with it: the step runs however those that it needs end
 ///   basename(path)           what follows the last '/', trailing ones aside
 ///   toJSON(value)            the value as JSON text on one line
 namespace dlflow {

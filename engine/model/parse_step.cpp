@@ -14,6 +14,8 @@
 namespace dlflow {
 namespace {
 
+constexpr std::string_view kAlways = "always";
+
 RetryCause retry_cause(const std::string& name) {
   if (name == "failure") return RetryCause::Failure;
   if (name == "node-failure") return RetryCause::NodeFailure;
@@ -64,6 +66,7 @@ class StepReader {
     read_expressions("env", parsed_.step.environment);
     read_expressions("resources", parsed_.step.resources);
     read_expressions("if", parsed_.step.condition);
+    parsed_.step.always = parsed_.step.condition.calls(kAlways);
     check_demands();
     check_lead();
     check_pattern();
@@ -271,6 +274,10 @@ class StepReader {
     for (const Reference& reference : found.references()) {
       if (reference.path[0] == "steps") parsed_.references.push_back(reference);
     }
+    if (key != "if" && found.calls(kAlways)) {
+      mistakes_.add(node.location,
+                    subject_.at(key).name() + ": always() has a meaning in `if` alone");
+    }
     if (value) destination = found;
   }
 
@@ -305,6 +312,7 @@ class StepReader {
         }
       }
     }
+    if (const auto allowed = value_of("allow_failure")) step.allow_failure = *allowed;
     read_reuse();
     read_launch();
   }

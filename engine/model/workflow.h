@@ -168,6 +168,8 @@ struct Step {
   Retry retry;
   std::vector<Requirement> require;
   Template condition;               ///< `if:`; null: always
+  bool allow_failure = false;       ///< its failure is not the run's, and blocks nothing
+  bool always = false;  ///< `if:` has always(): it runs however those that it needs end
   std::vector<std::string> inputs;  ///< files the step reads, relative to the workflow
   std::vector<DataInput> data;      ///< what else it reads, where it lies
   ReuseConditions reuse;

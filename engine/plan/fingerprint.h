@@ -60,6 +60,7 @@ struct ParentResult {
   Json element = Json::object();    ///< matrix values, {} without a matrix
   std::filesystem::path directory;  ///< job folder, which its outputs lie below
   bool skipped = false;             ///< then it left nothing
+  bool failed = false;              ///< likewise, and its child runs all the same
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
   std::string fingerprint;          ///< JobEvent::fingerprint

@@ -136,7 +136,9 @@ void check_number_of_edges(const Plan& plan, uint32_t step, const std::vector<St
   }
 }
 
+/// A step that always runs, runs again in each run: it is there to clean up, or to tell.
 bool acts_outside(const Step& step) {
+  if (step.always) return true;
   const StepKind* kind = find_step_kind(step.uses);
   return kind != nullptr && kind->reuse == StepKind::Reuse::Never;
 }

@@ -118,6 +118,9 @@ struct Plan {
 
   /// Jobs that the scheduler has skipped without running them; likewise.
   std::set<uint32_t> skipped;
+
+  /// Jobs that have failed, and for whose dependents that is no obstacle; likewise.
+  std::set<uint32_t> failed;
 };
 
 /// Throws Error{InvalidInput} naming file, line and column of what cannot be planned: an unknown

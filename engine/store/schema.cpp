@@ -101,6 +101,11 @@ CREATE TABLE files(
 ) WITHOUT ROWID;
 )sql";
 
+/// Failures that a workflow allows are not the run's.
+constexpr std::string_view kVersion4 = R"sql(
+ALTER TABLE jobs ADD COLUMN may_fail INTEGER NOT NULL DEFAULT 0;  -- its step has `allow_failure: true`
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -110,8 +115,8 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 3> steps = {Migration(kVersion1), Migration(kVersion2),
-                                                 Migration(kVersion3)};
+  static const std::array<Migration, 4> steps = {Migration(kVersion1), Migration(kVersion2),
+                                                 Migration(kVersion3), Migration(kVersion4)};
   return steps;
 }
 
