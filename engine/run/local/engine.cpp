@@ -30,6 +30,7 @@ Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& servic
       options_(options),
       record_(plan_, std::move(known), services.store, services.clock),
       results_(plan_, record_.jobs()),
+      was_open_(plan_.jobs.size(), false),
       queue_(plan_, services.backend) {}
 
 Submission Engine::submission(uint32_t job) const {
@@ -132,7 +133,9 @@ std::chrono::milliseconds Engine::patience() const {
 
 void Engine::open_if_free(uint32_t job) {
   const bool free = jobs().unfinished_parents(job) == 0;
-  if (jobs()[job].state == JobState::Planned && free) open_.push_back(job);
+  if (jobs()[job].state != JobState::Planned || !free || was_open_[job]) return;
+  was_open_[job] = true;
+  open_.push_back(job);
 }
 
 /// Does what the state of a job asks for.
