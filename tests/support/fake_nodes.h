@@ -39,7 +39,7 @@ class FakeNodes {
     const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
     batch_.begin(id);
     if (const auto state = last_state(task); state && is_final(*state)) {
-      finish(id, *state);
+      finish(id, *state, task.spec.allow_failure);
       return false;
     }
     make_directories(attempt);
@@ -165,11 +165,12 @@ class FakeNodes {
     const BatchTask task = task_of(id);
     append(id, task, state);
     if (state == JobState::Succeeded) ++successes[task.spec.job];
-    finish(id, state);
+    finish(id, state, task.spec.allow_failure);
   }
 
-  void finish(const std::string& id, JobState state) {
-    const bool good = satisfies_dependents(state) || state == JobState::Skipped;
+  void finish(const std::string& id, JobState state, bool may_fail) {
+    const bool good = satisfies_dependents(state) || state == JobState::Skipped ||
+                      (may_fail && is_failure(state));
     batch_.end(id, good ? BatchState::Completed : BatchState::Failed, good ? 0 : 1);
   }
 
