@@ -104,6 +104,69 @@ class Axes(Case):
                          ["t[net=a,seed=1,width=8]", "t[net=a,seed=2,width=8]",
                           "t[net=b,seed=1,width=16]", "t[net=b,seed=2,width=16]"])
 
+    def test_a_sweep_with_allowed_failures_ends_well_and_takes_what_succeeded(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              train:
+                matrix: {{n: [0, 1, 2]}}
+                allow_failure: true
+                run: '[ $DLFLOW_MATRIX_N != 1 ] || [ -e {self.folder}/mended ]; echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/o'
+                outputs: {{o: o}}
+              best:
+                run: cat $FROM > $DLFLOW_OUTPUTS/o
+                env: {{FROM: "${{{{ join(steps.train.outputs.o, ' ') }}}}"}}
+                outputs: {{o: o}}
+        """)
+        result = self.run_json("w.yaml")  # exit status 0
+        run = result["run"]
+        self.assertEqual(result["state"], "succeeded")
+        self.assertEqual(self.output(run, "best"), ["0", "2"])
+        out, _ = self.dlflow("status", run)
+        self.assertIn("the workflow allows it to fail", out)
+        self.assertNotIn("Again:", out)
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run, "train")
+        self.assertEqual(self.output(run, "best"), ["0", "1", "2"])
+        # What was made of fewer is not taken for what is made of all, nor the other way round.
+        again = self.run_json("w.yaml")["run"]
+        self.assertEqual(self.states(again)["best"], "cached")
+        self.dlflow("doctor", "--rebuild", "dlflow-runs")
+        self.assertEqual(self.status(run)["state"], "succeeded")
+
+    def test_a_result_of_fewer_parents_is_not_one_of_all(self):
+        self.write("w.yaml", """
+            name: w
+            params: {bad: 1}
+            steps:
+              train:
+                matrix: {n: [0, 1]}
+                allow_failure: true
+                run: '[ $DLFLOW_MATRIX_N != $BAD ]; echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/o'
+                env: {BAD: "${{ params.bad }}"}
+                outputs: {o: o}
+              best:
+                run: echo $FROM | wc -w > $DLFLOW_OUTPUTS/o
+                env: {FROM: "${{ join(steps.train.outputs.o, ' ') }}"}
+                outputs: {o: o}
+        """)
+        self.assertEqual(self.output(self.run_json("w.yaml")["run"], "best"), ["1"])
+        self.assertEqual(self.output(self.run_json("w.yaml", "--set", "bad=7")["run"], "best"), ["2"])
+        self.assertEqual(self.output(self.run_json("w.yaml")["run"], "best"), ["1"])
+
+    def test_a_cleanup_runs_after_a_failure_in_each_run(self):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              data: {{run: 'exit 3'}}
+              train: {{run: 'true', needs: [data]}}
+              cleanup: {{run: 'echo clean >> {self.folder}/trace', needs: [train], if: "${{{{ always() }}}}"}}
+        """)
+        for count in (1, 2):
+            run = self.run_json("w.yaml", status=1)["run"]
+            self.assertEqual(self.states(run), {"data": "failed", "train": "blocked", "cleanup": "succeeded"})
+            self.assertEqual(len((self.folder / "trace").read_text().split()), count)
+
     def test_a_number_that_is_no_integer_is_refused_where_one_is_wanted(self):
         self.write("w.yaml", """
             name: w
