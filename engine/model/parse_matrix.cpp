@@ -146,7 +146,7 @@ class MatrixReader {
       mistakes_.add(
           at, "the matrix has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, names));
     } else {
-      mistakes_.add(at, "axis '" + axis + "' does not have the value " + text_of(value) +
+      mistakes_.add(at, "axis '" + axis + "' does not have the value " + shown_value(value) +
                             ", so that nothing is left out");
     }
   }

@@ -159,8 +159,8 @@ JobSpec read_job_spec(const Json& json) {
     spec.checkpoint = checkpoint_policy_from_json(policy);
   }
   spec.retry = retry_from_json(json.at("retry"));
-  spec.allow_failure = json.value("allow_failure", false);
-  spec.always = json.value("always", false);
+  spec.allow_failure = json.at("allow_failure").get<bool>();
+  spec.always = json.at("always").get<bool>();
   spec.require = requirements_from_json(json.at("require"));
   spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
   spec.parents = parents_from_json(json.at("parents"));

@@ -324,25 +324,25 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
   CHECK(matrix(good, "toJSON(matrix.case)") == "");
   CHECK(matrix(good, "matrix.case.batch * 2") == "");
   CHECK(matrix(good, "matrix.case.nett") ==
-        "w.yaml:2:28: error: axis 'case' has no key 'nett'; did you mean 'net'?");
+        "w.yaml:2:27: error: axis 'case' has no key 'nett'; did you mean 'net'?");
   CHECK(matrix("{lr: [1]}", "matrix.lr.x") ==
-        "w.yaml:2:28: error: the values of axis 'lr' are no mappings; write matrix.lr");
+        "w.yaml:2:27: error: the values of axis 'lr' are no mappings; write matrix.lr");
   CHECK(matrix("{case: [{net: a}, {nets: b}]}") ==
-        "w.yaml:3:26: error: this value of matrix.case of step 'a' has other keys than the first "
+        "w.yaml:3:27: error: this value of matrix.case of step 'a' has other keys than the first "
         "one; give all the same");
   CHECK(matrix("{case: [{net: a}, b]}") ==
-        "w.yaml:3:26: error: this value of matrix.case of step 'a' has other keys than the first "
+        "w.yaml:3:27: error: this value of matrix.case of step 'a' has other keys than the first "
         "one; give all the same");
   CHECK(matrix("{case: [{net: a}, {net: a}]}") ==
-        "w.yaml:3:26: error: matrix.case of step 'a' holds {\"net\":\"a\"} twice");
+        "w.yaml:3:27: error: matrix.case of step 'a' holds {\"net\":\"a\"} twice");
   CHECK(matrix("{case: [{name: s, n: 1}, {name: s, n: 2}]}") ==
-        "w.yaml:3:33: error: two values of matrix.case of step 'a' are called 's'; rename one");
+        "w.yaml:3:34: error: two values of matrix.case of step 'a' are called 's'; rename one");
   CHECK(matrix("{case: [{net: a}], case_net: [1]}") ==
-        "w.yaml:3:27: error: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; "
+        "w.yaml:3:28: error: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; "
         "rename one");
   CHECK(matrix("{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}") == "");
   CHECK(matrix("{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}") ==
-        "w.yaml:3:48: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
+        "w.yaml:3:47: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
         "left out");
 }
 
@@ -352,24 +352,24 @@ TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
   };
   CHECK(matrix("{net: [a, b], batch: [1, 2], lr: [1], zip: [net, batch]}") == "");
   CHECK(matrix("{net: [a, b], batch: [1, 2, 3], zip: [net, batch]}") ==
-        "w.yaml:2:43: error: axes that go together have as many values each: 'net' has 2, 'batch' "
+        "w.yaml:2:52: error: axes that go together have as many values each: 'net' has 2, 'batch' "
         "has 3");
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, bacth]}") ==
-        "w.yaml:2:40: error: the matrix has no axis 'bacth'; did you mean 'batch'?");
+        "w.yaml:2:49: error: the matrix has no axis 'bacth'; did you mean 'batch'?");
   CHECK(matrix("{net: [a, b], zip: [net, net]}") ==
-        "w.yaml:2:25: error: 'net' is there twice; remove one");
+        "w.yaml:2:34: error: 'net' is there twice; remove one");
   CHECK(matrix("{net: [a, b], zip: [net]}") ==
-        "w.yaml:2:19: error: matrix.zip of step 'a' must be a list of at least 2, not a list of 1");
+        "w.yaml:2:28: error: matrix.zip of step 'a' must be a list of at least 2, not a list of 1");
   // Not of the pairs, so it may be added; the same pair may not.
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
         "");
   CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 1}]}") ==
-        "w.yaml:2:58: error: this element is there already; remove one");
+        "w.yaml:2:67: error: this element is there already; remove one");
 }
 
 TEST_CASE("a parameter whose name was to be a difference is told to have spaces", "[mistakes]") {
   CHECK(mistakes_of("params: {n: 3}\nsteps: {a: {run: [x, \"${{ params.n-1 }}\"]}}") ==
-        "w.yaml:2:28: error: unknown parameter 'n-1'; a name may hold '-', so write spaces to "
+        "w.yaml:2:27: error: unknown parameter 'n-1'; a name may hold '-', so write spaces to "
         "subtract: params.n - …");
 }
 

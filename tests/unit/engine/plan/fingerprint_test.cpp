@@ -294,6 +294,25 @@ TEST_CASE("the parent whose values are a part of the job's own is one value, and
   CHECK(with_parents({other}, element) != before);
 }
 
+TEST_CASE("a result of fewer parents is not one of all, nor one of those that are left alone",
+          "[fingerprint]") {
+  const auto train = [](int n) {
+    ParentResult of = parent("train", output("/r/steps/train", "x", std::to_string(n)));
+    of.element = {{"n", n}};
+    return of;
+  };
+  ParentResult failed = train(2);
+  failed.failed = true;
+  failed.outputs = Json::object();
+  const std::string fewer = with_parents({train(1), failed, train(3)});
+  CHECK(fewer != with_parents({train(1), train(2), train(3)}));
+  CHECK(fewer != with_parents({train(1), train(3)}));
+  ParentResult skipped = failed;
+  skipped.failed = false;
+  skipped.skipped = true;
+  CHECK(fewer != with_parents({train(1), skipped, train(3)}));
+}
+
 TEST_CASE("where a parent declares no outputs, its fingerprint stands for what it did",
           "[fingerprint]") {
   const auto prepared = [](const std::string& fingerprint) {
