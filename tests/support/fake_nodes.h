@@ -54,6 +54,10 @@ class FakeNodes {
       record(id, JobState::Blocked);
       return false;
     }
+    if (is_skipped(task.spec)) {
+      record(id, JobState::Skipped);
+      return false;
+    }
     if (is_running(task.spec.job)) overlaps.push_back(task.spec.job);
     if (successes.contains(task.spec.job)) repeated.push_back(task.spec.job);
     running_[task.spec.job] = id;
@@ -138,6 +142,11 @@ class FakeNodes {
     } catch (const Error&) {
       return false;
     }
+  }
+
+  static bool is_skipped(const JobSpec& spec) {
+    const Template command(spec.run_command.is_string() ? Json() : spec.run_command);
+    return judge(command.references(), spec, read_parents(spec)).kind == Inputs::Kind::Skip;
   }
 
   static std::optional<JobState> last_state(const BatchTask& task) {
