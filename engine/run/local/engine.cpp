@@ -226,9 +226,9 @@ void Engine::start(uint32_t job) {
   if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
   plan_.graph.each_parent(job, [this](uint32_t parent) {
     // Of a job that never ran, or was lost, only the engine knows how it ended.
-    const JobState state = jobs()[parent].state;
-    if (state == JobState::Skipped) plan_.skipped.insert(parent);
-    if (is_broken(state)) plan_.failed.insert(parent);
+    const JobState left = jobs()[parent].state;
+    if (left == JobState::Skipped) plan_.skipped.insert(parent);
+    if (is_broken(left)) plan_.failed.insert(parent);
   });
   make_attempt(plan_, job, jobs()[job].attempt);
   crash_point("attempt");

@@ -35,7 +35,7 @@ std::optional<uint32_t> StartQueue::pop(Time now, const std::set<uint32_t>& acti
     delayed_.erase(delayed_.begin());
   }
   const auto job =
-      ready_.pop([&](uint32_t job) { return may_start(job) && has_room(job, active); });
+      ready_.pop([&](uint32_t next) { return may_start(next) && has_room(next, active); });
   if (job && step_of(*job).always) --num_always_;
   return job;
 }

@@ -23,6 +23,8 @@ struct RandomStep {
   std::string second_axis;  ///< beside it
   bool repeats = false;
   bool has_condition = false;
+  bool may_fail = false;  ///< `allow_failure`
+  int failing = 0;        ///< the value of its axis with which it fails; 0: none
   std::vector<std::string> reads;  ///< steps whose output it reads, in this order
   std::vector<std::string> needs;  ///< steps that it only waits for
   std::string input;               ///< a file beside the workflow
@@ -75,6 +77,8 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
   if (step.axis == "a" && dice.once_in(3)) step.second_axis = "b";
   step.repeats = step.axis.empty() && dice.once_in(8);
   step.has_condition = dice.once_in(8);
+  step.may_fail = !step.axis.empty() && dice.once_in(3);
+  if (step.may_fail) step.failing = dice.below(3);
   choose_parents(step, workflow, dice);
   if (dice.once_in(2)) step.input = dice.once_in(2) ? "f0.txt" : "f1.txt";
   step.says_names = dice.once_in(4);
@@ -104,7 +108,7 @@ inline RandomWorkflow random_workflow(Dice& dice) {
 /// One change that people make between two runs.
 inline void edit(RandomWorkflow& workflow, Dice& dice) {
   RandomStep& step = dice.one_of(workflow.steps);
-  switch (dice.below(13)) {
+  switch (dice.below(14)) {
     case 0:
       workflow.params["p"] = 1 + dice.below(2);
       break;
@@ -145,6 +149,9 @@ inline void edit(RandomWorkflow& workflow, Dice& dice) {
     case 11:
       step.is_executable = !step.is_executable;
       break;
+    case 12:
+      if (step.may_fail) step.failing = dice.below(3);
+      break;
     default:
       workflow.runs = workflow.runs.empty() ? dice.one_of(workflow.files).first : "";
   }
@@ -160,8 +167,12 @@ struct Surroundings {
 inline std::string script(const RandomStep& step, const Surroundings& around) {
   std::ostringstream sh;
   sh << "show() { while IFS= read -r l || [ -n \"$l\" ]; do printf '%s\\n' \"$l\"; done < $1\n"
-     << "if [ -x $1 ]; then echo may run; fi; }\n"
-     << "{ echo constant " << step.constant << "\n";
+     << "if [ -x $1 ]; then echo may run; fi; }\n";
+  if (step.may_fail) {
+    sh << "if [ $" << environment_name("DLFLOW_MATRIX_", step.axis) << " = " << step.failing
+       << " ]; then exit 7; fi\n";
+  }
+  sh << "{ echo constant " << step.constant << "\n";
   if (!step.input.empty()) sh << "echo " << step.input << "; show " << step.input << "\n";
   if (step.sees_param) sh << "echo p $DLFLOW_PARAM_P\n";
   if (step.ranks > 1) sh << "echo ranks $DLFLOW_RANKS\n";
@@ -205,6 +216,7 @@ inline void write_command(std::ostream& yaml, const RandomStep& step,
     yaml << "      " << axis << ": " << Json(workflow.axes.at(axis)).dump() << "\n";
   }
   if (step.repeats) yaml << "    repeat: 2\n";
+  if (step.may_fail) yaml << "    allow_failure: true\n";
   if (step.has_condition) yaml << "    if: ${{ params.q == 1 }}\n";
   if (!step.reads.empty()) yaml << "    env:\n";
   for (size_t i = 0; i < step.reads.size(); ++i) {
