@@ -39,7 +39,7 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   row.outputs = values_of(record.outputs);
   row.may_fail = job.may_fail;
   if (row.may_fail && is_failure(row.state)) {
-    row.reason += (row.reason.empty() ? "" : "; ") + std::string("the workflow allows it to fail");
+    row.reason += (row.reason.empty() ? "" : "; ") + std::string("which is allowed");
   }
   if (!record.metrics.is_null()) row.metrics = std::move(record.metrics);
   row.directory = record.reused_from.empty() ? job_directory(run_directory, job.name).string()

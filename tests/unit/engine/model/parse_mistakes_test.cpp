@@ -342,7 +342,7 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
         "rename one");
   CHECK(matrix("{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}") == "");
   CHECK(matrix("{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}") ==
-        "w.yaml:3:47: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
+        "w.yaml:3:48: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
         "left out");
 }
 

@@ -1,4 +1,6 @@
 #define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
+#include <csignal>
+
 #include "tests/support/catch.h"
 #include "tests/support/chain_world.h"
 
@@ -153,7 +155,7 @@ TEST_CASE("a step with always() is not reused, and a run that is stopped does no
   run.rewrite(std::string(kCleanup) + "    env: {A: 1}\n");
   run.backend.submitted.clear();
   run.observer.on_event = [&](const JobEvent& event) {
-    if (event.job == "data" && event.state == Cached) ::raise(SIGTERM);
+    if (event.job == "data" && event.state == Cached) std::raise(SIGTERM);
   };
   run.start();
   CHECK(run.states().at("cleanup") == Cancelled);
