@@ -224,9 +224,9 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
                      : node.kind == YamlNode::Kind::List ? Json::array()
                                                          : Json::object();
   const bool is_empty_list = node.kind == YamlNode::Kind::List && node.entries.empty();
-  const bool has_wrong_length =
-      node.kind == YamlNode::Kind::List && shape.type == Shape::Type::List &&
-      (shape.maximum || *shape.minimum > 1);
+  const bool has_wrong_length = node.kind == YamlNode::Kind::List &&
+                                shape.type == Shape::Type::List &&
+                                (shape.maximum || *shape.minimum > 1);
   std::string advice = hint(value, shape);
   if (shape.type == Shape::Type::Choice && value.is_string()) {
     advice = mistakes_.advice(value.get_ref<const std::string&>(), shape.choices);
@@ -368,10 +368,10 @@ bool Checker::check_key_of_axis(const Reference& reference) {
     for (const auto& [name, value] : values.front().items()) keys.push_back(name);
   }
   if (contains(keys, key)) return true;
-  mistakes_.add(reference.location,
-                keys.empty() ? "the values of axis '" + axis + "' are no mappings; write matrix." + axis
-                             : "axis '" + axis + "' has no key '" + key + "'" +
-                                   mistakes_.advice_or_list(key, keys));
+  mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
+                                                       "' are no mappings; write matrix." + axis
+                                                 : "axis '" + axis + "' has no key '" + key + "'" +
+                                                       mistakes_.advice_or_list(key, keys));
   return false;
 }
 

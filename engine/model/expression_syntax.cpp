@@ -141,8 +141,8 @@ class ExpressionParser {
   }
 
   void read_symbol() {
-    constexpr std::array<std::string_view, 8> kLong = {"}}", "==", "!=", "<=",
-                                                       ">=", "&&", "||", "//"};
+    constexpr std::array<std::string_view, 8> kLong = {
+        "}}", "==", "!=", "<=", ">=", "&&", "||", "//"};
     const std::string_view two = text_.substr(position_, 2);
     if (std::find(kLong.begin(), kLong.end(), two) != kLong.end()) {
       take(Token::Kind::Symbol, 2);
@@ -351,8 +351,8 @@ class ExpressionParser {
     if (scope == "steps") require_part(2, step_parts);
     if (scope == "run") require_part(1, run_parts);
     const bool complete = scope == "params" || scope == "matrix" ? path.size() >= 2
-                          : scope == "steps" ? path.size() == 4
-                                             : path.size() == 2;
+                          : scope == "steps"                     ? path.size() == 4
+                                                                 : path.size() == 2;
     if (complete) return;
     const std::string form = scope == "steps" ? "steps.NAME.outputs.KEY or steps.NAME.metrics.KEY"
                              : scope == "matrix" ? "matrix.AXIS"

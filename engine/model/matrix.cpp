@@ -97,8 +97,7 @@ std::vector<Json> matrix_elements(const Matrix& matrix) {
     do {
       Json element = Json::object();
       for (size_t axis = 0; axis < matrix.axes.size(); ++axis) {
-        element[matrix.axes[axis].name] =
-            matrix.axes[axis].values[position[places.of_axis[axis]]];
+        element[matrix.axes[axis].name] = matrix.axes[axis].values[position[places.of_axis[axis]]];
       }
       if (!is_excluded(matrix, element)) elements.push_back(std::move(element));
     } while (advance(places.sizes, position));

@@ -109,8 +109,8 @@ class MatrixReader {
       const auto axis = std::find_if(matrix_.axes.begin(), matrix_.axes.end(),
                                      [&](const MatrixAxis& a) { return a.name == word; });
       if (axis == matrix_.axes.end()) {
-        mistakes_.add(at, "the matrix has no axis '" + word + "'" +
-                              mistakes_.advice_or_list(word, known));
+        mistakes_.add(
+            at, "the matrix has no axis '" + word + "'" + mistakes_.advice_or_list(word, known));
       } else if (std::find(matrix_.zip.begin(), matrix_.zip.end(), word) != matrix_.zip.end()) {
         mistakes_.add(at, "'" + word + "' is there twice; remove one");
       } else if (first != nullptr && axis->values.size() != first->values.size()) {

@@ -87,10 +87,10 @@ inline constexpr const char* kElementName = "name";
 
 struct Matrix {
   std::vector<MatrixAxis> axes;
-  std::vector<Json> include;  ///< objects: further elements
-  std::vector<Json> exclude;  ///< objects: elements that match are left out
+  std::vector<Json> include;          ///< objects: further elements
+  std::vector<Json> exclude;          ///< objects: elements that match are left out
   std::vector<std::string> zip = {};  ///< axes of equal length that go together, value by value
-  int max_parallel = 0;       ///< how many elements run at a time; 0: as many as there is room for
+  int max_parallel = 0;  ///< how many elements run at a time; 0: as many as there is room for
 
   bool empty() const { return axes.empty() && include.empty(); }
 };
@@ -169,7 +169,7 @@ struct Step {
   std::vector<Requirement> require;
   Template condition;               ///< `if:`; null: always
   bool allow_failure = false;       ///< its failure is not the run's, and blocks nothing
-  bool always = false;  ///< `if:` has always(): it runs however those that it needs end
+  bool always = false;              ///< `if:` has always(): it runs however those that it needs end
   std::vector<std::string> inputs;  ///< files the step reads, relative to the workflow
   std::vector<DataInput> data;      ///< what else it reads, where it lies
   ReuseConditions reuse;

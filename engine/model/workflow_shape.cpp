@@ -130,9 +130,9 @@ Shape make_step_shape() {
       scoped(Scope::Steps, {"if", boolean(),
                             "Whether the step runs; else it is skipped. With always() it runs "
                             "however those that it needs end"}),
-      scoped(Scope::Params, {"allow_failure", boolean(),
-                             "Whether the run goes on and succeeds although the step failed",
-                             kOptional, false}),
+      scoped(Scope::Params,
+             {"allow_failure", boolean(),
+              "Whether the run goes on and succeeds although the step failed", kOptional, false}),
       scoped(Scope::Params, {"inputs", list_of(either({formed(input_form()), data_shape()})),
                              "Files and folders beside the workflow that the step reads, and "
                              "data elsewhere"}),

@@ -130,8 +130,8 @@ void check_number_of_edges(const Plan& plan, uint32_t step, const std::vector<St
              "every element of step '" + child.name + "' waits for " +
                  (edge.kind == StepEdge::Kind::All ? "every element" : "many elements") +
                  " of step '" + plan.workflow.steps[edge.parent].name +
-                 "': " + std::to_string(count) +
-                 " dependencies are more than " + std::to_string(kMaxEdges) +
+                 "': " + std::to_string(count) + " dependencies are more than " +
+                 std::to_string(kMaxEdges) +
                  "; put a step without a matrix between them, or give both the same axes");
   }
 }

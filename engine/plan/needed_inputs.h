@@ -7,7 +7,7 @@
 #include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
-/// What a job needs of those it waits for, where some may fail (`allow_failure`) and some steps run
+/// The needs of a job towards those it waits for, where some may fail (`allow_failure`) and some steps run
 /// however others end (`if: always()`). Login node and compute nodes decide by the same functions.
 namespace dlflow {
 
@@ -23,7 +23,7 @@ bool lets_run(const Step& child, const Step& parent, JobState state);
 /// Whether `child` waits for the end of `parent`, not for its success alone.
 bool waits_for_end(const Step& child, const Step& parent);
 
-/// What is left of the parents of one step whose outputs or metrics a job uses.
+/// The parents of one step whose outputs or metrics a job uses, and how many left something.
 struct UsedParents {
   std::string step;
   bool is_list = false;  ///< see is_list()

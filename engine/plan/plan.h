@@ -159,8 +159,8 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t job,
 /// depends on the machine (root, more ranks than cores) is for the supervisor to add.
 ///
 /// What steps.X.outputs.Y means to a job follows from its parents alone: if X's element is {} or a
-/// part of the job's own, there is one parent of X and its value is meant, else the list over all of
-/// them.
+/// part of the job's own, there is one parent of X and its value is meant, else the list over all
+/// of them.
 JobSpec job_spec(const Plan& plan, uint32_t job);
 
 /// The number of the job called `name`; looks at all jobs, so it is for names from a command line.

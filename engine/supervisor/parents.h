@@ -15,8 +15,8 @@ namespace dlflow {
 
 /// What `spec.parents` left, in their order. Throws Error{InvalidInput} naming a parent that has
 /// not succeeded: a job must never run on a failed parent, whatever the scheduler thinks, unless
-/// that was allowed to fail, or the job always runs. Of such a one who calls knows that it is not at
-/// work any more.
+/// that was allowed to fail, or the job always runs. Of such a one who calls knows that it is not
+/// at work any more.
 std::vector<ParentResult> read_parents(const JobSpec& spec);
 
 /// Whether the end of every parent is on record; on a network file system that may take a while to
@@ -28,8 +28,8 @@ Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
              const std::vector<ParentResult>& parents);
 
 /// The value of steps.NAME.outputs.KEY or steps.NAME.metrics.KEY: of the one parent of that step,
-/// or the list over all of them that left something, see is_list(). Throws Error{InvalidInput} naming the keys there
-/// are.
+/// or the list over all of them that left something, see is_list(). Throws Error{InvalidInput}
+/// naming the keys there are.
 Json parent_value(const Reference& reference, const Json& element,
                   const std::vector<ParentResult>& parents);
 

@@ -110,9 +110,9 @@ TEST_CASE("tasks that have one parent in common are an array that waits for just
   prep: {run: "true", matrix: {data: [x, y, z]}}
   train: {run: "true", matrix: {data: [x, y, z], lr: [1, 2]}, needs: [prep]}
 )");
-  CHECK(batches_of(plan, all_new(plan)) ==
-        Lines{"prep 0 1 2", "train 0 1 <- afterok:811_0", "train 2 3 <- afterok:811_1",
-              "train 4 5 <- afterok:811_2"});
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"prep 0 1 2", "train 0 1 <- afterok:811_0",
+                                                 "train 2 3 <- afterok:811_1",
+                                                 "train 4 5 <- afterok:811_2"});
   std::vector<Standing> standing = all_new(plan);
   standing[0] = {Kind::Done, ""};
   standing[1] = {Kind::Waiting, "700_1"};

@@ -44,24 +44,23 @@ TEST_CASE("include alone is a matrix", "[matrix]") {
 }
 
 TEST_CASE("an element of mappings is called by their keys, or by their name", "[matrix]") {
-  const Matrix matrix = {.axes = {{"case", {{{"net", "a"}, {"sizes", {1, 2}}}, {{"net", "b"}}}},
-                                  {"lr", {0.1}}},
-                         .include = {},
-                         .exclude = {}};
+  const Matrix matrix = {
+      .axes = {{"case", {{{"net", "a"}, {"sizes", {1, 2}}}, {{"net", "b"}}}}, {"lr", {0.1}}},
+      .include = {},
+      .exclude = {}};
   CHECK(labels(matrix) ==
         std::vector<std::string>{"case.net=a,case.sizes=_1,2_,lr=0.1", "case.net=b,lr=0.1"});
   CHECK(element_label({{"case", {{"name", "big"}, {"batch", 4096}}}}) == "case=big");
 }
 
 TEST_CASE("axes that are zipped go together, value by value", "[matrix]") {
-  const Matrix matrix = {
-      .axes = {{"net", {"a", "b"}}, {"seed", {1, 2}}, {"batch", {32, 64}}},
-      .include = {},
-      .exclude = {},
-      .zip = {"batch", "net"}};
-  CHECK(labels(matrix) ==
-        std::vector<std::string>{"batch=32,net=a,seed=1", "batch=32,net=a,seed=2",
-                                 "batch=64,net=b,seed=1", "batch=64,net=b,seed=2"});
+  const Matrix matrix = {.axes = {{"net", {"a", "b"}}, {"seed", {1, 2}}, {"batch", {32, 64}}},
+                         .include = {},
+                         .exclude = {},
+                         .zip = {"batch", "net"}};
+  CHECK(labels(matrix) == std::vector<std::string>{"batch=32,net=a,seed=1", "batch=32,net=a,seed=2",
+                                                   "batch=64,net=b,seed=1",
+                                                   "batch=64,net=b,seed=2"});
   CHECK(max_elements(matrix) == 4);
   CHECK(is_in_product(matrix, {{"net", "a"}, {"seed", 2}, {"batch", 32}}));
   CHECK_FALSE(is_in_product(matrix, {{"net", "a"}, {"seed", 2}, {"batch", 64}}));

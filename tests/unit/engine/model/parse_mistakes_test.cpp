@@ -341,9 +341,10 @@ TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[m
         "w.yaml:3:28: error: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; "
         "rename one");
   CHECK(matrix("{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}") == "");
-  CHECK(matrix("{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}") ==
-        "w.yaml:3:48: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
-        "left out");
+  CHECK(
+      matrix("{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}") ==
+      "w.yaml:3:48: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
+      "left out");
 }
 
 TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {

@@ -145,20 +145,25 @@ TEST_CASE("a step with always() runs after a failure, after a success, and after
   CHECK(run.attempt("cleanup") == 2);  // after the repair, too
 }
 
-TEST_CASE("a step with always() is not reused, and a run that is stopped does not start it",
-          "[always]") {
+TEST_CASE("a step with always() is not reused", "[always]") {
   TestRun run(kCleanup);
   run.start();
   run.backend.submitted.clear();
   run.start();
   CHECK(run.backend.submitted == Names{"cleanup"});
-  run.rewrite(std::string(kCleanup) + "    env: {A: 1}\n");
-  run.backend.submitted.clear();
-  run.observer.on_event = [&](const JobEvent& event) {
-    if (event.job == "data" && event.state == Cached) std::raise(SIGTERM);
+}
+
+TEST_CASE("a run that is stopped does not start a step with always(), the resumed one does",
+          "[always]") {
+  TestRun run(kCleanup);
+  run.observer.on_event = [](const JobEvent& event) {
+    if (event.job == "data" && event.state == Running) std::raise(SIGTERM);
   };
-  run.start();
-  CHECK(run.states().at("cleanup") == Cancelled);
+  CHECK(run.start().state == RunState::Cancelled);
+  CHECK(run.backend.submitted == Names{"data"});
+  run.observer.on_event = {};
+  run.resume();
+  for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
 TEST_CASE("an engine that is killed after a failure leaves the cleanup to the next one",
@@ -214,7 +219,8 @@ TEST_CASE("in a batch system the selection waits for the end of a sweep, and a n
   world.nodes.end("811_1", Succeeded);
   CHECK(world.batch.is_free("812"));
   world.nodes.run_all();
-  CHECK(world.look() == States{{"train[n=0]", Lost}, {"train[n=1]", Succeeded}, {"best", Succeeded}});
+  CHECK(world.look() ==
+        States{{"train[n=0]", Lost}, {"train[n=1]", Succeeded}, {"best", Succeeded}});
   CHECK(world.state() == RunState::Succeeded);
 }
 

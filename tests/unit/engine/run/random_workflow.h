@@ -19,12 +19,12 @@ struct RandomStep {
   std::string name;
   bool stages = false;  ///< brings the data through the cache; all below is of commands
   int constant = 0;
-  std::string axis;  ///< of its matrix; empty: none. "a" and "b" are those of several steps
+  std::string axis;         ///< of its matrix; empty: none. "a" and "b" are those of several steps
   std::string second_axis;  ///< beside it
   bool repeats = false;
   bool has_condition = false;
-  bool may_fail = false;  ///< `allow_failure`
-  int failing = 0;        ///< the value of its axis with which it fails; 0: none
+  bool may_fail = false;           ///< `allow_failure`
+  int failing = 0;                 ///< the value of its axis with which it fails; 0: none
   std::vector<std::string> reads;  ///< steps whose output it reads, in this order
   std::vector<std::string> needs;  ///< steps that it only waits for
   std::string input;               ///< a file beside the workflow
