@@ -127,7 +127,7 @@ class Axes(Case):
         self.assertIn("exit 1; which is allowed", " ".join(out.split()))
         self.assertNotIn("Again:", out)
         (self.folder / "mended").touch()
-        self.dlflow("resubmit", run, "train")
+        self.dlflow("resubmit", run, "--step", "train")
         self.assertEqual(self.output(run, "best"), ["0", "1", "2"])
         # What was made of fewer is not taken for what is made of all, nor the other way round.
         again = self.run_json("w.yaml")["run"]
