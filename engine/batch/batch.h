@@ -38,6 +38,8 @@ struct Batch {
   std::vector<Dependency> dependencies;
   std::vector<std::string> excluded_nodes = {};  ///< that it must not run on
   bool may_requeue = true;
+  /// What it waits for has failed: it leaves the queue, since others wait for its end.
+  bool leaves_if_hopeless = false;
   std::chrono::seconds lead{0};         ///< that its program has to save; 0: as is usual
   std::filesystem::path run_directory;  ///< where the batch shell starts
   /// What the batch shell prints is appended here, by all tasks of an array; "{task}" in its last

@@ -121,12 +121,7 @@ void BatchLines::add(const BatchTask& task) {
 }
 
 uint32_t BatchLines::list_of(const JobSpec& spec) {
-  const auto same = [](const ParentRef& a, const ParentRef& b) {
-    return a.directory == b.directory && a.step == b.step && a.element == b.element;
-  };
-  if (std::equal(spec.parents.begin(), spec.parents.end(), last_.begin(), last_.end(), same)) {
-    return last_number_;
-  }
+  if (spec.parents == last_) return last_number_;
   const Json json = to_json(spec).at("parents");
   const auto [list, is_new] = numbers_.try_emplace(json.dump(), uint32_t(numbers_.size()));
   if (is_new) lists_ += line_of({kLists, list->second}, 0, "", json);

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "engine/batch/batch_job.h"
+#include "engine/plan/needed_inputs.h"
 
 namespace dlflow {
 namespace {
@@ -19,7 +20,8 @@ class BatchPlanner {
         standing_(standing),
         rules_(rules),
         max_array_size_(std::max<uint32_t>(1, rules.max_size)),
-        batch_of_(plan.jobs.size(), kNone) {}
+        batch_of_(plan.jobs.size(), kNone),
+        precedes_always_(steps_before_always(plan.workflow)) {}
 
   std::vector<PlannedBatch> plan() {
     for (uint32_t first = 0; first < plan_.jobs.size();) {
@@ -43,6 +45,26 @@ class BatchPlanner {
     uint32_t batch = kNone;
     size_t text = 0;  // about how long the list of its tasks is
   };
+
+  /// The steps that one which always runs needs, directly or not: if they can never start they are
+  /// to end, else it would wait for ever.
+  static std::vector<bool> steps_before_always(const Workflow& workflow) {
+    std::vector<bool> before(workflow.steps.size(), false);
+    for (uint32_t always = 0; always < workflow.steps.size(); ++always) {
+      if (!workflow.steps[always].always) continue;
+      const std::vector<bool> needed = needed_for(workflow, workflow.steps[always].name);
+      for (uint32_t step = 0; step < needed.size(); ++step) {
+        if (needed[step] && step != always) before[step] = true;
+      }
+    }
+    return before;
+  }
+
+  const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
+
+  bool waits_for_end(uint32_t job, uint32_t parent) const {
+    return dlflow::waits_for_end(step_of(job), step_of(parent));
+  }
 
   uint32_t task_of(uint32_t job) const { return plan_.jobs[job].element % max_array_size_; }
 
@@ -74,7 +96,8 @@ class BatchPlanner {
         group = {.batch = uint32_t(batches_.size()), .text = text_of({}, task_of(job))};
         batches_.push_back({.step = plan_.jobs[job].step,
                             .is_array = !plan_.jobs[job].label().empty(),
-                            .waits_for = std::get<1>(key)});
+                            .waits_for = std::get<1>(key),
+                            .leaves_if_hopeless = precedes_always_[plan_.jobs[job].step]});
       }
       PlannedBatch& batch = batches_[group.batch];
       batch.jobs.push_back(job);
@@ -145,8 +168,8 @@ class BatchPlanner {
           dependencies.push_back(std::move(*dependency));
         continue;
       }
-      const auto [known, is_new] = on_all_.try_emplace(range.first);
-      if (is_new) known->second = dependencies_on_all(range);
+      const auto [known, is_new] = on_all_.try_emplace({range.first, range.count});
+      if (is_new) known->second = dependencies_on_all(range, job);
       dependencies.insert(dependencies.end(), known->second.begin(), known->second.end());
     }
     std::sort(dependencies.begin(), dependencies.end());
@@ -155,29 +178,58 @@ class BatchPlanner {
   }
 
   std::optional<PlannedDependency> dependency_on(uint32_t parent, uint32_t job) const {
-    if (standing_[parent].kind == Standing::Kind::Waiting) {
-      return PlannedDependency{.kind = PlannedDependency::Kind::Id, .id = standing_[parent].id};
-    }
+    if (standing_[parent].kind == Standing::Kind::Waiting) return on_waiting(parent, job);
     const uint32_t batch = batch_of_[parent];
     if (batch == kNone) return std::nullopt;
-    if (batches_[batch].jobs.size() == 1)
-      return PlannedDependency{.kind = PlannedDependency::Kind::All, .batch = batch};
-    const bool corresponds = !plan_.jobs[job].label().empty() && task_of(parent) == task_of(job);
-    return corresponds
-               ? PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch}
-               : PlannedDependency{.kind = PlannedDependency::Kind::OneTask,
-                                   .batch = batch,
-                                   .task = task_of(parent)};
+    if (batches_[batch].jobs.size() == 1) return on_batch(batch, parent, job);
+    // No batch system pairs ends: a task that may fail has the status of one that succeeded.
+    const bool pairs = is_its_own(parent, job) && task_of(parent) == task_of(job);
+    if (pairs && !step_of(job).always)
+      return PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch};
+    return on_task(parent, job);
   }
 
-  /// All jobs of a step: all of each batch that they are in.
-  std::vector<PlannedDependency> dependencies_on_all(JobRange range) const {
+  PlannedDependency on_waiting(uint32_t parent, uint32_t job) const {
+    using Kind = PlannedDependency::Kind;
+    return {.kind = waits_for_end(job, parent) ? Kind::EndedId : Kind::Id,
+            .id = standing_[parent].id};
+  }
+
+  PlannedDependency on_batch(uint32_t batch, uint32_t parent, uint32_t job) const {
+    using Kind = PlannedDependency::Kind;
+    return {.kind = waits_for_end(job, parent) ? Kind::Ended : Kind::All, .batch = batch};
+  }
+
+  /// The same element of a matrix: no other task waits for it. Where several do, they are to be in
+  /// one array, and wait for it in the same words.
+  bool is_its_own(uint32_t parent, uint32_t job) const {
+    const Json& element = element_of(job);
+    return !element.empty() && element == element_of(parent);
+  }
+
+  const Json& element_of(uint32_t job) const {
+    const PlannedJob& planned = plan_.jobs[job];
+    return (*plan_.steps[planned.step].elements)[planned.element];
+  }
+
+  PlannedDependency on_task(uint32_t parent, uint32_t job) const {
+    using Kind = PlannedDependency::Kind;
+    return {.kind = waits_for_end(job, parent) ? Kind::EndedTask : Kind::OneTask,
+            .batch = batch_of_[parent],
+            .task = task_of(parent)};
+  }
+
+  /// Several jobs of a step: all of each batch that has no others, else their tasks one by one.
+  std::vector<PlannedDependency> dependencies_on_all(JobRange range, uint32_t job) const {
     std::vector<PlannedDependency> dependencies;
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       if (standing_[parent].kind == Standing::Kind::Waiting) {
-        dependencies.push_back({.kind = PlannedDependency::Kind::Id, .id = standing_[parent].id});
+        dependencies.push_back(on_waiting(parent, job));
       } else if (batch_of_[parent] != kNone) {
-        dependencies.push_back({.kind = PlannedDependency::Kind::All, .batch = batch_of_[parent]});
+        const std::vector<uint32_t>& jobs = batches_[batch_of_[parent]].jobs;
+        const bool all = jobs.front() >= range.first && jobs.back() < range.first + range.count;
+        dependencies.push_back(all ? on_batch(batch_of_[parent], parent, job)
+                                   : on_task(parent, job));
       }
     }
     std::sort(dependencies.begin(), dependencies.end());
@@ -190,9 +242,10 @@ class BatchPlanner {
   const ArrayRules& rules_;
   const uint32_t max_array_size_;
   std::vector<PlannedBatch> batches_;
-  std::vector<uint32_t> batch_of_;  // by job
-  /// Of the step at hand: on all of a range, by its first job.
-  std::map<uint32_t, std::vector<PlannedDependency>> on_all_;
+  std::vector<uint32_t> batch_of_;     // by job
+  std::vector<bool> precedes_always_;  // by step
+  /// Of the step at hand: on all of a range, by its first job and how many they are.
+  std::map<std::pair<uint32_t, uint32_t>, std::vector<PlannedDependency>> on_all_;
 };
 
 }  // namespace
@@ -220,6 +273,10 @@ std::vector<Dependency> dependencies(const std::vector<PlannedDependency>& plann
         break;
       case PlannedDependency::Kind::SameTask:
         result.push_back({Kind::SameTask, ids[dependency.batch]});
+        break;
+      case PlannedDependency::Kind::EndedTask:
+        result.push_back(
+            {Kind::End, ids[dependency.batch] + "_" + std::to_string(dependency.task)});
         break;
       case PlannedDependency::Kind::Ended:
         result.push_back({Kind::End, ids[dependency.batch]});

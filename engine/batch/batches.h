@@ -26,12 +26,13 @@ struct Standing {
 /// One thing that a batch waits for.
 struct PlannedDependency {
   enum class Kind {
-    All,       ///< all of an earlier batch
-    SameTask,  ///< task i for task i of it
-    OneTask,   ///< for `task` of it
-    Id,        ///< for a job that the batch system had before
-    Ended,     ///< for the end of all of an earlier batch, whatever it is
-    EndedId,   ///< the same of a job or array that was there before
+    All,        ///< all of an earlier batch
+    SameTask,   ///< task i for task i of it
+    OneTask,    ///< for `task` of it
+    EndedTask,  ///< for the end of `task` of it, whatever that is
+    Id,         ///< for a job that the batch system had before
+    Ended,      ///< for the end of all of an earlier batch, whatever it is
+    EndedId,    ///< the same of a job or array that was there before
   };
   Kind kind = Kind::All;
   uint32_t batch = 0;  ///< its place in the list
@@ -47,7 +48,8 @@ struct PlannedBatch {
   std::vector<uint32_t> jobs = {};   ///< numbers in the plan, ascending
   std::vector<uint32_t> tasks = {};  ///< of the array: the element's number modulo the array size
   std::vector<PlannedDependency> waits_for = {};  ///< each once
-  int max_parallel = 0;  ///< of its tasks that run at a time; 0: any number
+  int max_parallel = 0;             ///< of its tasks that run at a time; 0: any number
+  bool leaves_if_hopeless = false;  ///< see Batch
 };
 
 /// Parents before children. The tasks of an array have the same resources and wait for the same; a

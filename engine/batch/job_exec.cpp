@@ -17,6 +17,7 @@
 #include "base/remove_tree.h"
 #include "engine/batch/batch.h"
 #include "engine/batch/batch_file.h"
+#include "engine/plan/needed_inputs.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 #include "engine/supervisor/claim.h"
@@ -103,6 +104,8 @@ int exit_status(const Attempt& attempt, const Allocation& allocation) {
   const auto state = attempt.state();
   if (!state) return kNotRecorded;
   if (satisfies_dependents(*state) || *state == JobState::Skipped) return 0;
+  // Else those that wait for the task of an array would never start. They look themselves.
+  if (attempt.spec().allow_failure && is_failure(*state)) return 0;
   return allocation.reserves_statuses ? 1 : std::max(1, attempt.exit().value_or(1));
 }
 
@@ -146,6 +149,19 @@ void wait_for_parents(const JobSpec& spec, std::chrono::milliseconds patience) {
   while (std::chrono::steady_clock::now() < deadline && !have_ended(spec.parents)) {
     std::this_thread::sleep_for(std::min<std::chrono::milliseconds>(patience, 500ms));
   }
+}
+
+/// Whether a parent that may end without success has no end on record and is still at work, as far
+/// as the batch system knows: that let this job start too early, as after a requeue.
+bool has_parent_at_work(const JobSpec& spec, const Allocation& allocation) {
+  return std::any_of(spec.parents.begin(), spec.parents.end(), [&](const ParentRef& parent) {
+    const bool may_lack = (spec.always || parent.may_fail) && !parent.failed && !parent.skipped;
+    if (!may_lack || have_ended({parent})) return false;
+    const std::vector<int> numbers = attempts(parent.directory);
+    if (numbers.empty()) return false;
+    const auto claim = newest_claim(attempt_directory(parent.directory, numbers.back()));
+    return claim && allocation.is_at_work(claim->backend_id);
+  });
 }
 
 /// Takes away what failed passes left; a checkpoint is kept. One that still writes there, on a node
@@ -252,6 +268,7 @@ int job_exec(const fs::path& batch_file, uint32_t batch, uint32_t task,
   }
   if (failed) clear(attempt);
   wait_for_parents(attempt.spec(), allocation.patience);
+  if (has_parent_at_work(attempt.spec(), allocation)) return come_back(attempt, allocation);
 
   SupervisorOptions options;
   options.backend_id = allocation.id;

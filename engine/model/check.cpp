@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/model/expression_functions.h"
 #include "engine/model/expression_syntax.h"
 #include "engine/model/forms.h"
 
@@ -237,8 +238,9 @@ bool Checker::refuse(const YamlNode& node, const Wanted& wanted) {
                      : node.kind == YamlNode::Kind::List ? Json::array()
                                                          : Json::object();
   const bool is_empty_list = node.kind == YamlNode::Kind::List && node.entries.empty();
-  const bool has_wrong_length =
-      node.kind == YamlNode::Kind::List && shape.type == Shape::Type::List && shape.maximum;
+  const bool has_wrong_length = node.kind == YamlNode::Kind::List &&
+                                shape.type == Shape::Type::List &&
+                                (shape.maximum || *shape.minimum > 1);
   std::string advice = hint(value, shape);
   const Shape* const words = choice_in(shape);
   if (words != nullptr && value.is_string()) {
@@ -342,6 +344,14 @@ bool Checker::check_param(const Reference& reference) {
   }
   std::vector<std::string> known;
   for (const auto& [key, value] : names_.params->items()) known.push_back(key);
+  const size_t minus = name.find('-');
+  if (minus != name.npos && contains(known, name.substr(0, minus))) {
+    mistakes_.add(reference.location, "unknown parameter '" + name +
+                                          "'; a name may hold '-', so write spaces to subtract: "
+                                          "params." +
+                                          name.substr(0, minus) + " - …");
+    return false;
+  }
   mistakes_.add(reference.location, "unknown parameter '" + name + "'" +
                                         (known.empty() ? "; there are no params here"
                                                        : mistakes_.advice_or_list(name, known)));
@@ -357,9 +367,27 @@ bool Checker::check_axis(const Reference& reference) {
     return false;
   }
   const std::vector<std::string> axes = axis_names(*names_.matrix);
-  if (contains(axes, name)) return true;
+  if (contains(axes, name)) return check_key_of_axis(reference);
   mistakes_.add(reference.location,
                 "the matrix has no axis '" + name + "'" + mistakes_.advice_or_list(name, axes));
+  return false;
+}
+
+/// The key of an axis whose values are mappings; they all have the same keys.
+bool Checker::check_key_of_axis(const Reference& reference) {
+  if (reference.path.size() < 3) return true;
+  const std::string& axis = reference.path[1];
+  const std::string& key = reference.path[2];
+  const std::vector<Json> values = axis_values(*names_.matrix, axis);
+  std::vector<std::string> keys;
+  if (!values.empty() && values.front().is_object()) {
+    for (const auto& [name, value] : values.front().items()) keys.push_back(name);
+  }
+  if (contains(keys, key)) return true;
+  mistakes_.add(reference.location, keys.empty() ? "the values of axis '" + axis +
+                                                       "' are no mappings; write matrix." + axis
+                                                 : "axis '" + axis + "' has no key '" + key + "'" +
+                                                       mistakes_.advice_or_list(key, keys));
   return false;
 }
 
@@ -388,7 +416,7 @@ bool Checker::check_result(const Template& text, const Json* element, const Yaml
   }
   std::string origin = " (from '" + text.source().get<std::string>() + "'";
   if (element != nullptr) {
-    origin += " with " + element->begin().key() + " = " + text_of(element->begin().value());
+    origin += " with " + element->begin().key() + " = " + shown_value(element->begin().value());
   }
   for (const Diagnostic& mistake : found.take()) {
     mistakes_.add(mistake.location, mistake.message + origin + ")");

@@ -76,6 +76,7 @@ class Checker {
   bool check_reference(const Reference& reference, const Wanted& wanted);
   bool check_param(const Reference& reference);
   bool check_axis(const Reference& reference);
+  bool check_key_of_axis(const Reference& reference);
   bool check_result(const Template& text, const Json* element, const YamlNode& node,
                     const Wanted& wanted, Json& value);
 

@@ -158,6 +158,13 @@ class Evaluator {
       }
       case Expression::Kind::Operation:
         return operate(expression);
+      case Expression::Kind::Arithmetic: {
+        Json value = evaluate(expression.operands[0]);
+        for (size_t i = 0; i < expression.arithmetic.size(); ++i) {
+          value = compute(expression.arithmetic[i], value, evaluate(expression.operands[i + 1]));
+        }
+        return value;
+      }
     }
     return nullptr;
   }
@@ -308,6 +315,30 @@ Template::Template(Json value, const Locate& locate, const OnMistake& on_mistake
 const std::vector<Reference>& Template::references() const {
   static const std::vector<Reference> none;
   return compiled_ ? compiled_->references : none;
+}
+
+namespace {
+
+bool has_call(const Expression& expression, std::string_view function) {
+  const bool is_one =
+      expression.kind == Expression::Kind::Call && expression.function->name == function;
+  return is_one || std::any_of(expression.operands.begin(), expression.operands.end(),
+                               [&](const Expression& e) { return has_call(e, function); });
+}
+
+bool has_call(const Node& node, std::string_view function) {
+  return std::any_of(node.text.begin(), node.text.end(),
+                     [&](const TextPart& part) {
+                       return part.is_expression && has_call(part.expression, function);
+                     }) ||
+         std::any_of(node.elements.begin(), node.elements.end(),
+                     [&](const Node& element) { return has_call(element, function); });
+}
+
+}  // namespace
+
+bool Template::calls(std::string_view function) const {
+  return compiled_ && has_call(compiled_->root, function);
 }
 
 Json Template::evaluate(const Context& context) const {

@@ -60,6 +60,9 @@ class Template {
   bool has_references() const { return !references().empty(); }
   const std::vector<Reference>& references() const;
 
+  /// Whether an expression calls `function`.
+  bool calls(std::string_view function) const;
+
   /// The value with every expression replaced. Throws Error{InvalidInput} naming the expression if
   /// a reference has no value in `context` or a function is given what it cannot take.
   Json evaluate(const Context& context) const;

@@ -4,12 +4,11 @@
 #include <charconv>
 #include <cmath>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <vector>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "engine/model/arithmetic.h"
 #include "engine/model/shape.h"
 
 namespace dlflow {
@@ -78,6 +77,39 @@ Json apply_contains(Arguments arguments) {
   return text.find(what.get_ref<const std::string&>()) != std::string::npos;
 }
 
+/// The element of `list` at `place`; below 0 it counts from the end.
+Json element_at(std::string_view function, const Json& list, int64_t place) {
+  if (!list.is_array()) throw wrong_argument(function, "a list", list);
+  const auto size = int64_t(list.size());
+  const int64_t index = place < 0 ? size + place : place;
+  if (index >= 0 && index < size) return list[size_t(index)];
+  throw Error(Errc::InvalidInput, std::string(function) + "() finds nothing at place " +
+                                      std::to_string(place) + " of a list of " +
+                                      std::to_string(size));
+}
+
+Json apply_first(Arguments arguments) { return element_at("first", arguments[0], 0); }
+
+Json apply_at(Arguments arguments) {
+  const Json& place = arguments[1];
+  if (!place.is_number_integer()) throw wrong_argument("at", "an integer second", place);
+  return element_at("at", arguments[0], place.get<int64_t>());
+}
+
+Json apply_lookup(Arguments arguments) {
+  const Json& mapping = arguments[0];
+  if (!mapping.is_object()) throw wrong_argument("lookup", "a mapping first", mapping);
+  const std::string key = text_of(arguments[1]);
+  const auto found = mapping.find(key);
+  if (found != mapping.end()) return *found;
+  if (arguments.size() > 2) return arguments[2];
+  std::vector<std::string> keys;
+  for (const auto& [name, value] : mapping.items()) keys.push_back(name);
+  std::string known = did_you_mean(key, keys);
+  if (known.empty()) known = "; it has " + (keys.empty() ? "no keys" : join(keys, ", "));
+  throw Error(Errc::InvalidInput, "lookup() finds no key '" + key + "'" + known);
+}
+
 template <typename Better>
 Json best(std::string_view function, Arguments arguments, Better better) {
   const bool one_list = arguments.size() == 1 && arguments[0].is_array();
@@ -142,13 +174,6 @@ void check_numbers(std::string_view function, Arguments arguments) {
   }
 }
 
-/// The number that people mean: 0.1 + 2 * 0.1 is 0.3.
-Json rounded(double value) {
-  std::array<char, 40> text{};
-  std::snprintf(text.data(), text.size(), "%.15g", value);
-  return std::strtod(text.data(), nullptr);
-}
-
 Json apply_range(Arguments arguments) {
   check_numbers("range", arguments);
   const double first = arguments[0].get<double>();
@@ -167,7 +192,7 @@ Json apply_range(Arguments arguments) {
   Json numbers = Json::array();
   for (double i = 0; i <= steps; ++i) {
     const double value = first + i * step;
-    numbers.push_back(whole ? Json(int64_t(value)) : rounded(value));
+    numbers.push_back(whole ? Json(int64_t(value)) : Json(rounded_for_people(value)));
   }
   return numbers;
 }
@@ -186,10 +211,12 @@ Json apply_geomspace(Arguments arguments) {
   }
   Json numbers = Json::array();
   for (double i = 0; i < count; ++i) {
-    numbers.push_back(rounded(first * std::pow(last / first, i / (count - 1))));
+    numbers.push_back(rounded_for_people(first * std::pow(last / first, i / (count - 1))));
   }
   return numbers;
 }
+
+Json apply_always(Arguments) { return true; }
 
 Json apply_basename(Arguments arguments) {
   if (!arguments[0].is_string()) throw wrong_argument("basename", "a path", arguments[0]);
@@ -202,17 +229,21 @@ Json apply_to_json(Arguments arguments) { return arguments[0].dump(); }
 
 constexpr size_t kAnyNumber = SIZE_MAX;
 
-constexpr std::array<Function, 12> kFunctions = {{
+constexpr std::array<Function, 16> kFunctions = {{
     {"format", "format(text, value, …)", 1, kAnyNumber, apply_format},
     {"join", "join(list, separator)", 1, 2, apply_join},
     {"length", "length(value)", 1, 1, apply_length},
     {"contains", "contains(where, what)", 2, 2, apply_contains},
+    {"first", "first(list)", 1, 1, apply_first},
+    {"at", "at(list, place)", 2, 2, apply_at},
+    {"lookup", "lookup(mapping, key, otherwise)", 2, 3, apply_lookup},
     {"min", "min(number, …)", 1, kAnyNumber, apply_min},
     {"max", "max(number, …)", 1, kAnyNumber, apply_max},
     {"min_by", "min_by(list, numbers)", 2, 2, apply_min_by},
     {"max_by", "max_by(list, numbers)", 2, 2, apply_max_by},
     {"range", "range(first, last, step)", 3, 3, apply_range},
     {"geomspace", "geomspace(first, last, count)", 3, 3, apply_geomspace},
+    {"always", "always()", 0, 0, apply_always},
     {"basename", "basename(path)", 1, 1, apply_basename},
     {"toJSON", "toJSON(value)", 1, 1, apply_to_json},
 }};
@@ -230,6 +261,10 @@ std::string text_of(const Json& value) {
                                         "toJSON(value)");
   }
   return value.dump();
+}
+
+std::string shown_value(const Json& value) {
+  return value.is_structured() ? value.dump() : text_of(value);
 }
 
 }  // namespace dlflow

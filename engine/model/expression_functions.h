@@ -12,6 +12,9 @@
 ///   join(list, separator)    the elements as one text; the separator is ',' if left out
 ///   length(value)            bytes of a string, elements of a list, keys of an object
 ///   contains(where, what)    whether a list has that element, or a string that part
+///   first(list)              its first element
+///   at(list, place)          the element at a place; the first is at 0, the last at -1
+///   lookup(mapping, key, otherwise)  the value of a key; `otherwise` if there is no such key
 ///   min(number, …)           the smallest; also of one list of numbers
 ///   max(number, …)           the largest; also of one list of numbers
 ///   max_by(list, numbers)    the element of the list where the number is largest, the first of
@@ -19,6 +22,7 @@
 ///   numbers from the first to the last, which is among them if a step
 ///                            leads to it
 ///   geomspace(first, last, count)  so many numbers, each the same multiple of the one before
+///   always()                 true; `if:` with it: the step runs however those that it needs end
 ///   basename(path)           what follows the last '/', trailing ones aside
 ///   toJSON(value)            the value as JSON text on one line
 namespace dlflow {
@@ -36,5 +40,8 @@ std::span<const Function> expression_functions();
 /// A scalar as it appears inside text: a string as it is, null as nothing, else its JSON. Throws
 /// Error{InvalidInput} for a list or an object.
 std::string text_of(const Json& value);
+
+/// Any value as a message shows it: a scalar as text_of(), a list or an object as its JSON.
+std::string shown_value(const Json& value);
 
 }  // namespace dlflow

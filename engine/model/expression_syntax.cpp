@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <optional>
+#include <span>
 #include <utility>
 
 #include "base/text.h"
@@ -56,10 +57,7 @@ class ExpressionParser {
     std::string hint;
     if (token_.source == "=") hint = "; equality is written ==";
     if (token_.source == "\"") hint = "; text is written in single quotes, 'like this'";
-    if (token_.source.size() == 1 &&
-        std::string_view("+-*/%").find(token_.source[0]) != std::string_view::npos) {
-      hint = "; expressions have no arithmetic, give the result as a parameter";
-    }
+    if (token_.source == "%") hint = "; the remainder of a / b is a - a // b * b";
     fail("unexpected '" + std::string(token_.source) + "' in an expression" + hint);
   }
 
@@ -79,19 +77,26 @@ class ExpressionParser {
 
   void advance() {
     while (position_ < text_.size() && is_space(text_[position_])) ++position_;
+    const bool behind_operand = ends_operand();
     token_ = Token{Token::Kind::End, {}, position_, nullptr};
     if (position_ == text_.size()) return;
     const char c = text_[position_];
     const char next = position_ + 1 < text_.size() ? text_[position_ + 1] : '\0';
     if (is_letter(c)) {
       read_name();
-    } else if (is_digit(c) || (c == '-' && is_digit(next))) {
+    } else if (is_digit(c) || (c == '-' && is_digit(next) && !behind_operand)) {
       read_number();
     } else if (c == '\'') {
       read_text();
     } else {
       read_symbol();
     }
+  }
+
+  /// Whether a `-` behind the token at hand subtracts.
+  bool ends_operand() const {
+    return token_.kind == Token::Kind::Name || token_.kind == Token::Kind::Number ||
+           token_.kind == Token::Kind::Text || is_symbol(")");
   }
 
   void take(Token::Kind kind, size_t length) {
@@ -136,7 +141,8 @@ class ExpressionParser {
   }
 
   void read_symbol() {
-    constexpr std::array<std::string_view, 7> kLong = {"}}", "==", "!=", "<=", ">=", "&&", "||"};
+    constexpr std::array<std::string_view, 8> kLong = {
+        "}}", "==", "!=", "<=", ">=", "&&", "||", "//"};
     const std::string_view two = text_.substr(position_, 2);
     if (std::find(kLong.begin(), kLong.end(), two) != kLong.end()) {
       take(Token::Kind::Symbol, 2);
@@ -191,21 +197,61 @@ class ExpressionParser {
   }
 
   Expression parse_comparison() {
-    Expression left = parse_unary();
+    Expression left = parse_sum();
     const std::optional<Operator> operation = accept_comparison();
     if (!operation) return left;
     Expression result = operation_of(*operation, std::move(left));
-    result.operands.push_back(parse_unary());
+    result.operands.push_back(parse_sum());
     const size_t offset = token_.offset;
     if (accept_comparison()) fail_at(offset, "comparisons cannot be chained; join them with &&");
     return result;
   }
 
+  using Symbols = std::span<const std::pair<std::string_view, Arithmetic>>;
+
+  Expression parse_sum() {
+    constexpr std::array<std::pair<std::string_view, Arithmetic>, 2> kSums = {
+        {{"+", Arithmetic::Add}, {"-", Arithmetic::Subtract}}};
+    return parse_arithmetic(kSums, &ExpressionParser::parse_product);
+  }
+
+  Expression parse_product() {
+    constexpr std::array<std::pair<std::string_view, Arithmetic>, 3> kProducts = {
+        {{"*", Arithmetic::Multiply}, {"/", Arithmetic::Divide}, {"//", Arithmetic::FloorDivide}}};
+    return parse_arithmetic(kProducts, &ExpressionParser::parse_unary);
+  }
+
+  /// One node however many operands: a chain may be as long as the file.
+  Expression parse_arithmetic(Symbols symbols, Expression (ExpressionParser::*operand)()) {
+    Expression first = (this->*operand)();
+    Expression chain;
+    chain.kind = Expression::Kind::Arithmetic;
+    while (const auto operation = accept_one_of(symbols)) {
+      if (chain.operands.empty()) chain.operands.push_back(std::move(first));
+      chain.arithmetic.push_back(*operation);
+      chain.operands.push_back((this->*operand)());
+    }
+    return chain.operands.empty() ? first : chain;
+  }
+
+  std::optional<Arithmetic> accept_one_of(Symbols symbols) {
+    for (const auto& [symbol, operation] : symbols) {
+      if (accept(symbol)) return operation;
+    }
+    return std::nullopt;
+  }
+
   Expression parse_unary() {
-    if (!accept("!")) return parse_primary();
+    const bool is_minus = is_symbol("-");
+    if (!is_minus && !is_symbol("!")) return parse_primary();
     if (++nesting_ > kMaxNesting) fail("the expression is nested too deeply");
+    advance();
     Expression result;
-    result.kind = Expression::Kind::Not;
+    result.kind = is_minus ? Expression::Kind::Arithmetic : Expression::Kind::Not;
+    if (is_minus) {
+      result.arithmetic.push_back(Arithmetic::Subtract);
+      result.operands.emplace_back().literal = 0;
+    }
     result.operands.push_back(parse_unary());
     --nesting_;
     return result;
@@ -304,9 +350,9 @@ class ExpressionParser {
     };
     if (scope == "steps") require_part(2, step_parts);
     if (scope == "run") require_part(1, run_parts);
-    const bool complete = scope == "params"  ? path.size() >= 2
-                          : scope == "steps" ? path.size() == 4
-                                             : path.size() == 2;
+    const bool complete = scope == "params" || scope == "matrix" ? path.size() >= 2
+                          : scope == "steps"                     ? path.size() == 4
+                                                                 : path.size() == 2;
     if (complete) return;
     const std::string form = scope == "steps" ? "steps.NAME.outputs.KEY or steps.NAME.metrics.KEY"
                              : scope == "matrix" ? "matrix.AXIS"

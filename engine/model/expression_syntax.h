@@ -6,32 +6,39 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/model/arithmetic.h"
 #include "engine/model/expression_functions.h"
 
 /// Text with `${{ … }}` in it -> a syntax tree. The grammar, loosest binding first:
 ///
 ///   expression = conjunction ("||" conjunction)*
 ///   conjunction = comparison ("&&" comparison)*
-///   comparison = unary (("==" | "!=" | "<" | "<=" | ">" | ">=") unary)?
-///   unary = "!" unary | primary
+///   comparison = sum (("==" | "!=" | "<" | "<=" | ">" | ">=") sum)?
+///   sum = product (("+" | "-") product)*
+///   product = unary (("*" | "/" | "//") unary)*
+///   unary = ("!" | "-") unary | primary
 ///   primary = "(" expression ")" | literal | function "(" [expression ("," expression)*] ")"
 ///           | reference
-///   reference = "params" ("." name)+ | "matrix." name | "run.id" | "run.directory"
+///   reference = "params" ("." name)+ | "matrix" ("." name)+ | "run.id" | "run.directory"
 ///             | "steps." name "." ("outputs" | "metrics") "." name
 ///   literal = number | 'text, with '' for a quote' | true | false | null
+///
+/// A name may hold "-": `params.a-1` is the parameter a-1, `params.a - 1` a difference.
 namespace dlflow {
 
 enum class Operator { Or, And, Equal, NotEqual, Less, LessEqual, Greater, GreaterEqual };
 
 struct Expression {
-  enum class Kind { Literal, Reference, Call, Not, Operation };
+  enum class Kind { Literal, Reference, Call, Not, Operation, Arithmetic };
 
   Kind kind = Kind::Literal;
   Json literal;
   size_t reference = 0;                ///< index in ParsedText::references
   const Function* function = nullptr;  ///< of a Call
   Operator operation = Operator::Or;   ///< of an Operation; Or and And take two operands or more
-  std::vector<Expression> operands;    ///< also a Call's arguments
+  /// Of Arithmetic, from left to right: one between each two operands.
+  std::vector<Arithmetic> arithmetic;
+  std::vector<Expression> operands;  ///< also a Call's arguments
 };
 
 /// A reference, and where it stands: the expression's number in its text, the byte in that.

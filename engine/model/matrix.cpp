@@ -1,5 +1,8 @@
 #include <algorithm>
 #include <cstdint>
+#include <optional>
+#include <set>
+#include <utility>
 
 #include "engine/model/expression_functions.h"
 #include "engine/model/workflow.h"
@@ -7,43 +10,97 @@
 namespace dlflow {
 namespace {
 
-/// Whether `element` has all values of `pattern`.
-bool matches(const Json& element, const Json& pattern) {
-  return std::all_of(pattern.items().begin(), pattern.items().end(), [&](const auto& item) {
-    const auto found = element.find(item.key());
-    return found != element.end() && *found == item.value();
-  });
-}
-
-/// Moves to the next combination, the last axis fastest; false after the last one.
-bool advance(const Matrix& matrix, std::vector<size_t>& position) {
-  for (size_t axis = position.size(); axis-- > 0;) {
-    if (++position[axis] < matrix.axes[axis].values.size()) return true;
-    position[axis] = 0;
+/// Moves to the next combination, the last of `sizes` fastest; false after the last one.
+bool advance(const std::vector<size_t>& sizes, std::vector<size_t>& position) {
+  for (size_t place = position.size(); place-- > 0;) {
+    if (++position[place] < sizes[place]) return true;
+    position[place] = 0;
   }
   return false;
 }
 
+bool is_zipped(const Matrix& matrix, const std::string& axis) {
+  return std::find(matrix.zip.begin(), matrix.zip.end(), axis) != matrix.zip.end();
+}
+
+/// The places that a combination of values has: one for each axis, or one for those that go
+/// together, where the first of them stands.
+struct Places {
+  std::vector<size_t> sizes;
+  std::vector<size_t> of_axis;  // by axis
+};
+
+Places places_of(const Matrix& matrix) {
+  Places places;
+  std::optional<size_t> zipped;
+  for (const MatrixAxis& axis : matrix.axes) {
+    const bool follows = zipped && is_zipped(matrix, axis.name);
+    places.of_axis.push_back(follows ? *zipped : places.sizes.size());
+    if (follows) continue;
+    if (is_zipped(matrix, axis.name)) zipped = places.sizes.size();
+    places.sizes.push_back(axis.values.size());
+  }
+  return places;
+}
+
+/// "lr=0.1", or what stands for a mapping.
+std::string label_of(const std::string& axis, const Json& value) {
+  if (!value.is_object()) return axis + "=" + shown_value(value);
+  const auto name = value.find(kElementName);
+  if (name != value.end() && !name->is_structured()) return axis + "=" + text_of(*name);
+  std::string label;
+  for (const auto& [key, inner] : value.items()) {
+    label += (label.empty() ? "" : ",") + axis + "." + key + "=" + shown_value(inner);
+  }
+  return label;
+}
+
 }  // namespace
+
+bool is_part_of(const Json& part, const Json& value) {
+  if (!part.is_object() || !value.is_object()) return part == value;
+  return std::all_of(part.items().begin(), part.items().end(), [&](const auto& item) {
+    const auto found = value.find(item.key());
+    return found != value.end() && is_part_of(item.value(), *found);
+  });
+}
 
 bool is_excluded(const Matrix& matrix, const Json& element) {
   return std::any_of(matrix.exclude.begin(), matrix.exclude.end(),
-                     [&](const Json& pattern) { return matches(element, pattern); });
+                     [&](const Json& pattern) { return is_part_of(pattern, element); });
+}
+
+bool is_in_product(const Matrix& matrix, const Json& element) {
+  if (matrix.axes.empty() || element.size() != matrix.axes.size()) return false;
+  std::optional<std::set<size_t>> zipped;  // where the values of all zipped axes so far stand
+  for (const MatrixAxis& axis : matrix.axes) {
+    const auto value = element.find(axis.name);
+    if (value == element.end()) return false;
+    std::set<size_t> found;
+    for (size_t i = 0; i < axis.values.size(); ++i) {
+      const bool may_be_there = !is_zipped(matrix, axis.name) || !zipped || zipped->contains(i);
+      if (may_be_there && axis.values[i] == *value) found.insert(i);
+    }
+    if (found.empty()) return false;
+    if (is_zipped(matrix, axis.name)) zipped = std::move(found);
+  }
+  return true;
 }
 
 std::vector<Json> matrix_elements(const Matrix& matrix) {
   std::vector<Json> elements;
   if (matrix.empty()) return {Json::object()};
   if (!matrix.axes.empty()) {
-    std::vector<size_t> position(matrix.axes.size(), 0);
+    const Places places = places_of(matrix);
+    std::vector<size_t> position(places.sizes.size(), 0);
     elements.reserve(max_elements(matrix));
     do {
       Json element = Json::object();
-      for (size_t axis = 0; axis < position.size(); ++axis) {
-        element[matrix.axes[axis].name] = matrix.axes[axis].values[position[axis]];
+      for (size_t axis = 0; axis < matrix.axes.size(); ++axis) {
+        element[matrix.axes[axis].name] = matrix.axes[axis].values[position[places.of_axis[axis]]];
       }
       if (!is_excluded(matrix, element)) elements.push_back(std::move(element));
-    } while (advance(matrix, position));
+    } while (advance(places.sizes, position));
   }
   elements.insert(elements.end(), matrix.include.begin(), matrix.include.end());
   return elements;
@@ -69,8 +126,8 @@ std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis) {
 
 size_t max_elements(const Matrix& matrix) {
   size_t count = matrix.axes.empty() ? 0 : 1;
-  for (const MatrixAxis& axis : matrix.axes) {
-    if (__builtin_mul_overflow(count, axis.values.size(), &count)) return SIZE_MAX;
+  for (const size_t size : places_of(matrix).sizes) {
+    if (__builtin_mul_overflow(count, size, &count)) return SIZE_MAX;
   }
   if (__builtin_add_overflow(count, matrix.include.size(), &count)) return SIZE_MAX;
   return count;
@@ -82,7 +139,7 @@ std::string element_label(const Json& element) {
   std::string label;
   for (const auto& [axis, value] : element.items()) {
     if (!label.empty()) label += ',';
-    label += axis + "=" + text_of(value);
+    label += label_of(axis, value);
   }
   for (char& c : label) {
     if (kUsable.find(c) == kUsable.npos) c = '_';

@@ -32,8 +32,10 @@ class MatrixReader {
       if (find_field(shape_, entry.key) != nullptr) continue;
       matrix_.axes.push_back({entry.key, value_.at(entry.key)});
       check_distinct(entry);
-      check_variable(entry);
+      check_mappings(entry);
+      check_variable(entry.key, entry.key, entry.location);
     }
+    read_zip();
     read_exclude();
     read_include();
     matrix_.max_parallel = value_.value("max_parallel", 0);
@@ -55,16 +57,70 @@ class MatrixReader {
     for (size_t i = 0; i < values.size(); ++i) {
       if (seen.insert(values[i]).second) continue;
       mistakes_.add(location(entry.key, i),
-                    subject_.at(entry.key).name() + " holds " + text_of(values[i]) + " twice");
+                    subject_.at(entry.key).name() + " holds " + shown_value(values[i]) + " twice");
     }
   }
 
-  void check_variable(const YamlEntry& entry) {
-    const std::string variable = environment_name("DLFLOW_MATRIX_", entry.key);
-    const auto [first, is_new] = variables_.emplace(variable, entry.key);
+  /// Mappings of an axis have the same keys, and different names if they have names.
+  void check_mappings(const YamlEntry& entry) {
+    const auto& values = matrix_.axes.back().values;
+    if (values.empty()) return;
+    std::set<std::string> names;
+    for (size_t i = 0; i < values.size(); ++i) {
+      const Location at = location(entry.key, i);
+      if (!have_same_keys(values.front(), values[i])) {
+        mistakes_.add(at, "this value of " + subject_.at(entry.key).name() +
+                              " has other keys than the first one; give all the same");
+      }
+      const bool has_name = values[i].is_object() && values[i].contains(kElementName);
+      if (!has_name || names.insert(shown_value(values[i].at(kElementName))).second) continue;
+      mistakes_.add(at, "two values of " + subject_.at(entry.key).name() + " are called '" +
+                            shown_value(values[i].at(kElementName)) + "'; rename one");
+    }
+    if (!values.front().is_object()) return;
+    for (const auto& [key, value] : values.front().items()) {
+      check_variable(entry.key + "_" + key, entry.key + "." + key, entry.location);
+    }
+  }
+
+  static bool have_same_keys(const Json& first, const Json& other) {
+    if (!first.is_object() || !other.is_object()) return first.is_object() == other.is_object();
+    return first.size() == other.size() &&
+           std::all_of(first.items().begin(), first.items().end(),
+                       [&](const auto& item) { return other.contains(item.key()); });
+  }
+
+  void check_variable(const std::string& key, const std::string& name, Location at) {
+    const std::string variable = environment_name("DLFLOW_MATRIX_", key);
+    const auto [first, is_new] = variables_.emplace(variable, name);
     if (is_new) return;
-    mistakes_.add(entry.location, "axes '" + first->second + "' and '" + entry.key +
-                                      "' would both be $" + variable + "; rename one");
+    mistakes_.add(at, "axes '" + first->second + "' and '" + name + "' would both be $" + variable +
+                          "; rename one");
+  }
+
+  void read_zip() {
+    if (!value_.contains("zip")) return;
+    std::vector<std::string> known;
+    for (const MatrixAxis& axis : matrix_.axes) known.push_back(axis.name);
+    const MatrixAxis* first = nullptr;
+    for (const Json& name : value_.at("zip")) {
+      const Location at = location("zip", matrix_.zip.size());
+      const std::string word = name.get<std::string>();
+      const auto axis = std::find_if(matrix_.axes.begin(), matrix_.axes.end(),
+                                     [&](const MatrixAxis& a) { return a.name == word; });
+      if (axis == matrix_.axes.end()) {
+        mistakes_.add(
+            at, "the matrix has no axis '" + word + "'" + mistakes_.advice_or_list(word, known));
+      } else if (std::find(matrix_.zip.begin(), matrix_.zip.end(), word) != matrix_.zip.end()) {
+        mistakes_.add(at, "'" + word + "' is there twice; remove one");
+      } else if (first != nullptr && axis->values.size() != first->values.size()) {
+        mistakes_.add(at, "axes that go together have as many values each: '" + first->name +
+                              "' has " + std::to_string(first->values.size()) + ", '" + word +
+                              "' has " + std::to_string(axis->values.size()));
+      }
+      if (first == nullptr && axis != matrix_.axes.end()) first = &*axis;
+      matrix_.zip.push_back(word);
+    }
   }
 
   void read_exclude() {
@@ -80,8 +136,8 @@ class MatrixReader {
   void check_excluded(Location at, const std::string& axis, const Json& value) {
     std::vector<std::string> names;
     for (const MatrixAxis& known : matrix_.axes) {
-      if (known.name == axis &&
-          std::find(known.values.begin(), known.values.end(), value) != known.values.end()) {
+      if (known.name == axis && std::any_of(known.values.begin(), known.values.end(),
+                                            [&](const Json& v) { return is_part_of(value, v); })) {
         return;
       }
       names.push_back(known.name);
@@ -90,7 +146,7 @@ class MatrixReader {
       mistakes_.add(
           at, "the matrix has no axis '" + axis + "'" + mistakes_.advice_or_list(axis, names));
     } else {
-      mistakes_.add(at, "axis '" + axis + "' does not have the value " + text_of(value) +
+      mistakes_.add(at, "axis '" + axis + "' does not have the value " + shown_value(value) +
                             ", so that nothing is left out");
     }
   }
@@ -123,14 +179,7 @@ class MatrixReader {
   /// Whether the product of the axes, or an earlier `include`, has it.
   bool is_there(const Json& element) const {
     if (included_.contains(element)) return true;
-    const auto is_in_product = [&](const MatrixAxis& axis) {
-      const auto value = element.find(axis.name);
-      return value != element.end() &&
-             std::find(axis.values.begin(), axis.values.end(), *value) != axis.values.end();
-    };
-    return !matrix_.axes.empty() && element.size() == matrix_.axes.size() &&
-           std::all_of(matrix_.axes.begin(), matrix_.axes.end(), is_in_product) &&
-           !is_excluded(matrix_, element);
+    return is_in_product(matrix_, element) && !is_excluded(matrix_, element);
   }
 
   const YamlNode& node_;

@@ -17,6 +17,8 @@
 namespace dlflow {
 namespace {
 
+constexpr std::string_view kAlways = "always";
+
 RetryCause retry_cause(const std::string& name) {
   if (name == "failure") return RetryCause::Failure;
   if (name == "node-failure") return RetryCause::NodeFailure;
@@ -29,6 +31,9 @@ RetryCause retry_cause(const std::string& name) {
 std::string variable_of(const Reference& reference) {
   const std::vector<std::string>& path = reference.path;
   if (path[0] == "run") return path[1] == "id" ? "DLFLOW_RUN" : "";
+  if (path[0] == "matrix" && path.size() == 3) {
+    return environment_name("DLFLOW_MATRIX_", path[1] + "_" + path[2]);
+  }
   if (path.size() != 2) return "";
   return environment_name(path[0] == "params" ? "DLFLOW_PARAM_" : "DLFLOW_MATRIX_", path[1]);
 }
@@ -65,6 +70,7 @@ class StepReader {
     read_expressions("resources", parsed_.step.resources);
     read_expressions("if", parsed_.step.condition);
     check_resources();
+    parsed_.step.always = parsed_.step.condition.calls(kAlways);
     check_demands();
     check_lead();
     check_pattern();
@@ -272,6 +278,10 @@ class StepReader {
     for (const Reference& reference : found.references()) {
       if (reference.path[0] == "steps") parsed_.references.push_back(reference);
     }
+    if (key != "if" && found.calls(kAlways)) {
+      mistakes_.add(node.location,
+                    subject_.at(key).name() + ": always() has a meaning in `if` alone");
+    }
     if (value) destination = found;
   }
 
@@ -303,6 +313,7 @@ class StepReader {
         }
       }
     }
+    if (const auto allowed = value_of("allow_failure")) step.allow_failure = *allowed;
     read_reuse();
     read_launch();
     read_tools();

@@ -196,6 +196,7 @@ std::string describe(const Shape& shape) {
       return std::string(shape.form->what);
     case Shape::Type::List:
       if (shape.maximum) return "a list of " + number_text(*shape.maximum);
+      if (*shape.minimum > 1) return "a list of at least " + number_text(*shape.minimum);
       return *shape.minimum > 0 ? "a non-empty list" : "a list";
     case Shape::Type::Object:
     case Shape::Type::Map:

@@ -78,7 +78,8 @@ std::chrono::milliseconds lead_of(const std::optional<CheckpointPolicy>& policy,
 /// "ckpt/*.pt"; empty if the pattern begins with a file or a wildcard.
 std::string folder_of_pattern(std::string_view newer);
 
-/// One axis of a matrix, its values evaluated (params only).
+/// One axis of a matrix, its values evaluated (params only): strings, numbers and booleans, or
+/// mappings that all have the same keys.
 struct MatrixAxis {
   std::string name;
   std::vector<Json> values;
@@ -87,11 +88,15 @@ struct MatrixAxis {
 /// The axis that `repeat:` makes. Its value is also in DLFLOW_SEED.
 inline constexpr const char* kRepeatAxis = "repeat";
 
+/// The key of a mapping in a matrix that the element is called by.
+inline constexpr const char* kElementName = "name";
+
 struct Matrix {
   std::vector<MatrixAxis> axes;
-  std::vector<Json> include;  ///< objects: further elements
-  std::vector<Json> exclude;  ///< objects: elements that match are left out
-  int max_parallel = 0;       ///< how many elements run at a time; 0: as many as there is room for
+  std::vector<Json> include;          ///< objects: further elements
+  std::vector<Json> exclude;          ///< objects: elements that match are left out
+  std::vector<std::string> zip = {};  ///< axes of equal length that go together, value by value
+  int max_parallel = 0;  ///< how many elements run at a time; 0: as many as there is room for
 
   bool empty() const { return axes.empty() && include.empty(); }
 };
@@ -103,6 +108,12 @@ std::vector<Json> matrix_elements(const Matrix& matrix);
 /// Whether `exclude` leaves this element of the product out.
 bool is_excluded(const Matrix& matrix, const Json& element);
 
+/// Whether `element` is one of the product of the axes, before `exclude` is applied.
+bool is_in_product(const Matrix& matrix, const Json& element);
+
+/// Whether `value` has all that `part` has: of mappings the keys of `part`, each with its value.
+bool is_part_of(const Json& part, const Json& value);
+
 /// The keys that every element has: the axes, or those of `include` if there are none.
 std::vector<std::string> axis_names(const Matrix& matrix);
 
@@ -112,9 +123,10 @@ std::vector<Json> axis_values(const Matrix& matrix, const std::string& axis);
 /// How many elements there are before `exclude` is applied; SIZE_MAX if there are more than that.
 size_t max_elements(const Matrix& matrix);
 
-/// How an element is called: "lr=0.1" or "lr=0.1,width=64"; empty without a matrix. Usable as a
-/// folder name: other characters than letters, digits and "=,.+-_" become "_" (plan.h makes them
-/// unique).
+/// How an element is called: "lr=0.1" or "lr=0.1,width=64"; of an axis of mappings
+/// "case.batch=64,case.model=lenet", or "case=small" if it has a key `name`; empty without a
+/// matrix. Usable as a folder name: other characters than letters, digits and "=,.+-_" become "_"
+/// (plan.h makes them unique).
 std::string element_label(const Json& element);
 
 /// `require: {accuracy: ">= 0.88"}`
@@ -164,6 +176,8 @@ struct Step {
   Retry retry;
   std::vector<Requirement> require;
   Template condition;               ///< `if:`; null: always
+  bool allow_failure = false;       ///< its failure is not the run's, and blocks nothing
+  bool always = false;              ///< `if:` has always(): it runs however those that it needs end
   std::vector<std::string> inputs;  ///< files the step reads, relative to the workflow
   std::vector<DataInput> data;      ///< what else it reads, where it lies
   ReuseConditions reuse;

@@ -24,13 +24,16 @@ Shape image_shape() {
 }
 
 Shape matrix_shape() {
-  Shape matrix = map_of(name_form(), list_of(scalar(), 1));
-  const Shape element = map_of(name_form(), scalar());
+  const Shape value = either({text(), number(), boolean(), map_of(name_form(), anything())});
+  Shape matrix = map_of(name_form(), list_of(value, 1));
+  const Shape element = map_of(name_form(), value);
   matrix.fields = {
       {"include", list_of(element), "Further elements, each with a value for every axis"},
       {"exclude", list_of(element),
        "Elements of the product that are left out: those with all "
        "of these values"},
+      {"zip", list_of(formed(name_form()), 2),
+       "Axes of equal length that go together: the first values of all, the second ones, …"},
       {"max_parallel", integer(1), "How many elements run at a time; else as many as have room"},
   };
   return matrix;
@@ -148,7 +151,12 @@ Shape make_step_shape() {
       scoped(Scope::Params, {"retry", retry_shape(), "When the job is tried again"}),
       scoped(Scope::Params, {"require", map_of(name_form(), formed(requirement_form())),
                              "Metrics without which the step has failed"}),
-      scoped(Scope::Steps, {"if", boolean(), "Whether the step runs; else it is skipped"}),
+      scoped(Scope::Steps, {"if", boolean(),
+                            "Whether the step runs; else it is skipped. With always() it runs "
+                            "however those that it needs end"}),
+      scoped(Scope::Params,
+             {"allow_failure", boolean(),
+              "Whether the run goes on and succeeds although the step failed", kOptional, false}),
       scoped(Scope::Params, {"inputs", list_of(either({formed(input_form()), data_shape()})),
                              "Files and folders beside the workflow that the step reads, and "
                              "data elsewhere"}),

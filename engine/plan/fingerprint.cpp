@@ -150,8 +150,8 @@ Json seen_parent(const ParentResult& parent, bool in_list, const Json& reference
   Json seen = {{"step", parent.step}};
   if (!parent.element.empty()) seen["element"] = parent.element;
   if (in_list) seen["in_list"] = true;
-  if (parent.skipped) {
-    seen["skipped"] = true;
+  if (parent.skipped || parent.failed) {
+    seen[parent.failed ? "failed" : "skipped"] = true;
     return seen;
   }
   for (const auto& [name, output] : parent.outputs.items()) {
@@ -198,7 +198,7 @@ Json fingerprint_base(const Workflow& workflow, const Step& step, const Json& el
 }
 
 bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element) {
-  return num_parents_of_step != 1 || (!parent_element.empty() && parent_element != element);
+  return num_parents_of_step != 1 || !is_part_of(parent_element, element);
 }
 
 std::string fingerprint(std::string_view base, const Json& element,
@@ -210,7 +210,7 @@ std::string fingerprint(std::string_view base, const Json& element,
   std::map<std::string_view, size_t> parents_of;
   for (const ParentResult& parent : parents) ++parents_of[parent.step];
   for (const ParentResult& parent : parents) {
-    const bool leaves_trace = parent.skipped || !parent.outputs.empty();
+    const bool leaves_trace = parent.skipped || parent.failed || !parent.outputs.empty();
     if (!leaves_trace && parent.fingerprint.empty()) return "";
     const bool in_list = is_list(parents_of[parent.step], parent.element, element);
     hash.update("\n").update(seen_parent(parent, in_list, referenced).dump());

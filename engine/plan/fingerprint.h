@@ -60,14 +60,15 @@ struct ParentResult {
   Json element = Json::object();    ///< matrix values, {} without a matrix
   std::filesystem::path directory;  ///< job folder, which its outputs lie below
   bool skipped = false;             ///< then it left nothing
+  bool failed = false;              ///< likewise, and its child runs all the same
   Json outputs = Json::object();    ///< JobEvent::outputs
   Json metrics = Json::object();    ///< JobEvent::metrics
   std::string fingerprint;          ///< JobEvent::fingerprint
 };
 
 /// What steps.NAME.outputs.KEY is to a job with the matrix values `element`: a list over all
-/// parents of that step, or the one value of the only parent, which has no matrix or the job's own
-/// element.
+/// parents of that step, or the one value of the only parent, which has no matrix, or whose values
+/// are a part of the job's own.
 bool is_list(size_t num_parents_of_step, const Json& parent_element, const Json& element);
 
 /// The fingerprint of a job; empty if its result cannot be known again: a parent declared no

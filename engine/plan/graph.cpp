@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <queue>
 
@@ -18,19 +19,41 @@ std::map<std::string, uint32_t> step_numbers(const Workflow& workflow) {
   return numbers;
 }
 
-std::vector<std::string> sorted_axes(const Matrix& matrix) {
-  std::vector<std::string> names = axis_names(matrix);
-  std::sort(names.begin(), names.end());
-  return names;
+/// The names of the axes that both have, sorted.
+std::vector<std::string> common_axes_of(const Matrix& a, const Matrix& b) {
+  std::vector<std::string> first = axis_names(a);
+  std::vector<std::string> second = axis_names(b);
+  std::sort(first.begin(), first.end());
+  std::sort(second.begin(), second.end());
+  std::vector<std::string> common;
+  std::set_intersection(first.begin(), first.end(), second.begin(), second.end(),
+                        std::back_inserter(common));
+  return common;
+}
+
+/// The values of `axes` alone.
+Json part_of(const Json& element, const std::vector<std::string>& axes) {
+  Json part = Json::object();
+  for (const std::string& axis : axes) part[axis] = element.at(axis);
+  return part;
 }
 
 [[noreturn]] void no_counterpart(const Workflow& workflow, const Step& child, const Step& parent,
-                                 const Json& element) {
+                                 const Json& element, const Json& part) {
   const std::string message = child.name + "[" + element_label(element) +
                               "] has no counterpart in step '" + parent.name +
-                              "', whose matrix has the same axes; give both the same values, or "
-                              "name the axes differently to depend on all of its elements";
+                              "': no element there has " + element_label(part) +
+                              "; give both the same values, or name the axis differently to "
+                              "depend on all of its elements";
   throw_at(workflow, child.location, message);
+}
+
+void add_to(std::vector<JobRange>& ranges, uint32_t element) {
+  if (!ranges.empty() && ranges.back().first + ranges.back().count == element) {
+    ++ranges.back().count;
+  } else {
+    ranges.push_back({element, 1});
+  }
 }
 
 }  // namespace
@@ -81,24 +104,51 @@ std::vector<bool> needed_for(const Workflow& workflow, const std::string& until)
 
 StepEdge step_edge(const Workflow& workflow, uint32_t child, uint32_t parent,
                    const std::vector<Json>& child_elements,
-                   const std::vector<Json>& parent_elements) {
+                   const std::vector<Json>& parent_elements, bool common_axes) {
   const Step& from = workflow.steps[parent];
   const Step& to = workflow.steps[child];
-  StepEdge edge{.parent = parent, .element_wise = false, .partner = {}};
-  if (from.matrix.empty() || to.matrix.empty() ||
-      sorted_axes(from.matrix) != sorted_axes(to.matrix)) {
-    return edge;
+  StepEdge edge{.parent = parent};
+  const std::vector<std::string> common = common_axes_of(from.matrix, to.matrix);
+  const bool one = common.size() == axis_names(from.matrix).size();
+  const bool same_axes = one && common.size() == axis_names(to.matrix).size();
+  if (common.empty() || (!common_axes && !same_axes)) return edge;
+  edge.kind = one ? StepEdge::Kind::One : StepEdge::Kind::Lists;
+  const bool same_elements =
+      &child_elements == &parent_elements || child_elements == parent_elements;
+  if (same_axes && same_elements) return edge;
+  std::map<Json, uint32_t> numbers;  // of the only element, or of the list, with these values
+  for (uint32_t e = 0; e < parent_elements.size(); ++e) {
+    const uint32_t next = one ? e : uint32_t(edge.lists.size());
+    const auto [known, is_new] = numbers.emplace(part_of(parent_elements[e], common), next);
+    if (one) continue;
+    if (is_new) edge.lists.emplace_back();
+    add_to(edge.lists[known->second], e);
   }
-  edge.element_wise = true;
-  if (&child_elements == &parent_elements || child_elements == parent_elements) return edge;
-  std::map<Json, uint32_t> parents;
-  for (uint32_t e = 0; e < parent_elements.size(); ++e) parents.emplace(parent_elements[e], e);
   for (const Json& element : child_elements) {
-    const auto found = parents.find(element);
-    if (found == parents.end()) no_counterpart(workflow, to, from, element);
-    edge.partner.push_back(found->second);
+    const Json part = part_of(element, common);
+    const auto found = numbers.find(part);
+    if (found == numbers.end()) no_counterpart(workflow, to, from, element, part);
+    (one ? edge.partner : edge.list_of).push_back(found->second);
   }
   return edge;
+}
+
+Graph::Child Graph::child_of(const StepEdge& edge, uint32_t step, uint32_t num_parents) {
+  Child child{.step = step, .kind = edge.kind, .members = {}, .list_of = {}, .lists = {}};
+  for (uint32_t e = 0; e < edge.partner.size(); ++e) {
+    child.members.emplace_back(edge.partner[e], e);
+  }
+  std::sort(child.members.begin(), child.members.end());
+  if (edge.kind != StepEdge::Kind::Lists) return child;
+  child.list_of.assign(num_parents, kNoList);
+  for (uint32_t list = 0; list < edge.lists.size(); ++list) {
+    for (const JobRange& range : edge.lists[list]) {
+      std::fill_n(child.list_of.begin() + range.first, range.count, list);
+    }
+  }
+  child.lists.resize(edge.lists.size());
+  for (uint32_t e = 0; e < edge.list_of.size(); ++e) add_to(child.lists[edge.list_of[e]], e);
+  return child;
 }
 
 Graph::Graph(std::vector<JobRange> jobs, std::vector<std::vector<StepEdge>> edges)
@@ -109,12 +159,7 @@ Graph::Graph(std::vector<JobRange> jobs, std::vector<std::vector<StepEdge>> edge
     std::fill_n(step_of_.begin() + range.first, range.count, step);
     if (range.count == 0) continue;
     for (const StepEdge& edge : edges_[step]) {
-      Child child{.step = step, .element_wise = edge.element_wise, .members = {}};
-      for (uint32_t e = 0; e < edge.partner.size(); ++e) {
-        child.members.emplace_back(edge.partner[e], e);
-      }
-      std::sort(child.members.begin(), child.members.end());
-      children_[edge.parent].push_back(std::move(child));
+      children_[edge.parent].push_back(child_of(edge, step, jobs_[edge.parent].count));
     }
   }
 }
@@ -125,11 +170,15 @@ std::vector<JobRange> Graph::parents(uint32_t job) const {
   std::vector<JobRange> result;
   for (const StepEdge& edge : edges_[step]) {
     const JobRange all = jobs_[edge.parent];
-    if (!edge.element_wise) {
+    if (edge.kind == StepEdge::Kind::All) {
       result.push_back(all);
-    } else {
+    } else if (edge.kind == StepEdge::Kind::One) {
       const uint32_t partner = edge.partner.empty() ? element : edge.partner[element];
       result.push_back({all.first + partner, 1});
+    } else {
+      for (const JobRange& range : edge.lists[edge.list_of[element]]) {
+        result.push_back({all.first + range.first, range.count});
+      }
     }
   }
   return result;
@@ -141,8 +190,13 @@ std::vector<JobRange> Graph::children(uint32_t job) const {
   std::vector<JobRange> result;
   for (const Child& child : children_[step]) {
     const JobRange all = jobs_[child.step];
-    if (!child.element_wise) {
+    if (child.kind == StepEdge::Kind::All) {
       result.push_back(all);
+    } else if (child.kind == StepEdge::Kind::Lists) {
+      if (child.list_of[element] == kNoList) continue;
+      for (const JobRange& range : child.lists[child.list_of[element]]) {
+        result.push_back({all.first + range.first, range.count});
+      }
     } else if (child.members.empty()) {
       result.push_back({all.first + element, 1});
     } else {

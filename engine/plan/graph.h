@@ -26,20 +26,29 @@ std::vector<uint32_t> topological_order(const Workflow& workflow);
 /// Throws Error{InvalidInput} for an unknown step, with a suggestion.
 std::vector<bool> needed_for(const Workflow& workflow, const std::string& until);
 
-/// How the jobs of a step depend on those of one that it needs.
+/// How the jobs of a step depend on those of one that it needs. Axes of the same name are compared
+/// by their values.
 struct StepEdge {
+  enum class Kind {
+    All,    ///< no axis in common: each job of the child waits for all of the parent's
+    One,    ///< all of the parent's axes are the child's, too: for the one with the same values
+    Lists,  ///< the parent has further axes: for those with the same values of the common ones
+  };
   uint32_t parent = 0;  ///< step index
-  /// The same axes on both sides: job for job. partner[e] is the parent's element for element e of
-  /// the child; empty if it is e itself. Else each job of the child waits for all of the parent's.
-  bool element_wise = false;
-  std::vector<uint32_t> partner;
+  Kind kind = Kind::All;
+  /// Of One: the parent's element for each of the child's; empty if it is the same one.
+  std::vector<uint32_t> partner = {};
+  /// Of Lists: the list that each of the child's elements waits for; the parent's elements in each.
+  std::vector<uint32_t> list_of = {};
+  std::vector<std::vector<JobRange>> lists = {};
 };
 
-/// The edge from `child` to `parent`, given the elements of both. Throws Error{InvalidInput} if the
-/// axes are the same and an element of the child has no counterpart.
+/// The edge from `child` to `parent`, given the elements of both. Throws Error{InvalidInput} if an
+/// element of the child has no counterpart. \param common_axes  false: only steps with the same
+/// axes are compared, as in runs of earlier versions; all others wait for all of each other.
 StepEdge step_edge(const Workflow& workflow, uint32_t child, uint32_t parent,
                    const std::vector<Json>& child_elements,
-                   const std::vector<Json>& parent_elements);
+                   const std::vector<Json>& parent_elements, bool common_axes = true);
 
 class Graph {
  public:
@@ -49,7 +58,7 @@ class Graph {
   /// order of `needs`.
   Graph(std::vector<JobRange> jobs, std::vector<std::vector<StepEdge>> edges);
 
-  /// What `job` waits for: one range per step that it needs, in the order of `needs`.
+  /// What `job` waits for, in the order of `needs`; of one step in ascending order.
   std::vector<JobRange> parents(uint32_t job) const;
 
   /// What waits for `job`.
@@ -78,9 +87,13 @@ class Graph {
   /// A StepEdge seen from the parent.
   struct Child {
     uint32_t step = 0;
-    bool element_wise = false;
+    StepEdge::Kind kind = StepEdge::Kind::All;
     std::vector<std::pair<uint32_t, uint32_t>> members;  // (parent's element, child's), sorted
+    std::vector<uint32_t> list_of;                       // by the parent's element, or kNoList
+    std::vector<std::vector<JobRange>> lists;            // the child's elements that wait for each
   };
+  static constexpr uint32_t kNoList = UINT32_MAX;
+  static Child child_of(const StepEdge& edge, uint32_t step, uint32_t num_parents);
 
   std::vector<JobRange> jobs_;
   std::vector<std::vector<StepEdge>> edges_;

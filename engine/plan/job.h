@@ -58,6 +58,9 @@ struct ParentRef {
   Json element = Json::object();    ///< matrix values, {} without a matrix
   std::filesystem::path directory;  ///< job folder; absolute, possibly in another run (cached)
   bool skipped = false;             ///< by the scheduler, so that its folder has no record
+  bool may_fail = false;            ///< `allow_failure:` of its step
+  bool failed = false;              ///< it is known that it did, whatever its folder says
+  bool operator==(const ParentRef&) const = default;
 };
 
 /// The image that a job runs in, and how this cluster does that.
@@ -99,6 +102,8 @@ struct JobSpec {
   std::optional<ContainerSpec> container;  ///< none: it runs as the host is
   std::optional<CheckpointPolicy> checkpoint;
   Retry retry;
+  bool allow_failure = false;  ///< what waits for it may run if it fails
+  bool always = false;         ///< it runs however its parents ended
   std::vector<Requirement> require;
   std::map<std::string, std::string> outputs;
   std::vector<ParentRef> parents;

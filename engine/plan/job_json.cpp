@@ -88,6 +88,8 @@ Json to_json(const std::vector<ParentRef>& parents) {
                     {"element", parent.element},
                     {"directory", parent.directory.string()}});
     if (parent.skipped) list.back()["skipped"] = true;
+    if (parent.may_fail) list.back()["may_fail"] = true;
+    if (parent.failed) list.back()["failed"] = true;
   }
   return list;
 }
@@ -96,7 +98,8 @@ std::vector<ParentRef> parents_from_json(const Json& list) {
   std::vector<ParentRef> parents;
   for (const Json& parent : list) {
     parents.push_back({parent.at("step").get<std::string>(), parent.at("element"),
-                       parent.at("directory").get<std::string>(), parent.value("skipped", false)});
+                       parent.at("directory").get<std::string>(), parent.value("skipped", false),
+                       parent.value("may_fail", false), parent.value("failed", false)});
   }
   return parents;
 }
@@ -169,6 +172,8 @@ JobSpec read_job_spec(const Json& json) {
     spec.checkpoint = checkpoint_policy_from_json(policy);
   }
   spec.retry = retry_from_json(json.at("retry"));
+  spec.allow_failure = json.at("allow_failure").get<bool>();
+  spec.always = json.at("always").get<bool>();
   spec.require = requirements_from_json(json.at("require"));
   spec.outputs = json.at("outputs").get<std::map<std::string, std::string>>();
   spec.parents = parents_from_json(json.at("parents"));
@@ -257,6 +262,8 @@ Json to_json(const JobSpec& spec) {
                {"launch", spec.launch == Launch::Node ? "node" : "ranks"},
                {"checkpoint", spec.checkpoint ? to_json(*spec.checkpoint) : Json()},
                {"retry", to_json(spec.retry)},
+               {"allow_failure", spec.allow_failure},
+               {"always", spec.always},
                {"require", to_json(spec.require)},
                {"outputs", spec.outputs},
                {"parents", to_json(spec.parents)},

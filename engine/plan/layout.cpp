@@ -20,7 +20,7 @@ bool same_matrix(const Matrix& a, const Matrix& b) {
                     [](const MatrixAxis& x, const MatrixAxis& y) {
                       return x.name == y.name && x.values == y.values;
                     }) &&
-         a.include == b.include && a.exclude == b.exclude;
+         a.include == b.include && a.exclude == b.exclude && a.zip == b.zip;
 }
 
 /// The elements of step `step`; steps with the same matrix share them.
@@ -100,27 +100,45 @@ std::vector<StepEdge> edges_of(const Plan& plan, uint32_t step) {
         std::find_if(steps.begin(), steps.end(), [&](const Step& s) { return s.name == need; }) -
         steps.begin());
     edges.push_back(step_edge(plan.workflow, step, parent, *plan.steps[step].elements,
-                              *plan.steps[parent].elements));
+                              *plan.steps[parent].elements, plan.options.common_axes));
   }
   return edges;
 }
 
+/// How many jobs the elements of the child wait for together.
+uint64_t num_dependencies(const StepEdge& edge, size_t num_children, size_t num_parents) {
+  if (edge.kind == StepEdge::Kind::One) return num_children;
+  if (edge.kind == StepEdge::Kind::All) return uint64_t(num_children) * num_parents;
+  std::vector<uint64_t> sizes;
+  for (const auto& list : edge.lists) {
+    uint64_t size = 0;
+    for (const JobRange& range : list) size += range.count;
+    sizes.push_back(size);
+  }
+  uint64_t count = 0;
+  for (const uint32_t list : edge.list_of) count += sizes[list];
+  return count;
+}
+
 void check_number_of_edges(const Plan& plan, uint32_t step, const std::vector<StepEdge>& edges) {
   for (const StepEdge& edge : edges) {
-    if (edge.element_wise) continue;
-    const uint64_t count =
-        uint64_t(plan.steps[step].elements->size()) * plan.steps[edge.parent].elements->size();
+    const uint64_t count = num_dependencies(edge, plan.steps[step].elements->size(),
+                                            plan.steps[edge.parent].elements->size());
     if (count <= kMaxEdges) continue;
     const Step& child = plan.workflow.steps[step];
     throw_at(plan.workflow, child.location,
-             "every element of step '" + child.name + "' waits for every element of step '" +
-                 plan.workflow.steps[edge.parent].name + "': " + std::to_string(count) +
-                 " dependencies are more than " + std::to_string(kMaxEdges) +
+             "every element of step '" + child.name + "' waits for " +
+                 (edge.kind == StepEdge::Kind::All ? "every element" : "many elements") +
+                 " of step '" + plan.workflow.steps[edge.parent].name +
+                 "': " + std::to_string(count) + " dependencies are more than " +
+                 std::to_string(kMaxEdges) +
                  "; put a step without a matrix between them, or give both the same axes");
   }
 }
 
+/// A step that always runs, runs again in each run: it is there to clean up, or to tell.
 bool acts_outside(const Step& step) {
+  if (step.always) return true;
   const StepKind* kind = find_step_kind(step.uses);
   return kind != nullptr && kind->reuse == StepKind::Reuse::Never;
 }

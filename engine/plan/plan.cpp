@@ -48,7 +48,8 @@ std::vector<ParentRef> parents_of(const Plan& plan, uint32_t job) {
           {plan.workflow.steps[parent.step].name,
            (*plan.steps[parent.step].elements)[parent.element],
            reused == plan.reused.end() ? job_directory(plan, number) : reused->second.directory,
-           plan.skipped.contains(number)});
+           plan.skipped.contains(number), plan.workflow.steps[parent.step].allow_failure,
+           plan.failed.contains(number)});
     }
   }
   return parents;
@@ -237,6 +238,8 @@ JobSpec job_spec(const Plan& plan, uint32_t number) {
   spec.container = container_of(plan, step);
   spec.checkpoint = step.checkpoint;
   spec.retry = step.retry;
+  spec.allow_failure = step.allow_failure;
+  spec.always = step.always;
   spec.require = step.require;
   spec.outputs = step.outputs;
   spec.parents = parents_of(plan, number);

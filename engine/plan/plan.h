@@ -51,6 +51,7 @@ class NothingKnown : public KnownResults {
 struct PlanOptions {
   std::string until;               ///< plan only this step and what it needs; empty: all
   std::vector<std::string> force;  ///< steps that run even if their results are known
+  bool common_axes = true;         ///< see step_edge(); false for runs of an earlier version
 };
 
 enum class Action {
@@ -119,6 +120,9 @@ struct Plan {
 
   /// Jobs that the scheduler has skipped without running them; likewise.
   std::set<uint32_t> skipped;
+
+  /// Jobs that have failed, and for whose dependents that is no obstacle; likewise.
+  std::set<uint32_t> failed;
 };
 
 /// Throws Error{InvalidInput} naming file, line and column of what cannot be planned: an unknown
@@ -156,8 +160,9 @@ std::optional<KnownResult> reusable_result(const Plan& plan, uint32_t job,
 /// that mention steps stay as they are. `launcher` is the profile's, with the number of ranks; what
 /// depends on the machine (root, more ranks than cores) is for the supervisor to add.
 ///
-/// What steps.X.outputs.Y means to a job follows from its parents alone: if X's element is {} or
-/// the job's own, there is one parent of X and its value is meant, else the list over all of them.
+/// What steps.X.outputs.Y means to a job follows from its parents alone: if X's element is {} or a
+/// part of the job's own, there is one parent of X and its value is meant, else the list over all
+/// of them.
 JobSpec job_spec(const Plan& plan, uint32_t job);
 
 /// The number of the job called `name`; looks at all jobs, so it is for names from a command line.

@@ -242,7 +242,8 @@ std::string more_of_it(const JobRow& job) {
 std::string advice(const RunStatus& status) {
   const JobRow* wrong = nullptr;
   for (const JobRow& job : status.jobs) {
-    if (went_wrong(job) && job.state != JobState::Blocked && wrong == nullptr) wrong = &job;
+    const bool counts = went_wrong(job) && job.state != JobState::Blocked && !job.may_fail;
+    if (counts && wrong == nullptr) wrong = &job;
   }
   if (status.state == RunState::Running) {
     return "Output: dlflow logs -f " + status.run + "\nStop:   dlflow cancel " + status.run + "\n";

@@ -55,10 +55,29 @@ bool ended_badly(JobState state) {
   return state == JobState::Failed || state == JobState::TimedOut;
 }
 
+/// Failures that are allowed, but without which a job has nothing to go on with.
+std::vector<bool> failures_that_block(const Plan& plan, const Jobs& jobs) {
+  std::vector<bool> found(jobs.size(), false);
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    if (jobs[job].state != JobState::Blocked) continue;
+    const Inputs inputs = jobs.inputs(job);
+    if (inputs.kind != Inputs::Kind::Block) continue;
+    plan.graph.each_parent(job, [&](uint32_t parent) {
+      if (plan.workflow.steps[plan.jobs[parent].step].name == inputs.step) found[parent] = true;
+    });
+  }
+  return found;
+}
+
 /// Whether `what` gives the job another attempt for its own sake, not only because it was blocked.
-bool is_chosen(const Plan& plan, uint32_t job, const JobProgress& progress, const PlanAgain& what) {
+/// \param blocks  see failures_that_block(); others that are allowed are tried again by name.
+bool is_chosen(const Plan& plan, const Jobs& jobs, uint32_t job, const PlanAgain& what,
+               bool blocks) {
+  const JobProgress& progress = jobs[job];
   if (!is_broken(progress.state) || progress.state == JobState::Blocked) return false;
   if (!is_meant(plan, job, what.names)) return false;
+  const bool is_fine = jobs.is_allowed_failure(job) && !blocks;
+  if (is_fine && what.names.empty() && !has_a_try_left(plan, job, progress)) return false;
   return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, job, progress);
 }
 
@@ -84,6 +103,22 @@ fs::path result_directory(const Plan& plan, uint32_t job) {
 void run_anew(Plan& plan, uint32_t job) {
   plan.reused.erase(job);
   plan.jobs[job].action = Action::Run;
+}
+
+/// Ended, but neither for want of a parent nor because somebody stopped it.
+bool was_settled(JobState state) {
+  return satisfies_dependents(state) || state == JobState::Skipped || is_failure(state);
+}
+
+/// Its parents may leave something else this time.
+void look_anew(Plan& plan, uint32_t job) {
+  if (plan.reused.erase(job) > 0) plan.jobs[job].action = Action::DecideLater;
+}
+
+bool has_parent_among(const Plan& plan, uint32_t job, const std::vector<bool>& jobs) {
+  bool found = false;
+  plan.graph.each_parent(job, [&](uint32_t parent) { found |= jobs[parent]; });
+  return found;
 }
 
 /// From the last job to the first, so that what a lost result needs is looked at, too.
@@ -127,9 +162,10 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names) 
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
                    const std::function<void(const Plan&)>& check) {
   check_names(plan, jobs, what.names);
+  const std::vector<bool> blocks = failures_that_block(plan, jobs);
   std::vector<uint32_t> chosen;
   for (uint32_t job = 0; job < jobs.size(); ++job) {
-    if (is_chosen(plan, job, jobs[job], what)) chosen.push_back(job);
+    if (is_chosen(plan, jobs, job, what, blocks[job])) chosen.push_back(job);
   }
   if (!what.resources.empty()) {
     if (chosen.empty()) {
@@ -147,11 +183,21 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
 
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job) {
   check_names(plan, jobs, what.names);
+  const std::vector<bool> blocks = failures_that_block(plan, jobs);
+  std::vector<bool> again(jobs.size(), false);
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
     const JobProgress& progress = jobs[job];
-    const bool chosen = is_chosen(plan, job, progress, what);
+    if (was_settled(progress.state) && has_parent_among(plan, job, again)) {
+      // It ran without that parent, which was allowed to fail, or however that ended.
+      again[job] = true;
+      look_anew(plan, job);
+      plan_job(job, 0, "what it needs runs again");
+      continue;
+    }
+    const bool chosen = is_chosen(plan, jobs, job, what, blocks[job]);
     const bool freed = progress.state == JobState::Blocked && !jobs.obstacle(job);
     if (!chosen && !freed) continue;
+    again[job] = true;
     if (ended_badly(progress.state) && !what.failed) {
       plan_job(job, progress.tries, "tried again");
       continue;

@@ -4,6 +4,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace dlflow {
 namespace {
@@ -22,10 +23,6 @@ bool refers_to(const Step& step, const std::string& parent) {
 
 constexpr auto kBroken = {JobState::Failed, JobState::TimedOut, JobState::Cancelled, JobState::Lost,
                           JobState::Blocked};
-
-bool is_finished(JobState state) {
-  return satisfies_dependents(state) || state == JobState::Skipped;
-}
 
 }  // namespace
 
@@ -63,20 +60,42 @@ size_t Jobs::count(std::initializer_list<JobState> states) const {
 
 /// By sums over all jobs before each: a range of parents costs no more than one.
 void Jobs::count_parents() {
-  std::vector<uint32_t> unfinished_before = {0};
-  for (const JobProgress& job : jobs_) {
-    unfinished_before.push_back(unfinished_before.back() + (is_finished(job.state) ? 0 : 1));
+  std::vector<uint32_t> unfinished_before = {0};  // for a step that needs their success
+  std::vector<uint32_t> open_before = {0};        // for one that always runs
+  for (uint32_t job = 0; job < size(); ++job) {
+    const JobState state = jobs_[job].state;
+    const bool finished = dlflow::lets_run(state, step_of(job).allow_failure, false);
+    unfinished_before.push_back(unfinished_before.back() + (finished ? 0 : 1));
+    open_before.push_back(open_before.back() + (is_final(state) ? 0 : 1));
   }
   for (uint32_t job = 0; job < size(); ++job) {
+    const std::vector<uint32_t>& before = step_of(job).always ? open_before : unfinished_before;
     for (const JobRange& range : plan_.graph.parents(job)) {
-      unfinished_parents_[job] +=
-          unfinished_before[range.first + range.count] - unfinished_before[range.first];
+      unfinished_parents_[job] += before[range.first + range.count] - before[range.first];
     }
   }
 }
 
+const Json& Jobs::element_of(uint32_t job) const {
+  const PlannedJob& planned = plan_.jobs[job];
+  return (*plan_.steps[planned.step].elements)[planned.element];
+}
+
 bool Jobs::uses_outputs(uint32_t child, uint32_t parent) const {
   return uses_.contains({plan_.jobs[child].step, plan_.jobs[parent].step});
+}
+
+bool Jobs::lets_run(uint32_t child, uint32_t parent, JobState state) const {
+  return dlflow::lets_run(step_of(child), step_of(parent), state);
+}
+
+bool Jobs::is_in_the_way(uint32_t child, uint32_t parent) const {
+  const JobState state = jobs_[parent].state;
+  return is_broken(state) && !lets_run(child, parent, state);
+}
+
+bool Jobs::is_allowed_failure(uint32_t job) const {
+  return step_of(job).allow_failure && is_failure(jobs_[job].state);
 }
 
 bool Jobs::accepts(uint32_t job, const JobEvent& event) const {
@@ -102,9 +121,7 @@ bool Jobs::update(uint32_t job, const JobEvent& event) {
     progress.exit = event.exit;
     progress.preempted = event.preempted;
   }
-  if (is_finished(before) != is_finished(progress.state)) {
-    count_finished(job, is_finished(progress.state));
-  }
+  count_finished(job, before);
   return true;
 }
 
@@ -115,18 +132,46 @@ void Jobs::rewind(uint32_t job) {
   jobs_[job].pass = 1;
 }
 
-void Jobs::count_finished(uint32_t job, bool finished) {
-  plan_.graph.each_child(
-      job, [&](uint32_t child) { unfinished_parents_[child] += finished ? uint32_t(-1) : 1; });
+void Jobs::count_finished(uint32_t job, JobState before) {
+  const JobState now = jobs_[job].state;
+  const bool may_fail = step_of(job).allow_failure;
+  const auto differs = [&](bool always) {
+    return dlflow::lets_run(before, may_fail, always) != dlflow::lets_run(now, may_fail, always);
+  };
+  if (!differs(false) && !differs(true)) return;
+  plan_.graph.each_child(job, [&](uint32_t child) {
+    if (!differs(step_of(child).always)) return;
+    unfinished_parents_[child] += lets_run(child, job, now) ? uint32_t(-1) : 1;
+  });
 }
 
-bool Jobs::lacks_input(uint32_t job) const {
-  bool lacks = false;
-  if (count({JobState::Skipped}) == 0) return lacks;
+Inputs Jobs::inputs(uint32_t job) const {
+  if (count({JobState::Skipped}) == 0 && count(kBroken) == 0) return {};
+  std::map<uint32_t, UsedParents> used;  // by step
+  std::map<uint32_t, size_t> parents_of;
+  plan_.graph.each_parent(job, [&](uint32_t parent) { ++parents_of[plan_.jobs[parent].step]; });
   plan_.graph.each_parent(job, [&](uint32_t parent) {
-    lacks |= jobs_[parent].state == JobState::Skipped && uses_outputs(job, parent);
+    if (!uses_outputs(job, parent)) return;
+    const uint32_t step = plan_.jobs[parent].step;
+    UsedParents& of_step = used[step];
+    of_step.step = step_of(parent).name;
+    of_step.is_list = is_list(parents_of[step], element_of(parent), element_of(job));
+    const JobState state = jobs_[parent].state;
+    const bool is_skipped = state == JobState::Skipped;
+    ++(is_broken(state) ? of_step.failed : is_skipped ? of_step.skipped : of_step.left);
   });
-  return lacks;
+  std::vector<UsedParents> list;
+  for (auto& [step, of_step] : used) list.push_back(std::move(of_step));
+  return judge(list, step_of(job).always);
+}
+
+std::optional<uint32_t> Jobs::failed_parent(uint32_t job, const std::string& step) const {
+  std::optional<uint32_t> found;
+  plan_.graph.each_parent(job, [&](uint32_t parent) {
+    const bool failed = is_broken(jobs_[parent].state) && step_of(parent).name == step;
+    if (failed && !found) found = parent;
+  });
+  return found;
 }
 
 std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
@@ -136,8 +181,12 @@ std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
     const uint32_t at = *next;
     next.reset();
     plan_.graph.each_parent(at, [&](uint32_t parent) {
-      if (!next && is_broken(jobs_[parent].state)) next = parent;
+      if (!next && is_in_the_way(at, parent)) next = parent;
     });
+    if (!next && unfinished_parents(at) == 0) {
+      const Inputs found_there = inputs(at);
+      if (found_there.kind == Inputs::Kind::Block) next = failed_parent(at, found_there.step);
+    }
     if (!next) break;
     found = next;
     if (jobs_[*next].state != JobState::Blocked) break;  // else its own obstacle
@@ -147,7 +196,9 @@ std::optional<uint32_t> Jobs::obstacle(uint32_t job) const {
 
 RunState Jobs::run_state() const {
   using enum JobState;
-  if (count({Failed, TimedOut, Lost, Blocked}) > 0) return RunState::Failed;
+  size_t failed = count({Failed, TimedOut, Lost, Blocked});
+  for (uint32_t job = 0; job < size() && failed > 0; ++job) failed -= is_allowed_failure(job);
+  if (failed > 0) return RunState::Failed;
   if (count({Cancelled}) > 0) return RunState::Cancelled;
   return RunState::Succeeded;
 }

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/plan/job.h"
+#include "engine/plan/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/store/run_status.h"
 
@@ -52,24 +53,33 @@ class Jobs {
   /// job that has not ended.
   void rewind(uint32_t job);
 
-  /// Parents that have not succeeded, nor been skipped.
+  /// Parents that the job still waits for: that have not succeeded, nor been skipped, nor failed
+  /// where that is allowed; of a job that always runs, those that have not ended.
   uint32_t unfinished_parents(uint32_t job) const { return unfinished_parents_[job]; }
 
-  /// A parent whose outputs the job uses was skipped.
-  bool lacks_input(uint32_t job) const;
+  /// Whether the job can run with what its parents left, once it waits for none.
+  Inputs inputs(uint32_t job) const;
 
   /// The job that ended badly, and for which `job` waits, directly or not. Nothing if there is
   /// none.
   std::optional<uint32_t> obstacle(uint32_t job) const;
+
+  /// It failed, and its step is allowed to.
+  bool is_allowed_failure(uint32_t job) const;
 
   /// The state of a run whose jobs are in these states and on which no engine works any more.
   RunState run_state() const;
 
  private:
   size_t count(std::initializer_list<JobState> states) const;
+  const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
+  const Json& element_of(uint32_t job) const;
   bool uses_outputs(uint32_t child, uint32_t parent) const;
+  bool lets_run(uint32_t child, uint32_t parent, JobState state) const;
+  bool is_in_the_way(uint32_t child, uint32_t parent) const;
+  std::optional<uint32_t> failed_parent(uint32_t job, const std::string& step) const;
   void count_parents();
-  void count_finished(uint32_t job, bool finished);
+  void count_finished(uint32_t job, JobState before);
 
   const Plan& plan_;
   std::vector<JobProgress> jobs_;

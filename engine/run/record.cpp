@@ -80,16 +80,22 @@ bool RunRecord::block_if_hopeless(uint32_t job, bool submitting_too) {
   return true;
 }
 
-void RunRecord::block_descendants(uint32_t job) {
-  if (!is_broken(jobs_[job].state)) return;
+std::vector<uint32_t> RunRecord::block_descendants(uint32_t job) {
+  std::vector<uint32_t> blocked;
+  if (!is_broken(jobs_[job].state)) return blocked;
   std::set<uint32_t> open = {job};  // smallest first: parents before children
   while (!open.empty()) {
     const uint32_t next = open.extract(open.begin()).value();
-    if (next != job && !block_if_hopeless(next)) continue;
+    if (next != job) {
+      const bool is_new = jobs_[next].state != JobState::Blocked;
+      if (!block_if_hopeless(next)) continue;
+      if (is_new) blocked.push_back(next);
+    }
     plan_.graph.each_child(next, [&](uint32_t child) {
       if (jobs_[child].state != JobState::Blocked) open.insert(child);
     });
   }
+  return blocked;
 }
 
 bool RunRecord::observe(uint32_t job, JobEvent event) {

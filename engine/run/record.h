@@ -62,8 +62,9 @@ class RunRecord {
   /// reason now.
   bool block_if_hopeless(uint32_t job, bool submitting_too = false);
 
-  /// The same for all that waits for `job`, directly or not.
-  void block_descendants(uint32_t job);
+  /// The same for all that waits for `job`, directly or not. Which of them are blocked now and were
+  /// not before.
+  std::vector<uint32_t> block_descendants(uint32_t job);
 
   /// Something was seen that is on no record yet. Whether it moves the job.
   bool observe(uint32_t job, JobEvent event);

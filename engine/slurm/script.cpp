@@ -231,6 +231,7 @@ std::string sbatch_script(const Batch& batch, const Profile& profile) {
     options.add("array", range);
   }
   options.add_given("dependency", dependency_text(batch.dependencies));
+  if (batch.leaves_if_hopeless) options.add("kill-on-invalid-dep", "yes");
   add_size(options, batch.resources, profile);
   add_time(options, batch, profile);
   add_place(options, batch, profile.slurm);

@@ -1,5 +1,7 @@
 #include "engine/store/job_table.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/parse_json.h"
 
@@ -8,7 +10,7 @@ namespace {
 
 constexpr std::string_view kColumns =
     "number, name, events, state, attempt, started_ms, ended_ms, backend_id, node, exit, reason, "
-    "fingerprint, outputs, metrics, reused_from";
+    "fingerprint, outputs, metrics, reused_from, may_fail";
 
 std::optional<std::string> text_or_null(const std::string& text) {
   return text.empty() ? std::nullopt : std::optional(text);
@@ -48,6 +50,7 @@ StoredJob read_job(const Statement& row) {
   record.outputs = json_at(row, 12);
   record.metrics = json_at(row, 13);
   record.reused_from = row.text(14);
+  job.may_fail = row.integer(15) != 0;
   return job;
 }
 
@@ -135,6 +138,21 @@ Counts load_counts(Database& database, int64_t run) {
   const Rows rows =
       database.query("SELECT state, jobs FROM counts WHERE run = ? AND jobs > 0", run);
   while (rows->next()) counts[job_state(rows->text(0))] = size_t(rows->integer(1));
+  return counts;
+}
+
+Counts counts_that_matter(Database& database, int64_t run) {
+  Counts counts = load_counts(database, run);
+  const Rows rows = database.query(
+      "SELECT state, count(*) FROM jobs WHERE run = ? AND may_fail = 1 "
+      "AND state IN ('failed', 'timed-out', 'lost') GROUP BY state",
+      run);
+  while (rows->next()) {
+    const auto of_state = counts.find(job_state(rows->text(0)));
+    if (of_state == counts.end()) continue;
+    of_state->second -= std::min(of_state->second, size_t(rows->integer(1)));
+    if (of_state->second == 0) counts.erase(of_state);
+  }
   return counts;
 }
 

@@ -22,6 +22,7 @@ struct StoredJob {
   uint32_t number = 0;
   std::string name;
   int64_t num_events = 0;
+  bool may_fail = false;
   JobRecord record;
 };
 
@@ -54,6 +55,8 @@ void append_event(Database& database, int64_t run, uint32_t job, int64_t number,
 /// How many jobs of a run are in each state.
 using Counts = std::map<JobState, size_t>;
 Counts load_counts(Database& database, int64_t run);
+/// The same without failures that the workflow allows.
+Counts counts_that_matter(Database& database, int64_t run);
 
 /// See Store::settle_run_state.
 RunState settled_state(const Counts& counts);

@@ -5,6 +5,7 @@
 #include "base/file_identity.h"
 #include "base/sha256.h"
 #include "base/text.h"
+#include "engine/plan/needed_inputs.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/shared_reason.h"
@@ -36,6 +37,10 @@ JobRow to_job_row(StoredJob job, const fs::path& run_directory) {
   row.exit = record.exit;
   row.reason = std::move(record.reason);
   row.outputs = values_of(record.outputs);
+  row.may_fail = job.may_fail;
+  if (row.may_fail && is_failure(row.state)) {
+    row.reason += (row.reason.empty() ? "" : "; ") + std::string("which is allowed");
+  }
   if (!record.metrics.is_null()) row.metrics = std::move(record.metrics);
   row.directory = record.reused_from.empty() ? job_directory(run_directory, job.name).string()
                                              : std::move(record.reused_from);

@@ -35,6 +35,7 @@ struct JobRow {
   std::optional<Time> ended;
   std::optional<int> exit;
   std::string reason;
+  bool may_fail = false;          ///< its step has `allow_failure: true`
   Json outputs = Json::object();  ///< name -> value
   Json metrics = Json::object();
   std::string directory;                      ///< the job's folder

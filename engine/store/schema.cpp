@@ -120,6 +120,11 @@ CREATE TABLE forgiven_nodes(
 ) WITHOUT ROWID;
 )sql";
 
+/// Failures that a workflow allows are not the run's.
+constexpr std::string_view kVersion5 = R"sql(
+ALTER TABLE jobs ADD COLUMN may_fail INTEGER NOT NULL DEFAULT 0;  -- its step has `allow_failure: true`
+)sql";
+
 int64_t version_of(Database& database) {
   const Rows rows = database.query("PRAGMA user_version");
   rows->next();
@@ -129,8 +134,9 @@ int64_t version_of(Database& database) {
 }  // namespace
 
 std::span<const Migration> migrations() {
-  static const std::array<Migration, 4> steps = {Migration(kVersion1), Migration(kVersion2),
-                                                 Migration(kVersion3), Migration(kVersion4)};
+  static const std::array<Migration, 5> steps = {Migration(kVersion1), Migration(kVersion2),
+                                                 Migration(kVersion3), Migration(kVersion4),
+                                                 Migration(kVersion5)};
   return steps;
 }
 

@@ -126,10 +126,11 @@ std::string Store::create_run(const Plan& plan) {
   BaseIds bases(database_);
   for (uint32_t job = 0; job < plan.jobs.size(); ++job) {
     database_.execute(
-        "INSERT INTO jobs(run, number, name, state, base, attempt, events) "
-        "VALUES(?, ?, ?, ?, ?, 0, 0)",
+        "INSERT INTO jobs(run, number, name, state, base, attempt, events, may_fail) "
+        "VALUES(?, ?, ?, ?, ?, 0, 0, ?)",
         run, job, plan.jobs[job].name, name(JobState::Planned),
-        bases.id(fingerprint_base(plan, job)));
+        bases.id(fingerprint_base(plan, job)),
+        int64_t(plan.workflow.steps[plan.jobs[job].step].allow_failure));
   }
   change_counts(database_, run, {{JobState::Planned, int64_t(plan.jobs.size())}});
   transaction.commit();
@@ -187,7 +188,7 @@ void Store::set_run_state(std::string_view run, RunState state, Time at) {
 void Store::settle_run_state(std::string_view run) {
   Transaction transaction(database_);
   const int64_t id = run_id(run);
-  const RunState state = settled_state(load_counts(database_, id));
+  const RunState state = settled_state(counts_that_matter(database_, id));
   std::optional<int64_t> ended;
   if (state != RunState::Running) {
     const Rows rows = database_.query("SELECT max(ended_ms) FROM jobs WHERE run = ?", id);

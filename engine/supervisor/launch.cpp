@@ -228,6 +228,10 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   }
   for (const auto& [key, value] : spec.element.items()) {
     values[environment_name("DLFLOW_MATRIX_", key)] = text_of(value);
+    if (!value.is_object()) continue;
+    for (const auto& [inner, part] : value.items()) {
+      values[environment_name("DLFLOW_MATRIX_", key + "_" + inner)] = text_of(part);
+    }
   }
   if (const auto seed = spec.element.find(kRepeatAxis); seed != spec.element.end()) {
     values["DLFLOW_SEED"] = text_of(*seed);

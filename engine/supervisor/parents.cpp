@@ -1,6 +1,9 @@
 #include "engine/supervisor/parents.h"
 
 #include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -27,13 +30,21 @@ std::optional<JobState> newest_state(const fs::path& job_directory) {
   return state;
 }
 
+/// Whether `spec` may run although this parent left no result.
+bool may_lack(const JobSpec& spec, const ParentRef& parent, std::optional<JobState> state) {
+  if (spec.always || parent.failed) return true;
+  // Nobody wrote the end of one whose node failed.
+  return parent.may_fail && state && (is_failure(*state) || !is_final(*state));
+}
+
 ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
   ParentResult left;
   left.step = parent.step;
   left.element = parent.element;
   left.directory = parent.directory;
   left.skipped = parent.skipped;
-  if (left.skipped) return left;
+  left.failed = parent.failed;
+  if (left.skipped || left.failed) return left;
   if (const auto result = published_result(parent.directory)) {
     if (result->outputs.is_object()) left.outputs = result->outputs;
     if (result->metrics.is_object()) left.metrics = result->metrics;
@@ -43,6 +54,10 @@ ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
   const auto state = newest_state(parent.directory);
   if (state == JobState::Skipped) {
     left.skipped = true;
+    return left;
+  }
+  if (may_lack(spec, parent, state)) {
+    left.failed = true;
     return left;
   }
   throw Error(Errc::InvalidInput,
@@ -81,15 +96,25 @@ bool have_ended(const std::vector<ParentRef>& parents) {
   });
 }
 
-bool refers_to_skipped(const std::vector<Reference>& references,
-                       const std::vector<ParentResult>& parents) {
+Inputs judge(const std::vector<Reference>& references, const JobSpec& spec,
+             const std::vector<ParentResult>& parents) {
+  std::set<std::string> names;
   for (const Reference& reference : references) {
-    if (reference.path.size() < 2 || reference.path[0] != "steps") continue;
-    for (const ParentResult& parent : parents) {
-      if (parent.skipped && parent.step == reference.path[1]) return true;
-    }
+    if (reference.path.size() > 1 && reference.path[0] == "steps") names.insert(reference.path[1]);
   }
-  return false;
+  std::map<std::string, UsedParents> used;
+  std::map<std::string, size_t> parents_of;
+  for (const ParentResult& parent : parents) ++parents_of[parent.step];
+  for (const ParentResult& parent : parents) {
+    if (!names.contains(parent.step)) continue;
+    UsedParents& of_step = used[parent.step];
+    of_step.step = parent.step;
+    of_step.is_list = is_list(parents_of[parent.step], parent.element, spec.element);
+    ++(parent.failed ? of_step.failed : parent.skipped ? of_step.skipped : of_step.left);
+  }
+  std::vector<UsedParents> list;
+  for (auto& [step, of_step] : used) list.push_back(std::move(of_step));
+  return judge(list, spec.always);
 }
 
 Json parent_value(const Reference& reference, const Json& element,
@@ -106,7 +131,9 @@ Json parent_value(const Reference& reference, const Json& element,
     return value_of(*of_step.front(), reference);
   }
   Json list = Json::array();
-  for (const ParentResult* parent : of_step) list.push_back(value_of(*parent, reference));
+  for (const ParentResult* parent : of_step) {
+    if (!parent->skipped && !parent->failed) list.push_back(value_of(*parent, reference));
+  }
   return list;
 }
 

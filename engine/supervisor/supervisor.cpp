@@ -72,6 +72,9 @@ class Pass {
   struct Skip {
     std::string reason;
   };
+  struct Block {
+    std::string reason;
+  };
 
   void record(JobEvent event);
   void notify(Notice notice) const {
@@ -132,10 +135,13 @@ ResolvedJob Pass::resolve(const std::vector<ParentResult>& parents) const {
   const Template environment(spec_.environment);
   // A script is no template: `${{` in it was refused by the parser.
   const Template command(spec_.run_command.is_string() ? Json() : spec_.run_command);
+  std::vector<Reference> references;
   for (const Template* part : {&condition, &with, &environment, &command}) {
-    if (refers_to_skipped(part->references(), parents))
-      throw Skip{"a step that it uses was skipped"};
+    references.insert(references.end(), part->references().begin(), part->references().end());
   }
+  const Inputs inputs = judge(references, spec_, parents);
+  if (inputs.kind == Inputs::Kind::Block) throw Block{words(inputs)};
+  if (inputs.kind == Inputs::Kind::Skip) throw Skip{words(inputs)};
   if (!spec_.condition.is_null()) {
     const Json wanted = condition.evaluate(context);
     if (!wanted.is_boolean()) {
@@ -182,6 +188,8 @@ void Pass::run() {
     }
   } catch (const Skip& skip) {
     end = event(JobState::Skipped, skip.reason);
+  } catch (const Block& block) {
+    end = event(JobState::Blocked, block.reason);
   } catch (const std::exception& error) {  // a full disk may come as a filesystem_error
     end = event(JobState::Failed, error.what());
   }

@@ -236,6 +236,13 @@ class FakeBatchSystem : public BatchSystem {
   }
 
   void release() {
+    while (release_once()) {
+    }
+  }
+
+  /// Whether a job has left the queue, for which others may wait.
+  bool release_once() {
+    bool any = false;
     for (auto& [id, job] : jobs_) {
       if (job.shown.state != BatchState::Pending) continue;
       std::erase_if(job.dependencies, [&, &waiting = job](const Dependency& dependency) {
@@ -250,7 +257,12 @@ class FakeBatchSystem : public BatchSystem {
           return is_over(state);
         });
       });
+      if (!job.shown.never_starts || !job.batch.leaves_if_hopeless) continue;
+      job.shown.state = BatchState::Cancelled;
+      job.shown.end = clock_.now();
+      any = true;
     }
+    return any;
   }
 
   const FakeClock& clock_;

@@ -39,7 +39,7 @@ class FakeNodes {
     const std::filesystem::path attempt = attempt_directory(task.spec.job_directory, task.attempt);
     batch_.begin(id);
     if (const auto state = last_state(task); state && is_final(*state)) {
-      finish(id, *state);
+      finish(id, *state, task.spec.allow_failure);
       return false;
     }
     make_directories(attempt);
@@ -52,6 +52,10 @@ class FakeNodes {
     }
     if (!parents_succeeded(task.spec)) {
       record(id, JobState::Blocked);
+      return false;
+    }
+    if (is_skipped(task.spec)) {
+      record(id, JobState::Skipped);
       return false;
     }
     if (is_running(task.spec.job)) overlaps.push_back(task.spec.job);
@@ -140,6 +144,11 @@ class FakeNodes {
     }
   }
 
+  static bool is_skipped(const JobSpec& spec) {
+    const Template command(spec.run_command.is_string() ? Json() : spec.run_command);
+    return judge(command.references(), spec, read_parents(spec)).kind == Inputs::Kind::Skip;
+  }
+
   static std::optional<JobState> last_state(const BatchTask& task) {
     std::optional<JobState> last;
     for (const JobEvent& event :
@@ -165,11 +174,12 @@ class FakeNodes {
     const BatchTask task = task_of(id);
     append(id, task, state);
     if (state == JobState::Succeeded) ++successes[task.spec.job];
-    finish(id, state);
+    finish(id, state, task.spec.allow_failure);
   }
 
-  void finish(const std::string& id, JobState state) {
-    const bool good = satisfies_dependents(state) || state == JobState::Skipped;
+  void finish(const std::string& id, JobState state, bool may_fail) {
+    const bool good = satisfies_dependents(state) || state == JobState::Skipped ||
+                      (may_fail && is_failure(state));
     batch_.end(id, good ? BatchState::Completed : BatchState::Failed, good ? 0 : 1);
   }
 

@@ -7,6 +7,7 @@
 #include <unordered_map>
 #include <vector>
 
+#include "engine/plan/needed_inputs.h"
 #include "engine/plan/plan.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/record.h"
@@ -34,6 +35,12 @@ class ChainRun {
   /// The batch system's id of the job's latest attempt; empty: it has none.
   const std::string& id(uint32_t job) const { return ids_[job]; }
   void set_id(uint32_t job, const std::string& id) { ids_[job] = id; }
+
+  /// Whether `child` may run as far as `parent` is concerned, as that stands by now.
+  bool lets_run(uint32_t child, uint32_t parent) const {
+    return dlflow::lets_run(step_of(child), step_of(parent), jobs()[parent].state);
+  }
+  const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
 
   /// How many jobs have an id.
   size_t num_submitted() const;

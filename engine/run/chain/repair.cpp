@@ -16,25 +16,28 @@ void ChainRepair::drop_blocked() {
 /// None if all parents are done, whatever the batch system thinks of them. Nothing if a parent has
 /// yet to be submitted.
 std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t job) const {
-  std::map<std::string, bool> ids;  // and whether it is the counterpart of this one
+  std::map<std::string, Dependency::Kind> ids;
   for (const JobRange& range : run_.plan().graph.parents(job)) {
     for (uint32_t parent = range.first; parent < range.first + range.count; ++parent) {
       const JobState state = run_.jobs()[parent].state;
-      if (satisfies_dependents(state) || state == JobState::Skipped) continue;
+      if (run_.lets_run(job, parent)) continue;
       const std::string& id = run_.id(parent);
       // One that is planned again has the id of its last attempt still.
       if (state == JobState::Planned || id.empty()) return std::nullopt;
       const auto task = array_task(id);
-      ids[id] = range.count == 1 && task && task == array_task(run_.id(job));
+      const bool corresponds =
+          range.count == 1 && task && task == array_task(run_.id(job)) && !run_.step_of(job).always;
+      const bool by_end = waits_for_end(run_.step_of(job), run_.step_of(parent));
+      ids[id] = corresponds ? Dependency::Kind::SameTask
+                : by_end    ? Dependency::Kind::End
+                            : Dependency::Kind::Success;
     }
   }
   Dependencies dependencies;
-  for (const auto& [id, corresponds] : ids) {
-    if (corresponds) {  // the same words for each task of an array
-      dependencies.push_back({Dependency::Kind::SameTask, std::string(array_id(id))});
-    } else {
-      dependencies.push_back({Dependency::Kind::Success, id});
-    }
+  for (const auto& [id, kind] : ids) {
+    // The same words for each task of an array.
+    const bool whole = kind == Dependency::Kind::SameTask;
+    dependencies.push_back({kind, whole ? std::string(array_id(id)) : id});
   }
   return dependencies;
 }

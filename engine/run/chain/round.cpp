@@ -115,6 +115,7 @@ Batch SubmissionRound::describe(uint32_t place) const {
   batch.dependencies = dependencies(planned.waits_for, ids_);
   batch.excluded_nodes = excluded_nodes_;
   batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
+  batch.leaves_if_hopeless = planned.leaves_if_hopeless;
   if (step.checkpoint) batch.lead = step.checkpoint->lead;
   batch.run_directory = plan.directory;
   batch.log = plan.directory / "batches" / (batch.name + ".log");

@@ -74,7 +74,8 @@ std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
       mine.kind = Kind::ToSubmit;
     }
     run.plan().graph.each_parent(job, [&](uint32_t parent) {
-      if (result[parent].kind == Kind::LeftOut) mine.kind = Kind::LeftOut;
+      const bool is_over = run.lets_run(job, parent);
+      if (result[parent].kind == Kind::LeftOut && !is_over) mine.kind = Kind::LeftOut;
     });
   }
   return result;

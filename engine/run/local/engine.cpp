@@ -30,6 +30,7 @@ Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& servic
       options_(options),
       record_(plan_, std::move(known), services.store, services.clock),
       results_(plan_, record_.jobs()),
+      was_open_(plan_.jobs.size(), false),
       queue_(plan_, services.backend) {}
 
 Submission Engine::submission(uint32_t job) const {
@@ -62,7 +63,7 @@ RunResult Engine::run() {
   begin();
   for (uint32_t job = 0; job < jobs().size(); ++job) {
     // An engine may have been killed before it had blocked all of them.
-    if (jobs()[job].state != JobState::Cancelled) record_.block_descendants(job);
+    if (jobs()[job].state != JobState::Cancelled) block_descendants(job);
   }
   return work();
 }
@@ -113,7 +114,15 @@ RunResult Engine::end() {
 
 bool Engine::may_start() const { return stops_ == 0 && (!failed_ || options_.keep_going); }
 
-bool Engine::is_over() const { return active_.empty() && (!may_start() || queue_.empty()); }
+/// After a failure only what runs always.
+bool Engine::may_start(uint32_t job) const {
+  return may_start() || (stops_ == 0 && plan_.workflow.steps[plan_.jobs[job].step].always);
+}
+
+bool Engine::is_over() const {
+  if (!active_.empty()) return false;
+  return may_start() ? queue_.empty() : stops_ > 0 || !queue_.holds_always();
+}
 
 std::chrono::milliseconds Engine::patience() const {
   const auto tick = record_.has_pending() ? kSave : kTick;
@@ -122,49 +131,73 @@ std::chrono::milliseconds Engine::patience() const {
   return std::clamp<std::chrono::milliseconds>(*next - services_.clock.now(), 0ms, tick);
 }
 
+void Engine::open_if_free(uint32_t job) {
+  const bool free = jobs().unfinished_parents(job) == 0;
+  if (jobs()[job].state != JobState::Planned || !free || was_open_[job]) return;
+  was_open_[job] = true;
+  open_.push_back(job);
+}
+
 /// Does what the state of a job asks for.
 void Engine::act(uint32_t job, const std::string& reason) {
-  const auto open_if_free = [this](uint32_t waiting) {
-    const bool free = jobs().unfinished_parents(waiting) == 0;
-    if (jobs()[waiting].state == JobState::Planned && free) open_.push_back(waiting);
-  };
   const JobState state = jobs()[job].state;
   if (state == JobState::Planned) open_if_free(job);
   if (state == JobState::Queued) queue_.push(job);
   if (is_broken(state)) {
     act_on_failure(job, reason);
   } else if (is_final(state)) {
-    plan_.graph.each_child(job, open_if_free);
+    plan_.graph.each_child(job, [this](uint32_t child) { open_if_free(child); });
   }
 }
 
+/// Other elements of a sweep go on after the failure of one.
 void Engine::act_on_failure(uint32_t job, const std::string& reason) {
   const JobProgress& progress = jobs()[job];
-  const Retry& retry = plan_.workflow.steps[plan_.jobs[job].step].retry;
-  if (may_start() && should_retry(retry, ending_of(progress), progress.tries)) {
+  const Step& step = plan_.workflow.steps[plan_.jobs[job].step];
+  if (may_start() && should_retry(step.retry, ending_of(progress), progress.tries)) {
     record_.plan_again(job, progress.tries,
                        "try " + std::to_string(progress.tries + 1) + " of " +
-                           std::to_string(retry.attempts) + " follows; the last one: " + reason);
+                           std::to_string(step.retry.attempts) +
+                           " follows; the last one: " + reason);
     queue_.push(job, services_.clock.now() + retry_delay(progress.tries));
     return;
   }
   if (stops_ > 0 && progress.state == JobState::Cancelled) return;  // resuming goes on with it
-  failed_ = true;
-  record_.block_descendants(job);
+  if (!jobs().is_allowed_failure(job) && step.matrix.empty()) failed_ = true;
+  block_descendants(job);
+}
+
+/// And opens what may run all the same.
+void Engine::block_descendants(uint32_t job) {
+  if (!is_broken(jobs()[job].state)) return;
+  std::set<uint32_t> free;
+  const auto look_at = [&](uint32_t child) { free.insert(child); };
+  plan_.graph.each_child(job, look_at);
+  for (const uint32_t blocked : record_.block_descendants(job)) {
+    plan_.graph.each_child(blocked, look_at);
+  }
+  for (const uint32_t child : free) open_if_free(child);
 }
 
 void Engine::look_at_open() {
-  while (!open_.empty() && may_start()) {
+  std::deque<uint32_t> held_up;
+  while (!open_.empty()) {
     const uint32_t job = open_.front();
     open_.pop_front();
-    settle(job);
+    if (may_start(job)) {
+      settle(job);
+    } else {
+      held_up.push_back(job);
+    }
   }
+  open_ = std::move(held_up);
 }
 
 /// A job that waits for nothing more is skipped, takes a known result, or is to run.
 void Engine::settle(uint32_t job) {
-  if (jobs().lacks_input(job)) {
-    record_.decide(job, JobState::Skipped, "a step whose outputs it uses was skipped");
+  if (record_.block_if_hopeless(job)) return act(job);
+  if (const Inputs inputs = jobs().inputs(job); inputs.kind == Inputs::Kind::Skip) {
+    record_.decide(job, JobState::Skipped, words(inputs));
     return act(job);
   }
   if (plan_.jobs[job].action == Action::DecideLater) {
@@ -178,8 +211,9 @@ void Engine::settle(uint32_t job) {
 }
 
 void Engine::start_jobs() {
-  if (!may_start()) return;
-  while (const auto job = queue_.pop(services_.clock.now(), active_)) start(*job);
+  const auto may = [this](uint32_t job) { return may_start(job); };
+  if (stops_ > 0) return;
+  while (const auto job = queue_.pop(services_.clock.now(), active_, may)) start(*job);
 }
 
 void Engine::start(uint32_t job) {
@@ -191,8 +225,10 @@ void Engine::start(uint32_t job) {
   if (state == JobState::Submitting) record_.decide(job, JobState::Submitting);
   if (state != JobState::Queued) crash_point("intent");  // else another pass of the same attempt
   plan_.graph.each_parent(job, [this](uint32_t parent) {
-    // Of a job that never ran, only the engine knows that it was skipped.
-    if (jobs()[parent].state == JobState::Skipped) plan_.skipped.insert(parent);
+    // Of a job that never ran, or was lost, only the engine knows how it ended.
+    const JobState left = jobs()[parent].state;
+    if (left == JobState::Skipped) plan_.skipped.insert(parent);
+    if (is_broken(left)) plan_.failed.insert(parent);
   });
   make_attempt(plan_, job, jobs()[job].attempt);
   crash_point("attempt");
@@ -244,7 +280,9 @@ void Engine::withdraw_waiting() {
 /// Jobs that were only held up by us: so the run's record says that it was cancelled, also if
 /// nothing ran at that moment. What waits for other jobs stays planned.
 void Engine::cancel_open() {
-  for (const uint32_t job : open_) record_.decide(job, JobState::Cancelled);
+  for (const uint32_t job : open_) {
+    if (jobs()[job].state == JobState::Planned) record_.decide(job, JobState::Cancelled);
+  }
 }
 
 void Engine::tick() {

@@ -53,11 +53,14 @@ class Engine {
   RunResult work();
   RunResult end();
   bool may_start() const;
+  bool may_start(uint32_t job) const;
   bool is_over() const;
   std::chrono::milliseconds patience() const;
 
   void act(uint32_t job, const std::string& reason = "");
   void act_on_failure(uint32_t job, const std::string& reason);
+  void open_if_free(uint32_t job);
+  void block_descendants(uint32_t job);
   void look_at_open();
   void settle(uint32_t job);
   void start_jobs();
@@ -77,6 +80,7 @@ class Engine {
   RunRecord record_;
   ParentResults results_;
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
+  std::vector<bool> was_open_;                // by job
   StartQueue queue_;                          // to be handed over
   std::set<uint32_t> active_;                 // handed over, not ended
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission

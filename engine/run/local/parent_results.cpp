@@ -24,6 +24,11 @@ void ParentResults::add(uint32_t job, const JobEvent& end) {
 }
 
 ParentResult ParentResults::of(uint32_t job) const {
+  if (is_broken(jobs_[job].state)) {
+    ParentResult failed = as_parent(plan_, job, {});
+    failed.failed = true;
+    return failed;
+  }
   const auto ended = results_.find(job);
   if (ended != results_.end()) return as_parent(plan_, job, ended->second);
   const auto reused = plan_.reused.find(job);

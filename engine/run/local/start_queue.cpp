@@ -4,14 +4,18 @@
 
 namespace dlflow {
 
-int StartQueue::max_parallel(uint32_t job) const {
-  return plan_.workflow.steps[plan_.jobs[job].step].matrix.max_parallel;
+const Step& StartQueue::step_of(uint32_t job) const {
+  return plan_.workflow.steps[plan_.jobs[job].step];
 }
 
-/// Steps that limit themselves have lanes of their own, so that they let others pass.
+int StartQueue::max_parallel(uint32_t job) const { return step_of(job).matrix.max_parallel; }
+
+/// Steps that limit themselves have lanes of their own, so that they let others pass; so have those
+/// that run when others may not.
 void StartQueue::push(uint32_t job) {
-  const uint32_t lane = max_parallel(job) > 0 ? plan_.jobs[job].step + 1 : 0;
-  ready_.push(job, plan_.jobs[job].resources, lane);
+  const bool is_apart = max_parallel(job) > 0 || step_of(job).always;
+  ready_.push(job, plan_.jobs[job].resources, is_apart ? plan_.jobs[job].step + 1 : 0);
+  if (step_of(job).always) ++num_always_;
 }
 
 bool StartQueue::has_room(uint32_t job, const std::set<uint32_t>& active) const {
@@ -24,12 +28,16 @@ bool StartQueue::has_room(uint32_t job, const std::set<uint32_t>& active) const 
   return backend_.has_room(plan_.jobs[job].resources);
 }
 
-std::optional<uint32_t> StartQueue::pop(Time now, const std::set<uint32_t>& active) {
+std::optional<uint32_t> StartQueue::pop(Time now, const std::set<uint32_t>& active,
+                                        const std::function<bool(uint32_t job)>& may_start) {
   while (!delayed_.empty() && delayed_.begin()->first <= now) {
     push(delayed_.begin()->second);
     delayed_.erase(delayed_.begin());
   }
-  return ready_.pop([&](uint32_t job) { return has_room(job, active); });
+  const auto job =
+      ready_.pop([&](uint32_t next) { return may_start(next) && has_room(next, active); });
+  if (job && step_of(*job).always) --num_always_;
+  return job;
 }
 
 std::optional<Time> StartQueue::next_time() const {
@@ -42,6 +50,7 @@ std::vector<uint32_t> StartQueue::take_all() {
   while (const auto job = ready_.pop([](uint32_t) { return true; })) jobs.push_back(*job);
   for (const auto& [time, job] : delayed_) jobs.push_back(job);
   delayed_.clear();
+  num_always_ = 0;
   return jobs;
 }
 

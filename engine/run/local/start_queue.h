@@ -1,6 +1,8 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -26,10 +28,14 @@ class StartQueue {
   void push(uint32_t job, Time time) { delayed_.emplace(time, job); }
 
   /// Removes and returns the next job that may start. \param active  jobs that are with the back
-  /// end.
-  std::optional<uint32_t> pop(Time now, const std::set<uint32_t>& active);
+  /// end. \param may_start  the same for all jobs of a step.
+  std::optional<uint32_t> pop(Time now, const std::set<uint32_t>& active,
+                              const std::function<bool(uint32_t job)>& may_start);
 
   bool empty() const { return ready_.empty() && delayed_.empty(); }
+
+  /// Whether there are jobs that run always.
+  bool holds_always() const { return num_always_ > 0; }
 
   /// When the first job whose time has not come yet may start.
   std::optional<Time> next_time() const;
@@ -38,6 +44,7 @@ class StartQueue {
   std::vector<uint32_t> take_all();
 
  private:
+  const Step& step_of(uint32_t job) const;
   int max_parallel(uint32_t job) const;
   bool has_room(uint32_t job, const std::set<uint32_t>& active) const;
 
@@ -45,6 +52,7 @@ class StartQueue {
   const Backend& backend_;
   ReadyQueue ready_;
   std::multimap<Time, uint32_t> delayed_;
+  size_t num_always_ = 0;
 };
 
 }  // namespace dlflow

@@ -96,12 +96,43 @@ TEST_CASE("a task that has another number than its parent waits for just that on
                                                  "eval 2 <- afterok:811_0"});
 }
 
-TEST_CASE("a step with another matrix waits for all of its parent's array", "[slurm]") {
+TEST_CASE("a step with other axes waits for all of its parent's array", "[slurm]") {
   const Plan plan = plan_of(R"(
   train: {run: "true", matrix: {n: [0, 1]}}
-  eval: {run: "true", matrix: {n: [0, 1], m: [0, 1]}, needs: [train]}
+  eval: {run: "true", matrix: {k: [0, 1, 2]}, needs: [train]}
 )");
-  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 1 2 3 <- afterok:811"});
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"train 0 1", "eval 0 1 2 <- afterok:811"});
+}
+
+TEST_CASE("tasks that have one parent in common are an array that waits for just that task",
+          "[slurm]") {
+  const Plan plan = plan_of(R"(
+  prep: {run: "true", matrix: {data: [x, y, z]}}
+  train: {run: "true", matrix: {data: [x, y, z], lr: [1, 2]}, needs: [prep]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) == Lines{"prep 0 1 2", "train 0 1 <- afterok:811_0",
+                                                 "train 2 3 <- afterok:811_1",
+                                                 "train 4 5 <- afterok:811_2"});
+  std::vector<Standing> standing = all_new(plan);
+  standing[0] = {Kind::Done, ""};
+  standing[1] = {Kind::Waiting, "700_1"};
+  CHECK(batches_of(plan, standing) ==
+        Lines{"prep 2", "train 0 1", "train 2 3 <- afterok:700_1", "train 4 5 <- afterok:811"});
+}
+
+TEST_CASE("a task that has several parents waits for just those", "[slurm]") {
+  const Plan plan = plan_of(R"(
+  train: {run: "true", matrix: {data: [x, y], lr: [1, 2]}}
+  best: {run: "true", matrix: {data: [x, y]}, needs: [train]}
+  per_lr: {run: "true", matrix: {lr: [1, 2]}, needs: [train]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"train 0 1 2 3", "best 0 <- afterok:811_0:811_1", "best 1 <- afterok:811_2:811_3",
+              "per_lr 0 <- afterok:811_0:811_2", "per_lr 1 <- afterok:811_1:811_3"});
+  // Where an array holds no others, it is waited for as a whole.
+  CHECK(batches_of(plan, all_new(plan), 2) ==
+        Lines{"train 0 1", "train 0 1", "best 0 <- afterok:811", "best 1 <- afterok:812",
+              "per_lr 0 <- afterok:811_0:812_0", "per_lr 1 <- afterok:811_1:812_1"});
 }
 
 TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {

@@ -29,6 +29,30 @@ TEST_CASE("a job that fails ends with its exit status", "[job-exec]") {
   CHECK(job.last().state == JobState::Failed);
 }
 
+TEST_CASE("a job that is allowed to fail ends with 0, so that what waits for its task may look",
+          "[job-exec]") {
+  Job job("exit 3");
+  job.spec.allow_failure = true;
+  CHECK(job.execute() == 0);
+  CHECK(job.last().state == JobState::Failed);
+  CHECK(job.execute() == 0);  // SLURM restarts it
+}
+
+TEST_CASE("a job that always runs comes back while a parent is at work, whatever SLURM thinks",
+          "[job-exec]") {
+  const Job parent("true");
+  parent.die_in_a_pass();  // of job 812: no end on record
+  Job job("true");
+  job.spec.always = true;
+  job.spec.parents = {{"data", Json::object(), parent.spec.job_directory}};
+  job.at_work = "812";
+  CHECK(job.execute("813") == kTryAgain);
+  CHECK(job.content("requeued") == "813\n");
+  job.at_work = "";  // its node has failed
+  CHECK(job.execute("813") == 0);
+  CHECK(job.last().state == JobState::Succeeded);
+}
+
 TEST_CASE("a job whose exit status would mean something to its batch system ends with 1",
           "[job-exec]") {
   Job job("exit 99");

@@ -10,7 +10,7 @@ namespace {
 const Json kParams = Json::parse(R"({
   "epochs": 3, "lr": [0.05, 0.1], "name": "lenet", "on": true, "none": null,
   "net": {"width": 64}, "tricky": "${{ run.id }}"})");
-const Json kMatrix = {{"lr", 0.1}};
+const Json kMatrix = {{"lr", 0.1}, {"case", {{"model", "lenet"}, {"batch", 64}}}};
 const Json kRun = {{"id", "r-1"}, {"directory", "/runs/r-1"}};
 
 Context context_with_everything() {
@@ -46,6 +46,8 @@ TEST_CASE("every reference finds its value", "[expression]") {
   CHECK(value_of("run.id") == "r-1");
   CHECK(value_of("run.directory") == "/runs/r-1");
   CHECK(value_of("matrix.lr") == 0.1);
+  CHECK(value_of("matrix.case.batch * 2") == 128);
+  CHECK(value_of("lookup(matrix.case, 'model')") == "lenet");
   CHECK(value_of("steps.train.outputs.model") == "<steps.train.outputs.model>");
   CHECK(value_of("steps.train.metrics.loss") == "<steps.train.metrics.loss>");
 }
@@ -81,6 +83,71 @@ TEST_CASE("functions compute what their names say", "[expression]") {
   CHECK(value_of("max(params.lr)") == 0.1);
   CHECK(value_of("basename('/a/b.tar/')") == "b.tar");
   CHECK(value_of("toJSON(params.net)") == R"({"width":64})");
+}
+
+TEST_CASE("arithmetic is typed: integers stay integers, and only / makes real numbers of them",
+          "[expression]") {
+  CHECK(value_of("2 + 3 * 4 - 1") == 13);
+  CHECK(value_of("(2 + 3) * 4").is_number_integer());
+  CHECK(value_of("7 // 2") == 3);
+  CHECK(value_of("-7 // 2") == -4);
+  CHECK(value_of("7 // -2") == -4);
+  CHECK(value_of("6 // -2") == -3);
+  CHECK(value_of("12 / 4 / 3") == 1.0);
+  CHECK(value_of("4 / 2").is_number_float());
+  CHECK(value_of("0.1 + 0.2") == 0.3);
+  CHECK(value_of("3 * 0.1") == 0.3);
+  CHECK(value_of("10 - 2 - 3") == 5);
+  CHECK_THROWS_WITH(value_of("params.epochs-1"), Catch::Contains("there is no params.epochs-1"));
+}
+
+TEST_CASE("a minus is a sign, an operator, or a part of a name", "[expression]") {
+  CHECK(value_of("3 -1") == 2);
+  CHECK(value_of("3 - -1") == 4);
+  CHECK(value_of("-params.epochs") == -3);
+  CHECK(value_of("-(1 + 2)*2") == -6);
+  CHECK(value_of("params.epochs -1") == 2);
+  CHECK(value_of("max(1, 2) -1 < 2") == true);
+  CHECK(value_of("- 9223372036854775807 - 1") == Json(INT64_MIN));
+}
+
+TEST_CASE("arithmetic refuses what is no number, and what has no result", "[expression]") {
+  CHECK_THROWS_WITH(value_of("params.name + 'x'"),
+                    "${{ params.name + 'x' }}: '+' takes two numbers, not the string 'lenet' and "
+                    "the string 'x'; format('{0}{1}', …) joins texts");
+  CHECK_THROWS_WITH(value_of("params.lr * 2"), Catch::Contains("not a list and 2"));
+  CHECK_THROWS_WITH(value_of("true + 1"), Catch::Contains("'+' takes two numbers, not true and 1"));
+  CHECK_THROWS_WITH(value_of("1 / 0"), Catch::Contains("'/' cannot divide by 0"));
+  CHECK_THROWS_WITH(value_of("1 // (1 - 1)"), Catch::Contains("'//' cannot divide by 0"));
+  CHECK_THROWS_WITH(value_of("1.5 // 2"),
+                    Catch::Contains("'//' takes two integers, not 1.5 and 2; '/' divides any"));
+  CHECK_THROWS_WITH(value_of("9223372036854775807 + 1"), Catch::Contains("is too large a number"));
+  CHECK_THROWS_WITH(value_of("(-9223372036854775807 - 1) // -1"), Catch::Contains("too large"));
+  CHECK_THROWS_WITH(value_of("1e308 * 10"), Catch::Contains("is too large a number"));
+}
+
+TEST_CASE("a chain of additions may be as long as the file", "[expression]") {
+  std::string sum = "1";
+  for (int i = 0; i < 100'000; ++i) sum += " + 1";
+  CHECK(value_of(sum) == 100'001);
+}
+
+TEST_CASE("elements of lists and values of keys are found, or it is said what there is",
+          "[expression]") {
+  CHECK(value_of("first(params.lr)") == 0.05);
+  CHECK(value_of("at(params.lr, 1)") == 0.1);
+  CHECK(value_of("at(params.lr, -1)") == 0.1);
+  CHECK(value_of("lookup(params.net, 'width')") == 64);
+  CHECK(value_of("lookup(params.net, 'depth', 3)") == 3);
+  CHECK_THROWS_WITH(value_of("at(params.lr, 2)"),
+                    Catch::Contains("at() finds nothing at place 2 of a list of 2"));
+  CHECK_THROWS_WITH(value_of("at(params.lr, -3)"), Catch::Contains("at place -3"));
+  CHECK_THROWS_WITH(value_of("at(params.lr, 0.5)"), Catch::Contains("an integer second, not 0.5"));
+  CHECK_THROWS_WITH(value_of("first(params.name)"), Catch::Contains("first() takes a list"));
+  CHECK_THROWS_WITH(value_of("lookup(params.net, 'widht')"),
+                    Catch::Contains("lookup() finds no key 'widht'; did you mean 'width'?"));
+  CHECK_THROWS_WITH(value_of("lookup(params.net, 'x')"), Catch::Contains("; it has width"));
+  CHECK_THROWS_WITH(value_of("lookup(params.lr, 0)"), Catch::Contains("lookup() takes a mapping"));
 }
 
 TEST_CASE("ranges hold the numbers that people mean", "[expression]") {
@@ -184,17 +251,17 @@ TEST_CASE("a malformed expression says where and what to write", "[expression]")
         "0:4 unknown name 'epochs' in an expression; names begin with params., matrix., steps. or "
         "run., text is quoted: 'text'");
   CHECK(message("${{ params }}") == "0:4 'params' is not a whole reference; write params.NAME");
-  CHECK(message("${{ matrix.a.b }}") ==
-        "0:4 'matrix.a.b' is not a whole reference; write matrix.AXIS");
+  CHECK(message("${{ matrix }}") == "0:4 'matrix' is not a whole reference; write matrix.AXIS");
+  CHECK(message("${{ matrix.a.b }}") == "");
   CHECK(message("${{ steps.a.output.b }}") ==
         "0:12 unknown name 'output' in steps.a.output.b; did you mean 'outputs'?");
   CHECK(message("${{ steps.a.outputs }}") ==
         "0:4 'steps.a.outputs' is not a whole reference; write steps.NAME.outputs.KEY or "
         "steps.NAME.metrics.KEY");
   CHECK(message("${{ run.name }}") == "0:8 unknown name 'name' in run.name");
-  CHECK(message("${{ params.a + 1 }}") ==
-        "0:13 unexpected '+' in an expression; expressions have no arithmetic, give the result as "
-        "a parameter");
+  CHECK(message("${{ params.a % 2 }}") ==
+        "0:13 unexpected '%' in an expression; the remainder of a / b is a - a // b * b");
+  CHECK(message("${{ params.a + }}") == "0:15 unexpected '}}' in an expression");
   CHECK(message("${{ params.a = 1 }}") ==
         "0:13 unexpected '=' in an expression; equality is written ==");
   CHECK(message("${{ \"a\" }}") ==

@@ -43,6 +43,40 @@ TEST_CASE("include alone is a matrix", "[matrix]") {
   CHECK(axis_names(matrix) == std::vector<std::string>{"net"});
 }
 
+TEST_CASE("an element of mappings is called by their keys, or by their name", "[matrix]") {
+  const Matrix matrix = {
+      .axes = {{"case", {{{"net", "a"}, {"sizes", {1, 2}}}, {{"net", "b"}}}}, {"lr", {0.1}}},
+      .include = {},
+      .exclude = {}};
+  CHECK(labels(matrix) ==
+        std::vector<std::string>{"case.net=a,case.sizes=_1,2_,lr=0.1", "case.net=b,lr=0.1"});
+  CHECK(element_label({{"case", {{"name", "big"}, {"batch", 4096}}}}) == "case=big");
+}
+
+TEST_CASE("axes that are zipped go together, value by value", "[matrix]") {
+  const Matrix matrix = {.axes = {{"net", {"a", "b"}}, {"seed", {1, 2}}, {"batch", {32, 64}}},
+                         .include = {},
+                         .exclude = {},
+                         .zip = {"batch", "net"}};
+  CHECK(labels(matrix) == std::vector<std::string>{"batch=32,net=a,seed=1", "batch=32,net=a,seed=2",
+                                                   "batch=64,net=b,seed=1",
+                                                   "batch=64,net=b,seed=2"});
+  CHECK(max_elements(matrix) == 4);
+  CHECK(is_in_product(matrix, {{"net", "a"}, {"seed", 2}, {"batch", 32}}));
+  CHECK_FALSE(is_in_product(matrix, {{"net", "a"}, {"seed", 2}, {"batch", 64}}));
+  CHECK_FALSE(is_in_product(matrix, {{"net", "a"}, {"seed", 3}, {"batch", 32}}));
+}
+
+TEST_CASE("a part of a mapping is enough to leave elements out", "[matrix]") {
+  const Matrix matrix = {.axes = {{"case", {{{"net", "a"}, {"b", 1}}, {{"net", "c"}, {"b", 1}}}}},
+                         .include = {},
+                         .exclude = {{{"case", {{"net", "a"}}}}}};
+  CHECK(labels(matrix) == std::vector<std::string>{"case.b=1,case.net=c"});
+  CHECK(is_part_of({{"x", 1}}, {{"x", 1}, {"y", 2}}));
+  CHECK_FALSE(is_part_of({{"x", 1}}, {{"x", 2}}));
+  CHECK_FALSE(is_part_of({{"x", 1}}, Json("x")));
+}
+
 TEST_CASE("a product larger than any number is still counted as large", "[matrix]") {
   Matrix matrix;
   for (int axis = 0; axis < 8; ++axis) {

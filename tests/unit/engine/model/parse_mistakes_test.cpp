@@ -294,7 +294,8 @@ TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
   CHECK(matrix("{lr: 0.1}") ==
         "w.yaml:3:14: error: matrix.lr of step 'a' must be a non-empty list, not 0.1");
   CHECK(matrix("{lr: [[1]]}") ==
-        "w.yaml:3:15: error: matrix.lr[0] of step 'a' must be a string, a number or true or false, "
+        "w.yaml:3:15: error: matrix.lr[0] of step 'a' must be a string, a number, true or false or "
+        "a mapping, "
         "not a list");
   CHECK(matrix("{lr: [1, 2, 1.0]}") == "w.yaml:3:21: error: matrix.lr of step 'a' holds 1.0 twice");
   CHECK(matrix("{lr: \"${{ params.n }}\"}") ==
@@ -318,6 +319,66 @@ TEST_CASE("a matrix is checked as a whole", "[mistakes]") {
         "w.yaml:3:50: error: this leaves out every element");
   CHECK(matrix("{lr: [1, 2], exclude: [{lr: 1}, {lr: 2}]}") ==
         "w.yaml:3:9: error: exclude leaves no element of matrix of step 'a'");
+}
+
+TEST_CASE("mappings in a matrix have the same keys, and names of their own", "[mistakes]") {
+  const auto matrix = [](const std::string& text, const std::string& word = "1") {
+    return mistakes_of("params: {n: [1, 2]}\nsteps: {a: {run: [x, \"${{ " + word +
+                       " }}\"],\nmatrix: " + text + "}}");
+  };
+  const std::string good = "{case: [{net: a, batch: 1}, {net: b, batch: 2}]}";
+  CHECK(matrix(good, "matrix.case.net") == "");
+  CHECK(matrix(good, "toJSON(matrix.case)") == "");
+  CHECK(matrix(good, "matrix.case.batch * 2") == "");
+  CHECK(matrix(good, "matrix.case.nett") ==
+        "w.yaml:2:27: error: axis 'case' has no key 'nett'; did you mean 'net'?");
+  CHECK(matrix("{lr: [1]}", "matrix.lr.x") ==
+        "w.yaml:2:27: error: the values of axis 'lr' are no mappings; write matrix.lr");
+  CHECK(matrix("{case: [{net: a}, {nets: b}]}") ==
+        "w.yaml:3:27: error: this value of matrix.case of step 'a' has other keys than the first "
+        "one; give all the same");
+  CHECK(matrix("{case: [{net: a}, b]}") ==
+        "w.yaml:3:27: error: this value of matrix.case of step 'a' has other keys than the first "
+        "one; give all the same");
+  CHECK(matrix("{case: [{net: a}, {net: a}]}") ==
+        "w.yaml:3:27: error: matrix.case of step 'a' holds {\"net\":\"a\"} twice");
+  CHECK(matrix("{case: [{name: s, n: 1}, {name: s, n: 2}]}") ==
+        "w.yaml:3:34: error: two values of matrix.case of step 'a' are called 's'; rename one");
+  CHECK(matrix("{case: [{net: a}], case_net: [1]}") ==
+        "w.yaml:3:28: error: axes 'case.net' and 'case_net' would both be $DLFLOW_MATRIX_CASE_NET; "
+        "rename one");
+  CHECK(matrix("{case: [{net: a, b: 1}, {net: c, b: 1}], exclude: [{case: {net: a}}]}") == "");
+  CHECK(
+      matrix("{case: [{net: a}, {net: c}], exclude: [{case: {net: b}}]}") ==
+      "w.yaml:3:48: error: axis 'case' does not have the value {\"net\":\"b\"}, so that nothing is "
+      "left out");
+}
+
+TEST_CASE("axes that go together are axes of equal length", "[mistakes]") {
+  const auto matrix = [](const std::string& text) {
+    return mistakes_of("steps: {a: {run: x,\nmatrix: " + text + "}}");
+  };
+  CHECK(matrix("{net: [a, b], batch: [1, 2], lr: [1], zip: [net, batch]}") == "");
+  CHECK(matrix("{net: [a, b], batch: [1, 2, 3], zip: [net, batch]}") ==
+        "w.yaml:2:52: error: axes that go together have as many values each: 'net' has 2, 'batch' "
+        "has 3");
+  CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, bacth]}") ==
+        "w.yaml:2:49: error: the matrix has no axis 'bacth'; did you mean 'batch'?");
+  CHECK(matrix("{net: [a, b], zip: [net, net]}") ==
+        "w.yaml:2:34: error: 'net' is there twice; remove one");
+  CHECK(matrix("{net: [a, b], zip: [net]}") ==
+        "w.yaml:2:28: error: matrix.zip of step 'a' must be a list of at least 2, not a list of 1");
+  // Not of the pairs, so it may be added; the same pair may not.
+  CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 2}]}") ==
+        "");
+  CHECK(matrix("{net: [a, b], batch: [1, 2], zip: [net, batch], include: [{net: a, batch: 1}]}") ==
+        "w.yaml:2:67: error: this element is there already; remove one");
+}
+
+TEST_CASE("a parameter whose name was to be a difference is told to have spaces", "[mistakes]") {
+  CHECK(mistakes_of("params: {n: 3}\nsteps: {a: {run: [x, \"${{ params.n-1 }}\"]}}") ==
+        "w.yaml:2:27: error: unknown parameter 'n-1'; a name may hold '-', so write spaces to "
+        "subtract: params.n - …");
 }
 
 TEST_CASE("matrices that explode are refused, also together", "[mistakes]") {

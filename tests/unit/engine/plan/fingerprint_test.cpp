@@ -278,6 +278,41 @@ TEST_CASE("a list of one is not the one value", "[fingerprint]") {
   CHECK(with_parents({only}, {{"fold", 1}}) != with_parents({only}));
 }
 
+TEST_CASE("the parent whose values are a part of the job's own is one value, and counts as itself",
+          "[fingerprint]") {
+  ParentResult prep = parent("prep", output("/r/steps/prep", "x", "11"));
+  prep.element = {{"data", "a"}};
+  const Json element = {{"data", "a"}, {"lr", 0.1}};
+  CHECK_FALSE(is_list(1, prep.element, element));
+  CHECK(is_list(1, element, prep.element));  // a list of one: the parent has an axis more
+  const std::string before = with_parents({prep}, element);
+  ParentResult other = prep;
+  other.element = {{"data", "b"}};
+  CHECK(with_parents({other}, {{"data", "b"}, {"lr", 0.1}}) != before);
+  other = parent("prep", output("/r/steps/prep", "x", "12"));
+  other.element = prep.element;
+  CHECK(with_parents({other}, element) != before);
+}
+
+TEST_CASE("a result of fewer parents is not one of all, nor one of those that are left alone",
+          "[fingerprint]") {
+  const auto train = [](int n) {
+    ParentResult of = parent("train", output("/r/steps/train", "x", std::to_string(n)));
+    of.element = {{"n", n}};
+    return of;
+  };
+  ParentResult failed = train(2);
+  failed.failed = true;
+  failed.outputs = Json::object();
+  const std::string fewer = with_parents({train(1), failed, train(3)});
+  CHECK(fewer != with_parents({train(1), train(2), train(3)}));
+  CHECK(fewer != with_parents({train(1), train(3)}));
+  ParentResult skipped = failed;
+  skipped.failed = false;
+  skipped.skipped = true;
+  CHECK(fewer != with_parents({train(1), skipped, train(3)}));
+}
+
 TEST_CASE("where a parent declares no outputs, its fingerprint stands for what it did",
           "[fingerprint]") {
   const auto prepared = [](const std::string& fingerprint) {

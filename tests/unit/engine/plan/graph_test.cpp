@@ -144,3 +144,86 @@ steps:
   CHECK_THROWS_WITH(edge(workflow, 1, 0),
                     Catch::Contains("b[lr=4] has no counterpart in step 'a'"));
 }
+
+TEST_CASE("an element that has further axes waits for its own parent alone", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {data: [x, y]}}
+  b: {run: "true", matrix: {data: [y, x], lr: [1, 2]}, needs: [a]}
+)"));
+  CHECK(graph.parents(2) == Ranges{{1, 1}});  // b[data=y,lr=1]
+  CHECK(graph.parents(3) == Ranges{{1, 1}});
+  CHECK(graph.parents(4) == Ranges{{0, 1}});
+  CHECK(graph.children(0) == Ranges{{4, 1}, {5, 1}});
+  CHECK(graph.children(1) == Ranges{{2, 1}, {3, 1}});
+}
+
+TEST_CASE("an element with fewer axes waits for those that have its values", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {lr: [1, 2], data: [x, y, z]}}
+  b: {run: "true", matrix: {data: [x, z]}, needs: [a]}
+)"));
+  CHECK(graph.parents(6) == Ranges{{0, 1}, {3, 1}});
+  CHECK(graph.parents(7) == Ranges{{2, 1}, {5, 1}});
+  CHECK(graph.num_parents(7) == 2);
+  CHECK(graph.children(3) == Ranges{{6, 1}});
+  CHECK(graph.children(4).empty());  // nobody has data=y
+}
+
+TEST_CASE("neighbours that an element waits for are one range", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {data: [x, y], lr: [1, 2, 3]}}
+  b: {run: "true", matrix: {data: [x, y], seed: [7, 8]}, needs: [a]}
+)"));
+  CHECK(graph.parents(6) == Ranges{{0, 3}});  // b[data=x,seed=7]
+  CHECK(graph.parents(9) == Ranges{{3, 3}});
+  CHECK(graph.children(4) == Ranges{{8, 2}});
+}
+
+TEST_CASE("axes with mappings as values are compared by the whole mapping", "[graph]") {
+  const Graph graph = graph_of_two(parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {case: [{net: x, batch: 1}, {net: y, batch: 2}]}}
+  b: {run: "true", matrix: {lr: [1, 2], case: [{batch: 2, net: y}]}, needs: [a]}
+)"));
+  CHECK(graph.parents(2) == Ranges{{1, 1}});
+  CHECK(graph.parents(3) == Ranges{{1, 1}});
+}
+
+TEST_CASE("a value of a common axis that the parent lacks is an error that names it", "[graph]") {
+  const Workflow one = parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {data: [x]}}
+  b: {run: "true", matrix: {data: [x, z], lr: [1]}, needs: [a]}
+)");
+  CHECK_THROWS_WITH(edge(one, 1, 0),
+                    Catch::Contains("b[data=z,lr=1] has no counterpart in step 'a': no element "
+                                    "there has data=z; give both the same values, or name"));
+  const Workflow list = parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {data: [x], lr: [1]}}
+  b: {run: "true", matrix: {data: [z]}, needs: [a]}
+)");
+  CHECK_THROWS_WITH(edge(list, 1, 0), Catch::Contains("b[data=z] has no counterpart in step 'a'"));
+}
+
+TEST_CASE("a run of an earlier version waits for all where only some axes are the same",
+          "[graph]") {
+  const Workflow workflow = parsed(R"(
+name: w
+steps:
+  a: {run: "true", matrix: {data: [x, y]}}
+  b: {run: "true", matrix: {data: [x, z], lr: [1]}, needs: [a]}
+)");
+  const StepEdge old = step_edge(workflow, 1, 0, matrix_elements(workflow.steps[1].matrix),
+                                 matrix_elements(workflow.steps[0].matrix), false);
+  CHECK(old.kind == StepEdge::Kind::All);
+}

@@ -73,9 +73,11 @@ JobSpec example_spec() {
   spec.retry = {.attempts = 5,
                 .on = {RetryCause::Failure, RetryCause::NodeFailure, RetryCause::Preempted,
                        RetryCause::Timeout, RetryCause::OutOfMemory}};
+  spec.allow_failure = true;
+  spec.always = true;
   spec.require = {{"accuracy", ">=", 0.88}};
   spec.outputs = {{"model", "model.bin"}};
-  spec.parents = {{"data", Json::object(), "/runs/mnist-7f3a/steps/data"}};
+  spec.parents = {{"data", Json::object(), "/runs/mnist-7f3a/steps/data", true, true, true}};
   spec.inputs = {{"models/lenet.yaml", "/runs/mnist-7f3a/sources/models/lenet.yaml"}};
   spec.data = {"/data/set"};
   spec.sources = {{{"/runs/mnist-7f3a/sources/models/lenet.yaml", "0a"}}, {{"/data/set", "0b"}}};

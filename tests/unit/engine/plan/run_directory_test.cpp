@@ -459,3 +459,20 @@ TEST_CASE("where the file system has no flock, one engine at a time works on a r
   if (!ended) return test::skip("processes cannot be traced here");
   CHECK(*ended == 0);
 }
+
+TEST_CASE("a run of an earlier version keeps its dependencies where only some axes are the same",
+          "[run_directory]") {
+  const Place place;
+  const Plan plan = place.created(R"(
+name: old
+steps:
+  prep: {run: ./prep, matrix: {d: [x, y]}}
+  train: {run: ./train, matrix: {d: [x, y], lr: [1, 2]}, needs: [prep]}
+)");
+  CHECK(load_run(plan.directory).graph.parents(2) == std::vector<JobRange>{{0, 1}});
+  const fs::path settings = plan.directory / "plan.json";
+  Json json = Json::parse(read_file(settings));
+  json.erase("common_axes");
+  std::ofstream(settings) << json.dump();
+  CHECK(load_run(plan.directory).graph.parents(2) == std::vector<JobRange>{{0, 2}});
+}

@@ -19,9 +19,12 @@ struct RandomStep {
   std::string name;
   bool stages = false;  ///< brings the data through the cache; all below is of commands
   int constant = 0;
-  std::string axis;  ///< of its matrix; empty: none. "a" is that of several steps
+  std::string axis;         ///< of its matrix; empty: none. "a" and "b" are those of several steps
+  std::string second_axis;  ///< beside it
   bool repeats = false;
   bool has_condition = false;
+  bool may_fail = false;           ///< `allow_failure`
+  int failing = 0;                 ///< the value of its axis with which it fails; 0: none
   std::vector<std::string> reads;  ///< steps whose output it reads, in this order
   std::vector<std::string> needs;  ///< steps that it only waits for
   std::string input;               ///< a file beside the workflow
@@ -45,6 +48,12 @@ struct RandomWorkflow {
   std::vector<RandomStep> steps;
 };
 
+inline std::vector<std::string> axes_of(const RandomStep& step) {
+  std::vector<std::string> axes = {step.axis, step.second_axis};
+  std::erase(axes, "");
+  return axes;
+}
+
 /// What a step of this workflow gets from those before it.
 inline void choose_parents(RandomStep& step, const RandomWorkflow& workflow, Dice& dice) {
   for (const RandomStep& earlier : workflow.steps) {
@@ -64,9 +73,12 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
   step.stages = dice.once_in(12);
   if (step.stages) return step;
   step.constant = dice.below(2);
-  if (dice.once_in(3)) step.axis = dice.once_in(2) ? "a" : "own" + number;
+  if (dice.once_in(2)) step.axis = dice.once_in(2) ? "a" : dice.once_in(2) ? "b" : "own" + number;
+  if (step.axis == "a" && dice.once_in(3)) step.second_axis = "b";
   step.repeats = step.axis.empty() && dice.once_in(8);
   step.has_condition = dice.once_in(8);
+  step.may_fail = !step.axis.empty() && dice.once_in(3);
+  if (step.may_fail) step.failing = dice.below(3);
   choose_parents(step, workflow, dice);
   if (dice.once_in(2)) step.input = dice.once_in(2) ? "f0.txt" : "f1.txt";
   step.says_names = dice.once_in(4);
@@ -88,8 +100,7 @@ inline RandomWorkflow random_workflow(Dice& dice) {
   const int num_steps = 2 + dice.below(4);
   for (int number = 0; number < num_steps; ++number) {
     workflow.steps.push_back(random_step(workflow, dice));
-    const std::string& axis = workflow.steps.back().axis;
-    if (!axis.empty()) workflow.axes[axis] = {1, 2};
+    for (const std::string& axis : axes_of(workflow.steps.back())) workflow.axes[axis] = {1, 2};
   }
   return workflow;
 }
@@ -97,7 +108,7 @@ inline RandomWorkflow random_workflow(Dice& dice) {
 /// One change that people make between two runs.
 inline void edit(RandomWorkflow& workflow, Dice& dice) {
   RandomStep& step = dice.one_of(workflow.steps);
-  switch (dice.below(13)) {
+  switch (dice.below(14)) {
     case 0:
       workflow.params["p"] = 1 + dice.below(2);
       break;
@@ -138,6 +149,9 @@ inline void edit(RandomWorkflow& workflow, Dice& dice) {
     case 11:
       step.is_executable = !step.is_executable;
       break;
+    case 12:
+      if (step.may_fail) step.failing = dice.below(3);
+      break;
     default:
       workflow.runs = workflow.runs.empty() ? dice.one_of(workflow.files).first : "";
   }
@@ -153,14 +167,18 @@ struct Surroundings {
 inline std::string script(const RandomStep& step, const Surroundings& around) {
   std::ostringstream sh;
   sh << "show() { while IFS= read -r l || [ -n \"$l\" ]; do printf '%s\\n' \"$l\"; done < $1\n"
-     << "if [ -x $1 ]; then echo may run; fi; }\n"
-     << "{ echo constant " << step.constant << "\n";
+     << "if [ -x $1 ]; then echo may run; fi; }\n";
+  if (step.may_fail) {
+    sh << "if [ $" << environment_name("DLFLOW_MATRIX_", step.axis) << " = " << step.failing
+       << " ]; then exit 7; fi\n";
+  }
+  sh << "{ echo constant " << step.constant << "\n";
   if (!step.input.empty()) sh << "echo " << step.input << "; show " << step.input << "\n";
   if (step.sees_param) sh << "echo p $DLFLOW_PARAM_P\n";
   if (step.ranks > 1) sh << "echo ranks $DLFLOW_RANKS\n";
   if (step.says_names) sh << "echo I am $DLFLOW_STEP $DLFLOW_JOB $DLFLOW_RANKS\n";
-  if (!step.axis.empty()) {
-    sh << "echo axis $" << environment_name("DLFLOW_MATRIX_", step.axis) << "\n";
+  for (const std::string& axis : axes_of(step)) {
+    sh << "echo axis $" << environment_name("DLFLOW_MATRIX_", axis) << "\n";
   }
   if (step.repeats) sh << "echo seed $DLFLOW_SEED\n";
   if (step.reads_data) sh << "show " << around.data << "\n";
@@ -193,11 +211,12 @@ inline void write_command(std::ostream& yaml, const RandomStep& step,
   yaml << "    run: |\n";
   std::istringstream lines(script(step, around));
   for (std::string line; std::getline(lines, line);) yaml << "      " << line << "\n";
-  if (!step.axis.empty()) {
-    yaml << "    matrix: {" << step.axis << ": " << Json(workflow.axes.at(step.axis)).dump()
-         << "}\n";
+  if (!step.axis.empty()) yaml << "    matrix:\n";
+  for (const std::string& axis : axes_of(step)) {
+    yaml << "      " << axis << ": " << Json(workflow.axes.at(axis)).dump() << "\n";
   }
   if (step.repeats) yaml << "    repeat: 2\n";
+  if (step.may_fail) yaml << "    allow_failure: true\n";
   if (step.has_condition) yaml << "    if: ${{ params.q == 1 }}\n";
   if (!step.reads.empty()) yaml << "    env:\n";
   for (size_t i = 0; i < step.reads.size(); ++i) {

@@ -35,11 +35,16 @@ constexpr const char* kWorkflows[] = {
   b: {run: ./b, needs: [a]}
   c: {run: ./c}
   d: {run: ./d, needs: [b, c]}
+)",
+    R"(
+  a: {run: ./a, matrix: {d: [1, 2]}}
+  b: {run: ./b, needs: [a], matrix: {l: [1, 2], d: [1, 2]}}
+  c: {run: ./c, needs: [b], matrix: {d: [1, 2]}}
 )"};
 
 class Simulation {
  public:
-  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(3)]) {
+  explicit Simulation(uint32_t seed) : dice_(seed), world_(kWorkflows[choose(4)]) {
     world_.batch.rules.gaps = choose(4) > 0;
     if (choose(4) == 0) world_.batch.rules.max_size = 2;
   }

@@ -225,6 +225,60 @@ TEST_CASE("a false condition skips the job, and so does a skipped parent that it
   CHECK(after.execute().state == JobState::Succeeded);
 }
 
+TEST_CASE("a job takes what is left of parents that were allowed to fail", "[supervisor]") {
+  Job good("echo x > $DLFLOW_OUTPUTS/f");
+  good.spec.outputs = {{"f", "f"}};
+  REQUIRE(good.execute().state == JobState::Succeeded);
+  Job bad("exit 3");
+  REQUIRE(bad.execute().state == JobState::Failed);
+  const auto parent = [](const Job& of, int i, bool may_fail) {
+    return ParentRef{"make", {{"i", i}}, of.spec.job_directory, false, may_fail};
+  };
+  Job job("");
+  job.spec.run_command = {"sh", "-c", "printf '%s' \"$1\" > $DLFLOW_OUTPUTS/seen", "sh",
+                          "${{ steps.make.outputs.f }}"};
+  const std::string path = (good.spec.job_directory / "outputs" / "f").string();
+
+  SECTION("a list has those that succeeded") {
+    job.spec.parents = {parent(good, 1, true), parent(bad, 2, true)};
+    CHECK(job.execute().state == JobState::Succeeded);
+    CHECK(Json::parse(read_file(job.outputs() / "seen")) == Json{path});
+  }
+  SECTION("where none did, the job is blocked") {
+    job.spec.parents = {parent(bad, 1, true), parent(bad, 2, true)};
+    const JobEvent end = job.execute();
+    CHECK(end.state == JobState::Blocked);
+    CHECK(end.reason == "nothing of make succeeded");
+  }
+  SECTION("what uses the one that failed is skipped") {
+    job.spec.element = {{"i", 2}, {"lr", 1}};
+    job.spec.parents = {parent(bad, 2, true)};
+    CHECK(job.execute().state == JobState::Skipped);
+  }
+  SECTION("a parent that was not allowed to fail blocks it") {
+    job.spec.parents = {parent(good, 1, true), parent(bad, 2, false)};
+    CHECK(job.execute().state == JobState::Blocked);
+  }
+  SECTION("a parent that never ran did not fail, so that it blocks, too") {
+    Job absent("true");
+    job.spec.parents = {parent(good, 1, true), parent(absent, 2, true)};
+    CHECK(job.execute().state == JobState::Blocked);
+  }
+  SECTION("unless the scheduler knows that it was lost") {
+    Job absent("true");
+    job.spec.parents = {parent(good, 1, true), parent(absent, 2, true)};
+    job.spec.parents[1].failed = true;
+    CHECK(job.execute().state == JobState::Succeeded);
+  }
+  SECTION("a job that always runs takes an empty list, also of what never ran") {
+    Job absent("true");
+    job.spec.always = true;
+    job.spec.parents = {parent(bad, 1, false), parent(absent, 2, false)};
+    CHECK(job.execute().state == JobState::Succeeded);
+    CHECK(Json::parse(read_file(job.outputs() / "seen")) == Json::array());
+  }
+}
+
 TEST_CASE("of two supervisors for one pass the second leaves at once", "[supervisor]") {
   const Job job("echo ran >> $DLFLOW_OUTPUTS/../../count");
   CHECK(job.execute().state == JobState::Succeeded);

@@ -1,0 +1,83 @@
+"""Steps that share some axes, allowed failures, and steps that always run, on a real SLURM."""
+
+import cluster
+from chains import Chain
+
+
+class Axes(Chain):
+    def squeue(self, form):
+        return self.alpha.run(["squeue", "--me", "--noheader", f"--format={form}"]).stdout
+
+    def test_an_element_waits_for_its_own_parent_and_goes_to_its_own_list(self):
+        self.write("w.yaml", f"""
+            name: sweep
+            steps:
+              prep: {self.step("prep-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}")}
+              train:
+                matrix: {{d: [x, y], lr: [1, 2]}}
+                needs: [prep]
+                run: |
+                  grep -q prep-$DLFLOW_MATRIX_D {self.folder}/trace
+                  echo train-$DLFLOW_MATRIX_D >> {self.folder}/trace
+              best: {self.step("best-$DLFLOW_MATRIX_D", ", matrix: {d: [x, y]}, needs: [train]")}
+        """)
+        run = self.submit()
+        names = self.squeue("%F %E")
+        self.wait_for(run, {"best[d=x]": "succeeded", "best[d=y]": "succeeded"})
+        trace = self.trace()
+        self.assertEqual(trace.count("train-x"), 2)
+        for d in "xy":
+            last = max(i for i, word in enumerate(trace) if word == f"train-{d}")
+            self.assertLess(last, trace.index(f"best-{d}"))
+        ids = self.ids(run)
+        self.assertEqual(ids["train[d=x,lr=1]"].split("_")[0], ids["train[d=x,lr=2]"].split("_")[0])
+        self.assertNotEqual(ids["train[d=x,lr=1]"].split("_")[0], ids["train[d=y,lr=1]"].split("_")[0])
+        self.assertNotIn("aftercorr", names)
+
+    def test_a_sweep_that_may_fail_goes_on_without_anybody(self):
+        self.write("w.yaml", f"""
+            name: may
+            steps:
+              train:
+                matrix: {{n: [0, 1, 2]}}
+                allow_failure: true
+                run: '[ $DLFLOW_MATRIX_N != 1 ] && echo $DLFLOW_MATRIX_N > $DLFLOW_OUTPUTS/m'
+                outputs: {{m: m}}
+              eval:
+                matrix: {{n: [0, 1, 2]}}
+                run: cat $FROM > $DLFLOW_OUTPUTS/s
+                env: {{FROM: "${{{{ steps.train.outputs.m }}}}"}}
+                outputs: {{s: s}}
+              best:
+                run: 'cat $FROM >> {self.folder}/trace'
+                env: {{FROM: "${{{{ join(steps.eval.outputs.s, ' ') }}}}"}}
+        """)
+        run = self.submit()
+        self.wait_for(run, {"train[n=1]": "failed", "eval[n=1]": "skipped", "best": "succeeded"})
+        self.assertEqual(self.trace(), ["0", "2"])
+        self.assertEqual(self.status(run)["state"], "succeeded")
+
+    def test_a_cleanup_runs_although_the_chain_broke_long_before_it(self):
+        self.write("w.yaml", f"""
+            name: clean
+            steps:
+              data: {{run: '[ -e {self.folder}/mended ]'}}
+              prep: {self.step("prep", ", needs: [data]")}
+              train: {self.step("train", ", needs: [prep]")}
+              cleanup:
+                run: 'echo cleanup >> {self.folder}/trace'
+                needs: [train]
+                if: "${{{{ always() }}}}"
+        """)
+        run = self.submit()
+        self.wait_for(run, {"data": "failed", "train": "blocked", "cleanup": "succeeded"}, timeout=150)
+        self.assertEqual(self.trace(), ["cleanup"])
+        self.assertEqual(self.status(run)["state"], "failed")
+        (self.folder / "mended").touch()
+        self.dlflow("resubmit", run)
+        self.wait_for(run, {"train": "succeeded", "cleanup": "succeeded"}, timeout=150)
+        self.assertEqual(self.trace(), ["cleanup", "prep", "train", "cleanup"])
+
+
+if __name__ == "__main__":
+    cluster.main()

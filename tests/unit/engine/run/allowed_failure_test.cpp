@@ -1,0 +1,247 @@
+#define CATCH_CONFIG_ENABLE_PAIR_STRINGMAKER
+#include <csignal>
+
+#include "tests/support/catch.h"
+#include "tests/support/chain_world.h"
+
+// `allow_failure:` and `if: always()`, on this machine and in a batch system that is played.
+
+using namespace dlflow;
+using namespace dlflow::test;
+using enum JobState;
+using Names = std::vector<std::string>;
+
+namespace {
+
+/// A sweep of which some may fail, what is made of each, and the selection.
+constexpr const char* kSweep = R"(
+  train:
+    run: ./train
+    matrix: {n: [0, 1, 2]}
+    allow_failure: true
+    outputs: {model: m}
+  eval:
+    run: [./eval, "${{ steps.train.outputs.model }}"]
+    matrix: {n: [0, 1, 2]}
+    outputs: {score: s}
+  best:
+    run: [./best, "${{ join(steps.eval.outputs.score) }}"]
+)";
+
+constexpr const char* kCleanup = R"(
+  data:    {run: ./data}
+  train:   {run: ./train, needs: [data]}
+  report:  {run: ./report, needs: [train]}
+  cleanup: {run: ./clean, needs: [train], if: "${{ always() }}"}
+)";
+
+}  // namespace
+
+TEST_CASE("a sweep whose failures are allowed goes on, and selects among those that succeeded",
+          "[allow_failure]") {
+  TestRun run(kSweep);
+  run.backend.fail("train[n=1]");
+  CHECK(run.start().state == RunState::Succeeded);
+  CHECK(run.states() == States{{"train[n=0]", Succeeded},
+                               {"train[n=1]", Failed},
+                               {"train[n=2]", Succeeded},
+                               {"eval[n=0]", Succeeded},
+                               {"eval[n=1]", Skipped},
+                               {"eval[n=2]", Succeeded},
+                               {"best", Succeeded}});
+  CHECK(run.state() == RunState::Succeeded);
+}
+
+TEST_CASE("a job that has nothing left to select from is blocked, and its run has failed",
+          "[allow_failure]") {
+  TestRun run(R"(
+  train: {run: ./train, matrix: {n: [0, 1]}, allow_failure: true, outputs: {model: m}}
+  best: {run: [./best, "${{ join(steps.train.outputs.model) }}"]}
+  note: {run: ./note, needs: [train]}
+)");
+  run.backend.fail("train[n=0]");
+  run.backend.fail("train[n=1]");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"train[n=0]", Failed},
+                               {"train[n=1]", Failed},
+                               {"best", Blocked},
+                               {"note", Succeeded}});
+  run.resubmit();  // what is allowed to fail and blocks something runs again by itself
+  CHECK(run.state() == RunState::Succeeded);
+  CHECK(run.attempt("train[n=1]") == 2);
+  CHECK(run.attempt("note") == 2);  // it ran when train had failed
+}
+
+TEST_CASE("an allowed failure is tried again by name, and what did without it runs again",
+          "[allow_failure]") {
+  TestRun run(kSweep);
+  run.backend.fail("train[n=1]");
+  run.start();
+  run.resubmit();
+  CHECK(run.attempt("train[n=1]") == 1);
+  run.resubmit({"train"});
+  CHECK(run.attempt("train[n=1]") == 2);
+  CHECK(run.attempt("train[n=0]") == 1);
+  CHECK(run.attempt("eval[n=1]") == 1);
+  CHECK(run.attempt("eval[n=0]") == 1);
+  CHECK(run.attempt("best") == 2);
+  for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
+}
+
+TEST_CASE("a failure that is allowed is tried again as `retry:` says before it counts",
+          "[allow_failure]") {
+  TestRun run(R"(
+  train: {run: ./train, allow_failure: true, retry: {attempts: 2, on: [failure]}}
+  after: {run: ./after, needs: [train]}
+)");
+  run.backend.fail("train");
+  run.start();
+  CHECK(run.attempt("train") == 2);
+  CHECK(run.states() == States{{"train", Succeeded}, {"after", Succeeded}});
+}
+
+TEST_CASE("a failure that is allowed does not help what waits for a failure that is not",
+          "[allow_failure]") {
+  TestRun run(R"(
+  data: {run: ./data}
+  train: {run: ./train, needs: [data], allow_failure: true}
+  after: {run: ./after, needs: [train]}
+)");
+  run.backend.fail("data");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"data", Failed}, {"train", Blocked}, {"after", Blocked}});
+}
+
+TEST_CASE("the failure of one element stops neither the others nor what needs them",
+          "[allow_failure]") {
+  TestRun run(R"(
+  train: {run: ./train, matrix: {n: [0, 1, 2], max_parallel: 1}}
+  eval: {run: ./eval, matrix: {n: [0, 1, 2]}, needs: [train]}
+  best: {run: ./best, needs: [eval]}
+)");
+  run.backend.fail("train[n=0]");
+  CHECK(run.start().state == RunState::Failed);
+  CHECK(run.states() == States{{"train[n=0]", Failed},
+                               {"train[n=1]", Succeeded},
+                               {"train[n=2]", Succeeded},
+                               {"eval[n=0]", Blocked},
+                               {"eval[n=1]", Succeeded},
+                               {"eval[n=2]", Succeeded},
+                               {"best", Blocked}});
+}
+
+TEST_CASE("a step with always() runs after a failure, after a success, and after what was blocked",
+          "[always]") {
+  const std::string failing = GENERATE("", "train", "data");
+  TestRun run(kCleanup);
+  if (!failing.empty()) run.backend.fail(failing);
+  CHECK(run.start().state == (failing.empty() ? RunState::Succeeded : RunState::Failed));
+  CHECK(run.states().at("cleanup") == Succeeded);
+  CHECK(run.states().at("report") == (failing.empty() ? Succeeded : Blocked));
+  CHECK(std::count(run.backend.submitted.begin(), run.backend.submitted.end(), "cleanup") == 1);
+  if (failing.empty()) return;
+  run.resubmit();
+  CHECK(run.state() == RunState::Succeeded);
+  CHECK(run.attempt("cleanup") == 2);  // after the repair, too
+}
+
+TEST_CASE("a step with always() is not reused", "[always]") {
+  TestRun run(kCleanup);
+  run.start();
+  run.backend.submitted.clear();
+  run.start();
+  CHECK(run.backend.submitted == Names{"cleanup"});
+}
+
+TEST_CASE("a run that is stopped does not start a step with always(), the resumed one does",
+          "[always]") {
+  TestRun run(kCleanup);
+  run.observer.on_event = [](const JobEvent& event) {
+    if (event.job == "data" && event.state == Running) std::raise(SIGTERM);
+  };
+  CHECK(run.start().state == RunState::Cancelled);
+  CHECK(run.backend.submitted == Names{"data"});
+  run.observer.on_event = {};
+  run.resume();
+  for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
+}
+
+TEST_CASE("an engine that is killed after a failure leaves the cleanup to the next one",
+          "[always]") {
+  for (const char* point : {"record", "end", "ingest", "intent", "spawn"}) {
+    for (int n = 1; n < 12; ++n) {
+      TestRun run(kCleanup);
+      run.backend.fail("train");
+      const bool killed = killed_at(point, n, [&] { run.start(); });
+      if (!killed) break;
+      run.resume();
+      INFO(point << " " << n);
+      CHECK(run.states().at("cleanup") == Succeeded);
+      CHECK(run.states().at("report") == Blocked);
+    }
+  }
+}
+
+TEST_CASE("in a batch system what waits for an allowed failure starts by itself",
+          "[allow_failure][chain]") {
+  ChainWorld world(kSweep);
+  world.start();
+  CHECK(world.batch.submitted == Names{"train 811", "eval 812", "best 813"});
+  for (int task = 0; task < 3; ++task) {
+    const std::string id = "811_" + std::to_string(task);
+    world.nodes.begin(id);
+    world.nodes.end(id, task == 1 ? Failed : Succeeded);
+  }
+  CHECK(world.batch.is_free("812_1"));  // it starts, looks, and is skipped
+  CHECK_FALSE(world.nodes.begin("812_1"));
+  world.nodes.run_all();
+  CHECK(world.look().at("eval[n=1]") == Skipped);
+  CHECK(world.look().at("best") == Succeeded);
+  CHECK(world.state() == RunState::Succeeded);
+  world.resubmit({"train"});
+  world.nodes.run_all();
+  CHECK(world.look().at("train[n=1]") == Succeeded);
+  CHECK(world.look().at("eval[n=1]") == Succeeded);
+  CHECK(world.nodes.runs["best"] == 2);
+}
+
+TEST_CASE("in a batch system the selection waits for the end of a sweep, and a node may fail",
+          "[allow_failure][chain]") {
+  ChainWorld world(R"(
+  train: {run: ./train, matrix: {n: [0, 1]}, allow_failure: true, outputs: {model: m}}
+  best: {run: [./best, "${{ join(steps.train.outputs.model) }}"]}
+)");
+  world.start();
+  world.nodes.begin("811_0");
+  world.nodes.begin("811_1");
+  world.nodes.fail_node("811_0");
+  CHECK_FALSE(world.batch.is_free("812"));
+  world.nodes.end("811_1", Succeeded);
+  CHECK(world.batch.is_free("812"));
+  world.nodes.run_all();
+  CHECK(world.look() ==
+        States{{"train[n=0]", Lost}, {"train[n=1]", Succeeded}, {"best", Succeeded}});
+  CHECK(world.state() == RunState::Succeeded);
+}
+
+TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][chain]") {
+  const std::string failing = GENERATE("", "train", "data");
+  ChainWorld world(kCleanup);
+  world.start();
+  for (const char* step : {"data", "train"}) {
+    const std::string id = world.id(step);
+    if (is_over(world.batch.jobs().at(id).shown.state)) continue;  // it can never start
+    world.nodes.begin(id);
+    world.nodes.end(id, failing == step ? Failed : Succeeded);
+  }
+  world.nodes.run_all();
+  CHECK(world.look().at("cleanup") == Succeeded);
+  CHECK(world.look().at("report") == (failing.empty() ? Succeeded : Blocked));
+  CHECK(world.nodes.runs["report"] == (failing.empty() ? 1 : 0));
+  if (failing.empty()) return;
+  world.resubmit();
+  world.nodes.run_all();
+  for (const auto& [job, state] : world.look()) CHECK(state == Succeeded);
+  CHECK(world.nodes.runs["cleanup"] == 2);
+  CHECK(world.nodes.overlaps.empty());
+}
