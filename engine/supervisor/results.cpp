@@ -205,21 +205,6 @@ void replace_file(const fs::path& file, const Redactor& redactor,
   if (clean != *text) write_file_atomic(file, clean);
 }
 
-/// What a terminal shows of a line: behind the last carriage return, without colours.
-std::string plain_text(const std::string& line) {
-  const std::string kept(trim(line));
-  const size_t begin = kept.rfind('\r') + 1;  // 0 without any
-  std::string text;
-  for (size_t i = begin; i < kept.size(); ++i) {
-    if (kept[i] == '\033' && i + 1 < kept.size() && kept[i + 1] == '[') {
-      i = std::min(kept.find_first_of("ABCDEFGHJKSTfhlmnsu", i), kept.size());
-    } else if (static_cast<unsigned char>(kept[i]) >= ' ' && kept[i] != 0x7F) {
-      text += kept[i];
-    }
-  }
-  return escaped(trim(text));
-}
-
 /// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
 /// it may not be ours alone, and a change shows all the same.
 void seal(const fs::path& file, PublishedEntry& entry) {
@@ -360,31 +345,6 @@ std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles
     if (was == before.end() || was->second != state) newer = name;
   }
   return newer;
-}
-
-std::string telling_line(const fs::path& standard_error, uint64_t from) {
-  constexpr std::streamoff kTail = 16384;
-  constexpr size_t kLongest = 300;
-  std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
-  if (!stream) return "";
-  const std::streamoff size = stream.tellg();
-  stream.seekg(std::max<std::streamoff>(std::streamoff(from), size - kTail));
-  std::string last;
-  std::string last_error;
-  for (std::string line; std::getline(stream, line);) {
-    const std::string text = plain_text(line);
-    const bool frame = text.find_first_not_of('-') == std::string::npos;
-    if (frame) continue;
-    last = text;
-    if (text.starts_with("error") || text.starts_with("Error")) last_error = text;
-  }
-  std::string telling = last_error.empty() ? last : last_error;
-  if (telling.size() > kLongest) {
-    size_t end = kLongest;
-    while ((static_cast<unsigned char>(telling[end]) & 0xC0) == 0x80) --end;  // whole characters
-    telling = telling.substr(0, end) + "…";
-  }
-  return telling;
 }
 
 }  // namespace dlflow

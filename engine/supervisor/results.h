@@ -63,9 +63,4 @@ SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
 /// A file of `now` that is not as it was in `before`, the last by name; nothing if there is none.
 std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
 
-/// The line of standard error that says most: the last that begins with "error", else the last one
-/// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none. What lies before
-/// `from` is of earlier passes.
-std::string telling_line(const std::filesystem::path& standard_error, uint64_t from = 0);
-
 }  // namespace dlflow
