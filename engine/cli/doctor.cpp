@@ -20,7 +20,11 @@ std::vector<fs::path> run_directories(const fs::path& folder) {
     const bool hidden = entry.path().filename().string().starts_with('.');
     if (!hidden && fs::exists(entry.path() / "plan.json")) found.push_back(entry.path());
   }
-  if (error) throw Error(Errc::NotFound, folder.string() + ": " + error.message());
+  if (error) {
+    throw Error(Errc::NotFound, folder.string() + ": " + error.message() +
+                                    "; name the folder that holds the runs: dlflow doctor "
+                                    "--rebuild FOLDER");
+  }
   return found;
 }
 

@@ -42,8 +42,8 @@ Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 /// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.
 Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values);
 
-/// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
-void check_requirements(const JobSpec& spec, const Json& metrics);
+/// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88". \param metrics  read_metrics().
+void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files);
 
 /// Takes the right to write from the files of `publication`, records what they are, and points
 /// RUN/steps/STEP/outputs at this pass's outputs, by rename. Then they would survive a power cut,
