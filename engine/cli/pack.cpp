@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/contents.h"
@@ -78,6 +79,17 @@ void print_what_is_missing(const Manifest& manifest) {
   }
 }
 
+Json packed_json(const Manifest& manifest, const std::string& output) {
+  Json missing = Json::array();
+  for (const PackedData& item : manifest.data) {
+    if (!item.packed) missing.push_back(item.url);
+  }
+  return {{"file", output},
+          {"bytes", std::filesystem::file_size(output)},
+          {"files", manifest.files.size()},
+          {"missing", std::move(missing)}};
+}
+
 void print_warning(const Diagnostic& diagnostic) {
   const auto& [line, column] = diagnostic.location;
   const std::string place =
@@ -96,6 +108,7 @@ void pack(Session& session, const PackArguments& arguments) {
   const std::string output =
       arguments.output.empty() ? bundle.manifest.name + ".dlflow" : arguments.output;
   const Manifest manifest = write_bundle(bundle, output);
+  if (session.json) return print_json(packed_json(manifest, output));
   if (session.quiet) return;
   std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
@@ -120,12 +133,13 @@ void add_pack(CLI::App& app, Session& session) {
                     "include the local files that stage steps read");
   command->add_flag("--with-images", arguments->options.with_images,
                     "include the archives of its images");
+  add_json_option(*command, session);
   command->callback([arguments, &session] {
     if (arguments->workflow->file.empty() && arguments->run.empty()) {
-      throw Error(Errc::InvalidInput, "give a workflow to pack, or `--from-run RUN`");
+      throw UsageError("give a workflow to pack, or `--from-run RUN`");
     }
     if (!arguments->run.empty() && !arguments->workflow->set.empty()) {
-      throw Error(Errc::InvalidInput, "a run has its parameters; --set is for packing a workflow");
+      throw UsageError("a run has its parameters; --set is for packing a workflow");
     }
     pack(session, *arguments);
   });

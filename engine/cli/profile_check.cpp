@@ -51,13 +51,27 @@ class Prepared {
 
 class FindingsPrinter {
  public:
-  explicit FindingsPrinter(Session& session) : session_(session), style_(session.style()) {}
+  /// \param list  gets every finding, for `--json`.
+  FindingsPrinter(Session& session, Json& list)
+      : session_(session), list_(list), style_(session.style()) {}
+
+  /// The line above the findings.
+  void head(const std::string& line) const {
+    if (!session_.json) std::printf("%s\n", line.c_str());
+  }
 
   void add(const Finding& finding) const {
     const JobState state = finding.kind == Kind::Works   ? JobState::Succeeded
                            : finding.kind == Kind::Fails ? JobState::Failed
                                                          : JobState::Planned;
     if (finding.kind != Kind::Works) session_.status = kStepFailed;
+    const char* word = finding.kind == Kind::Works   ? "works"
+                       : finding.kind == Kind::Fails ? "fails"
+                                                     : "unknown";
+    list_.push_back({{"finding", word},
+                     {"text", finding.text},
+                     {"advice", finding.advice.empty() ? Json() : Json(finding.advice)}});
+    if (session_.json) return;
     if (finding.kind == Kind::Works && session_.quiet) return;
     const std::string mark(symbol(state, style_));
     std::printf("  %s %s\n", paint(state, mark, style_).c_str(), finding.text.c_str());
@@ -79,6 +93,7 @@ class FindingsPrinter {
 
  private:
   Session& session_;
+  Json& list_;
   Style style_;
 };
 
@@ -95,8 +110,8 @@ std::optional<std::string> read_when_there(const fs::path& file, seconds patienc
 
 class ClusterCheck {
  public:
-  ClusterCheck(Session& session, const Profile& profile)
-      : printer_(session),
+  ClusterCheck(Session& session, const Profile& profile, Json& findings)
+      : printer_(session, findings),
         batch_(make_batch_system(profile.scheduler)),
         given_(profile),
         cluster_(batch_->cluster()) {
@@ -105,8 +120,8 @@ class ClusterCheck {
   }
 
   void run(seconds patience) {
-    std::printf("%s: %s %s, cluster %s\n", given_.name.c_str(), std::string(batch_->name()).c_str(),
-                cluster_.version.c_str(), cluster_.cluster.c_str());
+    printer_.head(given_.name + ": " + std::string(batch_->name()) + " " + cluster_.version +
+                  ", cluster " + cluster_.cluster);
     check_cluster();
     Probe wanted{"", "", 2};
     const PartitionInfo* const partition = cluster_.partition(partition_of(profile_));
@@ -237,13 +252,13 @@ class ClusterCheck {
   Time since_{};
 };
 
-void check_local(Session& session, const Profile& profile) {
-  const FindingsPrinter printer(session);
+void check_local(Session& session, const Profile& profile, Json& findings) {
+  const FindingsPrinter printer(session, findings);
   const Prepared prepared(profile, 2);
   Command command;
   command.argv = probe_batch(prepared.probe, profile).command;
   command.environment = current_environment();
-  std::printf("%s: this machine\n", profile.name.c_str());
+  printer.head(profile.name + ": this machine");
   const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
   const Output output = run(std::move(command), options);
   if (output.timed_out) {
@@ -258,11 +273,13 @@ void check_local(Session& session, const Profile& profile) {
 }  // namespace
 
 void check_profile(Session& session, const Profile& profile, seconds patience) {
+  Json findings = Json::array();
   if (is_batch_system(profile.scheduler)) {
-    ClusterCheck(session, profile).run(patience);
+    ClusterCheck(session, profile, findings).run(patience);
   } else {
-    check_local(session, profile);
+    check_local(session, profile, findings);
   }
+  if (session.json) print_json({{"profile", profile.name}, {"findings", std::move(findings)}});
 }
 
 }  // namespace dlflow

@@ -6,6 +6,7 @@
 #include "engine/cli/images.h"
 #include "engine/cli/outcome.h"
 #include "engine/cli/secrets.h"
+#include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
@@ -47,6 +48,9 @@ void announce(const Session& session, const std::string& line) {
 
 void cancel_lost(Session& session, const std::string& run) {
   const size_t cancelled = cancel_lost_run(run, session.store(), SystemClock());
+  if (session.json) {
+    return print_json({{"run", run}, {"ended", true}, {"cancelled", cancelled}, {"saving", 0}});
+  }
   if (session.quiet) return;
   std::printf("The directory of %s is gone: %s\n%zu job%s of it in the queue cancelled.\n",
               run.c_str(), session.store().directory(run).c_str(), cancelled,
@@ -111,7 +115,7 @@ void add_run(CLI::App& app, Session& session) {
   command->callback([arguments, &session] {
     const bool has_file = !arguments->workflow->file.empty();
     if (has_file == !arguments->resume.empty()) {
-      throw Error(Errc::InvalidInput, "give either a workflow to run or `--resume RUN`");
+      throw UsageError("give either a workflow to run or `--resume RUN`");
     }
     if (has_file) {
       start(session, *arguments);
@@ -173,6 +177,7 @@ void add_cancel(CLI::App& app, Session& session) {
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
+  add_json_option(*command, session);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
