@@ -7,6 +7,7 @@
 #include "engine/cli/outcome.h"
 #include "engine/cli/secrets.h"
 #include "engine/cli/usage.h"
+#include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
@@ -62,6 +63,7 @@ void start(Session& session, const RunArguments& arguments) {
   const Profile profile = load_profile(arguments.plan->profile);
   pin_images(workflow, profile, session.store());
   check_steps(workflow);
+  if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
   if (arguments.dry_run) return show_plan(session, plan);

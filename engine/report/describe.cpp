@@ -109,7 +109,9 @@ std::string how_fast(const Json& progress) {
 }  // namespace
 
 std::string elapsed(const JobRow& job, Time now) {
-  if (!job.started) return "-";
+  const bool stands = is_final(job.state) || job.state == JobState::Queued;
+  const bool is_over = stands && !job.ended;  // nobody knows since when
+  if (!job.started || is_over) return "-";
   std::string text = format_duration(job.ended.value_or(now) - *job.started);
   if (job.limit && !job.ended) text += "/" + format_duration(*job.limit);
   return text;

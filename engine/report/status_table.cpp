@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/plan/job_name.h"
 #include "engine/report/describe.h"
 #include "engine/report/job_words.h"
 #include "engine/report/usage.h"
@@ -175,8 +176,12 @@ class Printer {
   /// A step whose name is too long for its column has a line of its own for it.
   std::string cells(const Line& line) const {
     const bool fits = display_width(line.cells[0]) <= widths_[0];
-    std::string row = fits ? pad(line.cells[0], widths_[0] + kColumnGap)
-                           : line.cells[0] + "\n" + std::string(widths_[0] + kColumnGap, ' ');
+    std::string row;
+    if (fits) row = pad(line.cells[0], widths_[0] + kColumnGap);
+    if (!fits) {
+      row = join(wrap_name(line.cells[0], size_t(style_.width)), "\n") + "\n" +
+            std::string(widths_[0] + kColumnGap, ' ');
+    }
     for (size_t i = 1; i < widths_.size(); ++i) {
       const std::string cell = pad(line.cells[i], widths_[i]);
       row += (i == state_column_ ? paint(line.state, cell, style_) : cell) +
@@ -262,9 +267,8 @@ std::string advice(const RunStatus& status) {
 
 bool is_chosen(const JobRow& job, const StatusChoice& choice) {
   return choice.names.empty() ||
-         std::any_of(choice.names.begin(), choice.names.end(), [&job](const std::string& name) {
-           return name == job.step || name == job.job;
-         });
+         std::any_of(choice.names.begin(), choice.names.end(),
+                     [&job](const std::string& name) { return means_job(name, job.job); });
 }
 
 std::string status_table(const RunView& view, Time now, const Style& style,

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
+#include "engine/plan/job_name.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 
@@ -16,8 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
-  const PlannedJob& planned = plan.jobs[job];
-  return planned.name == name || plan.workflow.steps[planned.step].name == name;
+  return means_job(name, plan.jobs[job].name);
 }
 
 [[noreturn]] void throw_unknown(const Plan& plan, const std::string& name) {
