@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/images.h"
@@ -14,6 +15,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
+#include "engine/run/new_sources.h"
 
 namespace dlflow {
 namespace {
@@ -95,6 +97,33 @@ void resume(Session& session, const RunArguments& arguments) {
   report_outcome(session, plan, verbs->resume(directory, arguments.options));
 }
 
+/// "train.py, model.yaml and 3 more"
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 3;
+  const std::span<const std::string> shown(names.data(), std::min(kNamed, names.size()));
+  const size_t more = names.size() - shown.size();
+  return join(shown, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+/// Says on standard error what changed since the run was made, and what becomes of it.
+void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again) {
+  if (session.quiet) return;
+  const std::vector<std::string> changed = changed_sources(plan, session.store());
+  if (changed.empty() && again.new_sources) {
+    std::fprintf(stderr, "Nothing that the steps read has changed since the run was made.\n");
+  }
+  if (changed.empty()) return;
+  const std::string names = escaped(some_of(changed));
+  if (again.new_sources) {
+    std::fprintf(stderr, "Changed since the run was made: %s\n", names.c_str());
+  } else {
+    std::fprintf(stderr,
+                 "Changed since the run was made: %s; the run keeps its own copies.\n"
+                 "--with-new-sources takes the changes, and runs again what reads them.\n",
+                 names.c_str());
+  }
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
@@ -132,6 +161,7 @@ void add_resubmit(CLI::App& app, Session& session) {
       app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.",
       "  dlflow resubmit fashion-mnist-7f3a91c0\n"
       "  dlflow resubmit 7f3a --step train --set walltime=40m\n"
+      "  dlflow resubmit 7f3a --with-new-sources      (after a correction)\n"
       "  dlflow resubmit 7f3a --step train --from-scratch");
   const auto run = std::make_shared<std::string>();
   const auto again = std::make_shared<PlanAgain>(PlanAgain{.failed = true});
@@ -149,6 +179,9 @@ void add_resubmit(CLI::App& app, Session& session) {
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
+  command->add_flag("--with-new-sources", again->new_sources,
+                    "take models, scripts and data as they are now: what reads a changed one runs "
+                    "again, from the beginning, and what needs its results");
   command->add_flag(
       "--from-scratch", again->from_scratch,
       "start jobs that are submitted again from the beginning, not from a checkpoint");
@@ -160,6 +193,7 @@ void add_resubmit(CLI::App& app, Session& session) {
     const std::filesystem::path directory = session.store().directory(name);
     const Plan plan = load_run(directory);
     if (!set->empty()) again->resources = resource_settings(*set, plan.workflow);
+    tell_of_sources(session, plan, *again);
     renew_secrets(session, plan);
     hide_secrets(plan.workflow);
     report_outcome(session, plan,

@@ -157,6 +157,7 @@ FrozenSettings read(const Json& json) {
   json.at("force").get_to(settings.options.force);
   if (json.contains("images")) json.at("images").get_to(settings.images);
   settings.profile = profile_from_json(json.at("profile"));
+  settings.sources = json.value("sources", settings.sources);
   json.at("files").get_to(settings.files);
   json.at("outside").get_to(settings.outside);
   if (json.contains("data")) json.at("data").get_to(settings.data);
@@ -201,6 +202,7 @@ Json frozen_settings(const Plan& plan) {
           {"until", plan.options.until},
           {"force", plan.options.force},
           {"profile", to_json(plan.profile)},
+          {"sources", plan.sources},
           {"files", plan.files},
           {"outside", plan.outside},
           {"data", plan.data},

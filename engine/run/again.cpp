@@ -62,20 +62,6 @@ bool is_chosen(const Plan& plan, uint32_t job, const JobProgress& progress, cons
   return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, job, progress);
 }
 
-/// The next attempt finds no checkpoint; those that there are stay on disk.
-void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
-  const fs::path folder = job_directory(plan, job);
-  const fs::path aside = attempt_directory(folder, attempt) / "checkpoints";
-  if (!fs::exists(folder / "checkpoints")) return;
-  make_directories(aside.parent_path());
-  std::error_code problem;
-  fs::rename(folder / "checkpoints", aside, problem);
-  if (problem) {
-    throw Error(Errc::InvalidInput, "cannot move the checkpoints of " + plan.jobs[job].name +
-                                        " to " + aside.string() + ": " + problem.message());
-  }
-}
-
 fs::path result_directory(const Plan& plan, uint32_t job) {
   const auto reused = plan.reused.find(job);
   return reused == plan.reused.end() ? job_directory(plan, job) : reused->second.directory;
@@ -107,6 +93,19 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
 }
 
 }  // namespace
+
+void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
+  const fs::path folder = job_directory(plan, job);
+  const fs::path aside = attempt_directory(folder, attempt) / "checkpoints";
+  if (!fs::exists(folder / "checkpoints")) return;
+  make_directories(aside.parent_path());
+  std::error_code problem;
+  fs::rename(folder / "checkpoints", aside, problem);
+  if (problem) {
+    throw Error(Errc::InvalidInput, "cannot move the checkpoints of " + plan.jobs[job].name +
+                                        " to " + aside.string() + ": " + problem.message());
+  }
+}
 
 bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
   return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {
