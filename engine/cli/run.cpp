@@ -29,8 +29,13 @@ struct RunArguments {
   RunOptions options;
 };
 
-void show_plan(Session& session, const Plan& plan) {
-  if (session.json) return print_json(to_json(plan));
+/// What each job would do, and why; for a cluster, what would be submitted.
+void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBatch>& batches) {
+  if (session.json) {
+    Json json = to_json(plan);
+    json["batches"] = to_json(plan, batches);
+    return print_json(json);
+  }
   const size_t jobs = plan.jobs.size();
   size_t reused = 0;
   for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
@@ -39,8 +44,17 @@ void show_plan(Session& session, const Plan& plan) {
     if (jobs <= kListed) {
       std::fputs(explain_table(explain(plan, session.store()), session.style()).c_str(), stdout);
     }
+    if (!batches.empty()) {
+      std::printf("\n%s", preview_text(plan, batches, session.style()).c_str());
+    }
+    if (session.verbose) std::fputs(preview_scripts(plan, batches).c_str(), stdout);
   }
-  std::printf("%zu job%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s", reused);
+  const std::string submissions =
+      batches.empty() ? ""
+                      : " in " + std::to_string(batches.size()) + " submission" +
+                            (batches.size() == 1 ? "" : "s") + " to " + plan.profile.name;
+  std::printf("%zu job%s%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s",
+              submissions.c_str(), reused);
 }
 
 void announce(const Session& session, const std::string& line) {
@@ -68,13 +82,13 @@ void start(Session& session, const RunArguments& arguments) {
   if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
-  if (arguments.dry_run) return show_plan(session, plan);
+  const auto verbs = session.verbs(profile.scheduler);
+  if (arguments.dry_run) return show_plan(session, plan, verbs->preview(plan));
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
   // A dlflow that goes on in the background takes the caller's values itself.
   if (!arguments.detach) hide_secrets(plan.workflow);
-  const auto verbs = session.verbs(profile.scheduler);
   verbs->create(plan);
   keep_secrets(plan, secrets);
   announce(session, verbs->announcement(plan));
@@ -137,7 +151,10 @@ void add_run(CLI::App& app, Session& session) {
   arguments->plan = add_plan_arguments(*command);
   command->add_option("--resume", arguments->resume, "go on with this run, instead of a new one")
       ->type_name("RUN");
-  command->add_flag("-n,--dry-run", arguments->dry_run, "say what would run, and why; run nothing");
+  command->add_flag(
+      "-n,--dry-run", arguments->dry_run,
+      "say what would run, and why; for a cluster check its limits, and show what would be "
+      "submitted (with -v the scripts); run nothing");
   command->add_flag("--detach", arguments->detach,
                     "return at once; the run goes on in the background");
   command->add_flag("--keep-going", arguments->options.keep_going,

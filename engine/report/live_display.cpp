@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/report/again_text.h"
 #include "engine/report/describe.h"
 
 namespace dlflow {
@@ -161,7 +162,9 @@ std::string next_steps(const RunStatus& status) {
         text = "  why      dlflow logs " + status.run + " " + shell_quote(job.job) + "\n";
         break;
       }
-      return text + "  again    dlflow resubmit " + status.run + "\n";
+      const AgainText again = again_text(status);
+      text += "  again    " + again.command + "\n";
+      return again.note.empty() ? text : text + "           " + again.note + "\n";
     }
     case RunState::Cancelled:
     case RunState::Interrupted:

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "base/units.h"
 #include "engine/plan/job_name.h"
+#include "engine/report/again_text.h"
 #include "engine/report/describe.h"
 #include "engine/report/job_words.h"
 #include "engine/report/usage.h"
@@ -223,26 +224,6 @@ std::string problems(const RunStatus& status, const Style& style) {
   return text;
 }
 
-/// "2GiB", as a workflow spells it.
-std::string in_units(uint64_t bytes) {
-  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-  constexpr uint64_t kGibibyte = uint64_t{1} << 30;
-  if (bytes % kGibibyte == 0) return std::to_string(bytes / kGibibyte) + "GiB";
-  return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + "MiB";
-}
-
-/// " --set memory=2GiB" for what did not have enough; else nothing.
-std::string more_of_it(const JobRow& job) {
-  if (!job.asked) return "";
-  const bool memory = job.state == JobState::Failed &&
-                      job.reason.find("out of memory") != std::string::npos &&
-                      job.asked->memory_bytes > 0;
-  if (memory) return " --set memory=" + in_units(2 * job.asked->memory_bytes);
-  if (job.state != JobState::TimedOut || job.asked->walltime.count() == 0) return "";
-  const auto minutes = std::chrono::ceil<std::chrono::minutes>(2 * job.asked->walltime);
-  return " --set walltime=" + std::to_string(minutes.count()) + "m";
-}
-
 /// What to type next, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
   const JobRow* wrong = nullptr;
@@ -260,7 +241,9 @@ std::string advice(const RunStatus& status) {
   if (wrong->attempt > 0) {
     text = "Why:    dlflow logs " + status.run + " " + shell_quote(wrong->job) + "\n";
   }
-  return text + "Again:  dlflow resubmit " + status.run + more_of_it(*wrong) + "\n";
+  const AgainText again = again_text(status);
+  text += "Again:  " + again.command + "\n";
+  return again.note.empty() ? text : text + "        " + again.note + "\n";
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/plan/run_directory.h"
+#include "engine/run/chain/preview.h"
 
 namespace dlflow {
 namespace {
@@ -43,6 +44,10 @@ std::string ChainVerbs::announcement(const Plan& plan) const {
   return plan.run + "  " + std::to_string(plan.jobs.size()) +
          (plan.jobs.size() == 1 ? " job on " : " jobs on ") + plan.profile.name +
          (partition.empty() ? "" : ", partition " + partition);
+}
+
+std::vector<PreviewedBatch> ChainVerbs::preview(const Plan& plan) {
+  return preview_chain(plan, services_);
 }
 
 Outcome ChainVerbs::submit(const std::filesystem::path& run_directory, const PlanAgain& again) {

@@ -14,6 +14,7 @@ class ChainVerbs : public Verbs {
       : batch_(std::move(batch)), services_{services.store, *batch_, services.clock} {}
 
   void create(Plan& plan) override { create_chain(plan, services_); }
+  std::vector<PreviewedBatch> preview(const Plan& plan) override;
   std::string announcement(const Plan& plan) const override;
   Outcome start(Plan plan, const RunOptions& options) override;
   Outcome detach(const Plan& plan, const RunOptions& options) override;
