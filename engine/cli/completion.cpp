@@ -8,7 +8,7 @@
 namespace dlflow {
 namespace {
 
-constexpr const char* kBash =
+constexpr const char* kBashScript =
     R"(# bash completion for dlflow; load it with:  source <(dlflow completion bash)
 _dlflow() {
   mapfile -t COMPREPLY < <(dlflow complete bash "${COMP_LINE:0:COMP_POINT}" 2>/dev/null)
@@ -19,7 +19,7 @@ _dlflow() {
 complete -o default -F _dlflow dlflow
 )";
 
-constexpr const char* kZsh =
+constexpr const char* kZshScript =
     R"(#compdef dlflow
 # zsh completion for dlflow; load it with:  source <(dlflow completion zsh)
 _dlflow() {
@@ -41,7 +41,7 @@ _dlflow() {
 if [[ ${funcstack[1]} == _dlflow ]]; then _dlflow "$@"; else compdef _dlflow dlflow; fi
 )";
 
-constexpr const char* kFish =
+constexpr const char* kFishScript =
     R"(# fish completion for dlflow; load it with:  dlflow completion fish | source
 function __dlflow_complete
   set -l words (commandline -opc)
@@ -63,7 +63,7 @@ void add_completion(CLI::App& app, Session&) {
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   command->callback([shell] {
     const std::map<std::string, const char*> scripts = {
-        {"bash", kBash}, {"zsh", kZsh}, {"fish", kFish}};
+        {"bash", kBashScript}, {"zsh", kZshScript}, {"fish", kFishScript}};
     std::fputs(scripts.at(*shell), stdout);
   });
 }

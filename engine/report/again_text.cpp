@@ -47,7 +47,7 @@ const JobRow* first_wrong(const RunStatus& status) {
 }  // namespace
 
 AgainText again_text(const RunStatus& status) {
-  AgainText text{"dlflow resubmit " + status.run};
+  AgainText text{"dlflow resubmit " + status.run, ""};
   const JobRow* const wrong = first_wrong(status);
   if (wrong == nullptr) return text;
   text.command += more_of_it(*wrong);

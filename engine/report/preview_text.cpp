@@ -8,7 +8,7 @@ namespace dlflow {
 namespace {
 
 /// "1", "array of 4"
-std::string jobs_of(const PreviewedBatch& batch) {
+std::string size_of_batch(const PreviewedBatch& batch) {
   return batch.tasks.empty() ? "1" : "array of " + std::to_string(batch.tasks.size());
 }
 
@@ -17,13 +17,13 @@ std::string nodes_of(const PreviewedBatch& batch) {
 }
 
 /// "1, 2"; "-" for none.
-std::string parents_of(const PreviewedBatch& batch) {
+std::string places_before(const PreviewedBatch& batch) {
   std::vector<std::string> numbers;
   for (const uint32_t place : batch.waits_for) numbers.push_back(std::to_string(place + 1));
   return numbers.empty() ? "-" : join(numbers, ", ");
 }
 
-std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
 
 }  // namespace
 
@@ -33,10 +33,10 @@ std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& ba
       {"NO", "STEP", "JOBS", "RANKS", "NODES", "TIME LIMIT", "PARTITION", "AFTER"}};
   for (size_t place = 0; place < batches.size(); ++place) {
     const PreviewedBatch& batch = batches[place];
-    rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name, jobs_of(batch),
+    rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name, size_of_batch(batch),
                     std::to_string(batch.resources.ranks), nodes_of(batch),
                     batch.limit.count() == 0 ? "-" : format_duration(batch.limit),
-                    or_dash(partition_of(plan.profile)), parents_of(batch)});
+                    text_or_dash(partition_of(plan.profile)), places_before(batch)});
   }
   const std::vector<Align> align(rows.front().size(), Align::Left);
   return columns(rows, align);

@@ -167,7 +167,7 @@ void take_new_sources(Plan& plan, const Jobs& jobs, const NewSourcesServices& se
   sync();
   crash_point("planned-anew");
   take_sources(plan, std::move(now));
-  replace_sources(plan, {restarted.begin(), restarted.end()});
+  replace_sources(plan, std::vector<uint32_t>(restarted.begin(), restarted.end()));
 }
 
 }  // namespace dlflow
