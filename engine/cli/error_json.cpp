@@ -59,8 +59,11 @@ Json diagnostics_json(const std::string& text) {
 }
 
 Json error_json(const std::string& text, int status) {
+  constexpr std::string_view kPrefix = "error: ";
+  const std::string_view message = trim(text);
   return {{"error",
-           {{"message", std::string(trim(text))},
+           {{"message", std::string(message.starts_with(kPrefix) ? message.substr(kPrefix.size())
+                                                                 : message)},
             {"status", status},
             {"diagnostics", diagnostics_json(text)}}}};
 }

@@ -146,8 +146,8 @@ std::vector<std::string> choices_of(const CLI::Option& option) {
 }
 
 std::string value_word(const CLI::Option& option) {
-  if (!option.get_positional() && option.get_type_size() == 0) return "";  // a flag
   const std::string type = option.get_type_name();
+  if (!option.get_positional() && type.empty()) return "";  // a flag
   const std::string word = type.substr(0, type.find(':'));
   const bool plain = word.empty() || word == "TEXT" || word == "INT" || word == "UINT";
   if (!plain) return word;
@@ -157,7 +157,9 @@ std::string value_word(const CLI::Option& option) {
 }
 
 std::string option_word(const CLI::Option& option) {
-  if (option.get_positional()) return value_word(option);
+  if (option.get_positional()) {
+    return choices_of(option).empty() ? value_word(option) : roff::capitals(option.get_name(true));
+  }
   if (!option.get_lnames().empty()) return "--" + option.get_lnames().front();
   return option.get_snames().empty() ? option.get_name() : "-" + option.get_snames().front();
 }

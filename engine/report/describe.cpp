@@ -145,16 +145,12 @@ std::vector<std::string> describe_progress(const Json& progress, const Style& st
   return lines;
 }
 
-std::string describe_end(const RunStatus& status) {
+std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) {
   std::string text = status.run + " " + std::string(name(status.state));
   if (status.ended) text += " in " + format_duration(*status.ended - status.started);
   if (status.state == RunState::Succeeded) {
-    for (auto job = status.jobs.rbegin(); job != status.jobs.rend();
-         ++job) {  // the last result counts
-      if (const auto accuracy = measured(job->metrics, "accuracy")) {
-        return text + ": accuracy " + *accuracy;
-      }
-    }
+    const std::string number = headline(status, numbers);
+    if (!number.empty()) text += ": " + number;
     return text;
   }
   for (const JobRow& job : status.jobs) {

@@ -33,8 +33,8 @@ std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& ba
       {"NO", "STEP", "JOBS", "RANKS", "NODES", "TIME LIMIT", "PARTITION", "AFTER"}};
   for (size_t place = 0; place < batches.size(); ++place) {
     const PreviewedBatch& batch = batches[place];
-    rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name, size_of_batch(batch),
-                    std::to_string(batch.resources.ranks), nodes_of(batch),
+    rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name,
+                    size_of_batch(batch), std::to_string(batch.resources.ranks), nodes_of(batch),
                     batch.limit.count() == 0 ? "-" : format_duration(batch.limit),
                     text_or_dash(partition_of(plan.profile)), places_before(batch)});
   }

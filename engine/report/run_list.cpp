@@ -62,7 +62,7 @@ namespace {
 
 constexpr size_t kListColumns = 6;
 constexpr size_t kRoomForNow = 16;  // for the last column beside the others
-constexpr size_t kBelowRun = 4;      // of what stands below its run
+constexpr size_t kBelowRun = 4;     // of what stands below its run
 
 /// Of all columns but the last, with the gaps.
 size_t display_width_of_columns(const std::array<size_t, kListColumns>& widths) {
@@ -90,7 +90,8 @@ std::string run_list(std::span<const RunSummary> runs,
   }
   std::array<size_t, kListColumns> widths{};
   for (const auto& row : rows) {
-    for (size_t i = 0; i < kListColumns; ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+    for (size_t i = 0; i < kListColumns; ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
