@@ -175,7 +175,12 @@ void add_help(CLI::App& app, Session&) {
                                   "  dlflow help profile check");
   const auto words = std::make_shared<std::vector<std::string>>();
   command->add_option("verb", *words, "a verb, and one of its own verbs")->type_name("VERB");
-  command->callback([words, &app] { std::fputs(verb_of(app, *words).help().c_str(), stdout); });
+  command->callback([words, &app] {
+    // App::help() would take `help` itself, which was typed, for the verb.
+    const CLI::App& verb = verb_of(app, *words);
+    std::fputs(app.get_formatter()->make_help(&verb, "", CLI::AppFormatMode::Normal).c_str(),
+               stdout);
+  });
 }
 
 }  // namespace dlflow

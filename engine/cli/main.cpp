@@ -45,8 +45,8 @@ constexpr const char* kFooter =
     "  dlflow logs fashion-mnist-7f3a91c0 train\n"
     "  dlflow help resubmit\n"
     "\n"
-    "Exit status: 0 done, 1 a step failed, 2 the input is wrong, 3 the back end refused,\n"
-    "130 interrupted. `dlflow VERB --help` shows the options of a verb.";
+    "Exit status: 0 done, 1 a step failed, 2 the input is wrong,\n"
+    "3 the back end refused, 130 interrupted.";
 
 void add_common_options(CLI::App& app, Session& session) {
   app.add_option_function<std::string>(
