@@ -272,6 +272,18 @@ std::vector<Candidate> candidates(const CLI::App& app, Session& session,
   return fitting(std::move(found), line);
 }
 
+std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words) {
+  std::vector<std::string> seen;
+  for (size_t place = 0; place < words.size(); ++place) {
+    seen.push_back(words[place]);
+    seen.emplace_back();  // the word that would be typed next
+    const bool is_argument = !read_line(app, seen).arguments.empty();
+    seen.pop_back();
+    if (is_argument) return place;
+  }
+  return std::nullopt;
+}
+
 std::vector<std::string> words_of_line(const std::string& line) {
   std::vector<std::string> words = {""};
   char quote = '\0';

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -20,6 +21,10 @@ struct Candidate {
 /// typed. No cluster is asked, and no file is written.
 std::vector<Candidate> candidates(const CLI::App& app, Session& session,
                                   std::span<const std::string> words);
+
+/// The place in `words`, which follow `dlflow`, of the first argument of the verb; nothing if it
+/// has none.
+std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words);
 
 /// `dlflow complete bash LINE`, `dlflow complete zsh|fish WORD...`: what the completion scripts
 /// call. Prints a candidate a line, with its text behind a tab if the shell shows it. A mistake

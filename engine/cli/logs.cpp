@@ -12,6 +12,7 @@
 #include "base/handle.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/host.h"
 #include "engine/plan/job_name.h"
 #include "engine/plan/run_directory.h"
 
@@ -239,6 +240,7 @@ void add_logs(CLI::App& app, Session& session) {
       ->type_name("JOB");
   command->add_flag("-f,--follow", arguments->follow, "print new output until the jobs end");
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([=, &session] {
     const std::string run = find_run(session, arguments->run);
     if (session.json) return print_logs_json(session, run, arguments->job);

@@ -19,6 +19,7 @@
 #include "engine/cli/complete.h"
 #include "engine/cli/error_json.h"
 #include "engine/cli/help.h"
+#include "engine/cli/host.h"
 #include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_exec.h"
@@ -104,6 +105,7 @@ int run_cli(int argc, char** argv) {
     return status;
   };
   try {
+    if (const auto request = host_request(words)) return run_on_host(app, session, *request);
     app.parse(argc, argv);
     return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {

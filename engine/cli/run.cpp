@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/host.h"
 #include "engine/cli/images.h"
 #include "engine/cli/outcome.h"
 #include "engine/cli/secrets.h"
@@ -160,6 +161,7 @@ void add_run(CLI::App& app, Session& session) {
   command->add_flag("--keep-going", arguments->options.keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([arguments, &session] {
     const bool has_file = !arguments->workflow->file.empty();
     if (has_file == !arguments->resume.empty()) {
@@ -205,6 +207,7 @@ void add_resubmit(CLI::App& app, Session& session) {
   command->add_flag("--keep-going", options->keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);

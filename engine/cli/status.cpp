@@ -8,6 +8,7 @@
 #include "base/local_files.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/host.h"
 #include "engine/cli/usage.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/json.h"
@@ -160,6 +161,7 @@ void add_status(CLI::App& app, Session& session) {
       ->type_name("N")
       ->check(CLI::PositiveNumber);
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([=, &session] {
     if (run->empty() && (choice->usage || !choice->names.empty())) {
       throw UsageError("--long and --step are about one run: dlflow status RUN");
