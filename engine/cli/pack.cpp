@@ -1,6 +1,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/usage.h"
@@ -62,7 +63,13 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
 }
 
 /// "2 local files (--with-data)" and the like: what the bundle could have besides.
-void print_what_is_missing(const Manifest& manifest) {
+void print_what_is_missing(const Manifest& manifest, const std::vector<std::string>& left_out) {
+  for (const std::string& name : left_out) {
+    const bool absolute = std::filesystem::path(name).is_absolute();
+    std::printf("Not in it: %s, which a step reads where it lies; %s.\n", escaped(name).c_str(),
+                absolute ? "it must be there, or lie beside the workflow and be named from there"
+                         : "--with-data packs it");
+  }
   size_t data = 0;
   size_t images = 0;
   for (const PackedData& item : manifest.data) data += item.packed ? 0 : 1;
@@ -79,8 +86,9 @@ void print_what_is_missing(const Manifest& manifest) {
   }
 }
 
-Json packed_json(const Manifest& manifest, const std::string& output) {
-  Json missing = Json::array();
+Json packed_json(const Manifest& manifest, const std::vector<std::string>& left_out,
+                 const std::string& output) {
+  Json missing = left_out;
   for (const PackedData& item : manifest.data) {
     if (!item.packed) missing.push_back(item.url);
   }
@@ -108,12 +116,12 @@ void pack(Session& session, const PackArguments& arguments) {
   const std::string output =
       arguments.output.empty() ? bundle.manifest.name + ".dlflow" : arguments.output;
   const Manifest manifest = write_bundle(bundle, output);
-  if (session.json) return print_json(packed_json(manifest, output));
+  if (session.json) return print_json(packed_json(manifest, bundle.left_out, output));
   if (session.quiet) return;
   std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
               output.c_str());
-  print_what_is_missing(manifest);
+  print_what_is_missing(manifest, bundle.left_out);
 }
 
 }  // namespace
@@ -130,7 +138,7 @@ void add_pack(CLI::App& app, Session& session) {
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
   command->add_flag("--with-data", arguments->options.with_data,
-                    "include the local files that stage steps read");
+                    "include the local files and data folders that steps read");
   command->add_flag("--with-images", arguments->options.with_images,
                     "include the archives of its images");
   add_json_option(*command, session);

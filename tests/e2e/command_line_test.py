@@ -245,7 +245,7 @@ class CommandLine(Case):
             body = 'COMP_LINE=$1; COMP_POINT=${#1}; _dlflow 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
         else:
             script = "compdef() { }\ncompadd() { while [[ $1 != -a ]]; do shift; done; print -l -- ${(P)2} }\n" + script
-            body = 'words=(${(z)1}); [[ $1 == *" " ]] && words+=(""); CURRENT=$#words; _dlflow'
+            body = 'words=(${(z)1}); [[ $1 == *" " ]] && words+=(""); CURRENT=$#words; _dlflow; true'
         out = subprocess.run([shell, "-c", f"{script}\n{body}", shell, line], capture_output=True, text=True, check=True,
                              cwd=self.folder, env={**self.env, "PATH": f"{BIN}:{self.env['PATH']}"}).stdout
         return out.split("\n")[:-1] if out.strip() else []
