@@ -53,7 +53,7 @@ AgainText again_text(const RunStatus& status) {
   text.command += more_of_it(*wrong);
   if (fails_again(*wrong)) {
     text.command += " --with-new-sources";
-    text.note = "once what it reads is corrected; as it is, it fails again";
+    text.note = "takes what you have corrected; if nothing was, the same runs again";
   }
   return text;
 }

@@ -23,6 +23,8 @@ std::string shown_text(std::string_view line) {
   for (size_t i = kept.rfind('\r') + 1; i < kept.size(); ++i) {  // 0 without any
     if (kept[i] == '\033' && i + 1 < kept.size() && kept[i + 1] == '[') {
       i = std::min(kept.find_first_of("ABCDEFGHJKSTfhlmnsu", i), kept.size());
+    } else if (kept[i] == '\t') {
+      text += "    ";
     } else if (static_cast<unsigned char>(kept[i]) >= ' ' && kept[i] != 0x7F) {
       text += kept[i];
     }
