@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 
 using Candidates = std::vector<Candidate>;
 
-/// What is known of a command line before its last word.
+/// A command line before its last word.
 struct TypedLine {
   const CLI::App* command = nullptr;
   std::vector<std::string> arguments = {};  ///< that are no options

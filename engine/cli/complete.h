@@ -8,7 +8,7 @@
 
 #include "engine/cli/session.h"
 
-/// What can stand next in a command line: verbs, options, and the names of what there is.
+/// The words that can stand next in a command line: verbs, options, and the names of what there is.
 namespace dlflow {
 
 struct Candidate {

@@ -29,7 +29,7 @@ struct InitArguments {
   std::string output;
 };
 
-/// What the workflow is to do.
+/// The purpose of the workflow.
 struct InitPlan {
   std::string name;
   std::string script = {};  ///< to run; empty: a network is trained on `data`
@@ -114,7 +114,7 @@ std::string script_workflow(const InitPlan& plan) {
   return text;
 }
 
-/// What is known of a data set for training.
+/// A data set for training, as a network sees it.
 struct DataShape {
   std::vector<int64_t> input;
   size_t classes = 0;

@@ -4,7 +4,7 @@
 #include "engine/model/profile.h"
 #include "engine/model/workflow.h"
 
-/// What is no mistake in a workflow, and yet probably not meant.
+/// Warnings: no mistakes in a workflow, and yet probably not meant.
 namespace dlflow {
 
 /// Scripts that a step names without having them in its inputs: it would not find them.

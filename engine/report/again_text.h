@@ -4,7 +4,7 @@
 
 #include "engine/store/run_status.h"
 
-/// What to type about a run that failed, so that it does not fail again the same way.
+/// The command for a run that failed, so that it does not fail again the same way.
 namespace dlflow {
 
 /// The command that runs again what failed.

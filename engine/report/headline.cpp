@@ -6,6 +6,7 @@
 
 #include "base/not_finite.h"
 #include "base/text.h"
+#include "engine/model/step_kinds.h"
 
 namespace dlflow {
 namespace {
@@ -37,7 +38,7 @@ std::optional<Goal> goal_in(const Json& select) {
 
 Json selection_of(const Step& step) {
   const Json& with = step.with.source();
-  return step.uses == "checkpoint" && with.is_object() ? with.value("select", Json()) : Json();
+  return with.is_object() ? with.value("select", Json()) : Json();
 }
 
 bool refers_to(const Step& step, const std::string& other) {
@@ -77,7 +78,9 @@ NumbersByStep numbers_of(const Workflow& workflow) {
   NumbersByStep numbers;
   for (const Step& step : workflow.steps) {
     const auto selected = goal_in(selection_of(step));
-    numbers[step.name] = {step.require, selected ? selected->metric : "", step.uses == "evaluate"};
+    const StepKind* const kind = find_step_kind(step.uses);
+    numbers[step.name] = {step.require, selected ? selected->metric : "",
+                          kind != nullptr && kind->outputs.empty()};
   }
   return numbers;
 }

@@ -11,11 +11,11 @@
 /// The number that a run is about, and which job of a sweep is the best.
 namespace dlflow {
 
-/// What a workflow says of the numbers of its steps.
+/// A step's part in the number that a run is about.
 struct StepNumbers {
   std::vector<Requirement> require;  ///< a gate
   std::string selects;               ///< metric that a `checkpoint` step selects by; empty: none
-  bool evaluates = false;            ///< the step is an `evaluate`
+  bool evaluates = false;            ///< its kind leaves numbers and nothing else
 };
 
 /// By the name of the step.
@@ -28,7 +28,7 @@ NumbersByStep numbers_of(const Workflow& workflow);
 /// no job has.
 std::string headline(const RunStatus& status, const NumbersByStep& numbers);
 
-/// What makes one job of a step better than another.
+/// The metric by which one job of a step is better than another.
 struct Goal {
   std::string metric;
   bool largest = true;

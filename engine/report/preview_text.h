@@ -8,7 +8,7 @@
 #include "engine/plan/plan.h"
 #include "engine/report/style.h"
 
-/// What `run --dry-run` shows of a run in a batch system.
+/// The submissions of a run in a batch system, as `run --dry-run` shows them.
 namespace dlflow {
 
 /// A submission that would be made.
