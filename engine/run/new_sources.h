@@ -8,7 +8,7 @@
 #include "engine/run/again.h"
 #include "engine/store/store.h"
 
-/// What a run's steps read, once it has changed since the run was made.
+/// The sources of a run that have changed since it was made.
 namespace dlflow {
 
 /// The names of what has another content now, is new or is gone: copied files and data that is read
