@@ -130,6 +130,15 @@ int become(const Command& command, const Prepared& prepared, pid_t parent) {
                                         ": it is neither a program for this machine nor a script "
                                         "that begins with #!");
   }
+  const fs::path file = command.directory / program;
+  if (error_number == EACCES && fs::is_directory(file)) {
+    throw Error(Errc::InvalidInput, "cannot start " + program + ": it is a folder");
+  }
+  if (error_number == EACCES && ::access(file.c_str(), X_OK) != 0) {
+    throw Error(Errc::InvalidInput, "cannot start " + program +
+                                        ": it is not executable; `chmod +x " + program +
+                                        "`, or start its interpreter: sh " + program);
+  }
   throw_errno("cannot start " + program, error_number);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 #include <cstdio>
 
@@ -59,7 +60,36 @@ bool is_combining(uint32_t c) { return (c >= 0x300 && c <= 0x36F) || c == 0x200D
 
 }  // namespace
 
+namespace {
+
+bool is_same_letter(char a, char b) {
+  return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+}
+
+/// The only one of `candidates` that `word` is the beginning of: "conv" of "conv2d".
+std::string completed(std::string_view word, std::span<const std::string> candidates) {
+  constexpr size_t kLeast = 3;  // letters that mean something
+  if (word.size() < kLeast) return "";
+  std::string found;
+  for (const std::string& candidate : candidates) {
+    const bool longer = candidate.size() > word.size();
+    if (!longer || !std::equal(word.begin(), word.end(), candidate.begin(), is_same_letter)) {
+      continue;
+    }
+    if (!found.empty()) return "";
+    found = candidate;
+  }
+  return found;
+}
+
+}  // namespace
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
+  for (const std::string& candidate : candidates) {
+    const bool same = candidate != word && std::equal(word.begin(), word.end(), candidate.begin(),
+                                                      candidate.end(), is_same_letter);
+    if (same) return candidate;
+  }
   std::string best;
   size_t best_distance = std::max<size_t>(1, (word.size() + 1) / 3) + 1;
   for (const std::string& candidate : candidates) {
@@ -69,7 +99,7 @@ std::string nearest(std::string_view word, std::span<const std::string> candidat
       best_distance = distance;
     }
   }
-  return best;
+  return best.empty() ? completed(word, candidates) : best;
 }
 
 std::string did_you_mean(std::string_view word, std::span<const std::string> candidates) {

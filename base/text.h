@@ -8,8 +8,9 @@
 /// Small things to do with text.
 namespace dlflow {
 
-/// The one of `candidates` that `word` is probably a typo of (at most a third of its letters wrong
-/// and not all of them, transposed letters count once), or an empty string.
+/// The one of `candidates` that `word` is probably a typo of: with other capitals; with at most a
+/// third of its letters wrong and not all of them, transposed letters count once; or the only one
+/// that `word` is the beginning of. Else an empty string.
 std::string nearest(std::string_view word, std::span<const std::string> candidates);
 
 /// " did you mean 'train'?" preceded by ";", or nothing: what a message about `word` ends with.

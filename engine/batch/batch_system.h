@@ -75,6 +75,9 @@ class BatchSystem {
   /// Error{InvalidInput} if the batch cannot be expressed.
   virtual SubmitAnswer submit(const Batch& batch, const Profile& profile) const = 0;
 
+  /// What submit() gives to the batch system, as text for people. Throws as submit().
+  virtual std::string script(const Batch& batch, const Profile& profile) const = 0;
+
   /// How many submissions gain by being under way at once.
   virtual size_t submissions_at_once() const { return 4; }
 

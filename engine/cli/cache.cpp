@@ -107,17 +107,23 @@ std::string counted(size_t number, const std::string& what) {
 void collect_garbage(Session& session, const CacheArguments& arguments) {
   const std::chrono::seconds age = parse_duration(arguments.older_than);
   uint64_t bytes = 0;
+  Json list = Json::array();
   std::map<std::string, size_t> removed = {{"image", 0}, {"result", 0}};
   for (const CacheItem& item : items_of(arguments)) {
     if (item.unused < age) continue;
     const bool gone = arguments.dry_run || item.remove();
-    if (!session.quiet) {
+    if (session.json && gone) list.push_back(to_json(item));
+    if (!session.quiet && !session.json) {
       std::printf("%-6s  %s  %s  %s\n", item.kind.c_str(), item.name().c_str(), item.from.c_str(),
                   gone ? format_size(item.bytes).c_str() : "is in use, or not yours: it stays");
     }
     if (!gone) continue;
     bytes += item.bytes;
     ++removed[item.kind];
+  }
+  if (session.json) {
+    return print_json(
+        {{"removed", std::move(list)}, {"bytes", bytes}, {"dry_run", arguments.dry_run}});
   }
   std::printf("%s and %s, %s%s.\n", counted(removed["image"], "image").c_str(),
               counted(removed["result"], "result").c_str(), format_size(bytes).c_str(),
@@ -126,16 +132,22 @@ void collect_garbage(Session& session, const CacheArguments& arguments) {
 
 void verify_images(Session& session, const CacheArguments& arguments) {
   size_t damaged = 0;
+  Json list = Json::array();
   const auto images = ImageStore(cache_of(arguments)).list();
   for (const StoredImage& image : images) {
     const TreeHash now = hash_tree(
         image.rootfs, [](const std::filesystem::path& file) { return sha256_file(file); });
     if (now.sha256 == image.tree_sha256) continue;
     ++damaged;
+    list.push_back({{"from", image.from}, {"directory", image.folder.string()}});
+    if (session.json) continue;
     std::printf("%s is not what was unpacked; `rm -rf %s`, and the next job unpacks it again\n",
                 image.from.c_str(), image.folder.c_str());
   }
   if (damaged > 0) session.status = kStepFailed;
+  if (session.json) {
+    return print_json({{"images", images.size()}, {"damaged", std::move(list)}});
+  }
   if (!session.quiet || damaged > 0) {
     std::printf("%zu of %zu images are as they were unpacked.\n", images.size() - damaged,
                 images.size());
@@ -168,12 +180,14 @@ void add_cache(CLI::App& app, Session& session) {
       ->type_name("DURATION")
       ->capture_default_str();
   gc->add_flag("-n,--dry-run", gc_arguments->dry_run, "show what would be removed; remove nothing");
+  add_json_option(*gc, session);
   gc->callback([&session, gc_arguments] { collect_garbage(session, *gc_arguments); });
 
   CLI::App* verify = add_command(*cache, "verify", "Hash the images again and report changed ones.",
                                  "  dlflow cache verify\n"
                                  "  dlflow cache verify --profile alpha");
   const auto verify_arguments = add_arguments(*verify);
+  add_json_option(*verify, session);
   verify->callback([&session, verify_arguments] { verify_images(session, *verify_arguments); });
 }
 

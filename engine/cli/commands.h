@@ -32,6 +32,8 @@ void add_schema(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
 void add_man(CLI::App& app, Session& session);
+void add_init(CLI::App& app, Session& session);
+void add_help(CLI::App& app, Session& session);
 void add_version(CLI::App& app, Session& session);
 
 }  // namespace dlflow

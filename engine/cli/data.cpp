@@ -75,6 +75,12 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
     write_sharded_dataset(arguments.output, name, source, shards);
     written = arguments.output / shard_index_name(name);
   }
+  if (session.json) {
+    return print_json({{"file", written.string()},
+                       {"samples", source.labels.size()},
+                       {"classes", source.num_classes},
+                       {"shards", shards}});
+  }
   if (session.quiet) return;
   std::printf(
       "%s: %s%s\n", written.c_str(),
@@ -120,15 +126,19 @@ std::vector<std::string> mistakes_in(const SplitFiles& split) {
 }
 
 void verify(Session& session, const std::vector<std::string>& paths) {
+  Json list = Json::array();
   for (const std::string& path : paths) {
     for (const SplitFiles& split : splits_at(path)) {
       const std::vector<std::string> mistakes = mistakes_in(split);
+      if (!mistakes.empty()) session.status = kStepFailed;
+      list.push_back({{"file", split.files[0].string()}, {"mistakes", mistakes}});
+      if (session.json) continue;
       for (const std::string& mistake : mistakes)
         std::printf("%s\n", escaped_lines(mistake).c_str());
-      if (!mistakes.empty()) session.status = kStepFailed;
       if (mistakes.empty() && !session.quiet) std::printf("%s: good\n", split.files[0].c_str());
     }
   }
+  if (session.json) print_json(list);
 }
 
 /// What `show` tells of a split.
@@ -231,16 +241,21 @@ void add_data_pack(CLI::App& data, Session& session) {
   command->add_option("-o,--output", arguments->output, "the folder of the data set")
       ->type_name("FOLDER")
       ->required();
-  const std::map<std::string, Split> splits = {{"train", Split::Train}, {"test", Split::Test}};
-  command->add_option("--split", arguments->split, "train (unless given) or test")
-      ->type_name("NAME")
-      ->transform(CLI::CheckedTransformer(splits).description(""));
+  command
+      ->add_option_function<std::string>(
+          "--split",
+          [arguments](const std::string& word) {
+            arguments->split = word == "test" ? Split::Test : Split::Train;
+          },
+          "train unless given")
+      ->check(CLI::IsMember({"train", "test"}));
   CLI::Option* shards =
       command->add_option("--shards", arguments->shards, "number of files")->type_name("N");
   shards->check(CLI::PositiveNumber);
   command->add_option("--shard-size", arguments->shard_size, "maximum size of each file")
       ->type_name("SIZE")
       ->excludes(shards);
+  add_json_option(*command, session);
   command->callback([&session, arguments] { pack_dataset(session, *arguments); });
 }
 
@@ -260,6 +275,7 @@ void add_data(CLI::App& app, Session& session) {
       "  dlflow data verify digits/train-00003-of-00008.dlset");
   const auto paths = std::make_shared<std::vector<std::string>>();
   verify_command->add_option("path", *paths, "folders, .dlset or .shards.json files")->required();
+  add_json_option(*verify_command, session);
   verify_command->callback([&session, paths] { verify(session, *paths); });
 
   CLI::App* show_command =

@@ -20,16 +20,23 @@ std::vector<fs::path> run_directories(const fs::path& folder) {
     const bool hidden = entry.path().filename().string().starts_with('.');
     if (!hidden && fs::exists(entry.path() / "plan.json")) found.push_back(entry.path());
   }
-  if (error) throw Error(Errc::NotFound, folder.string() + ": " + error.message());
+  if (error) {
+    throw Error(Errc::NotFound, folder.string() + ": " + error.message() +
+                                    "; name the folder that holds the runs: dlflow doctor "
+                                    "--rebuild FOLDER");
+  }
   return found;
 }
 
 /// A damaged one does not keep the others from being read.
-void read_again(Session& session, const fs::path& directory) {
+void read_again(Session& session, const fs::path& directory, Json& found) {
   try {
     const RunLock lock(directory);  // an engine at work records what we would read half of
-    std::printf("%s\n", session.store().rebuild_run(directory).c_str());
+    const std::string run = session.store().rebuild_run(directory);
+    if (!session.json) std::printf("%s\n", run.c_str());
+    found.push_back({{"run", run}, {"directory", directory.string()}, {"error", nullptr}});
   } catch (const Error& error) {
+    found.push_back({{"run", nullptr}, {"directory", directory.string()}, {"error", error.what()}});
     std::fprintf(stderr, "error: %s\n", error.what());
     session.status = exit_status(error);
   }
@@ -47,13 +54,16 @@ void add_doctor(CLI::App& app, Session& session) {
   command->add_flag("--rebuild", *rebuild, "read every run directory again")->required();
   command->add_option("folders", *folders, "run directories, or folders that hold some")
       ->type_name("FOLDER");
+  add_json_option(*command, session);
   command->callback([=, &session] {
+    Json found = Json::array();
     if (folders->empty()) folders->push_back("dlflow-runs");
     for (const std::string& folder : *folders) {
       for (const fs::path& directory : run_directories(fs::absolute(folder))) {
-        read_again(session, directory);
+        read_again(session, directory, found);
       }
     }
+    if (session.json) print_json({{"runs", std::move(found)}});
   });
 }
 

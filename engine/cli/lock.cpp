@@ -33,7 +33,7 @@ void lock_images(Session& session, const Workflow& workflow) {
     lock[image.name] = {image.from, digest_now(workflow, image, session.store())};
     const auto old = before.find(image.name);
     const bool same = old != before.end() && old->second == lock[image.name];
-    if (session.quiet) continue;
+    if (session.quiet || session.json) continue;
     std::printf("%s  %s%s\n", image.name.c_str(), lock[image.name].digest.c_str(),
                 same                  ? "  as before"
                 : old != before.end() ? "  changed"
@@ -43,6 +43,11 @@ void lock_images(Session& session, const Workflow& workflow) {
     throw Error(Errc::InvalidInput, workflow.file + " has no images; there is nothing to lock");
   }
   write_image_lock(file, lock);
+  if (session.json) {
+    Json images = Json::object();
+    for (const auto& [name, pinned] : lock) images[name] = pinned.digest;
+    return print_json({{"file", file.string()}, {"images", std::move(images)}});
+  }
   if (!session.quiet) {
     std::printf("%s: keep it with the workflow; runs refuse images that are not these.\n",
                 file.c_str());
@@ -57,6 +62,7 @@ void add_lock(CLI::App& app, Session& session) {
       "  dlflow lock workflows/finetune.yaml\n"
       "  git add workflows/finetune.lock.json");
   const auto workflow = add_workflow_argument(*command);
+  add_json_option(*command, session);
   command->callback([&session, workflow] { lock_images(session, workflow->read()); });
 }
 

@@ -4,35 +4,72 @@
 #include <array>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <map>
 #include <thread>
 
 #include "base/error.h"
 #include "base/handle.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/host.h"
+#include "engine/plan/job_name.h"
 #include "engine/plan/run_directory.h"
 
 namespace dlflow {
 namespace {
 
-/// Prints what a file holds, and later what was added to it.
+struct LogsArguments {
+  std::string run;
+  std::string job;
+  bool follow = false;
+};
+
+/// Prints what a file holds, and later what was added to it; each line after a prefix, if there is
+/// one.
 class Tail {
  public:
-  explicit Tail(std::filesystem::path file) : file_(std::move(file)) {}
+  Tail(std::filesystem::path file, std::string prefix)
+      : file_(std::move(file)), prefix_(std::move(prefix)) {}
 
   void print_new() {
-    if (!descriptor_) descriptor_.reset(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
-    if (!descriptor_) return;
+    const FileDescriptor file(::open(file_.c_str(), O_RDONLY | O_CLOEXEC));
+    if (!file) return;
     std::array<char, 65536> buffer{};
-    for (ssize_t got; (got = ::read(descriptor_.get(), buffer.data(), buffer.size())) > 0;) {
-      std::fwrite(buffer.data(), 1, size_t(got), stdout);
+    for (ssize_t got; (got = ::pread(file.get(), buffer.data(), buffer.size(), offset_)) > 0;) {
+      print({buffer.data(), size_t(got)});
+      offset_ += got;
     }
     std::fflush(stdout);
   }
 
+  /// What a program has not ended with a newline.
+  void print_rest() {
+    if (!rest_.empty()) print_line();
+  }
+
  private:
+  void print(std::string_view text) {
+    if (prefix_.empty()) {
+      std::fwrite(text.data(), 1, text.size(), stdout);
+      return;
+    }
+    for (size_t end; (end = text.find('\n')) != text.npos; text.remove_prefix(end + 1)) {
+      rest_ += text.substr(0, end);
+      print_line();
+    }
+    rest_ += text;
+  }
+
+  void print_line() {
+    std::printf("%s%s\n", prefix_.c_str(), rest_.c_str());
+    rest_.clear();
+  }
+
   std::filesystem::path file_;
-  FileDescriptor descriptor_;
+  std::string prefix_;
+  std::string rest_;  // of a line that is not complete
+  off_t offset_ = 0;
 };
 
 /// The job that is most worth reading: one that failed, one that runs, else the last that ran.
@@ -51,61 +88,164 @@ const JobRow* most_interesting(const RunStatus& status) {
   return best;
 }
 
-const JobRow& find_job(const RunStatus& status, const std::string& word) {
+/// The jobs that `word` means, or the most interesting one if it is empty.
+std::vector<JobRow> chosen_jobs(const RunStatus& status, const std::string& word) {
   if (word.empty()) {
-    if (const JobRow* job = most_interesting(status)) return *job;
+    if (const JobRow* job = most_interesting(status)) return {*job};
     throw Error(Errc::NotFound, "no job of " + status.run + " has started yet");
   }
+  std::vector<JobRow> jobs;
   std::vector<std::string> names;
-  const JobRow* of_step = nullptr;
   for (const JobRow& job : status.jobs) {
-    if (job.job == word) return job;
-    if (job.step == word && of_step == nullptr) of_step = &job;
+    if (means_job(word, job.job)) jobs.push_back(job);
     names.push_back(job.job);
   }
-  if (of_step != nullptr) return *of_step;
-  throw Error(Errc::NotFound,
-              status.run + " has no job '" + word + "'" + did_you_mean(word, names));
+  if (jobs.empty()) {
+    throw Error(Errc::NotFound,
+                status.run + " has no job '" + word + "'" + did_you_mean(word, names));
+  }
+  return jobs;
 }
 
-void print_logs(Session& session, const std::string& run, const std::string& word, bool follow) {
-  const JobRow job = find_job(refresh_run(session, run), word);
-  if (job.attempt == 0) {
-    throw Error(Errc::NotFound, job.job + " has no output: it is " + std::string(name(job.state)) +
-                                    (job.reason.empty() ? "" : ", " + job.reason));
+std::string why_no_output(const JobRow& job) {
+  return job.job + " has no output: it is " + std::string(name(job.state)) +
+         (job.reason.empty() ? "" : ", " + job.reason);
+}
+
+/// Without those that have not started; throws if none has.
+std::vector<JobRow> with_output(std::vector<JobRow> jobs) {
+  const JobRow first = jobs.front();
+  const size_t all = jobs.size();
+  std::erase_if(jobs, [](const JobRow& job) { return job.attempt == 0; });
+  if (!jobs.empty()) return jobs;
+  if (all == 1) throw Error(Errc::NotFound, why_no_output(first));
+  throw Error(Errc::NotFound, "none of the " + std::to_string(all) + " jobs of step '" +
+                                  first.step + "' has output; " + why_no_output(first));
+}
+
+/// "lr=0.1 | ", all of one width; none for a single job.
+std::map<std::string, std::string> prefixes_of(const std::vector<JobRow>& jobs) {
+  std::map<std::string, std::string> prefixes;
+  if (jobs.size() == 1) return {{jobs.front().job, ""}};
+  size_t width = 0;
+  for (const JobRow& job : jobs) width = std::max(width, display_width(job.element));
+  for (const JobRow& job : jobs) prefixes[job.job] = pad(job.element, width) + " | ";
+  return prefixes;
+}
+
+/// The output of one job.
+class JobLog {
+ public:
+  JobLog(const JobRow& job, const std::string& prefix)
+      : job_(job.job),
+        attempt_(job.attempt),
+        output_(attempt_directory(job.directory, job.attempt) / "stdout", prefix),
+        errors_(attempt_directory(job.directory, job.attempt) / "stderr", prefix) {}
+
+  /// Whether more may follow. `status` was read before.
+  bool print_new(const RunStatus& status) {
+    output_.print_new();
+    errors_.print_new();
+    for (const JobRow& now : status.jobs) {
+      if (now.job != job_) continue;
+      if (!is_final(now.state) && now.attempt == attempt_) return true;
+    }
+    print_rest();
+    return false;
   }
-  const auto attempt = attempt_directory(job.directory, job.attempt);
-  if (!session.quiet && is_terminal(1)) {
-    std::fprintf(stderr, "%s, attempt %d: %s\n", job.job.c_str(), job.attempt, attempt.c_str());
+
+  void print_rest() {
+    output_.print_rest();
+    errors_.print_rest();
   }
-  Tail output(attempt / "stdout");
-  Tail errors(attempt / "stderr");
+
+ private:
+  std::string job_;
+  int attempt_;
+  Tail output_;
+  Tail errors_;
+};
+
+void print_logs(Session& session, const std::string& run, const LogsArguments& arguments) {
+  const std::vector<JobRow> jobs =
+      with_output(chosen_jobs(refresh_run(session, run), arguments.job));
+  const auto prefixes = prefixes_of(jobs);
+  std::vector<JobLog> logs;
+  for (const JobRow& job : jobs) {
+    if (!session.quiet && is_terminal(1)) {
+      std::fprintf(stderr, "%s, attempt %d: %s\n", job.job.c_str(), job.attempt,
+                   attempt_directory(job.directory, job.attempt).c_str());
+    }
+    logs.emplace_back(job, prefixes.at(job.job));
+  }
   constexpr int kAskCluster = 30;  // every so many looks: a job may end without a word of its own
   for (int look = 1;; ++look) {
     const bool ask = look % kAskCluster == 0;
     const RunStatus status = ask ? refresh_run(session, run) : read_run(session, run);
-    const JobRow now = find_job(status, job.job);  // before the last read
-    output.print_new();
-    errors.print_new();
-    if (!follow || is_final(now.state) || now.attempt != job.attempt) return;
+    bool more = false;
+    for (JobLog& log : logs) more = log.print_new(status) || more;
+    if (!arguments.follow || !more) break;
     std::this_thread::sleep_for(std::chrono::milliseconds(500));
   }
+  for (JobLog& log : logs) log.print_rest();
+}
+
+/// The end of a file, as much as fits in memory and in a reader's.
+std::string end_of(const std::filesystem::path& file) {
+  constexpr std::streamoff kMost = 1 << 20;
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) return "";
+  const std::streamoff size = stream.tellg();
+  std::string text(size_t(std::min(size, kMost)), '\0');
+  stream.seekg(size - std::streamoff(text.size()));
+  stream.read(text.data(), std::streamsize(text.size()));
+  text.resize(size_t(stream.gcount()));
+  return text;
+}
+
+void print_logs_json(Session& session, const std::string& run, const std::string& word) {
+  Json list = Json::array();
+  for (const JobRow& job : chosen_jobs(refresh_run(session, run), word)) {
+    Json entry = {{"run", run},
+                  {"job", job.job},
+                  {"state", name(job.state)},
+                  {"attempt", job.attempt},
+                  {"stdout", nullptr},
+                  {"stderr", nullptr}};
+    if (job.attempt > 0) {
+      const auto attempt = attempt_directory(job.directory, job.attempt);
+      for (const char* stream : {"stdout", "stderr"}) {
+        entry[stream] = {{"file", (attempt / stream).string()},
+                         {"text", escaped_lines(end_of(attempt / stream))}};
+      }
+    }
+    list.push_back(std::move(entry));
+  }
+  print_json(list);
 }
 
 }  // namespace
 
 void add_logs(CLI::App& app, Session& session) {
-  CLI::App* command = add_command(app, "logs", "Print the output of a job, then its errors.",
-                                  "  dlflow logs                          (the newest run)\n"
-                                  "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
-  const auto run = std::make_shared<std::string>();
-  const auto job = std::make_shared<std::string>();
-  const auto follow = std::make_shared<bool>(false);
-  command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN");
-  command->add_option("job", *job, "a step or step[element]; default: a job that failed or runs")
+  CLI::App* command = add_command(
+      app, "logs", "Print the output of a job, or of all jobs of a step, then their errors.",
+      "  dlflow logs                          (the newest run)\n"
+      "  dlflow logs fashion-mnist-7f3a91c0 train      (every element)\n"
+      "  dlflow logs fashion-mnist-7f3a91c0 'train[lr=0.1]' -f");
+  const auto arguments = std::make_shared<LogsArguments>();
+  command->add_option("run", arguments->run, "a run's name, or enough of it")->type_name("RUN");
+  command
+      ->add_option("job", arguments->job,
+                   "a step or step[element]; default: one that failed or runs")
       ->type_name("JOB");
-  command->add_flag("-f,--follow", *follow, "print new output until the job ends");
-  command->callback([=, &session] { print_logs(session, find_run(session, *run), *job, *follow); });
+  command->add_flag("-f,--follow", arguments->follow, "print new output until the jobs end");
+  add_json_option(*command, session);
+  add_host_option(*command);
+  command->callback([=, &session] {
+    const std::string run = find_run(session, arguments->run);
+    if (session.json) return print_logs_json(session, run, arguments->job);
+    print_logs(session, run, *arguments);
+  });
 }
 
 }  // namespace dlflow

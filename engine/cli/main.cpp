@@ -1,10 +1,14 @@
 #include <poll.h>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <span>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -12,6 +16,11 @@
 #include "base/text.h"
 #include "engine/backend/local_launcher.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/complete.h"
+#include "engine/cli/error_json.h"
+#include "engine/cli/help.h"
+#include "engine/cli/host.h"
+#include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/container/container_exec.h"
 #include "engine/container/container_run.h"
@@ -35,16 +44,21 @@ constexpr const char* kFooter =
     "  dlflow run workflows/fashion-mnist.yaml\n"
     "  dlflow status\n"
     "  dlflow logs fashion-mnist-7f3a91c0 train\n"
+    "  dlflow help resubmit\n"
     "\n"
-    "Exit status: 0 done, 1 a step failed, 2 the input is wrong, 3 the back end refused,\n"
-    "130 interrupted. `dlflow VERB --help` shows the options of a verb.";
+    "Exit status: 0 done, 1 a step failed, 2 the input is wrong,\n"
+    "3 the back end refused, 130 interrupted.";
 
 void add_common_options(CLI::App& app, Session& session) {
-  const std::map<std::string, ColorChoice> choices = {
-      {"auto", ColorChoice::Auto}, {"always", ColorChoice::Always}, {"never", ColorChoice::Never}};
-  app.add_option("--color", session.color, "auto, always or never (also: NO_COLOR=1)")
-      ->type_name("WHEN")
-      ->transform(CLI::CheckedTransformer(choices).description(""));
+  app.add_option_function<std::string>(
+         "--color",
+         [&session](const std::string& word) {
+           session.color = word == "always"  ? ColorChoice::Always
+                           : word == "never" ? ColorChoice::Never
+                                             : ColorChoice::Auto;
+         },
+         "colours (also: NO_COLOR=1)")
+      ->check(CLI::IsMember({"auto", "always", "never"}));
   app.add_flag("-q,--quiet", session.quiet, "print results only");
   app.add_flag_callback(
       "-v,--verbose",
@@ -54,21 +68,6 @@ void add_common_options(CLI::App& app, Session& session) {
       },
       "show the commands that are run");
   app.fallthrough();  // common options may follow the verb
-}
-
-/// What is wrong with a command line; `app` has read it as far as it could.
-std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
-  const CLI::App* command = &app;
-  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
-  const std::vector<std::string> words = app.remaining(true);
-  if (command->get_require_subcommand_min() == 0 || words.empty()) return error.what();
-  if (words.front().starts_with("-")) return "there is no option " + words.front();
-  std::vector<std::string> names;
-  for (const CLI::App* known : command->get_subcommands([](const CLI::App*) { return true; })) {
-    names.push_back(known->get_name());
-  }
-  return "there is no command '" + command->get_name() + " " + words.front() + "'" +
-         did_you_mean(words.front(), names);
 }
 
 /// Whether all that was printed has arrived, or nobody reads it.
@@ -83,35 +82,54 @@ bool is_written(FILE* stream) {
 int run_cli(int argc, char** argv) {
   std::signal(SIGPIPE, SIG_IGN);  // nobody reads any more (`| head`): a run goes on
   CLI::App app(kAbout, "dlflow");
+  use_help_format(app);
   app.footer(kFooter);
   app.require_subcommand(1);
   Session session;
   add_common_options(app, session);
-  for (const auto add : {add_run,     add_status,   add_logs,   add_explain, add_validate,
-                         add_graph,   add_resubmit, add_cancel, add_list,    add_results,
-                         add_lock,    add_pack,     add_unpack, add_inspect, add_cache,
-                         add_data,    add_profile,  add_schema, add_doctor,  add_completion,
-                         add_version, add_rm,       add_prune,  add_man,     add_nodes}) {
+  for (const auto add :
+       {add_run,      add_status,     add_logs,    add_explain, add_validate, add_graph,
+        add_resubmit, add_cancel,     add_list,    add_results, add_lock,     add_pack,
+        add_unpack,   add_inspect,    add_cache,   add_data,    add_profile,  add_schema,
+        add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_help,
+        add_init,     add_man,        add_nodes}) {
     add(app, session);
   }
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words.front() == "complete") {
+    return complete(app, session, std::span(words).subspan(1));
+  }
+  const bool as_json = std::ranges::find(words, "--json") != words.end();
+  const auto refuse = [as_json](const std::string& text, const std::string& hint, int status) {
+    if (as_json) print_json(error_json(text, status));
+    std::fprintf(stderr, "%s\n%s", escaped_lines(text).c_str(), hint.c_str());
+    return status;
+  };
   try {
+    if (const auto request = host_request(words)) return run_on_host(app, session, *request);
     app.parse(argc, argv);
     return is_written(stdout) ? session.status : kBadInput;
   } catch (const CLI::ParseError& error) {
     if (error.get_exit_code() == 0) return app.exit(error);  // --help, --version
-    std::fprintf(stderr, "error: %s\nTry `dlflow --help`.\n", mistake_in(app, error).c_str());
+    const CLI::App& command = chosen_command(app);
+    const std::string mistake = mistake_in(app, error);
+    if (mistake.empty()) {  // a verb, alone
+      std::fputs(command.help().c_str(), stdout);
+      return is_written(stdout) ? kDone : kBadInput;
+    }
+    return refuse("error: " + mistake, help_hint(command) + "\n", kBadInput);
+  } catch (const AlreadyReported& reported) {
+    if (as_json) print_json(error_json(reported.text, kBadInput));
     return kBadInput;
-  } catch (const AlreadyReported&) {
-    return kBadInput;
+  } catch (const UsageError& error) {
+    return refuse(std::string("error: ") + error.what(), help_hint(chosen_command(app)) + "\n",
+                  kBadInput);
   } catch (const LocatedError& error) {
-    std::fprintf(stderr, "%s\n", escaped_lines(error.what()).c_str());
-    return exit_status(error);
+    return refuse(error.what(), "", exit_status(error));
   } catch (const Error& error) {
-    std::fprintf(stderr, "error: %s\n", escaped_lines(error.what()).c_str());
-    return exit_status(error);
+    return refuse(std::string("error: ") + error.what(), "", exit_status(error));
   } catch (const std::exception& error) {  // of a library
-    std::fprintf(stderr, "error: %s\n", escaped_lines(reason_of(error)).c_str());
-    return kBadInput;
+    return refuse("error: " + reason_of(error), "", kBadInput);
   }
 }
 

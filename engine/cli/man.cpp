@@ -2,6 +2,7 @@
 #include "base/roff.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/help.h"
 
 /// Man pages in roff (man(7)), made from the command line itself, so that they cannot disagree.
 namespace dlflow {
@@ -19,14 +20,13 @@ std::string page_name(const std::string& command) {
 }
 
 std::string argument_of(const CLI::Option& option) {
-  const std::string& type = option.get_type_name();
-  return type.empty() ? "" : " " + italic(type);
+  const std::string word = value_word(option);
+  return word.empty() ? "" : " " + italic(word);
 }
 
 std::string words_of(const CLI::Option& option) {
   if (option.get_positional()) {
-    return italic(option.get_type_name().empty() ? roff::capitals(option.get_name(true))
-                                                 : option.get_type_name());
+    return italic(value_word(option));
   }
   std::vector<std::string> names;
   for (const std::string& name : option.get_snames()) names.push_back(bold("-" + name));
@@ -43,21 +43,13 @@ std::string list_of_options(const CLI::App& command, bool positional) {
   return list;
 }
 
-std::vector<const CLI::App*> verbs_of(const CLI::App& app) {
-  std::vector<const CLI::App*> verbs;
-  for (const CLI::App* verb : app.get_subcommands([](const CLI::App*) { return true; })) {
-    if (!verb->get_group().empty()) verbs.push_back(verb);  // else for dlflow's own use
-  }
-  return verbs;
-}
-
 std::string synopsis(const CLI::App& command, const std::string& name) {
   std::string text = bold(name) + " [" + italic("OPTIONS") + "]";
   for (const CLI::Option* option : command.get_options()) {
     if (!option->get_positional()) continue;
     text += option->get_required() ? " " + words_of(*option) : " [" + words_of(*option) + "]";
   }
-  if (!verbs_of(command).empty()) text += " " + italic("VERB");
+  if (!shown_verbs(command).empty()) text += " " + italic("VERB");
   return text;
 }
 
@@ -67,7 +59,7 @@ constexpr const char* kExitStatus =
 
 std::string man_page(const CLI::App& command, const std::string& name) {
   std::string verbs, see_also;
-  for (const CLI::App* verb : verbs_of(command)) {
+  for (const CLI::App* verb : shown_verbs(command)) {
     verbs += roff::item(bold(verb->get_name()), verb->get_description());
     see_also +=
         (see_also.empty() ? "" : ",\n") + bold(page_name(name + " " + verb->get_name())) + "(1)";
@@ -87,7 +79,7 @@ std::string man_page(const CLI::App& command, const std::string& name) {
 void write_pages(const CLI::App& command, const std::string& name,
                  const std::filesystem::path& folder) {
   write_file_atomic(folder / (page_name(name) + ".1"), man_page(command, name));
-  for (const CLI::App* verb : verbs_of(command)) {
+  for (const CLI::App* verb : shown_verbs(command)) {
     write_pages(*verb, name + " " + verb->get_name(), folder);
   }
 }

@@ -89,6 +89,13 @@ void report_detached(Session& session, const Plan& plan, const Outcome& outcome)
 }
 
 void report_cancelled(const Session& session, const std::string& run, const Cancelled& cancelled) {
+  if (session.json) {
+    const bool chain = cancelled.chain.has_value();
+    return print_json({{"run", run},
+                       {"ended", cancelled.ended},
+                       {"cancelled", chain ? Json(cancelled.chain->cancelled) : Json()},
+                       {"saving", chain ? Json(cancelled.chain->saving) : Json()}});
+  }
   if (session.quiet) return;
   if (!cancelled.chain) {
     std::printf(cancelled.ended

@@ -1,8 +1,10 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/usage.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/run_directory.h"
 #include "engine/share/contents.h"
@@ -61,7 +63,13 @@ Bundle bundle_of_run(Session& session, const PackArguments& arguments) {
 }
 
 /// "2 local files (--with-data)" and the like: what the bundle could have besides.
-void print_what_is_missing(const Manifest& manifest) {
+void print_what_is_missing(const Manifest& manifest, const std::vector<std::string>& left_out) {
+  for (const std::string& name : left_out) {
+    const bool absolute = std::filesystem::path(name).is_absolute();
+    std::printf("Not in it: %s, which a step reads where it lies; %s.\n", escaped(name).c_str(),
+                absolute ? "it must be there, or lie beside the workflow and be named from there"
+                         : "--with-data packs it");
+  }
   size_t data = 0;
   size_t images = 0;
   for (const PackedData& item : manifest.data) data += item.packed ? 0 : 1;
@@ -76,6 +84,18 @@ void print_what_is_missing(const Manifest& manifest) {
     std::printf("Not in it: %zu image%s; --with-images packs them.\n", images,
                 images == 1 ? "" : "s");
   }
+}
+
+Json packed_json(const Manifest& manifest, const std::vector<std::string>& left_out,
+                 const std::string& output) {
+  Json missing = left_out;
+  for (const PackedData& item : manifest.data) {
+    if (!item.packed) missing.push_back(item.url);
+  }
+  return {{"file", output},
+          {"bytes", std::filesystem::file_size(output)},
+          {"files", manifest.files.size()},
+          {"missing", std::move(missing)}};
 }
 
 void print_warning(const Diagnostic& diagnostic) {
@@ -96,11 +116,12 @@ void pack(Session& session, const PackArguments& arguments) {
   const std::string output =
       arguments.output.empty() ? bundle.manifest.name + ".dlflow" : arguments.output;
   const Manifest manifest = write_bundle(bundle, output);
+  if (session.json) return print_json(packed_json(manifest, bundle.left_out, output));
   if (session.quiet) return;
   std::printf("%s: %zu files, %s; `dlflow inspect %s` lists them.\n", output.c_str(),
               manifest.files.size(), format_size(std::filesystem::file_size(output)).c_str(),
               output.c_str());
-  print_what_is_missing(manifest);
+  print_what_is_missing(manifest, bundle.left_out);
 }
 
 }  // namespace
@@ -117,15 +138,16 @@ void add_pack(CLI::App& app, Session& session) {
   command->add_option("--from-run", arguments->run, "pack this run: its workflow and its results")
       ->type_name("RUN");
   command->add_flag("--with-data", arguments->options.with_data,
-                    "include the local files that stage steps read");
+                    "include the local files and data folders that steps read");
   command->add_flag("--with-images", arguments->options.with_images,
                     "include the archives of its images");
+  add_json_option(*command, session);
   command->callback([arguments, &session] {
     if (arguments->workflow->file.empty() && arguments->run.empty()) {
-      throw Error(Errc::InvalidInput, "give a workflow to pack, or `--from-run RUN`");
+      throw UsageError("give a workflow to pack, or `--from-run RUN`");
     }
     if (!arguments->run.empty() && !arguments->workflow->set.empty()) {
-      throw Error(Errc::InvalidInput, "a run has its parameters; --set is for packing a workflow");
+      throw UsageError("a run has its parameters; --set is for packing a workflow");
     }
     pack(session, *arguments);
   });

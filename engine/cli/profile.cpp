@@ -92,7 +92,7 @@ void add_profile_show(CLI::App& app, Session& session) {
   });
 }
 
-void add_profile_detect(CLI::App& app, Session&) {
+void add_profile_detect(CLI::App& app, Session& session) {
   CLI::App* command =
       add_command(app, "detect", "Write a profile of the cluster whose login node this is.",
                   "  dlflow profile detect -o ~/.config/dlflow/profiles/alpha.yaml\n"
@@ -104,20 +104,26 @@ void add_profile_detect(CLI::App& app, Session&) {
       ->add_option("--partition", *partition,
                    "partition for jobs; default: the cluster's default partition")
       ->type_name("NAME");
-  command->callback([file, partition] {
+  add_json_option(*command, session);
+  command->callback([file, partition, &session] {
     if (!file->empty() && std::filesystem::exists(*file)) {
       throw Error(Errc::InvalidInput, *file + " is there already; remove it, or choose another");
     }
     const char* const path = std::getenv("PATH");
     const std::string text =
         detect_batch_system()->detect_profile(path != nullptr ? path : "", *partition);
+    const auto print = [&session](const Json& place, const std::string& profile) {
+      print_json({{"file", place}, {"profile", profile}});
+    };
     if (file->empty()) {
+      if (session.json) return print(nullptr, text);
       std::fputs(text.c_str(), stdout);
       return;
     }
     const auto folder = std::filesystem::absolute(*file).parent_path();
     make_directories(folder);
     write_file_atomic(*file, text);
+    if (session.json) return print(*file, text);
     std::printf("%s: read it, then try it: dlflow profile check %s\n", file->c_str(),
                 shell_quote(*file).c_str());
   });
@@ -133,6 +139,7 @@ void add_profile_check(CLI::App& app, Session& session) {
   command->add_option("--timeout", *timeout, "maximum time that the job waits in the queue")
       ->type_name("DURATION")
       ->capture_default_str();
+  add_json_option(*command, session);
   command->callback([&session, name, timeout] {
     check_profile(session, load_profile(*name), parse_duration(*timeout));
   });

@@ -51,13 +51,33 @@ class Prepared {
 
 class FindingsPrinter {
  public:
-  explicit FindingsPrinter(Session& session) : session_(session), style_(session.style()) {}
+  /// \param list  gets every finding, for `--json`. \param node_class  of the profile; may be empty
+  FindingsPrinter(Session& session, Json& list, std::string node_class)
+      : session_(session),
+        list_(list),
+        node_class_(std::move(node_class)),
+        style_(session.style()) {}
+
+  /// The line above the findings.
+  void head(const std::string& profile, const std::string& place) const {
+    if (session_.json) return;
+    const std::string of_class = node_class_.empty() ? "" : ", class " + node_class_;
+    std::printf("%s%s: %s\n", profile.c_str(), of_class.c_str(), place.c_str());
+  }
 
   void add(const Finding& finding) const {
     const JobState state = finding.kind == Kind::Works   ? JobState::Succeeded
                            : finding.kind == Kind::Fails ? JobState::Failed
                                                          : JobState::Planned;
     if (finding.kind != Kind::Works) session_.status = kStepFailed;
+    const char* word = finding.kind == Kind::Works   ? "works"
+                       : finding.kind == Kind::Fails ? "fails"
+                                                     : "unknown";
+    list_.push_back({{"class", node_class_.empty() ? Json() : Json(node_class_)},
+                     {"finding", word},
+                     {"text", finding.text},
+                     {"advice", finding.advice.empty() ? Json() : Json(finding.advice)}});
+    if (session_.json) return;
     if (finding.kind == Kind::Works && session_.quiet) return;
     const std::string mark(symbol(state, style_));
     std::printf("  %s %s\n", paint(state, mark, style_).c_str(), finding.text.c_str());
@@ -79,6 +99,8 @@ class FindingsPrinter {
 
  private:
   Session& session_;
+  Json& list_;
+  std::string node_class_;
   Style style_;
 };
 
@@ -95,12 +117,12 @@ std::optional<std::string> read_when_there(const fs::path& file, seconds patienc
 
 class ClusterCheck {
  public:
-  /// \param where  "class gpu" where it is one of several; else empty
-  ClusterCheck(Session& session, const Profile& profile, std::string where)
-      : printer_(session),
+  /// \param node_class  "gpu" where it is one of several; else empty
+  ClusterCheck(Session& session, const Profile& profile, const std::string& node_class,
+               Json& findings)
+      : printer_(session, findings, node_class),
         batch_(make_batch_system(profile.scheduler)),
         given_(profile),
-        where_(std::move(where)),
         cluster_(batch_->cluster()) {
     profile_ = with_cluster_limits(profile, cluster_);
     since_ = SystemClock().now();
@@ -114,9 +136,8 @@ class ClusterCheck {
 
  private:
   void try_job(seconds patience) {
-    std::printf("%s%s: %s %s, cluster %s\n", given_.name.c_str(),
-                where_.empty() ? "" : (", " + where_).c_str(), std::string(batch_->name()).c_str(),
-                cluster_.version.c_str(), cluster_.cluster.c_str());
+    printer_.head(given_.name, std::string(batch_->name()) + " " + cluster_.version + ", cluster " +
+                                   cluster_.cluster);
     check_cluster();
     Probe wanted{"", "", 2};
     const PartitionInfo* const partition = cluster_.partition(partition_of(profile_));
@@ -241,19 +262,19 @@ class ClusterCheck {
   FindingsPrinter printer_;
   const std::unique_ptr<BatchSystem> batch_;
   const Profile& given_;
-  const std::string where_;
   ClusterLimits cluster_;
   Profile profile_;
   Time since_{};
 };
 
-void check_local(Session& session, const Profile& profile, int ranks, const std::string& where) {
-  const FindingsPrinter printer(session);
+void check_local(Session& session, const Profile& profile, int ranks, const std::string& node_class,
+                 Json& findings) {
+  const FindingsPrinter printer(session, findings, node_class);
   const Prepared prepared(profile, ranks);
   Command command;
   command.argv = probe_batch(prepared.probe, profile).command;
   command.environment = current_environment();
-  std::printf("%s%s\n", profile.name.c_str(), where.c_str());
+  printer.head(profile.name, node_class.empty() ? "this machine" : "the login node");
   const OutputOptions options{.time_limit = seconds(60), .collect_errors = true};
   const Output output = run(std::move(command), options);
   if (output.timed_out) {
@@ -265,17 +286,13 @@ void check_local(Session& session, const Profile& profile, int ranks, const std:
                              BatchJob()));
 }
 
-}  // namespace
-
-namespace {
-
 /// Each class by a job of its own; one that runs on the login node, there.
-void check_classes(Session& session, const Profile& profile, seconds patience) {
+void check_classes(Session& session, const Profile& profile, seconds patience, Json& findings) {
   for (const NodeClass& node_class : profile.classes) {
     const Profile placed = with_class(profile, node_class);
     if (node_class.local) {
-      check_local(session, placed, 1, ", class " + node_class.name + ": the login node");
-    } else if (!ClusterCheck(session, placed, "class " + node_class.name).run(patience)) {
+      check_local(session, placed, 1, node_class.name, findings);
+    } else if (!ClusterCheck(session, placed, node_class.name, findings).run(patience)) {
       return;
     }
   }
@@ -284,13 +301,15 @@ void check_classes(Session& session, const Profile& profile, seconds patience) {
 }  // namespace
 
 void check_profile(Session& session, const Profile& profile, seconds patience) {
+  Json findings = Json::array();
   if (!is_batch_system(profile.scheduler)) {
-    check_local(session, profile, 2, ": this machine");
+    check_local(session, profile, 2, "", findings);
   } else if (profile.classes.empty()) {
-    ClusterCheck(session, profile, "").run(patience);
+    ClusterCheck(session, profile, "", findings).run(patience);
   } else {
-    check_classes(session, profile, patience);
+    check_classes(session, profile, patience, findings);
   }
+  if (session.json) print_json({{"profile", profile.name}, {"findings", std::move(findings)}});
 }
 
 }  // namespace dlflow

@@ -1,6 +1,8 @@
 #include "engine/report/results.h"
 
 #include <cstdio>
+#include <map>
+#include <set>
 
 #include "base/error.h"
 #include "engine/cli/commands.h"
@@ -46,6 +48,17 @@ std::vector<Result> read_results(Session& session, const ResultsArguments& argum
   return results;
 }
 
+/// The run and job of the best result of each step.
+std::set<std::pair<std::string, std::string>> best_jobs(std::span<const Result> results) {
+  std::map<std::string, std::vector<Result>> by_step;
+  for (const Result& result : results) by_step[result.step].push_back(result);
+  std::set<std::pair<std::string, std::string>> best;
+  for (const auto& [step, same] : by_step) {
+    if (const Result* found = best_of(same)) best.emplace(found->run, found->job);
+  }
+  return best;
+}
+
 void show_results(Session& session, const ResultsArguments& arguments) {
   std::vector<Result> results = read_results(session, arguments);
   if (!arguments.sort.empty()) {
@@ -54,7 +67,12 @@ void show_results(Session& session, const ResultsArguments& arguments) {
   }
   if (session.json) {
     Json list = Json::array();
-    for (const Result& result : results) list.push_back(to_json(result));
+    const auto best = best_jobs(results);
+    for (const Result& result : results) {
+      Json entry = to_json(result);
+      entry["best"] = best.contains({result.run, result.job});
+      list.push_back(std::move(entry));
+    }
     print_json(list);
   } else if (arguments.csv) {
     std::fputs(results_csv(results).c_str(), stdout);

@@ -6,6 +6,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/removal.h"
+#include "engine/cli/usage.h"
 
 namespace dlflow {
 namespace {
@@ -39,11 +40,22 @@ void remove_all(Session& session, const std::vector<std::string>& runs, bool dry
   const std::vector<Removal> removals = plan_removals(session, runs);
   size_t width = 0;
   uint64_t freed = 0;
+  Json list = Json::array();
   for (const Removal& removal : removals) width = std::max(width, removal.run.size());
   for (const Removal& removal : removals) {
     if (!dry_run) remove_run(session, removal);
     freed += removal.freed_bytes;
-    if (!session.quiet) show(removal, width, dry_run);
+    if (session.json) {
+      list.push_back({{"run", removal.run},
+                      {"directory", removal.directory.string()},
+                      {"freed_bytes", removal.freed_bytes},
+                      {"kept_bytes", removal.kept_bytes}});
+    } else if (!session.quiet) {
+      show(removal, width, dry_run);
+    }
+  }
+  if (session.json) {
+    return print_json({{"removed", std::move(list)}, {"freed_bytes", freed}, {"dry_run", dry_run}});
   }
   if (session.quiet) return;
   std::printf("%s%s\n", format_size(freed).c_str(),
@@ -76,6 +88,7 @@ void add_rm(CLI::App& app, Session& session) {
       ->type_name("RUN")
       ->required();
   command->add_flag("-n,--dry-run", *dry_run, "show what would be removed; remove nothing");
+  add_json_option(*command, session);
   command->callback([=, &session] {
     std::vector<std::string> runs;
     for (const std::string& word : *words) runs.push_back(session.store().resolve(word));
@@ -105,9 +118,10 @@ void add_prune(CLI::App& app, Session& session) {
                           ->type_name("TIME");
   command->add_flag("-n,--dry-run", arguments->dry_run,
                     "show what would be removed; remove nothing");
+  add_json_option(*command, session);
   command->callback([=, &session] {
     if (keep->count() + older->count() == 0) {
-      throw Error(Errc::InvalidInput, "say what stays: --keep 5, --older-than 30d, or both");
+      throw UsageError("say what stays: --keep 5, --older-than 30d, or both");
     }
     const std::chrono::seconds age = parse_duration(arguments->older_than);
     std::vector<std::string> idle;

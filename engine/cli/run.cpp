@@ -1,17 +1,22 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/host.h"
 #include "engine/cli/images.h"
 #include "engine/cli/outcome.h"
 #include "engine/cli/secrets.h"
+#include "engine/cli/usage.h"
+#include "engine/cli/warnings.h"
 #include "engine/cli/workflow_argument.h"
 #include "engine/plan/changes.h"
 #include "engine/plan/explain.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/explain_table.h"
 #include "engine/report/json.h"
+#include "engine/run/new_sources.h"
 
 namespace dlflow {
 namespace {
@@ -25,8 +30,13 @@ struct RunArguments {
   RunOptions options;
 };
 
-void show_plan(Session& session, const Plan& plan) {
-  if (session.json) return print_json(to_json(plan));
+/// What each job would do, and why; for a cluster, what would be submitted.
+void show_plan(Session& session, const Plan& plan, const std::vector<PreviewedBatch>& batches) {
+  if (session.json) {
+    Json json = to_json(plan);
+    json["batches"] = to_json(plan, batches);
+    return print_json(json);
+  }
   const size_t jobs = plan.jobs.size();
   size_t reused = 0;
   for (const PlannedJob& job : plan.jobs) reused += job.action == Action::Reuse;
@@ -35,8 +45,17 @@ void show_plan(Session& session, const Plan& plan) {
     if (jobs <= kListed) {
       std::fputs(explain_table(explain(plan, session.store()), session.style()).c_str(), stdout);
     }
+    if (!batches.empty()) {
+      std::printf("\n%s", preview_text(plan, batches, session.style()).c_str());
+    }
+    if (session.verbose) std::fputs(preview_scripts(plan, batches).c_str(), stdout);
   }
-  std::printf("%zu job%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s", reused);
+  const std::string submissions =
+      batches.empty() ? ""
+                      : " in " + std::to_string(batches.size()) + " submission" +
+                            (batches.size() == 1 ? "" : "s") + " to " + plan.profile.name;
+  std::printf("%zu job%s%s, %zu reused; nothing was run.\n", jobs, jobs == 1 ? "" : "s",
+              submissions.c_str(), reused);
 }
 
 void announce(const Session& session, const std::string& line) {
@@ -47,6 +66,9 @@ void announce(const Session& session, const std::string& line) {
 
 void cancel_lost(Session& session, const std::string& run) {
   const size_t cancelled = cancel_lost_run(run, session.store(), SystemClock());
+  if (session.json) {
+    return print_json({{"run", run}, {"ended", true}, {"cancelled", cancelled}, {"saving", 0}});
+  }
   if (session.quiet) return;
   std::printf("The directory of %s is gone: %s\n%zu job%s of it in the queue cancelled.\n",
               run.c_str(), session.store().directory(run).c_str(), cancelled,
@@ -58,15 +80,16 @@ void start(Session& session, const RunArguments& arguments) {
   const Profile profile = load_profile(arguments.plan->profile);
   pin_images(workflow, profile, session.store());
   check_steps(workflow);
+  if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
-  if (arguments.dry_run) return show_plan(session, plan);
+  const auto verbs = session.verbs(profile.scheduler);
+  if (arguments.dry_run) return show_plan(session, plan, verbs->preview(plan));
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
   // A dlflow that goes on in the background takes the caller's values itself.
   if (!arguments.detach) hide_secrets(plan.workflow);
-  const auto verbs = session.verbs(profile.scheduler);
   verbs->create(plan);
   keep_secrets(plan, secrets);
   announce(session, verbs->announcement(plan));
@@ -89,6 +112,33 @@ void resume(Session& session, const RunArguments& arguments) {
   report_outcome(session, plan, verbs->resume(directory, arguments.options));
 }
 
+/// "train.py, model.yaml and 3 more"
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr size_t kNamed = 3;
+  const std::span<const std::string> shown(names.data(), std::min(kNamed, names.size()));
+  const size_t more = names.size() - shown.size();
+  return join(shown, ", ") + (more > 0 ? " and " + std::to_string(more) + " more" : "");
+}
+
+/// Says on standard error what changed since the run was made, and what becomes of it.
+void tell_of_sources(Session& session, const Plan& plan, const PlanAgain& again) {
+  if (session.quiet) return;
+  const std::vector<std::string> changed = changed_sources(plan, session.store());
+  if (changed.empty() && again.new_sources) {
+    std::fprintf(stderr, "Nothing that the steps read has changed since the run was made.\n");
+  }
+  if (changed.empty()) return;
+  const std::string names = escaped(some_of(changed));
+  if (again.new_sources) {
+    std::fprintf(stderr, "Changed since the run was made: %s\n", names.c_str());
+  } else {
+    std::fprintf(stderr,
+                 "Changed since the run was made: %s; the run keeps its own copies.\n"
+                 "--with-new-sources takes the changes, and runs again what reads them.\n",
+                 names.c_str());
+  }
+}
+
 }  // namespace
 
 void add_run(CLI::App& app, Session& session) {
@@ -102,16 +152,20 @@ void add_run(CLI::App& app, Session& session) {
   arguments->plan = add_plan_arguments(*command);
   command->add_option("--resume", arguments->resume, "go on with this run, instead of a new one")
       ->type_name("RUN");
-  command->add_flag("-n,--dry-run", arguments->dry_run, "say what would run, and why; run nothing");
+  command->add_flag(
+      "-n,--dry-run", arguments->dry_run,
+      "say what would run, and why; for a cluster check its limits, and show what would be "
+      "submitted (with -v the scripts); run nothing");
   command->add_flag("--detach", arguments->detach,
                     "return at once; the run goes on in the background");
   command->add_flag("--keep-going", arguments->options.keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([arguments, &session] {
     const bool has_file = !arguments->workflow->file.empty();
     if (has_file == !arguments->resume.empty()) {
-      throw Error(Errc::InvalidInput, "give either a workflow to run or `--resume RUN`");
+      throw UsageError("give either a workflow to run or `--resume RUN`");
     }
     if (has_file) {
       start(session, *arguments);
@@ -126,6 +180,7 @@ void add_resubmit(CLI::App& app, Session& session) {
       app, "resubmit", "Run again what failed and what waits for it; nothing that succeeded.",
       "  dlflow resubmit fashion-mnist-7f3a91c0\n"
       "  dlflow resubmit 7f3a --step train --set walltime=40m\n"
+      "  dlflow resubmit 7f3a --with-new-sources      (after a correction)\n"
       "  dlflow resubmit 7f3a --step train --from-scratch");
   const auto run = std::make_shared<std::string>();
   const auto again = std::make_shared<PlanAgain>(PlanAgain{.failed = true});
@@ -143,17 +198,22 @@ void add_resubmit(CLI::App& app, Session& session) {
       ->type_name("KEY=VALUE")
       ->take_all()
       ->allow_extra_args(false);
+  command->add_flag("--with-new-sources", again->new_sources,
+                    "take models, scripts and data as they are now: what reads a changed one runs "
+                    "again, from the beginning, and what needs its results");
   command->add_flag(
       "--from-scratch", again->from_scratch,
       "start jobs that are submitted again from the beginning, not from a checkpoint");
   command->add_flag("--keep-going", options->keep_going,
                     "after a failure, run what does not depend on it");
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);
     const Plan plan = load_run(directory);
     if (!set->empty()) again->resources = resource_settings(*set, plan.workflow);
+    tell_of_sources(session, plan, *again);
     renew_secrets(session, plan);
     hide_secrets(plan.workflow);
     report_outcome(session, plan,
@@ -173,6 +233,7 @@ void add_cancel(CLI::App& app, Session& session) {
       ->type_name("STEP")
       ->take_all()
       ->allow_extra_args(false);
+  add_json_option(*command, session);
   command->callback([=, &session] {
     const std::string name = find_run(session, *run);
     const std::filesystem::path directory = session.store().directory(name);

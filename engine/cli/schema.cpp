@@ -7,7 +7,7 @@
 
 namespace dlflow {
 
-void add_schema(CLI::App& app, Session&) {
+void add_schema(CLI::App& app, Session& session) {
   CLI::App* command = add_command(
       app, "schema", "Print the JSON Schema of workflow, profile or model files, for editors.",
       "  dlflow schema > ~/.config/dlflow/workflow.schema.json\n"
@@ -19,6 +19,7 @@ void add_schema(CLI::App& app, Session&) {
       ->type_name("KIND")
       ->capture_default_str()
       ->check(CLI::IsMember({"workflow", "profile", "model"}));
+  add_json_option(*command, session);  // what it prints is JSON in any case
   command->callback([file] {
     const std::string schema = *file == "profile" ? profile_schema()
                                : *file == "model" ? runtime::model_schema()

@@ -5,8 +5,11 @@
 #include <thread>
 
 #include "base/error.h"
+#include "base/local_files.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/host.h"
+#include "engine/cli/usage.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/json.h"
 #include "engine/report/redraw.h"
@@ -32,19 +35,42 @@ void check_names_exist(const RunStatus& status, const std::vector<std::string>& 
   }
 }
 
-/// All runs, what is running first brought up to date.
-std::string show_all(Session& session, const Style& style) {
+/// How many runs are listed unless `--last` says it: what fits on a screen.
+constexpr size_t kListed = 20;
+
+/// Those of this folder first, each part newest first. Beyond `last` only what still runs stays.
+std::vector<RunSummary> listed_runs(std::vector<RunSummary> runs, size_t last) {
+  std::error_code none;
+  const std::filesystem::path here = std::filesystem::current_path(none);
+  std::ranges::stable_partition(runs, [&here](const RunSummary& run) {
+    return !here.empty() && is_below(run.directory, here);
+  });
+  size_t place = 0;
+  std::erase_if(runs, [&](const RunSummary& run) {
+    return place++ >= last && run.state != RunState::Running;
+  });
+  return runs;
+}
+
+/// The newest runs, what is running first brought up to date.
+std::string show_all(Session& session, size_t last, const Style& style) {
   std::vector<std::string> unfinished;
-  for (const RunSummary& run : session.store().runs()) {
+  for (const RunSummary& run : listed_runs(session.store().runs(), last)) {
     if (run.state != RunState::Succeeded) unfinished.push_back(run.run);
   }
   std::map<std::string, std::string> now_texts;
   for (const auto& [run, status] : refresh_runs(session, unfinished)) {
     now_texts[run] = now_text(status, style);
   }
-  const auto runs = session.store().runs();
-  if (runs.empty()) return "No runs yet. Start one with `dlflow run WORKFLOW`.\n";
-  return run_list(runs, now_texts, SystemClock().now(), style);
+  const auto all = session.store().runs();
+  if (all.empty()) return "No runs yet. Start one with `dlflow run WORKFLOW`.\n";
+  const auto runs = listed_runs(all, last);
+  std::string text = run_list(runs, now_texts, SystemClock().now(), style);
+  if (const size_t more = all.size() - runs.size(); more > 0) {
+    text += "and " + std::to_string(more) + " more: dlflow status --last " +
+            std::to_string(all.size()) + "\n";
+  }
+  return text;
 }
 
 /// A run with what is chosen of it. Throws Error{NotFound} for a name that means no job of it.
@@ -59,7 +85,9 @@ std::string show_one(Session& session, const std::string& run, const StatusChoic
   return status_table(look_at(session, run, choice), SystemClock().now(), style, choice);
 }
 
-Json as_json(Session& session, const std::string& run, const StatusChoice& choice) {
+/// \param last  runs to list; nothing: all.
+Json as_json(Session& session, const std::string& run, const StatusChoice& choice,
+             std::optional<size_t> last) {
   if (!run.empty()) {
     RunStatus status = look_at(session, find_run(session, run), choice).status;
     std::erase_if(status.jobs, [&choice](const JobRow& job) { return !is_chosen(job, choice); });
@@ -71,7 +99,10 @@ Json as_json(Session& session, const std::string& run, const StatusChoice& choic
   }
   refresh_runs(session, running);
   Json list = Json::array();
-  for (const RunSummary& known : session.store().runs()) list.push_back(to_json(known));
+  const auto all = session.store().runs();
+  for (const RunSummary& known : last ? listed_runs(all, *last) : all) {
+    list.push_back(to_json(known));
+  }
   return list;
 }
 
@@ -95,11 +126,12 @@ std::optional<std::chrono::seconds> pause(Session& session, const std::string& r
 }
 
 /// Draws again and again until nothing runs any more.
-void watch(Session& session, const std::string& run, const StatusChoice& choice) {
+void watch(Session& session, const std::string& run, const StatusChoice& choice, size_t last) {
   const Style style = session.style();
   Redraw redraw(1);
   while (true) {
-    redraw.show(run.empty() ? show_all(session, style) : show_one(session, run, choice, style));
+    redraw.show(run.empty() ? show_all(session, last, style)
+                            : show_one(session, run, choice, style));
     const auto wait = pause(session, run);
     if (!wait) return;
     std::this_thread::sleep_for(*wait);
@@ -110,13 +142,14 @@ void watch(Session& session, const std::string& run, const StatusChoice& choice)
 
 void add_status(CLI::App& app, Session& session) {
   CLI::App* command = add_command(app, "status", "Show all runs, or one with its jobs.",
-                                  "  dlflow status\n"
+                                  "  dlflow status --last 50\n"
                                   "  dlflow status fashion-mnist-7f3a91c0 --watch\n"
                                   "  dlflow status 7f3a --long        (time and memory used)\n"
                                   "  dlflow status 7f3a --json");
   const auto run = std::make_shared<std::string>();
   const auto choice = std::make_shared<StatusChoice>();
   const auto watching = std::make_shared<bool>(false);
+  const auto last = std::make_shared<std::optional<size_t>>();
   command->add_option("run", *run, "a run's name, or enough of it")->type_name("RUN");
   command->add_option("--step", choice->names, "only this step, every element of it, or this job")
       ->type_name("STEP")
@@ -124,15 +157,21 @@ void add_status(CLI::App& app, Session& session) {
       ->allow_extra_args(false);
   command->add_flag("--long", choice->usage, "show the resources that each job requested and used");
   command->add_flag("--watch", *watching, "redraw until nothing runs (on SLURM every 10 s)");
+  command->add_option("--last", *last, "how many runs to list, those of this folder first (20)")
+      ->type_name("N")
+      ->check(CLI::PositiveNumber);
   add_json_option(*command, session);
+  add_host_option(*command);
   command->callback([=, &session] {
     if (run->empty() && (choice->usage || !choice->names.empty())) {
-      throw Error(Errc::InvalidInput, "--long and --step are about one run: dlflow status RUN");
+      throw UsageError("--long and --step are about one run: dlflow status RUN");
     }
-    if (session.json) return print_json(as_json(session, *run, *choice));
+    if (!run->empty() && *last) throw UsageError("--last is about the list of runs, not about one");
+    if (session.json) return print_json(as_json(session, *run, *choice, *last));
     const std::string name = run->empty() ? "" : find_run(session, *run);
-    if (*watching) return watch(session, name, *choice);
-    const std::string text = name.empty() ? show_all(session, session.style())
+    const size_t listed = last->value_or(kListed);
+    if (*watching) return watch(session, name, *choice, listed);
+    const std::string text = name.empty() ? show_all(session, listed, session.style())
                                           : show_one(session, name, *choice, session.style());
     std::fputs(text.c_str(), stdout);
   });

@@ -19,12 +19,19 @@ void add_unpack(CLI::App& app, Session& session) {
   command->add_option("-C,--directory", *below, "folder to make the new folder in")
       ->type_name("DIR")
       ->capture_default_str();
+  add_json_option(*command, session);
   command->callback([file, below, &session] {
     BundleReader bundle(*file);
     const Manifest& manifest = bundle.manifest();
     const std::filesystem::path folder =
         (std::filesystem::path(*below) / manifest.name).lexically_normal();
     bundle.unpack(folder);
+    if (session.json) {
+      return print_json({{"folder", folder.string()},
+                         {"workflow", (folder / manifest.workflow).string()},
+                         {"set", settings(manifest)},
+                         {"files", manifest.files.size()}});
+    }
     if (session.quiet) return;
     std::string again = "dlflow run " + shell_quote((folder / manifest.workflow).string());
     for (const std::string& setting : settings(manifest)) again += " --set " + shell_quote(setting);

@@ -36,49 +36,86 @@ std::optional<std::filesystem::path> model_file(const Workflow& workflow, const 
   return file;
 }
 
-bool check_model(const std::filesystem::path& file) {
+/// What is wrong with a model; empty if nothing is.
+std::string mistakes_of_model(const std::filesystem::path& file) {
   try {
     runtime::parse_model(read_file(file), file.string());
-    return true;
+    return "";
   } catch (const Error& error) {
-    std::fprintf(stderr, "%s\n", error.what());
-    return false;
+    return std::string(error.what()) + "\n";
   }
 }
 
-/// Whether an element can copy its sources, unless only a run can tell.
-bool check_request(const Workflow& workflow, const Step& step, const std::string& key,
-                   const Json& with) {
-  if (with.dump().find("${{") != std::string::npos) return true;
+/// Why an element cannot copy its sources; empty if it can, or if only a run can tell.
+std::string mistakes_of_request(const Workflow& workflow, const Step& step, const std::string& key,
+                                const Json& with) {
+  if (with.dump().find("${{") != std::string::npos) return "";
   try {
     steps::parse_request(with);
-    return true;
+    return "";
   } catch (const Error& error) {
     const auto place = step.locations.find("with." + key);
     const Diagnostic diagnostic{
         workflow.file, place == step.locations.end() ? step.location : place->second, error.what()};
-    std::fprintf(stderr, "%s\n", escaped_lines(to_string(diagnostic)).c_str());
-    return false;
+    return escaped_lines(to_string(diagnostic)) + "\n";
   }
 }
 
-/// False if an element has a mistake; the others have the same.
-bool check_sources(const Workflow& workflow, const Step& step, const std::string& key) {
-  const std::vector<Json> elements = matrix_elements(step.matrix);
-  return std::all_of(elements.begin(), elements.end(), [&](const Json& element) {
-    return check_request(workflow, step, key, known_with(workflow, step, element));
-  });
+/// Of the first element with a mistake; the others have the same.
+std::string mistakes_of_sources(const Workflow& workflow, const Step& step,
+                                const std::string& key) {
+  for (const Json& element : matrix_elements(step.matrix)) {
+    std::string text =
+        mistakes_of_request(workflow, step, key, known_with(workflow, step, element));
+    if (!text.empty()) return text;
+  }
+  return "";
 }
 
 /// Looks at each model once; `seen` are those that were looked at.
-bool check_models(const Workflow& workflow, const Step& step, const std::string& key,
-                  std::set<std::filesystem::path>& seen) {
-  bool right = true;
+std::string mistakes_of_models(const Workflow& workflow, const Step& step, const std::string& key,
+                               std::set<std::filesystem::path>& seen) {
+  std::string text;
   for (const Json& element : matrix_elements(step.matrix)) {
     const auto file = model_file(workflow, known_with(workflow, step, element), key);
-    if (file && seen.insert(*file).second && !check_model(*file)) right = false;
+    if (file && seen.insert(*file).second) text += mistakes_of_model(*file);
   }
-  return right;
+  return text;
+}
+
+[[noreturn]] void report(const std::string& text) {
+  std::fputs(text.c_str(), stderr);
+  throw AlreadyReported{text};
+}
+
+/// "there is no file trian.yaml; did you mean 'train.yaml'?"
+[[noreturn]] void throw_no_workflow(const std::filesystem::path& file) {
+  std::vector<std::string> there;
+  std::error_code none;
+  const std::filesystem::path folder = file.has_parent_path() ? file.parent_path() : ".";
+  for (const auto& entry : std::filesystem::directory_iterator(folder, none)) {
+    const std::string ending = entry.path().extension().string();
+    if (ending != ".yaml" && ending != ".yml" && ending != ".dlflow") continue;
+    there.push_back((file.parent_path() / entry.path().filename()).string());
+  }
+  std::ranges::sort(there);
+  std::string advice = did_you_mean(file.string(), there);
+  constexpr size_t kListed = 5;
+  if (advice.empty() && !there.empty()) {
+    there.resize(std::min(there.size(), kListed));
+    advice = "; there is " + join(there, ", ");
+  }
+  if (advice.empty()) advice = "; `dlflow init` writes a first workflow";
+  throw Error(Errc::NotFound, "there is no file " + file.string() + advice);
+}
+
+/// A program that was given for a workflow.
+void refuse_programs(const std::filesystem::path& file) {
+  const std::string ending = file.extension().string();
+  if (ending != ".py" && ending != ".sh" && ending != ".ipynb") return;
+  throw Error(Errc::InvalidInput, file.string() + " is a program, no workflow; `dlflow init " +
+                                      shell_quote(file.string()) +
+                                      "` writes a workflow that runs it");
 }
 
 std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required) {
@@ -98,29 +135,32 @@ std::shared_ptr<WorkflowArgument> add_argument(CLI::App& command, bool required)
 }  // namespace
 
 Workflow WorkflowArgument::read() const {
+  if (!std::filesystem::exists(file)) throw_no_workflow(file);
+  refuse_programs(file);
   BundledWorkflow opened{file, {}};
   if (is_bundle(file)) opened = open_bundled_workflow(file);
   opened.set.insert(opened.set.end(), set.begin(), set.end());
   auto result = parse_workflow(opened.file, opened.set);
   if (auto* workflow = std::get_if<Workflow>(&result)) return std::move(*workflow);
   const auto& diagnostics = std::get<Diagnostics>(result);
+  std::string text;
   for (const Diagnostic& diagnostic : diagnostics) {
-    std::fprintf(stderr, "%s\n", escaped_lines(to_string(diagnostic)).c_str());
+    text += escaped_lines(to_string(diagnostic)) + "\n";
   }
-  if (diagnostics.size() > 1) std::fprintf(stderr, "%zu errors.\n", diagnostics.size());
-  throw AlreadyReported{};
+  if (diagnostics.size() > 1) text += std::to_string(diagnostics.size()) + " errors.\n";
+  report(text);
 }
 
 void check_steps(const Workflow& workflow) {
   std::set<std::filesystem::path> seen;
-  bool wrong = false;
+  std::string mistakes;
   for (const Step& step : workflow.steps) {
     const StepKind* kind = find_step_kind(step.uses);
     if (kind == nullptr) continue;
-    if (copies_sources(kind->name) && !check_sources(workflow, step, kind->sources)) wrong = true;
-    if (!kind->model.empty() && !check_models(workflow, step, kind->model, seen)) wrong = true;
+    if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
+    if (!kind->model.empty()) mistakes += mistakes_of_models(workflow, step, kind->model, seen);
   }
-  if (wrong) throw AlreadyReported{};
+  if (!mistakes.empty()) report(mistakes);
 }
 
 std::shared_ptr<WorkflowArgument> add_workflow_argument(CLI::App& command) {

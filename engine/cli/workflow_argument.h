@@ -13,7 +13,9 @@
 namespace dlflow {
 
 /// The input is wrong in ways that were printed already; main exits with kBadInput.
-struct AlreadyReported {};
+struct AlreadyReported {
+  std::string text;  ///< as it was printed
+};
 
 struct WorkflowArgument {
   std::string file;

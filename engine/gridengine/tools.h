@@ -28,6 +28,7 @@ class GridEngineTools : public BatchSystem {
 
   /// One qsub.
   SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
+  std::string script(const Batch& batch, const Profile& profile) const override;
 
   ArrayRules array_rules() const override;
 

@@ -46,11 +46,35 @@ std::string advice_of(const Form& form, const std::string& text, const char* ver
   return advice.empty() ? std::string(verb) + " " + std::string(form.examples) : advice;
 }
 
-/// What to do about a scalar of the wrong type, if that is plain.
+/// "{kind: adam}" for 'Adam' where a mapping with `kind` belongs: what was probably meant.
+std::string example_of(const Json& value, const Shape& shape) {
+  if (shape.type == Shape::Type::Map || shape.fields.empty()) return "{NAME: …}";
+  const Field* first = &shape.fields.front();
+  for (const Field& field : shape.fields) {
+    if (field.presence == Presence::Required) {
+      first = &field;
+      break;
+    }
+  }
+  std::string text = "…";
+  if (first->shape.type == Shape::Type::Choice) {
+    const std::string word = value.is_string() ? value.get<std::string>() : "";
+    const std::string near = nearest(word, first->shape.choices);
+    text = contains(first->shape.choices, word) ? word : near.empty() ? "…" : near;
+  } else if (value.is_primitive() && !value.is_null() && fits(value, first->shape)) {
+    text = value.is_string() ? value.get<std::string>() : value.dump();
+  }
+  return "{" + first->name + ": " + text + "}";
+}
+
+/// What to do about a value of the wrong type, if that is plain.
 std::string hint(const Json& value, const Shape& shape) {
   if (shape.type == Shape::Type::Formed) {
     return "; " +
            advice_of(*shape.form, value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  if (shape.type == Shape::Type::Object || shape.type == Shape::Type::Map) {
+    return "; write " + example_of(value, shape);
   }
   if (shape.type == Shape::Type::Text && value.is_primitive() && !value.is_null()) {
     return "; put it in quotes";
@@ -188,7 +212,8 @@ bool Checker::add_missing_keys(const YamlNode& node, const Wanted& wanted, Json&
   for (const Field& field : wanted.shape.fields) {
     if (find_entry(node, field.name) != nullptr) continue;
     if (field.presence == Presence::Required) {
-      mistakes_.add(node.location, "missing key '" + field.name + "' in " + wanted.subject.name());
+      mistakes_.add(node.location, "missing key '" + field.name + "' in " + wanted.subject.name() +
+                                       "; it is " + describe(field.shape));
       good = false;
     } else if (!field.fallback.is_null()) {
       value[field.name] = field.fallback;

@@ -53,7 +53,7 @@ class ExpressionParser {
   [[noreturn]] void fail(const std::string& message) const { fail_at(token_.offset, message); }
 
   [[noreturn]] void fail_unexpected() const {
-    if (token_.kind == Token::Kind::End) fail_at(0, "'${{' without its '}}'");
+    if (token_.kind == Token::Kind::End) fail_at(0, "'${{' without its '}}'; write ${{ NAME }}");
     std::string hint;
     if (token_.source == "=") hint = "; equality is written ==";
     if (token_.source == "\"") hint = "; text is written in single quotes, 'like this'";

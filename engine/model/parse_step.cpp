@@ -477,7 +477,7 @@ class StepReader {
     }
     mistakes_.add(parsed_.step.locations.at("image"),
                   subject_.name() + ": unknown image '" + name + "'" +
-                      (known.empty() ? "; the workflow has no images"
+                      (known.empty() ? "; declare it: images: {" + name + ": {from: …}}"
                                      : mistakes_.advice_or_list(name, known)));
   }
 

@@ -38,6 +38,14 @@ bool is_sbatch_option(std::string_view text) {
          is_line(text);
 }
 
+/// YAML has taken "[--gres=gpu:2,nic:1]" for two entries.
+std::string sbatch_option_advice(std::string_view text) {
+  if (text.starts_with("-") || text.find(' ') != text.npos) return "";
+  return "a comma inside [ ] begins the next entry; put the whole option in quotes, "
+         "'--OPTION=…," +
+         std::string(text) + "'";
+}
+
 const Form& sbatch_option_form() {
   static const Form form = {
       .what = "a free option of sbatch",
@@ -45,7 +53,8 @@ const Form& sbatch_option_form() {
           "--hint=nomultithread or such, spelled out; dlflow itself decides on --array, "
           "--dependency, --output, --signal, and --clusters, --wait, --test-only are not for jobs",
       .pattern = "^--[a-z-]+(=.*)?$",
-      .accepts = is_sbatch_option};
+      .accepts = is_sbatch_option,
+      .advice = sbatch_option_advice};
   return form;
 }
 

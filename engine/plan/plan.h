@@ -107,6 +107,7 @@ struct Plan {
   std::vector<PlannedStep> steps;  ///< parallel to workflow.steps
   std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
   Graph graph;                     ///< over `jobs`
+  std::string sources = "sources";  ///< the folder of RUN with the copies of `files`
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
   ContentHashes outside;  ///< of data that they read where it lies: data_identity()
   ContentHashes data;     ///< content of `inputs` that lie elsewhere, as far as it counts

@@ -202,6 +202,7 @@ FrozenSettings read(const Json& json) {
   settings.options.common_axes = json.value("common_axes", false);  // an older dlflow: absent
   if (json.contains("images")) json.at("images").get_to(settings.images);
   settings.profile = profile_from_json(json.at("profile"));
+  settings.sources = json.value("sources", settings.sources);
   json.at("files").get_to(settings.files);
   json.at("outside").get_to(settings.outside);
   if (json.contains("data")) json.at("data").get_to(settings.data);
@@ -247,6 +248,7 @@ Json frozen_settings(const Plan& plan) {
           {"force", plan.options.force},
           {"common_axes", plan.options.common_axes},
           {"profile", to_json(plan.profile)},
+          {"sources", plan.sources},
           {"files", plan.files},
           {"outside", plan.outside},
           {"data", plan.data},

@@ -27,6 +27,7 @@ struct FrozenSettings {
   PlanOptions options;
   Profile profile;
   std::map<std::string, std::string> images;  ///< name -> digest
+  std::string sources = "sources";
   ContentHashes files;
   ContentHashes outside;
   ContentHashes data;

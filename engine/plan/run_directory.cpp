@@ -134,8 +134,8 @@ void copy_programs(const Plan& plan, const fs::path& program, const fs::path& ru
   }
 }
 
-void copy_sources(const Plan& plan, const fs::path& directory) {
-  const fs::path base = frozen_base(directory / "sources", plan.files);
+void copy_sources(const Plan& plan, const fs::path& folder) {
+  const fs::path base = frozen_base(folder, plan.files);
   make_directories(base);
   FreshFileHashes hashes;
   for (const auto& [name, content] : plan.files) {
@@ -145,8 +145,8 @@ void copy_sources(const Plan& plan, const fs::path& directory) {
         fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
     fs::permissions(frozen, kWrite, fs::perm_options::remove);  // steps find links to it
     if (content_of(frozen, hashes) != content) {
-      throw Error(Errc::InvalidInput, (plan.base / name).string() +
-                                          " changed while the run was created; start it again");
+      throw Error(Errc::InvalidInput,
+                  (plan.base / name).string() + " changed while it was copied; try again");
     }
   }
 }
@@ -192,6 +192,7 @@ Workflow parse_frozen(const fs::path& directory, const FrozenSettings& settings)
 }
 
 void take_file_settings(Plan& plan, const FrozenSettings& settings) {
+  plan.sources = settings.sources;
   plan.files = settings.files;
   plan.outside = settings.outside;
   plan.data = settings.data;
@@ -217,7 +218,7 @@ void create_run_directory(Plan& plan, const fs::path& runs, Time now, const fs::
   plan.directory = folder / directory.run();
   plan.created = now;
   copy_programs(plan, program, folder, temporary / "bin");
-  copy_sources(plan, temporary);
+  copy_sources(plan, temporary / plan.sources);
   write_file_atomic(temporary / "lock", "");
   write_file_atomic(temporary / "workflow.yaml", plan.workflow.text, Durability::Synced);
   write_file_atomic(temporary / "plan.json", frozen_settings(plan).dump(1) + "\n",
@@ -251,6 +252,24 @@ Plan load_run(const fs::path& directory) {
   return plan;
 }
 
+void replace_sources(Plan& plan, std::span<const uint32_t> anew) {
+  for (int n = 2;; ++n) {  // one that is there is used, or was left by a crash
+    plan.sources = "sources-" + std::to_string(n);
+    if (::mkdir((plan.directory / plan.sources).c_str(), 0700) == 0) break;
+    if (errno != EEXIST) throw_errno("cannot create folder " + plan.sources, errno);
+  }
+  copy_sources(plan, plan.directory / plan.sources);
+  sync_directory(plan.directory);
+  const fs::path file = plan.directory / "plan.json";
+  Json settings = read_json_file(file, kPlanLimits);
+  const Json now = frozen_settings(plan);
+  for (const char* key : {"sources", "files", "outside", "data", "steps"}) {
+    settings[key] = now.at(key);
+  }
+  for (const uint32_t job : anew) settings["reused"].erase(plan.jobs[job].name);
+  write_file_atomic(file, settings.dump(1) + "\n", Durability::Synced);
+}
+
 std::string run_name(const fs::path& directory) { return read_settings(directory).run; }
 
 Profile run_profile(const fs::path& directory) { return read_settings(directory).profile; }
@@ -264,7 +283,7 @@ fs::path frozen_program(const fs::path& run_directory, std::string_view name) {
 }
 
 fs::path frozen_file(const Plan& plan, const std::string& name) {
-  return frozen_path(frozen_base(plan.directory / "sources", plan.files), name);
+  return frozen_path(frozen_base(plan.directory / plan.sources, plan.files), name);
 }
 
 bool has_remains(const fs::path& job_directory) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,13 @@ void create_run_directory(Plan& plan, const std::filesystem::path& runs, Time no
 /// Error: NotFound if `directory` is not a run's, Corrupt if it is damaged or written by a newer
 /// dlflow.
 Plan load_run(const std::filesystem::path& directory);
+
+/// Copies what the steps of `plan` read now (its `files`) into a new folder of the run, sets
+/// `plan.sources`, and makes plan.json name all of it in one step: whoever loads the run before
+/// sees the old copies, whoever loads it later the new ones. The old ones stay where they are, for
+/// the jobs that were handed over with them (P6). \param anew  jobs that take no earlier result any
+/// more. For whoever holds RunLock. Throws Error.
+void replace_sources(Plan& plan, std::span<const uint32_t> anew);
 
 /// The name of the run whose folder `directory` is. Throws as load_run.
 std::string run_name(const std::filesystem::path& directory);

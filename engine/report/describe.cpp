@@ -109,7 +109,9 @@ std::string how_fast(const Json& progress) {
 }  // namespace
 
 std::string elapsed(const JobRow& job, Time now) {
-  if (!job.started) return "-";
+  const bool stands = is_final(job.state) || job.state == JobState::Queued;
+  const bool is_over = stands && !job.ended;  // nobody knows since when
+  if (!job.started || is_over) return "-";
   std::string text = format_duration(job.ended.value_or(now) - *job.started);
   if (job.limit && !job.ended) text += "/" + format_duration(*job.limit);
   return text;
@@ -143,16 +145,12 @@ std::vector<std::string> describe_progress(const Json& progress, const Style& st
   return lines;
 }
 
-std::string describe_end(const RunStatus& status) {
+std::string describe_end(const RunStatus& status, const NumbersByStep& numbers) {
   std::string text = status.run + " " + std::string(name(status.state));
   if (status.ended) text += " in " + format_duration(*status.ended - status.started);
   if (status.state == RunState::Succeeded) {
-    for (auto job = status.jobs.rbegin(); job != status.jobs.rend();
-         ++job) {  // the last result counts
-      if (const auto accuracy = measured(job->metrics, "accuracy")) {
-        return text + ": accuracy " + *accuracy;
-      }
-    }
+    const std::string number = headline(status, numbers);
+    if (!number.empty()) text += ": " + number;
     return text;
   }
   for (const JobRow& job : status.jobs) {

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "engine/report/headline.h"
 #include "engine/report/style.h"
 #include "engine/store/run_status.h"
 
@@ -23,6 +24,6 @@ std::string describe_metrics(const Json& metrics);
 std::vector<std::string> describe_progress(const Json& progress, const Style& style);
 
 /// "resnet-0b77 failed in 2:10: train[lr=0.5] failed" or "… succeeded in 1:02: accuracy 0.907".
-std::string describe_end(const RunStatus& status);
+std::string describe_end(const RunStatus& status, const NumbersByStep& numbers = {});
 
 }  // namespace dlflow

@@ -9,6 +9,8 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/model/step_kinds.h"
+#include "engine/report/again_text.h"
 #include "engine/report/describe.h"
 
 namespace dlflow {
@@ -30,9 +32,15 @@ bool starts_or_ends(const JobEvent& event) {
                          *event.state == JobState::Queued);
 }
 
-std::string hint(const std::string& run, bool stopping) {
-  if (stopping) return "Saving checkpoints and stopping; Ctrl-C again kills.";
-  return "Ctrl-C saves a checkpoint and stops; `dlflow run --resume " + run + "` goes on.";
+std::string stopping_text(bool saves) {
+  return saves ? "Saving checkpoints and stopping; Ctrl-C again kills."
+               : "Stopping; Ctrl-C again kills.";
+}
+
+std::string hint(const std::string& run, bool saves) {
+  const std::string again = "`dlflow run --resume " + run + "`";
+  return saves ? "Ctrl-C saves a checkpoint and stops; " + again + " goes on."
+               : "Ctrl-C stops; " + again + " begins again what has not ended.";
 }
 
 }  // namespace
@@ -41,6 +49,9 @@ void RunModel::begin(const Plan& plan, const RunStatus& status) {
   view_.status = status;
   for (size_t i = 0; i < status.jobs.size(); ++i) rows_[status.jobs[i].job] = i;
   for (const Step& step : plan.workflow.steps) view_.needs[step.name] = step.needs;
+  numbers_ = numbers_of(plan.workflow);
+  saves_ = std::ranges::any_of(
+      plan.workflow.steps, [](const Step& step) { return can_save(step.uses, step.checkpoint); });
 }
 
 const JobRow* RunModel::apply(const JobEvent& event) {
@@ -100,10 +111,13 @@ void LiveDisplay::draw(Time now, bool final) {
   std::string text = headline_ + "\n\n";
   for (const std::string& line : live_table(run_.view(), now, rows, style_)) text += line + "\n";
   if (final) {
-    text += "\n" + paint(status.state, describe_end(status), style_) + "\n" + next_steps(status);
+    text += "\n" + paint(status.state, describe_end(status, run_.numbers()), style_) + "\n" +
+            next_steps(status);
   } else {
     text += "\n";
-    for (const std::string& line : wrap(hint(status.run, stopping_), size_t(style_.width))) {
+    for (const std::string& line :
+         wrap(stopping_ ? stopping_text(run_.saves()) : hint(status.run, run_.saves()),
+              size_t(style_.width))) {
       text += dim(line, style_) + "\n";
     }
   }
@@ -140,12 +154,12 @@ void LineDisplay::event(const JobEvent& event) {
   print(line);
 }
 
-void LineDisplay::stopping() { print("Saving checkpoints and stopping; Ctrl-C again kills."); }
+void LineDisplay::stopping() { print(stopping_text(run_.saves())); }
 
 void LineDisplay::ended(RunState state, Time at) {
   run_.end(state, at);
   const RunStatus& status = run_.view().status;
-  print(paint(state, describe_end(status), style_));
+  print(paint(state, describe_end(status, run_.numbers()), style_));
   const std::string next = next_steps(status);
   if (verbose_ && !next.empty()) print(next.substr(0, next.size() - 1));
 }
@@ -161,7 +175,9 @@ std::string next_steps(const RunStatus& status) {
         text = "  why      dlflow logs " + status.run + " " + shell_quote(job.job) + "\n";
         break;
       }
-      return text + "  again    dlflow resubmit " + status.run + "\n";
+      const AgainText again = again_text(status);
+      text += "  again    " + again.command + "\n";
+      return again.note.empty() ? text : text + "           " + again.note + "\n";
     }
     case RunState::Cancelled:
     case RunState::Interrupted:

@@ -2,6 +2,7 @@
 
 #include <unordered_map>
 
+#include "engine/report/headline.h"
 #include "engine/report/observer.h"
 #include "engine/report/redraw.h"
 #include "engine/report/run_table.h"
@@ -18,9 +19,15 @@ class RunModel {
   void end(RunState state, Time at);
 
   RunView& view() { return view_; }
+  const NumbersByStep& numbers() const { return numbers_; }
+
+  /// Whether a step of the run can save a checkpoint when it is asked to stop.
+  bool saves() const { return saves_; }
 
  private:
   RunView view_;
+  NumbersByStep numbers_;
+  bool saves_ = false;
   std::unordered_map<std::string, size_t> rows_;  // job -> its place in view_.status.jobs
 };
 

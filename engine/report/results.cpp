@@ -137,6 +137,13 @@ std::string step_table(std::span<const Result> results, const std::string& first
   add_names(table, results);
   const size_t left_out = add_metrics(table, metrics, size_t(style.width));
   std::string text = results.front().step + "\n" + table.text();
+  if (const Result* best = best_of(results)) {
+    const std::string& metric = best->goal->metric;
+    const std::string run = differ(results, &Result::run) ? best->run + " " : "";
+    text += "best: " + escaped(run + best->job) + ", " + escaped(metric) + " " +
+            metric_text(best->metrics, metric) +
+            (best->goal->largest ? " (the largest)" : " (the smallest)") + "\n";
+  }
   if (left_out > 0) {
     text += dim(std::to_string(left_out) + " more with --csv or --json: " +
                     escaped(join(std::span(metrics).last(left_out), ", ")),
@@ -174,6 +181,24 @@ std::string csv_value(const Json& object, const std::string& key) {
 
 }  // namespace
 
+const Result* best_of(std::span<const Result> results) {
+  const Result* best = nullptr;
+  double best_value = 0;
+  size_t counted = 0;
+  for (const Result& result : results) {
+    if (!result.goal) continue;
+    const auto value = number_at(result.metrics, result.goal->metric);
+    if (!value || !satisfies_dependents(result.state)) continue;
+    ++counted;
+    const bool better =
+        best == nullptr || (result.goal->largest ? *value > best_value : *value < best_value);
+    if (!better) continue;
+    best = &result;
+    best_value = *value;
+  }
+  return counted > 1 ? best : nullptr;
+}
+
 std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const std::string& step) {
   std::vector<Result> results;
   for (size_t i = 0; i < plan.jobs.size() && i < status.jobs.size(); ++i) {
@@ -189,7 +214,8 @@ std::vector<Result> results_of(const Plan& plan, const RunStatus& status, const 
                        .state = row.state,
                        .params = plan.workflow.params,
                        .matrix = plan.steps[job.step].elements->at(job.element),
-                       .metrics = has_metrics ? row.metrics : Json::object()});
+                       .metrics = has_metrics ? row.metrics : Json::object(),
+                       .goal = goal_of(plan.workflow, of.name, row.metrics)});
   }
   if (!step.empty()) return results;
   std::set<std::string> with_metrics;

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "engine/plan/plan.h"
+#include "engine/report/headline.h"
 #include "engine/report/style.h"
 #include "engine/store/run_status.h"
 
@@ -20,7 +22,12 @@ struct Result {
   Json params = Json::object();   ///< of the run, by name
   Json matrix = Json::object();   ///< of the job, by axis
   Json metrics = Json::object();  ///< name -> number
+  std::optional<Goal> goal =
+      {};  ///< what makes it better than others of its step, if that is known
 };
+
+/// The best of those of one step that have the metric of their goal; null if fewer than two have.
+const Result* best_of(std::span<const Result> results);
 
 /// In plan order: the jobs of `step`, or of all steps that have metrics if it is empty. Bytes that
 /// were staged are no result. `status` is that of the run whose plan is given.

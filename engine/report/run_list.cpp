@@ -58,29 +58,60 @@ std::string now_text(const RunStatus& status, const Style& style) {
   return "";
 }
 
+namespace {
+
+constexpr size_t kListColumns = 6;
+constexpr size_t kRoomForNow = 16;  // for the last column beside the others
+constexpr size_t kBelowRun = 4;     // of what stands below its run
+
+/// Of all columns but the last, with the gaps.
+size_t display_width_of_columns(const std::array<size_t, kListColumns>& widths) {
+  size_t used = 0;
+  for (size_t i = 0; i + 1 < kListColumns; ++i) used += widths[i] + 2;
+  return used;
+}
+
+/// `text` on one line of at most `room` columns; `status RUN` has the rest.
+std::string on_one_line(const std::string& text, size_t room) {
+  return display_width(text) <= room ? text : clip(text, room - 1) + "…";
+}
+
+}  // namespace
+
 std::string run_list(std::span<const RunSummary> runs,
                      const std::map<std::string, std::string>& now_texts, Time now,
                      const Style& style) {
-  constexpr size_t kColumns = 6;
-  std::vector<std::array<std::string, kColumns>> rows = {
+  std::vector<std::array<std::string, kListColumns>> rows = {
       {"RUN", "ON", "STATE", "STEPS", "AGE", "NOW"}};
   for (const RunSummary& run : runs) {
     const auto text = now_texts.find(run.run);
     rows.push_back({run.run, run.profile, std::string(name(run.state)), counts(run.jobs, style),
                     format_age(now - run.started), text == now_texts.end() ? "" : text->second});
   }
-  std::array<size_t, kColumns> widths{};
+  std::array<size_t, kListColumns> widths{};
   for (const auto& row : rows) {
-    for (size_t i = 0; i < kColumns; ++i) widths[i] = std::max(widths[i], display_width(row[i]));
+    for (size_t i = 0; i < kListColumns; ++i)
+      widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::string text;
   for (size_t r = 0; r < rows.size(); ++r) {
     std::string line;
-    for (size_t i = 0; i + 1 < kColumns; ++i) {
+    for (size_t i = 0; i + 1 < kListColumns; ++i) {
       const std::string cell = pad(rows[r][i], widths[i]);
       line += (r > 0 && i == 2 ? paint(runs[r - 1].state, cell, style) : cell) + "  ";
     }
-    line += rows[r].back();
+    const size_t used = display_width_of_columns(widths);
+    const size_t room = size_t(style.width) > used + kRoomForNow ? size_t(style.width) - used : 0;
+    if (room == 0 || r == 0) {  // nothing fits beside the columns
+      if (r == 0) line += rows[r].back();
+      text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+      if (r == 0 || rows[r].back().empty()) continue;
+      for (const std::string& part : wrap(rows[r].back(), size_t(style.width) - kBelowRun)) {
+        text += std::string(kBelowRun, ' ') + part + "\n";
+      }
+      continue;
+    }
+    line += on_one_line(rows[r].back(), room);
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

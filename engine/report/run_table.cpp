@@ -24,7 +24,13 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
   const std::string time = job.started ? elapsed(job, now) : "";
   Row row;
   row.weight = job.state == JobState::Running ? 3 : went_wrong(job) ? 2 : waits(job) ? 0 : 1;
-  std::string head = "  " + pad(job.job, name_width) + "  ";
+  const bool is_long = display_width(job.job) > name_width;
+  std::string head = "  " + pad(is_long ? "" : job.job, name_width) + "  ";
+  if (is_long) {  // above the rest
+    for (const std::string& part : wrap_name(job.job, size_t(std::max(20, style.width - 2)))) {
+      row.lines.push_back("  " + part);
+    }
+  }
   Style narrow = style;
   narrow.width = std::max<int>(20, style.width - int(indent.size()));
   const auto details_of = details(job, view, narrow);

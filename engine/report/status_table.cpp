@@ -6,6 +6,8 @@
 
 #include "base/text.h"
 #include "base/units.h"
+#include "engine/plan/job_name.h"
+#include "engine/report/again_text.h"
 #include "engine/report/describe.h"
 #include "engine/report/job_words.h"
 #include "engine/report/usage.h"
@@ -175,8 +177,12 @@ class Printer {
   /// A step whose name is too long for its column has a line of its own for it.
   std::string cells(const Line& line) const {
     const bool fits = display_width(line.cells[0]) <= widths_[0];
-    std::string row = fits ? pad(line.cells[0], widths_[0] + kColumnGap)
-                           : line.cells[0] + "\n" + std::string(widths_[0] + kColumnGap, ' ');
+    std::string row;
+    if (fits) row = pad(line.cells[0], widths_[0] + kColumnGap);
+    if (!fits) {
+      row = join(wrap_name(line.cells[0], size_t(style_.width)), "\n") + "\n" +
+            std::string(widths_[0] + kColumnGap, ' ');
+    }
     for (size_t i = 1; i < widths_.size(); ++i) {
       const std::string cell = pad(line.cells[i], widths_[i]);
       row += (i == state_column_ ? paint(line.state, cell, style_) : cell) +
@@ -218,26 +224,6 @@ std::string problems(const RunStatus& status, const Style& style) {
   return text;
 }
 
-/// "2GiB", as a workflow spells it.
-std::string in_units(uint64_t bytes) {
-  constexpr uint64_t kMebibyte = uint64_t{1} << 20;
-  constexpr uint64_t kGibibyte = uint64_t{1} << 30;
-  if (bytes % kGibibyte == 0) return std::to_string(bytes / kGibibyte) + "GiB";
-  return std::to_string((bytes + kMebibyte - 1) / kMebibyte) + "MiB";
-}
-
-/// " --set memory=2GiB" for what did not have enough; else nothing.
-std::string more_of_it(const JobRow& job) {
-  if (!job.asked) return "";
-  const bool memory = job.state == JobState::Failed &&
-                      job.reason.find("out of memory") != std::string::npos &&
-                      job.asked->memory_bytes > 0;
-  if (memory) return " --set memory=" + in_units(2 * job.asked->memory_bytes);
-  if (job.state != JobState::TimedOut || job.asked->walltime.count() == 0) return "";
-  const auto minutes = std::chrono::ceil<std::chrono::minutes>(2 * job.asked->walltime);
-  return " --set walltime=" + std::to_string(minutes.count()) + "m";
-}
-
 /// What to type next, as lines "Why:    dlflow logs …".
 std::string advice(const RunStatus& status) {
   const JobRow* wrong = nullptr;
@@ -256,16 +242,17 @@ std::string advice(const RunStatus& status) {
   if (wrong->attempt > 0) {
     text = "Why:    dlflow logs " + status.run + " " + shell_quote(wrong->job) + "\n";
   }
-  return text + "Again:  dlflow resubmit " + status.run + more_of_it(*wrong) + "\n";
+  const AgainText again = again_text(status);
+  text += "Again:  " + again.command + "\n";
+  return again.note.empty() ? text : text + "        " + again.note + "\n";
 }
 
 }  // namespace
 
 bool is_chosen(const JobRow& job, const StatusChoice& choice) {
   return choice.names.empty() ||
-         std::any_of(choice.names.begin(), choice.names.end(), [&job](const std::string& name) {
-           return name == job.step || name == job.job;
-         });
+         std::any_of(choice.names.begin(), choice.names.end(),
+                     [&job](const std::string& name) { return means_job(name, job.job); });
 }
 
 std::string status_table(const RunView& view, Time now, const Style& style,

@@ -156,6 +156,20 @@ std::vector<std::string> wrap(std::string_view text, size_t width) {
   return lines;
 }
 
+std::vector<std::string> wrap_name(std::string_view name, size_t width) {
+  std::vector<std::string> lines;
+  while (name.size() > width && display_width(name) > width) {
+    size_t end = std::max<size_t>(1, width);
+    while (end > 1 && (static_cast<unsigned char>(name[end]) & 0xC0) == 0x80) --end;
+    const size_t comma = name.substr(0, end).rfind(',');
+    if (comma != std::string_view::npos && comma > 0) end = comma + 1;
+    lines.emplace_back(name.substr(0, end));
+    name.remove_prefix(end);
+  }
+  lines.emplace_back(name);
+  return lines;
+}
+
 std::string clip(std::string_view text, size_t width) {
   if (visible_width(text) <= width) return std::string(text);
   std::string clipped;

@@ -44,6 +44,10 @@ std::string pad(std::string_view text, size_t width);
 /// if one is near: so that a number keeps its unit.
 std::vector<std::string> wrap(std::string_view text, size_t width);
 
+/// The name of a job in lines of at most `width` columns, broken behind a comma where there is one:
+/// whole, so that it can be typed back.
+std::vector<std::string> wrap_name(std::string_view name, size_t width);
+
 /// The first `width` columns of `text`, which may hold colours.
 std::string clip(std::string_view text, size_t width);
 

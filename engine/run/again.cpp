@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
+#include "engine/plan/job_name.h"
 #include "engine/plan/retry.h"
 #include "engine/plan/run_directory.h"
 
@@ -16,8 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
-  const PlannedJob& planned = plan.jobs[job];
-  return planned.name == name || plan.workflow.steps[planned.step].name == name;
+  return means_job(name, plan.jobs[job].name);
 }
 
 [[noreturn]] void throw_unknown(const Plan& plan, const std::string& name) {
@@ -81,20 +81,6 @@ bool is_chosen(const Plan& plan, const Jobs& jobs, uint32_t job, const PlanAgain
   return what.failed || !ended_badly(progress.state) || has_a_try_left(plan, job, progress);
 }
 
-/// The next attempt finds no checkpoint; those that there are stay on disk.
-void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
-  const fs::path folder = job_directory(plan, job);
-  const fs::path aside = attempt_directory(folder, attempt) / "checkpoints";
-  if (!fs::exists(folder / "checkpoints")) return;
-  make_directories(aside.parent_path());
-  std::error_code problem;
-  fs::rename(folder / "checkpoints", aside, problem);
-  if (problem) {
-    throw Error(Errc::InvalidInput, "cannot move the checkpoints of " + plan.jobs[job].name +
-                                        " to " + aside.string() + ": " + problem.message());
-  }
-}
-
 fs::path result_directory(const Plan& plan, uint32_t job) {
   const auto reused = plan.reused.find(job);
   return reused == plan.reused.end() ? job_directory(plan, job) : reused->second.directory;
@@ -142,6 +128,19 @@ void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
 }
 
 }  // namespace
+
+void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
+  const fs::path folder = job_directory(plan, job);
+  const fs::path aside = attempt_directory(folder, attempt) / "checkpoints";
+  if (!fs::exists(folder / "checkpoints")) return;
+  make_directories(aside.parent_path());
+  std::error_code problem;
+  fs::rename(folder / "checkpoints", aside, problem);
+  if (problem) {
+    throw Error(Errc::InvalidInput, "cannot move the checkpoints of " + plan.jobs[job].name +
+                                        " to " + aside.string() + ": " + problem.message());
+  }
+}
 
 bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
   return names.empty() || std::any_of(names.begin(), names.end(), [&](const std::string& name) {

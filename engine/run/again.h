@@ -19,6 +19,7 @@ struct PlanAgain {
   std::vector<std::string> names = {};  ///< of steps or jobs; empty: all
   Json resources = Json::object();      ///< what they ask for now, see resource_settings()
   bool from_scratch = false;            ///< they do not go on from their checkpoints
+  bool new_sources = false;             ///< the run takes what its steps read as it is now
 };
 
 /// Whether one of `names`, of steps or jobs, means this job; no names mean all.
@@ -34,6 +35,10 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names);
 /// Throws Error as resubmit_run, change_resources and `check`.
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
                    const std::function<void(const Plan&)>& check);
+
+/// The next attempt of the job finds no checkpoint; those that there are stay on disk, in the
+/// folder of attempt `attempt`.
+void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt);
 
 /// Moves a job to Planned and records that. \param tries  that count as used up.
 using PlanJob = std::function<void(uint32_t job, int tries, const std::string& reason)>;

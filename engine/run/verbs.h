@@ -11,6 +11,7 @@
 #include "base/clock.h"
 #include "engine/plan/plan.h"
 #include "engine/report/observer.h"
+#include "engine/report/preview_text.h"
 #include "engine/run/again.h"
 #include "engine/run/chain/chain.h"
 #include "engine/run/local/local_run.h"
@@ -57,6 +58,10 @@ class Verbs {
   /// Checks that the plan can run, freezes it in a new folder below its profile's folder of runs,
   /// and adds it to the store. Nothing runs yet.
   virtual void create(Plan& plan) = 0;
+
+  /// The submissions to a batch system that start() would make, none for a run on this machine.
+  /// Checks that the plan can run as create() does, and throws the same; nothing is written.
+  virtual std::vector<PreviewedBatch> preview(const Plan& plan) = 0;
 
   /// A line for people about a run that was created; empty if its observer says it all.
   virtual std::string announcement(const Plan& plan) const = 0;

@@ -31,6 +31,8 @@ struct Bundle {
   Workflow workflow;
   std::vector<BundleFile> files;
   std::optional<PackedRun> run;
+  /// Data that steps read where it lies, and that is not in the bundle, as the workflow names it.
+  std::vector<std::string> left_out = {};
 };
 
 /// Writes `bundle` to `file`: the same bytes for the same content, whoever packs it, when and

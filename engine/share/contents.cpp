@@ -67,6 +67,7 @@ class Collector {
     }
     add_images();
     for (const StageSource& source : stage_sources(workflow_)) add_data(source);
+    for (const std::string& name : data_places()) add_place(name);
     return std::move(bundle_);
   }
 
@@ -77,7 +78,39 @@ class Collector {
     for (const Image& image : workflow_.images) {
       if (is_packed(image)) all.emplace(path_of(image), "");
     }
+    for (const std::string& name : data_places()) {
+      if (travels(name)) all.emplace(name, "");
+    }
     return all;
+  }
+
+  /// Files and folders that steps read where they lie: `with: {data: …}`, `inputs: [{path: …}]`.
+  std::vector<std::string> data_places() const {
+    std::vector<std::string> places;
+    for (const auto& [name, identity] : plan_.outside) {
+      if (name.find("://") == std::string::npos) places.push_back(name);
+    }
+    return places;
+  }
+
+  /// Whether data keeps its place beside the workflow.
+  bool travels(const std::string& name) const {
+    return options_.with_data && !fs::path(name).is_absolute();
+  }
+
+  void add_place(const std::string& name) {
+    const fs::path source = plan_.base / name;
+    std::error_code none;
+    if (!travels(name) || !fs::exists(source, none)) {
+      bundle_.left_out.push_back(name);
+      return;
+    }
+    if (fs::is_regular_file(source)) return add(frozen_path(base_, name), source);
+    for (const auto& entry : fs::recursive_directory_iterator(source)) {
+      if (!entry.is_regular_file()) continue;
+      const fs::path inside = fs::path(name) / entry.path().lexically_relative(source);
+      add(frozen_path(base_, inside.string()), entry.path());
+    }
   }
 
   [[noreturn]] void refuse_absolute(const std::string& path, Location location) const {

@@ -62,6 +62,10 @@ SubmitAnswer SlurmTools::submit(const Batch& batch, const Profile& profile) cons
   return submit(sbatch_script(batch, profile));
 }
 
+std::string SlurmTools::script(const Batch& batch, const Profile& profile) const {
+  return sbatch_script(batch, profile);
+}
+
 SubmitAnswer SlurmTools::submit(const std::string& script) const {
   return sbatch_answer(runner_.submit({"sbatch", "--parsable"}, script, submission_environment_),
                        runner_.options().time_limit);

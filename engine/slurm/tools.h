@@ -26,6 +26,7 @@ class SlurmTools : public BatchSystem {
 
   /// One sbatch.
   SubmitAnswer submit(const Batch& batch, const Profile& profile) const override;
+  std::string script(const Batch& batch, const Profile& profile) const override;
   /// The same with the script itself (script.h).
   SubmitAnswer submit(const std::string& script) const;
 

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "engine/plan/retry.h"
+#include "engine/supervisor/telling_line.h"
 
 namespace dlflow {
 namespace {

@@ -207,7 +207,9 @@ std::map<std::string, std::string> declared_environment(const JobSpec& spec, con
   values["OMP_NUM_THREADS"] = values["DLFLOW_CPUS_PER_RANK"];
   if (has_values(spec)) values["DLFLOW_WITH"] = files.with();
   values["DLFLOW_OUTPUTS"] = files.outputs();
-  values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
+  if (can_save(spec.uses, spec.checkpoint)) {
+    values["DLFLOW_CHECKPOINTS"] = checkpoints_directory(spec);
+  }
   values["DLFLOW_METRICS"] = files.metrics();
   values["DLFLOW_SUMMARY"] = files.summary();
   values["DLFLOW_CACHE"] = spec.cache;

@@ -30,12 +30,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Json read_object(const fs::path& file, const char* what) {
+constexpr const char* kSummaryExample = R"({"accuracy": 0.9})";
+
+/// The beginning of a text, as a message shows it.
+std::string beginning_of(const std::string& text) {
+  constexpr size_t kShown = 40;
+  const std::string line = escaped(text.substr(0, text.find('\n')));
+  return line.size() <= kShown ? line : line.substr(0, line.find(' ', kShown)) + " …";
+}
+
+/// \param what     the program knows the file as this.
+/// \param example  of what belongs there.
+Json read_object(const fs::path& file, const std::string& what, const std::string& example) {
   const auto text = read_file_if_exists(file);
   if (!text) return Json::object();
-  Json json = parse_json_or_throw(quote_not_finite(*text), file.string(), kForeignJson);
+  const std::string readable = quote_not_finite(*text);
+  Json json = parse_json(readable, kForeignJson);
   if (json.is_object()) return json;
-  throw Error(Errc::InvalidInput, file.string() + " is not a JSON object, as " + what + " must be");
+  if (readable.size() > kForeignJson.max_bytes) parse_json_or_throw(readable, what, kForeignJson);
+  throw Error(Errc::InvalidInput, what + " is no JSON object, it begins '" + beginning_of(*text) +
+                                      "'; write one like " + example);
 }
 
 /// Files below `folder` in the order of their relative names.
@@ -178,6 +192,26 @@ bool holds(double value, const Requirement& requirement) {
   return value > requirement.bound;
 }
 
+/// "the string \"0.9\"", "a list"
+std::string kind_of(const Json& value) {
+  constexpr size_t kLongest = 40;
+  if (value.is_string()) {
+    const std::string text = escaped(value.get<std::string>());
+    return "the string '" + (text.size() > kLongest ? text.substr(0, kLongest) + "…" : text) + "'";
+  }
+  if (value.is_array()) return "a list";
+  if (value.is_object()) return "an object";
+  return value.dump();
+}
+
+/// The number that a string was meant to be; else an example.
+double number_in(const Json& value) {
+  const std::string text = value.is_string() ? value.get<std::string>() : "";
+  char* end = nullptr;
+  const double number = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == '\0' && std::isfinite(number) ? number : 0.9;
+}
+
 std::string print(double value) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.6g", value);
@@ -204,21 +238,6 @@ void replace_file(const fs::path& file, const Redactor& redactor,
   if (!text) return;
   const std::string clean = redact(*text, redactor);
   if (clean != *text) write_file_atomic(file, clean);
-}
-
-/// What a terminal shows of a line: behind the last carriage return, without colours.
-std::string plain_text(const std::string& line) {
-  const std::string kept(trim(line));
-  const size_t begin = kept.rfind('\r') + 1;  // 0 without any
-  std::string text;
-  for (size_t i = begin; i < kept.size(); ++i) {
-    if (kept[i] == '\033' && i + 1 < kept.size() && kept[i + 1] == '[') {
-      i = std::min(kept.find_first_of("ABCDEFGHJKSTfhlmnsu", i), kept.size());
-    } else if (static_cast<unsigned char>(kept[i]) >= ' ' && kept[i] != 0x7F) {
-      text += kept[i];
-    }
-  }
-  return escaped(trim(text));
 }
 
 /// Nobody writes to a published file by mistake. One that has another name, too, is left as it is:
@@ -254,7 +273,7 @@ void redact_reports(const AttemptFiles& files, const Redactor& redactor) {
 }
 
 Json read_metrics(const AttemptFiles& files) {
-  const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY");
+  const Json summary = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
   Json numbers = Json::object();
   for (const auto& [key, value] : summary.items()) {
     if (number_of(value)) numbers[key] = value;
@@ -266,7 +285,8 @@ Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files) {
   const std::map<std::string, std::string> declared = settle_outputs(spec, files);
   Collector collector(spec, files);
   for (const auto& [name, path] : declared) collector.add(name, path);
-  const Json reported = read_object(files.outputs_file(), "outputs.json");
+  const Json reported =
+      read_object(files.outputs_file(), "$DLFLOW_OUTPUTS/outputs.json", R"({"model": "model.pt"})");
   for (const auto& [name, given] : reported.items()) collector.add(name, given);
   return collector.take();
 }
@@ -280,11 +300,18 @@ Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const
   return collector.take().publication;
 }
 
-void check_requirements(const JobSpec& spec, const Json& metrics) {
+void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files) {
   for (const Requirement& requirement : spec.require) {
     const std::string asked = requirement.comparison + " " + print(requirement.bound);
     const auto found = metrics.find(requirement.metric);
     if (found == metrics.end()) {
+      const Json written = read_object(files.summary(), "$DLFLOW_SUMMARY", kSummaryExample);
+      if (const auto other = written.find(requirement.metric); other != written.end()) {
+        throw Error(Errc::InvalidInput, "metric '" + requirement.metric + "' is no number but " +
+                                            kind_of(*other) + ", required " + asked +
+                                            "; write a number into $DLFLOW_SUMMARY: " +
+                                            Json{{requirement.metric, number_in(*other)}}.dump());
+      }
       std::vector<std::string> names;
       for (const auto& [name, value] : metrics.items()) names.push_back(name);
       throw Error(Errc::InvalidInput, "no metric '" + requirement.metric + "', required " + asked +
@@ -356,31 +383,6 @@ std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles
     if (was == before.end() || was->second != state) newer = name;
   }
   return newer;
-}
-
-std::string telling_line(const fs::path& standard_error, uint64_t from) {
-  constexpr std::streamoff kTail = 16384;
-  constexpr size_t kLongest = 300;
-  std::ifstream stream(standard_error, std::ios::binary | std::ios::ate);
-  if (!stream) return "";
-  const std::streamoff size = stream.tellg();
-  stream.seekg(std::max<std::streamoff>(std::streamoff(from), size - kTail));
-  std::string last;
-  std::string last_error;
-  for (std::string line; std::getline(stream, line);) {
-    const std::string text = plain_text(line);
-    const bool frame = text.find_first_not_of('-') == std::string::npos;
-    if (frame) continue;
-    last = text;
-    if (text.starts_with("error") || text.starts_with("Error")) last_error = text;
-  }
-  std::string telling = last_error.empty() ? last : last_error;
-  if (telling.size() > kLongest) {
-    size_t end = kLongest;
-    while ((static_cast<unsigned char>(telling[end]) & 0xC0) == 0x80) --end;  // whole characters
-    telling = telling.substr(0, end) + "…";
-  }
-  return telling;
 }
 
 }  // namespace dlflow

@@ -42,8 +42,8 @@ Outputs collect_outputs(const JobSpec& spec, const AttemptFiles& files);
 /// The publication of outputs that were put into the pass's folders; `values` as JobEvent::outputs.
 Publication publication_of(const JobSpec& spec, const AttemptFiles& files, const Json& values);
 
-/// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88".
-void check_requirements(const JobSpec& spec, const Json& metrics);
+/// Throws Error{InvalidInput}: "accuracy is 0.5, required >= 0.88". \param metrics  read_metrics().
+void check_requirements(const JobSpec& spec, const Json& metrics, const AttemptFiles& files);
 
 /// Takes the right to write from the files of `publication`, records what they are, and points
 /// RUN/steps/STEP/outputs at this pass's outputs, by rename. Then they would survive a power cut,
@@ -62,10 +62,5 @@ SavedFiles saved_files(const JobSpec& spec, const std::string& pattern);
 
 /// A file of `now` that is not as it was in `before`, the last by name; nothing if there is none.
 std::optional<std::string> newer_file(const SavedFiles& before, const SavedFiles& now);
-
-/// The line of standard error that says most: the last that begins with "error", else the last one
-/// that is not a frame of mpirun's; at most 300 bytes. Empty if there is none. What lies before
-/// `from` is of earlier passes.
-std::string telling_line(const std::filesystem::path& standard_error, uint64_t from = 0);
 
 }  // namespace dlflow

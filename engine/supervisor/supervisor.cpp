@@ -307,7 +307,7 @@ JobEvent Pass::succeeded(const std::string& fingerprint) {
   end.exit = 0;
   try {
     end.metrics = read_metrics(files_);
-    check_requirements(spec_, end.metrics);
+    check_requirements(spec_, end.metrics, files_);
     Outputs outputs = collect_outputs(spec_, files_);
     end.outputs = std::move(outputs.values);
     publication_ = std::move(outputs.publication);

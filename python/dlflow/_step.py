@@ -180,6 +180,8 @@ def _directory(folder: Union[str, pathlib.Path, None]) -> pathlib.Path:
         of_step = _environment.variable("DLFLOW_CHECKPOINTS")
         if of_step is not None:
             return pathlib.Path(of_step)
+    if _folder_given is None and _environment.is_step():
+        raise ValueError("the step has no place for checkpoints: write `checkpoint: {}` in its workflow, or give resume() or checkpoint() a folder")
     if _folder_given is None:
         raise ValueError("outside of dlflow checkpoints need a place: give resume() or checkpoint() a folder")
     return _folder_given

@@ -109,6 +109,8 @@ ImportedSplit open_folder(const fs::path& folder, Split split) {
 
 bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }
 
+bool is_archive(const fs::path& file) { return file.extension() == ".npz"; }
+
 /// Throws Error{InvalidInput} if there is nothing to import.
 ImportedSplit not_empty(ImportedSplit split, const fs::path& source) {
   if (!split.source.labels.empty() && split.source.shape.num_values() > 0) return split;
@@ -125,9 +127,17 @@ ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split 
     if (labels.empty()) return not_empty(open_folder(source, split), source);
     throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
   }
+  if (is_archive(source) || is_archive(labels)) {
+    const std::string name = (is_archive(source) ? source : labels).string();
+    throw Error(Errc::InvalidInput,
+                name + " is an archive of arrays, and one array is read of a file; in Python, "
+                       "np.save('images.npy', np.load('" +
+                    name + "')['NAME']) writes one of them, and the same with the labels");
+  }
   if (labels.empty()) {
     throw Error(Errc::InvalidInput,
-                "where are the labels of " + source.string() + "? Name their file behind it");
+                "where are the labels of " + source.string() +
+                    "? Name their file behind it: dlflow data pack " + source.string() + " LABELS");
   }
   if (is_npy(source)) return not_empty({source_of(read_npy_pair(source, labels)), {}}, source);
   return not_empty({source_of(read_idx(source, labels)), {}}, source);

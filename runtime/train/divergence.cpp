@@ -36,18 +36,22 @@ void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& 
   struct Fixed {
     uint64_t step = UINT64_MAX;
     std::array<char, 64> layer{};
+    bool in_data = false;
   };
   Fixed own;
   if (mine) {
     own.step = mine->step;
+    own.in_data = mine->in_data;
     mine->layer.copy(own.layer.data(), own.layer.size() - 1);
   }
   std::vector<std::string> ranks;
   std::string layer;
+  bool in_data = false;
   const std::vector<Fixed> all = gather(comm, own);
   for (size_t rank = 0; rank < all.size(); ++rank) {
     if (all[rank].step == UINT64_MAX) continue;
     if (ranks.empty() || all[rank].step < step) layer = all[rank].layer.data();
+    in_data |= all[rank].in_data;
     step = std::min(step, all[rank].step);
     ranks.push_back(std::to_string(rank));
   }
@@ -55,9 +59,14 @@ void fail_loss(Communicator& comm, float loss, const std::optional<Divergence>& 
   if (!ranks.empty()) {
     where += (ranks.size() == 1 ? " (rank " : " (ranks ") + join(ranks, ", ") + ")";
   }
+  const std::string what = std::isnan(loss) ? "NaN" : "infinite";
+  if (in_data) {
+    throw Diverged(Errc::InvalidInput,
+                   "loss is " + what + where + ": the samples of that step hold NaN or infinite " +
+                       "values; take them out of the data, another lr does not help");
+  }
   if (!layer.empty()) where += ", first in layer '" + layer + "'";
-  throw Diverged(Errc::InvalidInput,
-                 "loss is " + std::string(std::isnan(loss) ? "NaN" : "infinite") + where + kAdvice);
+  throw Diverged(Errc::InvalidInput, "loss is " + what + where + kAdvice);
 }
 
 void fail_update(Communicator& comm, const WeightLayout& layout,

@@ -20,8 +20,9 @@ class Diverged : public Error {
 
 /// When a rank's loss was no number for the first time.
 struct Divergence {
-  uint64_t step = 0;  ///< from 1
-  std::string layer;  ///< the first with such a result; empty: none, it is the loss itself
+  uint64_t step = 0;     ///< from 1
+  std::string layer;     ///< the first with such a result; empty: none, it is the loss itself
+  bool in_data = false;  ///< the samples of that step have such values already
 };
 
 /// Throws Diverged, naming the ranks whose share of the loss it is, if they know, and the step and

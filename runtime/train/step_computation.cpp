@@ -116,7 +116,7 @@ ReportSlot::Sums StepComputation::compute(const StepPlan& plan, std::span<const 
   const float own_loss = passes_->backward(report_);
   reducer_.end();
   if (state_.waits_for_all() || !role_.team_is_all) finish_own_update();
-  look_at(own_loss, plan);
+  look_at(own_loss, plan, leaves);
   return report();
 }
 
@@ -149,9 +149,12 @@ void StepComputation::finish_own_update() {
   state_.finish_update();
 }
 
-void StepComputation::look_at(float own_loss, const StepPlan& plan) {
+void StepComputation::look_at(float own_loss, const StepPlan& plan, std::span<const Leaf> leaves) {
   if (std::isfinite(own_loss) || divergence_) return;
-  divergence_ = {plan.step + 1, passes_->diverged_in()};
+  const bool in_data = std::ranges::any_of(leaves, [](const Leaf& leaf) {
+    return std::ranges::any_of(leaf.images, [](float value) { return !std::isfinite(value); });
+  });
+  divergence_ = {plan.step + 1, passes_->diverged_in(), in_data};
 }
 
 ReportSlot::Sums StepComputation::report() {

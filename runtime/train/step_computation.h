@@ -63,7 +63,7 @@ class StepComputation {
   void begin_update(const StepPlan& plan);
   void consume(size_t first, std::span<const float> sums);
   void finish_own_update();
-  void look_at(float own_loss, const StepPlan& plan);
+  void look_at(float own_loss, const StepPlan& plan, std::span<const Leaf> leaves);
   ReportSlot::Sums report();
   void require_finite_update(uint64_t steps);
 

@@ -24,7 +24,7 @@ class CommandLine(Case):
 
     def verbs(self, *parents):
         """The verbs that `dlflow --help`, or that of a verb, lists."""
-        listed = self.dlflow(*parents, "--help")[0].partition("Subcommands:\n")[2]
+        listed = self.dlflow(*parents, "--help")[0].partition("Verbs:\n")[2]
         return re.findall(r"^  (\w\S*) ", listed.partition("\n\n")[0], re.MULTILINE)
 
     def test_every_verb_of_the_sources_is_there(self):
@@ -125,8 +125,85 @@ class CommandLine(Case):
         for words, answer in {("rnu",): "no command 'dlflow rnu'; did you mean 'run'?\n",
                               ("cache", "lst"): "no command 'cache lst'; did you mean 'list'?\n",
                               ("frobnicate",): "no command 'dlflow frobnicate'\n",
+                              ("ps",): "no command 'dlflow ps'; did you mean 'status'?\n",
                               ("--nonsense",): "no option --nonsense\n"}.items():
             self.assertIn(answer, self.dlflow(*words, status=2)[1])
+
+    def test_an_error_ends_with_the_help_of_its_verb(self):
+        for words, hint in {("rnu",): "dlflow", ("run", "--sett", "a=1"): "dlflow run", ("cache", "gc", "x"): "dlflow cache gc",
+                            ("status", "--long"): "dlflow status", ("profile", "shw"): "dlflow profile"}.items():
+            self.assertTrue(self.dlflow(*words, status=2)[1].endswith(f"\nTry `{hint} --help`.\n"), words)
+
+    def test_dlflow_alone_and_a_verb_of_verbs_alone_print_help(self):
+        self.assertEqual(self.dlflow(), self.dlflow("--help"))
+        self.assertEqual(self.dlflow("cache"), self.dlflow("cache", "--help"))
+
+    def test_help_of_a_verb_is_its_help(self):
+        self.assertEqual(self.dlflow("help"), self.dlflow("--help"))
+        self.assertEqual(self.dlflow("help", "run"), self.dlflow("run", "--help"))
+        self.assertEqual(self.dlflow("help", "profile", "check"), self.dlflow("profile", "check", "--help"))
+        self.assertIn("no command 'dlflow rnu'; did you mean 'run'?", self.dlflow("help", "rnu", status=2)[1])
+
+    def leaves(self):
+        """All verbs that do something, with those above them."""
+        for verb in self.verbs():
+            inner = self.verbs(verb)
+            yield from ([(verb, each) for each in inner] if inner else [(verb,)])
+
+    def test_help_fits_into_80_columns(self):
+        texts = [self.dlflow("--help")[0], *(self.dlflow(*words, "--help")[0] for words in self.leaves())]
+        self.assertGreaterEqual(len(texts), 25)
+        for line in "\n".join(texts).splitlines():
+            self.assertLessEqual(len(line), 80, line)
+
+    def test_man_pages_are_there_for_every_verb_and_fit_into_80_columns(self):
+        self.dlflow("man-pages", "man")
+        pages = {page.name for page in (self.folder / "man").iterdir()}
+        self.assertEqual(pages, {"dlflow.1", *("dlflow-" + "-".join(words) + ".1" for words in self.leaves()),
+                                 *(f"dlflow-{verb}.1" for verb in self.verbs())})
+        if not shutil.which("mandoc"):
+            self.skipTest("mandoc is not installed")
+        for page in pages:
+            out = subprocess.run(["mandoc", "-T", "utf8", "-O", "width=80", self.folder / "man" / page], check=True,
+                                 capture_output=True, text=True).stdout
+            self.assertIn("EXAMPLES", re.sub(".\b", "", out))
+
+    def test_json_of_every_verb(self):
+        """Those that print a script for a shell, or help, have none."""
+        without = {("completion",), ("help",)}
+        self.assertEqual({words for words in self.leaves() if "--json" not in self.dlflow(*words, "--help")[0]}, without)
+
+    def test_json_of_an_error(self):
+        self.write("bad.yaml", GOOD.replace("needs", "neds"))
+        for words, message, diagnostics in (
+                (("validate", "bad.yaml"), "unknown key 'neds'", 1), (("status", "nope"), "no runs yet", 0),
+                (("run", "none.yaml"), "there is no file none.yaml", 0), (("list", "--nope"), "has no option --nope", 0),
+                (("profile", "show", "nope"), "there is no profile 'nope'", 0)):
+            out, err = self.dlflow(*words, "--json", status=2)
+            error = json.loads(out)["error"]
+            self.assertIn(message, error["message"])
+            self.assertIn(message, err)
+            self.assertEqual((error["status"], len(error["diagnostics"])), (2, diagnostics))
+        place = json.loads(self.dlflow("validate", "bad.yaml", "--json", status=2)[0])["error"]["diagnostics"][0]
+        self.assertEqual((place["file"], place["line"], place["severity"]), ("bad.yaml", 5, "error"))
+
+    def test_json_of_verbs_that_change_something(self):
+        self.write("good.yaml", GOOD)
+        run = self.run_json("good.yaml")["run"]
+        show = lambda *words, status=0: json.loads(self.dlflow(*words, "--json", status=status)[0])  # noqa: E731
+        self.assertEqual(show("version")["version"], self.dlflow("version")[0].split()[1])
+        self.assertEqual(show("validate", "good.yaml"), {"workflow": "demo", "file": "good.yaml", "steps": 2, "diagnostics": []})
+        self.assertEqual([entry["job"] for entry in show("logs", run, "use")], ["use"])
+        self.assertEqual(show("logs", run, "use")[0]["stdout"]["text"], "again\n")
+        self.assertEqual(show("pack", "good.yaml")["file"], "demo.dlflow")
+        self.assertEqual(show("unpack", "demo.dlflow")["folder"], "demo")
+        self.assertEqual(show("cache", "gc")["removed"], [])
+        self.assertEqual(show("cache", "verify"), {"images": 0, "damaged": []})
+        self.assertEqual([entry["run"] for entry in show("doctor", "--rebuild")["runs"]], [run])
+        self.assertEqual(show("cancel", run)["ended"], True)
+        self.assertEqual([entry["run"] for entry in show("rm", run, "--dry-run")["removed"]], [run])
+        self.assertEqual(show("prune", "--keep", "0")["removed"][0]["run"], run)
+        self.assertEqual(show("profile", "check", "local")["profile"], "local")
 
     def test_workflows_of_this_repository_are_valid(self):
         for workflow in (ROOT / "workflows").glob("*.yaml"):
@@ -157,50 +234,72 @@ class CommandLine(Case):
     def test_completion_scripts_offer_the_verbs(self):
         for shell in ["bash", "zsh", "fish"]:
             out, _ = self.dlflow("completion", shell)
-            self.assertIn("resubmit", out)
-            self.assertNotIn("local-launcher", out)
+            self.assertIn("dlflow complete", out)
         for shell in filter(shutil.which, ["bash", "zsh", "fish"]):
             subprocess.run([shell, "-n"], input=self.dlflow("completion", shell)[0], text=True, check=True)
 
-    def complete(self, *words):
-        """What bash offers for the last of `words`."""
-        script = self.dlflow("completion", "bash")[0]
-        line = " ".join(f"'{word}'" for word in ("dlflow", *words))
-        out = subprocess.run(
-            ["bash", "-c", f"{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words)}; _dlflow; echo ${{COMPREPLY[@]}}"],
-            capture_output=True, text=True, check=True, cwd=self.folder,
-            env={**self.env, "PATH": f"{BIN}:{self.env['PATH']}"}).stdout
-        return out.split()
+    def complete(self, line, shell="bash"):
+        """What a shell offers behind `line`."""
+        script = self.dlflow("completion", shell)[0]
+        if shell == "bash":
+            body = 'COMP_LINE=$1; COMP_POINT=${#1}; _dlflow 2>/dev/null; printf "%s\\n" "${COMPREPLY[@]}"'
+        else:
+            script = "compdef() { }\ncompadd() { while [[ $1 != -a ]]; do shift; done; print -l -- ${(P)2} }\n" + script
+            body = 'words=(${(z)1}); [[ $1 == *" " ]] && words+=(""); CURRENT=$#words; _dlflow; true'
+        out = subprocess.run([shell, "-c", f"{script}\n{body}", shell, line], capture_output=True, text=True, check=True,
+                             cwd=self.folder, env={**self.env, "PATH": f"{BIN}:{self.env['PATH']}"}).stdout
+        return out.split("\n")[:-1] if out.strip() else []
+
+    def complete_names(self, shell):
+        self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\n")
+        self.write("sweep.yaml", """
+            name: sweep
+            params: {epochs: 3, lr: 0.1}
+            steps:
+              fit: {matrix: {lr: [1, 2]}, run: ['true']}
+              last: {run: ['true'], needs: [fit]}
+        """)
+        run = self.run_json("sweep.yaml")["run"]
+        offered = lambda line: self.complete(line, shell)  # noqa: E731
+        self.assertEqual(offered("dlflow re"), ["resubmit", "results"])
+        self.assertEqual(offered("dlflow resubmit --from"), ["--from-scratch"])
+        self.assertEqual(sorted(offered("dlflow profile ")), ["check", "detect", "list", "show"])
+        self.assertEqual(offered("dlflow profile check --t"), ["--timeout"])
+        self.assertEqual(offered("dlflow profile check al"), ["alpha"])
+        self.assertEqual(offered("dlflow run sweep.yaml --profile al"), ["alpha"])
+        self.assertEqual(offered("dlflow status sw"), [run])
+        self.assertEqual(offered(f"dlflow logs {run} la"), ["last"])
+        self.assertEqual(offered("dlflow run sweep.yaml --set ep"), ["epochs="])
+        self.assertEqual(offered("dlflow run sweep.yaml --until fi"), ["fit"])
+        self.assertEqual(offered(f"dlflow resubmit {run} --set wall"), ["walltime="])
+        self.assertEqual(offered("dlflow graph sweep.yaml --format m"), ["mermaid"])
+        self.assertEqual(offered("dlflow completion z"), ["zsh"])
+        self.assertEqual(offered("dlflow validate sw"), ["sweep.yaml"])
+        self.assertEqual(offered("dlflow help prof"), ["profile"])
+        self.assertEqual(offered("dlflow nonsense --"), ["--help", "--color", "--quiet", "--verbose", "--version"])
+        return run
 
     def test_completion_offers_verbs_options_and_names(self):
-        self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\n")
-        self.assertEqual(self.complete("re"), ["resubmit", "results"])
-        self.assertEqual(self.complete("resubmit", "--from"), ["--from-scratch"])
-        self.assertEqual(sorted(self.complete("profile", "")), ["check", "detect", "list", "show"])
-        self.assertEqual(self.complete("profile", "check", "--t"), ["--timeout"])
-        self.assertEqual(self.complete("profile", "check", "al"), ["alpha"])
+        run = self.complete_names("bash")
+        self.assertEqual(self.complete(f"dlflow logs {run} fit["), ["fit[lr=1]", "fit[lr=2]"])
+        self.assertEqual(self.complete(f"dlflow logs {run} 'fit[lr=2"), ["2]"])  # bash takes = for the end of a word
+        self.assertEqual(self.complete("dlflow run sweep.yaml --profile=al"), ["alpha"])
 
-    def test_completion_of_zsh_and_fish_offers_names_and_files(self):
-        zsh = self.dlflow("completion", "zsh")[0]
-        self.assertIn("    'version:", zsh)
-        runs = "$(dlflow list --quiet 2>/dev/null)"
-        line = next(each for each in zsh.splitlines() if each.startswith("    resubmit) "))
-        self.assertTrue(line.endswith(f"; compadd -- {runs} ;;"), line)
-        self.assertIn(" --from-scratch", line)
-        line = next(each for each in zsh.splitlines() if each.startswith("    validate) "))
-        self.assertTrue(line.endswith("; _files -g '*.(yaml|yml|dlflow)' ;;"), line)
-        self.assertIn("    profile) if (( CURRENT == 3 )); then compadd -- ", zsh)
-        self.assertRegex(zsh, r"else case \$words\[3\] in\n        \w+\) compadd -- --")
-        self.assertIn("; compadd -- $(dlflow profile list --quiet 2>/dev/null) ;;", zsh)
+    @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
+    def test_completion_of_zsh_offers_the_same(self):
+        self.complete_names("zsh")
 
-        fish = self.dlflow("completion", "fish")[0].splitlines()
-        seen = "complete -c dlflow -n 'true; and __fish_seen_subcommand_from"
-        self.assertIn(f"{seen} resubmit' -l from-scratch", fish)
-        self.assertIn(f"{seen} resubmit' -a '(dlflow list --quiet 2>/dev/null)'", fish)
-        self.assertIn(f"{seen} validate' -F", fish)
-        self.assertNotIn(f"{seen} resubmit' -F", fish)
-        self.assertIn(f"{seen} profile; and __fish_seen_subcommand_from show' -a '(dlflow profile list --quiet 2>/dev/null)'", fish)
-        self.assertNotIn(f"{seen} validate' -a '(dlflow list --quiet 2>/dev/null)'", fish)
+    def test_completion_of_fish_asks_dlflow(self):
+        script = self.dlflow("completion", "fish")[0]
+        self.assertIn("complete -c dlflow -f -a '(__dlflow_complete)'", script)
+        out, _ = self.dlflow("complete", "fish", "resubmit", "--from")
+        self.assertEqual(out.split("\t")[0], "--from-scratch")
+        self.assertIn("\tstart jobs that are submitted again from the beginning", out)
+
+    def test_completion_writes_nothing_and_survives_nonsense(self):
+        for words in ([], ["bash"], ["bash", "dlflow run 'open"], ["zsh", "run", "none.yaml", "--set", ""], ["fish", "help", "x", ""]):
+            self.dlflow("complete", *words)
+        self.assertEqual(self.dlflow("complete", "bash", "dlflow logs nope "), ("", ""))
 
     def test_color_only_when_asked_for_off_a_terminal(self):
         self.write("good.yaml", GOOD)

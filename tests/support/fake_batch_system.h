@@ -83,6 +83,10 @@ class FakeBatchSystem : public BatchSystem {
   ArrayRules array_rules() const override { return rules; }
   size_t submissions_at_once() const override { return 1; }
 
+  std::string script(const Batch& batch, const Profile&) const override {
+    return "#!/bin/sh\n# " + batch.name + "\n";
+  }
+
   SubmitAnswer submit(const Batch& batch, const Profile&) const override {
     auto* const self = const_cast<FakeBatchSystem*>(this);  // one thread only
     return self->take(batch);

@@ -62,14 +62,7 @@ ChainAnswer ask_or_say_why_not(BatchSystem& batch, const ChainQuestion& question
 }  // namespace
 
 void create_chain(Plan& plan, const ChainServices& services, const fs::path& program) {
-  const ClusterLimits cluster = services.batch.cluster();
-  const Profile limited = with_cluster_limits(plan.profile, cluster);
-  plan.profile.classes = limited.classes;
-  place_jobs(plan);  // with what the cluster says of each class
-  check_limits(plan, services.batch, cluster);
-  check_login_jobs(plan, services);
-  plan.profile = limited;
-  place_jobs(plan);
+  const ClusterLimits cluster = fit_to_cluster(plan, services);
   create_run_directory(plan, plan.profile.runs, services.clock.now(), program,
                        [&](const std::string& run) { return services.store.has_run(run); });
   write_file_atomic(cluster_file(plan.directory), cluster.cluster);

@@ -37,10 +37,14 @@ size_t ChainRun::num_submitted() const {
   return ids_.size() - size_t(std::count(ids_.begin(), ids_.end(), ""));
 }
 
-std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
-  const std::string place = plan_.directory.string() + to_rfc3339(plan_.created);
-  return plan_.run + "." + std::to_string(number) + "." + plan_.workflow.steps[step].name + "." +
+std::string batch_name(const Plan& plan, uint32_t number, uint32_t step) {
+  const std::string place = plan.directory.string() + to_rfc3339(plan.created);
+  return plan.run + "." + std::to_string(number) + "." + plan.workflow.steps[step].name + "." +
          sha256_hex(place).substr(0, 4);
+}
+
+std::string ChainRun::batch_name(uint32_t number, uint32_t step) const {
+  return dlflow::batch_name(plan_, number, step);
 }
 
 void ChainRun::block_hopeless() {

@@ -14,6 +14,9 @@
 
 namespace dlflow {
 
+/// The name of a submission: unique in the cluster, and what it is found by.
+std::string batch_name(const Plan& plan, uint32_t number, uint32_t step);
+
 /// A run in a batch system, as its record has it. For whoever holds RunLock; `services` must
 /// outlive it.
 class ChainRun {

@@ -7,6 +7,7 @@
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/chain/login_jobs.h"
+#include "engine/run/chain/preview.h"
 
 namespace dlflow {
 namespace {
@@ -81,6 +82,10 @@ std::string ChainVerbs::announcement(const Plan& plan) const {
   return plan.run + "  " + std::to_string(plan.jobs.size()) +
          (plan.jobs.size() == 1 ? " job on " : " jobs on ") + plan.profile.name +
          partitions_of(plan);
+}
+
+std::vector<PreviewedBatch> ChainVerbs::preview(const Plan& plan) {
+  return preview_chain(plan, services_);
 }
 
 Outcome ChainVerbs::submit(const std::filesystem::path& run_directory, const PlanAgain& again) {

@@ -15,6 +15,7 @@ class ChainVerbs : public Verbs {
         services_{services.store, *batch_, services.clock, nullptr, services.tell} {}
 
   void create(Plan& plan) override { create_chain(plan, services_); }
+  std::vector<PreviewedBatch> preview(const Plan& plan) override;
   std::string announcement(const Plan& plan) const override;
   Outcome start(Plan plan, const RunOptions& options) override;
   Outcome detach(const Plan& plan, const RunOptions& options) override;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <fstream>
 #include <utility>
 #include <variant>
 
@@ -96,30 +97,44 @@ void SubmissionRound::submit_all(std::vector<SubmittedBatch>& submitted) {
     if (is_cancel_requested(run_.plan().directory)) {
       throw Error(Errc::Unavailable, "stopped by `dlflow cancel`");
     }
+    const Batch batch = describe(i);
+    const Profile& profile = place_of(i);
+    keep_script(batch, profile);
     crash_point("sbatch");
-    calls_.begin(describe(i), place_of(i));
+    calls_.begin(batch, profile);
   }
   while (!calls_.empty()) take_answer(submitted);
 }
 
+/// What is submitted stays beside its log, for people. A full disk must not keep it from that.
+void SubmissionRound::keep_script(const Batch& batch, const Profile& profile) const {
+  std::filesystem::path file = batch.log;
+  file.replace_extension(".sh");
+  std::ofstream(file) << run_.batch().script(batch, profile);
+}
+
 Batch SubmissionRound::describe(uint32_t place) const {
-  const Plan& plan = run_.plan();
-  const PlannedBatch& planned = batches_[place];
-  const uint32_t number = numbers_.first + place;
+  Batch batch = describe_batch(run_.plan(), batches_[place], numbers_, place, ids_);
+  batch.excluded_nodes = excluded_nodes_;
+  return batch;
+}
+
+Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange numbers,
+                     uint32_t place, const std::vector<std::string>& ids) {
+  const uint32_t number = numbers.first + place;
   const Step& step = plan.workflow.steps[planned.step];
   Batch batch;
-  batch.name = run_.batch_name(number, planned.step);
+  batch.name = batch_name(plan, number, planned.step);
   batch.resources = plan.jobs[planned.jobs.front()].resources;
   batch.tasks = planned.tasks;
   batch.max_parallel = planned.max_parallel;
-  batch.dependencies = dependencies(planned.waits_for, ids_);
-  batch.excluded_nodes = excluded_nodes_;
+  batch.dependencies = dependencies(planned.waits_for, ids);
   batch.may_requeue = can_save(step.uses, step.checkpoint) || step.retry.attempts > 1;
   batch.leaves_if_hopeless = planned.leaves_if_hopeless;
   if (step.checkpoint) batch.lead = step.checkpoint->lead;
   batch.run_directory = plan.directory;
   batch.log = plan.directory / "batches" / (batch.name + ".log");
-  batch.command = {frozen_program(plan.directory), "job-exec", batch_file(plan.directory, numbers_),
+  batch.command = {frozen_program(plan.directory), "job-exec", batch_file(plan.directory, numbers),
                    std::to_string(number), std::string(kTaskWord)};
   batch.comment = "step '" + step.name + "' of " + plan.run;
   return batch;

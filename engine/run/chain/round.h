@@ -22,6 +22,11 @@ class TooManyJobs : public Error {
   size_t jobs;
 };
 
+/// The submission `planned`, which is the one at `place` of those with `numbers`.
+/// \param ids  of the submissions before it.
+Batch describe_batch(const Plan& plan, const PlannedBatch& planned, BatchRange numbers,
+                     uint32_t place, const std::vector<std::string>& ids);
+
 /// A round of submissions: parents before children, and each of them once, whatever happens
 /// meanwhile (docs/operator/slurm.md, "Exactly once").
 ///
@@ -49,6 +54,7 @@ class SubmissionRound {
  private:
   void write_intents();
   void submit_all(std::vector<SubmittedBatch>& submitted);
+  void keep_script(const Batch& batch, const Profile& profile) const;
   Batch describe(uint32_t place) const;
   const Profile& place_of(uint32_t place) const;
   void take_answer(std::vector<SubmittedBatch>& submitted);

@@ -16,6 +16,7 @@
 #include "engine/run/chain/repair.h"
 #include "engine/run/chain/round.h"
 #include "engine/run/failing_nodes.h"
+#include "engine/run/new_sources.h"
 
 // How a chain gets into the batch system, or back to where it should be.
 //
@@ -137,6 +138,22 @@ void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& re
   want_again(run.plan().directory, wanted);
 }
 
+/// Of what is to run again nobody may have a job: it would read the old sources.
+void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
+  Store& store = run.services().store;
+  take_new_sources(
+      run.plan(), run.jobs(),
+      {store,
+       [&](uint32_t job) { return is_under_way(run.jobs()[job].state) || repair.contains(job); },
+       [&](const std::filesystem::path& folder) {
+         return other_user_of(store, run.plan().run, folder);
+       }},
+      [&run](uint32_t job, int tries, const std::string& reason) {
+        run.record().plan_again(job, tries, reason);
+      },
+      [&run] { run.record().sync(); });
+}
+
 /// A job that the batch system has kept is Queued again, in the same attempt: it may begin at any
 /// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
 /// An attempt that was lost, and of which the batch system may have a job after all, does not begin
@@ -144,6 +161,7 @@ void keep_waiting_jobs(ChainRun& run, const JobsAtWork& at_work, ChainRepair& re
 void plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& repair) {
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
+  if (again.new_sources) take_sources_of_now(run, repair);
   std::vector<WithdrawnAttempt> lost;
   plan_again(run.plan(), run.jobs(), again,
              [&](uint32_t job, int tries, const std::string& reason) {
@@ -174,12 +192,12 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   run.note_looked_up();
   const JobsAtWork at_work = look_at_open_jobs(run, Doubt::GiveUp);
   run.block_hopeless();
-  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
-    result.kept += satisfies_dependents(run.jobs()[job].state);
-  }
   ChainRepair repair(run);
   keep_waiting_jobs(run, at_work, repair);
   plan_jobs_again(run, again, repair);
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {
+    result.kept += satisfies_dependents(run.jobs()[job].state);
+  }
   repair.drop_blocked();
   reuse_known_results(run);
   result.excluded_nodes = nodes_to_exclude(

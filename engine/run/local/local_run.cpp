@@ -10,6 +10,7 @@
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 #include "engine/run/local/engine.h"
+#include "engine/run/new_sources.h"
 #include "engine/run/restore.h"
 
 namespace dlflow {
@@ -73,6 +74,16 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
   const auto engine = restored_engine(run_directory, services, options);
   prepare_again(engine->plan(), engine->record().jobs(), again, services.clock.now(),
                 [&services](const Plan& plan) { services.backend.check(plan); });
+  if (again.new_sources) {
+    const Jobs& jobs = engine->record().jobs();
+    take_new_sources(
+        engine->plan(), jobs,
+        {services.store, [&jobs](uint32_t job) { return is_under_way(jobs[job].state); },
+         [&](const std::filesystem::path& folder) {
+           return other_user_of(services.store, engine->plan().run, folder);
+         }},
+        planner(*engine), [&engine] { engine->record().sync(); });
+  }
   plan_again(engine->plan(), engine->record().jobs(), again, planner(*engine));
   return engine->run();
 }

@@ -29,6 +29,11 @@ void LocalVerbs::create(Plan& plan) {
   with_backend(services_, plan.profile, [&](const Services& all) { create_run(plan, all); });
 }
 
+std::vector<PreviewedBatch> LocalVerbs::preview(const Plan& plan) {
+  with_backend(services_, plan.profile, [&](const Services& all) { all.backend.check(plan); });
+  return {};
+}
+
 Outcome LocalVerbs::start(Plan plan, const RunOptions& options) {
   return with_backend(services_, plan.profile, [&](const Services& all) {
     return outcome_of(start_run(std::move(plan), all, options));

@@ -10,6 +10,7 @@ class LocalVerbs : public Verbs {
   explicit LocalVerbs(const VerbServices& services) : services_(services) {}
 
   void create(Plan& plan) override;
+  std::vector<PreviewedBatch> preview(const Plan& plan) override;
   std::string announcement(const Plan&) const override { return ""; }
   Outcome start(Plan plan, const RunOptions& options) override;
   Outcome detach(const Plan& plan, const RunOptions& options) override;

@@ -10,6 +10,10 @@ TEST_CASE("a typo is answered with the nearest word, nonsense with none", "[text
   CHECK(nearest("neds", words) == "needs");
   CHECK(nearest("zebra", words).empty());
   CHECK(nearest("b", std::vector<std::string>{"a"}).empty());
+  CHECK(nearest("TRAIN", words) == "train");
+  CHECK(nearest("eval", words) == "evaluate");
+  CHECK(nearest("ev", words).empty());
+  CHECK(nearest("gpus", std::vector<std::string>{"gpus_per_rank", "gpus_per_node"}).empty());
   CHECK(did_you_mean("trian", words) == "; did you mean 'train'?");
 }
 

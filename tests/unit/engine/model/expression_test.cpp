@@ -270,7 +270,7 @@ TEST_CASE("a malformed expression says where and what to write", "[expression]")
   CHECK(message("${{ length() }}") == "0:4 length(value) cannot be called with 0 arguments");
   CHECK(message("${{ }}") == "0:4 an expression is missing between '${{' and '}}'");
   CHECK(message("${{ 'a }}") == "0:4 a text that is opened with ' is never closed");
-  CHECK(message("${{ params.a") == "0:0 '${{' without its '}}'");
+  CHECK(message("${{ params.a") == "0:0 '${{' without its '}}'; write ${{ NAME }}");
   CHECK(message("${{ 1 < 2 < 3 }}") == "0:10 comparisons cannot be chained; join them with &&");
   CHECK(message("${{ 1e999 }}") == "0:4 this number is too large or too small");
   CHECK(message("${{ 9223372036854775808 }}") == "0:4 this number is too large or too small");

@@ -29,7 +29,7 @@ w.yaml:10:39: error: with.epochs of step 'train' must be a positive integer, not
 TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
   CHECK(mistakes_of("stpes: {}") ==
         R"(w.yaml:1:1: error: unknown key 'stpes' in the workflow; did you mean 'steps'?
-w.yaml:1:1: error: missing key 'steps' in the workflow)");
+w.yaml:1:1: error: missing key 'steps' in the workflow; it is a mapping)");
   CHECK(mistakes_of("steps: {a: {run: x, resources: {gpus: 1}}}") ==
         "w.yaml:1:33: error: unknown key 'gpus' in resources of step 'a'; known: ranks, "
         "cpus_per_rank, gpus_per_rank, memory, walltime, nodes, ranks_per_node, exclusive, "
@@ -65,7 +65,8 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
         "w.yaml:2:11: error: with.schedule of step 't': 'cosin' is not one of cosine, constant; "
         "did you mean 'cosine'?");
   CHECK(train("normalize: 1") ==
-        "w.yaml:2:12: error: with.normalize of step 't' must be a mapping, not 1");
+        "w.yaml:2:12: error: with.normalize of step 't' must be a mapping, not 1; write "
+        "{mean: 1}");
   CHECK(train("normalize: {mean: x, std: 0}") ==
         "w.yaml:2:19: error: with.normalize.mean of step 't' must be a number or a non-empty list, "
         "not the string 'x'\n"
@@ -100,15 +101,16 @@ TEST_CASE("a long wrong text is cut between two characters", "[mistakes]") {
   for (int i = 0; i < 21; ++i) text += "é";
   CHECK(mistakes_of("steps: {a: {run: x, checkpoint: " + text + "}}") ==
         "w.yaml:1:33: error: checkpoint of step 'a' must be a mapping, not the string '" +
-            text.substr(0, 40) + "…'");
+            text.substr(0, 40) + "…'; write {every: …}");
 }
 
 TEST_CASE("missing keys are named where they belong", "[mistakes]") {
   CHECK(mistakes_of("steps: {a: {uses: evaluate}}") ==
-        "w.yaml:1:9: error: missing key 'checkpoint' in with of step 'a'\n"
-        "w.yaml:1:9: error: missing key 'data' in with of step 'a'");
+        "w.yaml:1:9: error: missing key 'checkpoint' in with of step 'a'; it is a string\n"
+        "w.yaml:1:9: error: missing key 'data' in with of step 'a'; it is a string");
   CHECK(mistakes_of("steps: {a: {run: x, retry: {on: [timeout]}}}") ==
-        "w.yaml:1:28: error: missing key 'attempts' in retry of step 'a'");
+        "w.yaml:1:28: error: missing key 'attempts' in retry of step 'a'; it is a positive "
+        "integer");
 }
 
 TEST_CASE("a name may have 64 characters, and is refused where it comes from", "[mistakes]") {
@@ -137,7 +139,7 @@ TEST_CASE("a step uses a kind or runs a command", "[mistakes]") {
         "checkpoint, "
         "evaluate; did you mean 'train'?");
   CHECK(mistakes_of("steps: {a: {run: x, with: [1]}}") ==
-        "w.yaml:1:27: error: with of step 'a' must be a mapping, not a list");
+        "w.yaml:1:27: error: with of step 'a' must be a mapping, not a list; write {NAME: …}");
   CHECK(mistakes_of("steps: {a: {run: ' '}}") == "w.yaml:1:18: error: run of step 'a' is empty");
   CHECK(mistakes_of("steps: {a: run}") ==
         "w.yaml:1:12: error: step 'a' must be a mapping with uses: or run:");

@@ -130,26 +130,6 @@ TEST_CASE("a program that ran out of memory is told what it asked for", "[ending
   CHECK(reason(2, kGiB, 2 * kGiB) == out + ", asked for 2.0 GiB per node");
 }
 
-TEST_CASE("the line of standard error that says most is told", "[ending]") {
-  const auto telling = [](const std::string& text, uint64_t from = 0) {
-    Ended ended(1);
-    ended.print(text);
-    return telling_line(ended.files.standard_error(), from);
-  };
-  CHECK(telling("error: one\nerror: two\nmore\n") == "error: two");
-  CHECK(telling("Error: of Java\nmore\n") == "Error: of Java");
-  CHECK(telling("an error\nlast\n") == "last");
-  CHECK(telling("said\n-----\n\n") == "said");
-  CHECK(telling("error: before\nnow\n", 14) == "now");
-  CHECK(telling("10 %\r90 %\r\n") == "90 %");
-  CHECK(telling("\033[31mred\033[0m\x07 end\n") == "red end");
-  CHECK(telling("") == "");
-  CHECK(telling(std::string(400, 'x')) == std::string(300, 'x') + "…");
-  CHECK(telling(std::string(300, 'x')) == std::string(300, 'x'));
-  CHECK(telling(std::string(299, 'x') + "ä…") == std::string(299, 'x') + "…");  // whole characters
-  CHECK(telling("error: far\n" + std::string(20'000, '-') + "\n") == "");
-}
-
 namespace {
 
 /// A pass of a step with `checkpoint: {newer: …}`.

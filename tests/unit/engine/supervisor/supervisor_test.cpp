@@ -93,7 +93,7 @@ TEST_CASE("each comparison of a requirement means what it says, at its bound, to
   const auto holds = [&](const std::string& comparison, double value) {
     spec.require = {{"loss", comparison, 0.5}};
     try {
-      check_requirements(spec, {{"loss", value}});
+      check_requirements(spec, {{"loss", value}}, {});
       return true;
     } catch (const Error&) {
       return false;
@@ -121,9 +121,9 @@ TEST_CASE("a metric may be NaN or infinite, and NaN meets no requirement", "[sup
   CHECK(required.execute().reason == "loss is NaN, which is not a number; required < 1");
   JobSpec spec;
   spec.require = {{"best", "<", 0}};
-  CHECK_NOTHROW(check_requirements(spec, {{"best", "-Infinity"}}));
+  CHECK_NOTHROW(check_requirements(spec, {{"best", "-Infinity"}}, {}));
   spec.require = {{"best", "<", 0}};
-  CHECK_THROWS_WITH(check_requirements(spec, {{"best", "Infinity"}}), "best is inf, required < 0");
+  CHECK_THROWS_WITH(check_requirements(spec, {{"best", "Infinity"}}, {}), "best is inf, required < 0");
 }
 
 TEST_CASE("a list that is too long for a variable is told where it goes", "[supervisor]") {

@@ -1,0 +1,333 @@
+#include "engine/cli/complete.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <variant>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/cli/help.h"
+#include "engine/model/parse.h"
+#include "engine/model/profile.h"
+#include "engine/report/run_list.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+using Candidates = std::vector<Candidate>;
+
+/// A command line before its last word.
+struct TypedLine {
+  const CLI::App* command = nullptr;
+  std::vector<std::string> arguments = {};  ///< that are no options
+  const CLI::Option* asks = nullptr;        ///< the option whose value comes next
+  std::string typed = {};                   ///< of the last word
+  std::string before = {};                  ///< "--profile=" of "--profile=al": it stays
+};
+
+bool takes_value(const CLI::Option& option) { return !value_word(option).empty(); }
+
+const CLI::Option* find_option(const CLI::App* command, const std::string& name) {
+  for (; command != nullptr; command = command->get_parent()) {
+    if (const CLI::Option* option = command->get_option_no_throw(name)) return option;
+  }
+  return nullptr;
+}
+
+TypedLine read_line(const CLI::App& app, std::span<const std::string> words) {
+  TypedLine line{.command = &app};
+  for (size_t i = 0; i + 1 < words.size(); ++i) {
+    const std::string& word = words[i];
+    if (line.asks != nullptr) {
+      line.asks = nullptr;
+    } else if (word.starts_with("-")) {
+      const CLI::Option* option = find_option(line.command, word);
+      if (option != nullptr && takes_value(*option)) line.asks = option;
+    } else {
+      const auto verbs = shown_verbs(*line.command);
+      const auto verb = std::find_if(verbs.begin(), verbs.end(), [&](const CLI::App* known) {
+        return line.arguments.empty() && known->get_name() == word;
+      });
+      if (verb != verbs.end()) {
+        line.command = *verb;
+      } else {
+        line.arguments.push_back(word);
+      }
+    }
+  }
+  if (!words.empty()) line.typed = words.back();
+  const size_t equals = line.typed.find('=');
+  if (line.asks == nullptr && line.typed.starts_with("--") && equals != std::string::npos) {
+    line.asks = find_option(line.command, line.typed.substr(0, equals));
+    line.before = line.typed.substr(0, equals + 1);
+    line.typed = line.typed.substr(equals + 1);
+  }
+  return line;
+}
+
+/// Entries of the folder that `typed` begins to name; of files those with one of `endings`, or all.
+Candidates files(const std::string& typed, const std::set<std::string>& endings) {
+  const size_t slash = typed.rfind('/');
+  const std::string folder = slash == std::string::npos ? "" : typed.substr(0, slash + 1);
+  const std::string begun = typed.substr(folder.size());
+  Candidates found;
+  std::error_code none;
+  for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, none)) {
+    const std::string name = entry.path().filename().string();
+    if (!name.starts_with(begun) || (name.starts_with(".") && begun.empty())) continue;
+    if (entry.is_directory(none)) {
+      found.push_back({folder + name + "/"});
+    } else if (endings.empty() || endings.contains(entry.path().extension().string())) {
+      found.push_back({folder + name});
+    }
+  }
+  return found;
+}
+
+/// Offers what the words of one command line may stand for.
+class Offers {
+ public:
+  Offers(const TypedLine& line, Session& session) : line_(line), session_(session) {}
+
+  Candidates of(const CLI::Option& option) const {
+    Candidates found;
+    for (const std::string& word : choices_of(option)) found.push_back({word});
+    if (!found.empty()) return found;
+    const std::string kind = value_word(option);
+    if (kind == "RUN") return runs();
+    if (kind == "JOB") return jobs();
+    if (kind == "STEP") return steps();
+    if (kind == "METRIC") return metrics();
+    if (kind == "KEY=VALUE") return settings();
+    if (kind == "NAME" && is_of_profiles(option)) return profiles();
+    if (kind == "WORKFLOW") return files(line_.typed, {".yaml", ".yml", ".dlflow"});
+    if (kind == "BUNDLE") return files(line_.typed, {".dlflow"});
+    const bool is_file = kind == "FILE" || kind == "FOLDER" || kind == "DIR" || kind == "SOURCE";
+    return is_file ? files(line_.typed, {}) : Candidates();
+  }
+
+ private:
+  bool is_of_profiles(const CLI::Option& option) const {
+    const CLI::App* parent = line_.command->get_parent();
+    return option.get_name() == "--profile" ||
+           (option.get_positional() && parent != nullptr && parent->get_name() == "profile");
+  }
+
+  Candidates runs() const {
+    Candidates found;
+    for (const RunSummary& run : session_.store().runs()) {
+      found.push_back({run.run, std::string(name(run.state))});
+    }
+    return found;
+  }
+
+  /// Of the run that the line names, or the newest; nothing if there is none.
+  std::optional<RunStatus> run() const {
+    try {
+      const bool named = !line_.arguments.empty();
+      return session_.store().status(find_run(session_, named ? line_.arguments.front() : ""));
+    } catch (const Error&) {
+      return std::nullopt;
+    }
+  }
+
+  /// The workflow that the line names.
+  std::optional<Workflow> workflow() const {
+    for (const std::string& word : line_.arguments) {
+      if (!word.ends_with(".yaml") && !word.ends_with(".yml")) continue;
+      ParseLimits limits;
+      limits.check_files = false;
+      auto parsed = parse_workflow(word, {}, limits);
+      if (auto* workflow = std::get_if<Workflow>(&parsed)) return std::move(*workflow);
+    }
+    return std::nullopt;
+  }
+
+  Candidates jobs() const {
+    Candidates found;
+    const auto status = run();
+    if (!status) return found;
+    for (const JobRow& job : status->jobs) {
+      found.push_back({job.job, std::string(name(job.state))});
+    }
+    return found;
+  }
+
+  Candidates steps() const {
+    Candidates found;
+    if (const auto named = workflow()) {
+      for (const Step& step : named->steps) found.push_back({step.name});
+      return found;
+    }
+    const auto status = run();
+    if (!status) return found;
+    for (const JobRow& job : status->jobs) {
+      if (found.empty() || found.back().word != job.step) found.push_back({job.step});
+    }
+    return found;
+  }
+
+  Candidates metrics() const {
+    std::set<std::string> names;
+    const auto status = run();
+    if (!status) return {};
+    for (const JobRow& job : status->jobs) {
+      for (const auto& [name, value] : job.metrics.items()) names.insert(name);
+    }
+    Candidates found;
+    for (const std::string& name : names) found.push_back({name});
+    return found;
+  }
+
+  /// Parameters of the workflow; of a run that is submitted again, what can be changed of its jobs.
+  Candidates settings() const {
+    Candidates found;
+    if (line_.command->get_name() == "resubmit") {
+      for (const char* key : {"walltime=", "memory=", "cpus_per_rank=", "gpus_per_rank=", "ranks="})
+        found.push_back({key});
+      return found;
+    }
+    const auto named = workflow();
+    if (!named) return found;
+    for (const auto& [key, value] : named->params.items()) {
+      found.push_back({key + "=", value.dump()});
+    }
+    return found;
+  }
+
+  static Candidates profiles() {
+    Candidates found;
+    for (const std::string& name : known_profiles()) found.push_back({name});
+    return found;
+  }
+
+  const TypedLine& line_;
+  Session& session_;
+};
+
+/// The argument that the typed word would be.
+const CLI::Option* next_argument(const TypedLine& line) {
+  size_t place = 0;
+  const CLI::Option* last = nullptr;
+  for (const CLI::Option* option : line.command->get_options()) {
+    if (!option->get_positional()) continue;
+    last = option;
+    if (place++ == line.arguments.size()) return option;
+  }
+  const bool repeats =
+      last != nullptr && last->get_expected_max() >= CLI::detail::expected_max_vector_size;
+  return repeats ? last : nullptr;
+}
+
+Candidates option_candidates(const CLI::App& command) {
+  Candidates found;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      if (option->get_group().empty()) continue;
+      for (const std::string& name : option->get_lnames()) {
+        const bool known = std::ranges::any_of(
+            found, [&](const Candidate& other) { return other.word == "--" + name; });
+        if (!known) found.push_back({"--" + name, option->get_description()});
+      }
+    }
+  }
+  return found;
+}
+
+/// Words of `all` that begin as the typed one, what the line keeps before them put back.
+Candidates fitting(Candidates all, const TypedLine& line) {
+  std::erase_if(all, [&](const Candidate& c) { return !c.word.starts_with(line.typed); });
+  for (Candidate& candidate : all) candidate.word = line.before + candidate.word;
+  return all;
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const CLI::App& app, Session& session,
+                                  std::span<const std::string> words) {
+  const TypedLine line = read_line(app, words);
+  const Offers offers(line, session);
+  if (line.asks != nullptr) return fitting(offers.of(*line.asks), line);
+  if (line.typed.starts_with("-")) return fitting(option_candidates(*line.command), line);
+  Candidates found;
+  const bool is_help = line.command->get_name() == "help";
+  const CLI::App* of_help = &app;  // `help profile `: the verbs of profile
+  for (const std::string& word : line.arguments) {
+    if (is_help) of_help = app.get_subcommand(word);
+  }
+  for (const CLI::App* verb : shown_verbs(is_help ? *of_help : *line.command)) {
+    if (is_help || line.arguments.empty()) {
+      found.push_back({verb->get_name(), verb->get_description()});
+    }
+  }
+  if (const CLI::Option* argument = next_argument(line); argument != nullptr && !is_help) {
+    const Candidates more = offers.of(*argument);
+    found.insert(found.end(), more.begin(), more.end());
+  }
+  return fitting(std::move(found), line);
+}
+
+std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words) {
+  std::vector<std::string> seen;
+  for (size_t place = 0; place < words.size(); ++place) {
+    seen.push_back(words[place]);
+    seen.emplace_back();  // the word that would be typed next
+    const bool is_argument = !read_line(app, seen).arguments.empty();
+    seen.pop_back();
+    if (is_argument) return place;
+  }
+  return std::nullopt;
+}
+
+std::vector<std::string> words_of_line(const std::string& line) {
+  std::vector<std::string> words = {""};
+  char quote = '\0';
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != '\0') {
+      if (c == quote) {
+        quote = '\0';
+      } else {
+        words.back() += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '\\' && i + 1 < line.size()) {
+      words.back() += line[++i];
+    } else if (c == ' ' || c == '\t') {
+      if (!words.back().empty()) words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return words;
+}
+
+int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments) {
+  if (arguments.empty()) return 0;
+  const bool bash = arguments.front() == "bash";
+  std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  size_t kept = 0;  // bytes that bash has taken for words of their own
+  if (bash && !words.empty()) {
+    words = words_of_line(words.front());
+    words.erase(words.begin());  // dlflow itself
+    if (words.empty()) words.emplace_back();
+    kept = words.back().find_last_of("=:") + 1;  // 0 without any
+  }
+  try {
+    for (const Candidate& candidate : candidates(app, session, words)) {
+      const std::string text = bash || candidate.text.empty() ? "" : "\t" + candidate.text;
+      std::printf("%s%s\n", escaped(candidate.word.substr(kept)).c_str(), text.c_str());
+    }
+  } catch (const std::exception&) {
+    return 0;
+  }
+  return 0;
+}
+
+}  // namespace dlflow

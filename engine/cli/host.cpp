@@ -1,0 +1,214 @@
+#include "engine/cli/host.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <filesystem>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "base/remove_tree.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/cli/complete.h"
+#include "engine/cli/usage.h"
+#include "engine/cli/workflow_argument.h"
+#include "engine/model/profile.h"
+#include "engine/share/bundle_reader.h"
+#include "engine/share/contents.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::array<std::string_view, 4> kRemoteVerbs = {"run", "status", "logs", "resubmit"};
+
+constexpr int kSshFailed = 255;
+constexpr int kNoProgram = 97;  // of our own script: the program is not there yet
+
+/// Below the home folder of the other machine.
+constexpr const char* kRemoteFolder = ".cache/dlflow/host";
+
+/// A folder of this machine that is gone when this is.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (fs::temp_directory_path() / "dlflow-host.XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw_errno("cannot create folder " + name, errno);
+    path_ = name;
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    remove_tree(path_, ignored);
+  }
+
+  const fs::path& path() const { return path_; }
+
+ private:
+  fs::path path_;
+};
+
+/// A login node, as ssh knows it.
+class Host {
+ public:
+  explicit Host(std::string name) : name_(std::move(name)) {}
+
+  /// Runs a POSIX shell script there. \param input  a file for its standard input; empty: none.
+  int run(const std::string& script, const fs::path& input, bool terminal = false) const {
+    Command ssh;
+    ssh.argv = {"ssh"};
+    if (terminal) ssh.argv.emplace_back("-t");
+    for (const char* word : {"-o", "BatchMode=no", "--"}) ssh.argv.emplace_back(word);
+    ssh.argv.push_back(name_);
+    ssh.argv.push_back("sh -c " + shell_quote(script));  // whatever the login shell is
+    ssh.environment = current_environment();
+    ssh.standard_input = terminal ? fs::path("/dev/tty") : input;
+    const int status = wait_for(start(ssh)).code;
+    if (status == kSshFailed) {
+      throw Error(Errc::Unavailable, "ssh does not reach " + name_ + "; try `ssh " +
+                                         shell_quote(name_) + " true` first");
+    }
+    return status;
+  }
+
+  /// Copies a file into our folder there, under `name`, unless one of that name is there: names
+  /// hold the hash of the content. It is there completely or not at all.
+  void send(const fs::path& file, const std::string& name, bool is_program = false) const {
+    const std::string script =
+        std::string("set -e; cd; umask 077; mkdir -p ") + kRemoteFolder + "; cd " + kRemoteFolder +
+        "; f=" + shell_quote(name) + "; if [ -e \"$f\" ]; then exit 0; fi; cat > \"$f.$$\"" +
+        (is_program ? "; chmod 700 \"$f.$$\"" : "") + "; mv \"$f.$$\" \"$f\"";
+    if (run(script, file) == 0) return;
+    throw Error(Errc::Unavailable, "cannot copy " + file.string() + " to " + name_ + ":" +
+                                       kRemoteFolder + "; is the home folder full?");
+  }
+
+ private:
+  std::string name_;
+};
+
+std::string short_hash(const fs::path& file) { return sha256_file(file).substr(0, 16); }
+
+/// The workflow as one file, with the name that it gets there.
+std::string send_workflow(Session& session, const Host& host, const fs::path& file) {
+  const TemporaryFolder folder;
+  fs::path bundle = file;
+  if (!is_bundle(file)) {
+    Workflow workflow = WorkflowArgument{file.string(), {}}.read();
+    check_steps(workflow);
+    NothingKnown nothing;
+    const Plan plan = make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
+    bundle = folder.path() / "workflow.dlflow";
+    const Manifest manifest = write_bundle(collect(plan, {}, session.store()), bundle);
+    for (const PackedData& data : manifest.data) {
+      if (data.packed || session.quiet) continue;
+      std::fprintf(stderr,
+                   "%s is not sent; it must be there, or in a bundle: dlflow pack --with-data\n",
+                   data.url.c_str());
+    }
+  }
+  const std::string name = file.stem().string() + "-" + short_hash(bundle) + ".dlflow";
+  host.send(bundle, name);
+  return std::string(kRemoteFolder) + "/" + name;
+}
+
+/// The profile `name` if it is a file here, with its place there; else the name, which is known
+/// there.
+std::string send_profile(const Host& host, const std::string& name) {
+  std::string file;
+  try {
+    file = load_profile(name).file;
+  } catch (const Error&) {
+    if (fs::exists(name)) throw;  // it is here, and wrong
+    return name;
+  }
+  if (file.empty()) return name;
+  const std::string there = fs::path(file).stem().string() + "-" + short_hash(file) + ".yaml";
+  host.send(file, there);
+  return std::string(kRemoteFolder) + "/" + there;
+}
+
+/// Puts what is sent in the place of what `words` name here.
+void send_what_is_named(const CLI::App& app, Session& session, const Host& host,
+                        std::vector<std::string>& words) {
+  const auto place = place_of_argument(app, words);
+  if (words.front() == "run" && place && fs::exists(words[*place])) {
+    words[*place] = send_workflow(session, host, words[*place]);
+  }
+  constexpr std::string_view kProfile = "--profile=";
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == "--profile" && i + 1 < words.size()) {
+      words[i + 1] = send_profile(host, words[i + 1]);
+      ++i;
+    } else if (words[i].starts_with(kProfile)) {
+      words[i] = std::string(kProfile) + send_profile(host, words[i].substr(kProfile.size()));
+    }
+  }
+}
+
+/// A name of ssh's, and none of its options.
+void check_host(const std::string& host) {
+  const bool plain = std::ranges::all_of(host, [](unsigned char c) { return c > ' ' && c < 0x7F; });
+  if (!host.empty() && host.front() != '-' && plain) return;
+  throw UsageError("--host: '" + host + "' is not a name for ssh; write user@login.example.org");
+}
+
+}  // namespace
+
+void add_host_option(CLI::App& command) {
+  command.add_option("--host", "do it on this machine, over ssh; the program is copied there")
+      ->type_name("USER@LOGIN");
+}
+
+std::optional<HostRequest> host_request(std::span<const std::string> words) {
+  constexpr std::string_view kHost = "--host";
+  constexpr std::string_view kHostIs = "--host=";
+  HostRequest request;
+  bool asked = false;
+  for (size_t i = 0; i < words.size(); ++i) {
+    const bool alone = words[i] == kHost;
+    if (alone && i + 1 == words.size()) return std::nullopt;  // its value is missing
+    if (alone || words[i].starts_with(kHostIs)) {
+      request.host = alone ? words[++i] : words[i].substr(kHostIs.size());
+      asked = true;
+    } else {
+      request.words.push_back(words[i]);
+    }
+  }
+  if (!asked) return std::nullopt;
+  check_host(request.host);
+  return request;
+}
+
+int run_on_host(const CLI::App& app, Session& session, const HostRequest& request) {
+  std::vector<std::string> words = request.words;
+  // The verb comes first; options before it are moved behind.
+  const auto verb = std::ranges::find_if(words, [](const std::string& word) {
+    return std::ranges::find(kRemoteVerbs, word) != kRemoteVerbs.end();
+  });
+  const bool other = verb == words.end() || std::any_of(words.begin(), verb, [](const auto& word) {
+                       return !word.starts_with("-");
+                     });
+  if (other) throw UsageError("--host is for run, status, logs and resubmit");
+  std::rotate(words.begin(), verb, verb + 1);
+  const Host host(request.host);
+  send_what_is_named(app, session, host, words);
+  const fs::path own = fs::read_symlink("/proc/self/exe");
+  const std::string program = "dlflow-" + short_hash(own);
+  std::string script = "cd; p=./" + std::string(kRemoteFolder) + "/" + program +
+                       "; [ -x \"$p\" ] || exit " + std::to_string(kNoProgram) + "; exec \"$p\"";
+  for (const std::string& word : words) script += " " + shell_quote(word);
+  const bool terminal = is_terminal(0) && is_terminal(1);
+  const int status = host.run(script, {}, terminal);
+  if (status != kNoProgram) return status;
+  host.send(own, program, true);
+  return host.run(script, {}, terminal);
+}
+
+}  // namespace dlflow

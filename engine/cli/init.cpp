@@ -1,0 +1,254 @@
+#include <algorithm>
+#include <cctype>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/usage.h"
+#include "engine/cli/workflow_argument.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/split_files.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct InitArguments {
+  std::string source;
+  std::string data;
+  std::string walltime;
+  std::string output;
+};
+
+/// The purpose of the workflow.
+struct InitPlan {
+  std::string name;
+  std::string script = {};  ///< to run; empty: a network is trained on `data`
+  std::string data = {};    ///< may be empty with a script
+  std::string walltime = "1h";
+};
+
+/// Asks on standard error; the answer is a line of standard input. `usual` is the answer of an
+/// empty line, and of an input that has ended.
+std::string ask(const Session& session, const std::string& question, const std::string& usual) {
+  if (!session.quiet) {
+    std::fprintf(stderr, "%s%s ", question.c_str(),
+                 usual.empty() ? "" : (" [" + usual + "]").c_str());
+  }
+  std::string line;
+  std::getline(std::cin, line);
+  const std::string answer(trim(line));
+  return answer.empty() ? usual : answer;
+}
+
+/// The scripts of this folder, those first that probably begin it all.
+std::vector<std::string> scripts_here() {
+  std::vector<std::string> scripts;
+  for (const auto& entry : fs::directory_iterator(".")) {
+    const std::string ending = entry.path().extension().string();
+    if (entry.is_regular_file() && (ending == ".py" || ending == ".sh")) {
+      scripts.push_back(entry.path().filename().string());
+    }
+  }
+  const auto rank = [](const std::string& name) {
+    if (name.starts_with("train")) return 0;
+    if (name.starts_with("main") || name.starts_with("run")) return 1;
+    return name.ends_with(".py") ? 2 : 3;
+  };
+  std::ranges::sort(scripts, [&rank](const std::string& a, const std::string& b) {
+    return std::pair(rank(a), a) < std::pair(rank(b), b);
+  });
+  return scripts;
+}
+
+/// "my train" -> "my-train": a name for a workflow or a step.
+std::string as_name(const std::string& text) {
+  std::string name;
+  for (const char c : text) {
+    const bool good = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+    name += good ? c : '-';
+  }
+  const bool starts =
+      !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
+  return starts ? name : "w-" + name;
+}
+
+std::string yaml_quote(const std::string& text) { return Json(text).dump(); }
+
+std::string interpreter_of(const std::string& script) {
+  return script.ends_with(".sh") ? "sh" : "python3";
+}
+
+constexpr const char* kHead =
+    "# Written by `dlflow init`. `dlflow schema` and docs/user/workflow-format.md have every "
+    "key.\n";
+
+/// A workflow that runs one script.
+std::string script_workflow(const InitPlan& plan) {
+  const std::string step = as_name(fs::path(plan.script).stem().string());
+  std::string text = kHead;
+  text += "name: " + plan.name + "\nsteps:\n  " + step + ":\n";
+  text += "    run: [" + interpreter_of(plan.script) + ", " + yaml_quote(plan.script) + "]\n";
+  text += "    inputs:  # what it reads; a change of it runs the step again\n";
+  text += "      - " + yaml_quote(plan.script) + "\n";
+  if (!plan.data.empty()) {
+    const std::string place = fs::absolute(plan.data).lexically_normal().string();
+    text += "      - {path: " + yaml_quote(place) + "}  # read where it lies\n";
+    text += "    env: {DATA: " + yaml_quote(place) + "}\n";
+  }
+  text += "    resources: {ranks: 1, cpus_per_rank: 1, walltime: " + plan.walltime + "}\n";
+  text +=
+      "    # Numbers that it writes to $DLFLOW_SUMMARY, as {\"accuracy\": 0.9}, are in `dlflow "
+      "results`.\n"
+      "    # Files that it writes to $DLFLOW_OUTPUTS are kept; name them: outputs: {model: "
+      "model.pt}\n";
+  return text;
+}
+
+/// A data set for training, as a network sees it.
+struct DataShape {
+  std::vector<int64_t> input;
+  size_t classes = 0;
+  bool has_test = false;
+};
+
+DataShape shape_of(const fs::path& folder) {
+  const auto train = runtime::find_split(folder, runtime::Split::Train);
+  if (!train) {
+    throw Error(Errc::InvalidInput,
+                folder.string() + " holds no data set for training; `dlflow data pack " +
+                    shell_quote(folder.string()) +
+                    " -o data` makes one of a folder of pictures by class, and then `dlflow init "
+                    "data`");
+  }
+  const runtime::Dataset dataset = runtime::read_split(*train, runtime::Proof::Structure);
+  const runtime::ImageShape& shape = dataset.shape;
+  return {{int64_t(shape.channels), int64_t(shape.height), int64_t(shape.width)},
+          dataset.num_classes,
+          runtime::find_split(folder, runtime::Split::Test).has_value()};
+}
+
+std::string model_text(const std::string& name, const DataShape& shape) {
+  return "# Written by `dlflow init`. docs/user/model-format.md has every layer.\nname: " + name +
+         "\ninput: [" + std::to_string(shape.input[0]) + ", " + std::to_string(shape.input[1]) +
+         ", " + std::to_string(shape.input[2]) +
+         "]\nlayers:\n  - flatten\n  - linear: {features: 128}\n  - relu\n  - linear: {features: " +
+         std::to_string(shape.classes) + "}\n";
+}
+
+/// A workflow that trains a network on a data set and evaluates it.
+std::string training_workflow(const InitPlan& plan, const std::string& model, bool has_test) {
+  const std::string data = yaml_quote(plan.data);
+  std::string text = kHead;
+  text += "name: " + plan.name +
+          "\nparams: {epochs: 5, lr: 0.05}\nsteps:\n  train:\n    uses: train\n    resources: "
+          "{ranks: 1, walltime: " +
+          plan.walltime + "}\n    with:\n      model: " + yaml_quote(model) +
+          "\n      data: " + data +
+          "\n      epochs: ${{ params.epochs }}\n      lr: ${{ params.lr }}\n    checkpoint: "
+          "{every: 1 epoch, keep: 2}\n";
+  if (!has_test) return text;
+  return text +
+         "  evaluate:\n    uses: evaluate\n    resources: {walltime: 10m}\n    with: {checkpoint: "
+         "\"${{ steps.train.outputs.model }}\", data: " +
+         data + "}\n";
+}
+
+/// The first question: a script, or data.
+std::string ask_for_source(const Session& session) {
+  const std::vector<std::string> scripts = scripts_here();
+  if (!scripts.empty() && !session.quiet) {
+    std::fprintf(stderr, "Scripts here: %s\n", join(scripts, ", ").c_str());
+  }
+  const std::string source =
+      ask(session, "What is to run: a script, or a folder with data to train a network on?",
+          scripts.empty() ? "" : scripts.front());
+  if (source.empty())
+    throw UsageError("name a script, or a folder with data: dlflow init train.py");
+  return source;
+}
+
+void write_new(const fs::path& file, const std::string& text) {
+  if (fs::exists(file)) {
+    throw Error(Errc::InvalidInput, file.string() +
+                                        " is there already; remove it, or write "
+                                        "another: dlflow init -o FILE");
+  }
+  write_file_atomic(file, text);
+}
+
+void init(Session& session, InitArguments arguments) {
+  const bool asks = arguments.source.empty();
+  if (asks) arguments.source = ask_for_source(session);
+  if (!fs::exists(arguments.source)) {
+    throw Error(Errc::NotFound, "there is no file or folder " + arguments.source +
+                                    did_you_mean(arguments.source, scripts_here()));
+  }
+  InitPlan plan;
+  const bool is_data = fs::is_directory(arguments.source);
+  plan.name = as_name(fs::path(arguments.source).lexically_normal().stem().string());
+  if (is_data) plan.data = arguments.source;
+  if (!is_data) {
+    plan.script = arguments.source;
+    plan.data = arguments.data;
+    if (asks && plan.data.empty()) {
+      plan.data = ask(session, "Where is its data: a file or a folder? (empty: it has none)", "");
+    }
+    if (!plan.data.empty() && !fs::exists(plan.data)) {
+      throw Error(Errc::NotFound, "there is no file or folder " + plan.data);
+    }
+  }
+  if (!arguments.walltime.empty()) plan.walltime = arguments.walltime;
+  if (asks && arguments.walltime.empty()) {
+    plan.walltime = ask(session, "How long may it take at most?", plan.walltime);
+  }
+  parse_duration(plan.walltime);  // throws for a bad one
+  const fs::path file = arguments.output.empty() ? plan.name + ".yaml" : arguments.output;
+  if (fs::exists(file)) write_new(file, "");  // throws before anything is written
+  std::vector<std::string> written = {file.string()};
+  if (is_data) {
+    const DataShape shape = shape_of(plan.data);
+    const fs::path model = file.parent_path() / (file.stem().string() + "-model.yaml");
+    write_new(model, model_text(plan.name, shape));
+    written.push_back(model.string());
+    write_new(file, training_workflow(plan, model.filename().string(), shape.has_test));
+  } else {
+    write_new(file, script_workflow(plan));
+  }
+  check_steps(WorkflowArgument{file.string(), {}}.read());
+  if (session.json) return print_json({{"workflow", file.string()}, {"written", written}});
+  std::printf("Wrote %s. Next:\n  dlflow run %s\n", join(written, " and ").c_str(),
+              shell_quote(file.string()).c_str());
+}
+
+}  // namespace
+
+void add_init(CLI::App& app, Session& session) {
+  CLI::App* command =
+      add_command(app, "init", "Write a first workflow, for a script or for a folder of data.",
+                  "  dlflow init                       (asks three questions)\n"
+                  "  dlflow init train.py --data /scratch/pictures --walltime 4h\n"
+                  "  dlflow init digits                (a folder that `dlflow data pack` wrote)");
+  const auto arguments = std::make_shared<InitArguments>();
+  command->add_option("source", arguments->source, "a script, or a folder with a data set")
+      ->type_name("SOURCE");
+  command->add_option("--data", arguments->data, "the data that the script reads, as $DATA")
+      ->type_name("FOLDER");
+  command->add_option("--walltime", arguments->walltime, "longest time that a job may take")
+      ->type_name("TIME");
+  command->add_option("-o,--output", arguments->output, "the workflow; NAME.yaml unless given")
+      ->type_name("FILE");
+  add_json_option(*command, session);
+  command->callback([arguments, &session] { init(session, *arguments); });
+}
+
+}  // namespace dlflow

@@ -1,0 +1,177 @@
+#include "engine/cli/usage.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/text.h"
+#include "engine/cli/help.h"
+
+namespace dlflow {
+namespace {
+
+/// What other tools call a verb.
+const std::map<std::string, std::string>& other_words() {
+  static const std::map<std::string, std::string> words = {
+      {"submit", "run"},       {"start", "run"},      {"resume", "run --resume RUN"},
+      {"ps", "status"},        {"queue", "status"},   {"watch", "status --watch"},
+      {"log", "logs"},         {"output", "logs"},    {"stop", "cancel"},
+      {"kill", "cancel"},      {"scancel", "cancel"}, {"retry", "resubmit"},
+      {"restart", "resubmit"}, {"remove", "rm"},      {"delete", "rm"},
+      {"clean", "prune"},      {"check", "validate"}, {"lint", "validate"},
+      {"export", "pack"},      {"import", "unpack"},  {"dag", "graph"},
+      {"metrics", "results"},  {"new", "init"},       {"create", "init"},
+  };
+  return words;
+}
+
+bool has_option(const CLI::App& command, const std::string& word) {
+  return command.get_option_no_throw(word) != nullptr;
+}
+
+/// The words of `command` that begin with dashes, its parents' too.
+std::vector<std::string> option_names(const CLI::App& command) {
+  std::vector<std::string> names;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    }
+  }
+  return names;
+}
+
+/// The verb that has an option that `command` lacks; empty if none has it.
+std::string owner_of(const CLI::App& root, const std::string& word) {
+  for (const CLI::App* verb : shown_verbs(root)) {
+    if (has_option(*verb, word)) return command_words(*verb);
+    if (const std::string inner = owner_of(*verb, word); !inner.empty()) return inner;
+  }
+  return "";
+}
+
+const CLI::App& root_of(const CLI::App& command) {
+  const CLI::App* app = &command;
+  while (app->get_parent() != nullptr) app = app->get_parent();
+  return *app;
+}
+
+std::string no_such_option(const CLI::App& command, const std::string& word) {
+  const std::string name = word.substr(0, word.find('='));
+  std::string text = "`" + command_words(command) + "` has no option " + name;
+  std::string advice = did_you_mean(name, option_names(command));
+  if (advice.empty()) {
+    const std::string owner = owner_of(root_of(command), name);
+    if (!owner.empty()) advice = "; `" + owner + "` has one";
+  }
+  return text + advice;
+}
+
+std::string one_word_too_many(const CLI::App& command, const std::string& word) {
+  std::vector<std::string> taken;
+  for (const CLI::Option* option : command.get_options()) {
+    if (option->get_positional()) taken.push_back(value_word(*option));
+  }
+  return "'" + word + "' is one word too many: `" + command_words(command) + "` takes " +
+         (taken.empty() ? "none" : join(taken, " "));
+}
+
+/// The option or argument that a message of the library begins with.
+const CLI::Option* named_in(const CLI::App& command, const std::string& text) {
+  const CLI::Option* best = nullptr;
+  size_t longest = 0;
+  for (const CLI::App* app = &command; app != nullptr; app = app->get_parent()) {
+    for (const CLI::Option* option : app->get_options()) {
+      const std::string name = option->get_name();
+      const bool there = text.find(name) != std::string::npos;
+      if (there && name.size() > longest) {
+        best = option;
+        longest = name.size();
+      }
+    }
+  }
+  return best;
+}
+
+/// "--set KEY=VALUE"
+std::string with_value(const CLI::Option& option) {
+  const std::string value = option.get_positional() ? "" : value_word(option);
+  return option_word(option) + (value.empty() ? "" : " " + value);
+}
+
+std::string missing(const CLI::App& command, const CLI::Option& option) {
+  return "`" + command_words(command) + "` needs " + option_word(option) + ": " +
+         command_words(command) + " " + with_value(option);
+}
+
+std::string bad_value(const CLI::Option& option) {
+  const std::vector<std::string> given = option.results();
+  const std::string value = given.empty() ? "" : given.back();
+  const std::vector<std::string> choices = choices_of(option);
+  std::string text = option_word(option) + ": '" + value + "' is ";
+  if (choices.empty()) return text + "not a " + (value_word(option) == "N" ? "number" : "value");
+  return text + "not one of " + join(choices, ", ") + did_you_mean(value, choices);
+}
+
+std::string pair_of(const CLI::App& command, const std::string& text, const std::string& between,
+                    const std::string& words) {
+  const size_t middle = text.find(between);
+  const CLI::Option* first = named_in(command, text.substr(0, middle));
+  const CLI::Option* second = named_in(command, text.substr(middle + between.size()));
+  if (first == nullptr || second == nullptr) return text;
+  return option_word(*first) + words + with_value(*second);
+}
+
+}  // namespace
+
+const CLI::App& chosen_command(const CLI::App& app) {
+  const CLI::App* command = &app;
+  while (!command->get_subcommands().empty()) command = command->get_subcommands().front();
+  return *command;
+}
+
+std::string no_such_verb(const CLI::App& command, const std::string& word) {
+  std::vector<std::string> names;
+  for (const CLI::App* verb : shown_verbs(command)) names.push_back(verb->get_name());
+  const std::string text = "there is no command '" + command.get_name() + " " + word + "'";
+  const auto other = other_words().find(word);
+  if (command.get_parent() == nullptr && other != other_words().end()) {
+    const std::string verb = other->second.substr(0, other->second.find(' '));
+    if (std::find(names.begin(), names.end(), verb) != names.end()) {
+      return text + "; did you mean '" + other->second + "'?";
+    }
+  }
+  return text + did_you_mean(word, names);
+}
+
+std::string mistake_in(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = chosen_command(app);
+  const std::string text = error.what();
+  const std::vector<std::string> words = app.remaining(true);
+  if (!words.empty()) {
+    if (words.front().starts_with("-")) return no_such_option(command, words.front());
+    if (!shown_verbs(command).empty()) return no_such_verb(command, words.front());
+    return one_word_too_many(command, words.front());
+  }
+  if (error.get_name() == "RequiredError" && !shown_verbs(command).empty()) return "";
+  if (error.get_name() == "ExcludesError") {
+    const std::string pair = pair_of(command, text, " excludes ", " does not go with ");
+    return pair + "; leave one of them out";
+  }
+  if (error.get_name() == "RequiresError") return pair_of(command, text, " requires ", " needs ");
+  const CLI::Option* option = named_in(command, text);
+  if (option == nullptr) return text;
+  if (error.get_name() == "RequiredError") return missing(command, *option);
+  if (error.get_name() == "ArgumentMismatch") {
+    const std::string value = value_word(*option);
+    return option_word(*option) + (value.empty() ? " takes no value" : " needs " + value);
+  }
+  if (error.get_name() == "ValidationError" || error.get_name() == "ConversionError") {
+    return bad_value(*option);
+  }
+  return text;
+}
+
+std::string help_hint(const CLI::App& command) {
+  return "Try `" + command_words(command) + " --help`.";
+}
+
+}  // namespace dlflow

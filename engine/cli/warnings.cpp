@@ -1,0 +1,148 @@
+#include "engine/cli/warnings.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <tuple>
+
+#include "base/text.h"
+#include "base/url.h"
+#include "engine/model/script_variables.h"
+#include "engine/model/unlisted_files.h"
+#include "engine/model/wasted_ranks.h"
+#include "engine/plan/layout.h"
+#include "engine/ranks/rank_variables.h"
+#include "engine/run/batch_systems.h"
+#include "engine/supervisor/inherited.h"
+
+namespace dlflow {
+namespace {
+
+Location place_of(const Step& step, const std::string& key) {
+  const auto found = step.locations.find(key);
+  return found == step.locations.end() ? step.location : found->second;
+}
+
+/// Whether the step has a variable of that name, whatever the caller's environment is.
+bool is_given(const Step& step, const Profile& profile, const std::string& name) {
+  const Json& own = step.environment.source();
+  const auto of_rank = rank_variable_names();
+  return name.starts_with("DLFLOW_") || std::ranges::find(of_rank, name) != of_rank.end() ||
+         name == "OMP_NUM_THREADS" || own.contains(name) || step.secrets.contains(name) ||
+         profile.environment.contains(name);
+}
+
+/// Variables that are set here and that a script reads, but that its step will not get: it would
+/// find them empty.
+void add_variables(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
+  for (const Step& step : workflow.steps) {
+    if (!step.run.source().is_string()) continue;
+    for (const std::string& name : variables_read(step.run.source().get<std::string>())) {
+      const bool arrives = is_given(step, profile, name) || is_inherited(name, profile.inherit);
+      if (arrives || std::getenv(name.c_str()) == nullptr) continue;
+      warnings.push_back({workflow.file, place_of(step, "run"),
+                          "step '" + step.name + "' reads $" + name +
+                              ", which is set here and which it will not get; write env: {" + name +
+                              ": …}, or inherit: [" + name + "] in the profile"});
+    }
+  }
+}
+
+/// Ranks that would only wait.
+void add_ranks(const Workflow& workflow, Diagnostics& warnings) {
+  for (const Step& step : workflow.steps) {
+    for (const std::string& text : wasted_ranks(step, workflow.params)) {
+      warnings.push_back(
+          {workflow.file, place_of(step, "resources"), "step '" + step.name + "': " + text});
+    }
+  }
+}
+
+/// A partition's default is often minutes, or the longest that there is.
+void add_walltimes(const Workflow& workflow, const Profile& profile, Diagnostics& warnings) {
+  if (!is_batch_system(profile.scheduler)) return;
+  for (const Step& step : workflow.steps) {
+    const Json& asked = step.resources.source();
+    if (!asked.is_null() && (!asked.is_object() || asked.contains("walltime"))) continue;
+    warnings.push_back({workflow.file, place_of(step, "resources"),
+                        "step '" + step.name +
+                            "' has no walltime, so that the default of the cluster ends it; write "
+                            "resources: {walltime: 2h}"});
+  }
+}
+
+/// Where data lies that a step reads in place; empty for what is no place on this machine.
+std::filesystem::path local_place(const std::filesystem::path& base, const std::string& name) {
+  if (parse_file_url(name) || name.find("://") != std::string::npos) return {};
+  return (base / name).lexically_normal();
+}
+
+/// Data that a step reads where it lies, and that is not there (yet).
+void add_missing_data(const Workflow& workflow, Diagnostics& warnings) {
+  const auto base = std::filesystem::absolute(workflow.file).parent_path();
+  for (const Step& step : workflow.steps) {
+    if (step.uses.empty()) continue;
+    Context known;
+    known.params = &workflow.params;
+    for (const Json& element : matrix_elements(step.matrix)) {
+      known.matrix = &element;
+      Json with = step.with.evaluate_known(known);
+      visit_paths(step.uses, with, [&](const std::string& key, PathRole role, Json& path) {
+        const auto name = path.get<std::string>();
+        const std::filesystem::path place = local_place(base, name);
+        std::error_code none;
+        if (role != PathRole::Outside || place.empty() || std::filesystem::exists(place, none)) {
+          return;
+        }
+        warnings.push_back({workflow.file, place_of(step, "with." + key),
+                            "with." + key + " of step '" + step.name + "' is " + name +
+                                ", which is not there; it must be before the step runs, or name "
+                                "the output of a step: ${{ steps.NAME.outputs.path }}"});
+      });
+      if (!step.with.has_references()) break;
+    }
+  }
+}
+
+}  // namespace
+
+Diagnostics warnings_of_files(const Workflow& workflow) {
+  Diagnostics warnings;
+  const auto base = std::filesystem::absolute(workflow.file).parent_path();
+  for (const Step& step : workflow.steps) {
+    for (const std::string& file : unlisted_files(step, base)) {
+      warnings.push_back({workflow.file, place_of(step, "run"),
+                          "step '" + step.name + "' names " + file +
+                              ", which is not in its inputs: it is not copied into the run, and a "
+                              "change of it does not make the step run again; write inputs: [" +
+                              file + "]"});
+    }
+  }
+  return warnings;
+}
+
+Diagnostics warnings_of(const Workflow& workflow, const Profile& profile) {
+  Diagnostics warnings = warnings_of_files(workflow);
+  add_ranks(workflow, warnings);
+  add_variables(workflow, profile, warnings);
+  add_walltimes(workflow, profile, warnings);
+  add_missing_data(workflow, warnings);
+  std::ranges::stable_sort(warnings, [](const Diagnostic& a, const Diagnostic& b) {
+    return std::tie(a.location.line, a.location.column) <
+           std::tie(b.location.line, b.location.column);
+  });
+  const auto same = std::ranges::unique(warnings);
+  warnings.erase(same.begin(), same.end());
+  return warnings;
+}
+
+std::string warning_lines(const Diagnostics& warnings) {
+  std::string text;
+  for (const Diagnostic& warning : warnings) {
+    text += warning.file + ":" + std::to_string(warning.location.line) + ":" +
+            std::to_string(warning.location.column) + ": warning: " + warning.message + "\n";
+  }
+  return escaped_lines(text);
+}
+
+}  // namespace dlflow

@@ -1,0 +1,21 @@
+#pragma once
+
+#include "engine/model/diagnostic.h"
+#include "engine/model/profile.h"
+#include "engine/model/workflow.h"
+
+/// Warnings: no mistakes in a workflow, and yet probably not meant.
+namespace dlflow {
+
+/// Scripts that a step names without having them in its inputs: it would not find them.
+Diagnostics warnings_of_files(const Workflow& workflow);
+
+/// All that `validate` warns of, in the order of the file: the files above; ranks that would only
+/// wait; variables that are set here and that a script would find empty; steps without a walltime
+/// where a batch system decides one; data that is not there.
+Diagnostics warnings_of(const Workflow& workflow, const Profile& profile);
+
+/// "w.yaml:3:5: warning: …\n" for each.
+std::string warning_lines(const Diagnostics& warnings);
+
+}  // namespace dlflow

@@ -1,0 +1,132 @@
+#include "engine/report/headline.h"
+
+#include <array>
+#include <cmath>
+#include <cstdio>
+
+#include "base/not_finite.h"
+#include "base/text.h"
+#include "engine/model/step_kinds.h"
+
+namespace dlflow {
+namespace {
+
+std::string digits(double value) {
+  std::array<char, 40> text{};
+  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.3f", value);
+  return text.data();
+}
+
+/// "accuracy 0.907"; nothing if there is no such number.
+std::optional<std::string> shown(const Json& metrics, const std::string& name) {
+  if (!metrics.is_object()) return std::nullopt;
+  const auto found = metrics.find(name);
+  if (found == metrics.end()) return std::nullopt;
+  if (found->is_number()) return escaped(name) + " " + digits(found->get<double>());
+  if (number_of(*found)) return escaped(name) + " " + found->get<std::string>();
+  return std::nullopt;
+}
+
+/// "max accuracy" -> the metric and whether the largest is wanted; nothing for "latest".
+std::optional<Goal> goal_in(const Json& select) {
+  if (!select.is_string()) return std::nullopt;
+  const std::vector<std::string> words = split(select.get<std::string>(), ' ');
+  if (words.size() != 2 || (words[0] != "max" && words[0] != "min")) return std::nullopt;
+  return Goal{words[1], words[0] == "max"};
+}
+
+Json selection_of(const Step& step) {
+  const Json& with = step.with.source();
+  return with.is_object() ? with.value("select", Json()) : Json();
+}
+
+bool refers_to(const Step& step, const std::string& other) {
+  for (const Reference& reference : step.with.references()) {
+    if (reference.path.size() > 1 && reference.path[0] == "steps" && reference.path[1] == other) {
+      return true;
+    }
+  }
+  return false;
+}
+
+/// Of a gate that was passed.
+std::string gate_text(const Json& metrics, const std::vector<Requirement>& require) {
+  std::string text;
+  for (const Requirement& requirement : require) {
+    const auto value = shown(metrics, requirement.metric);
+    if (!value) continue;
+    text += (text.empty() ? "" : ", ") + *value + " (required " + requirement.comparison + " " +
+            Json(requirement.bound).dump() + ")";
+  }
+  return text;
+}
+
+/// The text of the last job for which `of_job` has one.
+template <typename OfJob>
+std::string last_with(const RunStatus& status, const OfJob& of_job) {
+  for (auto job = status.jobs.rbegin(); job != status.jobs.rend(); ++job) {
+    if (!satisfies_dependents(job->state)) continue;
+    if (std::string text = of_job(*job); !text.empty()) return text;
+  }
+  return "";
+}
+
+}  // namespace
+
+NumbersByStep numbers_of(const Workflow& workflow) {
+  NumbersByStep numbers;
+  for (const Step& step : workflow.steps) {
+    const auto selected = goal_in(selection_of(step));
+    const StepKind* const kind = find_step_kind(step.uses);
+    numbers[step.name] = {step.require, selected ? selected->metric : "",
+                          kind != nullptr && kind->outputs.empty()};
+  }
+  return numbers;
+}
+
+std::string headline(const RunStatus& status, const NumbersByStep& numbers) {
+  const StepNumbers none;
+  const auto of = [&](const JobRow& job) -> const StepNumbers& {
+    const auto found = numbers.find(job.step);
+    return found == numbers.end() ? none : found->second;
+  };
+  std::string text =
+      last_with(status, [&](const JobRow& job) { return gate_text(job.metrics, of(job).require); });
+  if (!text.empty()) return text;
+  text = last_with(status, [&](const JobRow& job) {
+    const std::string& metric = of(job).selects;
+    return metric.empty() ? "" : shown(job.metrics, metric).value_or("");
+  });
+  if (!text.empty()) return text;
+  const auto usual = [](const JobRow& job) {
+    const auto accuracy = shown(job.metrics, "accuracy");
+    return accuracy ? *accuracy : shown(job.metrics, "loss").value_or("");
+  };
+  text = last_with(status, [&](const JobRow& job) { return of(job).evaluates ? usual(job) : ""; });
+  return text.empty() ? last_with(status, usual) : text;
+}
+
+std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step,
+                            const Json& metrics) {
+  const auto has = [&metrics](const std::string& name) {
+    return metrics.is_object() && metrics.contains(name);
+  };
+  for (const Step& other : workflow.steps) {
+    const auto goal = goal_in(selection_of(other));
+    if (goal && refers_to(other, step) && has(goal->metric)) return goal;
+  }
+  for (const Step& own : workflow.steps) {
+    if (own.name != step) continue;
+    for (const Requirement& requirement : own.require) {
+      if (has(requirement.metric) && requirement.comparison != "==") {
+        return Goal{requirement.metric, requirement.comparison.starts_with(">")};
+      }
+    }
+  }
+  if (has("accuracy")) return Goal{"accuracy", true};
+  if (has("loss")) return Goal{"loss", false};
+  return std::nullopt;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,42 @@
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/plan/plan.h"
+#include "engine/store/run_status.h"
+
+/// The number that a run is about, and which job of a sweep is the best.
+namespace dlflow {
+
+/// A step's part in the number that a run is about.
+struct StepNumbers {
+  std::vector<Requirement> require;  ///< a gate
+  std::string selects;               ///< metric that a `checkpoint` step selects by; empty: none
+  bool evaluates = false;            ///< its kind leaves numbers and nothing else
+};
+
+/// By the name of the step.
+using NumbersByStep = std::map<std::string, StepNumbers>;
+
+NumbersByStep numbers_of(const Workflow& workflow);
+
+/// "accuracy 0.907 (required >= 0.88)": of the last job that has passed a gate; else of the last
+/// that was selected; else of the last that was evaluated; else of the last that has any. Empty if
+/// no job has.
+std::string headline(const RunStatus& status, const NumbersByStep& numbers);
+
+/// The metric by which one job of a step is better than another.
+struct Goal {
+  std::string metric;
+  bool largest = true;
+  bool operator==(const Goal&) const = default;
+};
+
+/// As a `checkpoint` step selects among the results of `step`, or as its own gate says, or else the
+/// largest accuracy, or the smallest loss, whichever `metrics` has. Nothing if nobody can tell.
+std::optional<Goal> goal_of(const Workflow& workflow, const std::string& step, const Json& metrics);
+
+}  // namespace dlflow

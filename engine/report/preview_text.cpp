@@ -1,0 +1,72 @@
+#include "engine/report/preview_text.h"
+
+#include "base/text.h"
+#include "base/units.h"
+#include "engine/report/columns.h"
+
+namespace dlflow {
+namespace {
+
+/// "1", "array of 4"
+std::string size_of_batch(const PreviewedBatch& batch) {
+  return batch.tasks.empty() ? "1" : "array of " + std::to_string(batch.tasks.size());
+}
+
+std::string nodes_of(const PreviewedBatch& batch) {
+  return batch.nodes == 0 ? "-" : std::to_string(batch.nodes);
+}
+
+/// "1, 2"; "-" for none.
+std::string places_before(const PreviewedBatch& batch) {
+  std::vector<std::string> numbers;
+  for (const uint32_t place : batch.waits_for) numbers.push_back(std::to_string(place + 1));
+  return numbers.empty() ? "-" : join(numbers, ", ");
+}
+
+std::string text_or_dash(const std::string& text) { return text.empty() ? "-" : text; }
+
+}  // namespace
+
+std::string preview_text(const Plan& plan, const std::vector<PreviewedBatch>& batches,
+                         const Style&) {
+  std::vector<std::vector<std::string>> rows = {
+      {"NO", "STEP", "JOBS", "RANKS", "NODES", "TIME LIMIT", "PARTITION", "AFTER"}};
+  for (size_t place = 0; place < batches.size(); ++place) {
+    const PreviewedBatch& batch = batches[place];
+    rows.push_back({std::to_string(place + 1), plan.workflow.steps[batch.step].name,
+                    size_of_batch(batch), std::to_string(batch.resources.ranks), nodes_of(batch),
+                    batch.limit.count() == 0 ? "-" : format_duration(batch.limit),
+                    text_or_dash(partition_of(plan.profile)), places_before(batch)});
+  }
+  const std::vector<Align> align(rows.front().size(), Align::Left);
+  return columns(rows, align);
+}
+
+std::string preview_scripts(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
+  std::string text;
+  for (size_t place = 0; place < batches.size(); ++place) {
+    text += "\n# " + std::to_string(place + 1) + ": step '" +
+            plan.workflow.steps[batches[place].step].name + "'\n" + batches[place].script;
+  }
+  return text;
+}
+
+Json to_json(const Plan& plan, const std::vector<PreviewedBatch>& batches) {
+  Json list = Json::array();
+  for (const PreviewedBatch& batch : batches) {
+    Json jobs = Json::array();
+    for (const uint32_t job : batch.jobs) jobs.push_back(plan.jobs[job].name);
+    list.push_back({{"step", plan.workflow.steps[batch.step].name},
+                    {"jobs", std::move(jobs)},
+                    {"tasks", batch.tasks},
+                    {"partition", partition_of(plan.profile)},
+                    {"ranks", batch.resources.ranks},
+                    {"nodes", batch.nodes == 0 ? Json() : Json(batch.nodes)},
+                    {"limit_s", batch.limit.count() == 0 ? Json() : Json(60 * batch.limit.count())},
+                    {"after", batch.waits_for},
+                    {"script", batch.script}});
+  }
+  return list;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,63 @@
+"""`run --dry-run` for a cluster: its limits are checked as the real run does, and what would be submitted is shown."""
+
+import json
+
+from slurm_support import INVALID, ChainCase
+from support import main
+
+
+class DryRun(ChainCase):
+    def setUp(self):
+        super().setUp()
+        self.nothing_runs()
+        self.write("w.yaml", """
+            name: w
+            steps:
+              data: {run: ['true'], resources: {walltime: 10m}}
+              train: {run: ['true'], matrix: {lr: [1, 2, 3]}, needs: [data], resources: {ranks: 2, walltime: 1h}}
+              best: {run: ['true'], needs: [train]}
+        """)
+
+    def dry_run(self, *words, status=0):
+        return self.dlflow("run", "w.yaml", "--dry-run", "--profile", "alpha", *words, status=status)
+
+    def test_it_shows_jobs_arrays_partitions_time_limits_and_dependencies(self):
+        out, _ = self.dry_run()
+        lines = [line.split() for line in out.splitlines()]
+        self.assertIn(["1", "data", "1", "1", "1", "11:00", "batch", "-"], lines)
+        self.assertIn(["2", "train", "array", "of", "3", "2", "-", "1:01:00", "batch", "1"], lines)
+        self.assertIn(["3", "best", "1", "1", "1", "-", "batch", "2"], lines)
+        self.assertTrue(out.endswith("5 jobs in 3 submissions to alpha, 0 reused; nothing was run.\n"), out)
+        self.assertEqual(self.slurm.jobs(), {})
+        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertFalse((self.folder / "runs").exists())
+
+    def test_limits_are_refused_as_by_the_real_run(self):
+        self.profile("limits: {walltime: 30m}\n")
+        refusal = self.dry_run(status=INVALID)[1]
+        self.assertIn("allows 30 min per job, step 'train' asks for 1 h", refusal)
+        self.assertEqual(refusal, self.dlflow("run", "w.yaml", "--profile", "alpha", status=INVALID)[1])
+
+    def test_its_scripts_are_those_that_are_submitted_and_kept_in_the_run(self):
+        scripts = [batch["script"] for batch in json.loads(self.dry_run("--json")[0])["batches"]]
+        self.assertIn(scripts[1], self.dry_run("-v")[0])
+        self.assertIn("#SBATCH --dependency=afterok:JOB1", scripts[1])
+        run = self.submit()
+        folder = self.folder / "runs" / run
+        kept = sorted((folder / "batches").glob("*.sh"))
+        self.assertEqual([file.name.split(".")[2] for file in kept], ["data", "train", "best"])
+        for file, script in zip(kept, scripts):
+            text = file.read_text()
+            real = [line for line in text.splitlines() if "--job-name" not in line and "--dependency" not in line]
+            shown = [line for line in script.splitlines() if "--job-name" not in line and "--dependency" not in line]
+            strip = lambda lines: [line.replace(str(folder), "F").replace(str(self.folder / "runs/RUN"), "F").replace(run, "RUN")  # noqa: E731
+                                   for line in lines]
+            self.assertEqual([line.split(".")[0] for line in strip(real)], [line.split(".")[0] for line in strip(shown)])
+
+    def test_on_this_machine_it_is_checked_too(self):
+        self.write("w.yaml", "name: w\nsteps:\n  a: {run: ['true'], resources: {memory: 4TiB}}\n")
+        self.assertIn("asks for 4.0 TiB", self.dlflow("run", "w.yaml", "--dry-run", status=INVALID)[1])
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,122 @@
+"""`--host user@login`: verbs on a login node from another machine, over a real sshd on loopback that the test starts."""
+
+import getpass
+import json
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import unittest
+
+from support import Case, main
+
+SSHD = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin:/sbin")
+
+
+@unittest.skipUnless(SSHD and shutil.which("ssh") and shutil.which("ssh-keygen"), "openssh-server is not installed")
+class Host(Case):
+    def setUp(self):
+        super().setUp()
+        if os.geteuid() == 0:
+            pathlib.Path("/run/sshd").mkdir(exist_ok=True)
+        self.there = self.folder / "there"  # the home folder on the other machine
+        self.there.mkdir()
+        for key in ("host", "user"):
+            subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", self.folder / f"{key}_key"], check=True)
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        shell = self.write("shell", f"""\
+            #!/bin/sh
+            cd {self.there}
+            exec env -i HOME={self.there} PATH={os.environ['PATH']} LANG=C.UTF-8 sh -c "$SSH_ORIGINAL_COMMAND"
+            """)
+        shell.chmod(0o755)
+        key = (self.folder / "user_key.pub").read_text()
+        self.write("authorized", f'command="{shell}" {key}')
+        self.write("sshd_config", f"""\
+            Port {port}
+            ListenAddress 127.0.0.1
+            HostKey {self.folder}/host_key
+            AuthorizedKeysFile {self.folder}/authorized
+            PidFile none
+            StrictModes no
+            UsePAM no
+            """)
+        self.sshd = subprocess.Popen([SSHD, "-D", "-e", "-f", self.folder / "sshd_config"], stderr=subprocess.DEVNULL)
+        self.addCleanup(self.sshd.wait)
+        self.addCleanup(self.sshd.terminate)
+        self.write("ssh_config", f"""\
+            Host login
+            HostName 127.0.0.1
+            Port {port}
+            User {getpass.getuser()}
+            IdentityFile {self.folder}/user_key
+            IdentitiesOnly yes
+            StrictHostKeyChecking no
+            UserKnownHostsFile /dev/null
+            LogLevel ERROR
+            BatchMode yes
+            """)
+        ssh = self.write("bin/ssh", f'#!/bin/sh\necho "$*" >> {self.folder}/calls\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n')
+        ssh.chmod(0o755)
+        self.env["PATH"] = f"{ssh.parent}:{self.env['PATH']}"
+        self.wait_for(lambda: subprocess.run(["ssh", "-F", self.folder / "ssh_config", "login", "true"],
+                                             stdin=subprocess.DEVNULL, capture_output=True).returncode == 0, what="sshd")
+        self.write("say.sh", "echo here is $WHERE $(pwd)\n")
+        self.write("w.yaml", """
+            name: w
+            params: {code: 0}
+            steps:
+              a: {run: 'sh say.sh; exit $DLFLOW_PARAM_CODE', inputs: [say.sh]}
+        """)
+
+    def sent(self):
+        return sorted(file.name.split("-")[0] for file in (self.there / ".cache/dlflow/host").iterdir())
+
+    def run_there(self, *words, status=0):
+        out, _ = self.dlflow("run", "w.yaml", "--host", "login", "--json", *words, status=status)
+        return json.loads(out.splitlines()[-1])["run"]
+
+    def test_a_workflow_runs_there_with_nothing_there_but_the_program(self):
+        run = self.run_there()
+        self.assertTrue((self.there / "dlflow-runs" / run / "plan.json").exists())
+        self.assertFalse((self.folder / "dlflow-runs").exists())
+        self.assertEqual(self.sent(), ["dlflow", "w"])
+        self.assertEqual(self.dlflow("list", "--quiet")[0], "")
+        self.assertIn(f"here is {self.there}"[:7], self.dlflow("logs", run, "a", "--host", "login")[0])
+        self.assertIn(run, self.dlflow("status", "--host=login")[0])
+        self.assertEqual(json.loads(self.dlflow("status", run, "--host", "login", "--json")[0])["state"], "succeeded")
+
+    def test_the_status_of_the_run_there_is_that_of_the_verb_here(self):
+        run = self.run_there("--set", "code=3", status=1)
+        self.assertIn("exit 3", self.dlflow("status", run, "--host", "login")[0])
+        self.dlflow("resubmit", run, "--host", "login", status=1)
+        self.assertIn("has no option --nope", self.dlflow("status", "--nope", "--host", "login", status=2)[1])
+
+    def test_the_program_and_the_workflow_are_sent_once(self):
+        self.run_there()
+        before = {file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}
+        self.run_there()
+        self.assertEqual({file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}, before)
+
+    def test_a_profile_that_is_a_file_here_goes_along(self):
+        self.write("cluster-profiles/mine.yaml", "environment: {WHERE: there}\n")
+        run = self.run_there("--profile", "mine")
+        self.assertIn("here is there", self.dlflow("logs", run, "a", "--host", "login")[0])
+
+    def test_a_host_that_cannot_be_reached_is_named(self):
+        _, err = self.dlflow("status", "--host", "nowhere.invalid", status=3)
+        self.assertIn("ssh does not reach nowhere.invalid; try `ssh nowhere.invalid true` first", err)
+
+    def test_what_is_no_host_reaches_no_ssh(self):
+        (self.folder / "calls").write_text("")
+        for host in ("-oProxyCommand=touch owned", "", "a b"):
+            self.assertIn("is not a name for ssh", self.dlflow("status", f"--host={host}", status=2)[1])
+        self.assertIn("--host is for run, status, logs and resubmit", self.dlflow("prune", "--host", "login", status=2)[1])
+        self.assertEqual((self.folder / "calls").read_text(), "")
+
+
+if __name__ == "__main__":
+    main()

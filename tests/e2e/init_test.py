@@ -1,0 +1,71 @@
+"""`dlflow init`: a first workflow, from three answers or from options; what it writes is valid, and runs."""
+
+import subprocess
+
+from support import BIN, Case, main
+
+
+class Init(Case):
+    def setUp(self):
+        super().setUp()
+        self.write("train.py", "import json, os\nprint('data:', os.environ.get('DATA'))\n"
+                               "json.dump({'accuracy': 0.9}, open(os.environ['DLFLOW_SUMMARY'], 'w'))\n")
+        self.write("helper.py", "x = 1\n")
+
+    def answer(self, *lines, status=0):
+        process = subprocess.run([BIN / "dlflow", "init"], cwd=self.folder, env=self.env, input="".join(f"{line}\n" for line in lines),
+                                 capture_output=True, text=True, timeout=60)
+        self.assertEqual(process.returncode, status, process.stderr)
+        return process.stdout, process.stderr
+
+    def test_three_answers_make_a_workflow_that_runs(self):
+        self.write("pictures/a.txt", "x")
+        out, err = self.answer("train.py", "pictures", "20m")
+        self.assertEqual(err.count("?"), 3)
+        self.assertIn("Scripts here: train.py, helper.py", err)
+        self.assertEqual(out, "Wrote train.yaml. Next:\n  dlflow run train.yaml\n")
+        self.assertEqual(self.dlflow("validate", "train.yaml"), ("", ""))
+        self.assertIn("walltime: 20m", (self.folder / "train.yaml").read_text())
+        run = self.run_json("train.yaml")["run"]
+        self.assertEqual(self.dlflow("logs", run, "train")[0], f"data: {self.folder}/pictures\n")
+
+    def test_empty_answers_take_what_was_found(self):
+        self.answer("", "", "")
+        self.run_json("train.yaml")
+
+    def test_options_ask_nothing(self):
+        self.assertEqual(self.dlflow("init", "train.py", "--walltime", "2h", "-o", "w.yaml")[1], "")
+        self.assertIn("walltime: 2h", (self.folder / "w.yaml").read_text())
+
+    def test_a_data_set_gets_a_network_that_fits_it(self):
+        self.write("images.py", """\
+            import os, zlib, struct
+            for label in ("cat", "dog"):
+                os.makedirs(f"pictures/{label}", exist_ok=True)
+                for n in range(3):
+                    with open(f"pictures/{label}/{n}.pgm", "wb") as f:
+                        f.write(b"P5 4 4 255\\n" + bytes(16 * [n]))
+            """)
+        subprocess.run(["python3", "images.py"], cwd=self.folder, check=True)
+        self.dlflow("data", "pack", "pictures", "-o", "digits")
+        out, _ = self.dlflow("init", "digits")
+        self.assertIn("Wrote digits.yaml and digits-model.yaml.", out)
+        model = (self.folder / "digits-model.yaml").read_text()
+        self.assertIn("input: [1, 4, 4]", model)
+        self.assertIn("features: 2}", model)
+        self.assertEqual(self.dlflow("validate", "digits.yaml"), ("", ""))
+
+    def test_a_folder_without_a_data_set_is_told_how_to_make_one(self):
+        self.write("pictures/cat/a.txt", "x")
+        _, err = self.dlflow("init", "pictures", status=2)
+        self.assertIn("`dlflow data pack pictures -o data`", err)
+
+    def test_nothing_that_is_there_is_replaced(self):
+        self.write("train.yaml", "mine\n")
+        self.assertIn("train.yaml is there already", self.dlflow("init", "train.py", status=2)[1])
+        self.assertEqual((self.folder / "train.yaml").read_text(), "mine\n")
+        self.assertIn("did you mean 'train.py'?", self.dlflow("init", "trian.py", status=2)[1])
+
+
+if __name__ == "__main__":
+    main()

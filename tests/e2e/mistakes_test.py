@@ -1,0 +1,45 @@
+"""What people are told of 60 mistakes: the place, the cause, and what to type instead. Each text is held here word by word."""
+
+import re
+import shutil
+
+from mistakes import MISTAKES
+from support import Case, main
+
+# What belongs to a library, or to this program's insides.
+INTERNALS = re.compile(r"std::|CLI::|json\.exception|type_error|yaml-cpp|bad_|terminate|0x[0-9a-f]{6}|REQUIRED|->\d|FAILED|not expected")
+
+
+class Mistakes(Case):
+    def message(self, mistake):
+        """What dlflow prints of a mistake: standard error, and of a run that failed also its last words."""
+        for name, text in mistake.files.items():
+            self.write(name, text)
+        process = self.start(*mistake.argv)
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, mistake.status, f"{mistake.name}\n{out}\n{err}")
+        text = err if mistake.status == 2 else out + err
+        for entry in list(self.folder.iterdir()):
+            if entry.name != "home":
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        return re.sub(r"-[0-9a-f]{8}\b", "-RUN", text.replace(str(self.folder), "FOLDER"))
+
+    def test_there_are_sixty(self):
+        self.assertGreaterEqual(len(MISTAKES), 60)
+        self.assertEqual(len({m.name for m in MISTAKES}), len(MISTAKES))
+
+    def test_each_is_told_by_place_cause_and_what_to_type(self):
+        grades = []
+        for mistake in MISTAKES:
+            with self.subTest(mistake.name):
+                text = self.message(mistake)
+                for what, wanted in (("place", mistake.place), ("cause", mistake.cause), ("what to type", mistake.cure)):
+                    found = wanted in text
+                    grades.append(found)
+                    self.assertTrue(found, f"{mistake.name}: no {what} {wanted!r} in:\n{text}")
+                self.assertNotRegex(text, INTERNALS)
+        self.assertEqual(sum(grades), 3 * len(MISTAKES))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,146 @@
+#include "engine/supervisor/telling_line.h"
+
+#include "tests/support/catch.h"
+#include "tests/support/temp_dir.h"
+
+using namespace dlflow;
+
+namespace {
+
+const std::string kDashes(74, '-');
+
+/// What Open MPI 4 prints when a rank has ended with a status.
+const std::string kPageOfMpirun =
+    kDashes +
+    "\nPrimary job  terminated normally, but 1 process returned\n"
+    "a non-zero exit code. Per user-direction, the job has been aborted.\n" +
+    kDashes + "\n" + kDashes +
+    "\nmpirun detected that one or more processes exited with non-zero status, thus causing\n"
+    "the job to be terminated. The first process to do so was:\n\n"
+    "  Process name: [[25556,1],0]\n  Exit code:    1\n" +
+    kDashes + "\n";
+
+/// What srun prints.
+const std::string kNotesOfSrun =
+    "srun: error: alpha-n1: task 0: Exited with exit code 1\n"
+    "srun: Terminating StepId=12.0\n"
+    "slurmstepd: error: *** STEP 12.0 ON alpha-n1 CANCELLED AT 2026-11-25T02:46:18 ***\n"
+    "srun: error: alpha-n2: task 1: Terminated\n"
+    "srun: Force Terminated StepId=12.0\n";
+
+std::string traceback(const std::string& last, const std::string& file = "train.py") {
+  return "Traceback (most recent call last):\n"
+         "  File \"/runs/w-1/steps/a/attempt-1/pass-1/work/" +
+         file +
+         "\", line 5, in <module>\n"
+         "    load()\n"
+         "    ~~~~^^\n"
+         "  File \"/usr/lib/python3.11/json/__init__.py\", line 346, in loads\n"
+         "    return _default_decoder.decode(s)\n" +
+         last + "\n";
+}
+
+}  // namespace
+
+TEST_CASE("the line of standard error that says most is told", "[telling]") {
+  CHECK(telling_line_of("error: one\nerror: two\nmore\n") == "error: two");
+  CHECK(telling_line_of("Error: of Java\nmore\n") == "Error: of Java");
+  CHECK(telling_line_of("an error\nlast\n") == "last");
+  CHECK(telling_line_of("said\n-----\n\n") == "said");
+  CHECK(telling_line_of("10 %\r90 %\r\n") == "90 %");
+  CHECK(telling_line_of("\033[31mred\033[0m\x07 end\n") == "red end");
+  CHECK(telling_line_of("") == "");
+  CHECK(telling_line_of(std::string(400, 'x')) == std::string(300, 'x') + "…");
+  CHECK(telling_line_of(std::string(300, 'x')) == std::string(300, 'x'));
+  CHECK(telling_line_of(std::string(299, 'x') + "ä…") == std::string(299, 'x') + "…");
+}
+
+TEST_CASE("of a file only the end of this pass is read", "[telling]") {
+  test::TempDir folder;
+  const auto telling = [&](const std::string& text, uint64_t from = 0) {
+    folder.write("stderr", text);
+    return telling_line(folder.path() / "stderr", from);
+  };
+  CHECK(telling("error: before\nnow\n", 14) == "now");
+  CHECK(telling("error: before\n", 14) == "");
+  CHECK(telling("error: far\n" + std::string(300'000, '-') + "\n") == "");
+  CHECK(telling_line(folder.path() / "none") == "");
+}
+
+TEST_CASE("a traceback is told by its last line and the place in the user's file", "[telling]") {
+  CHECK(telling_line_of(traceback("KeyError: 'lr'")) == "KeyError: 'lr' (train.py:5)");
+  CHECK(telling_line_of(traceback("KeyError: 'lr'", "src/train.py")) ==
+        "KeyError: 'lr' (src/train.py:5)");
+  CHECK(telling_line_of(traceback("RuntimeError: Error(s) in loading state_dict for Net:") +
+                        "\tMissing key(s) in state_dict: \"fc.weight\".\n") ==
+        "RuntimeError: Error(s) in loading state_dict for Net: Missing key(s) in state_dict: "
+        "\"fc.weight\". (train.py:5)");
+  CHECK(
+      telling_line_of(traceback("KeyError: 'lr'") +
+                      "\nDuring handling of the above exception, another exception occurred:\n\n" +
+                      traceback("ValueError: no lr")) == "ValueError: no lr (train.py:5)");
+  CHECK(telling_line_of(traceback("KeyError: 'lr'") + "bye\n") == "KeyError: 'lr' (train.py:5)");
+  CHECK(telling_line_of("Traceback (most recent call last):\n") ==
+        "Traceback (most recent call last):");
+}
+
+TEST_CASE("the page of mpirun is not the reason of a program that failed", "[telling]") {
+  CHECK(telling_line_of(traceback("KeyError: 'lr'") + kPageOfMpirun) ==
+        "KeyError: 'lr' (train.py:5)");
+  CHECK(telling_line_of("no data in /x\n" + kPageOfMpirun) == "no data in /x");
+  CHECK(telling_line_of(kPageOfMpirun) == "");
+  CHECK(
+      telling_line_of("[n1:4711] *** Process received signal ***\n"
+                      "[n1:4711] Signal: Segmentation fault (11)\n"
+                      "[n1:4711] [ 0] /lib/libc.so.6(+0x3c050) [0x7f]\n"
+                      "[n1:4711] *** End of error message ***\n" +
+                      kDashes +
+                      "\nmpirun noticed that process rank 0 with PID 0 on node n1 exited on signal "
+                      "11 (Segmentation fault).\n" +
+                      kDashes + "\n") == "");
+}
+
+TEST_CASE("the notes of srun are not the reason of a program that failed", "[telling]") {
+  CHECK(telling_line_of(traceback("KeyError: 'lr'") + kNotesOfSrun) ==
+        "KeyError: 'lr' (train.py:5)");
+  CHECK(telling_line_of(kNotesOfSrun + "no data in /x\n") == "no data in /x");
+}
+
+TEST_CASE("what a launcher itself complains of is told", "[telling]") {
+  CHECK(telling_line_of("srun: error: Unable to create step for job 5: More processors requested "
+                        "than permitted\n") ==
+        "srun: error: Unable to create step for job 5: More processors requested than permitted");
+  CHECK(telling_line_of(kDashes + "\nThere are not enough slots available in the system\n" +
+                        kDashes + "\n") == "There are not enough slots available in the system");
+  CHECK(telling_line_of("[n1:7] *** An error occurred in MPI_Send\n"
+                        "[n1:7] *** MPI_ERR_RANK: invalid rank\n"
+                        "[n1:7] *** MPI_ERRORS_ARE_FATAL (processes will now abort)\n") ==
+        "MPI_ERR_RANK: invalid rank");
+}
+
+TEST_CASE("torchrun's own traceback hides no rank's", "[telling]") {
+  CHECK(
+      telling_line_of(
+          traceback("KeyError: 'lr'") +
+          "E1125 02:46 torch/distributed/elastic/multiprocessing/api.py:869] failed (exitcode: 1)\n"
+          "Traceback (most recent call last):\n"
+          "  File \"/usr/bin/torchrun\", line 33, in <module>\n"
+          "    sys.exit(main())\n"
+          "torch.distributed.elastic.multiprocessing.errors.ChildFailedError: \n"
+          "============\ntrain.py FAILED\n------------\nFailures:\n============\n") ==
+      "KeyError: 'lr' (train.py:5)");
+}
+
+TEST_CASE("the rank that failed first is told, not those that lost it", "[telling]") {
+  const std::string cause = traceback("ValueError: shapes differ");
+  const std::string lost = traceback("RuntimeError: [1] Connection closed by peer [10.0.0.1]:1");
+  CHECK(telling_line_of(cause + lost) == "ValueError: shapes differ (train.py:5)");
+  CHECK(telling_line_of(lost + cause) == "ValueError: shapes differ (train.py:5)");
+  CHECK(telling_line_of(lost) ==
+        "RuntimeError: [1] Connection closed by peer [10.0.0.1]:1 (train.py:5)");
+}
+
+TEST_CASE("an exception of C++ is told by what it says", "[telling]") {
+  CHECK(telling_line_of("terminate called after throwing an instance of 'std::out_of_range'\n"
+                        "  what():  map::at\nAborted (core dumped)\n") == "map::at");
+}
