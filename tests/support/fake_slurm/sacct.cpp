@@ -45,7 +45,7 @@ struct Field {
 // 24.11.
 constexpr Field kFields[] = {
     {"Account", 10, 0},    {"AllocCPUS", 10, 0},  {"AllocNodes", 10, 0},   {"Cluster", 10, 0},
-    {"Comment", 14, 0},    {"CPUTime", 10, 0},    {"CPUTimeRAW", 10, 0},   {"Elapsed", 10, 0},
+    {"Comment", 14, 0},    {"ConsumedEnergyRaw", 17, 0}, {"CPUTime", 10, 0},    {"CPUTimeRAW", 10, 0},   {"Elapsed", 10, 0},
     {"ElapsedRaw", 10, 0}, {"Eligible", 19, 0},   {"End", 19, 0},          {"ExitCode", 8, 0},
     {"JobID", -12, 0},     {"JobIDRaw", -12, 0},  {"JobName", 10, 0},      {"MaxRSS", 10, 0},
     {"NCPUS", 10, 0},      {"NNodes", 8, 0},      {"NodeList", 15, 0},     {"NTasks", 8, 0},
@@ -134,6 +134,7 @@ std::string field_text(const std::string& name, const World& world, const Line& 
   if (name == "AllocNodes") return allocated ? nodes : "0";
   if (name == "NNodes") return line.batch ? "1" : nodes;
   if (name == "NTasks") return line.batch ? "1" : "";
+  if (name == "ConsumedEnergyRaw") return line.ended != 0 && !line.batch ? "1800" : "0";
   if (name == "MaxRSS") return line.batch && line.ended != 0 ? "2048K" : "";
   if (name == "ReqMem") return requested_memory(line, world.config.version);
   if (name == "Account") return request.account;
