@@ -1,7 +1,6 @@
 #include <cstdio>
 #include <set>
 
-#include "base/error.h"
 #include "base/file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"

@@ -11,8 +11,8 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 import tempfile
+import time
 import unittest
 from unittest import mock
 
