@@ -92,7 +92,7 @@ int run_cli(int argc, char** argv) {
         add_resubmit, add_cancel,     add_list,    add_results, add_lock,     add_pack,
         add_unpack,   add_inspect,    add_cache,   add_data,    add_profile,  add_schema,
         add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_man,
-        add_report,   add_trace}) {
+        add_report,   add_trace,      add_sync}) {
     add(app, session);
   }
   try {

@@ -5,9 +5,9 @@
 
 namespace dlflow {
 
-ReportedRun read_reported_run(Session& session, const std::string& run) {
+ReportedRun read_reported_run(Session& session, const std::string& run, Detail detail) {
   ReportedRun all;
-  all.status = refresh_run(session, run, Detail::Usage);
+  all.status = refresh_run(session, run, detail);
   all.plan = load_run(all.status.directory);
   for (size_t job = 0; job < all.plan.jobs.size() && job < all.status.jobs.size(); ++job) {
     all.status.jobs[job].asked = all.plan.jobs[job].resources;

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "engine/cli/commands.h"
+#include "engine/cli/tracking.h"
 #include "engine/plan/run_directory.h"
 #include "engine/report/dashboard.h"
 #include "engine/report/json.h"
@@ -153,6 +154,7 @@ void add_status(CLI::App& app, Session& session) {
     if (session.json) return print_json(as_json(session, *run, *choice));
     const std::string name = run->empty() ? "" : find_run(session, *run);
     if (*watching) return watch(session, name, *choice);
+    if (!name.empty()) keep_track(session, name);
     const std::string text = name.empty() ? show_all(session, session.style())
                                           : show_one(session, name, *choice, session.style());
     std::fputs(text.c_str(), stdout);

@@ -67,8 +67,8 @@ class Reader {
 
   CurvePoint place_of(const Json& line) {
     CurvePoint place;
-    ++lines_;
-    place.step = finite_at(line, "step").value_or(lines_);
+    place.line = ++lines_;
+    place.step = finite_at(line, "step").value_or(double(lines_));
     const auto epochs = finite_at(line, "epochs");
     const auto steps = finite_at(line, "steps");
     const bool exact = epochs && steps && *steps > 0 && line.contains("step");
@@ -112,7 +112,7 @@ class Reader {
   std::vector<size_t> parts_;  // parallel to the curves: the part that each was last in
   size_t part_ = 0;
   double last_step_ = -1;
-  double lines_ = 0;
+  size_t lines_ = 0;
   bool begins_anew_ = false;
 };
 

@@ -17,6 +17,7 @@ struct CurvePoint {
   double epoch = 0;        ///< with the part of it that is done, where that is known
   std::optional<Time> at;  ///< where the line tells
   double value = 0;
+  size_t line = 0;  ///< of all lines of its job, from 1
   bool operator==(const CurvePoint&) const = default;
 };
 
