@@ -41,7 +41,7 @@ foreach(library libcli11-dev libfmt-dev libjs-chart.js libminizip-dev libpng-dev
   install(FILES /usr/share/doc/${library}/copyright DESTINATION ${documents}/libraries RENAME ${library} OPTIONAL)
 endforeach()
 install(FILES README.md CHANGELOG.md LICENSE ${described}/LIBRARIES DESTINATION ${documents})
-install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg")
+install(DIRECTORY docs DESTINATION ${documents} FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.png")
 
 # For programs in other languages. Python finds the library from its package, so they keep their places to each other.
 install(TARGETS dlflow_runtime LIBRARY DESTINATION lib/dlflow)

@@ -43,7 +43,7 @@ class Browser:
         os.close(to_browser)
         os.close(from_browser)
         self.number, self.buffer, self.session, self.events, self.complaints = 0, b"", None, [], []
-        target = self.call("Target.createTarget", url="about:blank", width=width, height=height)["targetId"]
+        target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")

@@ -4,7 +4,7 @@ const DASHES = [[], [6, 3], [2, 2], [8, 3, 2, 3]];
 const MOST_LINES = 32;
 let chart = null;
 
-const nameOfMetric = (name) => name.replace(/_/g, " ").replace(/ s$/, " (s)").replace("images per s", "images per second").replace("eta", "time left");
+const nameOfMetric = (name) => name.replace(/_/g, " ").replace(/ per s$/, " per second").replace(/ s$/, " (s)");
 const curveOf = (job, metric) => job.curves?.find((curve) => curve.name === metric);
 
 /** The points of a curve over what is chosen; a gap where it begins anew. */

@@ -1,27 +1,34 @@
 // The steps and what waits for what: layers from left to right, each step with its jobs as cells in the colours of their states.
-const BOX = { width: 196, gapX: 64, gapY: 22, cell: 9, perRow: 16, maxCells: 64 };
+const BOX = { width: 188, gapX: 46, gapY: 22, cell: 9, perRow: 16, maxCells: 64 };
 
-/** Steps of each layer: a step stands right of all that it needs, near the middle of what it is joined to. */
+/**
+ * Nodes in layers from left to right: a step stands right of all that it needs. An edge across several layers goes through a
+ * point in each between them, which takes its place in the order as steps do, so that it passes no step behind its back.
+ */
 function layersOf(steps) {
   const depth = [];
   const depthOf = (index) => (depth[index] ??= Math.max(-1, ...steps[index].needs.map(([parent]) => depthOf(parent))) + 1);
+  const nodes = steps.map((step, index) => ({ index, layer: depthOf(index), near: [] }));
+  const edges = steps.flatMap((step, child) => step.needs.map(([parent, each]) => {
+    const path = [nodes[parent]];
+    for (let layer = depth[parent] + 1; layer < depth[child]; layer += 1) path.push({ index: null, layer, near: [] });
+    path.push(nodes[child]);
+    for (let i = 1; i < path.length; i += 1) { path[i].near.push(path[i - 1]); path[i - 1].near.push(path[i]); }
+    nodes.push(...path.filter((node) => node.index === null));
+    return { child, parent, each, path };
+  }));
   const layers = [];
-  steps.forEach((step, index) => (layers[depthOf(index)] ??= []).push(index));
-  const place = steps.map(() => 0);
-  const settle = (layer) => layer.forEach((index, position) => { place[index] = position - (layer.length - 1) / 2; });
+  for (const node of nodes) (layers[node.layer] ??= []).push(node);
+  const settle = (layer) => layer.forEach((node, position) => { node.place = position - (layer.length - 1) / 2; });
   layers.forEach(settle);
-  for (let round = 0; round < 4; round += 1) {
-    for (const layer of layers) {
-      const middle = (index) => {
-        const near = [...steps[index].needs.map(([parent]) => parent), ...steps.flatMap((step, child) => step.needs.some(([p]) => p === index) ? [child] : [])];
-        return near.length ? sum(near.map((other) => place[other])) / near.length : place[index];
-      };
-      const wanted = new Map(layer.map((index) => [index, middle(index)]));
+  for (let round = 0; round < 8; round += 1) {
+    for (const layer of round % 2 ? [...layers].reverse() : layers) {
+      const wanted = new Map(layer.map((node) => [node, node.near.length ? sum(node.near.map((other) => other.place)) / node.near.length : node.place]));
       layer.sort((a, b) => wanted.get(a) - wanted.get(b));
       settle(layer);
     }
   }
-  return layers;
+  return { layers, edges };
 }
 
 function countsOf(jobs) {
@@ -58,32 +65,36 @@ const short = (text, length) => (text.length > length ? `${text.slice(0, length 
 function drawDag() {
   const { steps } = view.run;
   const jobs = steps.map((step, index) => view.run.jobs.filter((job) => job.step === index));
-  const height = (index) => 58 + cellRows(jobs[index]) * (BOX.cell + 2);
-  const layers = layersOf(steps);
-  const tall = Math.max(...layers.map((layer) => sum(layer.map((index) => height(index) + BOX.gapY)) - BOX.gapY));
-  const at = [];
+  const { layers, edges } = layersOf(steps);
+  for (const node of layers.flat()) node.height = node.index === null ? 6 : 58 + cellRows(jobs[node.index]) * (BOX.cell + 2);
+  const heightOf = (layer) => sum(layer.map((node) => node.height + BOX.gapY)) - BOX.gapY;
+  const tall = Math.max(...layers.map(heightOf)), at = [];
   layers.forEach((layer, column) => {
-    let y = 8 + (tall - (sum(layer.map((index) => height(index) + BOX.gapY)) - BOX.gapY)) / 2;
-    for (const index of layer) {
-      at[index] = { x: 8 + column * (BOX.width + BOX.gapX), y, height: height(index) };
-      y += height(index) + BOX.gapY;
+    let y = 8 + (tall - heightOf(layer)) / 2;
+    for (const node of layer) {
+      Object.assign(node, { x: 8 + column * (BOX.width + BOX.gapX), y, middle: y + node.height / 2 });
+      y += node.height + BOX.gapY;
+      if (node.index !== null) at[node.index] = node;
     }
   });
   const width = layers.length * (BOX.width + BOX.gapX) - BOX.gapX + 16;
   const svg = makeSvg("svg", { width, height: tall + 16, viewBox: `0 0 ${width} ${tall + 16}`, role: "group", "aria-label": "Steps and what they wait for" });
-  steps.forEach((step, child) => step.needs.forEach(([parent, each]) => {
-    const from = { x: at[parent].x + BOX.width, y: at[parent].y + at[parent].height / 2 }, to = { x: at[child].x, y: at[child].y + at[child].height / 2 };
-    const bend = Math.max(30, (to.x - from.x) / 2);
-    svg.append(makeSvg("path", { class: each ? "each" : "", d: `M${from.x} ${from.y} C${from.x + bend} ${from.y} ${to.x - bend} ${to.y} ${to.x} ${to.y}` },
-      makeSvg("title", {}, `${step.name} waits for ${steps[parent].name}${each ? ", job for job" : ""}`)));
-  }));
+  const bend = BOX.gapX / 2;
+  for (const { child, parent, each, path } of edges) {
+    const along = path.slice(1).map((to, i) => {
+      const from = path[i], left = from.x + BOX.width;
+      return `${i ? `L${left} ${from.middle}` : `M${left} ${from.middle}`} C${left + bend} ${from.middle} ${to.x - bend} ${to.middle} ${to.x} ${to.middle}`;
+    });
+    svg.append(makeSvg("path", { class: each ? "each" : "", d: along.join(" ") },
+      makeSvg("title", {}, `${steps[child].name} waits for ${steps[parent].name}${each ? ", job for job" : ""}`)));
+  }
   steps.forEach((step, index) => {
     const { x, y } = at[index];
     const node = makeSvg("g", { class: "node", transform: `translate(${x} ${y})`, tabindex: "0", role: "button", "aria-pressed": view.step === index,
       "aria-label": `${step.name}, ${step.kind}: ${countText(jobs[index])}` },
       makeSvg("rect", { class: "box", width: BOX.width, height: at[index].height, rx: 7 }),
       makeSvg("text", { class: "name", x: 12, y: 21 }, short(step.name, 24)), makeSvg("title", {}, `${step.name}: ${countText(jobs[index])}`),
-      makeSvg("text", { class: "quiet", x: 12, y: 37 }, short(`${step.kind} · ${countText(jobs[index])}`, 33)), cells(jobs[index], 46));
+      makeSvg("text", { class: "quiet", x: 12, y: 37 }, short(`${step.kind} · ${countText(jobs[index])}`, 31)), cells(jobs[index], 46));
     const choose = () => { view.step = view.step === index ? null : index; view.filter(); };
     node.onclick = choose;
     node.onkeydown = (event) => {
