@@ -174,7 +174,7 @@ class Report(support.Case):
         first, second = self.pictured(), self.run_json("w.yaml", "--no-cache", "--keep-going", status=1)["run"]
         browser = self.opened(self.report(first, second))
         cells = browser.run("[...document.querySelectorAll('#comparison tbody tr')].map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
-        self.assertEqual(cells, [[run, f"train[lr={lr}]", "3", "0.92"] for run in (first, second) for lr in ("0.1", "0.5")])
+        self.assertEqual(cells, [[run, f"train[lr={lr}]", "3", "0.9200"] for run in (first, second) for lr in ("0.1", "0.5")])
         browser.run("document.getElementById('run-select').value = '1'; document.getElementById('run-select').onchange({target: document.getElementById('run-select')})")
         self.assertIn(second, browser.run("document.getElementById('run-name').textContent"))
 

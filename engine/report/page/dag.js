@@ -94,7 +94,7 @@ function drawDag() {
       "aria-label": `${step.name}, ${step.kind}: ${countText(jobs[index])}` },
       makeSvg("rect", { class: "box", width: BOX.width, height: at[index].height, rx: 7 }),
       makeSvg("text", { class: "name", x: 12, y: 21 }, short(step.name, 24)), makeSvg("title", {}, `${step.name}: ${countText(jobs[index])}`),
-      makeSvg("text", { class: "quiet", x: 12, y: 37 }, short(`${step.kind} · ${countText(jobs[index])}`, 31)), cells(jobs[index], 46));
+      makeSvg("text", { class: "quiet", x: 12, y: 37 }, short(`${step.kind} · ${countText(jobs[index])}`, 29)), cells(jobs[index], 46));
     const choose = () => { view.step = view.step === index ? null : index; view.filter(); };
     node.onclick = choose;
     node.onkeydown = (event) => {

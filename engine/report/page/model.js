@@ -55,6 +55,9 @@ function number(value) {
   return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(4)).toString();
 }
 
+/** With as many digits as others of its column. */
+const digits = (value) => (Math.abs(value) >= 1000 ? number(value) : value.toPrecision(4));
+
 const percent = (share) => `${Math.round(100 * share)} %`;
 const day = (text) => text.replace("T", " ").replace(/\.\d+Z$/, " UTC");
 

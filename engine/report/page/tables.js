@@ -117,8 +117,8 @@ function drawComparison() {
     ...(data.runs.length > 1 ? [column("Run", ({ group }) => group.run, ({ group }) => group.run)] : []),
     column("Job", ({ group }) => group.job, ({ group }) => group.job),
     column("Repeats", ({ metric }) => number(metric.n), ({ metric }) => metric.n),
-    column("Mean", ({ metric }) => number(metric.mean), ({ metric }) => metric.mean),
-    column("95 % interval of the mean", ({ metric }) => (metric.low === undefined ? "–" : `${number(metric.low)} to ${number(metric.high)}`)),
+    column("Mean", ({ metric }) => digits(metric.mean), ({ metric }) => metric.mean),
+    column("95 % interval of the mean", ({ metric }) => (metric.low === undefined ? "–" : `${digits(metric.low)} to ${digits(metric.high)}`)),
     column("", ({ metric }) => interval(metric, low, high)),
   ], rows, make("div", { class: "tools" }, make("label", {}, "Of ", select)),
   make("p", { class: "note" }, "Intervals are Student's t over the elements of `repeat:`; one value alone has none. Circles are the single values."));
@@ -133,7 +133,7 @@ function drawProvenance() {
       ["frozen by", `dlflow ${from.dlflow}`], ["nodes", from.nodes.join(", ")], ["parameters", Object.entries(from.params).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")]]),
     part(`The workflow's text (SHA-256 ${from.workflow_sha256.slice(0, 12)}…)`, make("pre", {}, from.text)),
     Object.keys(from.images).length ? part("Images", list(from.images)) : "",
-    Object.keys(from.files).length ? part(`${plural(Object.keys(from.files).length, "file")} that were frozen with the run`, list(from.files)) : "");
+    Object.keys(from.files).length ? part(`Files that were frozen with the run (${Object.keys(from.files).length})`, list(from.files)) : "");
 }
 
 view.onChange((what) => {
