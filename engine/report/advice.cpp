@@ -11,12 +11,11 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::minutes;
-using std::chrono::seconds;
 
 constexpr double kReserve = 1.3;  // what is asked for above the largest that was seen
 constexpr auto kLong = minutes(10);
 
-std::string percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
+std::string in_percent(double share) { return std::to_string(std::lround(100 * share)) + " %"; }
 
 /// The largest of the job's passes.
 milliseconds longest_pass(std::span<const JobSpan> spans) {
@@ -33,7 +32,7 @@ void about_processors(const JobRow& job, std::vector<std::string>& advice) {
   if (!used || *used >= 0.5 || asked < 2 || *job.usage->elapsed < kLong) return;
   const int enough = std::max(1, int(std::ceil(*used * asked * kReserve)));
   if (enough >= asked) return;
-  advice.push_back("cores computed " + percent(*used) +
+  advice.push_back("cores computed " + in_percent(*used) +
                    " of the time: cpus_per_rank: " + std::to_string(enough) + " might do");
 }
 
@@ -48,17 +47,17 @@ void about_memory(const JobRow& job, std::vector<std::string>& advice) {
       "memory: " + (enough % (2 * kStep) == 0 ? std::to_string(enough >> 30) + "GiB"
                                               : std::to_string(enough >> 20) + "MiB");
   if (job.state == JobState::Failed || *used > 0.95) {
-    if (*used > 0.9) advice.push_back(percent(*used) + " of its memory was used: " + write);
+    if (*used > 0.9) advice.push_back(in_percent(*used) + " of its memory was used: " + write);
     return;
   }
   if (*used < 0.5 && enough < job.asked->memory_bytes) {
-    advice.push_back("used " + percent(*used) + " of its memory: " + write + " leaves a reserve");
+    advice.push_back("used " + in_percent(*used) + " of its memory: " + write + " leaves a reserve");
   }
 }
 
 void about_time(const JobRow& job, std::span<const JobSpan> spans,
                 std::vector<std::string>& advice) {
-  const seconds asked = job.asked->walltime;
+  const std::chrono::seconds asked = job.asked->walltime;
   const milliseconds longest = longest_pass(spans);
   if (asked.count() == 0 || longest.count() == 0) return;
   if (job.state == JobState::TimedOut) {

@@ -16,8 +16,8 @@ namespace {
 
 using Lines = std::vector<std::string>;
 
-constexpr int kWide = 120;
-constexpr size_t kGap = 3;
+constexpr int kWideTerminal = 120;
+constexpr size_t kBetweenColumns = 3;
 
 /// Jobs with a state like `like`, painted so: "3 ✔".
 void add_count(std::string& text, const RunStatus& status, JobState like, auto belongs,
@@ -53,7 +53,7 @@ double share_done(const RunStatus& status) {
   return status.jobs.empty() ? 0 : double(done) / double(status.jobs.size());
 }
 
-std::string print(double value) {
+std::string print_loss(double value) {
   std::array<char, 32> text{};
   std::snprintf(text.data(), text.size(), "%.4g", value);
   return text.data();
@@ -64,11 +64,11 @@ Lines loss_lines(const Losses& losses, const Style& style) {
   size_t names = 0, numbers = 0;
   for (const auto& [job, values] : losses) {
     names = std::max(names, std::min<size_t>(display_width(job), 28));
-    numbers = std::max(numbers, print(values.back()).size());
+    numbers = std::max(numbers, print_loss(values.back()).size());
   }
   Lines lines;
   for (const auto& [job, values] : losses) {
-    const std::string number = print(values.back());
+    const std::string number = print_loss(values.back());
     const std::string front = "  " + pad(clip(job, names), names) + "  " +
                               std::string(numbers - number.size(), ' ') + number + "  ";
     const size_t room = size_t(std::max(0, style.width - int(display_width(front)) - 1));
@@ -135,7 +135,7 @@ Lines beside_each_other(const RunView& view, const Losses& losses, Time now, siz
                         const Style& style) {
   Style left_style = style, right_style = style;
   left_style.width = style.width * 11 / 20;
-  right_style.width = style.width - left_style.width - int(kGap);
+  right_style.width = style.width - left_style.width - int(kBetweenColumns);
   const Lines left = live_table(view, now, rows, left_style);
   Lines right;
   const size_t for_losses = rows * 3 / 5;
@@ -147,7 +147,7 @@ Lines beside_each_other(const RunView& view, const Losses& losses, Time now, siz
   for (size_t i = 0; i < std::max(left.size(), right.size()); ++i) {
     std::string line = i < left.size() ? clip(left[i], size_t(left_style.width)) : "";
     if (i < right.size()) {
-      line = pad(line, size_t(left_style.width) + kGap) + right[i];
+      line = pad(line, size_t(left_style.width) + kBetweenColumns) + right[i];
     }
     lines.push_back(std::move(line));
   }
@@ -184,7 +184,7 @@ Lines dashboard(const RunView& view, const Losses& losses, Time now, size_t rows
   if (!view.status.problem.empty()) lines.push_back(view.status.problem);
   lines.emplace_back("");
   const size_t left = rows - std::min(rows, lines.size());
-  const Lines body = style.width >= kWide ? beside_each_other(view, losses, now, left, style)
+  const Lines body = style.width >= kWideTerminal ? beside_each_other(view, losses, now, left, style)
                                           : below_each_other(view, losses, now, left, style);
   lines.insert(lines.end(), body.begin(), body.end());
   lines.resize(std::min(lines.size(), rows));

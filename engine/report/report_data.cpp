@@ -24,7 +24,7 @@ using std::chrono::milliseconds;
 /// Of all curves of all runs together: a number takes about ten bytes.
 constexpr size_t kMostPoints = 150'000;
 constexpr size_t kMostPointsOfCurve = 600;
-constexpr size_t kFewestPointsOfCurve = 8;
+constexpr size_t kFewestPointsOfCurve = 6;
 constexpr size_t kMostFiles = 500;
 
 /// With six digits: more is not seen, and 0.1 + 0.2 would take 19 characters.
@@ -34,7 +34,7 @@ double rounded(double value) {
   return std::strtod(text.data(), nullptr);
 }
 
-double seconds(milliseconds time) { return double(time.count()) / 1000; }
+double as_seconds(milliseconds time) { return double(time.count()) / 1000; }
 
 /// An object whose absent members are left out.
 class Object {
@@ -72,8 +72,8 @@ Json to_json(const JobSpan& span, Time began) {
   return {span.running ? 1 : 0,
           span.attempt,
           span.pass,
-          seconds(span.begin - began),
-          span.end ? Json(seconds(*span.end - began)) : Json(),
+          as_seconds(span.begin - began),
+          span.end ? Json(as_seconds(*span.end - began)) : Json(),
           span.outcome ? Json(name(*span.outcome)) : Json(),
           span.node,
           span.reason};
@@ -84,7 +84,7 @@ Json to_json(const Curve& curve, Time began) {
   for (const CurvePoint& point : curve.points) {
     step.push_back(point.step);
     epoch.push_back(rounded(point.epoch));
-    at.push_back(point.at ? Json(rounded(seconds(*point.at - began))) : Json());
+    at.push_back(point.at ? Json(rounded(as_seconds(*point.at - began))) : Json());
     value.push_back(rounded(point.value));
   }
   return {{"name", curve.name},      {"step", std::move(step)},   {"epoch", std::move(epoch)},
@@ -116,8 +116,8 @@ std::optional<double> rounded(std::optional<double> value) {
 Json used_json(const JobRow& job) {
   const JobUsage& used = *job.usage;
   Object object;
-  if (used.elapsed) object.with("elapsed_s", seconds(*used.elapsed));
-  if (used.cpu_time) object.with("cpu_s", seconds(*used.cpu_time));
+  if (used.elapsed) object.with("elapsed_s", as_seconds(*used.elapsed));
+  if (used.cpu_time) object.with("cpu_s", as_seconds(*used.cpu_time));
   object.with_some("cpu_efficiency", rounded(cpu_efficiency(job)))
       .with_number("memory_bytes", used.memory_bytes)
       .with_some("memory_efficiency", rounded(memory_efficiency(job)))
@@ -126,28 +126,45 @@ Json used_json(const JobRow& job) {
   return object.take();
 }
 
-/// What programs reported in all jobs, and how many curves that are.
+/// What programs reported in all jobs, as much as a page has room for.
 struct AllReported {
   std::vector<std::vector<Reported>> by_run;  ///< and job
-  size_t curves = 0;
-
-  size_t points_of_curve() const {
-    const size_t share = kMostPoints / std::max<size_t>(1, curves);
-    return std::clamp(share, kFewestPointsOfCurve, kMostPointsOfCurve);
-  }
+  size_t points_of_curve = kMostPointsOfCurve;
 };
+
+/// Leaves of each job's curves so many, those that people look for first before the others.
+void keep_first(Reported& reported, size_t max_curves) {
+  if (reported.curves.size() <= max_curves) return;
+  constexpr std::array kFirst = {"loss", "accuracy", "validation_loss", "images_per_s"};
+  std::stable_sort(reported.curves.begin(), reported.curves.end(),
+                   [&](const Curve& a, const Curve& b) {
+                     return std::find(kFirst.begin(), kFirst.end(), a.name) <
+                            std::find(kFirst.begin(), kFirst.end(), b.name);
+                   });
+  reported.curves.resize(max_curves);
+}
 
 AllReported read_all(std::span<const ReportedRun> runs) {
   AllReported all;
+  size_t with_curves = 0, curves = 0;
   for (const ReportedRun& run : runs) {
     std::vector<Reported> jobs;
     for (const JobRow& job : run.status.jobs) {
       const bool began = job.attempt > 0 || job.state == JobState::Cached;
       jobs.push_back(began ? read_reported_job(job.directory) : Reported());
-      all.curves += jobs.back().curves.size();
+      with_curves += jobs.back().curves.empty() ? 0 : 1;
     }
     all.by_run.push_back(std::move(jobs));
   }
+  const size_t room = kMostPoints / kFewestPointsOfCurve / std::max<size_t>(1, with_curves);
+  for (std::vector<Reported>& jobs : all.by_run) {
+    for (Reported& job : jobs) {
+      keep_first(job, std::max<size_t>(1, room));
+      curves += job.curves.size();
+    }
+  }
+  all.points_of_curve = std::clamp(kMostPoints / std::max<size_t>(1, curves), kFewestPointsOfCurve,
+                                   kMostPointsOfCurve);
   return all;
 }
 
@@ -173,7 +190,7 @@ class RunJson {
         .with("state", name(status_.state))
         .with("started", to_rfc3339(status_.started))
         .with("ended", status_.ended.has_value())
-        .with("length", seconds(std::max(end, last_) - status_.started))
+        .with("length", as_seconds(std::max(end, last_) - status_.started))
         .with_text("problem", status_.problem)
         .with("steps", steps_json())
         .with("jobs", std::move(jobs))
@@ -311,7 +328,7 @@ Json report_data(std::span<const ReportedRun> runs, Time now) {
   std::vector<Result> results;
   for (size_t run = 0; run < runs.size(); ++run) {
     list.push_back(
-        RunJson(runs[run], reported.by_run[run], reported.points_of_curve(), now).json());
+        RunJson(runs[run], reported.by_run[run], reported.points_of_curve, now).json());
     for (Result& result : results_of(runs[run].plan, runs[run].status, "")) {
       results.push_back(std::move(result));
     }

@@ -15,27 +15,27 @@ namespace {
 
 constexpr int kRunProcess = 1;
 constexpr int kFirstProcess = 2;
-constexpr uint64_t kMostBytes = uint64_t{256} << 20;  ///< of one timeline
-constexpr JsonLimits kTimelineLimits{.max_depth = 16, .max_bytes = kMostBytes};
+constexpr uint64_t kMostTimelineBytes = uint64_t{256} << 20;  ///< of one timeline
+constexpr JsonLimits kTimelineLimits{.max_depth = 16, .max_bytes = kMostTimelineBytes};
 
 /// A timeline.json as it was read, none if it is none.
 std::optional<Json> read_timeline(const std::filesystem::path& file) {
   std::error_code none;
   const uint64_t bytes = std::filesystem::file_size(file, none);
-  if (none || bytes > kMostBytes) return std::nullopt;
+  if (none || bytes > kMostTimelineBytes) return std::nullopt;
   Json json = parse_json(read_file(file), kTimelineLimits);
   if (!json.is_object() || !json.value("traceEvents", Json()).is_array()) return std::nullopt;
   return json;
 }
 
-std::optional<double> finite_at(const Json& object, const char* key) {
+std::optional<double> number_in(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   if (!object.is_object() || found == object.end() || !found->is_number()) return std::nullopt;
   const double value = found->get<double>();
   return std::isfinite(value) ? std::optional(value) : std::nullopt;
 }
 
-std::string text_at(const Json& object, const char* key) {
+std::string text_in(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
   return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>()
                                                                            : "";
@@ -156,12 +156,12 @@ class Trace {
 
   /// Of one attempt, written anew in each pass: what there is, is of the last.
   void add_timeline(const JobRow& job, int attempt, const Json& timeline) {
-    const auto began_at = finite_at(timeline.value("otherData", Json::object()), "began_at");
+    const auto began_at = number_in(timeline.value("otherData", Json::object()), "began_at");
     const double offset = began_at ? *began_at * 1e6 - double(began_.time_since_epoch().count()) * 1e3
                                    : microseconds(begin_of_last_pass(job, attempt));
     std::map<int, int> processes;  // rank -> process
     for (const Json& event : timeline.at("traceEvents")) {
-      const auto rank = finite_at(event, "pid");
+      const auto rank = number_in(event, "pid");
       if (!rank || *rank < 0 || *rank > 1e6) continue;
       const auto [process, is_new] = processes.try_emplace(int(*rank), next_process_);
       next_process_ += is_new;
@@ -170,16 +170,16 @@ class Trace {
   }
 
   void add_event(const JobRow& job, int process, const Json& event, double offset) {
-    const std::string kind = text_at(event, "ph"), name = text_at(event, "name");
-    const double thread = finite_at(event, "tid").value_or(0);
+    const std::string kind = text_in(event, "ph"), name = text_in(event, "name");
+    const double thread = number_in(event, "tid").value_or(0);
     if (kind == "M" && name == "process_name") {
-      return name_process(process, job.job + " " + text_at(event.value("args", Json::object()), "name"), process);
+      return name_process(process, job.job + " " + text_in(event.value("args", Json::object()), "name"), process);
     }
     if (kind == "M") {
       add({{"ph", "M"}, {"name", name}, {"pid", process}, {"tid", thread}, {"args", event.value("args", Json::object())}});
       return;
     }
-    const auto begin = finite_at(event, "ts"), length = finite_at(event, "dur");
+    const auto begin = number_in(event, "ts"), length = number_in(event, "dur");
     if (kind != "X" || !begin || !length) return;
     add({{"ph", "X"}, {"name", name}, {"pid", process}, {"tid", thread}, {"ts", *begin + offset}, {"dur", *length}});
   }

@@ -6,11 +6,10 @@
 #include "base/process.h"
 #include "base/text.h"
 #include "engine/track/mlflow.h"
+#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
-
-int64_t milliseconds(Time time) { return time.time_since_epoch().count(); }
 
 Json pairs(const std::vector<std::pair<std::string, std::string>>& all) {
   Json list = Json::array();
@@ -47,7 +46,7 @@ class RestStore : public MlflowStore {
   std::string put(const MlflowRun& run, const std::string& known) override {
     const std::string id = known.empty() ? create(run) : known;
     Json update = {{"run_id", id}, {"status", run.status}, {"run_name", run.name}};
-    if (run.ended) update["end_time"] = milliseconds(*run.ended);
+    if (run.ended) update["end_time"] = unix_milliseconds(*run.ended);
     post("runs/update", update);
     if (known.empty()) {
       for (size_t begin = 0; begin < run.params.size(); begin += kMostParams) {
@@ -65,7 +64,7 @@ class RestStore : public MlflowStore {
       for (const MlflowMetric& metric : metrics.first(std::min(kMostMetrics, metrics.size()))) {
         list.push_back({{"key", metric.key},
                         {"value", number(metric.value)},
-                        {"timestamp", milliseconds(metric.at)},
+                        {"timestamp", unix_milliseconds(metric.at)},
                         {"step", metric.step}});
       }
       post("runs/log-batch", {{"run_id", id}, {"metrics", std::move(list)}});
@@ -78,7 +77,7 @@ class RestStore : public MlflowStore {
   std::string create(const MlflowRun& run) {
     const Json answer = post("runs/create", {{"experiment_id", experiment_},
                                              {"run_name", run.name},
-                                             {"start_time", milliseconds(run.started)},
+                                             {"start_time", unix_milliseconds(run.started)},
                                              {"tags", pairs(run.tags)}});
     const std::string id = answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
     if (id.empty()) fail("runs/create", "its answer names no run");

@@ -8,16 +8,15 @@
 #include "base/text.h"
 #include "engine/store/database.h"
 #include "engine/track/mlflow.h"
+#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
 
 namespace fs = std::filesystem;
 
-int64_t milliseconds(Time time) { return time.time_since_epoch().count(); }
-
 /// For a column of numbers, which SQLite makes one of it again; all digits.
-std::string print(double value) {
+std::string print_value(double value) {
   std::array<char, 40> text{};
   std::snprintf(text.data(), text.size(), "%.17g", value);
   return text.data();
@@ -74,8 +73,8 @@ class SqliteStore : public MlflowStore {
           "INSERT INTO runs(run_uuid, name, source_type, user_id, status, start_time, end_time, "
           "lifecycle_stage, artifact_uri, experiment_id) VALUES (?, ?, 'PROJECT', '', ?, ?, ?, 'active', ?, ?) "
           "ON CONFLICT(run_uuid) DO UPDATE SET status = excluded.status, end_time = excluded.end_time",
-          run.id, run.name, run.status, milliseconds(run.started),
-          run.ended ? std::optional(milliseconds(*run.ended)) : std::nullopt,
+          run.id, run.name, run.status, unix_milliseconds(run.started),
+          run.ended ? std::optional(unix_milliseconds(*run.ended)) : std::nullopt,
           artifacts() + "/" + run.id, experiment_);
       for (const auto& [key, value] : run.params) {
         database_.execute("INSERT OR REPLACE INTO params(key, value, run_uuid) VALUES (?, ?, ?)", key,
@@ -98,13 +97,13 @@ class SqliteStore : public MlflowStore {
         database_.execute(
             "INSERT OR IGNORE INTO metrics(key, value, timestamp, run_uuid, step, is_nan) VALUES "
             "(?, ?, ?, ?, ?, ?)",
-            metric.key, print(value.value), milliseconds(metric.at), id, metric.step, int(value.is_nan));
+            metric.key, print_value(value.value), unix_milliseconds(metric.at), id, metric.step, int(value.is_nan));
         database_.execute(
             "INSERT INTO latest_metrics(key, value, timestamp, step, is_nan, run_uuid) VALUES (?, ?, ?, ?, ?, ?) "
             "ON CONFLICT(key, run_uuid) DO UPDATE SET value = excluded.value, timestamp = excluded.timestamp, "
             "step = excluded.step, is_nan = excluded.is_nan WHERE (excluded.step, excluded.timestamp) >= "
             "(latest_metrics.step, latest_metrics.timestamp)",
-            metric.key, print(value.value), milliseconds(metric.at), metric.step, int(value.is_nan), id);
+            metric.key, print_value(value.value), unix_milliseconds(metric.at), metric.step, int(value.is_nan), id);
       }
       transaction.commit();
     });

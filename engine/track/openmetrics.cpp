@@ -37,7 +37,7 @@ std::string label_value(std::string_view text) {
   return value;
 }
 
-std::string print(double value) {
+std::string print_sample(double value) {
   if (std::isnan(value)) return "NaN";
   if (std::isinf(value)) return value > 0 ? "+Inf" : "-Inf";
   std::array<char, 40> text{};
@@ -54,7 +54,7 @@ class Exposition {
     text_ += "# HELP " + name + " " + help + "\n";
   }
   void sample(const std::string& labels, double value) {
-    text_ += name_ + "{" + labels + "} " + print(value) + "\n";
+    text_ += name_ + "{" + labels + "} " + print_sample(value) + "\n";
   }
   std::string end() && { return std::move(text_) + "# EOF\n"; }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/track/protobuf.h"
+#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
@@ -20,7 +21,7 @@ constexpr std::array<uint32_t, 256> make_table() {
 }
 constexpr std::array<uint32_t, 256> kTable = make_table();
 
-void append(std::string& bytes, uint64_t value, int size) {
+void append_number(std::string& bytes, uint64_t value, int size) {
   for (int i = 0; i < size; ++i) bytes += char(value >> (8 * i));
 }
 
@@ -28,14 +29,12 @@ uint32_t masked(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8U
 
 void append_record(std::string& file, const Message& event) {
   std::string length;
-  append(length, event.bytes().size(), 8);
+  append_number(length, event.bytes().size(), 8);
   file += length;
-  append(file, masked(crc32c(length)), 4);
+  append_number(file, masked(crc32c(length)), 4);
   file += event.bytes();
-  append(file, masked(crc32c(event.bytes())), 4);
+  append_number(file, masked(crc32c(event.bytes())), 4);
 }
-
-double seconds(Time time) { return double(time.time_since_epoch().count()) / 1000; }
 
 struct Scalar {
   const std::string* name;
@@ -52,7 +51,7 @@ uint32_t crc32c(std::string_view bytes) {
 
 std::string tensorboard_events(const Reported& reported, Time began) {
   std::string file;
-  append_record(file, Message().add(1, seconds(began)).add(3, std::string_view("brain.Event:2")));
+  append_record(file, Message().add(1, unix_seconds(began)).add(3, std::string_view("brain.Event:2")));
   std::vector<Scalar> scalars;
   for (const Curve& curve : reported.curves) {
     for (const CurvePoint& point : curve.points) scalars.push_back({&curve.name, &point});
@@ -63,7 +62,7 @@ std::string tensorboard_events(const Reported& reported, Time began) {
   for (const auto& [name, point] : scalars) {
     const Message value = Message().add(1, std::string_view(*name)).add(2, float(point->value));
     append_record(file, Message()
-                            .add(1, seconds(point->at.value_or(began)))
+                            .add(1, unix_seconds(point->at.value_or(began)))
                             .add(2, uint64_t(std::llround(std::max(0.0, point->step))))
                             .add(5, Message().add(1, value)));
   }

@@ -7,6 +7,7 @@
 #include <map>
 
 #include "engine/track/protobuf.h"
+#include "engine/track/times.h"
 
 namespace dlflow {
 namespace {
@@ -80,8 +81,6 @@ Message items(const std::vector<std::pair<std::string, Json>>& all) {
   return message;
 }
 
-double seconds(Time time) { return double(time.time_since_epoch().count()) / 1000; }
-
 /// What was told in one line.
 struct Line {
   const CurvePoint* place = nullptr;
@@ -107,16 +106,16 @@ class File {
   std::string text(const Reported& reported) {
     add(field::kHeader, Message());
     add(field::kRun, run_record());
-    double last = seconds(run_.started);
+    double last = unix_seconds(run_.started);
     int64_t step = 0;
     for (const auto& [number, line] : lines_of(reported)) {
-      last = line.place->at ? seconds(*line.place->at) : last;
+      last = line.place->at ? unix_seconds(*line.place->at) : last;
       add(field::kHistory, history(line, step++, last));
     }
     add(field::kSummary, items(run_.summary));
     add(field::kExit, Message()
                           .add(field::kExitCode, uint64_t(run_.exit_code))
-                          .add(field::kRuntime, uint64_t(std::max(0.0, last - seconds(run_.started)))));
+                          .add(field::kRuntime, uint64_t(std::max(0.0, last - unix_seconds(run_.started)))));
     return std::move(log_).take();
   }
 
@@ -147,7 +146,7 @@ class File {
     message.add(field::kItem, item("epoch", line.place->epoch));
     message.add(field::kItem, item("_step", step));
     message.add(field::kItem, item("_timestamp", at));
-    message.add(field::kItem, item("_runtime", at - seconds(run_.started)));
+    message.add(field::kItem, item("_runtime", at - unix_seconds(run_.started)));
     return message.add(field::kHistoryStep, Message().add(1, uint64_t(step)));
   }
 

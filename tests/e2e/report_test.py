@@ -29,7 +29,7 @@ PIPELINE = """
         run: |
           if [ -e $DLFLOW_CHECKPOINTS/step-000001 ]; then echo '{"step": 2, "loss": 1}' >> $DLFLOW_METRICS; exit 0; fi
           echo '{"step": 1, "loss": 2}' >> $DLFLOW_METRICS
-          mkdir $DLFLOW_CHECKPOINTS/step-000001; exit 75
+          echo saved > $DLFLOW_CHECKPOINTS/step-000001; exit 75
       bad: {run: 'echo "error: </script><script>document.title = 1</script> is missing" >&2; exit 3', retry: {attempts: 2, on: [failure]}}
       after: {run: ['true'], needs: [bad]}
 """

@@ -13,7 +13,7 @@ RUN = """
       wide: {matrix: {i: [1, 2, 3]}, run: [sleep, '0.3']}
       again:
         checkpoint: {every: 1 epoch}
-        run: 'if [ -e $DLFLOW_CHECKPOINTS/step-000001 ]; then exit 0; fi; mkdir $DLFLOW_CHECKPOINTS/step-000001; exit 75'
+        run: 'if [ -e $DLFLOW_CHECKPOINTS/step-000001 ]; then exit 0; fi; echo saved > $DLFLOW_CHECKPOINTS/step-000001; exit 75'
       train: {run: ['true'], needs: [wide]}
 """
 

@@ -101,11 +101,12 @@ function drawDag() {
       if (event.key !== "Enter" && event.key !== " ") return;
       event.preventDefault();
       choose();
-      byId("dag").querySelectorAll(".node")[index].focus();
     };
     svg.append(node);
   });
+  const focused = [...byId("dag").querySelectorAll(".node")].indexOf(document.activeElement);
   byId("dag").replaceChildren(svg);
+  if (focused >= 0) svg.querySelectorAll(".node")[focused]?.focus();
 }
 
 view.onChange((what) => { if (what === "run" || what === "jobs") drawDag(); });
