@@ -24,12 +24,7 @@ void add_count(std::string& text, const RunStatus& status, JobState like, auto b
                const Style& style) {
   const auto count = std::count_if(status.jobs.begin(), status.jobs.end(), belongs);
   if (count == 0) return;
-  text += "  " + paint(like,
-                       std::string(symbol(like, style)) + " " + format_count(uint64_t(count)) +
-                           (like == JobState::Succeeded ? " done"
-                            : like == JobState::Running ? " running"
-                            : like == JobState::Failed  ? " failed"
-                                                        : " waiting"),
+  text += "  " + paint(like, format_count(uint64_t(count)) + " " + std::string(symbol(like, style)),
                        style);
 }
 

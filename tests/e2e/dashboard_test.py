@@ -10,6 +10,7 @@ RUN = """
     name: watched
     steps:
       data: {run: [sleep, '0.1']}
+      bad: {run: 'echo "error: no such table" >&2; exit 3', needs: [data]}
       train:
         needs: [data]
         matrix: {lr: [0.1, 0.5]}
@@ -19,7 +20,6 @@ RUN = """
           done
           while [ ! -e "$GO" ]; do sleep 0.05; done
         env: {GO: "%s"}
-      bad: {run: 'echo "error: no such table" >&2; exit 3', needs: [data]}
       last: {run: ['true'], needs: [train]}
 """
 
@@ -33,7 +33,9 @@ class Dashboard(support.Case):
     def watched(self, columns, rows):
         """The screen once both trainings have reported."""
         self.write("w.yaml", RUN % (self.folder / "go"))
-        self.start("run", "w.yaml", "--keep-going")
+        engine = self.start("run", "w.yaml", "--keep-going")
+        self.addCleanup(engine.communicate)
+        self.addCleanup((self.folder / "go").write_text, "")
         self.wait_for(lambda: self.dlflow("list", "--quiet")[0].split(), what="the run")
         run = self.dlflow("list", "--quiet")[0].split()[0]
         self.wait_for(lambda: list(self.states(run).values()).count("running") == 2, what="both trainings")
@@ -54,7 +56,7 @@ class Dashboard(support.Case):
         run = self.watched(80, 24)
         lines = self.screen().rstrip("\n").split("\n")
         self.assertLessEqual(len(lines), 24)
-        self.assertRegex(lines[0], rf"^{run} on local +running 0:\d\d +✔ 1 done +▶ 2 running +✘ 1 failed +· 1 waiting")
+        self.assertRegex(lines[0], rf"^{run} on local +running 0:\d\d +1 ✔ +2 ▶ +1 ✘ +1 ·")
         losses = [line for line in lines if "▁" in line]
         self.assertEqual([line.split()[:2] for line in losses], [["train[lr=0.1]", "0.1"], ["train[lr=0.5]", "0.1"]])
         self.assertRegex(losses[0], "█▇?▆?▅▄▃▂?▁")
