@@ -29,9 +29,9 @@ Json read_report(Session& session, const std::vector<std::string>& words) {
 void write_report(Session& session, const ReportArguments& arguments) {
   const Json data = read_report(session, arguments.runs);
   if (session.json) return print_json(data);
-  const std::string output =
-      arguments.output.empty() ? data["runs"][0]["run"].get<std::string>() + ".html"
-                               : arguments.output;
+  const std::string output = arguments.output.empty()
+                                 ? data["runs"][0]["run"].get<std::string>() + ".html"
+                                 : arguments.output;
   const std::string page = report_page(data);
   write_file_atomic(output, page);
   if (!session.quiet) {

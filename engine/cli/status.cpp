@@ -145,7 +145,8 @@ void add_status(CLI::App& app, Session& session) {
       ->take_all()
       ->allow_extra_args(false);
   command->add_flag("--long", choice->usage, "show the resources that each job requested and used");
-  command->add_flag("--watch", *watching, "until nothing runs, with losses as it goes (on SLURM every 10 s)");
+  command->add_flag("--watch", *watching,
+                    "until nothing runs, with losses as it goes (on SLURM every 10 s)");
   add_json_option(*command, session);
   command->callback([=, &session] {
     if (run->empty() && (choice->usage || !choice->names.empty())) {

@@ -23,11 +23,13 @@ void sync(Session& session, const std::string& run, Json& list) {
   const ReportedRun recorded = read_reported_run(session, run, Detail::State);
   const Trackers& trackers = recorded.plan.workflow.track;
   if (trackers.empty()) {
-    throw Error(Errc::InvalidInput, "the workflow of " + run +
-                                        " has no `track:`; for example `track: {tensorboard: true}`");
+    throw Error(
+        Errc::InvalidInput,
+        "the workflow of " + run + " has no `track:`; for example `track: {tensorboard: true}`");
   }
   track(recorded, SystemClock().now());
-  list.push_back({{"run", run}, {"trackers", names(trackers)}, {"directory", recorded.status.directory}});
+  list.push_back(
+      {{"run", run}, {"trackers", names(trackers)}, {"directory", recorded.status.directory}});
   if (session.json || session.quiet) return;
   const std::string& folder = recorded.status.directory;
   if (trackers.tensorboard) std::printf("tensorboard --logdir %s/tensorboard\n", folder.c_str());

@@ -1,10 +1,11 @@
+#include "engine/report/trace.h"
+
 #include <cstdio>
 
 #include "base/file.h"
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/recorded_run.h"
-#include "engine/report/trace.h"
 
 namespace dlflow {
 
@@ -20,8 +21,7 @@ void add_trace(CLI::App& app, Session& session) {
       ->type_name("FILE");
   command->callback([=, &session] {
     const ReportedRun recorded = read_reported_run(session, find_run(session, *run));
-    const std::string file =
-        output->empty() ? recorded.status.run + ".trace.json" : *output;
+    const std::string file = output->empty() ? recorded.status.run + ".trace.json" : *output;
     const std::string trace = chrome_trace(recorded, SystemClock().now());
     write_file_atomic(file, trace);
     if (session.quiet) return;

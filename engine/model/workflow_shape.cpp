@@ -138,8 +138,9 @@ Shape make_step_shape() {
 
 const Form& mlflow_form() {
   static const Form form = {
-      "the address of an MLflow store", "sqlite:////home/me/mlflow.db or https://mlflow.example.org",
-      "^(sqlite:////.+|https?://.+)$", [](std::string_view text) {
+      "the address of an MLflow store",
+      "sqlite:////home/me/mlflow.db or https://mlflow.example.org", "^(sqlite:////.+|https?://.+)$",
+      [](std::string_view text) {
         for (const std::string_view start : {"sqlite:////", "http://", "https://"}) {
           if (text.starts_with(start) && text.size() > start.size()) return true;
         }

@@ -51,7 +51,8 @@ void about_memory(const JobRow& job, std::vector<std::string>& advice) {
     return;
   }
   if (*used < 0.5 && enough < job.asked->memory_bytes) {
-    advice.push_back("used " + in_percent(*used) + " of its memory: " + write + " leaves a reserve");
+    advice.push_back("used " + in_percent(*used) + " of its memory: " + write +
+                     " leaves a reserve");
   }
 }
 

@@ -18,7 +18,8 @@ double t_quantile(size_t freedom) {
   if (freedom <= kTable.size()) return kTable[freedom - 1];
   const double z = 1.959964;
   const double n = double(freedom);
-  return z + (z * z * z + z) / (4 * n) + (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
+  return z + (z * z * z + z) / (4 * n) +
+         (5 * std::pow(z, 5) + 16 * z * z * z + 3 * z) / (96 * n * n);
 }
 
 std::string name_without_repeat(const Result& result) {

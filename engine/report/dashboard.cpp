@@ -32,10 +32,12 @@ std::string head(const RunStatus& status, Time now, const Style& style) {
   const std::string time = format_duration(status.ended.value_or(now) - status.started);
   std::string text = bold(status.run, style) + " on " + status.profile + "  " +
                      paint(status.state, std::string(name(status.state)), style) + " " + time;
-  add_count(text, status, JobState::Succeeded,
-            [](const JobRow& job) { return satisfies_dependents(job.state); }, style);
-  add_count(text, status, JobState::Running,
-            [](const JobRow& job) { return job.state == JobState::Running; }, style);
+  add_count(
+      text, status, JobState::Succeeded,
+      [](const JobRow& job) { return satisfies_dependents(job.state); }, style);
+  add_count(
+      text, status, JobState::Running,
+      [](const JobRow& job) { return job.state == JobState::Running; }, style);
   add_count(text, status, JobState::Failed, went_wrong, style);
   add_count(text, status, JobState::Planned, waits, style);
   return text;
@@ -85,9 +87,10 @@ Lines ended_lines(const RunView& view, Time now, size_t max_lines, const Style& 
     if (lines.size() == max_lines) break;
     const auto said = details(*job, view, style);
     const std::string age = format_age(now - *job->ended);
-    lines.push_back("  " + dim(std::string(age.size() < 6 ? 6 - age.size() : 0, ' ') + age + " ago", style) + "  " +
-                    paint(job->state, symbol(job->state, style), style) + " " + job->job +
-                    (said.empty() ? "" : "  " + dim(said.front(), style)));
+    lines.push_back(
+        "  " + dim(std::string(age.size() < 6 ? 6 - age.size() : 0, ' ') + age + " ago", style) +
+        "  " + paint(job->state, symbol(job->state, style), style) + " " + job->job +
+        (said.empty() ? "" : "  " + dim(said.front(), style)));
   }
   return lines;
 }
@@ -179,8 +182,9 @@ Lines dashboard(const RunView& view, const Losses& losses, Time now, size_t rows
   if (!view.status.problem.empty()) lines.push_back(view.status.problem);
   lines.emplace_back("");
   const size_t left = rows - std::min(rows, lines.size());
-  const Lines body = style.width >= kWideTerminal ? beside_each_other(view, losses, now, left, style)
-                                          : below_each_other(view, losses, now, left, style);
+  const Lines body = style.width >= kWideTerminal
+                         ? beside_each_other(view, losses, now, left, style)
+                         : below_each_other(view, losses, now, left, style);
   lines.insert(lines.end(), body.begin(), body.end());
   lines.resize(std::min(lines.size(), rows));
   for (std::string& line : lines) line = clip(line, size_t(style.width));

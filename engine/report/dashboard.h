@@ -20,7 +20,7 @@ Losses read_losses(const RunStatus& status, size_t max_jobs);
 /// At most `rows` lines of `style.width` columns: how far the run is, its jobs, the losses as
 /// sparklines, and what ended last. Beside each other where there are 120 columns, else below each
 /// other; what has least to say is left out first.
-std::vector<std::string> dashboard(const RunView& view, const Losses& losses, Time now,
-                                   size_t rows, const Style& style);
+std::vector<std::string> dashboard(const RunView& view, const Losses& losses, Time now, size_t rows,
+                                   const Style& style);
 
 }  // namespace dlflow

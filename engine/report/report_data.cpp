@@ -87,8 +87,8 @@ Json to_json(const Curve& curve, Time began) {
     at.push_back(point.at ? Json(rounded(as_seconds(*point.at - began))) : Json());
     value.push_back(rounded(point.value));
   }
-  return {{"name", curve.name},      {"step", std::move(step)},   {"epoch", std::move(epoch)},
-          {"at", std::move(at)},     {"value", std::move(value)}, {"breaks", curve.breaks}};
+  return {{"name", curve.name},  {"step", std::move(step)},   {"epoch", std::move(epoch)},
+          {"at", std::move(at)}, {"value", std::move(value)}, {"breaks", curve.breaks}};
 }
 
 Json to_json(const TrainingTime& time) {
@@ -327,8 +327,7 @@ Json report_data(std::span<const ReportedRun> runs, Time now) {
   Json list = Json::array();
   std::vector<Result> results;
   for (size_t run = 0; run < runs.size(); ++run) {
-    list.push_back(
-        RunJson(runs[run], reported.by_run[run], reported.points_of_curve, now).json());
+    list.push_back(RunJson(runs[run], reported.by_run[run], reported.points_of_curve, now).json());
     for (Result& result : results_of(runs[run].plan, runs[run].status, "")) {
       results.push_back(std::move(result));
     }

@@ -15,8 +15,9 @@ constexpr std::array kAscii = {"_", ".", ",", "-", "~", "=", "+", "#"};
 std::vector<double> means(std::span<const double> values, size_t columns) {
   std::vector<double> shares;
   for (size_t i = 0; i < columns; ++i) {
-    const auto share = values.subspan(i * values.size() / columns,
-                                      (i + 1) * values.size() / columns - i * values.size() / columns);
+    const auto share =
+        values.subspan(i * values.size() / columns,
+                       (i + 1) * values.size() / columns - i * values.size() / columns);
     shares.push_back(std::accumulate(share.begin(), share.end(), 0.0) / double(share.size()));
   }
   return shares;

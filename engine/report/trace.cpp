@@ -37,8 +37,9 @@ std::optional<double> number_in(const Json& object, const char* key) {
 
 std::string text_in(const Json& object, const char* key) {
   const auto found = object.is_object() ? object.find(key) : object.end();
-  return object.is_object() && found != object.end() && found->is_string() ? found->get<std::string>()
-                                                                           : "";
+  return object.is_object() && found != object.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
 }
 
 class Trace {
@@ -79,7 +80,10 @@ class Trace {
 
   void name_process(int process, const std::string& name, int place) {
     add({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
-    add({{"ph", "M"}, {"name", "process_sort_index"}, {"pid", process}, {"args", {{"sort_index", place}}}});
+    add({{"ph", "M"},
+         {"name", "process_sort_index"},
+         {"pid", process},
+         {"args", {{"sort_index", place}}}});
   }
 
   std::vector<JobSpan> spans(const JobRow& job) const {
@@ -97,9 +101,8 @@ class Trace {
     }
     if (passes.empty()) return;
     name_process(process, "step " + jobs.front().step, process);
-    std::stable_sort(passes.begin(), passes.end(), [](const Pass& a, const Pass& b) {
-      return a.span.begin < b.span.begin;
-    });
+    std::stable_sort(passes.begin(), passes.end(),
+                     [](const Pass& a, const Pass& b) { return a.span.begin < b.span.begin; });
     std::vector<Time> free_at;  // each place
     for (const Pass& pass : passes) {
       const auto place = std::find_if(free_at.begin(), free_at.end(),
@@ -137,11 +140,16 @@ class Trace {
   }
 
   void add_counters() {
-    for (const auto& [name, changes] : {std::pair("jobs that wait", &waiting_), {"jobs that run", &running_}}) {
+    for (const auto& [name, changes] :
+         {std::pair("jobs that wait", &waiting_), {"jobs that run", &running_}}) {
       int jobs = 0;
       for (const auto& [time, change] : *changes) {
         jobs += change;
-        add({{"ph", "C"}, {"name", name}, {"pid", kRunProcess}, {"ts", microseconds(time)}, {"args", {{"jobs", jobs}}}});
+        add({{"ph", "C"},
+             {"name", name},
+             {"pid", kRunProcess},
+             {"ts", microseconds(time)},
+             {"args", {{"jobs", jobs}}}});
       }
     }
   }
@@ -149,7 +157,8 @@ class Trace {
   void add_timelines(const JobRow& job) {
     if (job.attempt == 0) return;
     for (const int attempt : attempts(job.directory)) {
-      const auto timeline = read_timeline(attempt_directory(job.directory, attempt) / "timeline.json");
+      const auto timeline =
+          read_timeline(attempt_directory(job.directory, attempt) / "timeline.json");
       if (timeline) add_timeline(job, attempt, *timeline);
     }
   }
@@ -157,8 +166,9 @@ class Trace {
   /// Of one attempt, written anew in each pass: what there is, is of the last.
   void add_timeline(const JobRow& job, int attempt, const Json& timeline) {
     const auto began_at = number_in(timeline.value("otherData", Json::object()), "began_at");
-    const double offset = began_at ? *began_at * 1e6 - double(began_.time_since_epoch().count()) * 1e3
-                                   : microseconds(begin_of_last_pass(job, attempt));
+    const double offset = began_at
+                              ? *began_at * 1e6 - double(began_.time_since_epoch().count()) * 1e3
+                              : microseconds(begin_of_last_pass(job, attempt));
     std::map<int, int> processes;  // rank -> process
     for (const Json& event : timeline.at("traceEvents")) {
       const auto rank = number_in(event, "pid");
@@ -173,15 +183,25 @@ class Trace {
     const std::string kind = text_in(event, "ph"), name = text_in(event, "name");
     const double thread = number_in(event, "tid").value_or(0);
     if (kind == "M" && name == "process_name") {
-      return name_process(process, job.job + " " + text_in(event.value("args", Json::object()), "name"), process);
+      return name_process(
+          process, job.job + " " + text_in(event.value("args", Json::object()), "name"), process);
     }
     if (kind == "M") {
-      add({{"ph", "M"}, {"name", name}, {"pid", process}, {"tid", thread}, {"args", event.value("args", Json::object())}});
+      add({{"ph", "M"},
+           {"name", name},
+           {"pid", process},
+           {"tid", thread},
+           {"args", event.value("args", Json::object())}});
       return;
     }
     const auto begin = number_in(event, "ts"), length = number_in(event, "dur");
     if (kind != "X" || !begin || !length) return;
-    add({{"ph", "X"}, {"name", name}, {"pid", process}, {"tid", thread}, {"ts", *begin + offset}, {"dur", *length}});
+    add({{"ph", "X"},
+         {"name", name},
+         {"pid", process},
+         {"tid", thread},
+         {"ts", *begin + offset},
+         {"dur", *length}});
   }
 
   Time begin_of_last_pass(const JobRow& job, int attempt) const {

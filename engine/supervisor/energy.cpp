@@ -40,8 +40,8 @@ std::optional<double> joules_between(const EnergyCounters& before, const EnergyC
     const auto now = after.find(package);
     if (now == after.end()) return std::nullopt;
     const uint64_t end = now->second.microjoules;
-    const uint64_t used = end >= then.microjoules ? end - then.microjoules
-                                                  : end + then.range - then.microjoules;
+    const uint64_t used =
+        end >= then.microjoules ? end - then.microjoules : end + then.range - then.microjoules;
     joules += double(used) / 1e6;
   }
   return joules;

@@ -37,10 +37,12 @@ class RestStore : public MlflowStore {
   }
 
   void use_experiment(const std::string& name) override {
-    const Json found = post("experiments/search", {{"filter", "name = '" + name + "'"}, {"max_results", 1}});
+    const Json found =
+        post("experiments/search", {{"filter", "name = '" + name + "'"}, {"max_results", 1}});
     const Json list = found.value("experiments", Json::array());
-    experiment_ = list.empty() ? post("experiments/create", {{"name", name}}).value("experiment_id", "")
-                               : list.at(0).value("experiment_id", "");
+    experiment_ = list.empty()
+                      ? post("experiments/create", {{"name", name}}).value("experiment_id", "")
+                      : list.at(0).value("experiment_id", "");
   }
 
   std::string put(const MlflowRun& run, const std::string& known) override {
@@ -50,8 +52,9 @@ class RestStore : public MlflowStore {
     post("runs/update", update);
     if (known.empty()) {
       for (size_t begin = 0; begin < run.params.size(); begin += kMostParams) {
-        const std::vector part(run.params.begin() + long(begin),
-                               run.params.begin() + long(std::min(run.params.size(), begin + kMostParams)));
+        const std::vector part(
+            run.params.begin() + long(begin),
+            run.params.begin() + long(std::min(run.params.size(), begin + kMostParams)));
         post("runs/log-batch", {{"run_id", id}, {"params", pairs(part)}});
       }
     }
@@ -79,19 +82,29 @@ class RestStore : public MlflowStore {
                                              {"run_name", run.name},
                                              {"start_time", unix_milliseconds(run.started)},
                                              {"tags", pairs(run.tags)}});
-    const std::string id = answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
+    const std::string id =
+        answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
     if (id.empty()) fail("runs/create", "its answer names no run");
     return id;
   }
 
   [[noreturn]] void fail(const std::string& what, const std::string& cause) const {
-    throw Error(Errc::Unavailable, "MLflow at " + address_ + " did not take " + what + ": " + cause);
+    throw Error(Errc::Unavailable,
+                "MLflow at " + address_ + " did not take " + what + ": " + cause);
   }
 
   Json post(const std::string& what, const Json& content) const {
     Command command;
-    command.argv = {curl_, "--silent", "--show-error", "--fail-with-body", "--max-time", "30",
-                    "--header", "Content-Type: application/json", "--data-binary", "@-",
+    command.argv = {curl_,
+                    "--silent",
+                    "--show-error",
+                    "--fail-with-body",
+                    "--max-time",
+                    "30",
+                    "--header",
+                    "Content-Type: application/json",
+                    "--data-binary",
+                    "@-",
                     address_ + "/api/2.0/mlflow/" + what};
     command.environment = current_environment();
     const Output output = run(std::move(command), content.dump());

@@ -34,17 +34,20 @@ Stored stored(double value) {
 }
 
 [[noreturn]] void fail(const fs::path& file, const std::string& cause) {
-  throw Error(Errc::InvalidInput, "the MLflow store " + file.string() + " cannot be used: " + cause);
+  throw Error(Errc::InvalidInput,
+              "the MLflow store " + file.string() + " cannot be used: " + cause);
 }
 
 std::string how_to_make(const fs::path& file) {
-  return "`MLFLOW_TRACKING_URI=sqlite:///" + file.string() + " mlflow experiments search` makes one";
+  return "`MLFLOW_TRACKING_URI=sqlite:///" + file.string() +
+         " mlflow experiments search` makes one";
 }
 
 class SqliteStore : public MlflowStore {
  public:
   explicit SqliteStore(const fs::path& file) : file_(file), database_(checked(file)) {
-    require_columns("experiments", {"experiment_id", "name", "artifact_location", "lifecycle_stage"});
+    require_columns("experiments",
+                    {"experiment_id", "name", "artifact_location", "lifecycle_stage"});
     require_columns("runs", {"run_uuid", "name", "source_type", "status", "start_time", "end_time",
                              "lifecycle_stage", "artifact_uri", "experiment_id", "user_id"});
     require_columns("metrics", {"key", "value", "timestamp", "run_uuid", "step", "is_nan"});
@@ -57,9 +60,11 @@ class SqliteStore : public MlflowStore {
     with_database([&] {
       Transaction transaction(database_);
       database_.execute(
-          "INSERT OR IGNORE INTO experiments(name, artifact_location, lifecycle_stage) VALUES (?, ?, 'active')",
+          "INSERT OR IGNORE INTO experiments(name, artifact_location, lifecycle_stage) VALUES (?, "
+          "?, 'active')",
           name, artifacts() + "/" + name);
-      const Rows rows = database_.query("SELECT experiment_id FROM experiments WHERE name = ?", name);
+      const Rows rows =
+          database_.query("SELECT experiment_id FROM experiments WHERE name = ?", name);
       if (!rows->next()) fail(file_, "it takes no experiment");
       experiment_ = rows->integer(0);
       transaction.commit();
@@ -71,14 +76,16 @@ class SqliteStore : public MlflowStore {
       Transaction transaction(database_);
       database_.execute(
           "INSERT INTO runs(run_uuid, name, source_type, user_id, status, start_time, end_time, "
-          "lifecycle_stage, artifact_uri, experiment_id) VALUES (?, ?, 'PROJECT', '', ?, ?, ?, 'active', ?, ?) "
-          "ON CONFLICT(run_uuid) DO UPDATE SET status = excluded.status, end_time = excluded.end_time",
+          "lifecycle_stage, artifact_uri, experiment_id) VALUES (?, ?, 'PROJECT', '', ?, ?, ?, "
+          "'active', ?, ?) "
+          "ON CONFLICT(run_uuid) DO UPDATE SET status = excluded.status, end_time = "
+          "excluded.end_time",
           run.id, run.name, run.status, unix_milliseconds(run.started),
           run.ended ? std::optional(unix_milliseconds(*run.ended)) : std::nullopt,
           artifacts() + "/" + run.id, experiment_);
       for (const auto& [key, value] : run.params) {
-        database_.execute("INSERT OR REPLACE INTO params(key, value, run_uuid) VALUES (?, ?, ?)", key,
-                          value, run.id);
+        database_.execute("INSERT OR REPLACE INTO params(key, value, run_uuid) VALUES (?, ?, ?)",
+                          key, value, run.id);
       }
       for (const auto& [key, value] : run.tags) {
         database_.execute("INSERT OR REPLACE INTO tags(key, value, run_uuid) VALUES (?, ?, ?)", key,
@@ -97,13 +104,18 @@ class SqliteStore : public MlflowStore {
         database_.execute(
             "INSERT OR IGNORE INTO metrics(key, value, timestamp, run_uuid, step, is_nan) VALUES "
             "(?, ?, ?, ?, ?, ?)",
-            metric.key, print_value(value.value), unix_milliseconds(metric.at), id, metric.step, int(value.is_nan));
+            metric.key, print_value(value.value), unix_milliseconds(metric.at), id, metric.step,
+            int(value.is_nan));
         database_.execute(
-            "INSERT INTO latest_metrics(key, value, timestamp, step, is_nan, run_uuid) VALUES (?, ?, ?, ?, ?, ?) "
-            "ON CONFLICT(key, run_uuid) DO UPDATE SET value = excluded.value, timestamp = excluded.timestamp, "
-            "step = excluded.step, is_nan = excluded.is_nan WHERE (excluded.step, excluded.timestamp) >= "
+            "INSERT INTO latest_metrics(key, value, timestamp, step, is_nan, run_uuid) VALUES (?, "
+            "?, ?, ?, ?, ?) "
+            "ON CONFLICT(key, run_uuid) DO UPDATE SET value = excluded.value, timestamp = "
+            "excluded.timestamp, "
+            "step = excluded.step, is_nan = excluded.is_nan WHERE (excluded.step, "
+            "excluded.timestamp) >= "
             "(latest_metrics.step, latest_metrics.timestamp)",
-            metric.key, print_value(value.value), unix_milliseconds(metric.at), metric.step, int(value.is_nan), id);
+            metric.key, print_value(value.value), unix_milliseconds(metric.at), metric.step,
+            int(value.is_nan), id);
       }
       transaction.commit();
     });

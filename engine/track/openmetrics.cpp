@@ -84,19 +84,21 @@ std::map<std::string, double> latest_metrics(const JobRow& job) {
 
 std::string openmetrics(const ReportedRun& run, Time now) {
   const RunStatus& status = run.status;
-  const std::string of_run = label("run", status.run) + "," + label("workflow", status.workflow) + "," +
-                             label("profile", status.profile);
+  const std::string of_run = label("run", status.run) + "," + label("workflow", status.workflow) +
+                             "," + label("profile", status.profile);
   Exposition text;
   text.family("dlflow_run_jobs", "Jobs of the run that are in a state.");
   std::map<std::string_view, int> counts;
   for (const JobRow& job : status.jobs) ++counts[name(job.state)];
-  for (const auto& [state, count] : counts) text.sample(of_run + "," + label("state", state), count);
+  for (const auto& [state, count] : counts)
+    text.sample(of_run + "," + label("state", state), count);
   text.family("dlflow_run_seconds", "How long the run took, or has been running.", "seconds");
   text.sample(of_run, double((status.ended.value_or(now) - status.started).count()) / 1000);
   const auto of_job = [&](const JobRow& job) {
     return label("run", status.run) + "," + label("step", job.step) + "," + label("job", job.job);
   };
-  text.family("dlflow_job_running_seconds", "How long the job ran, all passes of all attempts.", "seconds");
+  text.family("dlflow_job_running_seconds", "How long the job ran, all passes of all attempts.",
+              "seconds");
   for (const JobRow& job : status.jobs) {
     const auto events = run.events.find(job.job);
     if (events == run.events.end()) continue;

@@ -17,8 +17,12 @@ class Message {
     varint(value);
     return *this;
   }
-  Message& add(int field, double value) { return fixed(field, kFixed64, std::bit_cast<uint64_t>(value), 8); }
-  Message& add(int field, float value) { return fixed(field, kFixed32, std::bit_cast<uint32_t>(value), 4); }
+  Message& add(int field, double value) {
+    return fixed(field, kFixed64, std::bit_cast<uint64_t>(value), 8);
+  }
+  Message& add(int field, float value) {
+    return fixed(field, kFixed32, std::bit_cast<uint32_t>(value), 4);
+  }
   Message& add(int field, std::string_view bytes) {
     key(field, kBytes);
     varint(bytes.size());

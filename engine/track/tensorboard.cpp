@@ -51,7 +51,8 @@ uint32_t crc32c(std::string_view bytes) {
 
 std::string tensorboard_events(const Reported& reported, Time began) {
   std::string file;
-  append_record(file, Message().add(1, unix_seconds(began)).add(3, std::string_view("brain.Event:2")));
+  append_record(file,
+                Message().add(1, unix_seconds(began)).add(3, std::string_view("brain.Event:2")));
   std::vector<Scalar> scalars;
   for (const Curve& curve : reported.curves) {
     for (const CurvePoint& point : curve.points) scalars.push_back({&curve.name, &point});

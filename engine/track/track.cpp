@@ -98,9 +98,9 @@ class Tracking {
     for (const Tracked& tracked : jobs_) {
       const Time start = began(*tracked.job);
       // The name says when the attempt began: TensorBoard takes one with "tfevents" for its own.
-      const std::string name = "events.out.tfevents." +
-                               std::to_string(run_.status.started.time_since_epoch().count() / 1000) +
-                               ".dlflow";
+      const std::string name =
+          "events.out.tfevents." +
+          std::to_string(run_.status.started.time_since_epoch().count() / 1000) + ".dlflow";
       if (tracked.reported.curves.empty()) continue;
       grow(folder() / "tensorboard" / place_of(*tracked.job) / name,
            tensorboard_events(tracked.reported, std::min(start, run_.status.started)));
@@ -147,7 +147,8 @@ class Tracking {
     const fs::path memory_file = folder() / "mlflow.json";
     Json memory = Json::object();
     if (const auto text = read_file_if_exists(memory_file)) memory = parse_json(*text);
-    if (!memory.is_object() || memory.value("store", "") != settings_.mlflow) memory = {{"store", settings_.mlflow}};
+    if (!memory.is_object() || memory.value("store", "") != settings_.mlflow)
+      memory = {{"store", settings_.mlflow}};
     Json& jobs = memory["jobs"];
     if (!jobs.is_object()) jobs = Json::object();
     const auto store = open_mlflow(settings_.mlflow);
@@ -157,7 +158,8 @@ class Tracking {
     for (const Tracked& tracked : jobs_) {
       Json& known = jobs[tracked.job->job];
       const std::string ended = tracked.job->ended ? to_rfc3339(*tracked.job->ended) : "";
-      const auto metrics = new_metrics(tracked, known.is_object() ? known.value("lines", size_t{0}) : 0);
+      const auto metrics =
+          new_metrics(tracked, known.is_object() ? known.value("lines", size_t{0}) : 0);
       if (known.is_object() && metrics.empty() && known.value("ended", "") == ended) continue;
       const std::string id = put(*store, one_job(tracked, parent), known);
       if (!metrics.empty()) store->log(id, metrics);
@@ -187,7 +189,8 @@ class Tracking {
     run.started = run_.status.started;
     run.ended = run_.status.ended;
     run.params = texts(run_.plan.workflow.params);
-    run.tags = {{"dlflow.run", run_.status.run}, {"dlflow.profile", run_.status.profile},
+    run.tags = {{"dlflow.run", run_.status.run},
+                {"dlflow.profile", run_.status.profile},
                 {"mlflow.runName", run.name}};
     return run;
   }
@@ -197,17 +200,20 @@ class Tracking {
     MlflowRun run;
     run.id = id_of(job.job);
     run.name = job.job;
-    run.status = !is_final(job.state)                ? "RUNNING"
-                 : satisfies_dependents(job.state)   ? "FINISHED"
-                 : job.state == JobState::Cancelled  ? "KILLED"
-                                                     : "FAILED";
+    run.status = !is_final(job.state)               ? "RUNNING"
+                 : satisfies_dependents(job.state)  ? "FINISHED"
+                 : job.state == JobState::Cancelled ? "KILLED"
+                                                    : "FAILED";
     run.started = began(job);
     if (is_final(job.state)) run.ended = job.ended;
     Json params = run_.plan.workflow.params;
     params.update(*tracked.element);
     run.params = texts(params);
-    run.tags = {{"dlflow.run", run_.status.run}, {"dlflow.job", job.job}, {"dlflow.step", job.step},
-                {"mlflow.runName", run.name}, {"mlflow.parentRunId", parent}};
+    run.tags = {{"dlflow.run", run_.status.run},
+                {"dlflow.job", job.job},
+                {"dlflow.step", job.step},
+                {"mlflow.runName", run.name},
+                {"mlflow.parentRunId", parent}};
     return run;
   }
 

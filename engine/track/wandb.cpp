@@ -72,7 +72,8 @@ class Log {
 Message item(const std::string& key, const Json& value) {
   return Message()
       .add(field::kKey, std::string_view(key))
-      .add(field::kValueJson, std::string_view(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
+      .add(field::kValueJson,
+           std::string_view(value.dump(-1, ' ', false, Json::error_handler_t::replace)));
 }
 
 Message items(const std::vector<std::pair<std::string, Json>>& all) {
@@ -113,9 +114,10 @@ class File {
       add(field::kHistory, history(line, step++, last));
     }
     add(field::kSummary, items(run_.summary));
-    add(field::kExit, Message()
-                          .add(field::kExitCode, uint64_t(run_.exit_code))
-                          .add(field::kRuntime, uint64_t(std::max(0.0, last - unix_seconds(run_.started)))));
+    add(field::kExit,
+        Message()
+            .add(field::kExitCode, uint64_t(run_.exit_code))
+            .add(field::kRuntime, uint64_t(std::max(0.0, last - unix_seconds(run_.started)))));
     return std::move(log_).take();
   }
 
@@ -157,6 +159,8 @@ class File {
 
 }  // namespace
 
-std::string wandb_file(const WandbRun& run, const Reported& reported) { return File(run).text(reported); }
+std::string wandb_file(const WandbRun& run, const Reported& reported) {
+  return File(run).text(reported);
+}
 
 }  // namespace dlflow

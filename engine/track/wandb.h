@@ -22,7 +22,8 @@ struct WandbRun {
   int exit_code = 0;
 };
 
-/// run-ID.wandb of a run that has ended. Lines that told several numbers are one step of its history.
+/// run-ID.wandb of a run that has ended. Lines that told several numbers are one step of its
+/// history.
 ///
 /// The file is a header and a log as LevelDB's: blocks of 32 KiB of records that are whole or in
 /// parts, each with a CRC-32 of its type and bytes; a record is a message of wandb_internal.proto.

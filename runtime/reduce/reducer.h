@@ -139,9 +139,7 @@ class Reducer {
 
   /// Seconds since the last call in which wait() had to wait: what communication was exposed, since
   /// nothing else was left to do.
-  double take_wait_s() {
-    return std::chrono::duration<double>(std::exchange(waited_, {})).count();
-  }
+  double take_wait_s() { return std::chrono::duration<double>(std::exchange(waited_, {})).count(); }
 
   /// Whether the ranks share the elements out among themselves, and so must share the memory of
   /// what they make of them; else every rank consumes all of them. See Allreduce.

@@ -26,7 +26,8 @@ JobRow job(JobState state, std::chrono::milliseconds elapsed, std::chrono::milli
                         .gpus_per_rank = 0,
                         .memory_bytes = uint64_t{16} << 30,
                         .walltime = 4h};
-  row.usage = JobUsage{.elapsed = elapsed, .cpu_time = cpu, .cpus = 0, .memory_bytes = memory_bytes};
+  row.usage =
+      JobUsage{.elapsed = elapsed, .cpu_time = cpu, .cpus = 0, .memory_bytes = memory_bytes};
   return row;
 }
 

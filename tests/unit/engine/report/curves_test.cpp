@@ -21,13 +21,16 @@ std::vector<double> values(const Reported& reported, const std::string& name) {
 
 TEST_CASE("each number of a line is a point of its own curve", "[curves]") {
   const Reported reported = read_reported(
-      "{\"step\": 10, \"steps\": 40, \"epochs\": 2, \"epoch\": 1, \"at\": 12.5, \"loss\": 0.5, \"lr\": 0.1}\n"
+      "{\"step\": 10, \"steps\": 40, \"epochs\": 2, \"epoch\": 1, \"at\": 12.5, \"loss\": 0.5, "
+      "\"lr\": 0.1}\n"
       "not JSON\n[1]\n"
-      "{\"step\": 20, \"steps\": 40, \"epochs\": 2, \"epoch\": 1, \"loss\": NaN, \"message\": \"x\"}\n"
+      "{\"step\": 20, \"steps\": 40, \"epochs\": 2, \"epoch\": 1, \"loss\": NaN, \"message\": "
+      "\"x\"}\n"
       "{\"step\": 30, \"loss\": 0.25}\n"
       "{\"step\": 40, \"loss\": 0.1}");
   REQUIRE(reported.curves.size() == 2);
-  CHECK(values(reported, "loss") == std::vector<double>{0.5, 0.25});  // the last line has no end yet
+  CHECK(values(reported, "loss") ==
+        std::vector<double>{0.5, 0.25});  // the last line has no end yet
   CHECK(values(reported, "lr") == std::vector<double>{0.1});
   const CurvePoint& first = reported.curves[0].points[0];
   CHECK(first.step == 10);

@@ -53,7 +53,8 @@ TEST_CASE("a sparkline goes from the least to the most", "[dashboard]") {
   CHECK(sparkline(std::vector<double>{0, 0, 4, 4}, 2, kPlain) == "▁█");
   CHECK(sparkline(std::vector<double>{5, 5}, 2, kPlain) == "▁▁");
   CHECK(sparkline({}, 10, kPlain).empty());
-  CHECK(sparkline(std::vector<double>{0, 1}, 2, {.color = false, .utf8 = false, .width = 80}) == "_#");
+  CHECK(sparkline(std::vector<double>{0, 1}, 2, {.color = false, .utf8 = false, .width = 80}) ==
+        "_#");
 }
 
 TEST_CASE("the dashboard fits into any terminal and says what counts", "[dashboard]") {

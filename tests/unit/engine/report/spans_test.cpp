@@ -9,7 +9,8 @@ namespace {
 
 const Time kStart = from_rfc3339("2026-11-21T08:00:00.000Z");
 
-JobEvent event(int attempt, JobState state, std::chrono::seconds after, const std::string& reason = "") {
+JobEvent event(int attempt, JobState state, std::chrono::seconds after,
+               const std::string& reason = "") {
   JobEvent made;
   made.attempt = attempt;
   made.state = state;
@@ -22,11 +23,10 @@ JobEvent event(int attempt, JobState state, std::chrono::seconds after, const st
 }  // namespace
 
 TEST_CASE("a job that is requeued waits and runs twice in one attempt", "[spans]") {
-  const std::vector<JobEvent> events = {event(1, JobState::Submitting, 0s), event(1, JobState::Queued, 1s),
-                                        event(1, JobState::Running, 10s),
-                                        event(1, JobState::Queued, 70s, "walltime"),
-                                        event(1, JobState::Running, 80s),
-                                        event(1, JobState::Succeeded, 90s)};
+  const std::vector<JobEvent> events = {
+      event(1, JobState::Submitting, 0s), event(1, JobState::Queued, 1s),
+      event(1, JobState::Running, 10s),   event(1, JobState::Queued, 70s, "walltime"),
+      event(1, JobState::Running, 80s),   event(1, JobState::Succeeded, 90s)};
   const auto spans = spans_of(events);
   REQUIRE(spans.size() == 4);
   CHECK_FALSE(spans[0].running);
@@ -44,7 +44,8 @@ TEST_CASE("a job that is requeued waits and runs twice in one attempt", "[spans]
 TEST_CASE("passes are counted anew in the next attempt", "[spans]") {
   const auto spans = spans_of(std::vector<JobEvent>{
       event(1, JobState::Running, 0s), event(1, JobState::Failed, 5s, "exit 3"),
-      event(1, JobState::Planned, 5s), event(2, JobState::Submitting, 6s), event(2, JobState::Running, 7s)});
+      event(1, JobState::Planned, 5s), event(2, JobState::Submitting, 6s),
+      event(2, JobState::Running, 7s)});
   REQUIRE(spans.size() == 3);
   CHECK(spans[0].outcome == JobState::Failed);
   CHECK(spans[0].reason == "exit 3");

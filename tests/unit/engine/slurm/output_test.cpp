@@ -107,7 +107,8 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
       "02:03.250||||train.1\n"
       "812.batch|COMPLETED|0:0|00:01:10||2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|00:01.000|"
       "2048K|1|900|batch\n"
-      "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|1200|"
+      "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|"
+      "1200|"
       "dlflow-train\n");
   REQUIRE(jobs.size() == 1);
   CHECK(jobs[0].state == BatchState::Completed);

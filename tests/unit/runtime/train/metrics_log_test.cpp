@@ -27,7 +27,8 @@ TEST_CASE("an epoch that waited much for its data says so, others only have the 
   const auto file = dir.path() / "metrics.jsonl";
   MetricsLog log(file, {3, 2, 0});
   log.step({.step = 0, .samples = 10, .loss = 0.5, .data_wait_s = 0});
-  log.step({.step = 1, .samples = 10, .loss = 0.5, .data_wait_s = 1000});  // more than the test takes
+  log.step(
+      {.step = 1, .samples = 10, .loss = 0.5, .data_wait_s = 1000});  // more than the test takes
   log.epoch(0, std::nullopt, std::nullopt);
   CHECK(last_line(file).at("data_wait_s") == 1000);
   CHECK(last_line(file).at("message") == "waited 100 % for data");
@@ -39,8 +40,9 @@ TEST_CASE("an epoch that waited much for its data says so, others only have the 
   CHECK(log.data_wait() == 1000);
 }
 
-TEST_CASE("a line says when it was written, the learning rate, and the gradient's norm if it is known",
-          "[metrics]") {
+TEST_CASE(
+    "a line says when it was written, the learning rate, and the gradient's norm if it is known",
+    "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
   MetricsLog log(file, {2, 1, 0});
@@ -48,11 +50,13 @@ TEST_CASE("a line says when it was written, the learning rate, and the gradient'
   const Json line = last_line(file);
   CHECK(line.at("learning_rate") == 0.25);
   CHECK(line.at("gradient_norm") == 3);
-  const double now = std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   CHECK(line.at("at").get<double>() == Approx(now).margin(60));
 }
 
-TEST_CASE("the wait for other ranks is that of the epoch, and of all steps at the end", "[metrics]") {
+TEST_CASE("the wait for other ranks is that of the epoch, and of all steps at the end",
+          "[metrics]") {
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
   MetricsLog log(file, {2, 1, 0});
