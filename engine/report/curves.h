@@ -9,7 +9,7 @@
 
 #include "base/clock.h"
 
-/// What programs reported while they ran: metrics.jsonl as curves.
+/// The numbers that programs reported while they ran: metrics.jsonl as curves.
 namespace dlflow {
 
 struct CurvePoint {

@@ -126,7 +126,7 @@ Json used_json(const JobRow& job) {
   return object.take();
 }
 
-/// What programs reported in all jobs, as much as a page has room for.
+/// The reports of all jobs' programs, as much as a page has room for.
 struct AllReported {
   std::vector<std::vector<Reported>> by_run;  ///< and job
   size_t points_of_curve = kMostPointsOfCurve;

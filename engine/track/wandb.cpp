@@ -82,7 +82,7 @@ Message items(const std::vector<std::pair<std::string, Json>>& all) {
   return message;
 }
 
-/// What was told in one line.
+/// The numbers of one line.
 struct Line {
   const CurvePoint* place = nullptr;
   std::map<std::string, double> values;

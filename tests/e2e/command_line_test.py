@@ -174,7 +174,7 @@ class CommandLine(Case):
 
     def test_completion_offers_verbs_options_and_names(self):
         self.write("cluster-profiles/alpha.yaml", "scheduler: slurm\n")
-        self.assertEqual(self.complete("re"), ["resubmit", "results"])
+        self.assertEqual(self.complete("re"), ["resubmit", "results", "report"])
         self.assertEqual(self.complete("resubmit", "--from"), ["--from-scratch"])
         self.assertEqual(sorted(self.complete("profile", "")), ["check", "detect", "list", "show"])
         self.assertEqual(self.complete("profile", "check", "--t"), ["--timeout"])
