@@ -56,14 +56,14 @@ void about_memory(const JobRow& job, std::vector<std::string>& advice) {
   }
 }
 
-void about_time(const JobRow& job, std::span<const JobSpan> spans,
+void about_time(const JobRow& job, std::span<const JobSpan> spans, bool in_queue,
                 std::vector<std::string>& advice) {
   const std::chrono::seconds asked = job.asked->walltime;
   const milliseconds longest = longest_pass(spans);
   if (asked.count() == 0 || longest.count() == 0) return;
   if (job.state == JobState::TimedOut) {
     advice.push_back("its walltime was too short: ask for more, or save with `checkpoint:`");
-  } else if (satisfies_dependents(job.state) && asked > kLong && longest < asked / 4) {
+  } else if (in_queue && satisfies_dependents(job.state) && asked > kLong && longest < asked / 4) {
     const auto enough = std::max<int64_t>(
         5, int64_t(std::ceil(double(longest.count()) * kReserve / 60'000 / 5)) * 5);
     advice.push_back("ran " + format_duration(longest) + " of " + format_duration(asked) +
@@ -73,14 +73,15 @@ void about_time(const JobRow& job, std::span<const JobSpan> spans,
 
 }  // namespace
 
-std::vector<std::string> advice_for(const JobRow& job, std::span<const JobSpan> spans) {
+std::vector<std::string> advice_for(const JobRow& job, std::span<const JobSpan> spans,
+                                    bool in_queue) {
   std::vector<std::string> advice;
   if (!job.asked || !is_final(job.state)) return advice;
   if (job.usage) {
     about_processors(job, advice);
     about_memory(job, advice);
   }
-  about_time(job, spans, advice);
+  about_time(job, spans, in_queue, advice);
   return advice;
 }
 

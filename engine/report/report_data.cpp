@@ -229,7 +229,7 @@ class RunJson {
         .with_text("reason", job.reason)
         .with_filled("metrics", job.metrics)
         .with_filled("curves", std::move(curves))
-        .with_filled("advice", advice_for(job, spans));
+        .with_filled("advice", advice_for(job, spans, plan_.profile.scheduler != "local"));
     if (job.asked) object.with("asked", asked_json(*job.asked));
     if (job.usage) object.with("used", used_json(job));
     const auto& training = reported_[index].training;

@@ -1,8 +1,8 @@
 // Jobs over time. Only the rows that can be seen are drawn, on one canvas that stays in place while the list scrolls under it.
-const ROW = 20, LABEL = 210, AXIS = 22, STRIP = 52, PRINTED_ROWS = 80;
+const ROW = 20, AXIS = 22, STRIP = 52, PRINTED_ROWS = 80;
 const gantt = byId("gantt"), overview = byId("overview"), rows = byId("gantt-rows");
 const canvas = rows.querySelector("canvas"), space = rows.querySelector(".space");
-let printing = false, dragged = null;
+let printing = false, dragged = null, LABEL = 210;
 
 /** The canvas in CSS pixels, cleared. */
 function prepared(target, width, height) {
@@ -28,26 +28,45 @@ function ticks() {
   return list;
 }
 
-/** How many jobs wait and run at each of `columns` moments. */
+/** How many jobs wait and run in each of `columns` equal parts of the time that is shown: means, so that no short job is lost. */
 function crowds(columns) {
-  const change = { waiting: new Float64Array(columns + 1), running: new Float64Array(columns + 1) };
-  const column = (seconds) => Math.min(columns, Math.max(0, Math.round(((seconds - view.from) / (view.to - view.from)) * columns)));
+  const jobs = { waiting: new Float64Array(columns + 1), running: new Float64Array(columns + 1) };
+  const change = { waiting: new Float64Array(columns + 2), running: new Float64Array(columns + 2) };
+  const column = (seconds) => Math.min(columns, Math.max(0, ((seconds - view.from) / (view.to - view.from)) * columns));
   for (const job of view.jobs) {
     for (const span of job.spans) {
-      if (span[3] > view.to || endOf(span) < view.from) continue;
-      const kind = isRunning(span) ? change.running : change.waiting, first = column(span[3]);
-      kind[first] += 1;
-      kind[Math.min(columns, Math.max(first + 1, column(endOf(span))))] -= 1;
+      const kind = isRunning(span) ? "running" : "waiting", begin = column(span[3]), end = column(endOf(span));
+      const first = Math.floor(begin), last = Math.floor(end);
+      if (first === last) { jobs[kind][first] += end - begin; continue; }
+      jobs[kind][first] += first + 1 - begin;
+      jobs[kind][last] += end - last;
+      change[kind][first + 1] += 1;
+      change[kind][last] -= 1;
     }
   }
-  for (const kind of Object.values(change)) for (let i = 1; i <= columns; i += 1) kind[i] += kind[i - 1];
-  return change;
+  for (const kind of ["waiting", "running"]) {
+    let whole = 0;
+    for (let i = 0; i <= columns; i += 1) { whole += change[kind][i]; jobs[kind][i] += whole; }
+  }
+  return jobs;
+}
+
+/** How many jobs ran at once at most, at any time. */
+function mostAtATime() {
+  const spans = view.jobs.flatMap((job) => job.spans.filter(isRunning));
+  const begins = spans.map((span) => span[3]).sort((a, b) => a - b), ends = spans.map(endOf).sort((a, b) => a - b);
+  let most = 0;
+  for (let begun = 0, ended = 0; begun < begins.length; begun += 1) {
+    while (ends[ended] <= begins[begun]) ended += 1;
+    most = Math.max(most, begun + 1 - ended);
+  }
+  return most;
 }
 
 function drawOverview() {
   const width = innerWidth(), pen = prepared(overview, width, STRIP + AXIS), columns = Math.max(1, Math.floor(width - LABEL - 12));
   const { waiting, running } = crowds(columns);
-  let most = 1;
+  let most = 0.001;
   for (let i = 0; i < columns; i += 1) most = Math.max(most, waiting[i] + running[i]);
   for (let i = 0; i < columns; i += 1) {
     const low = (running[i] / most) * (STRIP - 8), high = (waiting[i] / most) * (STRIP - 8);
@@ -55,9 +74,9 @@ function drawOverview() {
     pen.fillStyle = color("queue"); pen.fillRect(LABEL + i, STRIP - low - high, 1, high);
   }
   pen.fillStyle = color("quiet");
-  pen.fillText(`at most ${plural(most, "job")} at a time`, 8, 16);
-  pen.fillStyle = color("running"); pen.fillRect(8, 30, 9, 9); pen.fillStyle = color("queue"); pen.fillRect(78, 30, 9, 9);
-  pen.fillStyle = color("quiet"); pen.fillText("running", 21, 35); pen.fillText("queued", 91, 35);
+  pen.fillText(`at most ${plural(mostAtATime(), "job")} at a time`, 8, 16);
+  pen.fillStyle = color("running"); pen.fillRect(8, 30, 9, 9); pen.fillStyle = color("queue"); pen.fillRect(76, 30, 9, 9);
+  pen.fillStyle = color("quiet"); pen.fillText("running", 21, 35); pen.fillText("queued", 89, 35);
   for (const [at, text] of ticks()) {
     pen.fillRect(x(at), STRIP, 1, 4);
     pen.fillText(text, x(at) + 4, STRIP + 12);
@@ -112,6 +131,7 @@ function drawRows() {
 }
 
 function drawGantt() {
+  LABEL = Math.min(300, Math.max(110, innerWidth() * 0.3));
   const height = Math.max(view.jobs.length, 1) * ROW, shown = Math.min(height, 416);
   rows.style.height = printing ? "auto" : `${shown}px`;
   space.style.height = printing ? "0" : `${height - shown}px`;

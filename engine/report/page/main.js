@@ -15,7 +15,7 @@ function drawHead() {
     tile(run.jobs.filter((job) => look(job.state)[1] === "wrong").length.toLocaleString("en"), "failed"),
     tile(run.jobs.filter((job) => job.state === "cached").length.toLocaleString("en"), "reused"),
     tile(again.toLocaleString("en"), "requeues"), tile(retries.toLocaleString("en"), "further attempts"),
-    tile(number(sum(run.jobs.map((job) => runningTime(job) * cores(job))) / 3600), "core hours"), tile(duration(ran), "running, all jobs"));
+    tile(number(Number((sum(run.jobs.map((job) => runningTime(job) * cores(job))) / 3600).toPrecision(3))), "core hours"), tile(duration(ran), "running, all jobs"));
 }
 
 view.onChange((what) => { if (what === "run") drawHead(); });

@@ -75,6 +75,9 @@ TEST_CASE("a job that used little is told what would do", "[advice]") {
   CHECK(advice[0] == "cores computed 25 % of the time: cpus_per_rank: 3 might do");
   CHECK(advice[1] == "used 19 % of its memory: memory: 4GiB leaves a reserve");
   CHECK(advice[2] == "ran 20:00 of 4:00:00: walltime: 30m may start sooner");
+  const auto here =
+      advice_for(job(JobState::Succeeded, 20min, 40min, uint64_t{3} << 30), spans, false);
+  CHECK(here.size() == 2);
 }
 
 TEST_CASE("a job that fits, is short or was not measured gets no advice", "[advice]") {
