@@ -201,7 +201,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.reused_from = "/runs/other/steps/train";
   event.failed_tries = 2;
   event.preempted = true;
-  event.used = PassUsage{std::chrono::milliseconds(1234), 5};
+  event.used = PassUsage{std::chrono::milliseconds(1234), 5, 7.5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(job_event_from_line(line) == event);

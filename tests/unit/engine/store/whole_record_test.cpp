@@ -39,7 +39,7 @@ JobEvent whole_event(JobState state) {
   result.reused_from = values.reused_from;
   result.failed_tries = 2;
   result.preempted = true;
-  result.used = PassUsage{std::chrono::milliseconds(1234), uint64_t{5} << 30};
+  result.used = PassUsage{std::chrono::milliseconds(1234), uint64_t{5} << 30, 7.5};
   return result;
 }
 
