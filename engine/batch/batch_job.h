@@ -62,6 +62,7 @@ struct BatchJob {
   int cpus = 0;              ///< allocated; 0: not said
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
   uint64_t max_memory_bytes = 0;                      ///< that it used; 0: not measured
+  double energy_joules = 0;                           ///< of its nodes; 0: not measured
 
   bool operator==(const BatchJob&) const = default;
 };

@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "engine/cli/exit_status.h"
 #include "engine/cli/run_display.h"
+#include "engine/cli/tracking.h"
 #include "engine/report/chain_text.h"
 
 namespace dlflow {
@@ -76,6 +77,7 @@ void report_outcome(Session& session, const Plan& plan, const Outcome& outcome) 
     if (!session.json) print_submitted(session, plan, *outcome.chain);
     return;
   }
+  keep_track(session, plan.run);
   session.status = outcome.interrupted                    ? kInterrupted
                    : outcome.state == RunState::Succeeded ? kDone
                                                           : kStepFailed;

@@ -9,8 +9,10 @@
 #include "base/text.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/host.h"
+#include "engine/cli/tracking.h"
 #include "engine/cli/usage.h"
 #include "engine/plan/run_directory.h"
+#include "engine/report/dashboard.h"
 #include "engine/report/json.h"
 #include "engine/report/redraw.h"
 #include "engine/report/run_list.h"
@@ -125,15 +127,34 @@ std::optional<std::chrono::seconds> pause(Session& session, const std::string& r
   return pause;
 }
 
-/// Draws again and again until nothing runs any more.
+/// A run on the whole terminal, but for the line on which the shell goes on.
+std::string show_dashboard(Session& session, const std::string& run, size_t rows) {
+  const size_t room = std::max<size_t>(rows, 10) - 1;
+  const RunView view = view_run(session, run);
+  const Losses losses = read_losses(view.status, room / 3);
+  std::string text;
+  for (const std::string& line :
+       dashboard(view, losses, SystemClock().now(), room, session.style())) {
+    text += line + "\n";
+  }
+  return text;
+}
+
+/// Draws again and again until nothing runs any more; what stays on the screen then is what
+/// `status` says. A choice asks for its table, not for the dashboard.
 void watch(Session& session, const std::string& run, const StatusChoice& choice, size_t last) {
-  const Style style = session.style();
   Redraw redraw(1);
+  const bool whole = !run.empty() && is_terminal(1) && choice.names.empty() && !choice.usage;
   while (true) {
+    const Style style = session.style();  // the terminal may have another size now
     redraw.show(run.empty() ? show_all(session, last, style)
+                : whole     ? show_dashboard(session, run, redraw.rows())
                             : show_one(session, run, choice, style));
     const auto wait = pause(session, run);
-    if (!wait) return;
+    if (!wait) {
+      if (whole) redraw.show(show_one(session, run, choice, style));
+      return;
+    }
     std::this_thread::sleep_for(*wait);
   }
 }
@@ -156,7 +177,8 @@ void add_status(CLI::App& app, Session& session) {
       ->take_all()
       ->allow_extra_args(false);
   command->add_flag("--long", choice->usage, "show the resources that each job requested and used");
-  command->add_flag("--watch", *watching, "redraw until nothing runs (on SLURM every 10 s)");
+  command->add_flag("--watch", *watching,
+                    "until nothing runs, with losses as it goes (on SLURM every 10 s)");
   command->add_option("--last", *last, "how many runs to list, those of this folder first (20)")
       ->type_name("N")
       ->check(CLI::PositiveNumber);
@@ -171,6 +193,7 @@ void add_status(CLI::App& app, Session& session) {
     const std::string name = run->empty() ? "" : find_run(session, *run);
     const size_t listed = last->value_or(kListed);
     if (*watching) return watch(session, name, *choice, listed);
+    if (!name.empty()) keep_track(session, name);
     const std::string text = name.empty() ? show_all(session, listed, session.style())
                                           : show_one(session, name, *choice, session.style());
     std::fputs(text.c_str(), stdout);

@@ -57,6 +57,7 @@ class WorkflowReader {
     read_name(root);
     read_params(root, set);
     read_images(root);
+    read_track(root);
     read_steps(root);
     return std::move(workflow_);
   }
@@ -186,6 +187,15 @@ class WorkflowReader {
       workflow_.images.push_back({entry.key, image.at("from"), image.value("digest", ""),
                                   entry.location, image.value("build", Json())});
     }
+  }
+
+  void read_track(const YamlNode& root) {
+    const auto value = value_of(root, "track");
+    if (!value || !value->is_object()) return;
+    workflow_.track = {.tensorboard = value->value("tensorboard", false),
+                       .mlflow = value->value("mlflow", ""),
+                       .wandb = value->value("wandb", "") == "offline",
+                       .openmetrics = value->value("openmetrics", "")};
   }
 
   void read_steps(const YamlNode& root) {

@@ -193,6 +193,16 @@ std::string kind_name(const Step& step);
 /// "DLFLOW_PARAM_WARM_UP". Other characters than letters and digits become "_".
 std::string environment_name(std::string_view prefix, std::string_view key);
 
+/// `track:`: programs of others that show what runs reported. Nothing here enters a fingerprint.
+struct Trackers {
+  bool tensorboard = false;
+  std::string mlflow;       ///< sqlite:////FILE or http(s)://HOST; empty: not
+  bool wandb = false;       ///< a folder that `wandb sync` sends
+  std::string openmetrics;  ///< the file; empty: not
+
+  bool empty() const { return !tensorboard && mlflow.empty() && !wandb && openmetrics.empty(); }
+};
+
 struct Workflow {
   std::string name;
   std::string file;              ///< as the user gave it
@@ -200,6 +210,7 @@ struct Workflow {
   Json params = Json::object();  ///< after --set
   std::vector<Image> images;
   std::vector<Step> steps;  ///< in file order
+  Trackers track;
 };
 
 }  // namespace dlflow

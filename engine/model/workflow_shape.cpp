@@ -168,6 +168,30 @@ Shape make_step_shape() {
   });
 }
 
+const Form& mlflow_form() {
+  static const Form form = {
+      "the address of an MLflow store",
+      "sqlite:////home/me/mlflow.db or https://mlflow.example.org", "^(sqlite:////.+|https?://.+)$",
+      [](std::string_view text) {
+        for (const std::string_view start : {"sqlite:////", "http://", "https://"}) {
+          if (text.starts_with(start) && text.size() > start.size()) return true;
+        }
+        return false;
+      }};
+  return form;
+}
+
+Shape track_shape() {
+  return object({
+      {"tensorboard", boolean(), "Whether event files are written to RUN/tensorboard", kOptional,
+       false},
+      {"mlflow", formed(mlflow_form()), "The store that `mlflow ui` shows"},
+      {"wandb", choice({"offline"}), "A folder RUN/wandb, which `wandb sync` sends"},
+      {"openmetrics", formed(absolute_path_form()),
+       "A file in OpenMetrics' text format, as Prometheus' node exporter reads it"},
+  });
+}
+
 }  // namespace
 
 const Shape& resources_shape() {
@@ -204,6 +228,7 @@ const Shape& workflow_shape() {
              {"images", map_of(name_form(), image_shape()), "Container images, by name"}),
       scoped(Scope::Steps,
              {"steps", map_of(name_form(), anything()), "The steps, by name", kRequired}),
+      scoped(Scope::Params, {"track", track_shape(), "Programs that show what runs report"}),
   });
   return shape;
 }

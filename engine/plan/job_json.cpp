@@ -235,8 +235,11 @@ JobEvent read_job_event(const Json& json) {
   event.walltime = std::chrono::seconds(json.value("walltime_s", int64_t{0}));
   event.failed_node = shown_text_at(json, "failed_node");
   if (const auto used = json.find("used"); used != json.end()) {
-    event.used = {std::chrono::milliseconds(used->at("cpu_ms").get<int64_t>()),
-                  used->at("memory_bytes").get<uint64_t>()};
+    event.used = {.cpu_time = std::chrono::milliseconds(used->at("cpu_ms").get<int64_t>()),
+                  .memory_bytes = used->at("memory_bytes").get<uint64_t>()};
+    if (used->contains("energy_j")) {
+      event.used->energy_joules = used->at("energy_j").get<double>();
+    }
   }
   return event;
 }
@@ -317,6 +320,7 @@ Json to_json(const JobEvent& event) {
   if (event.used) {
     json["used"] = {{"cpu_ms", event.used->cpu_time.count()},
                     {"memory_bytes", event.used->memory_bytes}};
+    if (event.used->energy_joules) json["used"]["energy_j"] = *event.used->energy_joules;
   }
   return json;
 }

@@ -49,7 +49,8 @@ Json usage_json(const JobRow& job) {
           {"cpu_s", usage.cpu_time ? Json(seconds(*usage.cpu_time)) : Json()},
           {"cpu_efficiency", optional_number(cpu_efficiency(job))},
           {"memory_bytes", usage.memory_bytes == 0 ? Json() : Json(usage.memory_bytes)},
-          {"memory_efficiency", optional_number(memory_efficiency(job))}};
+          {"memory_efficiency", optional_number(memory_efficiency(job))},
+          {"energy_j", optional_number(usage.energy_joules)}};
 }
 
 Json to_json(const JobRow& job) {

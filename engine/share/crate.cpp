@@ -158,6 +158,9 @@ class Crate {
                  {"conformsTo", reference(kWorkflowProfile)},
                  {"programmingLanguage", reference(kLanguage)}};
     if (!inputs.empty()) workflow_["input"] = references(inputs);
+    // Its content is all that tells one version from another.
+    const auto file = manifest_.files.find(manifest_.workflow);
+    if (file != manifest_.files.end()) workflow_["version"] = file->second.sha256.substr(0, 12);
   }
 
   void add_files() {

@@ -167,6 +167,13 @@ std::string_view value_of(std::string_view line, std::string_view key) {
   return line.substr(0, line.find(' '));
 }
 
+/// Of ConsumedEnergyRaw; sites without counters have 0, or what fits into no measurement.
+double energy(std::string_view text) {
+  constexpr uint64_t kMost = uint64_t{1} << 50;
+  const uint64_t joules = to_number<uint64_t>(text).value_or(0);
+  return joules < kMost ? double(joules) : 0;
+}
+
 BatchJob sacct_job(const std::vector<std::string_view>& fields) {
   constexpr std::string_view kBy = " by ";
   BatchJob job;
@@ -184,7 +191,8 @@ BatchJob sacct_job(const std::vector<std::string_view>& fields) {
   job.cpus = to_number<int>(fields[8]).value_or(0);
   job.cpu_time = parse_slurm_duration(fields[9]);
   job.max_memory_bytes = parse_memory(fields[10]);
-  job.name = fields[12];
+  job.energy_joules = energy(fields[12]);
+  job.name = fields[13];
   return job;
 }
 
@@ -243,7 +251,7 @@ std::vector<BatchJob> parse_squeue(std::string_view text) {
 std::vector<BatchJob> parse_sacct(std::string_view text) {
   ExpandedJobs jobs;
   for_each_line(text, [&jobs](std::string_view line) {
-    const auto fields = columns(line, 13);
+    const auto fields = columns(line, 14);
     if (!fields) return;
     const std::string_view id = fields->front();
     if (const size_t dot = id.find('.'); dot != id.npos) {
@@ -251,7 +259,10 @@ std::vector<BatchJob> parse_sacct(std::string_view text) {
       const uint64_t tasks = std::max(to_number<uint32_t>((*fields)[11]).value_or(1), 1u);
       const uint64_t largest = parse_memory((*fields)[10]);
       const uint64_t bytes = largest <= UINT64_MAX / tasks ? largest * tasks : 0;
-      if (job != nullptr) job->max_memory_bytes = std::max(job->max_memory_bytes, bytes);
+      if (job == nullptr) return;
+      job->max_memory_bytes = std::max(job->max_memory_bytes, bytes);
+      // A step's is that of its nodes, so that one has all of it where the job's line has none.
+      job->energy_joules = std::max(job->energy_joules, energy((*fields)[12]));
     } else if (is_job_id(id)) {
       jobs.add(sacct_job(*fields));
     }

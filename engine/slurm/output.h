@@ -34,14 +34,14 @@ std::optional<std::string> submitted_id(std::string_view sbatch_stdout);
 inline constexpr const char* kSqueueFormat = "%i|%T|%M|%l|%S|%e|%N|%E|%r|%j";
 inline constexpr const char* kSacctFormat =
     "JobID,State,ExitCode,Elapsed,Timelimit,Start,End,NodeList,AllocCPUS,TotalCPU,MaxRSS,NTasks,"
-    "JobName";
+    "ConsumedEnergyRaw,JobName";
 
 /// Both read times as UTC (the tools are run with TZ=UTC), expand array ranges ("812_[3-9%2]" is
 /// seven jobs) and give the jobs in the order of the text, each id once, its last line. Of more
 /// than kMaxExpandedTasks tasks in ranges the rest stays out.
 inline constexpr size_t kMaxExpandedTasks = 200'000;
 std::vector<BatchJob> parse_squeue(std::string_view text);
-/// Lines of steps ("812.batch") add their memory to their job.
+/// Lines of steps ("812.batch") add their memory and energy to their job.
 std::vector<BatchJob> parse_sacct(std::string_view text);
 /// Of `scontrol --oneliner show job ID`: id, name, state and how it ended, no more.
 std::vector<BatchJob> parse_show_job(std::string_view text);

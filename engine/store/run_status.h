@@ -21,6 +21,8 @@ struct JobUsage {
   std::optional<std::chrono::milliseconds> cpu_time;  ///< of all its processes
   int cpus = 0;                                       ///< that it had; 0: not known
   uint64_t memory_bytes = 0;                          ///< at its largest; 0: not known
+  std::optional<double> energy_joules = {};           ///< of its nodes or their processors
+  bool energy_accounted = false;                      ///< by the cluster; else by counters (RAPL)
 };
 
 struct JobRow {

@@ -162,7 +162,8 @@ BeforePass look_before_pass(const JobSpec& spec, const AttemptFiles& files,
           .saved = saved_files(spec, pattern_of(spec)),
           .memory_kills = out_of_memory_kills(),
           .memory_kills_of_job = options.memory_kills ? options.memory_kills() : 0,
-          .standard_error_bytes = none ? 0 : bytes};
+          .standard_error_bytes = none ? 0 : bytes,
+          .energy = read_energy()};
 }
 
 bool ran_out_of_memory(const SupervisorOptions& options, const BeforePass& before) {

@@ -255,6 +255,7 @@ JobEvent Pass::execute() {
       well ? succeeded(fingerprint) : ending_of(spec_, files_, options_, before, watched);
   take_back_fingerprint(end, proof);
   end.used = watched.used;
+  end.used->energy_joules = joules_between(before.energy, read_energy());
   return end;
 }
 

@@ -57,7 +57,9 @@ class Usage {
     memory_bytes_ = std::max(memory_bytes_, uint64_t(one.ru_maxrss) * kKibibyte);
   }
 
-  PassUsage sum() const { return {std::chrono::floor<milliseconds>(time_), memory_bytes_}; }
+  PassUsage sum() const {
+    return {.cpu_time = std::chrono::floor<milliseconds>(time_), .memory_bytes = memory_bytes_};
+  }
 
  private:
   std::chrono::microseconds time_{0};

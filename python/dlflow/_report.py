@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import time
 from typing import Any, Dict, Union
 
 from dlflow import _environment
@@ -34,7 +35,7 @@ def report(**metrics: Any) -> None:
         return
     descriptor = os.open(lines, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
     try:
-        os.write(descriptor, (json.dumps(values) + "\n").encode())  # as a whole, or the reader passes it over
+        os.write(descriptor, (json.dumps({"at": round(time.time(), 3), **values}) + "\n").encode())  # as a whole, or the reader passes it over
     finally:
         os.close(descriptor)
     temporary = pathlib.Path(f"{summary}.tmp.{os.getpid()}")

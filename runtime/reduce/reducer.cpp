@@ -255,9 +255,10 @@ void Reducer::poll() {
 void Reducer::wait(size_t parameter) {
   const size_t bucket = bucket_of_.at(parameter);
   if (bucket >= started_.size() || done(started_[bucket])) return;
-  const auto begin = timeline_->now();
+  const auto begin = Timeline::Clock::now();
   for (const Allreduce::Ticket piece : started_[bucket].pieces) allreduce_.wait(piece);
   record_done();
+  waited_ += Timeline::Clock::now() - begin;
   timeline_->add(Timeline::Row::Waiting, bucket_names_[bucket], begin);
 }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/aligned_floats.h"
@@ -135,6 +137,10 @@ class Reducer {
   /// Moves what is under way, without waiting: between layers.
   void poll();
 
+  /// Seconds since the last call in which wait() had to wait: what communication was exposed, since
+  /// nothing else was left to do.
+  double take_wait_s() { return std::chrono::duration<double>(std::exchange(waited_, {})).count(); }
+
   /// Whether the ranks share the elements out among themselves, and so must share the memory of
   /// what they make of them; else every rank consumes all of them. See Allreduce.
   bool consumes_shares() const { return allreduce_.consumes_shares(); }
@@ -171,6 +177,7 @@ class Reducer {
   AlignedFloats waiting_;           // what lies higher on the stack than the parts of this rank
   std::vector<size_t> missing_;     // parameters of each bucket that are not ready in this step
   std::vector<Departure> started_;  // the first buckets, in this step
+  Timeline::Clock::duration waited_{};
   Timeline silent_;
   Timeline* timeline_;
 };

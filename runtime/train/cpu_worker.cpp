@@ -75,8 +75,14 @@ ReportSlot::Sums CpuWorker::skip() {
 
 void CpuWorker::tell(const StepPlan& plan, const ReportSlot::Sums& sums) {
   if (!std::isfinite(sums.report.loss)) return;
-  hooks_.stepped(plan.step, plan.all_samples, mean_loss(role_, plan, sums.report.loss),
-                 double(sums.data_wait_s) / double(role_.team->size()));
+  const double ranks = double(role_.team->size());
+  hooks_.stepped({.step = plan.step,
+                  .samples = plan.all_samples,
+                  .loss = mean_loss(role_, plan, sums.report.loss),
+                  .data_wait_s = double(sums.data_wait_s) / ranks,
+                  .communication_wait_s = double(sums.communication_wait_s) / ranks,
+                  .learning_rate = plan.learning_rate,
+                  .gradient_norm = computation_.gradient_norm()});
 }
 
 void CpuWorker::restore(const Checkpoint& checkpoint, uint64_t updates) {

@@ -89,7 +89,11 @@ OwnStep GpuWorker::step() {
     if (std::isfinite(own.report.loss)) {
       if (!end.finite) fail_update(step + 1);
       const double waited = double(end.report[3]) / comm_.size();
-      hooks_.stepped(step, batch.global_samples, own.report.loss, waited);
+      hooks_.stepped({.step = step,
+                      .samples = batch.global_samples,
+                      .loss = own.report.loss,
+                      .data_wait_s = waited,
+                      .learning_rate = how.learning_rate});
     }
   }
   recording_.end_step();

@@ -17,25 +17,31 @@ double to_milliseconds(double seconds) { return std::round(seconds * 1000) / 100
 MetricsLog::MetricsLog(const std::filesystem::path& file, Run run)
     : file_(file), run_(run), epoch_loss_(run.loss) {}
 
-void MetricsLog::step(uint64_t step, size_t samples, std::optional<double> loss,
-                      double data_wait_s) {
-  wait_s_ += data_wait_s;
-  samples_ += samples;
-  if (loss) {
-    recent_loss_.add(*loss, samples);
-    epoch_loss_.add(*loss, samples);
+void MetricsLog::step(const StepMetrics& metrics) {
+  wait_s_ += metrics.data_wait_s;
+  if (const auto& waited = metrics.communication_wait_s) {
+    exchange_s_ = exchange_s_.value_or(0) + *waited;
+  }
+  learning_rate_ = metrics.learning_rate;
+  gradient_norm_ = metrics.gradient_norm;
+  samples_ += metrics.samples;
+  if (metrics.loss) {
+    recent_loss_.add(*metrics.loss, metrics.samples);
+    epoch_loss_.add(*metrics.loss, metrics.samples);
   }
   const auto now = Clock::now();
   if (now - last_line_ < kInterval) return;
   const auto time = training_time();
   const double recent_time = (time - time_at_line_).count();
-  Json line = {{"epoch", step / run_.steps_per_epoch + 1}};
+  Json line = {{"epoch", metrics.step / run_.steps_per_epoch + 1}};
   if (recent_loss_.samples > 0) line["loss"] = recent_loss_.mean();
   if (recent_time > 0) {
     line["images_per_s"] = std::round(double(samples_ - samples_at_line_) / recent_time);
   }
-  add_data_wait(line);
-  write(step + 1, std::move(line));
+  add_waits(line);
+  line["learning_rate"] = learning_rate_;
+  if (gradient_norm_) line["gradient_norm"] = *gradient_norm_;
+  write(metrics.step + 1, std::move(line));
   last_line_ = now;
   time_at_line_ = time;
   samples_at_line_ = samples_;
@@ -61,9 +67,10 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
     line["loss"] = epoch_loss_.mean();
   }
   line["epoch_s"] = to_milliseconds((training_time() - time_before_epoch_).count());
-  add_data_wait(line);
+  add_waits(line);
   write((epoch + 1) * run_.steps_per_epoch, std::move(line));
   wait_before_epoch_s_ = wait_s_;
+  exchange_before_epoch_s_ = exchange_s_.value_or(0);
   time_before_epoch_ = training_time();
   epoch_loss_ = {};
 }
@@ -77,10 +84,13 @@ std::chrono::duration<double> MetricsLog::training_time() const {
   return paused_.value_or(Clock::now()) - started_;
 }
 
-void MetricsLog::add_data_wait(Json& line) const {
+void MetricsLog::add_waits(Json& line) const {
   const double waited = wait_s_ - wait_before_epoch_s_;
   const double time = (training_time() - time_before_epoch_).count();
   line["data_wait_s"] = to_milliseconds(waited);
+  if (exchange_s_) {
+    line["communication_wait_s"] = to_milliseconds(*exchange_s_ - exchange_before_epoch_s_);
+  }
   if (time <= 0 || waited < kMuchWaiting * time) return;
   const int percent = int(std::min(100.0, std::round(100 * waited / time)));
   line["message"] = "waited " + std::to_string(percent) + " % for data";
@@ -88,6 +98,8 @@ void MetricsLog::add_data_wait(Json& line) const {
 
 void MetricsLog::write(uint64_t steps_done, Json line) {
   const uint64_t steps = run_.epochs * run_.steps_per_epoch;
+  line["at"] = to_milliseconds(
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count());
   line["epochs"] = run_.epochs;
   line["step"] = steps_done;
   line["steps"] = steps;

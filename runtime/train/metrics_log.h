@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/mean_loss.h"
+#include "runtime/train/step_metrics.h"
 
 namespace dlflow::runtime {
 
@@ -23,9 +24,8 @@ class MetricsLog {
 
   MetricsLog(const std::filesystem::path& file, Run run);
 
-  /// Step `step` (of the whole run, from 0) is done: `samples` with this mean loss, if it is known,
-  /// for which ranks waited so long, in the mean.
-  void step(uint64_t step, size_t samples, std::optional<double> loss, double data_wait_s);
+  /// A step is done.
+  void step(const StepMetrics& metrics);
 
   /// Time from now to resume() is not training.
   void pause();
@@ -44,6 +44,8 @@ class MetricsLog {
 
   /// The mean time that ranks waited for data, over all steps.
   double data_wait() const { return wait_s_; }
+  /// The same for gradients of other ranks; nothing where it is not measured.
+  std::optional<double> communication_wait() const { return exchange_s_; }
 
   /// Over all steps, without what lay between pause() and resume().
   double images_per_second() const;
@@ -52,8 +54,8 @@ class MetricsLog {
   using Clock = std::chrono::steady_clock;
 
   std::chrono::duration<double> training_time() const;
-  /// The wait for data in this epoch; a message, too, if that is much of their time.
-  void add_data_wait(Json& line) const;
+  /// The waits in this epoch; a message, too, if that for data is much of its time.
+  void add_waits(Json& line) const;
   void write(uint64_t steps_done, Json line);
 
   AppendFile file_;
@@ -67,6 +69,10 @@ class MetricsLog {
   MeanLoss recent_loss_, epoch_loss_;
   std::optional<double> noise_scale_;
   double wait_s_ = 0, wait_before_epoch_s_ = 0;
+  std::optional<double> exchange_s_;
+  double exchange_before_epoch_s_ = 0;
+  double learning_rate_ = 0;
+  std::optional<double> gradient_norm_;
   std::chrono::duration<double> time_before_epoch_{0};
 };
 

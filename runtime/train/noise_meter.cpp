@@ -1,6 +1,7 @@
 #include "runtime/train/noise_meter.h"
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
 
 #include "runtime/optim/blocks.h"
@@ -31,6 +32,7 @@ void NoiseMeter::read(std::span<const float, kReportFloats> sums) {
   // A leaf's gradient is divided by the samples of the step, not by its own.
   of_leaves_ += double(sums[0]) * double(setup_.num_leaves);
   of_sums_ += double(sums[1]);
+  gradient_norm_ = std::sqrt(double(sums[1]));
   ++steps_;
 }
 

@@ -43,6 +43,9 @@ class NoiseMeter {
   void write(size_t leaf, std::span<float, kReportFloats> report);
   void read(std::span<const float, kReportFloats> sums);
 
+  /// The Euclidean length of the gradient in the step that was measured last; nothing before.
+  std::optional<double> gradient_norm() const { return gradient_norm_; }
+
   /// tr(Sigma) / |G|^2 in samples since the last call, Sigma being the covariance of one sample's
   /// gradient and G their mean. Steps of far fewer samples learn nearly as much from each; those of
   /// far more learn hardly more. Nothing where it could not be estimated.
@@ -55,6 +58,7 @@ class NoiseMeter {
   double sum_ = 0;
   double of_leaves_ = 0, of_sums_ = 0;  // of all ranks, over the steps since take()
   uint64_t steps_ = 0;
+  std::optional<double> gradient_norm_;
 };
 
 }  // namespace dlflow::runtime

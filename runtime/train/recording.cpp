@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/process.h"
 
 namespace dlflow::runtime {
@@ -48,6 +49,12 @@ Clock::time_point begin_of(const Timeline& timeline) {
   return timeline.spans().empty() ? Clock::now() : timeline.spans().front().begin;
 }
 
+/// When that was, in seconds since 1970.
+double unix_seconds(Clock::time_point time) {
+  const auto then = std::chrono::system_clock::now() - (Clock::now() - time);
+  return std::chrono::duration<double>(then.time_since_epoch()).count();
+}
+
 std::string events_of_others(Communicator& comm, Clock::time_point origin) {
   std::string events;
   for (int rank = 1; rank < comm.size(); ++rank) {
@@ -90,8 +97,9 @@ void write_timeline(Communicator& comm, const Timeline& timeline,
     const Clock::time_point origin = begin_of(timeline);
     const std::string events =
         chrome_events(timeline, 0, host_name(), origin) + events_of_others(comm, origin);
-    write_file_atomic(file,
-                      "{\"displayTimeUnit\": \"ms\", \"traceEvents\": [\n" + events + "\n]}\n");
+    const Json about = {{"began_at", unix_seconds(origin)}};
+    write_file_atomic(file, "{\"displayTimeUnit\": \"ms\", \"otherData\": " + about.dump() +
+                                ", \"traceEvents\": [\n" + events + "\n]}\n");
     return;
   }
   answer_clock(comm);

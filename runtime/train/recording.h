@@ -38,6 +38,8 @@ class Recording {
 /// Writes the timelines of all ranks to `file` on rank 0: JSON for Perfetto (ui.perfetto.dev) or
 /// chrome://tracing. Collective.
 ///
+/// `otherData.began_at` is when time 0 of it was, in seconds since 1970 by rank 0's node.
+///
 /// All times are of rank 0's clock: each other rank answers ten requests with the time of its own,
 /// and in the fastest exchange that was the middle (Cristian, Distributed Computing 3 (1989)), so
 /// that ranks agree to half of a message's round trip.

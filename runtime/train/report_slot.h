@@ -19,11 +19,13 @@ class ReportSlot {
   struct OfRank {
     StepReport wishes;
     float data_wait_s = 0;
+    float communication_wait_s = 0;  ///< in the step before
   };
   /// Of all ranks of the team.
   struct Sums {
     StepReport report;
     float data_wait_s = 0;
+    float communication_wait_s = 0;
   };
 
   /// The slot is the reducer's last parameter. Both must outlive this.

@@ -112,7 +112,7 @@ ReportSlot::Sums StepComputation::compute(const StepPlan& plan, std::span<const 
   use_weights();
   passes_->forward(leaves, plan.samples);
   begin_update(plan);
-  report_.begin_step(of_rank);
+  report_.begin_step({of_rank.wishes, of_rank.data_wait_s, float(reducer_.take_wait_s())});
   const float own_loss = passes_->backward(report_);
   reducer_.end();
   if (state_.waits_for_all() || !role_.team_is_all) finish_own_update();

@@ -49,6 +49,7 @@ class StepComputation {
   Inference inference();
   CompressedSum* compressed() { return reducer_.compressed(); }
   std::optional<double> take_noise_scale() { return noise_.take(); }
+  std::optional<double> gradient_norm() const { return noise_.gradient_norm(); }
 
   /// That of the last step, if others make the update.
   std::span<const float> gradient() { return pushed_.floats(); }

@@ -93,8 +93,8 @@ class Trainer {
               return StepReport{0, stop_ ? 1.0f : 0.0f, saves ? 1.0f : 0.0f};
             },
         .stepped =
-            [this](uint64_t step, size_t samples, std::optional<float> loss, double data_wait_s) {
-              if (log_) log_->step(step, samples, loss, data_wait_s);
+            [this](const StepMetrics& metrics) {
+              if (log_) log_->step(metrics);
             },
     };
   }
@@ -205,6 +205,9 @@ class Trainer {
     if (log_) {
       numbers["images_per_s"] = std::round(log_->images_per_second());
       numbers["data_wait_s"] = std::round(log_->data_wait() * 1000) / 1000;
+      if (const auto waited = log_->communication_wait()) {
+        numbers["communication_wait_s"] = std::round(*waited * 1000) / 1000;
+      }
     }
     if (log_ && log_->noise_scale()) numbers["noise_scale"] = *log_->noise_scale();
     for (const auto& [name, value] : last_metrics_) numbers[name] = value;

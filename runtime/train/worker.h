@@ -10,6 +10,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/model_state.h"
+#include "runtime/train/step_metrics.h"
 
 namespace dlflow::runtime {
 
@@ -17,10 +18,8 @@ namespace dlflow::runtime {
 struct WorkerHooks {
   std::function<StepReport()>
       wishes;  ///< what its report says beside the loss; called in every step
-  /// A step is done, from 0: samples of all ranks; mean loss over those that the team had, if any,
-  /// and the mean wait for data of its ranks.
-  std::function<void(uint64_t step, size_t samples, std::optional<float> loss, double data_wait_s)>
-      stepped;
+  /// A step is done; what is a mean is one over the ranks of the team.
+  std::function<void(const StepMetrics& metrics)> stepped;
 };
 
 /// One rank's part of the training: its samples, its network, and its state of the model, which is

@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from unittest import mock
 
@@ -163,7 +164,10 @@ class Report(Case):
         dlflow.report(step=1, loss=0.5, message="warming up")
         dlflow.report(step=2, loss=math.nan, accuracy=1)
         lines = (self.folder / "metrics.jsonl").read_text().splitlines()
-        self.assertEqual(lines, ['{"step": 1, "loss": 0.5, "message": "warming up"}', '{"step": 2, "loss": NaN, "accuracy": 1}'])
+        at = [json.loads(line)["at"] for line in lines]
+        self.assertAlmostEqual(at[0], time.time(), delta=60)
+        self.assertEqual(lines, [f'{{"at": {at[0]}, "step": 1, "loss": 0.5, "message": "warming up"}}',
+                                 f'{{"at": {at[1]}, "step": 2, "loss": NaN, "accuracy": 1}}'])
         self.assertEqual((self.folder / "metrics.json").read_text(), '{"step": 2, "loss": NaN, "accuracy": 1}\n')
 
     def test_what_an_earlier_pass_reported_still_counts(self):

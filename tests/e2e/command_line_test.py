@@ -261,7 +261,7 @@ class CommandLine(Case):
         """)
         run = self.run_json("sweep.yaml")["run"]
         offered = lambda line: self.complete(line, shell)  # noqa: E731
-        self.assertEqual(offered("dlflow re"), ["resubmit", "results"])
+        self.assertEqual(offered("dlflow re"), ["resubmit", "results", "report"])
         self.assertEqual(offered("dlflow resubmit --from"), ["--from-scratch"])
         self.assertEqual(sorted(offered("dlflow profile ")), ["check", "detect", "list", "show"])
         self.assertEqual(offered("dlflow profile check --t"), ["--timeout"])

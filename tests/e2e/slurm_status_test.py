@@ -106,6 +106,7 @@ class StatusTest(ChainCase):
         self.assertLessEqual(max(map(len, out.splitlines())), 80)
         used = json.loads(self.dlflow("status", run, "--long", "--json")[0])["steps"][0]["used"]
         self.assertEqual((used["memory_bytes"], used["memory_efficiency"]), (2 << 20, 0.5))
+        self.assertEqual(used["energy_j"], 1800)
         self.slurm.set(accounting="off")
         out, _ = self.dlflow("status", run, "--long")
         self.assertEqual(out.count("No SLURM accounting"), 1)

@@ -16,7 +16,9 @@ JobUsage usage_of(const BatchJob& job) {
   return {.elapsed = job.elapsed,
           .cpu_time = job.cpu_time,
           .cpus = job.cpus,
-          .memory_bytes = job.max_memory_bytes};
+          .memory_bytes = job.max_memory_bytes,
+          .energy_joules = job.energy_joules > 0 ? std::optional(job.energy_joules) : std::nullopt,
+          .energy_accounted = job.energy_joules > 0};
 }
 
 /// Adds what the batch system says to what is on record of a job.

@@ -44,15 +44,19 @@ struct Field {
 // Those of sacct's 110 fields that a workflow engine may ask for. Restarts is in no sacct before
 // 24.11.
 constexpr Field kFields[] = {
-    {"Account", 10, 0},    {"AllocCPUS", 10, 0},  {"AllocNodes", 10, 0},   {"Cluster", 10, 0},
-    {"Comment", 14, 0},    {"CPUTime", 10, 0},    {"CPUTimeRAW", 10, 0},   {"Elapsed", 10, 0},
-    {"ElapsedRaw", 10, 0}, {"Eligible", 19, 0},   {"End", 19, 0},          {"ExitCode", 8, 0},
-    {"JobID", -12, 0},     {"JobIDRaw", -12, 0},  {"JobName", 10, 0},      {"MaxRSS", 10, 0},
-    {"NCPUS", 10, 0},      {"NNodes", 8, 0},      {"NodeList", 15, 0},     {"NTasks", 8, 0},
-    {"Partition", 10, 0},  {"QOS", 10, 0},        {"Reason", 22, 0},       {"ReqCPUS", 8, 0},
-    {"ReqMem", 10, 0},     {"Restarts", 8, 2411}, {"Start", 19, 0},        {"State", 10, 0},
-    {"Submit", 19, 0},     {"Timelimit", 10, 0},  {"TimelimitRaw", 10, 0}, {"TotalCPU", 10, 0},
-    {"UID", 6, 0},         {"User", 9, 0},        {"WCKey", 10, 0},        {"WorkDir", 20, 0}};
+    {"Account", 10, 0},    {"AllocCPUS", 10, 0},    {"AllocNodes", 10, 0},
+    {"Cluster", 10, 0},    {"Comment", 14, 0},      {"ConsumedEnergyRaw", 17, 0},
+    {"CPUTime", 10, 0},    {"CPUTimeRAW", 10, 0},   {"Elapsed", 10, 0},
+    {"ElapsedRaw", 10, 0}, {"Eligible", 19, 0},     {"End", 19, 0},
+    {"ExitCode", 8, 0},    {"JobID", -12, 0},       {"JobIDRaw", -12, 0},
+    {"JobName", 10, 0},    {"MaxRSS", 10, 0},       {"NCPUS", 10, 0},
+    {"NNodes", 8, 0},      {"NodeList", 15, 0},     {"NTasks", 8, 0},
+    {"Partition", 10, 0},  {"QOS", 10, 0},          {"Reason", 22, 0},
+    {"ReqCPUS", 8, 0},     {"ReqMem", 10, 0},       {"Restarts", 8, 2411},
+    {"Start", 19, 0},      {"State", 10, 0},        {"Submit", 19, 0},
+    {"Timelimit", 10, 0},  {"TimelimitRaw", 10, 0}, {"TotalCPU", 10, 0},
+    {"UID", 6, 0},         {"User", 9, 0},          {"WCKey", 10, 0},
+    {"WorkDir", 20, 0}};
 
 struct Failure {
   std::string text;
@@ -134,6 +138,7 @@ std::string field_text(const std::string& name, const World& world, const Line& 
   if (name == "AllocNodes") return allocated ? nodes : "0";
   if (name == "NNodes") return line.batch ? "1" : nodes;
   if (name == "NTasks") return line.batch ? "1" : "";
+  if (name == "ConsumedEnergyRaw") return line.ended != 0 && !line.batch ? "1800" : "0";
   if (name == "MaxRSS") return line.batch && line.ended != 0 ? "2048K" : "";
   if (name == "ReqMem") return requested_memory(line, world.config.version);
   if (name == "Account") return request.account;

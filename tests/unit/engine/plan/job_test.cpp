@@ -206,7 +206,7 @@ TEST_CASE("an event is one line of JSON and comes back equal", "[job]") {
   event.preempted = true;
   event.walltime = std::chrono::seconds(77);
   event.failed_node = "n7";
-  event.used = PassUsage{std::chrono::milliseconds(1234), 5};
+  event.used = PassUsage{std::chrono::milliseconds(1234), 5, 7.5};
   const std::string line = to_line(event);
   CHECK(line.find('\n') == std::string::npos);
   CHECK(job_event_from_line(line) == event);

@@ -54,7 +54,7 @@ TEST_CASE("status as JSON says all that is known of a job", "[json]") {
       "resources": {"ranks": 2, "cpus_per_rank": 3, "gpus_per_rank": 1, "memory_bytes": 4096,
                     "walltime_s": 1200},
       "used": {"elapsed_s": 1.5, "cpu_s": 4.5, "cpu_efficiency": 0.5, "memory_bytes": 1024,
-               "memory_efficiency": 0.25}}]})"));
+               "memory_efficiency": 0.25, "energy_j": null}}]})"));
 }
 
 TEST_CASE("what is not known of a job is null, and its outputs and metrics are objects", "[json]") {

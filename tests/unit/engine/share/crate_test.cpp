@@ -100,7 +100,7 @@ TEST_CASE("the crate of a run describes the workflow, its files and what the run
    "conformsTo": {"@id": "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"},
    "contentSize": "7", "encodingFormat": "application/yaml", "input": [{"@id": "#param-a%20b"},
    {"@id": "#param-fast"}, {"@id": "#param-lr"}, {"@id": "#param-n"}], "name": "crated",
-   "programmingLanguage": {"@id": "#dlflow"}, "sha256": "07"},
+   "programmingLanguage": {"@id": "#dlflow"}, "sha256": "07", "version": "07"},
   {"@id": "#value-a%20b", "@type": "PropertyValue", "exampleOfWork": {"@id": "#param-a%20b"},
    "name": "a b", "value": "x y"},
   {"@id": "#value-fast", "@type": "PropertyValue", "exampleOfWork": {"@id": "#param-fast"},
@@ -146,7 +146,7 @@ TEST_CASE("the crate of a workflow alone says nothing of a run", "[crate]") {
   {"@id": "workflow/w.yaml", "@type": ["File", "SoftwareSourceCode", "ComputationalWorkflow"],
    "conformsTo": {"@id": "https://bioschemas.org/profiles/ComputationalWorkflow/1.0-RELEASE"},
    "contentSize": "7", "encodingFormat": "application/yaml", "input": {"@id": "#param-n"},
-   "name": "crated", "programmingLanguage": {"@id": "#dlflow"}, "sha256": "07"}])")));
+   "name": "crated", "programmingLanguage": {"@id": "#dlflow"}, "sha256": "07", "version": "07"}])")));
   bundle.workflow.params = Json::object();
   CHECK(graph_of(bundle, manifest).find("\"input\"") == std::string::npos);
 }

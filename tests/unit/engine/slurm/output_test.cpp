@@ -19,8 +19,8 @@ using Ids = std::vector<std::string>;
 
 TEST_CASE("a job whose node cannot write its log is told by SLURM's signal 53", "[slurm]") {
   const auto jobs = parse_sacct(
-      "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1|a.1\n"
-      "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1|a.2\n");
+      "812|FAILED|0:53|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||a.1\n"
+      "813|FAILED|0:9|00:00:00|00:20:00|Unknown|Unknown|n1|1|00:00:00||1||a.2\n");
   REQUIRE(jobs.size() == 2);
   CHECK(jobs[0].log_refused);
   CHECK(ending_in_words(jobs[0]) == "the node cannot write to the run's folder");
@@ -104,10 +104,11 @@ TEST_CASE("lines that are no jobs are passed over", "[slurm]") {
 TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]") {
   const auto jobs = parse_sacct(
       "812|COMPLETED|0:0|00:01:10|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|"
-      "02:03.250|||train.1\n"
+      "02:03.250||||train.1\n"
       "812.batch|COMPLETED|0:0|00:01:10||2026-11-21T08:00:00|2026-11-21T08:01:10|n1|4|00:01.000|"
-      "2048K|1|batch\n"
+      "2048K|1|900|batch\n"
       "812.0|COMPLETED|0:0|00:01:09||2026-11-21T08:00:01|2026-11-21T08:01:10|n1|4|02:02.250|1.5M|2|"
+      "1200|"
       "dlflow-train\n");
   REQUIRE(jobs.size() == 1);
   CHECK(jobs[0].state == BatchState::Completed);
@@ -115,6 +116,7 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
   CHECK(jobs[0].cpus == 4);
   CHECK(jobs[0].cpu_time == 123250ms);
   CHECK(jobs[0].max_memory_bytes == 3 * 1024 * 1024);  // two tasks of 1.5M each
+  CHECK(jobs[0].energy_joules == 1200);
   CHECK(jobs[0].name == "train.1");
   CHECK(ending_in_words(jobs[0]) == "exit 0");
 }
@@ -122,7 +124,7 @@ TEST_CASE("sacct's lines become jobs, with the memory of their steps", "[slurm]"
 TEST_CASE("how a job ended is told in words", "[slurm]") {
   const auto ending = [](const std::string& state, const std::string& exit) {
     const auto jobs = parse_sacct("812|" + state + "|" + exit +
-                                  "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00|||a\n");
+                                  "|00:01:10|00:20:00|Unknown|Unknown|n1|4|00:00:00||||a\n");
     return jobs.size() == 1 ? ending_in_words(jobs[0]) : "no job";
   };
   CHECK(ending("FAILED", "3:0") == "exit 3");

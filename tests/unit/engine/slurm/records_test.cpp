@@ -35,8 +35,8 @@ std::vector<std::string> ids(const std::vector<BatchJob>& jobs) {
 TEST_CASE("each column of sacct reaches the job", "[slurm]") {
   const auto jobs = parse_sacct(
       "812|CANCELLED by 1000|3:9|00:01:02|00:20:00|2026-11-21T08:00:00|2026-11-21T08:01:02|"
-      "n[1-2]|4|00:03.500|1M|2|a|b\n"
-      "812.batch|COMPLETED|0:0|00:01:02|||||4|||2M|3|batch\n");
+      "n[1-2]|4|00:03.500|1M|2|77|a|b\n"
+      "812.batch|COMPLETED|0:0|00:01:02|||||4|||2M|3||batch\n");
   REQUIRE(jobs.size() == 1);
   BatchJob expected;
   expected.id = "812";
@@ -53,15 +53,16 @@ TEST_CASE("each column of sacct reaches the job", "[slurm]") {
   expected.cpus = 4;
   expected.cpu_time = 3500ms;
   expected.max_memory_bytes = uint64_t{1} << 20;
+  expected.energy_joules = 77;
   CHECK(jobs[0] == expected);
 }
 
 TEST_CASE("the memory of a job is that of its largest step, all tasks of it", "[slurm]") {
   const auto memory = [](const std::string& rows) {
-    return parse_sacct("7|COMPLETED|0:0|||||||00:01|||a\n" + rows).at(0).max_memory_bytes;
+    return parse_sacct("7|COMPLETED|0:0|||||||00:01||||a\n" + rows).at(0).max_memory_bytes;
   };
   const auto step = [](const std::string& bytes, const std::string& tasks) {
-    return "7.0|COMPLETED|0:0|||||||" + bytes + "|" + bytes + "|" + tasks + "|s\n";
+    return "7.0|COMPLETED|0:0|||||||" + bytes + "|" + bytes + "|" + tasks + "||s\n";
   };
   CHECK(memory(step("1000", "3")) == 3000);
   CHECK(memory(step("1000", "")) == 1000);

@@ -175,7 +175,7 @@ TEST_CASE("who cancelled a job has a name where this machine knows it, asked for
   Scripts scripts;
   scripts.tool("sacct",
                "for job in '1|CANCELLED by 7' '2|CANCELLED by 7' '3|CANCELLED by 8' '4|FAILED'; do "
-               "echo \"$job|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||a.1\"; done");
+               "echo \"$job|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||a.1\"; done");
   scripts.tool("id", "[ $3 = 7 ] && echo ann");
   const std::vector<std::string> ids = {"1", "2", "3", "4"};
   const Accounting answer = scripts.tools().accounting(ids, kSince);
@@ -194,7 +194,7 @@ TEST_CASE("a program that is missing is named", "[slurm]") {
 
 TEST_CASE("one sacct tells of all ended jobs, from before the first was submitted", "[slurm]") {
   Scripts scripts;
-  scripts.tool("sacct", "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||a.1'");
+  scripts.tool("sacct", "echo '812|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||a.1'");
   const std::vector<std::string> ids = {"812", "813_4"};
   const Accounting answer = scripts.tools().accounting(ids, kSince);
   REQUIRE(answer.jobs.size() == 1);
@@ -220,8 +220,8 @@ TEST_CASE("a job is found by its name, in the queue or in accounting", "[slurm]"
   Scripts scripts;
   scripts.tool("squeue", kRunning);
   scripts.tool("sacct",
-               "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||b,x=1.1'\n"
-               "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00|||a.1'\n");
+               "echo '700|FAILED|3:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||b,x=1.1'\n"
+               "echo '812|RUNNING|0:0|00:01:10|00:20:00|None|None|n1|4|00:00:00||||a.1'\n");
   std::vector<std::string> names = {"a.1"};
   CHECK(scripts.tools().find_by_name(names, kSince).at(0).id == "812");
   CHECK(scripts.calls().size() == 1);

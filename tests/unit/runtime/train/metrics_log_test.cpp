@@ -1,5 +1,7 @@
 #include "runtime/train/metrics_log.h"
 
+#include <chrono>
+
 #include "base/text.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -24,15 +26,46 @@ TEST_CASE("an epoch that waited much for its data says so, others only have the 
   const test::TempDir dir;
   const auto file = dir.path() / "metrics.jsonl";
   MetricsLog log(file, {3, 2, 0});
-  log.step(0, 10, 0.5, 0);
-  log.step(1, 10, 0.5, 1000);  // more than the test takes
+  log.step({.step = 0, .samples = 10, .loss = 0.5, .data_wait_s = 0});
+  log.step(
+      {.step = 1, .samples = 10, .loss = 0.5, .data_wait_s = 1000});  // more than the test takes
   log.epoch(0, std::nullopt, std::nullopt);
   CHECK(last_line(file).at("data_wait_s") == 1000);
   CHECK(last_line(file).at("message") == "waited 100 % for data");
-  log.step(2, 10, 0.5, 0);
-  log.step(3, 10, 0.5, 0);
+  log.step({.step = 2, .samples = 10, .loss = 0.5, .data_wait_s = 0});
+  log.step({.step = 3, .samples = 10, .loss = 0.5, .data_wait_s = 0});
   log.epoch(1, std::nullopt, std::nullopt);
   CHECK(last_line(file).at("data_wait_s") == 0);
   CHECK_FALSE(last_line(file).contains("message"));
   CHECK(log.data_wait() == 1000);
+}
+
+TEST_CASE(
+    "a line says when it was written, the learning rate, and the gradient's norm if it is known",
+    "[metrics]") {
+  const test::TempDir dir;
+  const auto file = dir.path() / "metrics.jsonl";
+  MetricsLog log(file, {2, 1, 0});
+  log.step({.step = 0, .samples = 10, .loss = 0.5, .learning_rate = 0.25, .gradient_norm = 3});
+  const Json line = last_line(file);
+  CHECK(line.at("learning_rate") == 0.25);
+  CHECK(line.at("gradient_norm") == 3);
+  const double now =
+      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
+  CHECK(line.at("at").get<double>() == Approx(now).margin(60));
+}
+
+TEST_CASE("the wait for other ranks is that of the epoch, and of all steps at the end",
+          "[metrics]") {
+  const test::TempDir dir;
+  const auto file = dir.path() / "metrics.jsonl";
+  MetricsLog log(file, {2, 1, 0});
+  CHECK_FALSE(log.communication_wait().has_value());
+  log.step({.step = 0, .samples = 10, .loss = 0.5, .communication_wait_s = 2});
+  log.epoch(0, std::nullopt, std::nullopt);
+  CHECK(last_line(file).at("communication_wait_s") == 2);
+  log.step({.step = 1, .samples = 10, .loss = 0.5, .communication_wait_s = 0.5});
+  log.epoch(1, std::nullopt, std::nullopt);
+  CHECK(last_line(file).at("communication_wait_s") == 0.5);
+  CHECK(log.communication_wait() == 2.5);
 }

@@ -46,6 +46,14 @@ TEST_CASE("the noise scale is the variance over the squared mean", "[noise]") {
   CHECK_FALSE(meter.take());  // of what came since
 }
 
+TEST_CASE("the norm of the gradient is that of the step measured last", "[noise]") {
+  std::mt19937 random(3);
+  NoiseMeter meter({kBatch, kLeaves, kLeaves, kElements, true});
+  CHECK_FALSE(meter.gradient_norm());
+  for (uint64_t step = 0; step < 9; ++step) measure(meter, step, 0, random);
+  CHECK(*meter.gradient_norm() == Approx(0.1 * std::sqrt(double(kElements))));
+}
+
 TEST_CASE("what cannot be estimated is not told", "[noise]") {
   std::mt19937 random(3);
   NoiseMeter one_leaf({kBatch, 1, 1, kElements, true});

@@ -72,6 +72,13 @@ TEST_CASE("losses are summed over leaves, and what a rank says counts once howev
   CHECK(told == std::vector<std::string>(size_t(num_ranks), expected));
 }
 
+TEST_CASE("waits for other ranks are summed over ranks", "[report_slot]") {
+  const auto waited = dlflow::test::on_ranks(3, [](Communicator& comm) {
+    return Rank(comm).step({.communication_wait_s = 0.5f}).communication_wait_s;
+  });
+  CHECK(waited == std::vector<float>(3, 1.5f));
+}
+
 TEST_CASE("a rank without leaves has no say", "[report_slot]") {
   auto told = dlflow::test::on_ranks(int(kLeaves) + 1, [](Communicator& comm) {
     return in_words(Rank(comm).step({{.stops = comm.rank() == int(kLeaves) ? 1.0f : 0.0f}, 1}));

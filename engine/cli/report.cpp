@@ -1,0 +1,59 @@
+#include <cstdio>
+#include <set>
+
+#include "base/file.h"
+#include "base/units.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/recorded_run.h"
+#include "engine/report/report_data.h"
+#include "engine/report/report_page.h"
+
+namespace dlflow {
+namespace {
+
+struct ReportArguments {
+  std::vector<std::string> runs;
+  std::string output;
+};
+
+Json read_report(Session& session, const std::vector<std::string>& words) {
+  std::vector<ReportedRun> runs;
+  std::set<std::string> seen;
+  for (const std::string& word : words.empty() ? std::vector<std::string>{""} : words) {
+    const std::string run = find_run(session, word);
+    if (seen.insert(run).second) runs.push_back(read_reported_run(session, run));
+  }
+  return report_data(runs, SystemClock().now());
+}
+
+void write_report(Session& session, const ReportArguments& arguments) {
+  const Json data = read_report(session, arguments.runs);
+  if (session.json) return print_json(data);
+  const std::string output = arguments.output.empty()
+                                 ? data["runs"][0]["run"].get<std::string>() + ".html"
+                                 : arguments.output;
+  const std::string page = report_page(data);
+  write_file_atomic(output, page);
+  if (!session.quiet) {
+    std::printf("%s: %s; open it in any browser, it needs no network.\n", output.c_str(),
+                format_size(page.size()).c_str());
+  }
+}
+
+}  // namespace
+
+void add_report(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(
+      app, "report", "Write what happened in runs, and what came of it, as one page to look at.",
+      "  dlflow report fashion-mnist-7f3a91c0 -o report.html\n"
+      "  dlflow report sweep-7f3a sweep-91c0      (compared with each other)");
+  const auto arguments = std::make_shared<ReportArguments>();
+  command->add_option("runs", arguments->runs, "runs; the newest one if left out")
+      ->type_name("RUN");
+  command->add_option("-o,--output", arguments->output, "the page; RUN.html unless given")
+      ->type_name("FILE");
+  add_json_option(*command, session);
+  command->callback([arguments, &session] { write_report(session, *arguments); });
+}
+
+}  // namespace dlflow

@@ -1,0 +1,62 @@
+#include <cstdio>
+
+#include "base/error.h"
+#include "engine/cli/commands.h"
+#include "engine/cli/recorded_run.h"
+#include "engine/track/track.h"
+
+namespace dlflow {
+namespace {
+
+/// The names of trackers, as a workflow has them.
+std::vector<std::string> names(const Trackers& trackers) {
+  std::vector<std::string> names;
+  if (trackers.tensorboard) names.emplace_back("tensorboard");
+  if (trackers.wandb) names.emplace_back("wandb");
+  if (!trackers.mlflow.empty()) names.emplace_back("mlflow");
+  if (!trackers.openmetrics.empty()) names.emplace_back("openmetrics");
+  return names;
+}
+
+/// One run; what to look at now.
+void sync(Session& session, const std::string& run, Json& list) {
+  const ReportedRun recorded = read_reported_run(session, run, Detail::State);
+  const Trackers& trackers = recorded.plan.workflow.track;
+  if (trackers.empty()) {
+    throw Error(
+        Errc::InvalidInput,
+        "the workflow of " + run + " has no `track:`; for example `track: {tensorboard: true}`");
+  }
+  track(recorded, SystemClock().now());
+  list.push_back(
+      {{"run", run}, {"trackers", names(trackers)}, {"directory", recorded.status.directory}});
+  if (session.json || session.quiet) return;
+  const std::string& folder = recorded.status.directory;
+  if (trackers.tensorboard) std::printf("tensorboard --logdir %s/tensorboard\n", folder.c_str());
+  if (!trackers.mlflow.empty()) {
+    std::printf("mlflow ui --backend-store-uri %s\n", trackers.mlflow.c_str());
+  }
+  if (trackers.wandb) std::printf("wandb sync %s/wandb/offline-run-*\n", folder.c_str());
+  if (!trackers.openmetrics.empty()) std::printf("%s\n", trackers.openmetrics.c_str());
+}
+
+}  // namespace
+
+void add_sync(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(
+      app, "sync", "Give trackers what runs reported: TensorBoard, MLflow, W&B, OpenMetrics.",
+      "  dlflow sync                      (the newest run)\n"
+      "  dlflow sync sweep-7f3a91c0 sweep-91c0e5d2");
+  const auto runs = std::make_shared<std::vector<std::string>>();
+  command->add_option("runs", *runs, "runs whose workflow has `track:`; the newest if left out")
+      ->type_name("RUN");
+  add_json_option(*command, session);
+  command->callback([runs, &session] {
+    Json list = Json::array();
+    if (runs->empty()) runs->push_back("");
+    for (const std::string& run : *runs) sync(session, find_run(session, run), list);
+    if (session.json) print_json(list);
+  });
+}
+
+}  // namespace dlflow

@@ -1,0 +1,25 @@
+#include "engine/cli/tracking.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "engine/cli/recorded_run.h"
+#include "engine/track/track.h"
+
+namespace dlflow {
+
+void keep_track(Session& session, const std::string& run) {
+  // Most workflows do not: reading a plan of 10,000 jobs takes longer than the text.
+  const auto file = session.store().directory(run) / "workflow.yaml";
+  const auto text = read_file_if_exists(file);
+  if (!text || text->find("track") == text->npos) return;
+  try {
+    track(read_reported_run(session, run, Detail::State), SystemClock().now());
+  } catch (const Error& error) {
+    std::fprintf(stderr, "warning: %s\n", escaped_lines(error.what()).c_str());
+  }
+}
+
+}  // namespace dlflow

@@ -1,0 +1,13 @@
+#pragma once
+
+#include <string>
+
+#include "engine/cli/session.h"
+
+namespace dlflow {
+
+/// track() if the workflow of `run` asks for it. For verbs that do something else: what fails is a
+/// warning.
+void keep_track(Session& session, const std::string& run);
+
+}  // namespace dlflow

@@ -1,0 +1,187 @@
+#include "engine/report/curves.h"
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <set>
+#include <utility>
+
+#include "base/not_finite.h"
+#include "base/parse_json.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+constexpr size_t kMostBytes = size_t{64} << 20;
+
+/// Keys that say where a line stands, or what is only of use while the job runs.
+const std::set<std::string, std::less<>> kNoCurves = {
+    "at", "bytes", "epoch", "epochs", "eta_s", "pass", "progress", "step", "steps", "total_bytes"};
+/// Of these only the values at the end of an epoch count: they grow within it.
+const std::set<std::string, std::less<>> kOfEpochs = {"data_wait_s", "communication_wait_s"};
+
+std::optional<double> finite_at(const Json& line, const char* key) {
+  const auto found = line.find(key);
+  if (found == line.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+class Reader {
+ public:
+  void read(std::string_view lines) {
+    begins_anew_ = true;
+    while (!lines.empty()) {
+      const size_t end = lines.find('\n');
+      if (end == lines.npos) return;  // still being written
+      take(lines.substr(0, end));
+      lines.remove_prefix(end + 1);
+    }
+  }
+
+  Reported result() && { return std::move(reported_); }
+
+ private:
+  void take(std::string_view text) {
+    const Json line = parse_json(quote_not_finite(text), kForeignJson);
+    if (!line.is_object()) return;
+    const CurvePoint place = place_of(line);
+    if (place.step < last_step_) begins_anew_ = true;
+    if (begins_anew_) ++part_;
+    begins_anew_ = false;
+    last_step_ = place.step;
+    const bool ends_epoch = finite_at(line, "epoch_s").has_value();
+    if (ends_epoch) add_time(line);
+    for (const auto& [key, value] : line.items()) {
+      if (kNoCurves.contains(key)) continue;
+      if (kOfEpochs.contains(key) && !ends_epoch) continue;
+      std::string name = key;
+      if (key == "loss" && ends_epoch) {
+        if (!line.contains("accuracy")) continue;
+        name = "validation_loss";
+      }
+      if (const auto number = finite_at(line, key.c_str())) add(name, place, *number);
+    }
+  }
+
+  CurvePoint place_of(const Json& line) {
+    CurvePoint place;
+    place.line = ++lines_;
+    place.step = finite_at(line, "step").value_or(double(lines_));
+    const auto epochs = finite_at(line, "epochs");
+    const auto steps = finite_at(line, "steps");
+    const bool exact = epochs && steps && *steps > 0 && line.contains("step");
+    place.epoch =
+        exact ? place.step / *steps * *epochs : finite_at(line, "epoch").value_or(place.step);
+    constexpr double kLatest = 1e11;  // seconds: what is beyond is no time
+    if (const auto at = finite_at(line, "at"); at && *at >= 0 && *at < kLatest) {
+      place.at = Time(std::chrono::milliseconds(std::llround(*at * 1000)));
+    }
+    return place;
+  }
+
+  void add(const std::string& name, CurvePoint place, double value) {
+    auto found = std::find_if(reported_.curves.begin(), reported_.curves.end(),
+                              [&](const Curve& curve) { return curve.name == name; });
+    if (found == reported_.curves.end()) {
+      constexpr size_t kMostCurves = 64;  // a program may give each line a name of its own
+      if (reported_.curves.size() == kMostCurves) return;
+      reported_.curves.push_back({.name = name, .points = {}, .breaks = {}});
+      parts_.push_back(part_);
+      found = std::prev(reported_.curves.end());
+    }
+    size_t& part = parts_[size_t(found - reported_.curves.begin())];
+    if (part != part_) found->breaks.push_back(found->points.size());
+    part = part_;
+    place.value = value;
+    found->points.push_back(place);
+  }
+
+  void add_time(const Json& line) {
+    if (!reported_.training) reported_.training.emplace();
+    TrainingTime& time = *reported_.training;
+    time.training_s += finite_at(line, "epoch_s").value_or(0);
+    time.data_wait_s += finite_at(line, "data_wait_s").value_or(0);
+    if (const auto waited = finite_at(line, "communication_wait_s")) {
+      time.communication_wait_s = time.communication_wait_s.value_or(0) + *waited;
+    }
+  }
+
+  Reported reported_;
+  std::vector<size_t> parts_;  // parallel to the curves: the part that each was last in
+  size_t part_ = 0;
+  double last_step_ = -1;
+  size_t lines_ = 0;
+  bool begins_anew_ = false;
+};
+
+std::string first_bytes(const std::filesystem::path& file) {
+  std::ifstream stream(file, std::ios::binary | std::ios::ate);
+  if (!stream) return {};
+  std::string bytes(std::min(size_t(std::max<std::streamoff>(0, stream.tellg())), kMostBytes), 0);
+  stream.seekg(0);
+  stream.read(bytes.data(), std::streamsize(bytes.size()));
+  bytes.resize(size_t(stream.gcount()));
+  return bytes;
+}
+
+double area(const CurvePoint& a, const CurvePoint& b, double step, double value) {
+  return std::abs((a.step - step) * (b.value - a.value) - (a.step - b.step) * (value - a.value));
+}
+
+}  // namespace
+
+Reported read_reported(std::string_view lines) {
+  Reader reader;
+  reader.read(lines);
+  return std::move(reader).result();
+}
+
+Reported read_reported_job(const std::filesystem::path& job_directory) {
+  Reader reader;
+  for (const int attempt : attempts(job_directory)) {
+    reader.read(first_bytes(attempt_directory(job_directory, attempt) / "metrics.jsonl"));
+  }
+  return std::move(reader).result();
+}
+
+Curve thinned(const Curve& curve, size_t max_points) {
+  const std::vector<CurvePoint>& all = curve.points;
+  if (all.size() <= max_points || max_points < 3) return curve;
+  std::set<size_t> kept = {0, all.size() - 1};
+  for (const size_t at : curve.breaks) kept.insert(at);
+  const double width = double(all.size() - 2) / double(max_points - 2);
+  const auto begin_of = [&](size_t part) { return 1 + size_t(double(part) * width); };
+  size_t last = 0;
+  for (size_t part = 0; part + 2 < max_points; ++part) {
+    const size_t begin = begin_of(part), end = std::min(begin_of(part + 1), all.size() - 1);
+    const size_t next_end = std::min(begin_of(part + 2), all.size());
+    double step = 0, value = 0;
+    for (size_t i = end; i < next_end; ++i) {
+      step += all[i].step;
+      value += all[i].value;
+    }
+    const double count = double(std::max<size_t>(1, next_end - end));
+    const auto largest = [&](size_t a, size_t b) {
+      return area(all[last], all[a], step / count, value / count) <
+             area(all[last], all[b], step / count, value / count);
+    };
+    size_t best = begin;
+    for (size_t i = begin; i < end; ++i) {
+      if (largest(best, i)) best = i;
+    }
+    kept.insert(best);
+    last = best;
+  }
+  Curve thin{.name = curve.name, .points = {}, .breaks = {}};
+  for (const size_t i : kept) {
+    if (std::binary_search(curve.breaks.begin(), curve.breaks.end(), i)) {
+      thin.breaks.push_back(thin.points.size());
+    }
+    thin.points.push_back(all[i]);
+  }
+  return thin;
+}
+
+}  // namespace dlflow

@@ -1,0 +1,107 @@
+// What the page shows, and what is chosen of it. Texts of runs are data: they reach the page as text alone, never as markup.
+const data = JSON.parse(document.getElementById("data").textContent);
+
+const STATES = {
+  succeeded: ["✔", "done"], cached: ["✔", "reused"], running: ["▶", "running"], failed: ["✘", "wrong"], "timed-out": ["✘", "wrong"],
+  lost: ["✘", "wrong"], cancelled: ["■", "stopped"], blocked: ["■", "stopped"], interrupted: ["■", "stopped"], planned: ["·", "waiting"],
+  submitting: ["·", "waiting"], queued: ["·", "waiting"], skipped: ["·", "waiting"],
+};
+const look = (state) => STATES[state] ?? ["·", "waiting"];
+
+/** An element with attributes, or properties that are functions, and children; a child that is no element becomes text. */
+function make(tag, attributes = {}, ...children) {
+  const element = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (typeof value === "function") element[name] = value;
+    else if (value !== undefined && value !== null && value !== false) element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
+  return element;
+}
+
+function makeSvg(tag, attributes = {}, ...children) {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
+  element.append(...children);
+  return element;
+}
+
+const byId = (id) => document.getElementById(id);
+const badge = (state) => make("span", { class: `state ${look(state)[1]}` }, `${look(state)[0]} ${state}`);
+const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const sum = (numbers) => numbers.reduce((all, number) => all + number, 0);
+const plural = (count, word) => `${count.toLocaleString("en")} ${word}${count === 1 ? "" : "s"}`;
+
+/** As on a stop watch: 0:02, 12:05, 1:02:10, 2-03:00:00. */
+function duration(seconds) {
+  const whole = Math.max(0, Math.floor(seconds));
+  const two = (number) => String(number).padStart(2, "0");
+  const days = Math.floor(whole / 86400), hours = Math.floor(whole / 3600) % 24, minutes = Math.floor(whole / 60) % 60;
+  const end = `${two(whole % 60)}`;
+  if (days) return `${days}-${two(hours)}:${two(minutes)}:${end}`;
+  return hours ? `${hours}:${two(minutes)}:${end}` : `${minutes}:${end}`;
+}
+
+function size(bytes) {
+  const units = ["B", "KiB", "MiB", "GiB", "TiB"];
+  let unit = 0;
+  for (; bytes >= 1024 && unit < units.length - 1; unit += 1) bytes /= 1024;
+  return `${bytes >= 100 || unit === 0 ? Math.round(bytes) : bytes.toFixed(1)} ${units[unit]}`;
+}
+
+function number(value) {
+  if (typeof value !== "number") return String(value);
+  if (Number.isInteger(value)) return value.toLocaleString("en");
+  return Math.abs(value) >= 1000 ? Math.round(value).toLocaleString("en") : Number(value.toPrecision(4)).toString();
+}
+
+/** With as many digits as others of its column. */
+const digits = (value) => (Math.abs(value) >= 1000 ? number(value) : value.toPrecision(4));
+
+const percent = (share) => `${Math.round(100 * share)} %`;
+const day = (text) => text.replace("T", " ").replace(/\.\d+Z$/, " UTC");
+
+// A span of a job is [running?, attempt, pass, begin, end or null, outcome, node, cause], in seconds after the run began.
+const isRunning = (span) => span[0] === 1;
+const endOf = (span) => span[4] ?? view.run.length;
+const runningTime = (job) => sum(job.spans.filter(isRunning).map((span) => endOf(span) - span[3]));
+const requeues = (job) => job.spans.filter((span) => isRunning(span) && span[5] === "queued").length;
+
+/** What is chosen. `changed` calls whoever draws; `what` is "run", "jobs" (the filter), "time" or "job" (the selected one). */
+const view = {
+  run: data.runs[0], jobs: [], job: null, step: null, words: "", hidden: new Set(), order: "plan", from: 0, to: 1, drawers: [],
+  onChange(drawer) { this.drawers.push(drawer); },
+  changed(what) { for (const drawer of this.drawers) drawer(what); },
+
+  showRun(run) {
+    Object.assign(this, { run, job: null, step: null, words: "", from: 0, to: run.length });
+    this.hidden.clear();
+    this.filter("run");
+  },
+  filter(what = "jobs") {
+    const words = this.words.toLowerCase().split(/\s+/).filter(Boolean);
+    this.jobs = this.run.jobs.filter((job) => !this.hidden.has(job.state) && (this.step === null || job.step === this.step) &&
+      words.every((word) => job.searched.includes(word)));
+    const start = (job) => job.spans[0]?.[3] ?? Infinity;
+    if (this.order === "start") this.jobs.sort((a, b) => start(a) - start(b));
+    if (this.order === "duration") this.jobs.sort((a, b) => runningTime(b) - runningTime(a));
+    if (this.job && !this.jobs.includes(this.job)) this.job = null;
+    this.changed(what);
+  },
+  select(job) { this.job = job; this.changed("job"); },
+  show(from, to) {
+    const length = this.run.length, span = Math.min(Math.max(to - from, length / 5000), length);
+    this.from = Math.min(Math.max(0, from), length - span);
+    this.to = this.from + span;
+    this.changed("time");
+  },
+  zoom(factor, at = (this.from + this.to) / 2) { this.show(at - (at - this.from) * factor, at + (this.to - at) * factor); },
+  move(share) { const by = share * (this.to - this.from); this.show(this.from + by, this.to + by); },
+};
+
+for (const run of data.runs) {
+  run.length = Math.max(run.length, 0.001);
+  for (const job of run.jobs) {
+    job.searched = [job.name, job.state, job.id, job.reason, ...job.spans.flatMap((span) => [span[6], span[7]])].join(" ").toLowerCase();
+  }
+}

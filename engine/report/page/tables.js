@@ -1,0 +1,143 @@
+// Tables: where training waited, asked and used, attempts, energy, comparison, provenance.
+const FEW_ROWS = 50;
+
+/** A column: name, text or node of a row, and what rows are sorted by, a number for those on the right. */
+const column = (name, show, by = null) => ({ name, show, by });
+
+/** Replaces what stands below a section's heading by a table; the section is hidden if there are no rows. */
+function fill(id, columns, rows, ...before) {
+  const section = byId(id);
+  let sorted = [...rows], shown = FEW_ROWS, order = null;
+  section.hidden = rows.length === 0;
+  for (const link of document.querySelectorAll(`nav a[href="#${id}"]`)) link.hidden = section.hidden;
+  const body = make("tbody"), more = make("button", { type: "button", class: "more", onclick: () => { shown = Infinity; draw(); } });
+  const isNumber = (entry) => entry.by !== null && rows.every((row) => ["number", "undefined"].includes(typeof entry.by(row)));
+  const headings = columns.map((entry) => make("th", { class: isNumber(entry) ? "number" : "", scope: "col" },
+    entry.by ? make("button", { type: "button", onclick: () => sortBy(entry) }, entry.name) : entry.name));
+  function sortBy(entry) {
+    const down = order?.entry === entry ? !order.down : isNumber(entry);
+    order = { entry, down };
+    const value = (row) => entry.by(row) ?? (isNumber(entry) ? -Infinity : "");
+    sorted.sort((a, b) => (value(a) < value(b) ? -1 : value(a) > value(b) ? 1 : 0) * (down ? -1 : 1));
+    draw();
+  }
+  function draw() {
+    body.replaceChildren(...sorted.slice(0, shown).map((row) => make("tr", {}, columns.map((entry) => make("td", { class: isNumber(entry) ? "number" : "" }, entry.show(row) ?? "")))));
+    headings.forEach((heading, index) => {
+      if (order?.entry === columns[index]) heading.setAttribute("aria-sort", order.down ? "descending" : "ascending"); else heading.removeAttribute("aria-sort");
+    });
+    more.textContent = `Show all ${rows.length.toLocaleString("en")}`;
+    more.hidden = rows.length <= shown;
+  }
+  draw();
+  section.replaceChildren(section.querySelector("h2"), ...before, make("div", { class: "table" }, make("table", {}, make("thead", {}, make("tr", {}, headings)), body)), more);
+}
+
+const jobColumn = column("Job", (row) => row.job.name, (row) => row.job.name);
+
+function drawWaiting() {
+  const rows = view.jobs.filter((job) => job.training).map((job) => {
+    const { training_s: all, data_wait_s: forData = 0, communication_wait_s: forOthers = 0 } = job.training;
+    return { job, all, forData, forOthers, computed: Math.max(0, all - forData - forOthers) };
+  });
+  const part = (kind, share) => { const piece = make("i", { class: kind }); piece.style.width = `${100 * share}%`; return piece; };
+  fill("waiting", [
+    jobColumn,
+    column("Training", (row) => duration(row.all), (row) => row.all),
+    column("", (row) => make("div", { class: "bar", role: "img", "aria-label": `computing ${percent(row.computed / row.all)}` },
+      part("compute", row.computed / row.all), part("exchange", row.forOthers / row.all), part("data", row.forData / row.all))),
+    column("Computing", (row) => percent(row.computed / row.all), (row) => row.computed / row.all),
+    column("Exposed communication", (row) => (row.job.training.communication_wait_s === undefined ? "not measured" : percent(row.forOthers / row.all)), (row) => row.forOthers / row.all),
+    column("Waiting for data", (row) => percent(row.forData / row.all), (row) => row.forData / row.all),
+    column("Images per second", (row) => (row.job.metrics?.images_per_s === undefined ? "" : number(row.job.metrics.images_per_s)), (row) => row.job.metrics?.images_per_s),
+  ], rows, make("p", { class: "note key" }, make("i", { class: "compute" }), "computing", make("i", { class: "exchange" }), "waiting for gradients of other ranks", make("i", { class: "data" }), "waiting for data; means over the ranks, without evaluation"));
+}
+
+function drawUsage() {
+  const rows = view.jobs.filter((job) => job.used).map((job) => ({ job, used: job.used, asked: job.asked ?? {} }));
+  const cores = (row) => (row.asked.ranks ?? 1) * (row.asked.cpus_per_rank ?? 1);
+  fill("usage", [
+    jobColumn,
+    column("Cores", (row) => number(cores(row)), cores),
+    column("used", (row) => (row.used.cpu_efficiency === undefined ? "–" : percent(row.used.cpu_efficiency)), (row) => row.used.cpu_efficiency),
+    column("Memory", (row) => (row.asked.memory_bytes ? size(row.asked.memory_bytes) : "–"), (row) => row.asked.memory_bytes),
+    column("used", (row) => (row.used.memory_bytes ? size(row.used.memory_bytes) : "–"), (row) => row.used.memory_bytes),
+    column("Walltime", (row) => (row.asked.walltime_s ? duration(row.asked.walltime_s) : "–"), (row) => row.asked.walltime_s),
+    column("used", (row) => (row.used.elapsed_s === undefined ? "–" : duration(row.used.elapsed_s)), (row) => row.used.elapsed_s),
+    column("Advice", (row) => (row.job.advice ?? []).join("; ")),
+  ], rows.sort((a, b) => (b.job.advice?.length ?? 0) - (a.job.advice?.length ?? 0)));
+}
+
+function drawAttempts() {
+  const rows = view.jobs.flatMap((job) => job.spans.filter((span) => isRunning(span) && span[5] !== "succeeded" && span[5] !== null).map((span) => ({ job, span })));
+  const stopped = view.jobs.filter((job) => !job.spans.some(isRunning) && ["wrong", "stopped"].includes(look(job.state)[1])).map((job) => ({ job, span: null }));
+  fill("attempts", [
+    jobColumn,
+    column("Attempt", (row) => (row.span ? number(row.span[1]) : "–"), (row) => row.span?.[1] ?? 0),
+    column("Pass", (row) => (row.span ? number(row.span[2]) : "–"), (row) => row.span?.[2] ?? 0),
+    column("Outcome", (row) => (row.span?.[5] === "queued" ? make("span", { class: "state running" }, "↻ requeued") : badge(row.span?.[5] ?? row.job.state))),
+    column("Ran", (row) => (row.span ? duration(endOf(row.span) - row.span[3]) : "–"), (row) => (row.span ? endOf(row.span) - row.span[3] : 0)),
+    column("Node", (row) => row.span?.[6] ?? ""),
+    column("Cause", (row) => row.span?.[7] || row.job.reason || ""),
+  ], [...rows, ...stopped]);
+}
+
+function drawEnergy() {
+  const rows = view.jobs.filter((job) => job.used?.energy_j !== undefined);
+  const whose = { slurm: "SLURM's accounting (ConsumedEnergyRaw)", rapl: "the processors' own counters (RAPL)" };
+  const sources = [...new Set(rows.map((job) => job.used.energy_source))];
+  fill("energy", [
+    column("Job", (job) => job.name, (job) => job.name),
+    column("Energy", (job) => `${number(job.used.energy_j / 3600)} Wh`, (job) => job.used.energy_j),
+    column("Mean power", (job) => (job.used.elapsed_s ? `${number(job.used.energy_j / job.used.elapsed_s)} W` : "–"), (job) => job.used.energy_j / job.used.elapsed_s),
+  ], rows, make("p", {}, `${number(sum(rows.map((job) => job.used.energy_j)) / 3600)} Wh in all, from ${sources.map((source) => whose[source]).join(" and ")}.`),
+  make("p", { class: "note" }, "Such counters are of whole nodes or processor packages: what other jobs did there at the same time is in them. RAPL is of the first node of a job, without its GPUs, and often not readable."));
+}
+
+/** A mean with its interval, between the least and the most of all rows. */
+function interval(metric, low, high) {
+  const width = 130, place = (value) => (high > low ? 6 + ((value - low) / (high - low)) * (width - 12) : width / 2);
+  const svg = makeSvg("svg", { class: "interval", width, height: 16, role: "img", "aria-label": `${number(metric.low ?? metric.mean)} to ${number(metric.high ?? metric.mean)}` });
+  for (const value of metric.values) svg.append(makeSvg("circle", { class: "value", cx: place(value), cy: 8, r: 2.5 }));
+  if (metric.low !== undefined) svg.append(makeSvg("line", { x1: place(Math.max(metric.low, low)), x2: place(Math.min(metric.high, high)), y1: 8, y2: 8 }));
+  svg.append(makeSvg("circle", { cx: place(metric.mean), cy: 8, r: 3.5 }));
+  return svg;
+}
+
+let comparedMetric = null;
+function drawComparison() {
+  const names = [...new Set(data.comparison.flatMap((group) => Object.keys(group.metrics)))];
+  if (!names.includes(comparedMetric)) comparedMetric = ["accuracy", "loss"].find((name) => names.includes(name)) ?? names[0];
+  const rows = data.comparison.filter((group) => group.metrics[comparedMetric]).map((group) => ({ group, metric: group.metrics[comparedMetric] }));
+  const ends = rows.flatMap(({ metric }) => [metric.low ?? metric.mean, metric.high ?? metric.mean, ...metric.values]);
+  const low = Math.min(...ends), high = Math.max(...ends);
+  const select = make("select", { id: "compared", onchange: (event) => { comparedMetric = event.target.value; drawComparison(); byId("compared").focus(); } },
+    names.map((name) => make("option", { value: name, selected: name === comparedMetric }, nameOfMetric(name))));
+  fill("comparison", [
+    ...(data.runs.length > 1 ? [column("Run", ({ group }) => group.run, ({ group }) => group.run)] : []),
+    column("Job", ({ group }) => group.job, ({ group }) => group.job),
+    column("Repeats", ({ metric }) => number(metric.n), ({ metric }) => metric.n),
+    column("Mean", ({ metric }) => digits(metric.mean), ({ metric }) => metric.mean),
+    column("95 % interval of the mean", ({ metric }) => (metric.low === undefined ? "–" : `${digits(metric.low)} to ${digits(metric.high)}`)),
+    column("", ({ metric }) => interval(metric, low, high)),
+  ], rows, make("div", { class: "tools" }, make("label", {}, "Of ", select)),
+  make("p", { class: "note" }, "Intervals are Student's t over the elements of `repeat:`; one value alone has none. Circles are the single values."));
+}
+
+function drawProvenance() {
+  const { run } = view, { provenance: from } = run, section = byId("provenance");
+  const list = (object) => make("table", {}, Object.entries(object).map(([name, value]) => make("tr", {}, make("td", { class: "plain" }, name), make("td", {}, make("code", {}, String(value))))));
+  const part = (title, content) => make("details", {}, make("summary", {}, title), content);
+  section.replaceChildren(section.querySelector("h2"),
+    facts([["run", run.run], ["workflow", run.workflow], ["profile", `${run.profile} (${from.scheduler})`], ["submitted", day(run.started)],
+      ["frozen by", `dlflow ${from.dlflow}`], ["nodes", from.nodes.join(", ")], ["parameters", Object.entries(from.params).map(([name, value]) => `${name} = ${JSON.stringify(value)}`).join(", ")]]),
+    part(`The workflow's text (SHA-256 ${from.workflow_sha256.slice(0, 12)}…)`, make("pre", {}, from.text)),
+    Object.keys(from.images).length ? part("Images", list(from.images)) : "",
+    Object.keys(from.files).length ? part(`Files that were frozen with the run (${Object.keys(from.files).length})`, list(from.files)) : "");
+}
+
+view.onChange((what) => {
+  if (what === "time" || what === "job") return;
+  drawWaiting(); drawUsage(); drawAttempts(); drawEnergy();
+  if (what === "run") { drawComparison(); drawProvenance(); }
+});

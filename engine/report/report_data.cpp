@@ -1,0 +1,343 @@
+#include "engine/report/report_data.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+
+#include "base/sha256.h"
+#include "engine/plan/plan_json.h"
+#include "engine/report/advice.h"
+#include "engine/report/comparison.h"
+#include "engine/report/curves.h"
+#include "engine/report/results.h"
+#include "engine/report/spans.h"
+#include "engine/report/usage.h"
+
+namespace dlflow {
+namespace {
+
+using std::chrono::milliseconds;
+
+/// Of all curves of all runs together: a number takes about ten bytes.
+constexpr size_t kMostPoints = 150'000;
+constexpr size_t kMostPointsOfCurve = 600;
+constexpr size_t kFewestPointsOfCurve = 6;
+constexpr size_t kMostFiles = 500;
+
+/// With six digits: more is not seen, and 0.1 + 0.2 would take 19 characters.
+double rounded(double value) {
+  std::array<char, 32> text{};
+  std::snprintf(text.data(), text.size(), "%.6g", value);
+  return std::strtod(text.data(), nullptr);
+}
+
+double as_seconds(milliseconds time) { return double(time.count()) / 1000; }
+
+/// An object whose absent members are left out.
+class Object {
+ public:
+  template <typename Value>
+  Object& with(const char* key, Value value) {
+    json_[key] = std::move(value);
+    return *this;
+  }
+  Object& with_text(const char* key, const std::string& text) {
+    if (!text.empty()) json_[key] = text;
+    return *this;
+  }
+  template <typename Value>
+  Object& with_some(const char* key, const std::optional<Value>& value) {
+    if (value) json_[key] = *value;
+    return *this;
+  }
+  template <typename Number>
+  Object& with_number(const char* key, Number number) {
+    if (number != 0) json_[key] = number;
+    return *this;
+  }
+  Object& with_filled(const char* key, Json json) {
+    if (!json.empty()) json_[key] = std::move(json);
+    return *this;
+  }
+  Json take() { return std::move(json_); }
+
+ private:
+  Json json_ = Json::object();
+};
+
+Json to_json(const JobSpan& span, Time began) {
+  return {span.running ? 1 : 0,
+          span.attempt,
+          span.pass,
+          as_seconds(span.begin - began),
+          span.end ? Json(as_seconds(*span.end - began)) : Json(),
+          span.outcome ? Json(name(*span.outcome)) : Json(),
+          span.node,
+          span.reason};
+}
+
+Json to_json(const Curve& curve, Time began) {
+  Json step = Json::array(), epoch = Json::array(), at = Json::array(), value = Json::array();
+  for (const CurvePoint& point : curve.points) {
+    step.push_back(point.step);
+    epoch.push_back(rounded(point.epoch));
+    at.push_back(point.at ? Json(rounded(as_seconds(*point.at - began))) : Json());
+    value.push_back(rounded(point.value));
+  }
+  return {{"name", curve.name},  {"step", std::move(step)},   {"epoch", std::move(epoch)},
+          {"at", std::move(at)}, {"value", std::move(value)}, {"breaks", curve.breaks}};
+}
+
+Json to_json(const TrainingTime& time) {
+  return Object()
+      .with("training_s", time.training_s)
+      .with("data_wait_s", time.data_wait_s)
+      .with_some("communication_wait_s", time.communication_wait_s)
+      .take();
+}
+
+Json asked_json(const Resources& asked) {
+  return Object()
+      .with("ranks", asked.ranks)
+      .with("cpus_per_rank", asked.cpus_per_rank)
+      .with_number("gpus_per_rank", asked.gpus_per_rank)
+      .with_number("memory_bytes", asked.memory_bytes)
+      .with_number("walltime_s", asked.walltime.count())
+      .take();
+}
+
+std::optional<double> rounded(std::optional<double> value) {
+  return value ? std::optional(rounded(*value)) : std::nullopt;
+}
+
+Json used_json(const JobRow& job) {
+  const JobUsage& used = *job.usage;
+  Object object;
+  if (used.elapsed) object.with("elapsed_s", as_seconds(*used.elapsed));
+  if (used.cpu_time) object.with("cpu_s", as_seconds(*used.cpu_time));
+  object.with_some("cpu_efficiency", rounded(cpu_efficiency(job)))
+      .with_number("memory_bytes", used.memory_bytes)
+      .with_some("memory_efficiency", rounded(memory_efficiency(job)))
+      .with_some("energy_j", rounded(used.energy_joules));
+  if (used.energy_joules) object.with("energy_source", used.energy_accounted ? "slurm" : "rapl");
+  return object.take();
+}
+
+/// The reports of all jobs' programs, as much as a page has room for.
+struct AllReported {
+  std::vector<std::vector<Reported>> by_run;  ///< and job
+  size_t points_of_curve = kMostPointsOfCurve;
+};
+
+/// Leaves of each job's curves so many, those that people look for first before the others.
+void keep_first(Reported& reported, size_t max_curves) {
+  if (reported.curves.size() <= max_curves) return;
+  constexpr std::array kFirst = {"loss", "accuracy", "validation_loss", "images_per_s"};
+  std::stable_sort(reported.curves.begin(), reported.curves.end(),
+                   [&](const Curve& a, const Curve& b) {
+                     return std::find(kFirst.begin(), kFirst.end(), a.name) <
+                            std::find(kFirst.begin(), kFirst.end(), b.name);
+                   });
+  reported.curves.resize(max_curves);
+}
+
+AllReported read_all(std::span<const ReportedRun> runs) {
+  AllReported all;
+  size_t with_curves = 0, curves = 0;
+  for (const ReportedRun& run : runs) {
+    std::vector<Reported> jobs;
+    for (const JobRow& job : run.status.jobs) {
+      const bool began = job.attempt > 0 || job.state == JobState::Cached;
+      jobs.push_back(began ? read_reported_job(job.directory) : Reported());
+      with_curves += jobs.back().curves.empty() ? 0 : 1;
+    }
+    all.by_run.push_back(std::move(jobs));
+  }
+  const size_t room = kMostPoints / kFewestPointsOfCurve / std::max<size_t>(1, with_curves);
+  for (std::vector<Reported>& jobs : all.by_run) {
+    for (Reported& job : jobs) {
+      keep_first(job, std::max<size_t>(1, room));
+      curves += job.curves.size();
+    }
+  }
+  all.points_of_curve = std::clamp(kMostPoints / std::max<size_t>(1, curves), kFewestPointsOfCurve,
+                                   kMostPointsOfCurve);
+  return all;
+}
+
+class RunJson {
+ public:
+  RunJson(const ReportedRun& run, const std::vector<Reported>& reported, size_t max_points,
+          Time now)
+      : plan_(run.plan),
+        status_(run.status),
+        events_(run.events),
+        reported_(reported),
+        max_points_(max_points),
+        now_(now) {}
+
+  Json json() {
+    Json jobs = Json::array();
+    for (size_t job = 0; job < status_.jobs.size(); ++job) jobs.push_back(job_json(job));
+    const Time end = status_.ended.value_or(now_);
+    return Object()
+        .with("run", status_.run)
+        .with("workflow", status_.workflow)
+        .with("profile", status_.profile)
+        .with("state", name(status_.state))
+        .with("started", to_rfc3339(status_.started))
+        .with("ended", status_.ended.has_value())
+        .with("length", as_seconds(std::max(end, last_) - status_.started))
+        .with_text("problem", status_.problem)
+        .with("steps", steps_json())
+        .with("jobs", std::move(jobs))
+        .with("provenance", provenance_json())
+        .take();
+  }
+
+ private:
+  std::span<const JobEvent> events_of(const std::string& job) const {
+    const auto found = events_.find(job);
+    return found == events_.end() ? std::span<const JobEvent>() : found->second;
+  }
+
+  Json job_json(size_t index) {
+    const JobRow& job = status_.jobs[index];
+    const std::vector<JobSpan> spans = spans_of(events_of(job.job));
+    Json spans_json = Json::array();
+    for (const JobSpan& span : spans) {
+      spans_json.push_back(to_json(span, status_.started));
+      last_ = std::max(last_, span.end.value_or(span.begin));
+      if (!span.node.empty()) nodes_.insert(span.node);
+    }
+    Json curves = Json::array();
+    for (const Curve& curve : reported_[index].curves) {
+      curves.push_back(to_json(thinned(curve, max_points_), status_.started));
+    }
+    Object object;
+    object.with("name", job.job)
+        .with("step", index < plan_.jobs.size() ? plan_.jobs[index].step : 0)
+        .with("state", name(job.state))
+        .with("spans", std::move(spans_json))
+        .with_number("attempt", job.attempt)
+        .with_text("id", job.backend_id)
+        .with_text("node", job.node)
+        .with_some("exit", job.exit)
+        .with_text("reason", job.reason)
+        .with_filled("metrics", job.metrics)
+        .with_filled("curves", std::move(curves))
+        .with_filled("advice", advice_for(job, spans, plan_.profile.scheduler != "local"));
+    if (job.asked) object.with("asked", asked_json(*job.asked));
+    if (job.usage) object.with("used", used_json(job));
+    const auto& training = reported_[index].training;
+    if (training && training->training_s > 0) object.with("training", to_json(*training));
+    return object.take();
+  }
+
+  Json steps_json() const {
+    std::map<std::string, size_t> places;
+    for (size_t step = 0; step < plan_.workflow.steps.size(); ++step) {
+      places[plan_.workflow.steps[step].name] = step;
+    }
+    Json steps = Json::array();
+    for (size_t index = 0; index < plan_.workflow.steps.size(); ++index) {
+      const Step& step = plan_.workflow.steps[index];
+      Json needs = Json::array();
+      for (const std::string& parent : step.needs) {
+        const size_t place = places.at(parent);
+        needs.push_back({place, job_for_job(uint32_t(index), uint32_t(place))});
+      }
+      steps.push_back(
+          {{"name", step.name}, {"kind", kind_name(step)}, {"needs", std::move(needs)}});
+    }
+    return steps;
+  }
+
+  /// Whether each job of a step waits for one of its parent's alone, of several.
+  bool job_for_job(uint32_t child, uint32_t parent) const {
+    const auto of = [](uint32_t step) {
+      return [step](const PlannedJob& job) { return job.step == step; };
+    };
+    const auto& jobs = plan_.jobs;
+    if (std::count_if(jobs.begin(), jobs.end(), of(parent)) < 2) return false;
+    const auto first = std::find_if(jobs.begin(), jobs.end(), of(child));
+    if (first == jobs.end()) return false;
+    for (const JobRange& range : plan_.graph.parents(uint32_t(first - jobs.begin()))) {
+      if (jobs[range.first].step == parent) return range.count == 1;
+    }
+    return false;
+  }
+
+  Json provenance_json() const {
+    Json images = Json::object();
+    for (const Image& image : plan_.workflow.images) {
+      images[image.name] = image.from + (image.digest.empty() ? "" : " " + image.digest);
+    }
+    Json files = Json::object();
+    for (const auto& [file, hash] : plan_.files) {
+      if (files.size() < kMostFiles) files[file] = hash;
+    }
+    const Json frozen = read_json_file(plan_.directory / "plan.json", kPlanLimits);
+    return {{"dlflow", frozen.value("dlflow", "?")},
+            {"scheduler", plan_.profile.scheduler},
+            {"params", plan_.workflow.params},
+            {"text", plan_.workflow.text},
+            {"workflow_sha256", sha256_hex(plan_.workflow.text)},
+            {"images", std::move(images)},
+            {"files", std::move(files)},
+            {"nodes", nodes_}};
+  }
+
+  const Plan& plan_;
+  const RunStatus& status_;
+  const std::map<std::string, std::vector<JobEvent>>& events_;
+  const std::vector<Reported>& reported_;
+  size_t max_points_;
+  Time now_;
+  Time last_{};
+  std::set<std::string> nodes_;
+};
+
+Json to_json(const ComparedJobs& jobs) {
+  constexpr size_t kMostValues = 100;
+  Json metrics = Json::object();
+  for (const auto& [name, estimate] : jobs.metrics) {
+    Json values = Json::array();
+    for (const double value : estimate.values) {
+      if (values.size() < kMostValues) values.push_back(rounded(value));
+    }
+    Object object;
+    object.with("n", estimate.values.size()).with("mean", rounded(estimate.mean));
+    if (estimate.interval) {
+      object.with("low", rounded(estimate.interval->first));
+      object.with("high", rounded(estimate.interval->second));
+    }
+    metrics[name] = object.with("values", std::move(values)).take();
+  }
+  return {{"run", jobs.run}, {"job", jobs.job}, {"metrics", std::move(metrics)}};
+}
+
+}  // namespace
+
+Json report_data(std::span<const ReportedRun> runs, Time now) {
+  const AllReported reported = read_all(runs);
+  Json list = Json::array();
+  std::vector<Result> results;
+  for (size_t run = 0; run < runs.size(); ++run) {
+    list.push_back(RunJson(runs[run], reported.by_run[run], reported.points_of_curve, now).json());
+    for (Result& result : results_of(runs[run].plan, runs[run].status, "")) {
+      results.push_back(std::move(result));
+    }
+  }
+  Json comparison = Json::array();
+  for (const ComparedJobs& jobs : compare(results)) comparison.push_back(to_json(jobs));
+  return {{"dlflow", DLFLOW_VERSION},
+          {"made", to_rfc3339(now)},
+          {"runs", std::move(list)},
+          {"comparison", std::move(comparison)}};
+}
+
+}  // namespace dlflow

@@ -1,0 +1,226 @@
+#include "engine/report/trace.h"
+
+#include <algorithm>
+#include <cmath>
+#include <map>
+#include <optional>
+
+#include "base/file.h"
+#include "base/parse_json.h"
+#include "engine/plan/run_directory.h"
+#include "engine/report/spans.h"
+
+namespace dlflow {
+namespace {
+
+constexpr int kRunProcess = 1;
+constexpr int kFirstProcess = 2;
+constexpr uint64_t kMostTimelineBytes = uint64_t{256} << 20;  ///< of one timeline
+constexpr JsonLimits kTimelineLimits{.max_depth = 16, .max_bytes = kMostTimelineBytes};
+
+/// A timeline.json as it was read, none if it is none.
+std::optional<Json> read_timeline(const std::filesystem::path& file) {
+  std::error_code none;
+  const uint64_t bytes = std::filesystem::file_size(file, none);
+  if (none || bytes > kMostTimelineBytes) return std::nullopt;
+  Json json = parse_json(read_file(file), kTimelineLimits);
+  if (!json.is_object() || !json.value("traceEvents", Json()).is_array()) return std::nullopt;
+  return json;
+}
+
+std::optional<double> number_in(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  if (!object.is_object() || found == object.end() || !found->is_number()) return std::nullopt;
+  const double value = found->get<double>();
+  return std::isfinite(value) ? std::optional(value) : std::nullopt;
+}
+
+std::string text_in(const Json& object, const char* key) {
+  const auto found = object.is_object() ? object.find(key) : object.end();
+  return object.is_object() && found != object.end() && found->is_string()
+             ? found->get<std::string>()
+             : "";
+}
+
+class Trace {
+ public:
+  Trace(const ReportedRun& run, Time now) : run_(run), began_(run.status.started), now_(now) {}
+
+  std::string text() {
+    name_process(kRunProcess, "run " + run_.status.run, 0);
+    int process = kFirstProcess;
+    const auto& jobs = run_.status.jobs;
+    for (size_t begin = 0; begin < jobs.size(); ++process) {
+      size_t end = begin + 1;
+      while (end < jobs.size() && jobs[end].step == jobs[begin].step) ++end;
+      add_step(process, std::span(jobs).subspan(begin, end - begin));
+      begin = end;
+    }
+    add_counters();
+    next_process_ = process;
+    for (const JobRow& job : jobs) add_timelines(job);
+    return R"({"displayTimeUnit": "ms", "otherData": )" +
+           Json{{"run", run_.status.run}, {"began", to_rfc3339(began_)}}.dump() +
+           ", \"traceEvents\": [\n" + events_ + "\n]}\n";
+  }
+
+ private:
+  /// A job's pass in a step, for a place of its own.
+  struct Pass {
+    const JobRow* job;
+    JobSpan span;
+  };
+
+  double microseconds(Time time) const { return double((time - began_).count()) * 1000; }
+
+  void add(const Json& event) {
+    if (!events_.empty()) events_ += ",\n";
+    events_ += event.dump(-1, ' ', false, Json::error_handler_t::replace);
+  }
+
+  void name_process(int process, const std::string& name, int place) {
+    add({{"ph", "M"}, {"name", "process_name"}, {"pid", process}, {"args", {{"name", name}}}});
+    add({{"ph", "M"},
+         {"name", "process_sort_index"},
+         {"pid", process},
+         {"args", {{"sort_index", place}}}});
+  }
+
+  std::vector<JobSpan> spans(const JobRow& job) const {
+    const auto events = run_.events.find(job.job);
+    return events == run_.events.end() ? std::vector<JobSpan>() : spans_of(events->second);
+  }
+
+  void add_step(int process, std::span<const JobRow> jobs) {
+    std::vector<Pass> passes;
+    for (const JobRow& job : jobs) {
+      for (JobSpan& span : spans(job)) {
+        count(span);
+        if (span.running) passes.push_back({&job, std::move(span)});
+      }
+    }
+    if (passes.empty()) return;
+    name_process(process, "step " + jobs.front().step, process);
+    std::stable_sort(passes.begin(), passes.end(),
+                     [](const Pass& a, const Pass& b) { return a.span.begin < b.span.begin; });
+    std::vector<Time> free_at;  // each place
+    for (const Pass& pass : passes) {
+      const auto place = std::find_if(free_at.begin(), free_at.end(),
+                                      [&](Time time) { return time <= pass.span.begin; });
+      const size_t thread = size_t(place - free_at.begin());
+      if (place == free_at.end()) free_at.emplace_back();
+      free_at[thread] = end_of(pass.span);
+      add_pass(process, int(thread) + 1, pass);
+    }
+  }
+
+  Time end_of(const JobSpan& span) const { return span.end.value_or(std::max(now_, span.begin)); }
+
+  void add_pass(int process, int thread, const Pass& pass) {
+    const auto& [job, span] = pass;
+    Json args = {{"attempt", span.attempt}, {"pass", span.pass}, {"node", span.node}};
+    args["outcome"] = !span.outcome                       ? "runs"
+                      : *span.outcome == JobState::Queued ? "requeued"
+                                                          : name(*span.outcome);
+    if (!span.reason.empty()) args["cause"] = span.reason;
+    if (!job->backend_id.empty()) args["id"] = job->backend_id;
+    add({{"ph", "X"},
+         {"name", job->job},
+         {"pid", process},
+         {"tid", thread},
+         {"ts", microseconds(span.begin)},
+         {"dur", microseconds(end_of(span)) - microseconds(span.begin)},
+         {"args", std::move(args)}});
+  }
+
+  void count(const JobSpan& span) {
+    auto& changes = span.running ? running_ : waiting_;
+    ++changes[span.begin];
+    if (span.end) --changes[*span.end];
+  }
+
+  void add_counters() {
+    for (const auto& [name, changes] :
+         {std::pair("jobs that wait", &waiting_), {"jobs that run", &running_}}) {
+      int jobs = 0;
+      for (const auto& [time, change] : *changes) {
+        jobs += change;
+        add({{"ph", "C"},
+             {"name", name},
+             {"pid", kRunProcess},
+             {"ts", microseconds(time)},
+             {"args", {{"jobs", jobs}}}});
+      }
+    }
+  }
+
+  void add_timelines(const JobRow& job) {
+    if (job.attempt == 0) return;
+    for (const int attempt : attempts(job.directory)) {
+      const auto timeline =
+          read_timeline(attempt_directory(job.directory, attempt) / "timeline.json");
+      if (timeline) add_timeline(job, attempt, *timeline);
+    }
+  }
+
+  /// Of one attempt, written anew in each pass: what there is, is of the last.
+  void add_timeline(const JobRow& job, int attempt, const Json& timeline) {
+    const auto began_at = number_in(timeline.value("otherData", Json::object()), "began_at");
+    const double offset = began_at
+                              ? *began_at * 1e6 - double(began_.time_since_epoch().count()) * 1e3
+                              : microseconds(begin_of_last_pass(job, attempt));
+    std::map<int, int> processes;  // rank -> process
+    for (const Json& event : timeline.at("traceEvents")) {
+      const auto rank = number_in(event, "pid");
+      if (!rank || *rank < 0 || *rank > 1e6) continue;
+      const auto [process, is_new] = processes.try_emplace(int(*rank), next_process_);
+      next_process_ += is_new;
+      add_event(job, process->second, event, offset);
+    }
+  }
+
+  void add_event(const JobRow& job, int process, const Json& event, double offset) {
+    const std::string kind = text_in(event, "ph"), name = text_in(event, "name");
+    const double thread = number_in(event, "tid").value_or(0);
+    if (kind == "M" && name == "process_name") {
+      return name_process(
+          process, job.job + " " + text_in(event.value("args", Json::object()), "name"), process);
+    }
+    if (kind == "M") {
+      add({{"ph", "M"},
+           {"name", name},
+           {"pid", process},
+           {"tid", thread},
+           {"args", event.value("args", Json::object())}});
+      return;
+    }
+    const auto begin = number_in(event, "ts"), length = number_in(event, "dur");
+    if (kind != "X" || !begin || !length) return;
+    add({{"ph", "X"},
+         {"name", name},
+         {"pid", process},
+         {"tid", thread},
+         {"ts", *begin + offset},
+         {"dur", *length}});
+  }
+
+  Time begin_of_last_pass(const JobRow& job, int attempt) const {
+    Time begin = began_;
+    for (const JobSpan& span : spans(job)) {
+      if (span.running && span.attempt == attempt) begin = span.begin;
+    }
+    return begin;
+  }
+
+  const ReportedRun& run_;
+  Time began_, now_;
+  std::map<Time, int> waiting_, running_;  // by how many it changes
+  int next_process_ = kFirstProcess;
+  std::string events_;
+};
+
+}  // namespace
+
+std::string chrome_trace(const ReportedRun& run, Time now) { return Trace(run, now).text(); }
+
+}  // namespace dlflow

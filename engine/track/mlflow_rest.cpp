@@ -1,0 +1,140 @@
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.h"
+#include "base/parse_json.h"
+#include "base/process.h"
+#include "base/text.h"
+#include "engine/track/mlflow.h"
+#include "engine/track/times.h"
+
+namespace dlflow {
+namespace {
+
+Json pairs(const std::vector<std::pair<std::string, std::string>>& all) {
+  Json list = Json::array();
+  for (const auto& [key, value] : all) list.push_back({{"key", key}, {"value", value}});
+  return list;
+}
+
+/// As protobuf's JSON has it.
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+/// MLflow's interface over HTTP, spoken by curl, as all transfers of dlflow are.
+/// Source: https://mlflow.org/docs/latest/rest-api.html
+class RestStore : public MlflowStore {
+ public:
+  explicit RestStore(std::string address) : address_(std::move(address)) {
+    while (address_.ends_with('/')) address_.pop_back();
+    const char* path = std::getenv("PATH");
+    const auto program = find_program("curl", path == nullptr ? "/usr/bin" : path);
+    if (!program) throw Error(Errc::NotFound, "`track: {mlflow: " + address_ + "}` needs curl");
+    curl_ = program->string();
+  }
+
+  void use_experiment(const std::string& name) override {
+    const Json found =
+        post("experiments/search", {{"filter", "name = '" + name + "'"}, {"max_results", 1}});
+    const Json list = found.value("experiments", Json::array());
+    experiment_ = list.empty()
+                      ? post("experiments/create", {{"name", name}}).value("experiment_id", "")
+                      : list.at(0).value("experiment_id", "");
+  }
+
+  std::string put(const MlflowRun& run, const std::string& known) override {
+    const std::string id = known.empty() ? create(run) : known;
+    Json update = {{"run_id", id}, {"status", run.status}, {"run_name", run.name}};
+    if (run.ended) update["end_time"] = unix_milliseconds(*run.ended);
+    post("runs/update", update);
+    if (known.empty()) {
+      for (size_t begin = 0; begin < run.params.size(); begin += kMostParams) {
+        const std::vector part(
+            run.params.begin() + long(begin),
+            run.params.begin() + long(std::min(run.params.size(), begin + kMostParams)));
+        post("runs/log-batch", {{"run_id", id}, {"params", pairs(part)}});
+      }
+    }
+    return id;
+  }
+
+  void log(const std::string& id, std::span<const MlflowMetric> metrics) override {
+    for (; !metrics.empty(); metrics = metrics.subspan(std::min(kMostMetrics, metrics.size()))) {
+      Json list = Json::array();
+      for (const MlflowMetric& metric : metrics.first(std::min(kMostMetrics, metrics.size()))) {
+        list.push_back({{"key", metric.key},
+                        {"value", number(metric.value)},
+                        {"timestamp", unix_milliseconds(metric.at)},
+                        {"step", metric.step}});
+      }
+      post("runs/log-batch", {{"run_id", id}, {"metrics", std::move(list)}});
+    }
+  }
+
+ private:
+  static constexpr size_t kMostMetrics = 1000, kMostParams = 100;  // of a request, as MLflow says
+
+  std::string create(const MlflowRun& run) {
+    const Json answer = post("runs/create", {{"experiment_id", experiment_},
+                                             {"run_name", run.name},
+                                             {"start_time", unix_milliseconds(run.started)},
+                                             {"tags", pairs(run.tags)}});
+    const std::string id =
+        answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
+    if (id.empty()) fail("runs/create", "its answer names no run");
+    return id;
+  }
+
+  [[noreturn]] void fail(const std::string& what, const std::string& cause) const {
+    throw Error(Errc::Unavailable,
+                "MLflow at " + address_ + " did not take " + what + ": " + cause);
+  }
+
+  Json post(const std::string& what, const Json& content) const {
+    Command command;
+    command.argv = {curl_,
+                    "--silent",
+                    "--show-error",
+                    "--fail-with-body",
+                    "--max-time",
+                    "30",
+                    "--header",
+                    "Content-Type: application/json",
+                    "--data-binary",
+                    "@-",
+                    address_ + "/api/2.0/mlflow/" + what};
+    command.environment = current_environment();
+    const Output output = run(std::move(command), content.dump());
+    const Json answer = parse_json(output.text, kForeignJson);
+    if (output.status.code != 0) {
+      const bool explained = answer.is_object() && answer.contains("message");
+      fail(what, explained ? escaped(as_text(answer.at("message")))
+                           : "curl ended with exit status " + std::to_string(output.status.code));
+    }
+    if (!answer.is_object()) fail(what, "it answered no JSON");
+    return answer;
+  }
+
+  static std::string as_text(const Json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  }
+
+  std::string address_, curl_, experiment_;
+};
+
+}  // namespace
+
+std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address) {
+  return std::make_unique<RestStore>(address);
+}
+
+std::unique_ptr<MlflowStore> open_mlflow(const std::string& address) {
+  constexpr std::string_view kFile = "sqlite:///";
+  if (!address.starts_with(kFile)) return open_mlflow_rest(address);
+  return open_mlflow_sqlite(address.substr(kFile.size()));
+}
+
+}  // namespace dlflow

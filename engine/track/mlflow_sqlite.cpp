@@ -1,0 +1,169 @@
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <set>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/store/database.h"
+#include "engine/track/mlflow.h"
+#include "engine/track/times.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// For a column of numbers, which SQLite makes one of it again; all digits.
+std::string print_value(double value) {
+  std::array<char, 40> text{};
+  std::snprintf(text.data(), text.size(), "%.17g", value);
+  return text.data();
+}
+
+/// MLflow writes no infinity and no NaN into its table, but these.
+struct Stored {
+  double value;
+  bool is_nan;
+};
+Stored stored(double value) {
+  if (std::isnan(value)) return {0, true};
+  constexpr double kLargest = 1.7976931348623157e308;
+  return {std::clamp(value, -kLargest, kLargest), false};
+}
+
+[[noreturn]] void fail(const fs::path& file, const std::string& cause) {
+  throw Error(Errc::InvalidInput,
+              "the MLflow store " + file.string() + " cannot be used: " + cause);
+}
+
+std::string how_to_make(const fs::path& file) {
+  return "`MLFLOW_TRACKING_URI=sqlite:///" + file.string() +
+         " mlflow experiments search` makes one";
+}
+
+class SqliteStore : public MlflowStore {
+ public:
+  explicit SqliteStore(const fs::path& file) : file_(file), database_(checked(file)) {
+    require_columns("experiments",
+                    {"experiment_id", "name", "artifact_location", "lifecycle_stage"});
+    require_columns("runs", {"run_uuid", "name", "source_type", "status", "start_time", "end_time",
+                             "lifecycle_stage", "artifact_uri", "experiment_id", "user_id"});
+    require_columns("metrics", {"key", "value", "timestamp", "run_uuid", "step", "is_nan"});
+    require_columns("latest_metrics", {"key", "value", "timestamp", "step", "is_nan", "run_uuid"});
+    require_columns("params", {"key", "value", "run_uuid"});
+    require_columns("tags", {"key", "value", "run_uuid"});
+  }
+
+  void use_experiment(const std::string& name) override {
+    with_database([&] {
+      Transaction transaction(database_);
+      database_.execute(
+          "INSERT OR IGNORE INTO experiments(name, artifact_location, lifecycle_stage) VALUES (?, "
+          "?, 'active')",
+          name, artifacts() + "/" + name);
+      const Rows rows =
+          database_.query("SELECT experiment_id FROM experiments WHERE name = ?", name);
+      if (!rows->next()) fail(file_, "it takes no experiment");
+      experiment_ = rows->integer(0);
+      transaction.commit();
+    });
+  }
+
+  std::string put(const MlflowRun& run, const std::string&) override {
+    with_database([&] {
+      Transaction transaction(database_);
+      database_.execute(
+          "INSERT INTO runs(run_uuid, name, source_type, user_id, status, start_time, end_time, "
+          "lifecycle_stage, artifact_uri, experiment_id) VALUES (?, ?, 'PROJECT', '', ?, ?, ?, "
+          "'active', ?, ?) "
+          "ON CONFLICT(run_uuid) DO UPDATE SET status = excluded.status, end_time = "
+          "excluded.end_time",
+          run.id, run.name, run.status, unix_milliseconds(run.started),
+          run.ended ? std::optional(unix_milliseconds(*run.ended)) : std::nullopt,
+          artifacts() + "/" + run.id, experiment_);
+      for (const auto& [key, value] : run.params) {
+        database_.execute("INSERT OR REPLACE INTO params(key, value, run_uuid) VALUES (?, ?, ?)",
+                          key, value, run.id);
+      }
+      for (const auto& [key, value] : run.tags) {
+        database_.execute("INSERT OR REPLACE INTO tags(key, value, run_uuid) VALUES (?, ?, ?)", key,
+                          value, run.id);
+      }
+      transaction.commit();
+    });
+    return run.id;
+  }
+
+  void log(const std::string& id, std::span<const MlflowMetric> metrics) override {
+    with_database([&] {
+      Transaction transaction(database_);
+      for (const MlflowMetric& metric : metrics) {
+        const Stored value = stored(metric.value);
+        database_.execute(
+            "INSERT OR IGNORE INTO metrics(key, value, timestamp, run_uuid, step, is_nan) VALUES "
+            "(?, ?, ?, ?, ?, ?)",
+            metric.key, print_value(value.value), unix_milliseconds(metric.at), id, metric.step,
+            int(value.is_nan));
+        database_.execute(
+            "INSERT INTO latest_metrics(key, value, timestamp, step, is_nan, run_uuid) VALUES (?, "
+            "?, ?, ?, ?, ?) "
+            "ON CONFLICT(key, run_uuid) DO UPDATE SET value = excluded.value, timestamp = "
+            "excluded.timestamp, "
+            "step = excluded.step, is_nan = excluded.is_nan WHERE (excluded.step, "
+            "excluded.timestamp) >= "
+            "(latest_metrics.step, latest_metrics.timestamp)",
+            metric.key, print_value(value.value), unix_milliseconds(metric.at), metric.step,
+            int(value.is_nan), id);
+      }
+      transaction.commit();
+    });
+  }
+
+ private:
+  static const fs::path& checked(const fs::path& file) {
+    if (!fs::exists(file)) fail(file, "it is not there yet; " + how_to_make(file));
+    return file;
+  }
+
+  /// The words of Database are about dlflow's own file.
+  template <typename Work>
+  void with_database(const Work& work) {
+    try {
+      work();
+    } catch (const Error& error) {
+      if (std::string_view(error.what()).starts_with("the MLflow store")) throw;
+      throw Error(error.code(), "the MLflow store " + file_.string() + ": " + error.what());
+    }
+  }
+
+  void require_columns(const std::string& table, const std::set<std::string>& wanted) {
+    std::set<std::string> missing = wanted;
+    with_database([&] {
+      const Rows rows = database_.query("SELECT name FROM pragma_table_info(?)", table);
+      while (rows->next()) missing.erase(rows->text(0));
+    });
+    if (missing.empty()) return;
+    fail(file_, "its table " + table + " has no column " + *missing.begin() +
+                    ", so it is no store of an MLflow that dlflow knows (2.0 to 3.17); " +
+                    how_to_make(file_));
+  }
+
+  /// Where MLflow looks for files of runs; there are none.
+  std::string artifacts() const {
+    return (fs::absolute(file_).parent_path() / "mlartifacts").string();
+  }
+
+  fs::path file_;
+  Database database_;
+  int64_t experiment_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<MlflowStore> open_mlflow_sqlite(const fs::path& file) {
+  return std::make_unique<SqliteStore>(file);
+}
+
+}  // namespace dlflow

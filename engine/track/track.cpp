@@ -1,0 +1,273 @@
+#include "engine/track/track.h"
+
+#include <fcntl.h>
+
+#include <algorithm>
+#include <functional>
+#include <optional>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/file_lock.h"
+#include "base/not_finite.h"
+#include "base/parse_json.h"
+#include "base/sha256.h"
+#include "base/text.h"
+#include "engine/report/curves.h"
+#include "engine/track/mlflow.h"
+#include "engine/track/openmetrics.h"
+#include "engine/track/tensorboard.h"
+#include "engine/track/wandb.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string as_text(const Json& value) {
+  return value.is_string() ? value.get<std::string>() : value.dump();
+}
+
+/// A job that has something to show.
+struct Tracked {
+  const JobRow* job;
+  const Json* element;  ///< its place in the matrix
+  Reported reported;
+};
+
+std::vector<Tracked> tracked_jobs(const ReportedRun& run) {
+  std::vector<Tracked> tracked;
+  const auto& jobs = run.status.jobs;
+  for (size_t i = 0; i < jobs.size() && i < run.plan.jobs.size(); ++i) {
+    if (jobs[i].attempt == 0) continue;  // of a reused result the run that made it tells
+    const PlannedJob& planned = run.plan.jobs[i];
+    Reported reported = read_reported_job(jobs[i].directory);
+    const bool numbers = jobs[i].metrics.is_object() && !jobs[i].metrics.empty();
+    if (reported.curves.empty() && !numbers) continue;
+    tracked.push_back({&jobs[i], &run.plan.steps[planned.step].elements->at(planned.element),
+                       std::move(reported)});
+  }
+  return tracked;
+}
+
+/// Makes `file` have `content`, by adding what is missing at its end if the rest is there.
+void grow(const fs::path& file, const std::string& content) {
+  const std::string there = read_file_if_exists(file).value_or("");
+  if (there == content) return;
+  make_directories(file.parent_path());
+  if (!content.starts_with(there) || there.empty()) return write_file_atomic(file, content);
+  FileDescriptor out(::open(file.c_str(), O_WRONLY | O_APPEND | O_CLOEXEC));
+  if (out.get() < 0) throw Error(Errc::InvalidInput, "cannot write " + file.string());
+  write_all(out.get(), std::string_view(content).substr(there.size()), file);
+}
+
+class Tracking {
+ public:
+  Tracking(const ReportedRun& run, Time now)
+      : run_(run), settings_(run.plan.workflow.track), now_(now), jobs_(tracked_jobs(run)) {}
+
+  void all() {
+    const auto attempt = [this](bool wanted, const std::function<void()>& work) {
+      if (!wanted) return;
+      try {
+        work();
+      } catch (const Error& error) {
+        if (!problem_) problem_ = error;
+      }
+    };
+    attempt(settings_.tensorboard, [this] { tensorboard(); });
+    attempt(settings_.wandb, [this] { wandb(); });
+    attempt(!settings_.mlflow.empty(), [this] { mlflow(); });
+    attempt(!settings_.openmetrics.empty(),
+            [this] { write_file_atomic(settings_.openmetrics, openmetrics(run_, now_)); });
+    if (problem_) throw Error(*problem_);
+  }
+
+ private:
+  const fs::path& folder() const { return run_.plan.directory; }
+
+  /// "train/lr=0.1": where the job's folder is below RUN/steps.
+  static fs::path place_of(const JobRow& job) {
+    const std::string element = std::string(element_of(job.job));
+    return element.empty() ? fs::path(job.step) : fs::path(job.step) / element;
+  }
+
+  Time began(const JobRow& job) const { return job.started.value_or(run_.status.started); }
+
+  void tensorboard() {
+    for (const Tracked& tracked : jobs_) {
+      const Time start = began(*tracked.job);
+      // The name says when the attempt began: TensorBoard takes one with "tfevents" for its own.
+      const std::string name =
+          "events.out.tfevents." +
+          std::to_string(run_.status.started.time_since_epoch().count() / 1000) + ".dlflow";
+      if (tracked.reported.curves.empty()) continue;
+      grow(folder() / "tensorboard" / place_of(*tracked.job) / name,
+           tensorboard_events(tracked.reported, std::min(start, run_.status.started)));
+    }
+  }
+
+  /// The same each time, and another for each job.
+  std::string id_of(const std::string& job) const {
+    return sha256_hex(run_.status.run + "\n" + job).substr(0, 32);
+  }
+
+  void wandb() {
+    for (const Tracked& tracked : jobs_) {
+      const JobRow& job = *tracked.job;
+      if (!is_final(job.state)) continue;  // `wandb sync` sends a run once
+      WandbRun run;
+      run.id = id_of(job.job).substr(0, 8);
+      run.project = run_.status.workflow;
+      run.group = run_.status.run;
+      run.name = job.job;
+      run.started = began(job);
+      run.exit_code = satisfies_dependents(job.state) ? 0 : std::max(1, job.exit.value_or(1));
+      for (const auto* part : {&run_.plan.workflow.params, tracked.element}) {
+        for (const auto& [name, value] : part->items()) run.config.emplace_back(name, value);
+      }
+      for (const auto& [name, value] : job.metrics.items()) run.summary.emplace_back(name, value);
+      const std::string time = digits_of(to_rfc3339(run.started));
+      const fs::path place = folder() / "wandb" / ("offline-run-" + time + "-" + run.id);
+      make_directories(place / "files");
+      const std::string content = wandb_file(run, tracked.reported);
+      const fs::path file = place / ("run-" + run.id + ".wandb");
+      if (read_file_if_exists(file) != content) write_file_atomic(file, content);
+    }
+  }
+
+  /// "20261121_080000"
+  static std::string digits_of(const std::string& time) {
+    return time.substr(0, 4) + time.substr(5, 2) + time.substr(8, 2) + "_" + time.substr(11, 2) +
+           time.substr(14, 2) + time.substr(17, 2);
+  }
+
+  /// RUN/mlflow.json remembers, by job, the store's id and how many lines it has.
+  void mlflow() {
+    const fs::path memory_file = folder() / "mlflow.json";
+    Json memory = Json::object();
+    if (const auto text = read_file_if_exists(memory_file)) memory = parse_json(*text);
+    if (!memory.is_object() || memory.value("store", "") != settings_.mlflow)
+      memory = {{"store", settings_.mlflow}};
+    Json& jobs = memory["jobs"];
+    if (!jobs.is_object()) jobs = Json::object();
+    const auto store = open_mlflow(settings_.mlflow);
+    store->use_experiment(run_.status.workflow);
+    const std::string parent = put(*store, whole_run(), jobs[""]);
+    write_file_atomic(memory_file, memory.dump());
+    for (const Tracked& tracked : jobs_) {
+      Json& known = jobs[tracked.job->job];
+      const std::string ended = tracked.job->ended ? to_rfc3339(*tracked.job->ended) : "";
+      const auto metrics =
+          new_metrics(tracked, known.is_object() ? known.value("lines", size_t{0}) : 0);
+      if (known.is_object() && metrics.empty() && known.value("ended", "") == ended) continue;
+      const std::string id = put(*store, one_job(tracked, parent), known);
+      if (!metrics.empty()) store->log(id, metrics);
+      known["lines"] = last_line(tracked.reported);
+      if (is_final(tracked.job->state)) {
+        store->log(id, summary(*tracked.job));
+        known["ended"] = ended;
+      }
+      write_file_atomic(memory_file, memory.dump());
+    }
+  }
+
+  static std::string put(MlflowStore& store, const MlflowRun& run, Json& known) {
+    const std::string id = store.put(run, known.is_object() ? known.value("id", "") : "");
+    known["id"] = id;
+    return id;
+  }
+
+  MlflowRun whole_run() const {
+    MlflowRun run;
+    run.id = id_of("");
+    run.name = run_.status.run;
+    run.status = run_.status.state == RunState::Running     ? "RUNNING"
+                 : run_.status.state == RunState::Succeeded ? "FINISHED"
+                 : run_.status.state == RunState::Failed    ? "FAILED"
+                                                            : "KILLED";
+    run.started = run_.status.started;
+    run.ended = run_.status.ended;
+    run.params = texts(run_.plan.workflow.params);
+    run.tags = {{"dlflow.run", run_.status.run},
+                {"dlflow.profile", run_.status.profile},
+                {"mlflow.runName", run.name}};
+    return run;
+  }
+
+  MlflowRun one_job(const Tracked& tracked, const std::string& parent) const {
+    const JobRow& job = *tracked.job;
+    MlflowRun run;
+    run.id = id_of(job.job);
+    run.name = job.job;
+    run.status = !is_final(job.state)               ? "RUNNING"
+                 : satisfies_dependents(job.state)  ? "FINISHED"
+                 : job.state == JobState::Cancelled ? "KILLED"
+                                                    : "FAILED";
+    run.started = began(job);
+    if (is_final(job.state)) run.ended = job.ended;
+    Json params = run_.plan.workflow.params;
+    params.update(*tracked.element);
+    run.params = texts(params);
+    run.tags = {{"dlflow.run", run_.status.run},
+                {"dlflow.job", job.job},
+                {"dlflow.step", job.step},
+                {"mlflow.runName", run.name},
+                {"mlflow.parentRunId", parent}};
+    return run;
+  }
+
+  static std::vector<std::pair<std::string, std::string>> texts(const Json& values) {
+    std::vector<std::pair<std::string, std::string>> all;
+    constexpr size_t kLongest = 6000;  // MLflow's limit
+    for (const auto& [name, value] : values.items()) {
+      all.emplace_back(name, as_text(value).substr(0, kLongest));
+    }
+    return all;
+  }
+
+  std::vector<MlflowMetric> new_metrics(const Tracked& tracked, size_t known_lines) const {
+    std::vector<MlflowMetric> metrics;
+    const Time start = began(*tracked.job);
+    for (const Curve& curve : tracked.reported.curves) {
+      for (const CurvePoint& point : curve.points) {
+        if (point.line <= known_lines) continue;
+        metrics.push_back({curve.name, point.value, point.at.value_or(start), int64_t(point.step)});
+      }
+    }
+    return metrics;
+  }
+
+  static size_t last_line(const Reported& reported) {
+    size_t last = 0;
+    for (const Curve& curve : reported.curves) last = std::max(last, curve.points.back().line);
+    return last;
+  }
+
+  /// What `require:` checks: beside the curves, so that neither hides the other.
+  static std::vector<MlflowMetric> summary(const JobRow& job) {
+    std::vector<MlflowMetric> metrics;
+    for (const auto& [name, value] : job.metrics.items()) {
+      if (const auto number = number_of(value)) {
+        metrics.push_back({"summary." + name, *number, job.ended.value_or(Time()), 0});
+      }
+    }
+    return metrics;
+  }
+
+  const ReportedRun& run_;
+  const Trackers& settings_;
+  Time now_;
+  std::vector<Tracked> jobs_;
+  std::optional<Error> problem_;
+};
+
+}  // namespace
+
+void track(const ReportedRun& run, Time now) {
+  if (run.plan.workflow.track.empty()) return;
+  const auto lock = FileLock::try_acquire(run.plan.directory / "track.lock", "");
+  if (lock) Tracking(run, now).all();
+}
+
+}  // namespace dlflow

@@ -1,0 +1,205 @@
+"""`dlflow report`: the page in a real browser, with keyboard and mouse, in the dark, on paper, and with 10,000 jobs."""
+
+import json
+import pathlib
+import re
+import unittest
+
+import support
+from browser import Browser, find
+
+# A step that is repeated, one that goes on after a requeue, one that fails and is tried again, and one that waits for it.
+PIPELINE = """
+    name: pictured
+    params: {note: "</script><img src=x onerror=alert(1)>"}
+    steps:
+      data: {run: [sleep, '0.1']}
+      train:
+        matrix: {lr: [0.1, 0.5]}
+        repeat: 3
+        needs: [data]
+        resources: {memory: 1GiB, walltime: 1h}
+        run: |
+          for step in 1 2 3 4; do
+            echo "{\\"step\\": $step, \\"steps\\": 4, \\"epochs\\": 2, \\"epoch\\": 1, \\"at\\": $(date +%s.%N), \\"loss\\": 0.$((9 - step))}" >> $DLFLOW_METRICS
+          done
+          echo "{\\"accuracy\\": 0.9$DLFLOW_SEED}" > $DLFLOW_SUMMARY
+      long:
+        checkpoint: {every: 1 epoch}
+        run: |
+          if [ -e $DLFLOW_CHECKPOINTS/step-000001 ]; then echo '{"step": 2, "loss": 1}' >> $DLFLOW_METRICS; exit 0; fi
+          echo '{"step": 1, "loss": 2}' >> $DLFLOW_METRICS
+          echo saved > $DLFLOW_CHECKPOINTS/step-000001; exit 75
+      bad: {run: 'echo "error: </script><script>document.title = 1</script> is missing" >&2; exit 3', retry: {attempts: 2, on: [failure]}}
+      after: {run: ['true'], needs: [bad]}
+"""
+
+
+class Report(support.Case):
+    def report(self, *runs):
+        page = self.folder / "report.html"
+        out, _ = self.dlflow("report", *runs, "-o", page)
+        self.assertIn("needs no network", out)
+        return page
+
+    def pictured(self):
+        self.write("w.yaml", PIPELINE)
+        return self.run_json("w.yaml", "--keep-going", status=1)["run"]
+
+    def opened(self, page, **options):
+        browser = Browser(**options)
+        self.addCleanup(browser.close)
+        self.addCleanup(lambda: self.assertEqual(browser.complaints, []))
+        browser.media()
+        browser.open(page)
+        return browser
+
+    def test_the_content_says_what_happened(self):
+        run = self.pictured()
+        data = json.loads(self.dlflow("report", run, "--json")[0])
+        jobs = {job["name"]: job for job in data["runs"][0]["jobs"]}
+        passes = [(span[1], span[2], span[5]) for span in jobs["long"]["spans"] if span[0] == 1]
+        self.assertEqual(passes, [(1, 1, "queued"), (1, 2, "succeeded")])
+        self.assertEqual([span[1] for span in jobs["bad"]["spans"] if span[0] == 1][-1], 2)
+        loss = next(curve for curve in jobs["train[lr=0.1,repeat=1]"]["curves"] if curve["name"] == "loss")
+        self.assertEqual((loss["value"], loss["epoch"]), ([0.8, 0.7, 0.6, 0.5], [0.5, 1, 1.5, 2]))
+        steps = data["runs"][0]["steps"]
+        self.assertEqual([steps[parent]["name"] for parent, _ in steps[1]["needs"]], ["data"])
+        compared = {group["job"]: group["metrics"] for group in data["comparison"]}
+        self.assertEqual(compared["train[lr=0.1]"]["accuracy"]["n"], 3)
+        self.assertAlmostEqual(compared["train[lr=0.1]"]["accuracy"]["mean"], 0.92)
+        self.assertEqual(data["runs"][0]["provenance"]["scheduler"], "local")
+        self.assertNotIn(str(self.folder), json.dumps({key: data["runs"][0][key] for key in ("provenance", "steps")}))
+
+    def test_without_a_browser_the_page_is_complete_in_itself(self):
+        text = self.report(self.pictured()).read_text()
+        self.assertLess(len(text), 400_000)
+        self.assertNotIn("<img", text)
+        self.assertNotIn("https://", re.sub(r"https://(www\.chartjs\.org|www\.w3\.org|github\.com)\S*", "", text.replace("www.debian.org", "www.w3.org")))
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_text_of_a_run_is_never_markup(self):
+        browser = self.opened(self.report(self.pictured()))
+        self.assertRegex(browser.run("document.title"), "^pictured-[0-9a-f]{8}: report of dlflow$")
+        self.assertEqual(browser.run("document.querySelectorAll('img, main script').length"), 0)
+        self.assertIn("</script><img src=x onerror=alert(1)>", browser.run("document.getElementById('provenance').textContent"))
+        self.assertIn("<script>document.title = 1</script> is missing", browser.run("document.getElementById('attempts').textContent"))
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_jobs_are_found_by_filter_states_and_steps(self):
+        browser = self.opened(self.report(self.pictured()))
+        shown = "document.getElementById('shown').textContent"
+        self.assertEqual(browser.run(shown), "10 jobs")
+        browser.click("#filter")
+        browser.type("lr=0.5 repeat=2")
+        self.assertEqual(browser.run(shown), "1 of 10 jobs")
+        browser.run("document.getElementById('filter').select()")
+        browser.type("is missing")  # its cause
+        self.assertEqual(browser.run("view.jobs.map((job) => job.name)"), ["bad"])
+        browser.run("document.getElementById('filter').value = ''; document.getElementById('filter').dispatchEvent(new Event('input'))")
+        browser.click("#states [data-state=succeeded]")
+        self.assertEqual(browser.run("view.jobs.map((job) => job.state).sort()"), ["blocked", "failed"])
+        browser.click("#states [data-state=succeeded]")
+        browser.click("#dag .node:nth-of-type(2)")
+        self.assertEqual(browser.run(shown), "6 of 10 jobs")
+        browser.press("Enter")  # the step has the focus: all again
+        self.assertEqual(browser.run(shown), "10 jobs")
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_a_job_is_selected_and_the_time_zoomed_by_keyboard_and_mouse(self):
+        browser = self.opened(self.report(self.pictured()))
+        whole = browser.run("[view.from, view.to]")
+        browser.run("document.getElementById('gantt').focus()")
+        browser.press("ArrowDown", "ArrowDown")
+        self.assertEqual(browser.run("document.querySelector('#details h3').textContent"), "train[lr=0.1,repeat=1]")
+        self.assertIn("train[lr=0.1,repeat=1], succeeded", browser.run("document.getElementById('gantt-current').textContent"))
+        self.assertEqual(browser.run("document.getElementById('gantt').getAttribute('aria-activedescendant')"), "gantt-current")
+        browser.press("End", "ArrowUp")
+        self.assertIn("exit 3", browser.run("document.getElementById('details').textContent"))
+        browser.press("+")
+        self.assertAlmostEqual(browser.run("view.to - view.from") * 2, whole[1] - whole[0], places=3)
+        browser.press("0")
+        self.assertEqual(browser.run("[view.from, view.to]"), whole)
+        x, y, width, _ = browser.place("#overview")
+        browser.mouse(x, y, to=(x + width / 4, y))
+        zoomed = browser.run("[view.from, view.to]")
+        self.assertTrue(whole[0] < zoomed[0] < zoomed[1] < whole[1], zoomed)
+        browser.press("Escape")
+        self.assertIn("Select a job", browser.run("document.getElementById('details').textContent"))
+        browser.mouse(*browser.run("(() => { const r = document.querySelector('#gantt-rows').getBoundingClientRect(); return [r.x + 90, r.y + 10]; })()"))
+        self.assertEqual(browser.run("view.job.name"), "data")
+        browser.press("Tab")  # there is a way on from the list
+        self.assertNotEqual(browser.run("document.activeElement.id"), "gantt")
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_curves_go_over_requeues_and_what_is_selected_stands_out(self):
+        browser = self.opened(self.report(self.pictured()))
+        self.assertEqual(browser.run("document.getElementById('curve-metric').value"), "loss")
+        self.assertEqual(browser.run("chart.data.datasets.length"), 7)
+        browser.run("view.select(view.run.jobs.find((job) => job.name === 'long'))")
+        widths = dict(browser.run("chart.data.datasets.map((line) => [line.label, line.borderWidth])"))
+        self.assertEqual((widths.pop("long"), max(widths.values())), (3, 0.8))
+        browser.run("document.getElementById('curve-x').value = 'time'; document.getElementById('curve-x').onchange()")
+        self.assertEqual(len(browser.run("chart.options.marks")), 1)  # where it went on
+        self.assertIn("last values", browser.run("document.getElementById('curve').getAttribute('aria-label')"))
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_it_is_readable_in_the_dark_and_on_paper(self):
+        browser = self.opened(self.report(self.pictured()))
+        background = "getComputedStyle(document.body).backgroundColor"
+        light = browser.run(background)
+        pixel = "(() => { const c = document.querySelector('#gantt-rows canvas'); return [...c.getContext('2d').getImageData(24, 4, 160, 12).data].join(); })()"
+        in_light = browser.run(pixel)
+        browser.media(dark=True)
+        browser.run("new Promise((drawn) => requestAnimationFrame(() => requestAnimationFrame(drawn)))")
+        self.assertNotEqual(browser.run(background), light)
+        self.assertNotEqual(browser.run(pixel), in_light)  # canvases, too
+        browser.click("#theme")  # light, whatever the system says
+        self.assertEqual(browser.run(background), light)
+        browser.media("print", dark=True)
+        self.assertEqual(browser.run("getComputedStyle(document.querySelector('nav')).display"), "none")
+        self.assertEqual(browser.run(background), "rgb(255, 255, 255)")
+        pdf = browser.pdf()
+        self.assertTrue(pdf.startswith(b"%PDF"))
+        self.assertLess(len(re.findall(rb"/Type\s*/Page[^s]", pdf)), 8)
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_nothing_is_wider_than_a_small_screen(self):
+        browser = self.opened(self.report(self.pictured()))
+        browser.resize(420, 800)
+        self.assertLessEqual(browser.run("document.documentElement.scrollWidth"), 420)
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_two_runs_are_compared(self):
+        first, second = self.pictured(), self.run_json("w.yaml", "--no-cache", "--keep-going", status=1)["run"]
+        browser = self.opened(self.report(first, second))
+        cells = browser.run("[...document.querySelectorAll('#comparison tbody tr')].map((row) => [...row.cells].slice(0, 4).map((cell) => cell.textContent))")
+        self.assertEqual(cells, [[run, f"train[lr={lr}]", "3", "0.9200"] for run in (first, second) for lr in ("0.1", "0.5")])
+        browser.run("document.getElementById('run-select').value = '1'; document.getElementById('run-select').onchange({target: document.getElementById('run-select')})")
+        self.assertIn(second, browser.run("document.getElementById('run-name').textContent"))
+
+    @unittest.skipUnless(find(), "there is no Chromium (Debian's package chromium)")
+    def test_ten_thousand_jobs_with_curves_are_a_page_below_15_mb(self):
+        self.write("w.yaml", "name: many\nsteps: {fit: {matrix: {i: [%s]}, run: ['true']}}\n" % ", ".join(map(str, range(10_000))))
+        run = self.run_json("w.yaml", timeout=200)["run"]
+        lines = "".join(json.dumps({"step": step, "steps": 40, "epochs": 4, "epoch": step // 10, "at": 1.8e9 + step, "loss": 1 / (1 + step),
+                                    "images_per_s": 3000 + step}) + "\n" for step in range(40))
+        for folder in pathlib.Path(self.status(run)["directory"]).glob("steps/fit/*/attempt-1"):
+            (folder / "metrics.jsonl").write_text(lines)
+        page = self.report(run)
+        size = page.stat().st_size
+        self.assertLess(size, 15 << 20)
+        browser = self.opened(page, seconds=120)
+        opened = browser.open(page)
+        print(f"10,000 jobs: {size / (1 << 20):.1f} MiB, opened in {opened:.2f} s")
+        self.assertEqual(browser.run("document.getElementById('shown').textContent"), "10,000 jobs")
+        browser.click("#filter")
+        browser.type("i=77")
+        self.assertEqual(browser.run("view.jobs.length"), 111)
+        browser.run("document.getElementById('gantt').focus()")
+        browser.press("End")
+        self.assertEqual(browser.run("view.job.name"), "fit[i=7799]")
+
+
+if __name__ == "__main__":
+    support.main()

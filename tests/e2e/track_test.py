@@ -1,0 +1,223 @@
+"""`track:` and `dlflow sync`: what TensorBoard, MLflow and W&B themselves read back from the files."""
+
+import http.server
+import json
+import pathlib
+import sqlite3
+import subprocess
+import threading
+import unittest
+
+import support
+
+PYTHON = support.BIN.parent / "tests/trackers/bin/python"
+RUN = """
+    name: tracked
+    params: {epochs: 2}
+    track: {%s}
+    steps:
+      train:
+        matrix: {lr: [0.1, 0.5]}
+        run: |
+          for step in 1 2 3; do
+            echo "{\\"step\\": $step, \\"at\\": 180000000$step.25, \\"loss\\": 0.$((9 - step)), \\"learning_rate\\": $DLFLOW_MATRIX_LR}" >> $DLFLOW_METRICS
+          done
+          echo "{\\"accuracy\\": 0.9$DLFLOW_PARAM_EPOCHS}" > $DLFLOW_SUMMARY
+"""
+READ_TENSORBOARD = """
+import json, sys
+from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+events = EventAccumulator(sys.argv[1]); events.Reload()
+print(json.dumps({tag: [(e.step, e.wall_time, round(e.value, 6)) for e in events.Scalars(tag)] for tag in events.Tags()["scalars"]}))
+"""
+READ_MLFLOW = """
+import json, sys
+from mlflow.tracking import MlflowClient
+client = MlflowClient(sys.argv[1])
+experiment = client.get_experiment_by_name("tracked")
+runs = client.search_runs([experiment.experiment_id])
+print(json.dumps([{"name": run.info.run_name, "status": run.info.status, "params": run.data.params, "metrics": run.data.metrics,
+    "parent": run.data.tags.get("mlflow.parentRunId"), "id": run.info.run_id, "start": run.info.start_time, "end": run.info.end_time,
+    "loss": [(m.step, m.timestamp, m.value) for m in client.get_metric_history(run.info.run_id, "loss")]} for run in runs]))
+"""
+READ_WANDB = """
+import json, sys
+from wandb.proto import wandb_internal_pb2 as pb
+from wandb.sdk.internal.datastore import DataStore
+store = DataStore(); store.open_for_scan(sys.argv[1])
+read = []
+while (data := store.scan_data()) is not None:
+    record = pb.Record(); record.ParseFromString(data)
+    kind = record.WhichOneof("record_type")
+    entry = {"kind": kind, "num": record.num}
+    if kind == "history": entry["items"] = {i.key: json.loads(i.value_json) for i in record.history.item}
+    if kind == "summary": entry["items"] = {i.key: json.loads(i.value_json) for i in record.summary.update}
+    if kind == "run":
+        r = record.run
+        entry.update(id=r.run_id, project=r.project, group=r.run_group, name=r.display_name, start=r.start_time.seconds,
+                     config={i.key: json.loads(i.value_json) for i in r.config.update})
+    if kind == "exit": entry["code"] = record.exit.exit_code
+    read.append(entry)
+print(json.dumps(read))
+"""
+
+
+def has(*modules):
+    """Whether these are installed; to import them takes seconds."""
+    return all(any(PYTHON.parents[1].glob(f"lib/python3*/site-packages/{module}")) for module in modules)
+
+
+class Rest(http.server.BaseHTTPRequestHandler):
+    """MLflow's interface, as far as dlflow speaks it."""
+
+    def do_POST(self):
+        content = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        what = self.path.removeprefix("/api/2.0/mlflow/")
+        self.server.asked.append((what, content))
+        answers = {"experiments/search": {}, "experiments/create": {"experiment_id": "7"},
+                   "runs/create": {"run": {"info": {"run_id": f"id{len(self.server.asked)}"}}}}
+        if self.server.refuses:
+            return self.answer(400, {"error_code": "INVALID", "message": "no room\x1b[31m"})
+        self.answer(200, answers.get(what, {}))
+
+    def answer(self, status, content):
+        data = json.dumps(content).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+class Track(support.Case):
+    def tracked(self, trackers):
+        self.write("w.yaml", RUN % trackers)
+        run = self.run_json("w.yaml")["run"]
+        return run, pathlib.Path(self.status(run)["directory"])
+
+    def read(self, program, argument):
+        result = subprocess.run([PYTHON, "-c", program, argument], capture_output=True, text=True, env={**self.env, "WANDB_MODE": "offline"})
+        self.assertEqual(result.returncode, 0, result.stderr)
+        return json.loads(result.stdout.strip().splitlines()[-1])
+
+    def tables(self, store):
+        database = sqlite3.connect(store)
+        self.addCleanup(database.close)
+        return {table: sorted(map(str, database.execute(f"SELECT * FROM {table}"))) for table in ("runs", "metrics", "latest_metrics", "params", "tags")}
+
+    def test_a_workflow_without_trackers_is_told_how_to_have_one(self):
+        self.write("w.yaml", "name: w\nsteps: {a: {run: ['true']}}\n")
+        run = self.run_json("w.yaml")["run"]
+        self.assertIn("track: {tensorboard: true}", self.dlflow("sync", run, status=2)[1])
+
+    def test_an_address_that_is_none_is_refused_when_the_file_is_read(self):
+        self.write("w.yaml", "name: w\ntrack: {mlflow: sqlite:mlflow.db}\nsteps: {a: {run: ['true']}}\n")
+        self.assertIn("w.yaml:2:17", self.dlflow("validate", "w.yaml", status=2)[1])
+
+    @unittest.skipUnless(has("tensorboard"), "PyPI's tensorboard is not in build/tests/trackers")
+    def test_tensorboard_reads_its_event_files(self):
+        run, directory = self.tracked("tensorboard: true")
+        read = self.read(READ_TENSORBOARD, str(directory / "tensorboard/train/lr=0.5"))
+        self.assertEqual(read["loss"], [[1, 1800000001.25, 0.8], [2, 1800000002.25, 0.7], [3, 1800000003.25, 0.6]])
+        self.assertEqual([value for _, _, value in read["learning_rate"]], [0.5] * 3)
+
+    @unittest.skipUnless(has("tensorboard"), "PyPI's tensorboard is not in build/tests/trackers")
+    def test_an_event_file_only_grows(self):
+        run, directory = self.tracked("tensorboard: true")
+        (file,) = (directory / "tensorboard/train/lr=0.1").iterdir()
+        before, node = file.read_bytes(), file.stat().st_ino
+        self.dlflow("sync", run)
+        self.assertEqual(file.read_bytes(), before)
+        with open(directory / "steps/train/lr=0.1/attempt-1/metrics.jsonl", "a") as lines:
+            lines.write('{"step": 4, "loss": 0.25}\n')
+        self.dlflow("status", run)  # whoever looks brings it up to date
+        self.assertTrue(file.read_bytes().startswith(before))
+        self.assertEqual(file.stat().st_ino, node)
+        self.assertEqual(self.read(READ_TENSORBOARD, str(file.parent))["loss"][-1][::2], [4, 0.25])
+
+    @unittest.skipUnless(has("mlflow", "sqlalchemy", "alembic"), "PyPI's mlflow is not in build/tests/trackers")
+    def test_mlflow_reads_its_own_database(self):
+        store = self.folder / "mlflow.db"
+        address = f"sqlite:///{store}"
+        self.write("w.yaml", RUN % f'mlflow: "{address}"')
+        process = self.start("run", "w.yaml", "--json")
+        out, err = process.communicate(timeout=60)
+        self.assertEqual(process.returncode, 0)
+        self.assertIn("mlflow experiments search", err)  # it is not there yet; the run is no worse for it
+        run = json.loads(out.strip().splitlines()[-1])["run"]
+        subprocess.run([PYTHON, "-c", "import sys; from mlflow.tracking import MlflowClient; MlflowClient(sys.argv[1]).search_experiments()", address],
+                       check=True, capture_output=True, env=self.env)
+        self.dlflow("sync", run)
+        once = self.read(READ_MLFLOW, address)
+        jobs = {entry["name"]: entry for entry in once}
+        self.assertEqual(sorted(jobs), sorted([run, "train[lr=0.1]", "train[lr=0.5]"]))
+        train = jobs["train[lr=0.5]"]
+        self.assertEqual((train["status"], train["params"], train["parent"]), ("FINISHED", {"epochs": "2", "lr": "0.5"}, jobs[run]["id"]))
+        self.assertEqual(train["loss"], [[1, 1800000001250, 0.8], [2, 1800000002250, 0.7], [3, 1800000003250, 0.6]])
+        self.assertEqual((train["metrics"]["summary.accuracy"], train["metrics"]["loss"]), (0.92, 0.6))
+        self.assertLessEqual(train["start"], train["end"])
+        (pathlib.Path(self.status(run)["directory"]) / "mlflow.json").unlink()  # also if that is forgotten
+        tables = self.tables(store)
+        self.dlflow("sync", run)
+        self.assertEqual(self.tables(store), tables)
+
+    def test_mlflow_over_rest_is_told_each_line_once(self):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Rest)
+        server.asked, server.refuses = [], False
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        run, directory = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}/"')
+        created = [content["run_name"] for what, content in server.asked if what == "runs/create"]
+        self.assertEqual(created, [run, "train[lr=0.1]", "train[lr=0.5]"])
+        losses = [m["value"] for what, content in server.asked if what == "runs/log-batch" for m in content.get("metrics", []) if m["key"] == "loss"]
+        self.assertEqual(losses, [0.8, 0.7, 0.6] * 2)
+        server.asked.clear()
+        self.dlflow("sync", run)
+        self.assertFalse([what for what, _ in server.asked if what in ("runs/create", "runs/log-batch")])
+        server.refuses = True
+        error = self.dlflow("sync", run, status=3)[1]
+        self.assertIn("no room", error)
+        self.assertNotIn("\x1b", error)
+        self.assertIn("warning: MLflow", self.dlflow("status", run)[1])
+
+    @unittest.skipUnless(has("wandb/sdk/internal/datastore.py"), "PyPI's wandb is not in build/tests/trackers")
+    def test_wandb_reads_its_offline_files(self):
+        run, directory = self.tracked("wandb: offline")
+        folders = sorted((directory / "wandb").iterdir())
+        self.assertEqual(len(folders), 2)
+        for folder in folders:
+            self.assertRegex(folder.name, r"^offline-run-\d{8}_\d{6}-[0-9a-f]{8}$")
+        (file,) = folders[0].glob("*.wandb")
+        records = self.read(READ_WANDB, str(file))
+        self.assertEqual([record["kind"] for record in records], ["header", "run", "history", "history", "history", "summary", "exit"])
+        self.assertEqual((records[1]["project"], records[1]["group"], records[1]["config"]["epochs"]), ("tracked", run, 2))
+        self.assertEqual(records[3]["items"]["loss"], 0.7)
+        self.assertEqual(records[3]["items"]["_timestamp"], 1800000002.25)
+        self.assertEqual((records[5]["items"], records[6]["code"]), ({"accuracy": 0.92}, 0))
+
+    @unittest.skipUnless(has("wandb/sdk/internal/datastore.py"), "PyPI's wandb is not in build/tests/trackers")
+    def test_long_histories_cross_blocks(self):
+        run, directory = self.tracked("wandb: offline")
+        with open(directory / "steps/train/lr=0.1/attempt-1/metrics.jsonl", "a") as lines:
+            lines.writelines(f'{{"step": {step}, "loss": {1 / step}}}\n' for step in range(4, 2000))
+        self.dlflow("sync", run)
+        largest = max((directory / "wandb").glob("*/*.wandb"), key=lambda file: file.stat().st_size)
+        self.assertGreater(largest.stat().st_size, 3 * 32768)
+        self.assertEqual(sum(record["kind"] == "history" for record in self.read(READ_WANDB, str(largest))), 1999)
+
+    def test_openmetrics_has_states_and_the_latest_numbers(self):
+        file = self.folder / "dlflow.prom"
+        run, _ = self.tracked(f"openmetrics: {file}")
+        text = file.read_text()
+        self.assertTrue(text.endswith("# EOF\n"))
+        self.assertIn(f'dlflow_run_jobs{{run="{run}",workflow="tracked",profile="local",state="succeeded"}} 2\n', text)
+        self.assertRegex(text, r'dlflow_job_metric_accuracy\{run="[^"]+",step="train",job="train\[lr=0.1\]"\} 0.92')
+        for line in text.splitlines():
+            self.assertRegex(line, r'^(# (TYPE|HELP|UNIT) \w+ .+|# EOF|\w+\{(\w+="([^"\\\n]|\\.)*",?)+\} [-+0-9.eE]+)$')
+
+
+if __name__ == "__main__":
+    support.main()
