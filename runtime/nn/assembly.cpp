@@ -20,7 +20,7 @@ Assembly::Assembly(const Model& model, const std::vector<FusedLayer>& layers,
 
 Builder Assembly::builder(int time) const {
   const Execution& e = execution_;
-  return {e.arena, e.parameters, e.batch, e.training, e.joint, e.compute, time};
+  return {e.arena, e.parameters, e.batch, e.training, e.joint, e.compute, &e.draws, time};
 }
 
 Value* Assembly::add_layer(const Place& place) {
@@ -46,8 +46,9 @@ void Assembly::prepare_backward() {
 
 void Assembly::append(std::unique_ptr<Operation> operation, Value& result) {
   std::vector<size_t> parameters = operation->parameters();
+  std::vector<size_t> shared = operation->shared_parameters();
   operations_.push_back({std::move(operation), &result, layer_under_way_,
-                         layer_under_way_ + " backward", std::move(parameters)});
+                         layer_under_way_ + " backward", std::move(parameters), std::move(shared)});
 }
 
 void Assembly::bind_images(const float* images) {
@@ -75,6 +76,17 @@ Value* Assembly::second_input(const Place& place) {
   return inputs.size() > 1 ? &value(inputs[1]) : nullptr;
 }
 
+Value& Assembly::tokens(const Place& place) {
+  if (reads_images(place)) return *images_;
+  return rows(input(place), dnnl::memory::data_type::f32);
+}
+
+std::vector<Value*> Assembly::inputs(const Place& place) {
+  std::vector<Value*> values;
+  for (const int input : layers_[place.index].inputs) values.push_back(&value(input));
+  return values;
+}
+
 Value& Assembly::value(int index) {
   if (index != kImages) return *results_[size_t(index)];
   if (converted_images_ == nullptr) {
@@ -89,7 +101,7 @@ Value& Assembly::value(int index) {
 /// layout given, that of the weights decides: it has a dimension for each of the input.
 bool Assembly::takes_maps(const Layer& linear) const {
   const ParameterMemory& parameters = execution_.parameters;
-  const size_t dims = parameters.num_dims(parameters.index(linear.name + ".weight"));
+  const size_t dims = parameters.num_dims(parameters.index(model_.weight_of(linear)));
   return dims > 0 ? dims > 2 : execution_.compute == Compute::Float32;
 }
 

@@ -13,6 +13,7 @@ namespace {
 struct Sums {
   double loss = 0;
   int64_t num_correct = 0;
+  int64_t num_targets = 0;
 };
 
 }  // namespace
@@ -66,7 +67,7 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
   for (size_t i = first; i < end; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
     const BatchResult result = infer(part);
-    batches[i] = {result.loss_sum, result.num_correct};
+    batches[i] = {result.loss_sum, result.num_correct, result.num_targets};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
   }
   Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
@@ -77,10 +78,11 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
     for (const Sums& sums : theirs) {
       all.loss += sums.loss;
       all.num_correct += sums.num_correct;
+      all.num_targets += sums.num_targets;
     }
   }
-  const double samples = double(dataset.size());
-  return {all.loss / samples, double(all.num_correct) / samples};
+  return {all.loss / double(dataset.size()),
+          double(all.num_correct) / double(std::max<int64_t>(all.num_targets, 1))};
 }
 
 }  // namespace dlflow::runtime

@@ -35,9 +35,7 @@ class Trainer {
         job_(same_on_all(comm, std::move(job))),
         stop_(stop),
         data_(held_out(comm, std::move(job_.data), settings())),
-        normalization_(settings().normalize
-                           ? normalization_from(*settings().normalize, data_.train)
-                           : shared_normalization(comm, data_.train, job_.images.get())),
+        normalization_(make_normalization()),
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
             make_cooperation(settings().cooperation, comm, job_.rules, recording_.timeline())),
@@ -73,6 +71,16 @@ class Trainer {
   }
 
  private:
+  /// Numbers of tokens stay what they are.
+  Normalization make_normalization() {
+    const size_t channels = data_.train.shape.channels;
+    if (job_.model.takes_tokens()) {
+      return {std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
+    }
+    if (settings().normalize) return normalization_from(*settings().normalize, data_.train);
+    return shared_normalization(comm_, data_.train, job_.images.get());
+  }
+
   const TrainSettings& settings() const { return job_.settings; }
   const WeightLayout& layout() const { return worker_->layout(); }
   uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
