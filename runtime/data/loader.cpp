@@ -50,7 +50,8 @@ class BatchMaker {
   Slot make_slot() const {
     const size_t count = options_.own_leaves * options_.division.largest_leaf();
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
-            std::vector<uint32_t>(count), std::vector<uint32_t>(count),
+            std::vector<uint32_t>(count),
+            std::vector<uint32_t>(count),
             std::vector<Leaf>(options_.own_leaves),
             {}};
   }

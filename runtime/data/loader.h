@@ -38,8 +38,8 @@ struct LoaderOptions {
 
 /// One leaf of a global batch.
 struct Leaf {
-  std::span<const float> images;     ///< (count, C, H, W), normalised; 64-byte aligned
-  std::span<const uint32_t> labels;  ///< (count)
+  std::span<const float> images;           ///< (count, C, H, W), normalised; 64-byte aligned
+  std::span<const uint32_t> labels;        ///< (count)
   std::span<const uint32_t> samples = {};  ///< (count), their numbers in the data set
   uint64_t epoch = 0;
 

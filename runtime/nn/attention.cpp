@@ -35,8 +35,7 @@ class Attention : public Operation {
  private:
   static AttentionShape shape_of(int64_t batch, const Layer& layer) {
     const int64_t size = layer.shape[1] / layer.heads;
-    return {batch,  layer.shape[0], layer.heads, layer.kv_heads,
-            size, layer.causal,   layer.rotary};
+    return {batch, layer.shape[0], layer.heads, layer.kv_heads, size, layer.causal, layer.rotary};
   }
 
   AttentionKernel kernel_;

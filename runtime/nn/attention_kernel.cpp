@@ -64,16 +64,14 @@ struct Slice {
 
 void read(Numbers from, const Slice& slice, int64_t length, int64_t size, float scale,
           std::vector<float>& to) {
-  from.halves ? read_rows(from.as<BFloat16>() + slice.first, slice.stride, length, size, scale,
-                          to.data())
-              : read_rows(from.as<float>() + slice.first, slice.stride, length, size, scale,
-                          to.data());
+  from.halves
+      ? read_rows(from.as<BFloat16>() + slice.first, slice.stride, length, size, scale, to.data())
+      : read_rows(from.as<float>() + slice.first, slice.stride, length, size, scale, to.data());
 }
 
 void write(const std::vector<float>& from, const Slice& slice, int64_t length, int64_t size,
            Numbers to) {
-  to.halves ? write_rows(from.data(), slice.stride, length, size,
-                         to.as<BFloat16>() + slice.first)
+  to.halves ? write_rows(from.data(), slice.stride, length, size, to.as<BFloat16>() + slice.first)
             : write_rows(from.data(), slice.stride, length, size, to.as<float>() + slice.first);
 }
 
@@ -186,8 +184,7 @@ void AttentionKernel::forward(Numbers x, Numbers y) {
     for (int64_t head = 0; head < shape_.heads; ++head) {
       if (head % group == 0) read_keys(x, sample, head / group);
       read_queries(x, sample, head);
-      float* logarithms =
-          logarithms_.data() + (sample * shape_.heads + head) * shape_.length;
+      float* logarithms = logarithms_.data() + (sample * shape_.heads + head) * shape_.length;
       for (int64_t first = 0; first < shape_.length; first += kBlock) {
         forward_block(first, std::min(kBlock, shape_.length - first), logarithms);
       }
@@ -205,8 +202,8 @@ void AttentionKernel::forward_block(int64_t first, int64_t rows, float* logarith
   const int64_t end = shape_.causal ? first + rows : shape_.length;
   for (int64_t column = 0; column < end; column += kBlock) {
     const int64_t columns = std::min(kBlock, end - column);
-    multiply(rows, columns, d, {q_.data() + first * d, false, d},
-             {k_.data() + column * d, true, d}, 0, block_.data(), kBlock);
+    multiply(rows, columns, d, {q_.data() + first * d, false, d}, {k_.data() + column * d, true, d},
+             0, block_.data(), kBlock);
     for (int64_t r = 0; r < rows; ++r) {
       const int64_t count = visible(shape_.causal, first + r, column, columns);
       float* row = block_.data() + r * kBlock;

@@ -8,8 +8,9 @@
 namespace dlflow::runtime {
 
 /// Attention of (B,T) positions. A row of its input has the queries of all heads, then the keys,
-/// then the values of all `kv_heads`, each `size` numbers; heads / kv_heads neighbouring heads share
-/// a key and a value (Ainslie et al., EMNLP 2023). A row of the result has `heads * size` numbers.
+/// then the values of all `kv_heads`, each `size` numbers; heads / kv_heads neighbouring heads
+/// share a key and a value (Ainslie et al., EMNLP 2023). A row of the result has `heads * size`
+/// numbers.
 struct AttentionShape {
   int64_t batch = 0, length = 0;
   int64_t heads = 0, kv_heads = 0, size = 0;
@@ -21,8 +22,8 @@ struct AttentionShape {
 };
 
 /// softmax(q k' / sqrt(size)) v for each head, in blocks of 128 x 128 positions: the matrix of all
-/// pairs is never in memory (Dao et al., FlashAttention, NeurIPS 2022). Numbers are fp32 or bf16 and
-/// are computed with in fp32. The same bits for the same arguments and number of threads.
+/// pairs is never in memory (Dao et al., FlashAttention, NeurIPS 2022). Numbers are fp32 or bf16
+/// and are computed with in fp32. The same bits for the same arguments and number of threads.
 class AttentionKernel {
  public:
   explicit AttentionKernel(const AttentionShape& shape);

@@ -11,8 +11,8 @@ class Concat : public Operation {
       : inputs_(std::move(inputs)), y_(result) {
     const bool maps = layer.shape.size() == 3;
     y_.shape = layer.shape;
-    y_.data = builder.make(maps ? builder.map_format(layer.shape)
-                                : builder.plain_format(layer.shape));
+    y_.data =
+        builder.make(maps ? builder.map_format(layer.shape) : builder.plain_format(layer.shape));
     for (const Value* x : inputs_) {
       y_.needs_gradient = y_.needs_gradient || x->needs_gradient;
       builder.read(x->data);

@@ -1,8 +1,8 @@
 #include <array>
 #include <optional>
-#include <string>
 
 #include "runtime/nn/assembly.h"
+#include "runtime/nn/convolution_passes.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -28,8 +28,8 @@ bool wants_plain(const Builder& builder, const TensorShape& input) {
 /// in oneDNN 3.
 bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
   const bool can = layer.kernel == Extent(3) && layer.stride == Extent(1) &&
-                   layer.dilation == Extent(1) && layer.groups == 1 && in[0] >= 32 && layer.units >= 32 &&
-                   in[0] % 16 == 0 && layer.units % 16 == 0 &&
+                   layer.dilation == Extent(1) && layer.groups == 1 && in[0] >= 32 &&
+                   layer.units >= 32 && in[0] % 16 == 0 && layer.units % 16 == 0 &&
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
   const int64_t all_tiles = batch * tiles(layer.shape[1]) * tiles(layer.shape[2]);
@@ -134,19 +134,18 @@ class Convolution : public Operation {
       attributes.set_post_ops(then);
     }
     try {
-      const auto forward =
-          layer_.bias
-              ? dnnl::convolution_forward::desc(kind, how, x, weight_, bias_, y, stride, between,
-                                                padding, padding)
-              : dnnl::convolution_forward::desc(kind, how, x, weight_, y, stride, between, padding,
-                                                padding);
+      const auto forward = layer_.bias
+                               ? dnnl::convolution_forward::desc(kind, how, x, weight_, bias_, y,
+                                                                 stride, between, padding, padding)
+                               : dnnl::convolution_forward::desc(kind, how, x, weight_, y, stride,
+                                                                 between, padding, padding);
       dnnl::convolution_forward::primitive_desc f(forward, attributes, builder.engine());
       if (builder.training) {
-        const auto weights = layer_.bias
-                                 ? dnnl::convolution_backward_weights::desc(
-                                       how, x, gradient_, bias_, y, stride, between, padding, padding)
-                                 : dnnl::convolution_backward_weights::desc(
-                                       how, x, gradient_, y, stride, between, padding, padding);
+        const auto weights =
+            layer_.bias ? dnnl::convolution_backward_weights::desc(
+                              how, x, gradient_, bias_, y, stride, between, padding, padding)
+                        : dnnl::convolution_backward_weights::desc(how, x, gradient_, y, stride,
+                                                                   between, padding, padding);
         dnnl::convolution_backward_weights::primitive_desc w(weights, builder.engine(), f);
         if (x_.needs_gradient) {
           const dnnl::convolution_backward_data::desc data(how, x, weight_, y, stride, between,
@@ -183,36 +182,10 @@ class Convolution : public Operation {
   GradientSum dy_;
 };
 
-/// oneDNN has optimised code for all passes of a convolution in groups, maps being of `format`. For
-/// groups of few channels it has it in plain order alone.
-bool has_groups_in(const Builder& builder, const Layer& layer, const memory::desc& x,
-                   const memory::desc& y) {
-  const auto how = algorithm::convolution_direct;
-  const memory::dims dims = weight_dims(layer, x.dims()[1]);
-  const memory::desc weight(dims, builder.type(), memory::format_tag::any);
-  const memory::desc gradient(dims, memory::data_type::f32, memory::format_tag::any);
-  const memory::dims stride = dims_of(layer.stride), padding = dims_of(layer.padding);
-  const memory::dims between = {layer.dilation.height - 1, layer.dilation.width - 1};
-  const auto is_fast = [](const auto& descriptor) {
-    return std::string(descriptor.impl_info_str()).find("ref") == std::string::npos;
-  };
-  try {
-    const dnnl::convolution_forward::primitive_desc forward(
-        {dnnl::prop_kind::forward_training, how, x, weight, y, stride, between, padding, padding},
-        builder.engine());
-    const dnnl::convolution_backward_weights::primitive_desc weights(
-        {how, x, gradient, y, stride, between, padding, padding}, builder.engine(), forward);
-    const dnnl::convolution_backward_data::primitive_desc data(
-        {how, x, weight, y, stride, between, padding, padding}, builder.engine(), forward);
-    return is_fast(forward) && is_fast(weights) && is_fast(data);
-  } catch (const dnnl::error&) {
-    return false;
-  }
-}
-
 bool wants_plain_groups(const Builder& builder, const Layer& layer, const TensorShape& input) {
-  return layer.groups > 1 && !has_groups_in(builder, layer, builder.map_format(input),
-                                            builder.map_format(layer.shape));
+  return layer.groups > 1 &&
+         !has_fast_passes(builder, layer, weight_dims(layer, input[0]), builder.map_format(input),
+                          builder.map_format(layer.shape));
 }
 
 }  // namespace
@@ -223,8 +196,8 @@ Value& add_conv2d(Assembly& assembly, const Place& place) {
   const TensorShape& shape = assembly.input_shape(place);
   const bool plain_groups = wants_plain_groups(assembly.next(), layer, shape);
   const bool plain = plain_groups || wants_plain(assembly.next(), shape);
-  const bool images = plain && assembly.reads_images(place) &&
-                      assembly.next().compute == Compute::Float32;
+  const bool images =
+      plain && assembly.reads_images(place) && assembly.next().compute == Compute::Float32;
   Value& x = images ? assembly.images() : assembly.input(place);
   Value& in = plain && !images ? assembly.reordered(x, assembly.next().plain_format(x.shape)) : x;
   const memory::desc map = assembly.next().map_format(layer.shape);

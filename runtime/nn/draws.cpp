@@ -19,9 +19,9 @@ uint64_t hash(const std::string& text) {
 /// A stream has two numbers beside the seed; the epoch and the layer make a seed of their own.
 LayerDraws::LayerDraws(const Draws& draws, const std::string& layer) {
   const uint64_t name = hash(layer);
-  const auto words = philox({uint32_t(draws.epoch), uint32_t(RandomUse::Dropout), uint32_t(name),
-                             uint32_t(name >> 32)},
-                            {uint32_t(draws.seed), uint32_t(draws.seed >> 32)});
+  const auto words = philox(
+      {uint32_t(draws.epoch), uint32_t(RandomUse::Dropout), uint32_t(name), uint32_t(name >> 32)},
+      {uint32_t(draws.seed), uint32_t(draws.seed >> 32)});
   key_ = words[0] | uint64_t(words[1]) << 32;
 }
 

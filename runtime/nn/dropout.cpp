@@ -11,11 +11,7 @@ namespace {
 class Dropout : public Operation {
  public:
   Dropout(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : layer_(layer),
-        draws_(*builder.draws),
-        batch_(builder.batch),
-        x_(input),
-        y_(result) {
+      : layer_(layer), draws_(*builder.draws), batch_(builder.batch), x_(input), y_(result) {
     y_.shape = x_.shape;
     y_.data = builder.make(x_.desc());
     y_.needs_gradient = x_.needs_gradient;

@@ -107,10 +107,10 @@ DLFLOW_INLINE Lanes maximum(const Lanes& a, const Lanes& b) {
 }
 
 /// e to the power of each number, to 2 units in the last place; of what is below -87, 0 or nearly
-/// so; NaN stays. x = n * ln 2 + r with |r| <= ln(2) / 2; a polynomial for e^r (Cephes, expf), and n
-/// is added to the exponent.
+/// so; NaN stays. x = n * ln 2 + r with |r| <= ln(2) / 2; a polynomial for e^r (Cephes, expf), and
+/// n is added to the exponent.
 DLFLOW_INLINE Lanes exponential(const Lanes& given) {
-  const IntLanes is_low = given < -87.0f, is_high = given > 88.0f;
+  const IntLanes is_low = given<-87.0f, is_high = given> 88.0f;
   const Lanes x = select(is_high, broadcast(88.0f), select(is_low, broadcast(-87.0f), given));
   const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: what is added to it becomes whole
   const Lanes n = (x * 1.44269504088896341f + magic) - magic;

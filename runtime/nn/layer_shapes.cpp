@@ -129,8 +129,8 @@ std::string infer_attention(Layer& layer, const LayerInputs& inputs) {
   }
   const int64_t parts = layer.heads + 2 * layer.kv_heads;
   if (in[1] % parts != 0) {
-    return "attention reads queries, keys and values of " + std::to_string(layer.heads) + " + 2 * " +
-           std::to_string(layer.kv_heads) + " heads, which do not divide the " +
+    return "attention reads queries, keys and values of " + std::to_string(layer.heads) +
+           " + 2 * " + std::to_string(layer.kv_heads) + " heads, which do not divide the " +
            std::to_string(in[1]) + " features of '" + inputs.names[0] + "'";
   }
   const int64_t head = in[1] / parts;
@@ -286,8 +286,8 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
   const Extent& kernel = layer.kernel;
   switch (layer.kind) {
     case LayerKind::Conv2d:
-      return weight_and_bias(
-          layer, {layer.units, channels / layer.groups, kernel.height, kernel.width});
+      return weight_and_bias(layer,
+                             {layer.units, channels / layer.groups, kernel.height, kernel.width});
     case LayerKind::ConvTranspose2d:
       return weight_and_bias(layer, {channels, layer.units, kernel.height, kernel.width});
     case LayerKind::Linear: {

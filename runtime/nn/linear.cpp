@@ -90,8 +90,8 @@ class Linear : public Operation {
 
   /// By AVX-512 and one thread, with a row per sample.
   std::optional<ProductShape> product() const override {
-    const bool possible =
-        x_.shape.size() != 2 && omp_get_max_threads() == 1 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+    const bool possible = x_.shape.size() != 2 && omp_get_max_threads() == 1 &&
+                          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
     if (!possible) return {};
     return product_shape(weight_index_, parameters_.format(weight_index_), x_.desc());
   }

@@ -64,9 +64,10 @@ DLFLOW_INLINE void sums_of_image(const MapGeometry& g, int64_t image, const T* x
   for_each_group(
       g, image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
-        add_pixels(g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-          return load<whole()>(x + i, width);
-        });
+        add_pixels(
+            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+              return load<whole()>(x + i, width);
+            });
       });
 }
 
@@ -77,10 +78,11 @@ DLFLOW_INLINE void squares_of_image(const MapGeometry& g, int64_t image, const T
       g, image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes mean = load<true>(means + channel, kLanes);
-        add_pixels(g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-          const Lanes d = load<whole()>(x + i, width) - mean;
-          return d * d;
-        });
+        add_pixels(
+            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+              const Lanes d = load<whole()>(x + i, width) - mean;
+              return d * d;
+            });
       });
 }
 
@@ -92,12 +94,14 @@ DLFLOW_INLINE void products_of_image(const MapGeometry& g, int64_t image, const 
       g, image,
       [&](int64_t at, int64_t channel, int64_t width, auto whole) __attribute__((always_inline)) {
         const Lanes mean = load<true>(means + channel, kLanes);
-        add_pixels(g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
-          return load<whole()>(dy + i, width);
-        });
-        add_pixels(g, at, products + channel, [&](int64_t i) __attribute__((always_inline)) {
-          return load<whole()>(dy + i, width) * (load<whole()>(x + i, width) - mean);
-        });
+        add_pixels(
+            g, at, sums + channel, [&](int64_t i) __attribute__((always_inline)) {
+              return load<whole()>(dy + i, width);
+            });
+        add_pixels(
+            g, at, products + channel, [&](int64_t i) __attribute__((always_inline)) {
+              return load<whole()>(dy + i, width) * (load<whole()>(x + i, width) - mean);
+            });
       });
 }
 
@@ -147,9 +151,8 @@ void multiply_image(const MapGeometry& g, int64_t image, Numbers x, Numbers dy, 
 DLFLOW_VECTOR_CLONES
 void combine_image(const MapGeometry& g, int64_t image, const Affine& c, Numbers a, Numbers b,
                    Numbers y) {
-  a.halves
-      ? combine_image_as(g, image, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
-      : combine_image_as(g, image, c, a.as<float>(), b.as<float>(), y.as<float>());
+  a.halves ? combine_image_as(g, image, c, a.as<BFloat16>(), b.as<BFloat16>(), y.as<BFloat16>())
+           : combine_image_as(g, image, c, a.as<float>(), b.as<float>(), y.as<float>());
 }
 
 Affine affine(const MapGeometry& g) {
@@ -232,10 +235,10 @@ DLFLOW_INLINE void adaptive_forward_as(const MapGeometry& from, const MapGeometr
               from, to,
               [&](int64_t pixel, Interval rows, Interval columns) __attribute__((always_inline)) {
                 Lanes sum = {};
-                for_each_pixel(from, rows,
-                               columns, [&](int64_t i) __attribute__((always_inline)) {
-                                 sum += load<whole()>(x + at + i, width);
-                               });
+                for_each_pixel(
+                    from, rows, columns, [&](int64_t i) __attribute__((always_inline)) {
+                      sum += load<whole()>(x + at + i, width);
+                    });
                 store<whole()>(y + out + pixel, sum * share_of(rows, columns), width);
               });
         });
@@ -250,8 +253,8 @@ DLFLOW_INLINE void clear_group(const MapGeometry& g, T* group, int64_t width) {
 }
 
 template <typename T>
-DLFLOW_INLINE void adaptive_backward_as(const MapGeometry& from, const MapGeometry& to,
-                                        const T* dy, T* dx) {
+DLFLOW_INLINE void adaptive_backward_as(const MapGeometry& from, const MapGeometry& to, const T* dy,
+                                        T* dx) {
   for (int64_t image = 0; image < from.images; ++image) {
     for_each_group(
         from, image,
@@ -261,8 +264,7 @@ DLFLOW_INLINE void adaptive_backward_as(const MapGeometry& from, const MapGeomet
           for_each_rectangle(
               from, to,
               [&](int64_t pixel, Interval rows, Interval columns) __attribute__((always_inline)) {
-                const Lanes d =
-                    load<whole()>(dy + out + pixel, width) * share_of(rows, columns);
+                const Lanes d = load<whole()>(dy + out + pixel, width) * share_of(rows, columns);
                 for_each_pixel(
                     from, rows, columns, [&](int64_t i) __attribute__((always_inline)) {
                       store<whole()>(dx + at + i, load<whole()>(dx + at + i, width) + d, width);
@@ -302,10 +304,11 @@ DLFLOW_INLINE void upsample_backward_as(const MapGeometry& from, int64_t scale,
           for (int64_t i = 0; i < from.height; ++i) {
             for (int64_t j = 0; j < from.width; ++j) {
               Lanes sum = {};
-              for_each_pixel(to, {i * scale, (i + 1) * scale}, {j * scale, (j + 1) * scale},
-                             [&](int64_t pixel) __attribute__((always_inline)) {
-                               sum += load<whole()>(dy + out + pixel, width);
-                             });
+              for_each_pixel(
+                  to, {i * scale, (i + 1) * scale},
+                  {j * scale, (j + 1) * scale}, [&](int64_t pixel) __attribute__((always_inline)) {
+                    sum += load<whole()>(dy + out + pixel, width);
+                  });
               store<whole()>(dx + at + (i * from.width + j) * from.pixel_stride, sum, width);
             }
           }
@@ -328,9 +331,46 @@ DLFLOW_INLINE void add_bias_as(const MapGeometry& g, T* map, const float* bias) 
   }
 }
 
+/// Calls visit(where it begins, channel) for each map.
+template <typename Visit>
+DLFLOW_INLINE void for_each_map(const PlainMaps& shape, Visit visit) {
+  for (int64_t map = 0; map < shape.images * shape.channels; ++map) {
+    visit(map * shape.pixels, map % shape.channels);
+  }
+}
+
 template <typename T>
-DLFLOW_INLINE void drop_as(const MapGeometry& g, int64_t channels, const T* x,
-                           const uint8_t* keeps, float factor, T* y) {
+DLFLOW_INLINE void add_plain_bias_as(const PlainMaps& shape, T* maps, const float* bias) {
+  for_each_map(
+      shape, [&](int64_t at, int64_t channel) __attribute__((always_inline)) {
+        for (int64_t i = at; i < at + shape.pixels; i += kLanes) {
+          const int64_t width = std::min(kLanes, at + shape.pixels - i);
+          store<false>(maps + i, load<false>(maps + i, width) + bias[channel], width);
+        }
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void sum_plain_as(const PlainMaps& shape, const T* maps, double* sums) {
+  for_each_map(
+      shape, [&](int64_t at, int64_t channel) __attribute__((always_inline)) {
+        Lanes sum = {};
+        for (int64_t i = at; i < at + shape.pixels; i += kLanes) {
+          sum += load<false>(maps + i, std::min(kLanes, at + shape.pixels - i));
+        }
+        sums[channel] += double(sum_of(sum));
+      });
+}
+
+DLFLOW_VECTOR_CLONES
+void sum_plain(const PlainMaps& shape, Numbers maps, double* sums) {
+  maps.halves ? sum_plain_as(shape, maps.as<BFloat16>(), sums)
+              : sum_plain_as(shape, maps.as<float>(), sums);
+}
+
+template <typename T>
+DLFLOW_INLINE void drop_as(const MapGeometry& g, int64_t channels, const T* x, const uint8_t* keeps,
+                           float factor, T* y) {
   for (int64_t image = 0; image < g.images; ++image) {
     const uint8_t* own = keeps + image * g.pixels() * channels;
     for_each_group(
@@ -461,6 +501,18 @@ void sum_channels(const MapGeometry& geometry, int64_t channels, Numbers map, fl
     sum_image(geometry, image, map, all.data());
   }
   for (int64_t i = 0; i < channels; ++i) sums[i] = float(all[size_t(i)]);
+}
+
+DLFLOW_VECTOR_CLONES
+void add_bias(const PlainMaps& shape, Numbers maps, const float* bias) {
+  maps.halves ? add_plain_bias_as(shape, maps.as<BFloat16>(), bias)
+              : add_plain_bias_as(shape, maps.as<float>(), bias);
+}
+
+void sum_channels(const PlainMaps& shape, Numbers maps, float* sums) {
+  std::vector<double> all(size_t(shape.channels));
+  sum_plain(shape, maps, all.data());
+  for (int64_t i = 0; i < shape.channels; ++i) sums[i] = float(all[size_t(i)]);
 }
 
 DLFLOW_VECTOR_CLONES

@@ -2,8 +2,8 @@
 
 #include "runtime/nn/kernels.h"
 
-/// Loops over maps (B,C,H,W) that work on each group of channels by itself. Numbers are fp32 or bf16
-/// and are computed with in fp32. One thread; the same bits for the same arguments.
+/// Loops over maps (B,C,H,W) that work on each group of channels by itself. Numbers are fp32 or
+/// bf16 and are computed with in fp32. One thread; the same bits for the same arguments.
 namespace dlflow::runtime {
 
 /// Some channels of a map.
@@ -49,6 +49,13 @@ void add_bias(const MapGeometry& geometry, Numbers map, const float* bias);
 
 /// The sum of each channel, (C).
 void sum_channels(const MapGeometry& geometry, int64_t channels, Numbers map, float* sums);
+
+/// Maps in plain order.
+struct PlainMaps {
+  int64_t images = 0, channels = 0, pixels = 0;
+};
+void add_bias(const PlainMaps& shape, Numbers maps, const float* bias);
+void sum_channels(const PlainMaps& shape, Numbers maps, float* sums);
 
 /// y = x * factor where `keeps` is not 0, else 0. `keeps` has one byte for each (image, pixel,
 /// channel), in this order.

@@ -8,8 +8,8 @@
 #include "base/error.h"
 
 /// A network as data: which layers, in which order, and the shape of every value. TensorShape
-/// letters: B batch, C channels, H height, W width, T positions of a sequence, F features. docs/user/model-format.md describes
-/// the YAML.
+/// letters: B batch, C channels, H height, W width, T positions of a sequence, F features.
+/// docs/user/model-format.md describes the YAML.
 namespace dlflow::runtime {
 
 /// The shape of one sample's value, without B: (C,H,W), (T,F) or (F).
@@ -62,7 +62,7 @@ struct Layer {
   int tied = kImages;      ///< Linear: the Embedding whose weight it uses, or none
   bool bias = true;        ///< convolutions, Linear
   TensorShape shape;       ///< of the result
-  int line = 0;       ///< where it is written, from 1
+  int line = 0;            ///< where it is written, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };

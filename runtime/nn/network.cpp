@@ -123,9 +123,7 @@ const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl
 
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
-void Network::use_label_smoothing(double smoothing) {
-  impl_->loss.use_label_smoothing(smoothing);
-}
+void Network::use_label_smoothing(double smoothing) { impl_->loss.use_label_smoothing(smoothing); }
 
 void Network::use_draws(const Draws& draws) { impl_->draws = draws; }
 

@@ -66,7 +66,8 @@ class Network {
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
   /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
-  /// each below the number of classes; what the model's loss finds in the tokens needs none. Both must stay until backward() has returned.
+  /// each below the number of classes; what the model's loss finds in the tokens needs none. Both
+  /// must stay until backward() has returned.
   BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels);
 
   /// (B, classes), or (B, T, tokens), of the last forward().

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "runtime/nn/draws.h"
 #include "runtime/nn/arena.h"
 #include "runtime/nn/arithmetic.h"
+#include "runtime/nn/draws.h"
 #include "runtime/nn/fusion.h"
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/outer_products.h"

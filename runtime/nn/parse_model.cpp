@@ -203,7 +203,8 @@ class Parser {
     } else {
       resolve_inputs(entry, syntax.reads_two(), layer, scope);
     }
-    if (const YAML::Node tied = attribute(entry.attributes, "tied")) resolve_tied(tied, layer, scope);
+    if (const YAML::Node tied = attribute(entry.attributes, "tied"))
+      resolve_tied(tied, layer, scope);
     if (diagnostics_.size() == errors_before) check_shape(entry, layer, scope);
     scope.previous = int(model_.layers.size());
     scope.names[own_name] = scope.previous;
@@ -419,12 +420,11 @@ class Parser {
     const bool fits = tokens ? last.shape.size() == 2 && model_.input == TensorShape{last.shape[0]}
                              : last.shape.size() == 1;
     if (!fits || last.shape.back() < 2) {
-      return report(last.line, last.column,
-                    std::string("the last layer must give one score per ") +
-                        (tokens ? "token and position, (B,T,F), where the input is (B,T),"
-                                : "class, (B,F)") +
-                        " with F of at least 2; '" + last.name + "' gives " +
-                        to_string(last.shape));
+      return report(
+          last.line, last.column,
+          std::string("the last layer must give one score per ") +
+              (tokens ? "token and position, (B,T,F), where the input is (B,T)," : "class, (B,F)") +
+              " with F of at least 2; '" + last.name + "' gives " + to_string(last.shape));
     }
     if (tokens && (!model_.takes_tokens() || model_.input[0] < 2)) {
       report(last.line, last.column,

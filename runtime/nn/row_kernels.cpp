@@ -31,9 +31,8 @@ template <typename T>
 DLFLOW_INLINE float mean_of(const T* x, int64_t features) {
   Lanes sum = {};
   for_each_lanes(
-      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
-        sum += load<whole()>(x + at, width);
-      });
+      features, [&](int64_t at, int64_t width, auto whole)
+                    __attribute__((always_inline)) { sum += load<whole()>(x + at, width); });
   return sum_of(sum) / float(features);
 }
 
@@ -55,14 +54,13 @@ DLFLOW_INLINE void norm_forward_as(const RowNorm& n, const T* x, T* y, float* me
   const int64_t features = n.shape.features;
   for (int64_t r = 0; r < n.shape.rows; ++r, x += features, y += features) {
     const float mean = n.centred ? mean_of(x, features) : 0;
-    const float scale =
-        1 / __builtin_sqrtf(mean_square_around(x, mean, features) + kNormEpsilon);
+    const float scale = 1 / __builtin_sqrtf(mean_square_around(x, mean, features) + kNormEpsilon);
     means[r] = mean;
     scales[r] = scale;
     for_each_lanes(
         features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
-          Lanes v = (load<whole()>(x + at, width) - mean) * scale *
-                    load<whole()>(n.weight + at, width);
+          Lanes v =
+              (load<whole()>(x + at, width) - mean) * scale * load<whole()>(n.weight + at, width);
           if (n.bias != nullptr) v += load<whole()>(n.bias + at, width);
           store<whole()>(y + at, v, width);
         });
@@ -283,9 +281,8 @@ void softmax_forward(RowShape shape, Numbers x, Numbers y) {
 
 DLFLOW_VECTOR_CLONES
 void softmax_backward(RowShape shape, Numbers y, Numbers dy, Numbers dx) {
-  y.halves
-      ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
-      : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
+  y.halves ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
+           : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
 }
 
 DLFLOW_VECTOR_CLONES
@@ -312,9 +309,9 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
 }
 
 DLFLOW_VECTOR_CLONES
-void token_cross_entropy_backward(const ScoreRows& probabilities,
-                                  std::span<const uint32_t> targets, std::span<const float> shares,
-                                  double smoothing, float scale, float* gradient) {
+void token_cross_entropy_backward(const ScoreRows& probabilities, std::span<const uint32_t> targets,
+                                  std::span<const float> shares, double smoothing, float scale,
+                                  float* gradient) {
   const int64_t classes = probabilities.classes;
   const auto miss = float(smoothing / double(classes));
   for (int64_t r = 0; r < probabilities.rows; ++r) {
@@ -344,8 +341,7 @@ void embed_rows(const float* tokens, RowShape shape, const float* table, Numbers
 
 }  // namespace
 
-void embed(const float* tokens, RowShape shape, const float* table, int64_t vocabulary,
-           Numbers y) {
+void embed(const float* tokens, RowShape shape, const float* table, int64_t vocabulary, Numbers y) {
   require_tokens(tokens, shape.rows, vocabulary);
   embed_rows(tokens, shape, table, y);
 }

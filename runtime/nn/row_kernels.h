@@ -59,9 +59,9 @@ TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t>
                               float* probabilities);
 
 /// gradient = scale * share * (probabilities - target), 0 in rows without a target.
-void token_cross_entropy_backward(const ScoreRows& probabilities,
-                                  std::span<const uint32_t> targets, std::span<const float> shares,
-                                  double smoothing, float scale, float* gradient);
+void token_cross_entropy_backward(const ScoreRows& probabilities, std::span<const uint32_t> targets,
+                                  std::span<const float> shares, double smoothing, float scale,
+                                  float* gradient);
 
 /// y[r] = table[token of r].
 /// Throws Error{InvalidInput} if a token is not a whole number below `vocabulary`.

@@ -83,7 +83,7 @@ class Positions : public Operation {
 
   void forward(dnnl::stream&) override {
     add_table_rows(row_shape(y_), length_, x_.numbers(), parameters_.weight_slot(weight_),
-                  y_.numbers());
+                   y_.numbers());
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -93,8 +93,7 @@ class Positions : public Operation {
 
   void backward(dnnl::stream&) override {
     dy_.run();
-    sum_table_rows(row_shape(y_), length_, numbers(dy_.sum()),
-                           parameters_.gradient_slot(weight_));
+    sum_table_rows(row_shape(y_), length_, numbers(dy_.sum()), parameters_.gradient_slot(weight_));
   }
 
   std::vector<size_t> parameters() const override { return {weight_}; }
@@ -228,9 +227,8 @@ Value& add_embedding(Assembly& assembly, const Place& place) {
 
 Value& add_positions(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<Positions>(assembly.next(), place.layer, x, y);
-  });
+  return assembly.add(
+      [&](Value& y) { return std::make_unique<Positions>(assembly.next(), place.layer, x, y); });
 }
 
 Value& add_layer_norm(Assembly& assembly, const Place& place) {

@@ -1,6 +1,7 @@
 #include <optional>
 
 #include "runtime/nn/assembly.h"
+#include "runtime/nn/convolution_passes.h"
 #include "runtime/nn/map_kernels.h"
 
 namespace dlflow::runtime {
@@ -8,16 +9,26 @@ namespace {
 
 using dnnl::memory;
 
+memory::dims transposed_dims(const Layer& layer, int64_t channels) {
+  return {channels, layer.units, layer.kernel.height, layer.kernel.width};
+}
+
 /// The transposed convolution is the gradient of a convolution that goes the other way: from the
 /// layer's result, a map of `channels` channels, to what it reads. So its forward pass is that
 /// convolution's backward pass and the other way round, and its weight is (C,channels,K,K), as in
 /// PyTorch.
 class TransposedConvolution : public Operation {
  public:
-  TransposedConvolution(const Builder& builder, const Layer& layer, Value& input, Value& result)
-      : layer_(layer), parameters_(builder.parameters), x_(input), y_(result) {
+  TransposedConvolution(const Builder& builder, const Layer& layer, const memory::desc& format,
+                        Value& input, Value& result)
+      : layer_(layer),
+        plain_(format == builder.plain_format(layer.shape)),
+        batch_(builder.batch),
+        parameters_(builder.parameters),
+        x_(input),
+        y_(result) {
     y_.shape = layer.shape;
-    y_.data = builder.make(builder.map_format(layer.shape));
+    y_.data = builder.make(format);
     y_.needs_gradient = true;
     builder.read(x_.data);
     build(builder);
@@ -37,7 +48,12 @@ class TransposedConvolution : public Operation {
     forward_.execute(stream, forward_arguments_);
     if (!layer_.bias) return;
     stream.wait();
-    add_bias(map_geometry(y_), y_.numbers(), parameters_.weight_slot(bias_));
+    const float* bias = parameters_.weight_slot(bias_);
+    if (plain_) {
+      add_bias(plain_maps(), y_.numbers(), bias);
+    } else {
+      add_bias(map_geometry(y_), y_.numbers(), bias);
+    }
   }
 
   void prepare_backward(const Builder& builder) override {
@@ -62,8 +78,12 @@ class TransposedConvolution : public Operation {
     weights_backward_.execute(stream, weights_arguments_);
     parameters_.finish_gradient(stream, weight_);
     if (layer_.bias) {
-      sum_channels(map_geometry(y_), layer_.units, numbers(dy_.sum()),
-                   parameters_.gradient_slot(bias_));
+      float* bias = parameters_.gradient_slot(bias_);
+      if (plain_) {
+        sum_channels(plain_maps(), numbers(dy_.sum()), bias);
+      } else {
+        sum_channels(map_geometry(y_), layer_.units, numbers(dy_.sum()), bias);
+      }
     }
     if (x_.needs_gradient) data_backward_.execute(stream, data_arguments_);
   }
@@ -77,28 +97,30 @@ class TransposedConvolution : public Operation {
   void build(const Builder& builder) {
     const auto how = dnnl::algorithm::convolution_direct;
     const memory::desc from = y_.desc(), to = x_.desc();
-    const memory::dims dims = {x_.shape[0], layer_.units, layer_.kernel.height,
-                               layer_.kernel.width};
+    const memory::dims dims = transposed_dims(layer_, x_.shape[0]);
     const memory::desc weight(dims, builder.type(), memory::format_tag::any);
     const memory::desc gradient(dims, memory::data_type::f32, memory::format_tag::any);
     const memory::dims stride = dims_of(layer_.stride), padding = dims_of(layer_.padding);
-    onward_.emplace(
-        dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, how, from, weight, to,
-                                        stride, padding, padding),
-        builder.engine());
+    onward_.emplace(dnnl::convolution_forward::desc(dnnl::prop_kind::forward_training, how, from,
+                                                    weight, to, stride, padding, padding),
+                    builder.engine());
     require_optimised(onward_->impl_info_str(), layer_);
-    back_.emplace(dnnl::convolution_backward_data::desc(how, from, weight, to, stride, padding,
-                                                        padding),
-                  builder.engine(), *onward_);
+    back_.emplace(
+        dnnl::convolution_backward_data::desc(how, from, weight, to, stride, padding, padding),
+        builder.engine(), *onward_);
     require_optimised(back_->impl_info_str(), layer_);
     if (!builder.training) return;
-    weights_.emplace(dnnl::convolution_backward_weights::desc(how, from, gradient, to, stride,
-                                                              padding, padding),
-                     builder.engine(), *onward_);
+    weights_.emplace(
+        dnnl::convolution_backward_weights::desc(how, from, gradient, to, stride, padding, padding),
+        builder.engine(), *onward_);
     require_optimised(weights_->impl_info_str(), layer_);
   }
 
+  PlainMaps plain_maps() const { return {batch_, layer_.units, layer_.shape[1] * layer_.shape[2]}; }
+
   const Layer& layer_;
+  bool plain_;  // maps are in plain order
+  int64_t batch_;
   ParameterMemory& parameters_;
   Value& x_;
   Value& y_;
@@ -116,10 +138,17 @@ class TransposedConvolution : public Operation {
 }  // namespace
 
 Value& add_conv_transpose2d(Assembly& assembly, const Place& place) {
-  Value& x = assembly.input(place);
-  return assembly.add([&](Value& y) {
-    return std::make_unique<TransposedConvolution>(assembly.next(), place.layer, x, y);
+  const Layer& layer = place.layer;
+  Value& map = assembly.input(place);
+  const memory::desc blocked = assembly.next().map_format(layer.shape);
+  const bool plain = !has_fast_passes(assembly.next(), layer, transposed_dims(layer, map.shape[0]),
+                                      blocked, map.desc());
+  Value& x = plain ? assembly.reordered(map, assembly.next().plain_format(map.shape)) : map;
+  const memory::desc format = plain ? assembly.next().plain_format(layer.shape) : blocked;
+  Value& y = assembly.add([&](Value& result) {
+    return std::make_unique<TransposedConvolution>(assembly.next(), layer, format, x, result);
   });
+  return plain ? assembly.reordered(y, blocked) : y;
 }
 
 }  // namespace dlflow::runtime

@@ -37,7 +37,8 @@ void for_each_pixel(int64_t height, int64_t width, Window w, Visit visit) {
           const int64_t iy = oy * w.stride.height + ky * w.dilation.height - w.padding.height;
           const int64_t ix = ox * w.stride.width + kx * w.dilation.width - w.padding.width;
           if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
-          visit(size_t(oy * out_width + ox), size_t(iy * width + ix), size_t(ky * w.kernel.width + kx));
+          visit(size_t(oy * out_width + ox), size_t(iy * width + ix),
+                size_t(ky * w.kernel.width + kx));
         }
       }
     }
@@ -95,8 +96,8 @@ Tensor::Tensor(std::vector<int64_t> tensor_shape)
 
 Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
               int64_t groups) {
-  Tensor y({x.shape[0], weight.shape[0], num_rows(x.shape[2], window),
-            num_columns(x.shape[3], window)});
+  Tensor y(
+      {x.shape[0], weight.shape[0], num_rows(x.shape[2], window), num_columns(x.shape[3], window)});
   for_each_product(x, weight, window, groups,
                    [&](size_t o, size_t i, size_t k, size_t) { y[o] += x[i] * weight[k]; });
   if (!bias.values.empty()) for_each_channel(y, [&](size_t i, size_t c) { y[i] += bias[c]; });

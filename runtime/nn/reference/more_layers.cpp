@@ -69,8 +69,8 @@ std::vector<Set> groups_of(const Tensor& x, int64_t groups) {
   return sets;
 }
 
-Tensor norm(const std::vector<Set>& sets, const Tensor& x, const Tensor& weight,
-            const Tensor& bias, bool centred) {
+Tensor norm(const std::vector<Set>& sets, const Tensor& x, const Tensor& weight, const Tensor& bias,
+            bool centred) {
   Tensor y(x.shape);
   for (const Set& set : sets) normalise(set, x, weight, bias, centred, y);
   return y;
@@ -160,8 +160,7 @@ struct Head {
     if (!heads.rotary) return numbers;
     const size_t half = size / 2;
     for (size_t i = 0; i < half; ++i) {
-      const double angle =
-          direction * double(t) * std::pow(10000.0, -double(i) / double(half));
+      const double angle = direction * double(t) * std::pow(10000.0, -double(i) / double(half));
       const double a = numbers[i], b = numbers[i + half];
       numbers[i] = a * std::cos(angle) - b * std::sin(angle);
       numbers[i + half] = b * std::cos(angle) + a * std::sin(angle);
@@ -216,8 +215,7 @@ Tensor row_norm(const Tensor& x, const Tensor& weight, const Tensor& bias, bool 
   return norm(rows_of(x), x, weight, bias, centred);
 }
 
-Gradients row_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy,
-                            bool centred) {
+Gradients row_norm_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, bool centred) {
   return norm_backward(rows_of(x), x, weight, dy, centred);
 }
 

@@ -52,7 +52,7 @@ struct BackwardCall : Call {
 /// Of a layer without weights. One that reads several values gives the same gradient to all.
 Gradients without_weights(Tensor dx) { return {std::move(dx), Tensor(), Tensor(), {}}; }
 
-Tensor forward_conv2d(const Call& c) { 
+Tensor forward_conv2d(const Call& c) {
   return conv2d(c.x, c.weight, c.bias, c.window(), c.layer.groups);
 }
 Gradients backward_conv2d(const BackwardCall& c) {

@@ -122,7 +122,7 @@ TEST_CASE("what is not a model at all is refused", "[model]") {
   CHECK(mistakes(std::string(2 << 20, 'x')) ==
         Lines{"0:0: the file is larger than 1 MiB, which no model needs"});
   CHECK(mistakes("name: m\ninput: [1, 28]\nlayers: []\n") ==
-        Lines{"2:8: 'input' is [channels, height, width] or [features]"});
+        Lines{"2:8: 'input' is [channels, height, width], or [features] or [tokens]"});
   CHECK(mistakes("name: m\ninput: [1048576]\nlayers: [linear: {features: 1048576}]\n").size() == 1);
 }
 

@@ -13,14 +13,16 @@ using Json = nlohmann::json;
 
 namespace {
 
-/// PyTorch computed in double precision; ours has 6e-8 per operation, of which normalisation over few
-/// values makes a hundred times as much.
+/// PyTorch computed in double precision; ours has 6e-8 per operation, of which normalisation over
+/// few values makes a hundred times as much.
 constexpr double kTolerance = 2e-5;
 
 Model model_of(const Json& given) {
   std::string text = "name: m\nloss: " + given.at("loss").get<std::string>() + "\n";
-  if (given.at("loss") == "next_token") text += "ignored_token: " + given.at("ignored").dump() + "\n";
-  text += "input: " + given.at("input").dump() + "\nlayers:\n" + given.at("layers").get<std::string>();
+  if (given.at("loss") == "next_token")
+    text += "ignored_token: " + given.at("ignored").dump() + "\n";
+  text +=
+      "input: " + given.at("input").dump() + "\nlayers:\n" + given.at("layers").get<std::string>();
   return parse_model(text, "m.yaml");
 }
 
@@ -52,7 +54,7 @@ void compare(const Json& given) {
 
 }  // namespace
 
-TEST_CASE("layers compute what PyTorch computes, and every gradient", "[network]") {
+TEST_CASE("layers and their gradients are those of PyTorch", "[network]") {
   const char* file = std::getenv("DLFLOW_PYTORCH_LAYERS");
   if (file == nullptr) {
     WARN("skipped here: PyTorch's results are made by the test 'nn: layers are those of ...'");
