@@ -93,6 +93,38 @@ TEST_CASE("the weights have the same bits on any number of ranks, however they t
   CHECK(bits_on(ranks, 2) == alone);  // messages
 }
 
+TEST_CASE(
+    "layers that draw random numbers, attention and tied weights give the same bits on any number "
+    "of ranks",
+    "[trainer][exact]") {
+  const auto bits_on = [](int ranks, const std::string& model, bool tokens) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 2);
+    job.model = parse_model("name: m\n" + model, "m.yaml");
+    if (tokens) job.data = test::tiny_text(255);
+    job.settings.augmentation.flip = !tokens;
+    ThreadGroup group(ranks, std::chrono::seconds(60), 2);
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  };
+  const std::string maps =
+      "input: [1, 8, 8]\nlayers:\n"
+      "- conv2d: {name: a, channels: 8, kernel: 3, padding: 1, bias: false}\n- relu6\n"
+      "- conv2d: {channels: 8, kernel: 3, padding: 1, groups: 8}\n- group_norm: {groups: 2}\n"
+      "- stochastic_depth: {rate: 0.2}\n- concat: {from: [a, stochastic_depth1]}\n"
+      "- dropout: {rate: 0.3}\n- flatten\n- linear: {features: 3}\n";
+  const std::string text =
+      "input: [12]\nloss: next_token\nlayers:\n"
+      "- embedding: {name: t, vocabulary: 7, features: 8}\n- positions\n- layer_norm\n"
+      "- linear: {features: 24}\n- attention: {heads: 2}\n- linear: {features: 8}\n"
+      "- dropout: {rate: 0.1}\n- add: {from: positions1}\n"
+      "- linear: {features: 7, tied: t, bias: false}\n";
+  const int ranks = GENERATE(2, 3);
+  CHECK(bits_on(ranks, maps, false) == bits_on(1, maps, false));
+  CHECK(bits_on(ranks, text, true) == bits_on(1, text, true));
+}
+
 TEST_CASE("large linear layers have the same bits on any number of ranks", "[trainer][exact]") {
   const auto bits_on = [](int ranks, int ranks_per_node) {
     const test::TempDir dir;
