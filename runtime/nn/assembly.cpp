@@ -15,7 +15,7 @@ Assembly::Assembly(const Model& model, const std::vector<FusedLayer>& layers,
     layer_under_way_ = layer_of(i).name;
     results_.push_back(add_layer({i, layer_of(i), layers[i].relu}));
   }
-  results_.back() = &rows(*results_.back(), dnnl::memory::data_type::f32);
+  results_.back() = &plain(*results_.back());
 }
 
 Builder Assembly::builder(int time) const {
@@ -118,6 +118,12 @@ bool Assembly::read_by_linear_only(const Place& place) const {
 Value& Assembly::rows(Value& x, dnnl::memory::data_type type) {
   if (x.desc().data_type() == type) return x;
   return reordered(x, {x.desc().dims(), type, dnnl::memory::format_tag::nc});
+}
+
+/// In fp32 and plain order.
+Value& Assembly::plain(Value& x) {
+  if (x.shape.size() != 3) return rows(x, dnnl::memory::data_type::f32);
+  return reordered(x, plain_floats(execution_.batch, x.shape));
 }
 
 Value& Assembly::reordered(Value& x, const dnnl::memory::desc& format) {

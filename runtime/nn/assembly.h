@@ -113,6 +113,7 @@ class Assembly {
   Value* add_layer(const Place& place);
   Value& value(int index);
   Value& rows(Value& x, dnnl::memory::data_type type);
+  Value& plain(Value& x);
   bool takes_maps(const Layer& linear) const;
   void append(std::unique_ptr<Operation> operation, Value& result);
 

@@ -16,6 +16,7 @@ Loss::Loss(const Model& model, int64_t batch)
       ignored_(model.ignored_token) {}
 
 void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels) {
+  input_ = input;
   labels_ = labels;
   if (kind_ == LossKind::NextToken) find_targets(input);
 }
@@ -46,17 +47,34 @@ void Loss::find_targets(std::span<const float> tokens) {
 BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     const LossSums sums = softmax_cross_entropy(scores, labels_, smoothing_, probabilities);
-    return {sums.loss, sums.num_correct, batch_};
+    return {sums.loss, sums.num_correct, batch_, 0};
+  }
+  if (kind_ == LossKind::Reconstruction) {
+    double sum = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      probabilities[i] = scores[i] - input_[i];
+      sum += double(probabilities[i]) * double(probabilities[i]);
+    }
+    return {sum * double(batch_) / double(scores.size()), 0, 0, 0};
   }
   const TokenSums sums = token_cross_entropy({scores.data(), int64_t(targets_.size()), classes_},
                                              targets_, shares_, smoothing_, probabilities.data());
-  return {sums.loss, sums.num_correct, sums.num_targets};
+  return {sums.loss, sums.num_correct, sums.num_targets, 0};
+}
+
+int64_t Loss::in_top5(std::span<const float> scores) const {
+  return kind_ == LossKind::SoftmaxCrossEntropy ? num_in_top5(scores, labels_) : 0;
 }
 
 void Loss::gradient(std::span<const float> probabilities, float scale,
                     std::span<float> gradient) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
     return softmax_cross_entropy_backward(probabilities, labels_, smoothing_, scale, gradient);
+  }
+  if (kind_ == LossKind::Reconstruction) {
+    const float factor = 2 * scale * float(batch_) / float(gradient.size());
+    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = factor * probabilities[i];
+    return;
   }
   token_cross_entropy_backward({probabilities.data(), int64_t(targets_.size()), classes_}, targets_,
                                shares_, smoothing_, scale, gradient.data());

@@ -12,11 +12,12 @@ namespace dlflow::runtime {
 struct BatchResult {
   double loss_sum = 0;      ///< one per sample; of a sequence, the mean over its targets
   int64_t num_correct = 0;  ///< targets that have the highest score (the first of equals)
-  int64_t num_targets = 0;  ///< one per sample, or one for each token that is to be foretold
+  int64_t num_targets = 0;  ///< one per sample, or one for each token to foretell; or none
+  int64_t num_in_top5 = 0;  ///< labels among the five highest scores; of inference alone
 };
 
-/// Softmax cross-entropy of a batch's scores: against one label per sample, or of each position
-/// against the token after it.
+/// The loss of a batch's scores: softmax cross-entropy against one label per sample, or of each
+/// position against the token after it; or the mean squared difference to the input.
 class Loss {
  public:
   Loss(const Model& model, int64_t batch);
@@ -28,7 +29,10 @@ class Loss {
   /// network reads. Throws Error{InvalidInput} if a token is none of the model's.
   void bind(std::span<const float> input, std::span<const uint32_t> labels);
 
-  /// Leaves softmax(scores) in `probabilities`, for gradient().
+  /// Labels among the five highest scores.
+  int64_t in_top5(std::span<const float> scores) const;
+
+  /// Leaves softmax(scores), or the differences to the input, in `probabilities`, for gradient().
   BatchResult measure(std::span<const float> scores, std::span<float> probabilities) const;
 
   /// `gradient` = scale * the gradient of loss_sum.
@@ -43,6 +47,7 @@ class Loss {
   const int64_t classes_;  ///< or tokens
   const std::optional<int64_t> ignored_;
   double smoothing_ = 0;
+  std::span<const float> input_;
   std::span<const uint32_t> labels_;
   std::vector<uint32_t> targets_;  ///< of each position: a token, or kNoTarget
   std::vector<float> shares_;      ///< of each position in its sample's loss

@@ -71,6 +71,7 @@ struct Layer {
 enum class LossKind {
   SoftmaxCrossEntropy,  ///< the label of the sample: scores are (F), one per class
   NextToken,            ///< the token after each position: scores are (T,F), one per token
+  Reconstruction,       ///< the input itself, by mean squared error: scores are of its shape
 };
 
 /// A valid network: inputs precede their layers, shapes agree, every result but the last is used,
@@ -84,6 +85,13 @@ struct Model {
   std::string text;  ///< the YAML it was read from; a checkpoint carries it
 
   int64_t num_classes() const { return layers.back().shape.back(); }
+
+  /// Of the result of one sample.
+  int64_t num_scores() const {
+    int64_t count = 1;
+    for (const int64_t n : layers.back().shape) count *= n;
+    return count;
+  }
 
   /// The tensor that is the layer's weight: its own, or that of the embedding it is tied to.
   std::string weight_of(const Layer& layer) const {

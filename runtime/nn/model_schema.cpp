@@ -78,12 +78,13 @@ std::string model_schema() {
                  {"type", "object"},
                  {"additionalProperties", false},
                  {"required", {"name", "input", "layers"}}};
-  schema["properties"] = {{"name", {{"type", "string"}}},
-                          {"input", sizes},
-                          {"layers", layers},
-                          {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
-                          {"loss", {{"enum", {"softmax_cross_entropy", "next_token"}}}},
-                          {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
+  schema["properties"] = {
+      {"name", {{"type", "string"}}},
+      {"input", sizes},
+      {"layers", layers},
+      {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
+      {"loss", {{"enum", {"softmax_cross_entropy", "next_token", "reconstruction"}}}},
+      {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
   schema["$defs"]["layer"] = entry_schema();
   return schema.dump(2);
 }

@@ -198,7 +198,9 @@ std::vector<size_t> Network::joint_sums() const {
 
 BatchResult Network::result() {
   Impl& n = *impl_;
-  return n.loss.measure(n.score_floats(), n.probabilities.floats());
+  BatchResult result = n.loss.measure(n.score_floats(), n.probabilities.floats());
+  if (!n.training) result.num_in_top5 = n.loss.in_top5(n.score_floats());
+  return result;
 }
 
 std::string Network::first_not_finite() {

@@ -110,8 +110,11 @@ class Parser {
     const std::string word = loss ? text_of(loss, "'loss'") : "softmax_cross_entropy";
     if (word == "next_token") {
       model_.loss = LossKind::NextToken;
+    } else if (word == "reconstruction") {
+      model_.loss = LossKind::Reconstruction;
     } else if (word != "softmax_cross_entropy") {
-      report(loss, "unknown loss; there are 'softmax_cross_entropy' and 'next_token'");
+      report(loss,
+             "unknown loss; there are 'softmax_cross_entropy', 'next_token' and 'reconstruction'");
     }
     if (!ignored) return;
     model_.ignored_token = integer(ignored, "'ignored_token'", 0, kMaxUnits, nullptr);
@@ -416,6 +419,13 @@ class Parser {
   }
 
   void check_scores(const Layer& last) {
+    if (model_.loss == LossKind::Reconstruction) {
+      if (last.shape == model_.input && !model_.takes_tokens()) return;
+      return report(last.line, last.column,
+                    "with 'loss: reconstruction' the last layer gives what the network is given, " +
+                        to_string(model_.input) + "; '" + last.name + "' gives " +
+                        to_string(last.shape));
+    }
     const bool tokens = model_.loss == LossKind::NextToken;
     const bool fits = tokens ? last.shape.size() == 2 && model_.input == TensorShape{last.shape[0]}
                              : last.shape.size() == 1;

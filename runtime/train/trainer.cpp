@@ -170,12 +170,11 @@ class Trainer {
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) {
-      evaluation = evaluate(comm_, worker_->inference(), data_.validation, normalization_,
-                            kEvaluationBatch, {}, worker_->validation_images());
+      evaluation = evaluate(comm_, job_.model, worker_->inference(), data_.validation,
+                            normalization_, kEvaluationBatch, {}, worker_->validation_images());
     }
     last_metrics_.clear();
-    if (evaluation)
-      last_metrics_ = {{"accuracy", evaluation->accuracy}, {"loss", evaluation->loss}};
+    if (evaluation) last_metrics_ = evaluation->metrics();
     if (log_) {
       if (!evaluation) last_metrics_ = {{"loss", log_->train_loss().mean()}};
       log_->resume();

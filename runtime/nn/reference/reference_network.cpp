@@ -352,6 +352,19 @@ double next_token_loss(const Tensor& scores, const Tensor& tokens, std::optional
   return loss;
 }
 
+/// Of each sample the mean squared difference; and, in `d`, the gradient.
+double reconstruction_loss(const Tensor& scores, const Tensor& images, Tensor& d) {
+  d = Tensor(scores.shape);
+  const double share = double(scores.shape[0]) / double(scores.values.size());
+  double loss = 0;
+  for (size_t i = 0; i < scores.values.size(); ++i) {
+    const double difference = scores[i] - images[i];
+    loss += difference * difference * share;
+    d[i] = 2 * difference * share;
+  }
+  return loss;
+}
+
 }  // namespace
 
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
@@ -362,6 +375,8 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
   std::vector<Tensor> d(values.size());
   if (model.loss == LossKind::NextToken) {
     step.loss_sum = next_token_loss(step.scores, images, model.ignored_token, d.back());
+  } else if (model.loss == LossKind::Reconstruction) {
+    step.loss_sum = reconstruction_loss(step.scores, images, d.back());
   } else {
     step.loss_sum = softmax_cross_entropy(step.scores, labels);
     d.back() = softmax_cross_entropy_backward(step.scores, labels);

@@ -97,9 +97,8 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
                        "- dropout: {rate: 1}\n- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
                        "- concat: {from: a}\n- max_pool: {kernel: [2, 1]}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
-        Lines{"4:40: 'kernel' is a whole number or [height, width]",
-              "5:18: 'rate' is a number from 0 to less than 1",
-              "6:3: conv2d with 4 groups does not divide 6 channels",
+        Lines{"4:42: 'kernel' is a whole number or [height, width]",
+              "5:19: 'rate' is a number from 0 to less than 1",
               "7:18: 'from' of 'concat' is a list of two or more layers",
               "8:22: 'kernel' is a whole number from 1 to 1048576"});
   CHECK(
@@ -108,6 +107,13 @@ TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
                      "- flatten\n- linear: {features: 2}\n") ==
       Lines{"7:3: concat wants shapes that differ in channels alone, gets (B,4,28,28) from 'a' and "
             "(B,5,14,14) from 'm'"});
+}
+
+TEST_CASE("groups divide the channels", "[model]") {
+  CHECK(layer_mistakes("- conv2d: {channels: 4, kernel: 1}\n"
+                       "- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
+                       "- flatten\n- linear: {features: 2}\n") ==
+        Lines{"5:3: conv2d with 4 groups does not divide 6 channels"});
 }
 
 TEST_CASE("mistakes of language models are reported", "[model]") {
@@ -120,7 +126,7 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
       Lines{"6:3: attention reads queries, keys and values of 5 + 2 * 5 heads, which do not divide "
             "the 12 features of 't'"});
   CHECK(of(tokens + "- linear: {features: 10, tied: t}\n") ==
-        Lines{"6:30: the weight of 't' is (9, 12); a layer that is tied to it has as many features "
+        Lines{"6:32: the weight of 't' is (9, 12); a layer that is tied to it has as many features "
               "and reads as many"});
   CHECK(of("- linear: {features: 8}\n") ==
         Lines{"5:3: the last layer must give one score per token and position, (B,T,F), where the "

@@ -430,3 +430,16 @@ TEST_CASE("dropout draws by seed, epoch, sample and layer, whatever the batch", 
   CHECK(scores({1, 3, last}, second) != scores({1, 2, last}, second));
   CHECK(scores({2, 2, last}, second) != scores({1, 2, last}, second));
 }
+
+TEST_CASE("a network that reconstructs its input agrees with the reference", "[network]") {
+  const std::string channels = GENERATE("2", "16");
+  compare(test::make_problem(
+      "[" + channels + ", 6, 6]",
+      "- conv2d: {name: a, channels: 5, kernel: 3, padding: 1}\n- max_pool: {kernel: 2}\n"
+      "- conv_transpose2d: {name: up, channels: 5, kernel: 2, stride: 2}\n"
+      "- concat: {from: [a, up]}\n- conv2d: {channels: " +
+          channels + ", kernel: 1}\n",
+      3, "reconstruction"));
+  compare(test::make_problem("[7]", "- linear: {features: 3}\n- tanh\n- linear: {features: 7}\n", 3,
+                             "reconstruction"));
+}
