@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/nn/kernels.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
 #include "runtime/train/same_job.h"

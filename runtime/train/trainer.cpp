@@ -120,7 +120,7 @@ class Trainer {
             name(settings().update.optimizer.kind),
             worker_->updates(),
             log_ ? log_->train_loss() : MeanLoss(),
-            settings().schedule == Schedule::Course::Constant ? 0 : settings().epochs,
+            follows_epochs(settings().schedule) ? settings().epochs : 0,
             job_.data_identity,
             settings_kept(settings())};
   }

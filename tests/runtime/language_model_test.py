@@ -51,7 +51,7 @@ class LanguageModel(TrainingCase):
         cls.text = output / "data"
 
     def model_folder(self, rate, **more):
-        folder = self.folder("text", data=str(self.text), model="model.yaml", validation=500, **SETTINGS | more)
+        folder = self.folder("text", data=str(self.text), model="model.yaml", **{"validation": 500} | SETTINGS | more)
         (folder / "model.yaml").write_text(MODEL.replace("RATE", str(rate)))
         return folder
 
