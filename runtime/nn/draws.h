@@ -8,7 +8,7 @@
 /// so that any number of ranks, and a run that goes on, draw the same.
 namespace dlflow::runtime {
 
-/// What the random numbers of a forward pass depend on.
+/// Seed, epoch and samples, on which the random numbers of a forward pass depend.
 struct Draws {
   uint64_t seed = 0;
   uint64_t epoch = 0;

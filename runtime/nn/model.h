@@ -67,7 +67,7 @@ struct Layer {
   bool operator==(const Layer&) const = default;
 };
 
-/// What the scores of a network are compared with.
+/// The target that the scores of a network are compared with.
 enum class LossKind {
   SoftmaxCrossEntropy,  ///< the label of the sample: scores are (F), one per class
   NextToken,            ///< the token after each position: scores are (T,F), one per token

@@ -10,7 +10,7 @@
 
 namespace dlflow::runtime {
 
-/// What the course of the learning rate depends on, besides its kind.
+/// The options of a course of the learning rate.
 struct CourseOptions {
   double min_lr = 0;
   double power = 1;

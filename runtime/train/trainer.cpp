@@ -75,6 +75,10 @@ class Trainer {
   Normalization make_normalization() {
     const size_t channels = data_.train.shape.channels;
     if (job_.model.takes_tokens()) {
+      if (settings().augmentation != Augmentation{}) {
+        throw Error(Errc::InvalidInput, "with: 'augment' changes pictures; model '" +
+                                            job_.model.name + "' reads tokens");
+      }
       return {std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
     }
     if (settings().normalize) return normalization_from(*settings().normalize, data_.train);

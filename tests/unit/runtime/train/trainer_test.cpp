@@ -125,6 +125,19 @@ TEST_CASE(
   CHECK(bits_on(ranks, text, true) == bits_on(1, text, true));
 }
 
+TEST_CASE("tokens are not taken for pictures", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);  // with augment: [flip]
+  job.data = test::tiny_text(255);
+  job.model = parse_model(
+      "name: m\ninput: [12]\nloss: next_token\nlayers:\n"
+      "- embedding: {name: t, vocabulary: 7, features: 8}\n- linear: {features: 7}\n",
+      "m.yaml");
+  ThreadGroup group(1);
+  CHECK_THROWS_WITH(train(group.communicator(0), job, kGoOn),
+                    "with: 'augment' changes pictures; model 'm' reads tokens");
+}
+
 TEST_CASE("large linear layers have the same bits on any number of ranks", "[trainer][exact]") {
   const auto bits_on = [](int ranks, int ranks_per_node) {
     const test::TempDir dir;
