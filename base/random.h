@@ -18,6 +18,7 @@ enum class RandomUse : uint32_t {
   Permutation = 2,
   Augmentation = 3,
   Compression = 4,
+  Dropout = 5,
 };
 
 /// The stream of numbers of one (seed, use, a, b), for example of (seed, Augmentation, epoch,

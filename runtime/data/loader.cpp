@@ -19,7 +19,7 @@ namespace {
 /// Memory for one batch and what lies in it.
 struct Slot {
   AlignedFloats images;  // each leaf starts at a cache line
-  std::vector<uint32_t> labels;
+  std::vector<uint32_t> labels, samples;
   std::vector<Leaf> leaves;
   LocalBatch batch;
 };
@@ -48,8 +48,10 @@ class BatchMaker {
   StepImages* images() const { return options_.images; }
 
   Slot make_slot() const {
+    const size_t count = options_.own_leaves * options_.division.largest_leaf();
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
-            std::vector<uint32_t>(options_.own_leaves * options_.division.largest_leaf()),
+            std::vector<uint32_t>(count),
+            std::vector<uint32_t>(count),
             std::vector<Leaf>(options_.own_leaves),
             {}};
   }
@@ -62,11 +64,16 @@ class BatchMaker {
       const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
       float* const images = slot.images.get() + i * leaf_stride();
       uint32_t* const labels = slot.labels.data() + i * options_.division.largest_leaf();
+      uint32_t* const samples = slot.samples.data() + i * options_.division.largest_leaf();
       for (size_t k = 0; k < share.count; ++k) {
-        write_sample(position.epoch, share.first + k, images + k * dataset_.shape.num_values(),
+        samples[k] = sample_at(share.first + k);
+        write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values(),
                      labels[k]);
       }
-      slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()}, {labels, share.count}};
+      slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()},
+                        {labels, share.count},
+                        {samples, share.count},
+                        position.epoch};
     }
     slot.batch.global_samples = options_.division.samples_of(position.step);
     if (options_.images != nullptr) options_.images->end();
@@ -84,8 +91,11 @@ class BatchMaker {
     return whole_lines(options_.division.largest_leaf() * dataset_.shape.num_values());
   }
 
-  void write_sample(uint64_t epoch, size_t place, float* image, uint32_t& label) {
-    const uint32_t sample = options_.shuffle ? order_[place] : uint32_t(place);
+  uint32_t sample_at(size_t place) const {
+    return options_.shuffle ? order_[place] : uint32_t(place);
+  }
+
+  void write_sample(uint64_t epoch, uint32_t sample, float* image, uint32_t& label) {
     label = dataset_.labels[sample];
     if (label >= dataset_.num_classes) {  // it was not when the data was opened
       throw Error(Errc::Corrupt, "the data was changed while it was read: sample " +

@@ -13,6 +13,12 @@ namespace {
 
 constexpr int kNotOnGpu = -1;  // in layers.def
 
+[[noreturn]] void refuse(const Layer& layer, const std::string& what) {
+  throw Error(Errc::InvalidInput, "layer '" + layer.name + "' (line " + std::to_string(layer.line) +
+                                      "): there is no " + what +
+                                      " on GPUs; train with 'device: cpu'");
+}
+
 /// Throws Error{InvalidInput} if GPUs do not have it.
 DlflowGpuKind kind_of(const Layer& layer) {
   int kind = kNotOnGpu;
@@ -24,10 +30,15 @@ DlflowGpuKind kind_of(const Layer& layer) {
 #include "runtime/nn/layers.def"
 #undef DLFLOW_LAYER
   }
-  if (kind != kNotOnGpu) return DlflowGpuKind(kind);
-  throw Error(Errc::InvalidInput, "layer '" + layer.name + "' (line " + std::to_string(layer.line) +
-                                      "): there is no " + name(layer.kind) +
-                                      " on GPUs; train with 'device: cpu'");
+  if (kind == kNotOnGpu) refuse(layer, name(layer.kind));
+  if (layer.groups > 1) refuse(layer, name(layer.kind) + " with groups");
+  if (layer.dilation != Extent(1)) refuse(layer, name(layer.kind) + " with dilation");
+  for (const Extent& extent : {layer.kernel, layer.stride, layer.padding}) {
+    if (extent.height != extent.width) refuse(layer, name(layer.kind) + " with two sizes");
+  }
+  if (layer.tied != kImages) refuse(layer, name(layer.kind) + " with a weight that is tied");
+  if (layer.shape.size() == 2) refuse(layer, name(layer.kind) + " of sequences");
+  return DlflowGpuKind(kind);
 }
 
 DlflowGpuValue value_of(const TensorShape& shape) {
@@ -45,6 +56,11 @@ class Translation {
   }
 
   Program run() {
+    if (model_.loss != LossKind::SoftmaxCrossEntropy) {
+      throw Error(Errc::InvalidInput, "model '" + model_.name +
+                                          "': GPUs have no loss but softmax_cross_entropy; train "
+                                          "with 'device: cpu'");
+    }
     program_.values.push_back(value_of(model_.input));
     for (const FusedLayer& fused : fused_) results_.push_back(add(fused));
     find_gradients();
@@ -93,9 +109,10 @@ class Translation {
 
   /// A global pool is one window over the whole map.
   void set_window(const Layer& layer, DlflowGpuOperation& operation) const {
-    operation.kernel_height = operation.kernel_width = int32_t(layer.kernel);
-    operation.stride = int32_t(layer.stride);
-    operation.padding = int32_t(layer.padding);
+    operation.kernel_height = int32_t(layer.kernel.height);
+    operation.kernel_width = int32_t(layer.kernel.width);
+    operation.stride = int32_t(layer.stride.height);
+    operation.padding = int32_t(layer.padding.height);
     if (layer.kind != LayerKind::GlobalAvgPool) return;
     const DlflowGpuValue& map = program_.values[size_t(operation.input)];
     operation.kernel_height = int32_t(map.height);

@@ -97,6 +97,7 @@ std::span<const float> GpuSession::end_step() {
 
 BatchResult GpuSession::infer(std::span<const float> images, std::span<const uint32_t> labels) {
   BatchResult result;
+  result.num_targets = int64_t(labels.size());
   check_gpu(plugin_->infer(session_.get(), images.data(), labels.data(), int64_t(labels.size()),
                            &result.loss_sum, &result.num_correct),
             "evaluating on the GPU");

@@ -15,12 +15,12 @@ Assembly::Assembly(const Model& model, const std::vector<FusedLayer>& layers,
     layer_under_way_ = layer_of(i).name;
     results_.push_back(add_layer({i, layer_of(i), layers[i].relu}));
   }
-  results_.back() = &rows(*results_.back(), dnnl::memory::data_type::f32);
+  results_.back() = &plain(*results_.back());
 }
 
 Builder Assembly::builder(int time) const {
   const Execution& e = execution_;
-  return {e.arena, e.parameters, e.batch, e.training, e.joint, e.compute, time};
+  return {e.arena, e.parameters, e.batch, e.training, e.joint, e.compute, &e.draws, time};
 }
 
 Value* Assembly::add_layer(const Place& place) {
@@ -46,8 +46,9 @@ void Assembly::prepare_backward() {
 
 void Assembly::append(std::unique_ptr<Operation> operation, Value& result) {
   std::vector<size_t> parameters = operation->parameters();
+  std::vector<size_t> shared = operation->shared_parameters();
   operations_.push_back({std::move(operation), &result, layer_under_way_,
-                         layer_under_way_ + " backward", std::move(parameters)});
+                         layer_under_way_ + " backward", std::move(parameters), std::move(shared)});
 }
 
 void Assembly::bind_images(const float* images) {
@@ -75,6 +76,17 @@ Value* Assembly::second_input(const Place& place) {
   return inputs.size() > 1 ? &value(inputs[1]) : nullptr;
 }
 
+Value& Assembly::tokens(const Place& place) {
+  if (reads_images(place)) return *images_;
+  return rows(input(place), dnnl::memory::data_type::f32);
+}
+
+std::vector<Value*> Assembly::inputs(const Place& place) {
+  std::vector<Value*> values;
+  for (const int input : layers_[place.index].inputs) values.push_back(&value(input));
+  return values;
+}
+
 Value& Assembly::value(int index) {
   if (index != kImages) return *results_[size_t(index)];
   if (converted_images_ == nullptr) {
@@ -89,7 +101,7 @@ Value& Assembly::value(int index) {
 /// layout given, that of the weights decides: it has a dimension for each of the input.
 bool Assembly::takes_maps(const Layer& linear) const {
   const ParameterMemory& parameters = execution_.parameters;
-  const size_t dims = parameters.num_dims(parameters.index(linear.name + ".weight"));
+  const size_t dims = parameters.num_dims(parameters.index(model_.weight_of(linear)));
   return dims > 0 ? dims > 2 : execution_.compute == Compute::Float32;
 }
 
@@ -106,6 +118,12 @@ bool Assembly::read_by_linear_only(const Place& place) const {
 Value& Assembly::rows(Value& x, dnnl::memory::data_type type) {
   if (x.desc().data_type() == type) return x;
   return reordered(x, {x.desc().dims(), type, dnnl::memory::format_tag::nc});
+}
+
+/// In fp32 and plain order.
+Value& Assembly::plain(Value& x) {
+  if (x.shape.size() != 3) return rows(x, dnnl::memory::data_type::f32);
+  return reordered(x, plain_floats(execution_.batch, x.shape));
 }
 
 Value& Assembly::reordered(Value& x, const dnnl::memory::desc& format) {

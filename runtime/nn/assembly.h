@@ -25,6 +25,7 @@ struct PlacedOperation {
   const Value* result;
   std::string forward_name, backward_name;  ///< in timelines
   std::vector<size_t> parameters;           ///< operation->parameters()
+  std::vector<size_t> shared_parameters;    ///< operation->shared_parameters()
 };
 
 /// How a network is to be executed; what it is made of belongs to it, not to the assembly.
@@ -35,6 +36,7 @@ struct Execution {
   bool training;
   bool joint;  ///< batch statistics are those of several networks
   Compute compute;
+  const Draws& draws;
 };
 
 /// The operations of a network and the values between them.
@@ -71,9 +73,17 @@ class Assembly {
   /// The other value that it reads; null if there is none.
   Value* second_input(const Place& place);
 
+  /// All values that it reads.
+  std::vector<Value*> inputs(const Place& place);
+
+  const Model& model() const { return model_; }
+
   /// It reads the images: fp32 in plain order, until input() converts them.
   bool reads_images(const Place& place) const { return layers_[place.index].inputs[0] == kImages; }
   Value& images() { return *images_; }
+
+  /// What an embedding reads: numbers of tokens in fp32.
+  Value& tokens(const Place& place);
 
   /// The images as samples of `shape`, which has as many numbers.
   Value& images_as(const TensorShape& shape);
@@ -103,6 +113,7 @@ class Assembly {
   Value* add_layer(const Place& place);
   Value& value(int index);
   Value& rows(Value& x, dnnl::memory::data_type type);
+  Value& plain(Value& x);
   bool takes_maps(const Layer& linear) const;
   void append(std::unique_ptr<Operation> operation, Value& result);
 

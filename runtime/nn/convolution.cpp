@@ -2,6 +2,7 @@
 #include <optional>
 
 #include "runtime/nn/assembly.h"
+#include "runtime/nn/convolution_passes.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -26,12 +27,22 @@ bool wants_plain(const Builder& builder, const TensorShape& input) {
 /// 256), 0.98 (64, 64), 1.31 (64, 32), 0.96 (32, 512), 1.12 (32, 256), 1.25 (16, 3136). Not there
 /// in oneDNN 3.
 bool worth_winograd(const Layer& layer, const TensorShape& in, int64_t batch) {
-  const bool can = layer.kernel == 3 && layer.stride == 1 && in[0] >= 32 && layer.units >= 32 &&
-                   in[0] % 16 == 0 && layer.units % 16 == 0 &&
+  const bool can = layer.kernel == Extent(3) && layer.stride == Extent(1) &&
+                   layer.dilation == Extent(1) && layer.groups == 1 && in[0] >= 32 &&
+                   layer.units >= 32 && in[0] % 16 == 0 && layer.units % 16 == 0 &&
                    dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
   const auto tiles = [](int64_t pixels) { return (pixels + 3) / 4; };
   const int64_t all_tiles = batch * tiles(layer.shape[1]) * tiles(layer.shape[2]);
   return can && all_tiles >= (in[0] * layer.units > int64_t{32} * 32 ? 64 : 512);
+}
+
+/// (O,C,K,K), or with groups G (G,O/G,C/G,K,K), which in plain order are the same numbers as
+/// PyTorch's (O,C/G,K,K).
+memory::dims weight_dims(const Layer& layer, int64_t channels) {
+  const Extent& k = layer.kernel;
+  const int64_t g = layer.groups;
+  if (g == 1) return {layer.units, channels, k.height, k.width};
+  return {g, layer.units / g, channels / g, k.height, k.width};
 }
 
 class Convolution : public Operation {
@@ -40,9 +51,9 @@ class Convolution : public Operation {
               Value& input, Value& result)
       : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
     const auto f32 = memory::data_type::f32;
-    const memory::dims weight_dims = {layer.units, input.shape[0], layer.kernel, layer.kernel};
-    weight_ = memory::desc(weight_dims, builder.type(), memory::format_tag::any);
-    gradient_ = memory::desc(weight_dims, f32, memory::format_tag::any);
+    const memory::dims dims = weight_dims(layer, input.shape[0]);
+    weight_ = memory::desc(dims, builder.type(), memory::format_tag::any);
+    gradient_ = memory::desc(dims, f32, memory::format_tag::any);
     bias_ = layer.bias ? memory::desc({layer.units}, f32, memory::format_tag::a) : memory::desc();
     y_.shape = layer.shape;
     const bool winograd =
@@ -112,8 +123,8 @@ class Convolution : public Operation {
   /// All three passes with one algorithm; leaves no descriptor if it cannot do one of them.
   void build(const Builder& builder, algorithm how, const memory::desc& y) {
     const memory::desc x = x_.desc();
-    const memory::dims stride = {layer_.stride, layer_.stride};
-    const memory::dims padding = {layer_.padding, layer_.padding};
+    const memory::dims stride = dims_of(layer_.stride), padding = dims_of(layer_.padding);
+    const memory::dims between = {layer_.dilation.height - 1, layer_.dilation.width - 1};
     // For inference, too: Winograd's inference has a weight format that nothing converts to.
     const auto kind = dnnl::prop_kind::forward_training;
     dnnl::primitive_attr attributes;
@@ -123,22 +134,22 @@ class Convolution : public Operation {
       attributes.set_post_ops(then);
     }
     try {
-      const auto forward =
-          layer_.bias
-              ? dnnl::convolution_forward::desc(kind, how, x, weight_, bias_, y, stride, padding,
-                                                padding)
-              : dnnl::convolution_forward::desc(kind, how, x, weight_, y, stride, padding, padding);
+      const auto forward = layer_.bias
+                               ? dnnl::convolution_forward::desc(kind, how, x, weight_, bias_, y,
+                                                                 stride, between, padding, padding)
+                               : dnnl::convolution_forward::desc(kind, how, x, weight_, y, stride,
+                                                                 between, padding, padding);
       dnnl::convolution_forward::primitive_desc f(forward, attributes, builder.engine());
       if (builder.training) {
-        const auto weights = layer_.bias
-                                 ? dnnl::convolution_backward_weights::desc(
-                                       how, x, gradient_, bias_, y, stride, padding, padding)
-                                 : dnnl::convolution_backward_weights::desc(
-                                       how, x, gradient_, y, stride, padding, padding);
+        const auto weights =
+            layer_.bias ? dnnl::convolution_backward_weights::desc(
+                              how, x, gradient_, bias_, y, stride, between, padding, padding)
+                        : dnnl::convolution_backward_weights::desc(how, x, gradient_, y, stride,
+                                                                   between, padding, padding);
         dnnl::convolution_backward_weights::primitive_desc w(weights, builder.engine(), f);
         if (x_.needs_gradient) {
-          const dnnl::convolution_backward_data::desc data(how, x, weight_, y, stride, padding,
-                                                           padding);
+          const dnnl::convolution_backward_data::desc data(how, x, weight_, y, stride, between,
+                                                           padding, padding);
           data_descriptor_.emplace(data, builder.engine(), f);
           require_optimised(data_descriptor_->impl_info_str(), layer_);
         }
@@ -171,17 +182,26 @@ class Convolution : public Operation {
   GradientSum dy_;
 };
 
+bool wants_plain_groups(const Builder& builder, const Layer& layer, const TensorShape& input) {
+  return layer.groups > 1 &&
+         !has_fast_passes(builder, layer, weight_dims(layer, input[0]), builder.map_format(input),
+                          builder.map_format(layer.shape));
+}
+
 }  // namespace
 
 /// A plain input gives a map, unless it needs a gradient: that must be as plain as the result.
 Value& add_conv2d(Assembly& assembly, const Place& place) {
   const Layer& layer = place.layer;
-  const bool plain = wants_plain(assembly.next(), assembly.input_shape(place));
-  const bool images = plain && assembly.reads_images(place);
+  const TensorShape& shape = assembly.input_shape(place);
+  const bool plain_groups = wants_plain_groups(assembly.next(), layer, shape);
+  const bool plain = plain_groups || wants_plain(assembly.next(), shape);
+  const bool images =
+      plain && assembly.reads_images(place) && assembly.next().compute == Compute::Float32;
   Value& x = images ? assembly.images() : assembly.input(place);
   Value& in = plain && !images ? assembly.reordered(x, assembly.next().plain_format(x.shape)) : x;
   const memory::desc map = assembly.next().map_format(layer.shape);
-  const bool plain_result = plain && x.needs_gradient;
+  const bool plain_result = plain_groups || (plain && x.needs_gradient);
   const memory::desc format = plain_result ? assembly.next().plain_format(layer.shape) : map;
   Value& y = assembly.add([&](Value& result) {
     return std::make_unique<Convolution>(assembly.next(), layer, place.relu, format, in, result);

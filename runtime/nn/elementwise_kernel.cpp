@@ -113,6 +113,19 @@ LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const ui
   return sums;
 }
 
+int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> labels) {
+  constexpr int64_t kTop = 5;
+  const size_t classes = scores.size() / std::max<size_t>(labels.size(), 1);
+  int64_t count = 0;
+  for (size_t b = 0; b < labels.size(); ++b) {
+    const std::span<const float> row = scores.subspan(b * classes, classes);
+    const float own = row[labels[b]];
+    const auto higher = std::ranges::count_if(row, [&](float score) { return score > own; });
+    count += higher < kTop ? 1 : 0;
+  }
+  return count;
+}
+
 void softmax_cross_entropy_backward(std::span<const float> probabilities,
                                     std::span<const uint32_t> labels, double smoothing, float scale,
                                     std::span<float> gradient) {

@@ -134,6 +134,9 @@ struct LossSums {
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
                                double smoothing, std::span<float> probabilities);
 
+/// Labels of which fewer than five scores are higher than their own.
+int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> labels);
+
 /// gradient = scale * (probabilities - target).
 void softmax_cross_entropy_backward(std::span<const float> probabilities,
                                     std::span<const uint32_t> labels, double smoothing, float scale,

@@ -95,6 +95,39 @@ DLFLOW_INLINE T select(const IntLanes& mask, const T& a, const T& b) {
   return mask ? a : b;
 }
 
+DLFLOW_INLINE float sum_of(const Lanes& lanes) {
+  float sum = 0;
+  for (int i = 0; i < kLanes; ++i) sum += lanes[i];
+  return sum;
+}
+
+DLFLOW_INLINE Lanes maximum(const Lanes& a, const Lanes& b) {
+  const IntLanes greater = a > b;
+  return select(greater, a, b);
+}
+
+/// e to the power of each number, to 2 units in the last place; of what is below -87, 0 or nearly
+/// so; NaN stays. x = n * ln 2 + r with |r| <= ln(2) / 2; a polynomial for e^r (Cephes, expf), and
+/// n is added to the exponent.
+DLFLOW_INLINE Lanes exponential(const Lanes& given) {
+  const IntLanes is_low = given<-87.0f, is_high = given> 88.0f;
+  const Lanes x = select(is_high, broadcast(88.0f), select(is_low, broadcast(-87.0f), given));
+  const Lanes magic = broadcast(12582912.0f);  // 1.5 * 2^23: what is added to it becomes whole
+  const Lanes n = (x * 1.44269504088896341f + magic) - magic;
+  const Lanes r = (x - n * 0.693359375f) + n * 2.12194440e-4f;
+  Lanes p = broadcast(1.9875691500e-4f);
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const Lanes power = p * r * r + r + 1.0f;
+  const IntLanes exponent = __builtin_convertvector(n, IntLanes) << 23;
+  const Lanes result = Lanes(IntLanes(power) + exponent);
+  const IntLanes is_nan = given != given;
+  return select(is_nan, given, select(is_low, Lanes{}, result));
+}
+
 /// Negatives become 0, NaN stays: (x + |x|) / 2, which is exact, and vectors of AVX2, too, compute
 /// without a comparison.
 DLFLOW_INLINE Lanes relu(const Lanes& lanes) {

@@ -6,34 +6,84 @@ namespace dlflow::runtime {
 namespace {
 
 bool is_map(const TensorShape& shape) { return shape.size() == 3; }
+bool is_sequence(const TensorShape& shape) { return shape.size() == 2; }
 
 std::string wants(const Layer& layer, const char* what, const LayerInputs& inputs) {
   return name(layer.kind) + " wants " + what + ", gets " + to_string(inputs.shapes[0]) + " from '" +
          inputs.names[0] + "'";
 }
 
-/// The number of places a window of `kernel` takes along `size`, or 0 if it does not fit.
-int64_t num_windows(const Layer& layer, int64_t size) {
-  const int64_t free = size + 2 * layer.padding - layer.kernel;
-  return free < 0 ? 0 : free / layer.stride + 1;
+std::string to_text(const Extent& extent) {
+  const std::string height = std::to_string(extent.height), width = std::to_string(extent.width);
+  return extent.height == extent.width ? height : "[" + height + ", " + width + "]";
+}
+
+/// The layer's window along one direction of a map.
+struct Window {
+  int64_t kernel, stride, padding, dilation;
+
+  /// The number of places that it takes along `size`, or 0 if it does not fit.
+  int64_t count(int64_t size) const {
+    const int64_t free = size + 2 * padding - dilation * (kernel - 1) - 1;
+    return free < 0 ? 0 : free / stride + 1;
+  }
+
+  /// The size along which it takes `count` places and nothing is left.
+  int64_t size(int64_t count) const { return (count - 1) * stride - 2 * padding + kernel; }
+};
+
+Window down(const Layer& l) {
+  return {l.kernel.height, l.stride.height, l.padding.height, l.dilation.height};
+}
+Window across(const Layer& l) {
+  return {l.kernel.width, l.stride.width, l.padding.width, l.dilation.width};
+}
+
+std::string not_divisible(const Layer& layer, const char* what, int64_t groups, int64_t number,
+                          const char* of_what) {
+  return name(layer.kind) + " with " + std::to_string(groups) + " " + what + " does not divide " +
+         std::to_string(number) + " " + of_what;
+}
+
+/// Of a layer that changes no shape and takes any.
+std::string infer_same(Layer& layer, const LayerInputs& inputs) {
+  layer.shape = inputs.shapes[0];
+  return {};
 }
 
 /// Of a layer that moves a window over maps, and gives maps of `channels`.
 std::string infer_window(Layer& layer, const LayerInputs& inputs, int64_t channels) {
   const TensorShape& in = inputs.shapes[0];
   if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
-  const int64_t height = num_windows(layer, in[1]);
-  const int64_t width = num_windows(layer, in[2]);
+  const int64_t height = down(layer).count(in[1]);
+  const int64_t width = across(layer).count(in[2]);
   if (height == 0 || width == 0) {
-    return name(layer.kind) + " with kernel " + std::to_string(layer.kernel) + " and padding " +
-           std::to_string(layer.padding) + " does not fit into " + to_string(in);
+    return name(layer.kind) + " with kernel " + to_text(layer.kernel) + " and padding " +
+           to_text(layer.padding) + " does not fit into " + to_string(in);
   }
   layer.shape = {channels, height, width};
   return {};
 }
 
 std::string infer_conv2d(Layer& layer, const LayerInputs& inputs) {
+  const TensorShape& in = inputs.shapes[0];
+  for (const int64_t channels : {is_map(in) ? in[0] : layer.groups, layer.units}) {
+    if (channels % layer.groups == 0) continue;
+    return not_divisible(layer, "groups", layer.groups, channels, "channels");
+  }
   return infer_window(layer, inputs, layer.units);
+}
+
+std::string infer_conv_transpose2d(Layer& layer, const LayerInputs& inputs) {
+  const TensorShape& in = inputs.shapes[0];
+  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  const int64_t height = down(layer).size(in[1]), width = across(layer).size(in[2]);
+  if (height < 1 || width < 1) {
+    return "conv_transpose2d with kernel " + to_text(layer.kernel) + " and padding " +
+           to_text(layer.padding) + " leaves nothing of " + to_string(in);
+  }
+  layer.shape = {layer.units, height, width};
+  return {};
 }
 
 std::string infer_max_pool(Layer& layer, const LayerInputs& inputs) {
@@ -51,10 +101,105 @@ std::string infer_global_avg_pool(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::string infer_linear(Layer& layer, const LayerInputs& inputs) {
-  if (inputs.shapes[0].size() != 1) {
+  if (is_map(inputs.shapes[0])) {
     return wants(layer, "(B,F)", inputs) + "; put 'flatten' or 'global_avg_pool' before it";
   }
-  layer.shape = {layer.units};
+  layer.shape = inputs.shapes[0];
+  layer.shape.back() = layer.units;
+  return {};
+}
+
+std::string infer_embedding(Layer& layer, const LayerInputs& inputs) {
+  if (inputs.shapes[0].size() != 1) return wants(layer, "(B,T) numbers of tokens", inputs);
+  layer.shape = {inputs.shapes[0][0], layer.units};
+  return {};
+}
+
+std::string infer_positions(Layer& layer, const LayerInputs& inputs) {
+  if (!is_sequence(inputs.shapes[0])) return wants(layer, "(B,T,F)", inputs);
+  return infer_same(layer, inputs);
+}
+
+/// Queries, keys and values lie one after the other in what it reads.
+std::string infer_attention(Layer& layer, const LayerInputs& inputs) {
+  const TensorShape& in = inputs.shapes[0];
+  if (!is_sequence(in)) return wants(layer, "(B,T,F)", inputs);
+  if (layer.heads % layer.kv_heads != 0) {
+    return not_divisible(layer, "kv_heads", layer.kv_heads, layer.heads, "heads");
+  }
+  const int64_t parts = layer.heads + 2 * layer.kv_heads;
+  if (in[1] % parts != 0) {
+    return "attention reads queries, keys and values of " + std::to_string(layer.heads) +
+           " + 2 * " + std::to_string(layer.kv_heads) + " heads, which do not divide the " +
+           std::to_string(in[1]) + " features of '" + inputs.names[0] + "'";
+  }
+  const int64_t head = in[1] / parts;
+  if (layer.rotary && head % 2 != 0) {
+    return "attention with rotary positions wants heads of an even size, gets " +
+           std::to_string(head);
+  }
+  layer.shape = {in[0], layer.heads * head};
+  return {};
+}
+
+std::string infer_group_norm(Layer& layer, const LayerInputs& inputs) {
+  const TensorShape& in = inputs.shapes[0];
+  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  if (in[0] % layer.groups != 0) {
+    return not_divisible(layer, "groups", layer.groups, in[0], "channels");
+  }
+  return infer_same(layer, inputs);
+}
+
+/// Of a layer that computes along the features.
+std::string infer_along_features(Layer& layer, const LayerInputs& inputs) {
+  if (is_map(inputs.shapes[0])) return wants(layer, "(B,F) or (B,T,F)", inputs);
+  return infer_same(layer, inputs);
+}
+
+std::string infer_layer_norm(Layer& layer, const LayerInputs& inputs) {
+  return infer_along_features(layer, inputs);
+}
+
+std::string infer_rms_norm(Layer& layer, const LayerInputs& inputs) {
+  return infer_along_features(layer, inputs);
+}
+
+std::string infer_softmax(Layer& layer, const LayerInputs& inputs) {
+  return infer_along_features(layer, inputs);
+}
+
+std::string infer_adaptive_avg_pool(Layer& layer, const LayerInputs& inputs) {
+  const TensorShape& in = inputs.shapes[0];
+  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  layer.shape = {in[0], layer.size.height, layer.size.width};
+  return {};
+}
+
+std::string infer_upsample(Layer& layer, const LayerInputs& inputs) {
+  const TensorShape& in = inputs.shapes[0];
+  if (!is_map(in)) return wants(layer, "(B,C,H,W)", inputs);
+  layer.shape = {in[0], in[1] * layer.scale, in[2] * layer.scale};
+  return {};
+}
+
+/// Of all but the first dimension of a map, and the last of a sequence, which are put together.
+std::string infer_concat(Layer& layer, const LayerInputs& inputs) {
+  layer.shape = inputs.shapes[0];
+  const size_t joined = is_sequence(layer.shape) ? 1 : 0;
+  for (size_t i = 1; i < inputs.shapes.size(); ++i) {
+    TensorShape other = inputs.shapes[i];
+    const bool same_rank = other.size() == layer.shape.size();
+    const int64_t more = same_rank ? other[joined] : 0;
+    if (same_rank) other[joined] = layer.shape[joined];
+    if (other != layer.shape) {
+      return "concat wants shapes that differ in " +
+             std::string(joined == 0 ? "channels" : "features") + " alone, gets " +
+             to_string(inputs.shapes[0]) + " from '" + inputs.names[0] + "' and " +
+             to_string(inputs.shapes[i]) + " from '" + inputs.names[i] + "'";
+    }
+    layer.shape[joined] += more;
+  }
   return {};
 }
 
@@ -66,29 +211,44 @@ std::string infer_flatten(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::string infer_batch_norm(Layer& layer, const LayerInputs& inputs) {
-  layer.shape = inputs.shapes[0];
-  return {};
+  if (is_sequence(inputs.shapes[0])) return wants(layer, "(B,C,H,W) or (B,F)", inputs);
+  return infer_same(layer, inputs);
 }
 
 std::string infer_relu(Layer& layer, const LayerInputs& inputs) {
-  layer.shape = inputs.shapes[0];
-  return {};
+  return infer_same(layer, inputs);
 }
 
 std::string infer_gelu(Layer& layer, const LayerInputs& inputs) {
-  return infer_relu(layer, inputs);
+  return infer_same(layer, inputs);
 }
 
 std::string infer_sigmoid(Layer& layer, const LayerInputs& inputs) {
-  return infer_relu(layer, inputs);
+  return infer_same(layer, inputs);
 }
 
 std::string infer_silu(Layer& layer, const LayerInputs& inputs) {
-  return infer_relu(layer, inputs);
+  return infer_same(layer, inputs);
 }
 
 std::string infer_tanh(Layer& layer, const LayerInputs& inputs) {
-  return infer_relu(layer, inputs);
+  return infer_same(layer, inputs);
+}
+
+std::string infer_relu6(Layer& layer, const LayerInputs& inputs) {
+  return infer_same(layer, inputs);
+}
+
+std::string infer_leaky_relu(Layer& layer, const LayerInputs& inputs) {
+  return infer_same(layer, inputs);
+}
+
+std::string infer_dropout(Layer& layer, const LayerInputs& inputs) {
+  return infer_same(layer, inputs);
+}
+
+std::string infer_stochastic_depth(Layer& layer, const LayerInputs& inputs) {
+  return infer_same(layer, inputs);
 }
 
 std::string infer_add(Layer& layer, const LayerInputs& inputs) {
@@ -99,6 +259,7 @@ std::string infer_add(Layer& layer, const LayerInputs& inputs) {
          "'";
 }
 
+/// As PyTorch, fan_in is that of the weight's dimensions after the first.
 std::vector<LayerTensor> weight_and_bias(const Layer& layer, std::vector<int64_t> weight) {
   int64_t fan_in = 1;
   for (size_t i = 1; i < weight.size(); ++i) fan_in *= weight[i];
@@ -121,12 +282,30 @@ std::string infer_shape(Layer& layer, const LayerInputs& inputs) {
 }
 
 std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
-  const int64_t channels = in[0];
+  const int64_t channels = in[0], features = in.back();
+  const Extent& kernel = layer.kernel;
   switch (layer.kind) {
     case LayerKind::Conv2d:
-      return weight_and_bias(layer, {layer.units, channels, layer.kernel, layer.kernel});
-    case LayerKind::Linear:
-      return weight_and_bias(layer, {layer.units, channels});
+      return weight_and_bias(layer,
+                             {layer.units, channels / layer.groups, kernel.height, kernel.width});
+    case LayerKind::ConvTranspose2d:
+      return weight_and_bias(layer, {channels, layer.units, kernel.height, kernel.width});
+    case LayerKind::Linear: {
+      std::vector<LayerTensor> tensors = weight_and_bias(layer, {layer.units, features});
+      if (layer.tied != kImages) tensors.erase(tensors.begin());
+      return tensors;
+    }
+    case LayerKind::Embedding:
+      return {{"weight", {layer.vocabulary, layer.units}, 0, 0, true, kEmbeddingDeviation}};
+    case LayerKind::Positions:
+      return {{"weight", {in[0], features}, 0, 0, true, kEmbeddingDeviation}};
+    case LayerKind::LayerNorm:
+      if (!layer.bias) return {{"weight", {features}, 0, 1}};
+      return {{"weight", {features}, 0, 1}, {"bias", {features}}};
+    case LayerKind::RmsNorm:
+      return {{"weight", {features}, 0, 1}};
+    case LayerKind::GroupNorm:
+      return {{"weight", {channels}, 0, 1}, {"bias", {channels}}};
     case LayerKind::BatchNorm:
       return {{"weight", {channels}, 0, 1},
               {"bias", {channels}},
@@ -137,6 +316,15 @@ std::vector<LayerTensor> tensors_of(const Layer& layer, const TensorShape& in) {
     case LayerKind::Sigmoid:
     case LayerKind::Silu:
     case LayerKind::Tanh:
+    case LayerKind::Relu6:
+    case LayerKind::LeakyRelu:
+    case LayerKind::Softmax:
+    case LayerKind::Dropout:
+    case LayerKind::StochasticDepth:
+    case LayerKind::Attention:
+    case LayerKind::AdaptiveAvgPool:
+    case LayerKind::Upsample:
+    case LayerKind::Concat:
     case LayerKind::MaxPool:
     case LayerKind::AvgPool:
     case LayerKind::GlobalAvgPool:

@@ -20,6 +20,9 @@ struct LayerInputs {
 /// an empty string.
 std::string infer_shape(Layer& layer, const LayerInputs& inputs);
 
+/// Standard deviation of the numbers that embeddings start with, as in GPT-2.
+constexpr float kEmbeddingDeviation = 0.02f;
+
 /// A tensor that belongs to a layer.
 struct LayerTensor {
   std::string name;            ///< within the layer, as PyTorch would say: "weight", "running_mean"
@@ -27,6 +30,7 @@ struct LayerTensor {
   int64_t fan_in = 0;          ///< what its initial bound depends on; 0: starts at `initial`
   float initial = 0;
   bool trainable = true;  ///< false: a running statistic of batch normalisation
+  float deviation = 0;    ///< it starts with normal random numbers of this standard deviation
 };
 
 /// The tensors of `layer`, whose first input is of shape `in`; none for most kinds.

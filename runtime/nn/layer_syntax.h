@@ -16,6 +16,9 @@ struct LayerSyntax {
 
   /// It reads the layer before it, and the one that `from` names.
   bool reads_two() const;
+
+  /// It reads the layers that `from` lists.
+  bool reads_list = false;
 };
 
 /// By the word that stands for the layer in YAML.

@@ -16,7 +16,9 @@ using dnnl::memory;
 /// weights are (O,C,H,W), which in plain order are the same numbers as (O,F).
 class Linear : public Operation {
  public:
-  Linear(const Builder& builder, const Layer& layer, bool relu, Value& input, Value& result)
+  /// \param weight  the name of the parameter
+  Linear(const Builder& builder, const Layer& layer, const std::string& weight, bool relu,
+         Value& input, Value& result)
       : layer_(layer), relu_(relu), parameters_(builder.parameters), x_(input), y_(result) {
     const auto f32 = memory::data_type::f32;
     memory::dims weight_dims = input.desc().dims();
@@ -27,7 +29,7 @@ class Linear : public Operation {
     y_.shape = layer.shape;
     const memory::desc y_desc = builder.plain_format(layer.shape);
     build_forward(builder, y_desc);
-    weight_index_ = parameters_.index(layer.name + ".weight");
+    weight_index_ = parameters_.index(weight);
     if (builder.training) build_weights_backward(builder, y_desc);
     parameters_.prefer(weight_index_, forward_descriptor_.weights_desc());
 
@@ -75,14 +77,21 @@ class Linear : public Operation {
   }
 
   std::vector<size_t> parameters() const override {
-    if (!layer_.bias) return {weight_index_};
-    return {weight_index_, bias_index_};
+    std::vector<size_t> own;
+    if (layer_.tied == kImages) own.push_back(weight_index_);
+    if (layer_.bias) own.push_back(bias_index_);
+    return own;
   }
 
-  /// By AVX-512 and one thread.
+  std::vector<size_t> shared_parameters() const override {
+    if (layer_.tied == kImages) return {};
+    return {weight_index_};
+  }
+
+  /// By AVX-512 and one thread, with a row per sample.
   std::optional<ProductShape> product() const override {
-    const bool possible =
-        omp_get_max_threads() == 1 && dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
+    const bool possible = x_.shape.size() != 2 && omp_get_max_threads() == 1 &&
+                          dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
     if (!possible) return {};
     return product_shape(weight_index_, parameters_.format(weight_index_), x_.desc());
   }
@@ -197,7 +206,8 @@ class Linear : public Operation {
 Value& add_linear(Assembly& assembly, const Place& place) {
   Value& x = assembly.input(place);
   return assembly.add([&](Value& y) {
-    return std::make_unique<Linear>(assembly.next(), place.layer, place.relu, x, y);
+    return std::make_unique<Linear>(assembly.next(), place.layer,
+                                    assembly.model().weight_of(place.layer), place.relu, x, y);
   });
 }
 

@@ -1,17 +1,18 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 
 /// A network as data: which layers, in which order, and the shape of every value. TensorShape
-/// letters: B batch, C channels, H height, W width, F features. docs/user/model-format.md describes
-/// the YAML.
+/// letters: B batch, C channels, H height, W width, T positions of a sequence, F features.
+/// docs/user/model-format.md describes the YAML.
 namespace dlflow::runtime {
 
-/// The shape of one sample's value, without B: (C,H,W) or (F).
+/// The shape of one sample's value, without B: (C,H,W), (T,F) or (F).
 using TensorShape = std::vector<int64_t>;
 
 /// "(B,1,28,28)"
@@ -29,30 +30,76 @@ std::string name(LayerKind kind);
 /// In Layer::inputs: what the network is given, instead of the result of a layer.
 constexpr int kImages = -1;
 
+/// A number for each of the two directions of a map.
+struct Extent {
+  int64_t height = 0, width = 0;
+
+  Extent() = default;
+  Extent(int64_t side) : height(side), width(side) {}
+  Extent(int64_t the_height, int64_t the_width) : height(the_height), width(the_width) {}
+  bool operator==(const Extent&) const = default;
+};
+
 struct Layer {
   LayerKind kind = LayerKind::Relu;
   std::string name;         ///< unique; "layer1.0.conv1" when it comes from a block
-  std::vector<int> inputs;  ///< indices of earlier layers, or kImages; two for Add, else one
-  int64_t units = 0;        ///< Conv2d: output channels; Linear: output features
-  int64_t kernel = 0;       ///< Conv2d, MaxPool, AvgPool: a square of kernel x kernel
-  int64_t stride = 1;
-  int64_t padding = 0;
-  bool bias = true;   ///< Conv2d, Linear
-  TensorShape shape;  ///< of the result
-  int line = 0;       ///< where it is written, from 1
+  std::vector<int> inputs;  ///< indices of earlier layers, or kImages; several for Add and Concat
+  int64_t units = 0;        ///< convolutions: output channels; Linear, Embedding: output features
+  Extent kernel;            ///< of convolutions and pools; pools have squares
+  Extent stride = 1;
+  Extent padding = 0;
+  Extent dilation = 1;     ///< Conv2d: distance between the pixels under a window
+  int64_t groups = 1;      ///< Conv2d, GroupNorm: sets of channels that are computed on their own
+  Extent size;             ///< AdaptiveAvgPool: of the result
+  int64_t scale = 1;       ///< Upsample
+  double rate = 0;         ///< Dropout, StochasticDepth: probability that a number becomes 0
+  double slope = 0;        ///< LeakyRelu: below 0
+  int64_t vocabulary = 0;  ///< Embedding: number of tokens
+  int64_t heads = 0;       ///< Attention: of queries
+  int64_t kv_heads = 0;    ///< Attention: of keys and values; divides `heads`
+  bool causal = true;      ///< Attention: a position looks at itself and those before it
+  bool rotary = false;     ///< Attention: queries and keys are rotated by their position
+  int tied = kImages;      ///< Linear: the Embedding whose weight it uses, or none
+  bool bias = true;        ///< convolutions, Linear
+  TensorShape shape;       ///< of the result
+  int line = 0;            ///< where it is written, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };
 
+/// The target that the scores of a network are compared with.
+enum class LossKind {
+  SoftmaxCrossEntropy,  ///< the label of the sample: scores are (F), one per class
+  NextToken,            ///< the token after each position: scores are (T,F), one per token
+  Reconstruction,       ///< the input itself, by mean squared error: scores are of its shape
+};
+
 /// A valid network: inputs precede their layers, shapes agree, every result but the last is used,
-/// and the last is (F): one score per class, which softmax cross-entropy is applied to.
+/// and the last has the scores that `loss` is applied to.
 struct Model {
   std::string name;
   TensorShape input;
+  LossKind loss = LossKind::SoftmaxCrossEntropy;
+  std::optional<int64_t> ignored_token;  ///< NextToken: one that is no target
   std::vector<Layer> layers;
   std::string text;  ///< the YAML it was read from; a checkpoint carries it
 
-  int64_t num_classes() const { return layers.back().shape.front(); }
+  int64_t num_classes() const { return layers.back().shape.back(); }
+
+  /// Of the result of one sample.
+  int64_t num_scores() const {
+    int64_t count = 1;
+    for (const int64_t n : layers.back().shape) count *= n;
+    return count;
+  }
+
+  /// The tensor that is the layer's weight: its own, or that of the embedding it is tied to.
+  std::string weight_of(const Layer& layer) const {
+    return (layer.tied == kImages ? layer : layers[size_t(layer.tied)]).name + ".weight";
+  }
+
+  /// Its input are numbers of tokens, which nothing may normalise.
+  bool takes_tokens() const;
 
   /// Of the value `index` that a layer reads: input, or the result of a layer.
   const TensorShape& shape_of(int index) const {

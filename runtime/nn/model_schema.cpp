@@ -1,5 +1,7 @@
 #include "runtime/nn/model_schema.h"
 
+#include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 
 #include "runtime/nn/layer_syntax.h"
@@ -14,10 +16,25 @@ Json or_parameter(const Json& value) {
   return {{"anyOf", {value, {{"type", "string"}, {"pattern", "^[$]"}}}}};
 }
 
+bool is_one_of(const std::string& name, std::initializer_list<const char*> names) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+/// A number for both directions, or [height, width].
+Json extent_schema(const Json& number) {
+  const Json pair = {{"type", "array"}, {"items", number}, {"minItems", 2}, {"maxItems", 2}};
+  return {{"anyOf", {number, pair}}};
+}
+
 Json attribute_schema(const std::string& name) {
-  if (name == "name" || name == "from") return {{"type", "string"}};
-  if (name == "bias") return or_parameter({{"type", "boolean"}});
-  return or_parameter({{"type", "integer"}, {"minimum", name == "padding" ? 0 : 1}});
+  if (is_one_of(name, {"name", "from", "tied"})) return {{"type", "string"}};
+  if (is_one_of(name, {"bias", "causal", "rotary"})) return or_parameter({{"type", "boolean"}});
+  if (is_one_of(name, {"rate", "slope"})) {
+    return or_parameter({{"type", "number"}, {"minimum", 0}, {"exclusiveMaximum", 1}});
+  }
+  const Json number = {{"type", "integer"}, {"minimum", name == "padding" ? 0 : 1}};
+  const bool both = is_one_of(name, {"kernel", "stride", "padding", "dilation", "size"});
+  return or_parameter(both ? extent_schema(number) : number);
 }
 
 Json layer_schema(const LayerSyntax& syntax) {
@@ -26,6 +43,10 @@ Json layer_schema(const LayerSyntax& syntax) {
   const std::vector<std::string> common = {"name", "from"};
   for (const auto& names : {syntax.required, syntax.optional, common}) {
     for (const std::string& name : names) schema["properties"][name] = attribute_schema(name);
+  }
+  if (syntax.reads_list) {
+    schema["properties"]["from"] = {
+        {"type", "array"}, {"items", {{"type", "string"}}}, {"minItems", 2}};
   }
   if (!syntax.required.empty()) schema["required"] = syntax.required;
   return schema;
@@ -57,11 +78,13 @@ std::string model_schema() {
                  {"type", "object"},
                  {"additionalProperties", false},
                  {"required", {"name", "input", "layers"}}};
-  schema["properties"] = {{"name", {{"type", "string"}}},
-                          {"input", sizes},
-                          {"layers", layers},
-                          {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
-                          {"loss", {{"enum", {"softmax_cross_entropy"}}}}};
+  schema["properties"] = {
+      {"name", {{"type", "string"}}},
+      {"input", sizes},
+      {"layers", layers},
+      {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
+      {"loss", {{"enum", {"softmax_cross_entropy", "next_token", "reconstruction"}}}},
+      {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
   schema["$defs"]["layer"] = entry_schema();
   return schema.dump(2);
 }

@@ -19,7 +19,8 @@ struct Network::Impl {
         stream(parameters.engine()),
         assembly(model, fused,
                  {arena, parameters, batch, training, mode == Mode::JointTraining,
-                  training ? compute : Compute::Float32}) {
+                  training ? compute : Compute::Float32, draws}),
+        loss(model, batch) {
     prepare_loss();
     if (training) assembly.prepare_backward();
     arena.allocate();
@@ -32,7 +33,7 @@ struct Network::Impl {
   void prepare_loss() {
     const int time = int(operations().size());
     arena.keep(scores().data, 2 * time + 1);  // until the next forward pass
-    probabilities = HugeBuffer(size_t(batch * model.num_classes()));
+    probabilities = HugeBuffer(scores().count());
     if (training) scores().gradients.push_back(arena.add(scores().desc(), time));
   }
 
@@ -45,7 +46,7 @@ struct Network::Impl {
       const PlacedOperation& node = operations()[pass.next];
       const Timed timed(*timeline, Timeline::Row::Computation, node.forward_name);
       Operation& operation = *node.operation;
-      for (const size_t i : node.parameters) parameters.refresh_weight(stream, i, await);
+      refresh_weights(node);
       if (!std::exchange(pass.stopped, false)) {
         pass.stopped = operation.num_sums() > 0;
         if (pass.stopped) return operation.forward_sums();
@@ -54,6 +55,11 @@ struct Network::Impl {
     }
     stream.wait();
     return {};
+  }
+
+  void refresh_weights(const PlacedOperation& node) {
+    for (const size_t i : node.parameters) parameters.refresh_weight(stream, i, await);
+    for (const size_t i : node.shared_parameters) parameters.refresh_weight(stream, i, await);
   }
 
   std::span<double> advance_backward() {
@@ -96,10 +102,10 @@ struct Network::Impl {
   ParameterMemory parameters;
   Arena arena;
   dnnl::stream stream;
+  Draws draws;  // operations refer to it
   Assembly assembly;
+  Loss loss;
   HugeBuffer probabilities;
-  std::span<const uint32_t> labels;
-  double smoothing = 0;               // of labels
   std::function<void(size_t)> await;  // a weight
   Pass pass;
   Timeline silent;
@@ -117,7 +123,9 @@ const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl
 
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
-void Network::use_label_smoothing(double smoothing) { impl_->smoothing = smoothing; }
+void Network::use_label_smoothing(double smoothing) { impl_->loss.use_label_smoothing(smoothing); }
+
+void Network::use_draws(const Draws& draws) { impl_->draws = draws; }
 
 std::vector<ProductShape> Network::products() const {
   std::vector<ProductShape> shapes;
@@ -156,7 +164,7 @@ void Network::begin_forward(std::span<const float> images, std::span<const uint3
   DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
   DLFLOW_CHECK(images.size_bytes() == n.assembly.images_size());
   n.assembly.bind_images(images.data());
-  n.labels = labels;
+  n.loss.bind(images, labels);
   n.pass = {.next = 0};
 }
 
@@ -172,9 +180,8 @@ void Network::begin_backward(std::span<float> gradients, float scale,
   n.announce_from(n.layout->num_trainable());
 
   const dnnl::memory& top = n.scores().gradients[0];
-  softmax_cross_entropy_backward(
-      n.probabilities.floats(), n.labels, n.smoothing, scale,
-      {static_cast<float*>(top.get_data_handle()), n.probabilities.size()});
+  n.loss.gradient(n.probabilities.floats(), scale,
+                  {static_cast<float*>(top.get_data_handle()), n.probabilities.size()});
 }
 
 std::span<double> Network::advance() {
@@ -191,9 +198,9 @@ std::vector<size_t> Network::joint_sums() const {
 
 BatchResult Network::result() {
   Impl& n = *impl_;
-  const LossSums sums =
-      softmax_cross_entropy(n.score_floats(), n.labels, n.smoothing, n.probabilities.floats());
-  return {sums.loss, sums.num_correct};
+  BatchResult result = n.loss.measure(n.score_floats(), n.probabilities.floats());
+  if (!n.training) result.num_in_top5 = n.loss.in_top5(n.score_floats());
+  return result;
 }
 
 std::string Network::first_not_finite() {

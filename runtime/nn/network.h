@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "runtime/nn/arithmetic.h"
+#include "runtime/nn/draws.h"
+#include "runtime/nn/loss.h"
 #include "runtime/nn/model.h"
 #include "runtime/nn/outer_products.h"
 #include "runtime/nn/weight_layout.h"
@@ -15,12 +17,6 @@
 
 /// A model that can be executed for one batch size, on oneDNN.
 namespace dlflow::runtime {
-
-/// Over the samples of one batch.
-struct BatchResult {
-  double loss_sum = 0;      ///< of softmax cross-entropy
-  int64_t num_correct = 0;  ///< where the highest score (the first of equals) is the label's
-};
 
 /// Executes a model for batches of exactly B = `batch_size` samples. Holds no weights: they lie in
 /// a flat buffer of the caller, who exchanges and updates them. One thread calls it; oneDNN uses as
@@ -51,6 +47,10 @@ class Network {
   /// Of the loss from now on, from 0 (none) to less than 1 (runtime/nn/kernels.h).
   void use_label_smoothing(double smoothing);
 
+  /// What the random numbers of the forward passes that follow depend on; `draws.samples` must stay
+  /// until the backward pass has ended.
+  void use_draws(const Draws& draws);
+
   /// The gradients that backward() could leave to OuterProducts. Networks of one layout and
   /// different batch sizes have the same.
   std::vector<ProductShape> products() const;
@@ -65,11 +65,12 @@ class Network {
   /// first reads them.
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
-  /// The loss of `images` (B,C,H,W or B,F; fp32, plain order) against `labels` (B), each below the
-  /// number of classes. Both must stay until backward() has returned.
+  /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
+  /// each below the number of classes; what the model's loss finds in the tokens needs none. Both
+  /// must stay until backward() has returned.
   BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels);
 
-  /// (B, classes), of the last forward().
+  /// (B, classes), or (B, T, tokens), of the last forward().
   std::span<const float> scores() const;
 
   /// Writes `scale` times the gradient of loss_sum of the last forward() to `gradients`, which

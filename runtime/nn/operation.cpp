@@ -1,5 +1,6 @@
 #include "runtime/nn/operation.h"
 
+#include <cstring>
 #include <string>
 
 namespace dlflow::runtime {
@@ -7,11 +8,15 @@ namespace {
 
 using dnnl::memory;
 
+/// A sequence is a matrix with a row for each position of each sample.
 memory::dims dims_of(int64_t batch, const TensorShape& shape) {
+  if (shape.size() == 2) return {batch * shape[0], shape[1]};
   memory::dims dims = {batch};
   dims.insert(dims.end(), shape.begin(), shape.end());
   return dims;
 }
+
+constexpr int64_t kLanesOfGroup = 16;
 
 memory::format_tag plain_tag(const TensorShape& shape) {
   return shape.size() == 3 ? memory::format_tag::nchw : memory::format_tag::nc;
@@ -63,6 +68,23 @@ MapGeometry map_geometry(const Value& value) {
   g.group_stride = blocked ? g.pixels() * 16 : 16;
   g.image_stride = g.pixels() * (blocked ? g.groups * 16 : channels);
   return g;
+}
+
+bool is_padded(const memory::desc& desc) {
+  return desc.data.ndims > 1 && desc.data.padded_dims[1] != desc.data.dims[1];
+}
+
+void clear_padding(const MapGeometry& g, int64_t channels, Numbers map) {
+  if (g.group_stride == kLanesOfGroup || channels % kLanesOfGroup == 0) return;
+  const size_t number = map.halves ? 2 : 4;
+  const auto used = size_t(channels % kLanesOfGroup);
+  for (int64_t image = 0; image < g.images; ++image) {
+    const int64_t group = image * g.image_stride + (g.groups - 1) * g.group_stride;
+    for (int64_t pixel = 0; pixel < g.pixels(); ++pixel) {
+      char* lanes = map.as<char>() + size_t(group + pixel * g.pixel_stride) * number;
+      std::memset(lanes + used * number, 0, (size_t(kLanesOfGroup) - used) * number);
+    }
+  }
 }
 
 void require_optimised(const char* implementation, const Layer& layer) {

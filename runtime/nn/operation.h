@@ -8,6 +8,7 @@
 
 #include "runtime/nn/arena.h"
 #include "runtime/nn/arithmetic.h"
+#include "runtime/nn/draws.h"
 #include "runtime/nn/fusion.h"
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/outer_products.h"
@@ -38,6 +39,7 @@ struct Builder {
   bool training = false;
   bool joint = false;  ///< batch statistics are those of several networks
   Compute compute = Compute::Float32;
+  const Draws* draws = nullptr;  ///< of the forward pass that runs; lives as long as operations do
   int time = 0;  ///< of the operation that is being built; its backward pass has another
 
   const dnnl::engine& engine() const { return parameters.engine(); }
@@ -68,6 +70,15 @@ dnnl::memory::desc plain_floats(int64_t batch, const TensorShape& shape);
 
 /// How a value of map_format, or (B,C), lies in memory, for kernels of our own.
 MapGeometry map_geometry(const Value& value);
+
+/// As oneDNN wants the two sizes of a window.
+inline dnnl::memory::dims dims_of(const Extent& extent) { return {extent.height, extent.width}; }
+
+/// The channels of a map do not fill its last group of 16.
+bool is_padded(const dnnl::memory::desc& desc);
+
+/// Sets the channels that are not there to 0, which oneDNN counts on.
+void clear_padding(const MapGeometry& geometry, int64_t channels, Numbers map);
 
 /// Throws Error{InvalidInput} naming `layer` if `implementation` is oneDNN's reference code.
 void require_optimised(const char* implementation, const Layer& layer);
@@ -112,6 +123,10 @@ class Operation {
 
   /// The trainable parameters whose gradients backward() writes, ascending.
   virtual std::vector<size_t> parameters() const { return {}; }
+
+  /// Parameters of other operations that forward() reads, too. backward() leaves its share of the
+  /// gradient where they add theirs.
+  virtual std::vector<size_t> shared_parameters() const { return {}; }
 
   /// The gradient that backward() could leave to OuterProducts instead of writing it; and to whom.
   virtual std::optional<ProductShape> product() const { return {}; }

@@ -17,7 +17,7 @@ std::vector<Parameter> parameters_of(const Model& model, const std::vector<Fused
     for (LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
       (tensor.trainable ? trainable : statistics)
           .push_back({layer.name + "." + tensor.name, std::move(tensor.shape), tensor.fan_in,
-                      tensor.initial, tensor.trainable});
+                      tensor.initial, tensor.trainable, tensor.deviation});
     }
   }
   trainable.insert(trainable.end(), statistics.begin(), statistics.end());

@@ -80,7 +80,7 @@ class Parser {
       return report(e.mark.line + 1, e.mark.column + 1, "not YAML: " + e.msg);
     }
     if (!root.IsMap()) return report(1, 1, "a model is a map with 'name', 'input' and 'layers'");
-    check_keys(root, {"name", "input", "layers"}, {"blocks", "loss"}, "a model");
+    check_keys(root, {"name", "input", "layers"}, {"blocks", "loss", "ignored_token"}, "a model");
     read_head(root);
     if (root["blocks"]) read_blocks(root["blocks"]);
     if (root["layers"] && model_.input.size() > 0) {
@@ -92,19 +92,35 @@ class Parser {
 
   void read_head(const YAML::Node& root) {
     if (const YAML::Node name = root["name"]) model_.name = text_of(name, "'name'");
-    if (const YAML::Node loss = root["loss"]; loss && text_of(loss, "'loss'") != kLoss) {
-      report(loss, "unknown loss; there is 'softmax_cross_entropy'");
-    }
+    read_loss(root);
     const YAML::Node input = root["input"];
     if (!input) return;
     if (!input.IsSequence() || (input.size() != 1 && input.size() != 3)) {
-      return report(input, "'input' is [channels, height, width] or [features]");
+      return report(input, "'input' is [channels, height, width], or [features] or [tokens]");
     }
     TensorShape shape;
     for (const YAML::Node& size : input) {
       shape.push_back(integer(size, "'input'", 1, kMaxUnits, nullptr).value_or(0));
     }
     if (std::count(shape.begin(), shape.end(), 0) == 0) model_.input = shape;
+  }
+
+  void read_loss(const YAML::Node& root) {
+    const YAML::Node loss = root["loss"], ignored = root["ignored_token"];
+    const std::string word = loss ? text_of(loss, "'loss'") : "softmax_cross_entropy";
+    if (word == "next_token") {
+      model_.loss = LossKind::NextToken;
+    } else if (word == "reconstruction") {
+      model_.loss = LossKind::Reconstruction;
+    } else if (word != "softmax_cross_entropy") {
+      report(loss,
+             "unknown loss; there are 'softmax_cross_entropy', 'next_token' and 'reconstruction'");
+    }
+    if (!ignored) return;
+    model_.ignored_token = integer(ignored, "'ignored_token'", 0, kMaxUnits, nullptr);
+    if (model_.loss != LossKind::NextToken) {
+      report(ignored, "'ignored_token' goes with 'loss: next_token' alone");
+    }
   }
 
   void read_blocks(const YAML::Node& blocks) {
@@ -185,7 +201,13 @@ class Parser {
     if (own_name == "input" || !layer_names_.insert(layer.name).second) {
       report(name ? name : entry.at, "the name '" + layer.name + "' is taken" + scope.use);
     }
-    resolve_inputs(entry, syntax.reads_two(), layer, scope);
+    if (syntax.reads_list) {
+      resolve_list(entry, layer, scope);
+    } else {
+      resolve_inputs(entry, syntax.reads_two(), layer, scope);
+    }
+    if (const YAML::Node tied = attribute(entry.attributes, "tied"))
+      resolve_tied(tied, layer, scope);
     if (diagnostics_.size() == errors_before) check_shape(entry, layer, scope);
     scope.previous = int(model_.layers.size());
     scope.names[own_name] = scope.previous;
@@ -200,23 +222,95 @@ class Parser {
           .value_or(otherwise);
     };
     const bool pool = layer.kind == LayerKind::MaxPool || layer.kind == LayerKind::AvgPool;
+    const auto sides = [&](const char* key, int64_t at_least, Extent otherwise) {
+      const YAML::Node node = attribute(attributes, key);
+      return node ? extent(node, "'" + std::string(key) + "'", at_least, pool, scope) : otherwise;
+    };
     layer.units = number("channels", 1, number("features", 1, 0));
-    layer.kernel = number("kernel", 1, 0);
-    layer.stride = number("stride", 1, pool ? layer.kernel : 1);
-    layer.padding = number("padding", 0, 0);
-    if (const YAML::Node bias = attribute(attributes, "bias")) layer.bias = boolean(bias, scope);
-    if (layer.kernel > 0 && layer.padding >= layer.kernel) {
+    layer.kernel = sides("kernel", 1, 0);
+    layer.stride = sides("stride", 1, pool ? layer.kernel : 1);
+    layer.padding = sides("padding", 0, 0);
+    layer.dilation = sides("dilation", 1, 1);
+    layer.groups = number("groups", 1, 1);
+    layer.size = sides("size", 1, 0);
+    layer.scale = number("scale", 1, 1);
+    layer.rate = share(attributes, "rate", 0, scope);
+    layer.slope = share(attributes, "slope", layer.kind == LayerKind::LeakyRelu ? 0.01 : 0, scope);
+    layer.vocabulary = number("vocabulary", 2, 0);
+    layer.heads = number("heads", 1, 0);
+    layer.kv_heads = number("kv_heads", 1, layer.heads);
+    layer.bias = boolean(attributes, "bias", true, scope);
+    layer.causal = boolean(attributes, "causal", true, scope);
+    layer.rotary = boolean(attributes, "rotary", false, scope);
+    check_padding(attributes, layer, pool);
+  }
+
+  void check_padding(const YAML::Node& attributes, const Layer& layer, bool pool) {
+    const auto is_too_wide = [&](int64_t kernel, int64_t dilation, int64_t padding) {
+      return kernel > 0 && padding > dilation * (kernel - 1);
+    };
+    const auto is_more_than_half = [](int64_t kernel, int64_t padding) {
+      return 2 * padding > kernel;
+    };
+    const Extent &kernel = layer.kernel, &padding = layer.padding;
+    if (is_too_wide(kernel.height, layer.dilation.height, padding.height) ||
+        is_too_wide(kernel.width, layer.dilation.width, padding.width)) {
       report(attribute(attributes, "padding"), "'padding' must be smaller than 'kernel'");
-    } else if (pool && 2 * layer.padding > layer.kernel) {
+    } else if (pool && is_more_than_half(kernel.height, padding.height)) {
       report(attribute(attributes, "padding"), "'padding' must be at most half of 'kernel'");
     }
+  }
+
+  /// One number for both sides, or `[height, width]`.
+  Extent extent(const YAML::Node& given, const std::string& what, int64_t at_least, bool square,
+                Scope& scope) {
+    const YAML::Node node = resolve(given, &scope);
+    if (!node.IsDefined() || square || !node.IsSequence()) {
+      return integer(given, what, at_least, kMaxUnits, &scope).value_or(at_least);
+    }
+    if (node.size() != 2) {
+      report(given, what + " is a whole number or [height, width]");
+      return at_least;
+    }
+    const auto side = [&](int i) {
+      return integer(node[i], what, at_least, kMaxUnits, &scope).value_or(at_least);
+    };
+    return {side(0), side(1)};
+  }
+
+  /// A number from 0 to less than 1.
+  double share(const YAML::Node& attributes, const char* key, double otherwise, Scope& scope) {
+    const YAML::Node given = attribute(attributes, key);
+    if (!given) return otherwise;
+    const YAML::Node node = resolve(given, &scope);
+    if (!node.IsDefined()) return otherwise;
+    double value = -1;
+    const std::string text = node.IsScalar() ? node.Scalar() : "";
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    const bool is_number = error == std::errc() && end == text.data() + text.size();
+    if (is_number && value >= 0 && value < 1) return value;
+    report(node, "'" + std::string(key) + "' is a number from 0 to less than 1");
+    return otherwise;
   }
 
   /// `from:` or the layer before, or `both`.
   void resolve_inputs(const Entry& entry, bool both, Layer& layer, Scope& scope) {
     const YAML::Node from = attribute(entry.attributes, "from");
     if (!from || both) layer.inputs.push_back(scope.previous);
-    if (!from) return;
+    if (from) resolve_input(from, layer, scope);
+  }
+
+  /// The layers that `from` lists.
+  void resolve_list(const Entry& entry, Layer& layer, Scope& scope) {
+    const YAML::Node from = attribute(entry.attributes, "from");
+    if (!from) return;  // reported as missing
+    if (!from.IsSequence() || from.size() < 2) {
+      return report(from, "'from' of '" + entry.word + "' is a list of two or more layers");
+    }
+    for (const YAML::Node& name : from) resolve_input(name, layer, scope);
+  }
+
+  void resolve_input(const YAML::Node& from, Layer& layer, Scope& scope) {
     const std::string word = text_of(from, "'from'", &scope);
     if (word == "input") {
       layer.inputs.push_back(scope.input);
@@ -230,6 +324,30 @@ class Parser {
     }
   }
 
+  /// `tied`: the embedding whose weight a linear layer uses.
+  void resolve_tied(const YAML::Node& node, Layer& layer, Scope& scope) {
+    const std::string word = text_of(node, "'tied'", &scope);
+    const auto found = scope.names.find(word);
+    const Layer* embedding =
+        found == scope.names.end() ? nullptr : &model_.layers[size_t(found->second)];
+    if (embedding == nullptr || embedding->kind != LayerKind::Embedding) {
+      return report(node, "'tied' names an embedding before this layer; '" + word + "' is none");
+    }
+    if (embedding->vocabulary != layer.units || embedding->units != features_read(layer)) {
+      return report(node, fmt::format("the weight of '{}' is ({}, {}); a layer that is tied to it "
+                                      "has as many features and reads as many",
+                                      word, embedding->vocabulary, embedding->units));
+    }
+    layer.tied = found->second;
+  }
+
+  /// The last size of the first value that it reads; 0 if there is none.
+  int64_t features_read(const Layer& layer) const {
+    if (layer.inputs.empty()) return 0;
+    const TensorShape& shape = model_.shape_of(layer.inputs[0]);
+    return shape.empty() ? 0 : shape.back();
+  }
+
   void check_shape(const Entry& entry, Layer& layer, const Scope& scope) {
     std::vector<TensorShape> shapes;
     std::vector<std::string> names;
@@ -241,7 +359,7 @@ class Parser {
     const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return report(entry.at, problem + scope.use);
     bool too_large = exceeds(layer.shape, kMaxValue);
-    for (const LayerTensor& tensor : tensors_of(layer, shapes[0])) {
+    for (const LayerTensor& tensor : tensors_of(layer, shapes.at(0))) {
       too_large = too_large || exceeds(tensor.shape, kMaxWeights);
     }
     if (!too_large) values_ += num_numbers(layer.shape);
@@ -293,16 +411,36 @@ class Parser {
       if (!used[i]) report(layer.line, layer.column, "nothing reads '" + layer.name + "'");
     }
     const Layer& last = model_.layers.back();
-    if (last.shape.size() != 1 || last.shape[0] < 2) {
-      report(last.line, last.column,
-             "the last layer must give one score per class, (B,F) with F "
-             "of at least 2; '" +
-                 last.name + "' gives " + to_string(last.shape));
-    }
+    check_scores(last);
     const bool learns = std::any_of(
         model_.layers.begin(), model_.layers.end(),
         [&](const Layer& l) { return !tensors_of(l, model_.shape_of(l.inputs[0])).empty(); });
     if (!learns) report(layers, "no layer has weights: there is nothing to train");
+  }
+
+  void check_scores(const Layer& last) {
+    if (model_.loss == LossKind::Reconstruction) {
+      if (last.shape == model_.input && !model_.takes_tokens()) return;
+      return report(last.line, last.column,
+                    "with 'loss: reconstruction' the last layer gives what the network is given, " +
+                        to_string(model_.input) + "; '" + last.name + "' gives " +
+                        to_string(last.shape));
+    }
+    const bool tokens = model_.loss == LossKind::NextToken;
+    const bool fits = tokens ? last.shape.size() == 2 && model_.input == TensorShape{last.shape[0]}
+                             : last.shape.size() == 1;
+    if (!fits || last.shape.back() < 2) {
+      return report(
+          last.line, last.column,
+          std::string("the last layer must give one score per ") +
+              (tokens ? "token and position, (B,T,F), where the input is (B,T)," : "class, (B,F)") +
+              " with F of at least 2; '" + last.name + "' gives " + to_string(last.shape));
+    }
+    if (tokens && (!model_.takes_tokens() || model_.input[0] < 2)) {
+      report(last.line, last.column,
+             "'loss: next_token' wants a network that begins with an embedding of its input, of "
+             "two tokens or more");
+    }
   }
 
   std::string default_name(const std::string& word) {
@@ -366,14 +504,16 @@ class Parser {
     return value;
   }
 
-  bool boolean(const YAML::Node& given, Scope& scope) {
+  bool boolean(const YAML::Node& attributes, const char* key, bool otherwise, Scope& scope) {
+    const YAML::Node given = attribute(attributes, key);
+    if (!given) return otherwise;
     const YAML::Node node = resolve(given, &scope);
-    if (!node.IsDefined()) return true;
+    if (!node.IsDefined()) return otherwise;
     if (node.IsScalar() && (node.Scalar() == "true" || node.Scalar() == "false")) {
       return node.Scalar() == "true";
     }
-    report(node, "'bias' is true or false");
-    return true;
+    report(node, "'" + std::string(key) + "' is true or false");
+    return otherwise;
   }
 
   std::string text_of(const YAML::Node& given, const std::string& what, Scope* scope = nullptr) {
@@ -390,7 +530,6 @@ class Parser {
     diagnostics_.push_back({file_, line, column, message});
   }
 
-  static constexpr const char* kLoss = "softmax_cross_entropy";
   std::string file_;
   Model model_;
   int64_t values_ = 0;  // numbers in the results of the layers so far

@@ -15,7 +15,8 @@ class MaxPool : public Operation {
         x_(input),
         y_(result),
         geometry_(map_geometry(input)),
-        window_{layer.kernel, layer.stride, layer.padding, layer.shape[1], layer.shape[2]} {
+        window_{layer.kernel.height, layer.stride.height, layer.padding.height, layer.shape[1],
+                layer.shape[2]} {
     y_.shape = layer.shape;
     y_.data = builder.make(builder.map_format(layer.shape));
     y_.needs_gradient = x_.needs_gradient;
@@ -56,9 +57,9 @@ class AveragePool : public Operation {
     const bool global = layer.kind == LayerKind::GlobalAvgPool;
     const TensorShape& in = input.shape;
     const TensorShape out = global ? TensorShape{in[0], 1, 1} : layer.shape;
-    kernel_ = global ? memory::dims{in[1], in[2]} : memory::dims{layer.kernel, layer.kernel};
-    stride_ = global ? memory::dims{1, 1} : memory::dims{layer.stride, layer.stride};
-    padding_ = {layer.padding, layer.padding};
+    kernel_ = global ? memory::dims{in[1], in[2]} : dims_of(layer.kernel);
+    stride_ = global ? memory::dims{1, 1} : dims_of(layer.stride);
+    padding_ = dims_of(layer.padding);
     y_.shape = layer.shape;
     y_.data = builder.make(builder.map_format(out));
     y_.needs_gradient = x_.needs_gradient;

@@ -56,7 +56,8 @@ Value& add_flatten(Assembly& assembly, const Place& place) {
   }
   Value& x = assembly.input(place);
   if (x.shape.size() == 1) return assembly.rows(x);
-  return assembly.read_by_linear_only(place) ? x : assembly.flat(x, x.shape, place.layer.shape);
+  const bool stays = x.shape.size() == 3 && assembly.read_by_linear_only(place);
+  return stays ? x : assembly.flat(x, x.shape, place.layer.shape);
 }
 
 }  // namespace dlflow::runtime

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numbers>
 
 #include "base/random.h"
 
@@ -37,6 +38,12 @@ std::string describe(const dnnl::memory::desc& format) {
     text += " " + std::to_string(blocks.inner_blks[i]) + "x" + std::to_string(blocks.inner_idxs[i]);
   }
   return text;
+}
+
+/// Standard normal, by Box and Muller, Ann. Math. Statist. 29 (1958).
+float normal(RandomStream& random) {
+  const double radius = std::sqrt(-2 * std::log(1 - double(random.uniform())));
+  return float(radius * std::cos(2 * std::numbers::pi * double(random.uniform())));
 }
 
 /// FNV-1a
@@ -99,11 +106,14 @@ void initialise(const WeightLayout& layout, uint64_t seed, std::span<float> weig
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
     const Parameter& parameter = layout.parameters()[i];
     std::vector<float> values(num_values(parameter), parameter.initial);
+    const uint64_t key = hash(parameter.name);
+    RandomStream random(seed, RandomUse::Initialization, uint32_t(key), uint32_t(key >> 32));
     if (parameter.fan_in > 0) {
       const double bound = 1 / std::sqrt(double(parameter.fan_in));
-      const uint64_t key = hash(parameter.name);
-      RandomStream random(seed, RandomUse::Initialization, uint32_t(key), uint32_t(key >> 32));
       for (float& value : values) value = float(bound * (2 * double(random.uniform()) - 1));
+    }
+    if (parameter.deviation > 0) {
+      for (float& value : values) value = parameter.deviation * normal(random);
     }
     layout.from_plain(values, weights, i);
   }

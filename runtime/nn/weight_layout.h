@@ -18,6 +18,7 @@ struct Parameter {
   int64_t fan_in = 0;          ///< what its initial bound depends on; 0: starts at `initial`
   float initial = 0;
   bool trainable = true;  ///< false: a running statistic of batch normalisation
+  float deviation = 0;    ///< it starts with normal random numbers of this standard deviation
   size_t offset = 0;  ///< of its slot, in floats; a multiple of 16, so that it fills cache lines
   size_t size = 0;    ///< of its slot, in floats; with the padding, which is always zero
 };

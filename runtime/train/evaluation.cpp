@@ -1,6 +1,7 @@
 #include "runtime/train/evaluation.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/error.h"
 #include "runtime/data/loader.h"
@@ -13,6 +14,8 @@ namespace {
 struct Sums {
   double loss = 0;
   int64_t num_correct = 0;
+  int64_t num_targets = 0;
+  int64_t num_in_top5 = 0;
 };
 
 }  // namespace
@@ -25,6 +28,7 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
     throw Error(Errc::InvalidInput, "model '" + model.name + "' takes " + to_string(model.input) +
                                         ", " + name + " has " + to_string(pictures));
   }
+  if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
   for (size_t i = 0; i < dataset.size(); ++i) {
     if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
     throw Error(Errc::InvalidInput, "model '" + model.name + "' knows " +
@@ -48,8 +52,17 @@ IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks)
   return {first, batches * size_t(rank + 1) / size_t(num_ranks) - first};
 }
 
-Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& dataset,
-                    const Normalization& normalization, size_t batch,
+std::map<std::string, double> Evaluation::metrics() const {
+  std::map<std::string, double> all = {{"loss", loss}};
+  if (!rmse) all["accuracy"] = accuracy;
+  if (rmse) all["rmse"] = *rmse;
+  if (top5) all["top5"] = *top5;
+  if (perplexity) all["perplexity"] = *perplexity;
+  return all;
+}
+
+Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
+                    const Dataset& dataset, const Normalization& normalization, size_t batch,
                     const std::function<void(size_t, size_t)>& progress, StepImages* images) {
   LoaderOptions options;
   options.division.global_batch = batch;
@@ -66,7 +79,7 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
   for (size_t i = first; i < end; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
     const BatchResult result = infer(part);
-    batches[i] = {result.loss_sum, result.num_correct};
+    batches[i] = {result.loss_sum, result.num_correct, result.num_targets, result.num_in_top5};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
   }
   Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
@@ -77,10 +90,21 @@ Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& d
     for (const Sums& sums : theirs) {
       all.loss += sums.loss;
       all.num_correct += sums.num_correct;
+      all.num_targets += sums.num_targets;
+      all.num_in_top5 += sums.num_in_top5;
     }
   }
-  const double samples = double(dataset.size());
-  return {all.loss / samples, double(all.num_correct) / samples};
+  const auto share = [&](int64_t count) {
+    return double(count) / double(std::max<int64_t>(all.num_targets, 1));
+  };
+  Evaluation result;
+  result.loss = all.loss / double(dataset.size());
+  result.accuracy = share(all.num_correct);
+  const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
+  if (has_classes && model.num_classes() > 5) result.top5 = share(all.num_in_top5);
+  if (model.loss == LossKind::Reconstruction) result.rmse = std::sqrt(result.loss);
+  if (model.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
+  return result;
 }
 
 }  // namespace dlflow::runtime

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <functional>
+#include <map>
+#include <optional>
+#include <string>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
@@ -17,8 +20,14 @@ constexpr size_t kEvaluationBatch = 250;
 
 /// Over all samples of a dataset.
 struct Evaluation {
-  double loss = 0;      ///< mean
-  double accuracy = 0;  ///< share of right answers
+  double loss = 0;                   ///< mean
+  double accuracy = 0;               ///< share of right answers
+  std::optional<double> top5;        ///< share of labels among the five highest of more scores
+  std::optional<double> rmse;        ///< of a reconstruction, instead of the accuracy
+  std::optional<double> perplexity;  ///< of a language model: e to the power of the loss
+
+  /// By name, as requirements and selections call them.
+  std::map<std::string, double> metrics() const;
 };
 
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes and its labels are
@@ -38,8 +47,8 @@ Inference inference_with(NetworkSet& networks, std::span<const float> weights);
 /// Measures a model on `dataset`, whose samples the ranks share out, `batch` at a time. Every rank
 /// gets the result. Collective. `progress(done, total)` is called after each batch. `images`: where
 /// they are, if not where the data set has them.
-Evaluation evaluate(Communicator& comm, const Inference& infer, const Dataset& dataset,
-                    const Normalization& normalization, size_t batch,
+Evaluation evaluate(Communicator& comm, const Model& model, const Inference& infer,
+                    const Dataset& dataset, const Normalization& normalization, size_t batch,
                     const std::function<void(size_t, size_t)>& progress = {},
                     StepImages* images = nullptr);
 

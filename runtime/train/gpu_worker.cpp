@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/nn/kernels.h"
 #include "runtime/train/divergence.h"
 #include "runtime/train/division.h"
 #include "runtime/train/same_job.h"
@@ -120,7 +121,13 @@ ModelState::OptimizerContent GpuWorker::optimizer_content() {
 }
 
 Inference GpuWorker::inference() {
-  return [this](const Leaf& part) { return replica_.infer(part.images, part.labels); };
+  return [this](const Leaf& part) {
+    BatchResult result = replica_.infer(part.images, part.labels);
+    std::vector<float> scores(part.count() * size_t(job_.model.num_classes()));
+    replica_.get_scores(scores);
+    result.num_in_top5 = num_in_top5(scores, part.labels);
+    return result;
+  };
 }
 
 void GpuWorker::describe(Json& summary) const {

@@ -61,8 +61,7 @@ void MetricsLog::epoch(uint64_t epoch, const std::optional<Evaluation>& evaluati
   if (noise_scale_) noise_scale_ = std::round(*noise_scale_);
   Json line = {{"epoch", epoch + 1}, {"images_per_s", std::round(images_per_second())}};
   if (evaluation) {
-    line["loss"] = evaluation->loss;
-    line["accuracy"] = evaluation->accuracy;
+    for (const auto& [name, value] : evaluation->metrics()) line[name] = value;
   } else {
     line["loss"] = epoch_loss_.mean();
   }

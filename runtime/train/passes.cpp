@@ -31,6 +31,7 @@ class LeafAfterLeaf : public Passes {
       : networks_(networks),
         reducer_(reducer),
         noise_(noise),
+        seed_(options.seed),
         products_(add_leaves(networks, options) ? networks.products() : std::vector<ProductShape>(),
                   reducer.num_leaves() * options.division.largest_leaf(), reducer.additions()) {
     networks_.leave_products_to(products_);
@@ -60,6 +61,7 @@ class LeafAfterLeaf : public Passes {
     products_.begin_leaf(leaf, samples.count());
     if (samples.count() == 0) return 0;
     Network& network = networks_.get(int64_t(samples.count()));
+    network.use_draws({seed_, samples.epoch, samples.samples});
     const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale_;
     look_at(loss, network);
     return loss;
@@ -98,6 +100,7 @@ class LeafAfterLeaf : public Passes {
   NetworkSet& networks_;
   Reducer& reducer_;
   NoiseMeter& noise_;
+  uint64_t seed_;
   OuterProducts products_;
   std::span<const Leaf> leaves_;  // of this step
   float scale_ = 0, first_loss_ = 0;
@@ -106,12 +109,13 @@ class LeafAfterLeaf : public Passes {
 class LeavesSideBySide : public Passes {
  public:
   LeavesSideBySide(Communicator& comm, NetworkSet& networks, Reducer& reducer, NoiseMeter& noise,
-                   const Division& division)
+                   const PassesOptions& options)
       : networks_(networks),
         reducer_(reducer),
         noise_(noise),
-        division_(division),
-        sums_(comm, division.num_leaves),
+        seed_(options.seed),
+        division_(options.division),
+        sums_(comm, options.division.num_leaves),
         sizes_(networks.joint_sums()) {}
 
   void forward(std::span<const Leaf> leaves, size_t samples) override {
@@ -124,7 +128,9 @@ class LeavesSideBySide : public Passes {
       reducer_.hold();
     }
     for (Member& m : members_) {
-      if (m.network) m.network->begin_forward(m.samples.images, m.samples.labels);
+      if (m.network == nullptr) continue;
+      m.network->use_draws({seed_, m.samples.epoch, m.samples.samples});
+      m.network->begin_forward(m.samples.images, m.samples.labels);
     }
     for (const size_t size : sizes_) share_sums(size);
     advance_to_end();
@@ -220,6 +226,7 @@ class LeavesSideBySide : public Passes {
   NetworkSet& networks_;
   Reducer& reducer_;
   NoiseMeter& noise_;
+  uint64_t seed_;
   Division division_;
   LeafSums sums_;
   std::vector<size_t> sizes_;  // of the sums at each stop of a forward pass
@@ -241,7 +248,7 @@ bool add_leaves(const NetworkSet& networks, const PassesOptions& options) {
 std::unique_ptr<Passes> make_passes(Communicator& comm, NetworkSet& networks, Reducer& reducer,
                                     NoiseMeter& noise, const PassesOptions& options) {
   if (!options.joint) return std::make_unique<LeafAfterLeaf>(networks, reducer, noise, options);
-  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, options.division);
+  return std::make_unique<LeavesSideBySide>(comm, networks, reducer, noise, options);
 }
 
 }  // namespace dlflow::runtime

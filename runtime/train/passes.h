@@ -46,6 +46,7 @@ struct PassesOptions {
   Division division;
   bool exact = true;   ///< what a leaf's gradient is depends on the leaf alone
   bool joint = false;  ///< batch normalisation is that of the global batch
+  uint64_t seed = 0;   ///< of random numbers within networks
 };
 
 /// Whether the gradients of the leaves of some parameters are added up by the passes themselves

@@ -57,12 +57,6 @@ std::optional<PixelStatistics> read_normalize(const Json* normalize) {
   return statistics;
 }
 
-Schedule::Course read_schedule(const Json* name) {
-  if (name == nullptr || *name == "cosine") return Schedule::Course::Cosine;
-  if (*name == "constant") return Schedule::Course::Constant;
-  WithReader::fail("schedule", "'cosine' or 'constant'");
-}
-
 bool read_joint_batch_norm(const Json* name) {
   if (name == nullptr || *name == "leaf") return false;
   if (*name == "global") return true;
@@ -195,8 +189,18 @@ Schedule schedule_of(const TrainSettings& settings, size_t global_batch, uint64_
   const double warmup = settings.warmup_epochs * double(steps_per_epoch);
   const double peak = scaled_rate(settings.lr, settings.update.lr_scaling,
                                   double(global_batch) / double(settings.update.base_batch));
-  return {settings.schedule, peak, uint64_t(std::llround(warmup)),
-          settings.epochs * steps_per_epoch};
+  Schedule schedule{settings.schedule, peak, uint64_t(std::llround(warmup)),
+                    settings.epochs * steps_per_epoch};
+  const CourseOptions& course = settings.course;
+  schedule.minimum_rate = std::min(course.min_lr, peak);
+  schedule.power = course.power;
+  schedule.factor = course.factor;
+  if (course.steps) {
+    for (const uint64_t epoch : *course.steps) schedule.drops.push_back(epoch * steps_per_epoch);
+  } else {
+    schedule.drops = {schedule.total_steps / 2, schedule.total_steps * 3 / 4};
+  }
+  return schedule;
 }
 
 std::string how_gradients_are_added(const TrainSettings& settings, int num_ranks) {
@@ -243,6 +247,7 @@ TrainSettings parse_train_settings(const Json& with) {
     WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));
   }
   s.schedule = read_schedule(reader.find("schedule"));
+  s.course = read_course(reader, s.schedule, s.lr);
   s.seed = reader.count("seed", 0, s.seed);
   if (reader.find("validation") != nullptr) s.validation = reader.count("validation", 0, {});
   s.augmentation = read_augmentation(reader.find("augment"));

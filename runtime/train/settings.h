@@ -17,6 +17,7 @@
 #include "runtime/nn/arithmetic.h"
 #include "runtime/optim/schedule.h"
 #include "runtime/train/device_settings.h"
+#include "runtime/train/schedule_settings.h"
 #include "runtime/train/update_settings.h"
 
 /// The settings of a training run, as values.
@@ -73,6 +74,7 @@ struct TrainSettings {
   double label_smoothing = 0;
   double warmup_epochs = 0;
   Schedule::Course schedule = Schedule::Course::Cosine;
+  CourseOptions course;
   uint64_t seed = 0;
   std::optional<size_t> validation;  ///< samples held out of the training data; else by its size
   Augmentation augmentation;

@@ -90,7 +90,8 @@ ReducerOptions StepComputation::reducer_options() {
 PassesOptions StepComputation::passes_options() const {
   return {.division = division_,
           .exact = job_.settings.precision.exact,
-          .joint = job_.settings.joint_batch_norm};
+          .joint = job_.settings.joint_batch_norm,
+          .seed = job_.settings.seed};
 }
 
 /// Ranks without leaves report nothing; half floats, and gradients that are compressed, hold too

@@ -35,9 +35,7 @@ class Trainer {
         job_(same_on_all(comm, std::move(job))),
         stop_(stop),
         data_(held_out(comm, std::move(job_.data), settings())),
-        normalization_(settings().normalize
-                           ? normalization_from(*settings().normalize, data_.train)
-                           : shared_normalization(comm, data_.train, job_.images.get())),
+        normalization_(make_normalization()),
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
             make_cooperation(settings().cooperation, comm, job_.rules, recording_.timeline())),
@@ -73,6 +71,20 @@ class Trainer {
   }
 
  private:
+  /// Numbers of tokens stay what they are.
+  Normalization make_normalization() {
+    const size_t channels = data_.train.shape.channels;
+    if (job_.model.takes_tokens()) {
+      if (settings().augmentation != Augmentation{}) {
+        throw Error(Errc::InvalidInput, "with: 'augment' changes pictures; model '" +
+                                            job_.model.name + "' reads tokens");
+      }
+      return {std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
+    }
+    if (settings().normalize) return normalization_from(*settings().normalize, data_.train);
+    return shared_normalization(comm_, data_.train, job_.images.get());
+  }
+
   const TrainSettings& settings() const { return job_.settings; }
   const WeightLayout& layout() const { return worker_->layout(); }
   uint64_t steps_done() const { return position_.epoch * steps_per_epoch_ + position_.step; }
@@ -112,7 +124,7 @@ class Trainer {
             name(settings().update.optimizer.kind),
             worker_->updates(),
             log_ ? log_->train_loss() : MeanLoss(),
-            settings().schedule == Schedule::Course::Constant ? 0 : settings().epochs,
+            follows_epochs(settings().schedule) ? settings().epochs : 0,
             job_.data_identity,
             settings_kept(settings())};
   }
@@ -162,12 +174,11 @@ class Trainer {
     std::optional<Evaluation> evaluation;
     if (log_) log_->pause();
     if (data_.validation.size() > 0) {
-      evaluation = evaluate(comm_, worker_->inference(), data_.validation, normalization_,
-                            kEvaluationBatch, {}, worker_->validation_images());
+      evaluation = evaluate(comm_, job_.model, worker_->inference(), data_.validation,
+                            normalization_, kEvaluationBatch, {}, worker_->validation_images());
     }
     last_metrics_.clear();
-    if (evaluation)
-      last_metrics_ = {{"accuracy", evaluation->accuracy}, {"loss", evaluation->loss}};
+    if (evaluation) last_metrics_ = evaluation->metrics();
     if (log_) {
       if (!evaluation) last_metrics_ = {{"loss", log_->train_loss().mean()}};
       log_->resume();

@@ -132,7 +132,7 @@ int evaluate_rank(runtime::Communicator& comm) {
   if (comm.rank() == 0) log.emplace(environment.metrics);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
-      comm, runtime::inference_with(networks, weights.floats()), data,
+      comm, model, runtime::inference_with(networks, weights.floats()), data,
       training_state_of(checkpoint).normalization, settings.batch,
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
@@ -140,12 +140,13 @@ int evaluate_rank(runtime::Communicator& comm) {
       cache ? &cache->validation() : split.images.get());
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
-  std::printf("accuracy %.4f, loss %.4f, %zu samples\n", result.accuracy, result.loss, data.size());
+  if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
+  if (!result.rmse) std::printf("accuracy %.4f, ", result.accuracy);
+  std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
   write_outputs(environment, Json::object());
-  Json summary = {{"accuracy", result.accuracy},
-                  {"loss", result.loss},
-                  {"samples", data.size()},
+  Json summary = {{"samples", data.size()},
                   {"images_per_s", std::round(double(data.size()) / seconds)}};
+  for (const auto& [name, value] : result.metrics()) summary[name] = value;
   if (cache) cache->describe(summary);
   write_summary(environment, summary);
   return 0;

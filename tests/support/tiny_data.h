@@ -23,6 +23,19 @@ inline runtime::Dataset tiny_dataset(size_t count, uint32_t seed = 1) {
   return runtime::make_dataset({1, 8, 8}, 3, std::move(pixels), std::move(labels));
 }
 
+/// `count` sequences of 12 of 7 tokens, each the one before plus 1 or 2.
+inline runtime::Dataset tiny_text(size_t count, uint32_t seed = 1) {
+  std::mt19937 random(seed);
+  std::vector<uint8_t> tokens;
+  for (size_t i = 0; i < count; ++i) {
+    uint32_t token = uint32_t(random() % 7);
+    for (int t = 0; t < 12; ++t, token += 1 + uint32_t(random() % 2)) {
+      tokens.push_back(uint8_t(token % 7));
+    }
+  }
+  return runtime::make_dataset({1, 1, 12}, 1, std::move(tokens), std::vector<uint32_t>(count));
+}
+
 inline void set_label(runtime::Dataset& dataset, size_t sample, uint32_t label) {
   std::vector<uint32_t> labels = dataset.labels.copy();
   labels[sample] = label;

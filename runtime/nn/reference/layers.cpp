@@ -14,24 +14,31 @@ int64_t count(const std::vector<int64_t>& shape, size_t from = 0) {
                          std::multiplies<>());
 }
 
-int64_t num_windows(int64_t size, Window w) {
-  return (size + 2 * w.padding - w.kernel) / w.stride + 1;
+int64_t num_rows(int64_t height, Window w) {
+  const int64_t window = w.dilation.height * (w.kernel.height - 1) + 1;
+  return (height + 2 * w.padding.height - window) / w.stride.height + 1;
+}
+
+int64_t num_columns(int64_t width, Window w) {
+  const int64_t window = w.dilation.width * (w.kernel.width - 1) + 1;
+  return (width + 2 * w.padding.width - window) / w.stride.width + 1;
 }
 
 /// Calls visit(output index, input index, kernel index) for every pixel under every window of every
 /// one of the B*C maps of x; channel and output channel are the caller's business.
 template <typename Visit>
 void for_each_pixel(int64_t height, int64_t width, Window w, Visit visit) {
-  const int64_t out_height = num_windows(height, w);
-  const int64_t out_width = num_windows(width, w);
+  const int64_t out_height = num_rows(height, w);
+  const int64_t out_width = num_columns(width, w);
   for (int64_t oy = 0; oy < out_height; ++oy) {
     for (int64_t ox = 0; ox < out_width; ++ox) {
-      for (int64_t ky = 0; ky < w.kernel; ++ky) {
-        for (int64_t kx = 0; kx < w.kernel; ++kx) {
-          const int64_t iy = oy * w.stride + ky - w.padding;
-          const int64_t ix = ox * w.stride + kx - w.padding;
+      for (int64_t ky = 0; ky < w.kernel.height; ++ky) {
+        for (int64_t kx = 0; kx < w.kernel.width; ++kx) {
+          const int64_t iy = oy * w.stride.height + ky * w.dilation.height - w.padding.height;
+          const int64_t ix = ox * w.stride.width + kx * w.dilation.width - w.padding.width;
           if (iy < 0 || iy >= height || ix < 0 || ix >= width) continue;
-          visit(size_t(oy * out_width + ox), size_t(iy * width + ix), size_t(ky * w.kernel + kx));
+          visit(size_t(oy * out_width + ox), size_t(iy * width + ix),
+                size_t(ky * w.kernel.width + kx));
         }
       }
     }
@@ -41,7 +48,7 @@ void for_each_pixel(int64_t height, int64_t width, Window w, Visit visit) {
 /// for_each_pixel for each of the B*C maps, with indices into the whole tensors.
 template <typename Visit>
 void for_each_pooled(const Tensor& x, Window w, Visit visit) {
-  const size_t out = size_t(num_windows(x.shape[2], w) * num_windows(x.shape[3], w));
+  const size_t out = size_t(num_rows(x.shape[2], w) * num_columns(x.shape[3], w));
   const size_t in = size_t(x.shape[2] * x.shape[3]);
   for (size_t map = 0; map < size_t(x.shape[0] * x.shape[1]); ++map) {
     for_each_pixel(x.shape[2], x.shape[3], w,
@@ -51,17 +58,19 @@ void for_each_pooled(const Tensor& x, Window w, Visit visit) {
 
 /// Calls visit(output, input, weight index, output channel) for every multiplication of conv2d.
 template <typename Visit>
-void for_each_product(const Tensor& x, const Tensor& weight, Window w, Visit visit) {
-  const size_t channels = size_t(x.shape[1]);
+void for_each_product(const Tensor& x, const Tensor& weight, Window w, int64_t groups,
+                      Visit visit) {
+  const size_t all_channels = size_t(x.shape[1]), channels = all_channels / size_t(groups);
   const size_t outputs = size_t(weight.shape[0]);
   const size_t in = size_t(x.shape[2] * x.shape[3]);
-  const size_t out = size_t(num_windows(x.shape[2], w) * num_windows(x.shape[3], w));
-  const size_t square = size_t(w.kernel * w.kernel);
+  const size_t out = size_t(num_rows(x.shape[2], w) * num_columns(x.shape[3], w));
+  const size_t square = size_t(w.kernel.height * w.kernel.width);
   for (size_t b = 0; b < size_t(x.shape[0]); ++b) {
     for (size_t o = 0; o < outputs; ++o) {
+      const size_t first = o / (outputs / size_t(groups)) * channels;  // of the group
       for (size_t c = 0; c < channels; ++c) {
         for_each_pixel(x.shape[2], x.shape[3], w, [&](size_t to, size_t from, size_t k) {
-          visit((b * outputs + o) * out + to, (b * channels + c) * in + from,
+          visit((b * outputs + o) * out + to, (b * all_channels + first + c) * in + from,
                 (o * channels + c) * square + k, o);
         });
       }
@@ -70,7 +79,7 @@ void for_each_product(const Tensor& x, const Tensor& weight, Window w, Visit vis
 }
 
 std::vector<int64_t> pooled_shape(const Tensor& x, Window w) {
-  return {x.shape[0], x.shape[1], num_windows(x.shape[2], w), num_windows(x.shape[3], w)};
+  return {x.shape[0], x.shape[1], num_rows(x.shape[2], w), num_columns(x.shape[3], w)};
 }
 
 /// Calls visit(element, channel) for every element.
@@ -85,18 +94,41 @@ void for_each_channel(const Tensor& x, Visit visit) {
 Tensor::Tensor(std::vector<int64_t> tensor_shape)
     : shape(std::move(tensor_shape)), values(shape.empty() ? 0 : size_t(count(shape))) {}
 
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window) {
-  Tensor y({x.shape[0], weight.shape[0], num_windows(x.shape[2], window),
-            num_windows(x.shape[3], window)});
-  for_each_product(x, weight, window,
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
+              int64_t groups) {
+  Tensor y(
+      {x.shape[0], weight.shape[0], num_rows(x.shape[2], window), num_columns(x.shape[3], window)});
+  for_each_product(x, weight, window, groups,
                    [&](size_t o, size_t i, size_t k, size_t) { y[o] += x[i] * weight[k]; });
   if (!bias.values.empty()) for_each_channel(y, [&](size_t i, size_t c) { y[i] += bias[c]; });
   return y;
 }
 
-Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, Window window) {
+Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, Window window,
+                          int64_t groups) {
   Gradients d{Tensor(x.shape), Tensor(weight.shape), Tensor({weight.shape[0]})};
-  for_each_product(x, weight, window, [&](size_t o, size_t i, size_t k, size_t) {
+  for_each_product(x, weight, window, groups, [&](size_t o, size_t i, size_t k, size_t) {
+    d.x[i] += dy[o] * weight[k];
+    d.weight[k] += dy[o] * x[i];
+  });
+  for_each_channel(dy, [&](size_t i, size_t c) { d.bias[c] += dy[i]; });
+  return d;
+}
+
+/// The convolution that goes the other way, from y to x, has the same products.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
+                        std::vector<int64_t> y_shape) {
+  Tensor y(std::move(y_shape));
+  for_each_product(y, weight, window, 1,
+                   [&](size_t i, size_t o, size_t k, size_t) { y[o] += x[i] * weight[k]; });
+  if (!bias.values.empty()) for_each_channel(y, [&](size_t i, size_t c) { y[i] += bias[c]; });
+  return y;
+}
+
+Gradients conv_transpose2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy,
+                                    Window window) {
+  Gradients d{Tensor(x.shape), Tensor(weight.shape), Tensor({weight.shape[1]})};
+  for_each_product(dy, weight, window, 1, [&](size_t i, size_t o, size_t k, size_t) {
     d.x[i] += dy[o] * weight[k];
     d.weight[k] += dy[o] * x[i];
   });
@@ -108,6 +140,7 @@ Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias) {
   const size_t outputs = size_t(weight.shape[0]);
   const size_t inputs = size_t(weight.shape[1]);
   Tensor y({x.shape[0], weight.shape[0]});
+  if (x.shape.size() == 3) y = Tensor({x.shape[0], x.shape[1], weight.shape[0]});
   for (size_t i = 0; i < y.values.size(); ++i) {
     const size_t b = i / outputs;
     const size_t o = i % outputs;
@@ -166,14 +199,14 @@ Tensor max_pool_backward(const Tensor& x, const Tensor& dy, Window window) {
 
 Tensor avg_pool(const Tensor& x, Window window) {
   Tensor y(pooled_shape(x, window));
-  const double share = 1.0 / double(window.kernel * window.kernel);
+  const double share = 1.0 / double(window.kernel.height * window.kernel.width);
   for_each_pooled(x, window, [&](size_t o, size_t i) { y[o] += x[i] * share; });
   return y;
 }
 
 Tensor avg_pool_backward(const Tensor& x, const Tensor& dy, Window window) {
   Tensor dx(x.shape);
-  const double share = 1.0 / double(window.kernel * window.kernel);
+  const double share = 1.0 / double(window.kernel.height * window.kernel.width);
   for_each_pooled(x, window, [&](size_t o, size_t i) { dx[i] += dy[o] * share; });
   return dx;
 }

@@ -4,6 +4,8 @@
 #include <span>
 #include <vector>
 
+#include "runtime/nn/model.h"
+
 /// Every layer in plain C++ and double precision: what the fast ones are compared with. Slow, and
 /// written to be read beside the formulas. TensorShape letters as in runtime/nn/model.h; O output
 /// channels or features, K kernel.
@@ -20,21 +22,32 @@ struct Tensor {
 };
 
 struct Window {
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t padding = 0;
+  Extent kernel = 1;
+  Extent stride = 1;
+  Extent padding = 0;
+  Extent dilation = 1;
 };
 
-/// (B,C,H,W), weight (O,C,K,K), bias (O) or empty -> (B,O,H',W').
-Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window);
+/// (B,C,H,W), weight (O,C/groups,K,K), bias (O) or empty -> (B,O,H',W').
+Tensor conv2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
+              int64_t groups = 1);
 
 /// Gradients of a layer with parameters: of its input, its weight and its bias.
 struct Gradients {
   Tensor x, weight, bias;
+  std::vector<Tensor> inputs = {};  ///< of each input, if they are not all `x`
 };
-Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, Window window);
+Gradients conv2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy, Window window,
+                          int64_t groups = 1);
 
-/// (B,F...) as (B,F), weight (O,F), bias (O) or empty -> (B,O).
+/// (B,C,H,W), weight (C,O,K,K), bias (O) or empty -> (B,O,H',W') of `y_shape`.
+Tensor conv_transpose2d(const Tensor& x, const Tensor& weight, const Tensor& bias, Window window,
+                        std::vector<int64_t> y_shape);
+Gradients conv_transpose2d_backward(const Tensor& x, const Tensor& weight, const Tensor& dy,
+                                    Window window);
+
+/// (B,T,F), or (B,F...) as (B,F), weight (O,F), bias (O) or empty -> (B,T,O) or
+/// (B,O).
 Tensor linear(const Tensor& x, const Tensor& weight, const Tensor& bias);
 Gradients linear_backward(const Tensor& x, const Tensor& weight, const Tensor& dy);
 

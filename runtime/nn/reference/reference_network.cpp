@@ -3,11 +3,17 @@
 #include <algorithm>
 #include <cmath>
 #include <numbers>
+#include <optional>
+
+#include "runtime/nn/draws.h"
+#include "runtime/nn/reference/more_layers.h"
 
 namespace dlflow::runtime::reference {
 namespace {
 
-Window window_of(const Layer& layer) { return {layer.kernel, layer.stride, layer.padding}; }
+Window window_of(const Layer& layer) {
+  return {layer.kernel, layer.stride, layer.padding, layer.dilation};
+}
 
 Tensor get(const NamedTensors& tensors, const std::string& name) {
   const auto found = tensors.find(name);
@@ -31,8 +37,8 @@ struct Call {
   Tensor weight, bias;  // empty if it has none
   const NamedTensors& weights;
   bool training;
-  const Tensor& x;
-  const Tensor& second;  // x, if it reads one value
+  std::vector<const Tensor*> inputs;  // all that it reads
+  const Tensor& x;                    // the first
 
   Window window() const { return window_of(layer); }
 };
@@ -43,12 +49,14 @@ struct BackwardCall : Call {
   const Tensor& dy;
 };
 
-/// Of a layer without weights. One that reads two values gives the same gradient to both.
-Gradients without_weights(Tensor dx) { return {std::move(dx), Tensor(), Tensor()}; }
+/// Of a layer without weights. One that reads several values gives the same gradient to all.
+Gradients without_weights(Tensor dx) { return {std::move(dx), Tensor(), Tensor(), {}}; }
 
-Tensor forward_conv2d(const Call& c) { return conv2d(c.x, c.weight, c.bias, c.window()); }
+Tensor forward_conv2d(const Call& c) {
+  return conv2d(c.x, c.weight, c.bias, c.window(), c.layer.groups);
+}
 Gradients backward_conv2d(const BackwardCall& c) {
-  return conv2d_backward(c.x, c.weight, c.dy, c.window());
+  return conv2d_backward(c.x, c.weight, c.dy, c.window(), c.layer.groups);
 }
 
 Tensor forward_linear(const Call& c) { return linear(c.x, c.weight, c.bias); }
@@ -117,6 +125,127 @@ Gradients backward_tanh(const BackwardCall& c) {
   return each_backward(c, [](double x) { return 1 - std::tanh(x) * std::tanh(x); });
 }
 
+Tensor forward_conv_transpose2d(const Call& c) {
+  std::vector<int64_t> shape = c.layer.shape;
+  shape.insert(shape.begin(), c.x.shape[0]);
+  return conv_transpose2d(c.x, c.weight, c.bias, c.window(), shape);
+}
+Gradients backward_conv_transpose2d(const BackwardCall& c) {
+  return conv_transpose2d_backward(c.x, c.weight, c.dy, c.window());
+}
+
+Tensor forward_relu6(const Call& c) {
+  return each(c.x, [](double x) { return std::clamp(x, 0.0, 6.0); });
+}
+Gradients backward_relu6(const BackwardCall& c) {
+  return each_backward(c, [](double x) { return x > 0 && x < 6 ? 1.0 : 0.0; });
+}
+
+Tensor forward_leaky_relu(const Call& c) {
+  return each(c.x, [&](double x) { return x > 0 ? x : x * c.layer.slope; });
+}
+Gradients backward_leaky_relu(const BackwardCall& c) {
+  return each_backward(c, [&](double x) { return x > 0 ? 1 : c.layer.slope; });
+}
+
+Tensor forward_group_norm(const Call& c) {
+  return group_norm(c.x, c.weight, c.bias, c.layer.groups);
+}
+Gradients backward_group_norm(const BackwardCall& c) {
+  return group_norm_backward(c.x, c.weight, c.dy, c.layer.groups);
+}
+
+Tensor forward_layer_norm(const Call& c) { return row_norm(c.x, c.weight, c.bias, true); }
+Gradients backward_layer_norm(const BackwardCall& c) {
+  return row_norm_backward(c.x, c.weight, c.dy, true);
+}
+
+Tensor forward_rms_norm(const Call& c) { return row_norm(c.x, c.weight, Tensor(), false); }
+Gradients backward_rms_norm(const BackwardCall& c) {
+  return row_norm_backward(c.x, c.weight, c.dy, false);
+}
+
+Tensor forward_softmax(const Call& c) { return softmax(c.x); }
+Gradients backward_softmax(const BackwardCall& c) {
+  return without_weights(softmax_backward(c.y, c.dy));
+}
+
+/// What each number is multiplied with.
+Tensor dropout_factors(const Call& c) {
+  const bool whole = c.layer.kind == LayerKind::StochasticDepth;
+  const std::vector<int64_t>& shape = c.x.shape;
+  Tensor factors(shape);
+  std::ranges::fill(factors.values, 1.0);
+  if (!c.training || c.layer.rate == 0) return factors;
+  const size_t size = factors.values.size() / size_t(shape[0]);
+  const size_t channels = shape.size() == 4 ? size_t(shape[1]) : 1, pixels = size / channels;
+  std::vector<uint8_t> keeps(size);
+  for (size_t b = 0; b < size_t(shape[0]); ++b) {
+    const LayerDraws draws({}, c.layer.name);
+    draws.draw(uint32_t(b), c.layer.rate, whole ? std::span(keeps).first(1) : std::span(keeps));
+    for (size_t i = 0; i < size; ++i) {
+      const size_t place = channels == 1 ? i : i % pixels * channels + i / pixels;
+      factors[b * size + i] = keeps[whole ? 0 : place] / (1 - c.layer.rate);
+    }
+  }
+  return factors;
+}
+
+Tensor times(Tensor x, const Tensor& factors) {
+  for (size_t i = 0; i < x.values.size(); ++i) x[i] *= factors[i];
+  return x;
+}
+
+Tensor forward_dropout(const Call& c) { return times(c.x, dropout_factors(c)); }
+Gradients backward_dropout(const BackwardCall& c) {
+  return without_weights(times(c.dy, dropout_factors(c)));
+}
+
+Tensor forward_stochastic_depth(const Call& c) { return forward_dropout(c); }
+Gradients backward_stochastic_depth(const BackwardCall& c) { return backward_dropout(c); }
+
+Tensor forward_adaptive_avg_pool(const Call& c) { return adaptive_avg_pool(c.x, c.layer.size); }
+Gradients backward_adaptive_avg_pool(const BackwardCall& c) {
+  return without_weights(adaptive_avg_pool_backward(c.x, c.dy));
+}
+
+Tensor forward_upsample(const Call& c) { return upsample(c.x, c.layer.scale); }
+Gradients backward_upsample(const BackwardCall& c) {
+  return without_weights(upsample_backward(c.x, c.dy, c.layer.scale));
+}
+
+/// Sequences are joined along the last dimension, others along the first after B.
+size_t joined(const Tensor& x) { return x.shape.size() == 3 ? 2 : 1; }
+
+Tensor forward_concat(const Call& c) { return concat(c.inputs, joined(c.x)); }
+Gradients backward_concat(const BackwardCall& c) {
+  return {Tensor(), Tensor(), Tensor(), split(c.dy, c.inputs, joined(c.x))};
+}
+
+Tensor forward_embedding(const Call& c) { return embedding(c.x, c.weight); }
+Gradients backward_embedding(const BackwardCall& c) {
+  return {Tensor(c.x.shape), embedding_backward(c.x, c.weight, c.dy), Tensor(), {}};
+}
+
+Tensor forward_positions(const Call& c) {
+  Tensor y = c.x;
+  const size_t rows = c.weight.values.size();
+  for (size_t i = 0; i < y.values.size(); ++i) y[i] += c.weight[i % rows];
+  return y;
+}
+Gradients backward_positions(const BackwardCall& c) {
+  Tensor d(c.weight.shape);
+  for (size_t i = 0; i < c.dy.values.size(); ++i) d[i % d.values.size()] += c.dy[i];
+  return {c.dy, d, Tensor(), {}};
+}
+
+Heads heads_of(const Layer& l) { return {l.heads, l.kv_heads, l.causal, l.rotary}; }
+
+Tensor forward_attention(const Call& c) { return attention(c.x, heads_of(c.layer)); }
+Gradients backward_attention(const BackwardCall& c) {
+  return without_weights(attention_backward(c.x, c.dy, heads_of(c.layer)));
+}
+
 Tensor forward_max_pool(const Call& c) { return max_pool(c.x, c.window()); }
 Gradients backward_max_pool(const BackwardCall& c) {
   return without_weights(max_pool_backward(c.x, c.dy, c.window()));
@@ -139,20 +268,24 @@ Gradients backward_flatten(const BackwardCall& c) {
 
 Tensor forward_add(const Call& c) {
   Tensor y = c.x;
-  add_to(y, c.second);
+  add_to(y, *c.inputs[1]);
   return y;
 }
 Gradients backward_add(const BackwardCall& c) { return without_weights(c.dy); }
 
-Call call_of(const Layer& layer, const NamedTensors& weights, bool training, const Tensor& x,
-             const Tensor& second) {
+/// `value(i)` is that of index i among the layer's inputs.
+template <typename Value>
+Call call_of(const Model& model, const Layer& layer, const NamedTensors& weights, bool training,
+             Value value) {
+  std::vector<const Tensor*> inputs;
+  for (const int i : layer.inputs) inputs.push_back(&value(i));
   return {layer,
-          get(weights, layer.name + ".weight"),
+          get(weights, model.weight_of(layer)),
           get(weights, layer.name + ".bias"),
           weights,
           training,
-          x,
-          second};
+          inputs,
+          *inputs[0]};
 }
 
 Tensor forward(const Call& call) {
@@ -185,10 +318,51 @@ std::vector<Tensor> all_values(const Model& model, const NamedTensors& weights,
     return i == kImages ? images : values[size_t(i)];
   };
   for (const Layer& layer : model.layers) {
-    values.push_back(forward(call_of(layer, weights, training, value(layer.inputs.front()),
-                                     value(layer.inputs.back()))));
+    values.push_back(forward(call_of(model, layer, weights, training, value)));
   }
   return values;
+}
+
+}  // namespace
+
+namespace {
+
+/// The loss and, in `d`, its gradient. The target of a position is the token after it.
+double next_token_loss(const Tensor& scores, const Tensor& tokens, std::optional<int64_t> ignored,
+                       Tensor& d) {
+  d = Tensor(scores.shape);
+  const auto length = size_t(scores.shape[1]), classes = size_t(scores.shape[2]);
+  double loss = 0;
+  for (size_t b = 0; b < size_t(scores.shape[0]); ++b) {
+    std::vector<size_t> positions;
+    for (size_t t = 0; t + 1 < length; ++t) {
+      if (int64_t(tokens[b * length + t + 1]) != ignored) positions.push_back(b * length + t);
+    }
+    for (const size_t at : positions) {
+      Tensor row({1, scores.shape[2]});
+      std::copy_n(scores.values.begin() + long(at * classes), classes, row.values.begin());
+      const std::vector<uint32_t> target = {uint32_t(tokens[at + 1])};
+      loss += softmax_cross_entropy(row, target) / double(positions.size());
+      const Tensor slope = softmax_cross_entropy_backward(row, target);
+      for (size_t i = 0; i < classes; ++i) {
+        d[at * classes + i] = slope[i] / double(positions.size());
+      }
+    }
+  }
+  return loss;
+}
+
+/// Of each sample the mean squared difference; and, in `d`, the gradient.
+double reconstruction_loss(const Tensor& scores, const Tensor& images, Tensor& d) {
+  d = Tensor(scores.shape);
+  const double share = double(scores.shape[0]) / double(scores.values.size());
+  double loss = 0;
+  for (size_t i = 0; i < scores.values.size(); ++i) {
+    const double difference = scores[i] - images[i];
+    loss += difference * difference * share;
+    d[i] = 2 * difference * share;
+  }
+  return loss;
 }
 
 }  // namespace
@@ -198,22 +372,31 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
   const std::vector<Tensor> values = all_values(model, weights, images, true);
   Step step;
   step.scores = values.back();
-  step.loss_sum = softmax_cross_entropy(step.scores, labels);
   std::vector<Tensor> d(values.size());
-  d.back() = softmax_cross_entropy_backward(step.scores, labels);
+  if (model.loss == LossKind::NextToken) {
+    step.loss_sum = next_token_loss(step.scores, images, model.ignored_token, d.back());
+  } else if (model.loss == LossKind::Reconstruction) {
+    step.loss_sum = reconstruction_loss(step.scores, images, d.back());
+  } else {
+    step.loss_sum = softmax_cross_entropy(step.scores, labels);
+    d.back() = softmax_cross_entropy_backward(step.scores, labels);
+  }
   for (size_t i = values.size(); i-- > 0;) {
     const Layer& layer = model.layers[i];
     const auto value = [&](int j) -> const Tensor& {
       return j == kImages ? images : values[size_t(j)];
     };
-    const Tensor& x = value(layer.inputs.front());
-    const Call call = call_of(layer, weights, true, x, value(layer.inputs.back()));
+    const Call call = call_of(model, layer, weights, true, value);
+    const Tensor& x = call.x;
     Gradients gradients = backward({call, values[i], d[i]});
-    for (const int j : layer.inputs) {
-      if (j != kImages) add_to(d[size_t(j)], gradients.x);
+    for (size_t k = 0; k < layer.inputs.size(); ++k) {
+      const int j = layer.inputs[k];
+      if (j != kImages) {
+        add_to(d[size_t(j)], gradients.inputs.empty() ? gradients.x : gradients.inputs[k]);
+      }
     }
     if (!call.weight.values.empty()) {
-      step.gradients[layer.name + ".weight"] = std::move(gradients.weight);
+      add_to(step.gradients[model.weight_of(layer)], gradients.weight);
     }
     if (!call.bias.values.empty()) step.gradients[layer.name + ".bias"] = std::move(gradients.bias);
     if (layer.kind == LayerKind::BatchNorm) {

@@ -96,7 +96,7 @@ TEST_CASE("a program computes what its model says: every gradient beside the ref
   problems.push_back(
       test::make_gpu_problem(parse_model(test::kNormalisedAndAdded, "added.yaml"), 3));
   for (const test::LayerCase& layer : test::every_layer()) {
-    const std::string text = "name: " + layer.word + "\ninput: [2, 6, 6]\nlayers:\n";
+    const std::string text = "name: " + layer.word + "\ninput: " + layer.input + "\nlayers:\n";
     const Model model = parse_model(text + layer.layers, "m.yaml");
     if (is_on_gpus(model)) problems.push_back(test::make_gpu_problem(model, 5));
   }

@@ -12,21 +12,26 @@ namespace dlflow::test {
 
 struct LayerCase {
   std::string word;
-  std::string layers;  ///< of a network that takes [2, 6, 6] and ends with three scores
+  std::string input;  ///< of a network that ends with three scores
+  std::string layers;
 };
 
 /// "- max_pool: {name: tested, kernel: 2}\n"; `every` attribute, or those that it must have.
 inline std::string line_of(const std::string& word, const runtime::LayerSyntax& syntax,
                            bool every) {
   static const std::map<std::string, std::string> values = {
-      {"channels", "3"}, {"kernel", "2"},  {"features", "5"}, {"from", "first"},
-      {"stride", "1"},   {"padding", "1"}, {"bias", "false"}};
+      {"channels", "3"},  {"kernel", "2"},     {"features", "5"}, {"from", "first"},
+      {"stride", "1"},    {"padding", "1"},    {"bias", "false"}, {"dilation", "2"},
+      {"groups", "3"},    {"rate", "0.3"},     {"slope", "0.2"},  {"size", "[4, 3]"},
+      {"scale", "2"},     {"vocabulary", "5"}, {"heads", "2"},    {"kv_heads", "1"},
+      {"causal", "true"}, {"rotary", "true"},  {"tied", "tokens"}};
   std::string line = "- " + word + ": {name: tested";
   const auto add = [&](const std::vector<std::string>& keys) {
     for (const std::string& key : keys) {
       const auto value = values.find(key);
       if (value == values.end()) throw std::runtime_error("every_layer.h has no value for " + key);
-      line += ", " + key + ": " + value->second;
+      const bool list = key == "from" && syntax.reads_list;
+      line += ", " + key + ": " + (list ? "[second, first]" : value->second);
     }
   };
   add(syntax.required);
@@ -34,25 +39,35 @@ inline std::string line_of(const std::string& word, const runtime::LayerSyntax& 
   return line + "}\n";
 }
 
-/// Behind two convolutions, so that the gradients of what the layer reads count. (A bias before
+/// Behind layers with weights, so that the gradients of what the layer reads count. (A bias before
 /// batch normalisation has none.)
-inline std::vector<LayerCase> every_layer() {
-  const std::string before =
+inline LayerCase case_of(const std::string& word, const std::string& line) {
+  const std::string maps =
       "- conv2d: {name: first, channels: 3, kernel: 3, padding: 1}\n"
       "- conv2d: {name: second, channels: 3, kernel: 3, padding: 1, bias: false}\n";
+  const std::string tokens = "- embedding: {name: tokens, vocabulary: 5, features: 24}\n";
   const std::string after = "- flatten\n- linear: {name: last, features: 3}\n";
+  if (word == "embedding") return {word, "[6]", line + after};
+  const std::vector<LayerCase> kinds = {{word, "[2, 6, 6]", maps + line + after},
+                                        {word, "[2, 6, 6]", maps + "- flatten\n" + line + after},
+                                        {word, "[6]", tokens + line + after}};
+  for (const LayerCase& layer : kinds) {
+    try {
+      runtime::parse_model("name: m\ninput: " + layer.input + "\nlayers:\n" + layer.layers,
+                           "m.yaml");
+      return layer;
+    } catch (const runtime::ModelError&) {  // it takes another kind of value
+    }
+  }
+  throw std::runtime_error("every_layer.h has no network for: " + line);
+}
+
+inline std::vector<LayerCase> every_layer() {
   std::vector<LayerCase> cases;
   for (const auto& [word, syntax] : runtime::layer_syntax()) {
     for (const bool every : {false, true}) {
       if (every && syntax.optional.empty()) continue;
-      const std::string line = line_of(word, syntax, every);
-      LayerCase of_maps{word, before + line + after};
-      try {
-        runtime::parse_model("name: m\ninput: [2, 6, 6]\nlayers:\n" + of_maps.layers, "m.yaml");
-        cases.push_back(of_maps);
-      } catch (const runtime::ModelError&) {  // it takes rows
-        cases.push_back({word, before + "- flatten\n" + line + after});
-      }
+      cases.push_back(case_of(word, line_of(word, syntax, every)));
     }
   }
   return cases;

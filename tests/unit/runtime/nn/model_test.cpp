@@ -1,6 +1,7 @@
 #include "runtime/nn/model.h"
 
 #include "base/file.h"
+#include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/layer_syntax.h"
 #include "tests/support/catch.h"
 
@@ -68,6 +69,72 @@ TEST_CASE("every layer has one word, and a row in model-format.md", "[model]") {
   }
 }
 
+TEST_CASE(
+    "the models that come with dlflow have as many parameters as those that they are named after",
+    "[model]") {
+  const std::map<std::string, int64_t> counts = {
+      {"resnet18", 11'689'512},   {"resnet34", 21'797'672}, {"resnet50", 25'557'032},
+      {"vgg11", 132'863'336},     {"vgg16", 138'357'544},   {"mobilenet-v2", 3'504'872},
+      {"densenet121", 7'978'856}, {"gpt-small", 4'870'144}, {"gpt2", 124'439'808},
+      {"resnet20", 272'186}};
+  for (const auto& [name, expected] : counts) {
+    const Model model = read(name);
+    int64_t count = 0;
+    for (const Layer& layer : model.layers) {
+      for (const LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
+        int64_t numbers = tensor.trainable ? 1 : 0;
+        for (const int64_t n : tensor.shape) numbers *= n;
+        count += numbers;
+      }
+    }
+    CAPTURE(name);
+    CHECK(count == expected);
+  }
+}
+
+TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
+  CHECK(layer_mistakes("- conv2d: {name: a, channels: 4, kernel: [3, 3, 3]}\n"
+                       "- dropout: {rate: 1}\n- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
+                       "- concat: {from: a}\n- max_pool: {kernel: [2, 1]}\n"
+                       "- flatten\n- linear: {features: 2}\n") ==
+        Lines{"4:42: 'kernel' is a whole number or [height, width]",
+              "5:19: 'rate' is a number from 0 to less than 1",
+              "7:18: 'from' of 'concat' is a list of two or more layers",
+              "8:22: 'kernel' is a whole number from 1 to 1048576"});
+  CHECK(
+      layer_mistakes("- conv2d: {name: a, channels: 4, kernel: 1}\n- concat: {from: [a, input]}\n"
+                     "- max_pool: {name: m, kernel: 2}\n- concat: {from: [a, m]}\n"
+                     "- flatten\n- linear: {features: 2}\n") ==
+      Lines{"7:3: concat wants shapes that differ in channels alone, gets (B,4,28,28) from 'a' and "
+            "(B,5,14,14) from 'm'"});
+}
+
+TEST_CASE("groups divide the channels", "[model]") {
+  CHECK(layer_mistakes("- conv2d: {channels: 4, kernel: 1}\n"
+                       "- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
+                       "- flatten\n- linear: {features: 2}\n") ==
+        Lines{"5:3: conv2d with 4 groups does not divide 6 channels"});
+}
+
+TEST_CASE("mistakes of language models are reported", "[model]") {
+  const auto of = [](const std::string& layers) {
+    return mistakes("name: m\ninput: [8]\nloss: next_token\nlayers:\n" + layers);
+  };
+  const std::string tokens = "- embedding: {name: t, vocabulary: 9, features: 12}\n";
+  CHECK(
+      of(tokens + "- attention: {heads: 5}\n- linear: {features: 9}\n") ==
+      Lines{"6:3: attention reads queries, keys and values of 5 + 2 * 5 heads, which do not divide "
+            "the 12 features of 't'"});
+  CHECK(of(tokens + "- linear: {features: 10, tied: t}\n") ==
+        Lines{"6:32: the weight of 't' is (9, 12); a layer that is tied to it has as many features "
+              "and reads as many"});
+  CHECK(of("- linear: {features: 8}\n") ==
+        Lines{"5:3: the last layer must give one score per token and position, (B,T,F), where the "
+              "input is (B,T), with F of at least 2; 'linear1' gives (B,8)"});
+  CHECK(mistakes("name: m\ninput: [8]\nignored_token: 0\nlayers:\n- linear: {features: 2}\n") ==
+        Lines{"3:16: 'ignored_token' goes with 'loss: next_token' alone"});
+}
+
 TEST_CASE("a shape that does not fit is reported where the layer stands", "[model]") {
   CHECK(layer_mistakes("- flatten\n- linear: {name: fc1, features: 128}\n"
                        "- conv2d: {channels: 8, kernel: 3}\n- linear: {features: 10}\n") ==
@@ -122,7 +189,7 @@ TEST_CASE("what is not a model at all is refused", "[model]") {
   CHECK(mistakes(std::string(2 << 20, 'x')) ==
         Lines{"0:0: the file is larger than 1 MiB, which no model needs"});
   CHECK(mistakes("name: m\ninput: [1, 28]\nlayers: []\n") ==
-        Lines{"2:8: 'input' is [channels, height, width] or [features]"});
+        Lines{"2:8: 'input' is [channels, height, width], or [features] or [tokens]"});
   CHECK(mistakes("name: m\ninput: [1048576]\nlayers: [linear: {features: 1048576}]\n").size() == 1);
 }
 

@@ -156,7 +156,7 @@ TEST_CASE("large linear layers agree with the reference, whatever computes them"
 }
 
 TEST_CASE("every layer agrees with the reference", "[network]") {
-  for (const test::LayerCase& layer : test::every_layer()) compare("[2, 6, 6]", layer.layers, 5);
+  for (const test::LayerCase& layer : test::every_layer()) compare(layer.input, layer.layers, 5);
 }
 
 TEST_CASE("pools agree with the reference for odd sizes", "[network]") {
@@ -373,4 +373,73 @@ TEST_CASE("weights survive their way through the flat buffer", "[network]") {
   }
   HugeBuffer other(layout.size());
   CHECK_THROWS_AS(layout.from_plain(std::vector<float>(3), other.floats(), 0), Error);
+}
+
+TEST_CASE("a language model agrees with the reference, and its targets are counted", "[network]") {
+  const std::string causal = GENERATE("true", "false"), heads = GENERATE("1", "2");
+  const std::string layers =
+      "- embedding: {name: tokens, vocabulary: 9, features: 12}\n- positions\n"
+      "- rms_norm\n- linear: {features: 24}\n"
+      "- attention: {heads: 2, kv_heads: " +
+      heads + ", causal: " + causal +
+      "}\n- linear: {features: 12}\n- dropout: {rate: 0.25}\n- add: {from: positions1}\n"
+      "- layer_norm: {bias: false}\n"
+      "- linear: {features: 9, tied: tokens, bias: false}\n";
+  CAPTURE(layers);
+  const test::Problem p = test::make_problem("[7]", layers, 3, "next_token");
+  compare(p);
+  Network network(p.model, 3, Network::Mode::Inference);
+  const HugeBuffer weights = load(*network.layout(), p.weights);
+  network.use_weights(weights.floats());
+  const BatchResult result = network.forward(to_floats(p.images.values), p.labels);
+  CHECK(result.num_targets == 3 * 6);
+  CHECK(result.num_correct <= result.num_targets);
+}
+
+TEST_CASE("a token that is none is named", "[network]") {
+  const test::Problem p = test::make_problem(
+      "[3]", "- embedding: {vocabulary: 4, features: 4}\n- linear: {features: 4}\n", 1,
+      "next_token");
+  Network network(p.model, 1, Network::Mode::Training);
+  const HugeBuffer weights = load(*network.layout(), p.weights);
+  network.use_weights(weights.floats());
+  const std::vector<float> tokens = {0, 4, 1};
+  CHECK_THROWS_WITH(network.forward(tokens, std::vector<uint32_t>{0}),
+                    Catch::Contains("the data has the token 4"));
+}
+
+TEST_CASE("dropout draws by seed, epoch, sample and layer, whatever the batch", "[network]") {
+  const test::Problem p = test::make_problem(
+      "[40]", "- dropout: {name: d, rate: 0.5}\n- linear: {name: l, features: 3}\n", 2);
+  const auto scores = [&](const Draws& draws, std::vector<float> images) {
+    const auto batch = int64_t(images.size()) / 40;
+    Network network(p.model, batch, Network::Mode::Training);
+    const HugeBuffer weights = load(*network.layout(), p.weights);
+    network.use_weights(weights.floats());
+    network.use_draws(draws);
+    network.forward(images, std::vector<uint32_t>(size_t(batch)));
+    return std::vector<float>(network.scores().begin(), network.scores().end());
+  };
+  const std::vector<float> images = to_floats(p.images.values);
+  const std::vector<float> second(images.begin() + 40, images.end());
+  const std::vector<uint32_t> samples = {7, 3}, last = {3}, other = {4};
+  const std::vector<float> both = scores({1, 2, samples}, images);
+  CHECK(distance(scores({1, 2, last}, second), std::vector<double>(both.begin() + 3, both.end())) <
+        1e-6);
+  CHECK(scores({1, 2, other}, second) != scores({1, 2, last}, second));
+  CHECK(scores({1, 3, last}, second) != scores({1, 2, last}, second));
+  CHECK(scores({2, 2, last}, second) != scores({1, 2, last}, second));
+}
+
+TEST_CASE("a network that reconstructs its input agrees with the reference", "[network]") {
+  const std::string channels = GENERATE("2", "16");
+  compare(test::make_problem(
+      "[" + channels + ", 6, 6]",
+      "- conv2d: {name: a, channels: 5, kernel: 3, padding: 1}\n- max_pool: {kernel: 2}\n"
+      "- conv_transpose2d: {name: up, channels: 5, kernel: 2, stride: 2}\n"
+      "- concat: {from: [a, up]}\n- conv2d: {channels: " +
+          channels + ", kernel: 1}\n",
+      3, "reconstruction"));
+  compare(test::make_problem("[7]", "- linear: {features: 3}\n- tanh\n- linear: {features: 7}\n", 3,
+                             "reconstruction"));
 }

@@ -2,6 +2,7 @@
 
 #include <random>
 
+#include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/reference/reference_network.h"
 
 /// Inputs for a model, the same on every run.
@@ -21,10 +22,11 @@ struct Problem {
 };
 
 /// `layers` follows "layers:\n"; weights are named and shaped as the model wants them.
-inline Problem make_problem(const std::string& input, const std::string& layers, int64_t batch) {
-  using runtime::LayerKind;
+inline Problem make_problem(const std::string& input, const std::string& layers, int64_t batch,
+                            const std::string& loss = "softmax_cross_entropy") {
   Problem p;
-  p.model = runtime::parse_model("name: m\ninput: " + input + "\nlayers:\n" + layers, "m.yaml");
+  p.model = runtime::parse_model(
+      "name: m\ninput: " + input + "\nloss: " + loss + "\nlayers:\n" + layers, "m.yaml");
   std::mt19937 random(17);
   const auto tensor = [&](const std::string& name, std::vector<int64_t> shape, double scale,
                           double center) {
@@ -34,24 +36,21 @@ inline Problem make_problem(const std::string& input, const std::string& layers,
     p.weights[name] = t;
   };
   for (const runtime::Layer& layer : p.model.layers) {
-    const runtime::TensorShape& in = p.model.shape_of(layer.inputs[0]);
-    if (layer.kind == LayerKind::BatchNorm) {
-      tensor(layer.name + ".weight", {in[0]}, 0.5, 1);
-      tensor(layer.name + ".bias", {in[0]}, 0.5, 0);
-      tensor(layer.name + ".running_mean", {in[0]}, 0.5, 0);
-      tensor(layer.name + ".running_var", {in[0]}, 0.5, 1);
-    } else if (layer.units > 0) {
-      std::vector<int64_t> shape = {layer.units, in[0]};
-      if (layer.kernel > 0) shape.insert(shape.end(), {layer.kernel, layer.kernel});
-      const double fan_in = double(in[0] * std::max<int64_t>(layer.kernel * layer.kernel, 1));
-      tensor(layer.name + ".weight", shape, 1.7 / std::sqrt(fan_in), 0);
-      if (layer.bias) tensor(layer.name + ".bias", {layer.units}, 0.3, 0);
+    for (const runtime::LayerTensor& t :
+         runtime::tensors_of(layer, p.model.shape_of(layer.inputs[0]))) {
+      const bool is_weight = t.name == "weight" && t.fan_in > 0;
+      const double scale = is_weight ? 1.7 / std::sqrt(double(t.fan_in)) : t.fan_in > 0 ? 0.3 : 0.5;
+      tensor(layer.name + "." + t.name, t.shape, scale, double(t.initial));
     }
   }
   std::vector<int64_t> shape = {batch};
   shape.insert(shape.end(), p.model.input.begin(), p.model.input.end());
   p.images = runtime::reference::Tensor(shape);
   fill(p.images, random, 1);
+  if (p.model.takes_tokens()) {
+    const int64_t vocabulary = p.model.layers[0].vocabulary;
+    for (double& v : p.images.values) v = double(random() % uint64_t(vocabulary));
+  }
   for (int64_t i = 0; i < batch; ++i) {
     p.labels.push_back(uint32_t(random() % uint64_t(p.model.num_classes())));
   }

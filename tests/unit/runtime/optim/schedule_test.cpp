@@ -41,3 +41,42 @@ TEST_CASE("a rate follows the batch as it is told", "[optim]") {
   CHECK(scaled_rate(0.1, RateScaling::Sqrt, 16) == Approx(0.4));
   CHECK(scaled_rate(0.1, RateScaling::Sqrt, 0.25) == Approx(0.05));
 }
+
+TEST_CASE("a rate ends at its minimum and is never below after the warm-up", "[optim]") {
+  using Course = Schedule::Course;
+  for (const Course course : {Course::Cosine, Course::Polynomial, Course::OneCycle}) {
+    const Schedule schedule{course, 1.0, 2, 10, 0.25};
+    CHECK(learning_rate(schedule, 2) == Approx(1.0));
+    CHECK(learning_rate(schedule, 6) == Approx(0.625));  // half of the way
+    CHECK(learning_rate(schedule, 10) == Approx(0.25));
+    CHECK(learning_rate(schedule, 99) == Approx(0.25));
+  }
+  CHECK(learning_rate({Course::Steps, 1.0, 0, 10, 0.25, 1, 0.1, {1, 2}}, 5) == 0.25);
+  CHECK(learning_rate({Course::InverseSqrt, 1.0, 1, 10, 0.25}, 999) == 0.25);
+}
+
+TEST_CASE("a polynomial falls as its power says", "[optim]") {
+  const Schedule schedule{Schedule::Course::Polynomial, 1.0, 0, 10, 0, 2};
+  CHECK(learning_rate(schedule, 0) == Approx(1.0));
+  CHECK(learning_rate(schedule, 5) == Approx(0.25));
+}
+
+TEST_CASE("a rate in steps is multiplied at each, from that step on", "[optim]") {
+  const Schedule schedule{Schedule::Course::Steps, 1.0, 0, 10, 0, 1, 0.5, {4, 6}};
+  CHECK(learning_rate(schedule, 3) == 1.0);
+  CHECK(learning_rate(schedule, 4) == 0.5);
+  CHECK(learning_rate(schedule, 5) == 0.5);
+  CHECK(learning_rate(schedule, 6) == 0.25);
+}
+
+TEST_CASE("one cycle begins with a 25th of its peak", "[optim]") {
+  const Schedule schedule{Schedule::Course::OneCycle, 1.0, 4, 10};
+  CHECK(learning_rate(schedule, 1) == Approx(0.52));  // half of the way up
+  CHECK(learning_rate(schedule, 3) == Approx(1.0));
+}
+
+TEST_CASE("an inverse square root goes on from the peak at the end of the warm-up", "[optim]") {
+  const Schedule schedule{Schedule::Course::InverseSqrt, 1.0, 4, 10};
+  CHECK(learning_rate(schedule, 3) == Approx(1.0));
+  CHECK(learning_rate(schedule, 15) == Approx(0.5));
+}

@@ -56,7 +56,7 @@ TEST_CASE("a checkpoint evaluates to the accuracy that training reported", "[tra
     NetworkSet networks(job.model, 7, Network::Mode::Inference);
     HugeBuffer weights(networks.layout()->size());
     load_weights(checkpoint, *networks.layout(), weights.floats());
-    return evaluate(comm, inference_with(networks, weights.floats()), held_out,
+    return evaluate(comm, job.model, inference_with(networks, weights.floats()), held_out,
                     training_state_of(checkpoint).normalization, 7);
   });
   for (const Evaluation& result : results) {
@@ -91,6 +91,51 @@ TEST_CASE("the weights have the same bits on any number of ranks, however they t
   const int ranks = GENERATE(2, 3, 4, 8, 9);
   CHECK(bits_on(ranks, 0) == alone);  // shared memory
   CHECK(bits_on(ranks, 2) == alone);  // messages
+}
+
+TEST_CASE(
+    "layers that draw random numbers, attention and tied weights give the same bits on any number "
+    "of ranks",
+    "[trainer][exact]") {
+  const auto bits_on = [](int ranks, const std::string& model, bool tokens) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 2);
+    job.model = parse_model("name: m\n" + model, "m.yaml");
+    if (tokens) job.data = test::tiny_text(255);
+    job.settings.augmentation.flip = !tokens;
+    ThreadGroup group(ranks, std::chrono::seconds(60), 2);
+    const auto ends = test::on_ranks(
+        group, ranks, [&](Communicator& comm) { return train(comm, job, kGoOn).summary; });
+    return newest_bits(dir.path()) + ends[0].at("accuracy").dump() + ends[0].at("loss").dump();
+  };
+  const std::string maps =
+      "input: [1, 8, 8]\nlayers:\n"
+      "- conv2d: {name: a, channels: 8, kernel: 3, padding: 1, bias: false}\n- relu6\n"
+      "- conv2d: {channels: 8, kernel: 3, padding: 1, groups: 8}\n- group_norm: {groups: 2}\n"
+      "- stochastic_depth: {rate: 0.2}\n- concat: {from: [a, stochastic_depth1]}\n"
+      "- dropout: {rate: 0.3}\n- flatten\n- linear: {features: 3}\n";
+  const std::string text =
+      "input: [12]\nloss: next_token\nlayers:\n"
+      "- embedding: {name: t, vocabulary: 7, features: 8}\n- positions\n- layer_norm\n"
+      "- linear: {features: 24}\n- attention: {heads: 2}\n- linear: {features: 8}\n"
+      "- dropout: {rate: 0.1}\n- add: {from: positions1}\n"
+      "- linear: {features: 7, tied: t, bias: false}\n";
+  const int ranks = GENERATE(2, 3);
+  CHECK(bits_on(ranks, maps, false) == bits_on(1, maps, false));
+  CHECK(bits_on(ranks, text, true) == bits_on(1, text, true));
+}
+
+TEST_CASE("tokens are not taken for pictures", "[trainer]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);  // with augment: [flip]
+  job.data = test::tiny_text(255);
+  job.model = parse_model(
+      "name: m\ninput: [12]\nloss: next_token\nlayers:\n"
+      "- embedding: {name: t, vocabulary: 7, features: 8}\n- linear: {features: 7}\n",
+      "m.yaml");
+  ThreadGroup group(1);
+  CHECK_THROWS_WITH(train(group.communicator(0), job, kGoOn),
+                    "with: 'augment' changes pictures; model 'm' reads tokens");
 }
 
 TEST_CASE("large linear layers have the same bits on any number of ranks", "[trainer][exact]") {

@@ -87,6 +87,10 @@ std::vector<Json> contexts_of(const Path& path) {
   const std::map<std::string, std::vector<Json>> contexts = {
       {"cache", {{{"normalize", {{"mean", 0.5}, {"std", 0.25}}}}}},
       {"device", {fast}},
+      {"min_lr", {{{"lr", 1000}}}},
+      {"lr_power", {{{"schedule", "polynomial"}}}},
+      {"lr_steps", {{{"schedule", "steps"}}}},
+      {"lr_factor", {{{"schedule", "steps"}}}},
       {"base_batch", {{{"lr_scaling", "linear"}}}},
       {"lr_scaling", {{{"base_batch", 64}}}},
       {"optimizer.nesterov", {optimizer("sgd")}},

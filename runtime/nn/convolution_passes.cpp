@@ -1,0 +1,33 @@
+#include "runtime/nn/convolution_passes.h"
+
+#include <string>
+
+namespace dlflow::runtime {
+
+bool has_fast_passes(const Builder& builder, const Layer& layer, const dnnl::memory::dims& weight,
+                     const dnnl::memory::desc& x, const dnnl::memory::desc& y) {
+  using dnnl::memory;
+  const auto how = dnnl::algorithm::convolution_direct;
+  const auto any = memory::format_tag::any;
+  const memory::desc read(weight, builder.type(), any);
+  const memory::desc gradient(weight, memory::data_type::f32, any);
+  const memory::dims stride = dims_of(layer.stride), padding = dims_of(layer.padding);
+  const memory::dims between = {layer.dilation.height - 1, layer.dilation.width - 1};
+  const auto is_fast = [](const auto& descriptor) {
+    return std::string(descriptor.impl_info_str()).find("ref") == std::string::npos;
+  };
+  try {
+    const dnnl::convolution_forward::primitive_desc forward(
+        {dnnl::prop_kind::forward_training, how, x, read, y, stride, between, padding, padding},
+        builder.engine());
+    const dnnl::convolution_backward_weights::primitive_desc weights(
+        {how, x, gradient, y, stride, between, padding, padding}, builder.engine(), forward);
+    const dnnl::convolution_backward_data::primitive_desc data(
+        {how, x, read, y, stride, between, padding, padding}, builder.engine(), forward);
+    return is_fast(forward) && is_fast(weights) && is_fast(data);
+  } catch (const dnnl::error&) {
+    return false;
+  }
+}
+
+}  // namespace dlflow::runtime

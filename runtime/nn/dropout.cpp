@@ -1,0 +1,83 @@
+#include <algorithm>
+
+#include "runtime/nn/assembly.h"
+#include "runtime/nn/map_kernels.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Dropout of single numbers, or of whole samples (StochasticDepth). What stays is divided by the
+/// probability that it does, so that inference needs nothing.
+class Dropout : public Operation {
+ public:
+  Dropout(const Builder& builder, const Layer& layer, Value& input, Value& result)
+      : layer_(layer), draws_(*builder.draws), batch_(builder.batch), x_(input), y_(result) {
+    y_.shape = x_.shape;
+    y_.data = builder.make(x_.desc());
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+    per_sample_ = 1;
+    for (const int64_t n : x_.shape) per_sample_ *= n;
+    keeps_.resize(size_t(batch_ * per_sample_));
+  }
+
+  void forward(dnnl::stream& stream) override {
+    stream.wait();
+    draw();
+    apply(x_.numbers(), y_.numbers());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    x_.gradients.push_back(dy_.sum());
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    apply(numbers(dy_.sum()), numbers(dy_.sum()));
+  }
+
+ private:
+  void draw() {
+    const LayerDraws draws(draws_, layer_.name);
+    const bool whole = layer_.kind == LayerKind::StochasticDepth;
+    for (int64_t b = 0; b < batch_; ++b) {
+      const std::span<uint8_t> own =
+          std::span(keeps_).subspan(size_t(b * per_sample_), size_t(per_sample_));
+      const uint32_t sample = draws_.samples.empty() ? uint32_t(b) : draws_.samples[size_t(b)];
+      draws.draw(sample, layer_.rate, whole ? own.first(1) : own);
+      if (whole) std::ranges::fill(own, own[0]);
+    }
+  }
+
+  void apply(Numbers from, Numbers to) const {
+    drop(map_geometry(x_), x_.desc().dims()[1], from, keeps_.data(), float(1 / (1 - layer_.rate)),
+         to);
+  }
+
+  const Layer& layer_;
+  const Draws& draws_;
+  int64_t batch_;
+  Value& x_;
+  Value& y_;
+  int64_t per_sample_ = 0;
+  std::vector<uint8_t> keeps_;  // of the last forward pass, in the order of LayerDraws
+  GradientSum dy_;
+};
+
+Value& add_drop(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  if (!assembly.next().training || place.layer.rate == 0) return x;
+  return assembly.add(
+      [&](Value& y) { return std::make_unique<Dropout>(assembly.next(), place.layer, x, y); });
+}
+
+}  // namespace
+
+Value& add_dropout(Assembly& assembly, const Place& place) { return add_drop(assembly, place); }
+
+Value& add_stochastic_depth(Assembly& assembly, const Place& place) {
+  return add_drop(assembly, place);
+}
+
+}  // namespace dlflow::runtime

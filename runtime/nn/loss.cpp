@@ -1,0 +1,83 @@
+#include "runtime/nn/loss.h"
+
+#include <string>
+
+#include "base/error.h"
+#include "runtime/nn/kernels.h"
+#include "runtime/nn/row_kernels.h"
+
+namespace dlflow::runtime {
+
+Loss::Loss(const Model& model, int64_t batch)
+    : kind_(model.loss),
+      batch_(batch),
+      length_(model.loss == LossKind::NextToken ? model.input[0] : 1),
+      classes_(model.num_classes()),
+      ignored_(model.ignored_token) {}
+
+void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels) {
+  input_ = input;
+  labels_ = labels;
+  if (kind_ == LossKind::NextToken) find_targets(input);
+}
+
+/// The last position of a sequence has no target. The targets of a sample have equal shares.
+void Loss::find_targets(std::span<const float> tokens) {
+  targets_.assign(size_t(batch_ * length_), kNoTarget);
+  shares_.assign(targets_.size(), 0.0f);
+  for (int64_t b = 0; b < batch_; ++b) {
+    const size_t first = size_t(b * length_), last = first + size_t(length_) - 1;
+    int64_t count = 0;
+    for (size_t i = first; i < last; ++i) {
+      const auto token = int64_t(tokens[i + 1]);
+      if (token < 0 || token >= classes_) {
+        throw Error(Errc::InvalidInput, "the data has the token " + std::to_string(token) +
+                                            ", the network scores of " + std::to_string(classes_) +
+                                            " tokens alone");
+      }
+      if (token == ignored_) continue;
+      targets_[i] = uint32_t(token);
+      ++count;
+    }
+    const float share = count > 0 ? 1 / float(count) : 0;
+    for (size_t i = first; i < last; ++i) shares_[i] = targets_[i] == kNoTarget ? 0 : share;
+  }
+}
+
+BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) const {
+  if (kind_ == LossKind::SoftmaxCrossEntropy) {
+    const LossSums sums = softmax_cross_entropy(scores, labels_, smoothing_, probabilities);
+    return {sums.loss, sums.num_correct, batch_, 0};
+  }
+  if (kind_ == LossKind::Reconstruction) {
+    double sum = 0;
+    for (size_t i = 0; i < scores.size(); ++i) {
+      probabilities[i] = scores[i] - input_[i];
+      sum += double(probabilities[i]) * double(probabilities[i]);
+    }
+    return {sum * double(batch_) / double(scores.size()), 0, 0, 0};
+  }
+  const TokenSums sums = token_cross_entropy({scores.data(), int64_t(targets_.size()), classes_},
+                                             targets_, shares_, smoothing_, probabilities.data());
+  return {sums.loss, sums.num_correct, sums.num_targets, 0};
+}
+
+int64_t Loss::in_top5(std::span<const float> scores) const {
+  return kind_ == LossKind::SoftmaxCrossEntropy ? num_in_top5(scores, labels_) : 0;
+}
+
+void Loss::gradient(std::span<const float> probabilities, float scale,
+                    std::span<float> gradient) const {
+  if (kind_ == LossKind::SoftmaxCrossEntropy) {
+    return softmax_cross_entropy_backward(probabilities, labels_, smoothing_, scale, gradient);
+  }
+  if (kind_ == LossKind::Reconstruction) {
+    const float factor = 2 * scale * float(batch_) / float(gradient.size());
+    for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = factor * probabilities[i];
+    return;
+  }
+  token_cross_entropy_backward({probabilities.data(), int64_t(targets_.size()), classes_}, targets_,
+                               shares_, smoothing_, scale, gradient.data());
+}
+
+}  // namespace dlflow::runtime

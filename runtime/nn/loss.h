@@ -1,0 +1,56 @@
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "runtime/nn/model.h"
+
+namespace dlflow::runtime {
+
+/// Over the samples of one batch.
+struct BatchResult {
+  double loss_sum = 0;      ///< one per sample; of a sequence, the mean over its targets
+  int64_t num_correct = 0;  ///< targets that have the highest score (the first of equals)
+  int64_t num_targets = 0;  ///< one per sample, or one for each token to foretell; or none
+  int64_t num_in_top5 = 0;  ///< labels among the five highest scores; of inference alone
+};
+
+/// The loss of a batch's scores: softmax cross-entropy against one label per sample, or of each
+/// position against the token after it; or the mean squared difference to the input.
+class Loss {
+ public:
+  Loss(const Model& model, int64_t batch);
+
+  /// From 0 (none) to less than 1 (runtime/nn/kernels.h).
+  void use_label_smoothing(double smoothing) { smoothing_ = smoothing; }
+
+  /// What the next passes compare scores with; both must stay until then. `input` is what the
+  /// network reads. Throws Error{InvalidInput} if a token is none of the model's.
+  void bind(std::span<const float> input, std::span<const uint32_t> labels);
+
+  /// Labels among the five highest scores.
+  int64_t in_top5(std::span<const float> scores) const;
+
+  /// Leaves softmax(scores), or the differences to the input, in `probabilities`, for gradient().
+  BatchResult measure(std::span<const float> scores, std::span<float> probabilities) const;
+
+  /// `gradient` = scale * the gradient of loss_sum.
+  void gradient(std::span<const float> probabilities, float scale, std::span<float> gradient) const;
+
+ private:
+  void find_targets(std::span<const float> tokens);
+
+  const LossKind kind_;
+  const int64_t batch_;
+  const int64_t length_;   ///< positions of a sequence; 1 without any
+  const int64_t classes_;  ///< or tokens
+  const std::optional<int64_t> ignored_;
+  double smoothing_ = 0;
+  std::span<const float> input_;
+  std::span<const uint32_t> labels_;
+  std::vector<uint32_t> targets_;  ///< of each position: a token, or kNoTarget
+  std::vector<float> shares_;      ///< of each position in its sample's loss
+};
+
+}  // namespace dlflow::runtime

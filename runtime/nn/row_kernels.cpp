@@ -1,0 +1,368 @@
+#include "runtime/nn/row_kernels.h"
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "base/error.h"
+#include "runtime/nn/lanes.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Calls visit(where they begin, how many, whether they are 16) for the numbers of a row.
+template <typename Visit>
+DLFLOW_INLINE void for_each_lanes(int64_t count, Visit visit) {
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) visit(at, kLanes, std::true_type());
+  if (at < count) visit(at, count - at, std::false_type());
+}
+
+/// `lanes`, of which those from `width` on are `other`.
+DLFLOW_INLINE Lanes cut(const Lanes& lanes, int64_t width, float other) {
+  Lanes result = lanes;
+  for (int64_t i = width; i < kLanes; ++i) result[i] = other;
+  return result;
+}
+
+template <typename T>
+DLFLOW_INLINE float mean_of(const T* x, int64_t features) {
+  Lanes sum = {};
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole)
+                    __attribute__((always_inline)) { sum += load<whole()>(x + at, width); });
+  return sum_of(sum) / float(features);
+}
+
+template <typename T>
+DLFLOW_INLINE float mean_square_around(const T* x, float mean, int64_t features) {
+  Lanes sum = {};
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        Lanes d = load<whole()>(x + at, width) - mean;
+        if (!whole()) d = cut(d, width, 0);
+        sum += d * d;
+      });
+  return sum_of(sum) / float(features);
+}
+
+template <typename T>
+DLFLOW_INLINE void norm_forward_as(const RowNorm& n, const T* x, T* y, float* means,
+                                   float* scales) {
+  const int64_t features = n.shape.features;
+  for (int64_t r = 0; r < n.shape.rows; ++r, x += features, y += features) {
+    const float mean = n.centred ? mean_of(x, features) : 0;
+    const float scale = 1 / __builtin_sqrtf(mean_square_around(x, mean, features) + kNormEpsilon);
+    means[r] = mean;
+    scales[r] = scale;
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          Lanes v =
+              (load<whole()>(x + at, width) - mean) * scale * load<whole()>(n.weight + at, width);
+          if (n.bias != nullptr) v += load<whole()>(n.bias + at, width);
+          store<whole()>(y + at, v, width);
+        });
+  }
+}
+
+/// Sums over rows in double precision.
+DLFLOW_INLINE void add_lanes(double* sums, const Lanes& lanes) {
+  store(sums, load(sums) + to_double(lanes));
+}
+
+template <typename T>
+DLFLOW_INLINE void norm_backward_as(const RowNorm& n, const T* x, const T* dy, const float* means,
+                                    const float* scales, T* dx, double* weight_sums,
+                                    double* bias_sums) {
+  const int64_t features = n.shape.features;
+  for (int64_t r = 0; r < n.shape.rows; ++r, x += features, dy += features, dx += features) {
+    Lanes sum = {}, product = {};
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          const Lanes d = load<whole()>(dy + at, width);
+          const Lanes normal = (load<whole()>(x + at, width) - means[r]) * scales[r];
+          const Lanes g = d * load<whole()>(n.weight + at, width);
+          sum += g;
+          product += g * normal;
+          add_lanes(weight_sums + at, d * normal);
+          add_lanes(bias_sums + at, d);
+        });
+    const float mean = n.centred ? sum_of(sum) / float(features) : 0;
+    const float along = sum_of(product) / float(features);
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          const Lanes normal = (load<whole()>(x + at, width) - means[r]) * scales[r];
+          const Lanes g = load<whole()>(dy + at, width) * load<whole()>(n.weight + at, width);
+          store<whole()>(dx + at, (g - mean - normal * along) * scales[r], width);
+        });
+  }
+}
+
+template <typename T>
+DLFLOW_INLINE float highest_of(const T* x, int64_t features) {
+  Lanes highest = broadcast(-INFINITY);
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        Lanes v = load<whole()>(x + at, width);
+        if (!whole()) v = cut(v, width, -INFINITY);
+        highest = maximum(v, highest);
+      });
+  float best = highest[0];
+  for (int i = 1; i < kLanes; ++i) best = std::max(best, highest[i]);
+  return best;
+}
+
+/// y = exp(x - highest); returns the sum.
+template <typename T, typename U>
+DLFLOW_INLINE float powers(const T* x, float highest, int64_t features, U* y) {
+  Lanes sum = {};
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        Lanes v = exponential(load<whole()>(x + at, width) - highest);
+        if (!whole()) v = cut(v, width, 0);
+        store<whole()>(y + at, v, width);
+        sum += v;
+      });
+  return sum_of(sum);
+}
+
+template <typename T>
+DLFLOW_INLINE void multiply(T* y, float factor, int64_t features) {
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        store<whole()>(y + at, load<whole()>(y + at, width) * factor, width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void softmax_as(RowShape shape, const T* x, T* y, float* row) {
+  const int64_t features = shape.features;
+  for (int64_t r = 0; r < shape.rows; ++r, x += features, y += features) {
+    const float sum = powers(x, highest_of(x, features), features, row);
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          store<whole()>(y + at, load<whole()>(row + at, width) * (1 / sum), width);
+        });
+  }
+}
+
+template <typename T>
+DLFLOW_INLINE void softmax_backward_as(RowShape shape, const T* y, const T* dy, T* dx) {
+  const int64_t features = shape.features;
+  for (int64_t r = 0; r < shape.rows; ++r, y += features, dy += features, dx += features) {
+    Lanes product = {};
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          product += load<whole()>(y + at, width) * load<whole()>(dy + at, width);
+        });
+    const float along = sum_of(product);
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          const Lanes d = load<whole()>(dy + at, width) - along;
+          store<whole()>(dx + at, load<whole()>(y + at, width) * d, width);
+        });
+  }
+}
+
+template <typename T>
+DLFLOW_INLINE void copy_row(const float* from, T* to, int64_t features) {
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        store<whole()>(to + at, load<whole()>(from + at, width), width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void add_row(const T* from, float* to, int64_t features) {
+  for_each_lanes(
+      features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+        store<whole()>(to + at, load<whole()>(to + at, width) + load<whole()>(from + at, width),
+                       width);
+      });
+}
+
+template <typename T>
+DLFLOW_INLINE void positions_as(RowShape shape, int64_t length, const T* x, const float* table,
+                                T* y) {
+  const int64_t features = shape.features;
+  for (int64_t r = 0; r < shape.rows; ++r, x += features, y += features) {
+    const float* row = table + r % length * features;
+    for_each_lanes(
+        features, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          store<whole()>(y + at, load<whole()>(x + at, width) + load<whole()>(row + at, width),
+                         width);
+        });
+  }
+}
+
+void require_tokens(const float* tokens, int64_t rows, int64_t vocabulary) {
+  for (int64_t r = 0; r < rows; ++r) {
+    const float token = tokens[r];
+    if (token >= 0 && token < float(vocabulary) && token == std::floor(token)) continue;
+    throw Error(Errc::InvalidInput, "the data has the token " + std::to_string(token) +
+                                        "; the embedding knows whole numbers from 0 to " +
+                                        std::to_string(vocabulary - 1));
+  }
+}
+
+template <typename T>
+DLFLOW_INLINE void embed_as(const float* tokens, RowShape shape, const float* table, T* y) {
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    copy_row(table + int64_t(tokens[r]) * shape.features, y + r * shape.features, shape.features);
+  }
+}
+
+template <typename T>
+DLFLOW_INLINE void embed_backward_as(const float* tokens, RowShape shape, const T* dy,
+                                     float* gradient) {
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    add_row(dy + r * shape.features, gradient + int64_t(tokens[r]) * shape.features,
+            shape.features);
+  }
+}
+
+template <typename T>
+DLFLOW_INLINE void positions_backward_as(RowShape shape, int64_t length, const T* dy,
+                                         float* gradient) {
+  for (int64_t r = 0; r < shape.rows; ++r) {
+    add_row(dy + r * shape.features, gradient + r % length * shape.features, shape.features);
+  }
+}
+
+}  // namespace
+
+DLFLOW_VECTOR_CLONES
+void row_norm_forward(const RowNorm& norm, Numbers x, Numbers y, float* means, float* scales) {
+  x.halves ? norm_forward_as(norm, x.as<BFloat16>(), y.as<BFloat16>(), means, scales)
+           : norm_forward_as(norm, x.as<float>(), y.as<float>(), means, scales);
+}
+
+namespace {
+
+DLFLOW_VECTOR_CLONES
+void row_norm_sums(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
+                   const float* scales, Numbers dx, double* weight_sums, double* bias_sums) {
+  x.halves ? norm_backward_as(norm, x.as<BFloat16>(), dy.as<BFloat16>(), means, scales,
+                              dx.as<BFloat16>(), weight_sums, bias_sums)
+           : norm_backward_as(norm, x.as<float>(), dy.as<float>(), means, scales, dx.as<float>(),
+                              weight_sums, bias_sums);
+}
+
+}  // namespace
+
+void row_norm_backward(const RowNorm& norm, Numbers x, Numbers dy, const float* means,
+                       const float* scales, Numbers dx, float* weight_gradient,
+                       float* bias_gradient) {
+  const auto padded = size_t(norm.shape.features + kLanes);
+  std::vector<double> weight_sums(padded), bias_sums(padded);
+  row_norm_sums(norm, x, dy, means, scales, dx, weight_sums.data(), bias_sums.data());
+  for (int64_t f = 0; f < norm.shape.features; ++f) {
+    weight_gradient[f] = float(weight_sums[size_t(f)]);
+    if (bias_gradient != nullptr) bias_gradient[f] = float(bias_sums[size_t(f)]);
+  }
+}
+
+namespace {
+
+DLFLOW_VECTOR_CLONES
+void softmax_rows(RowShape shape, Numbers x, Numbers y, float* row) {
+  x.halves ? softmax_as(shape, x.as<BFloat16>(), y.as<BFloat16>(), row)
+           : softmax_as(shape, x.as<float>(), y.as<float>(), row);
+}
+
+}  // namespace
+
+void softmax_forward(RowShape shape, Numbers x, Numbers y) {
+  std::vector<float> row(size_t(shape.features));
+  softmax_rows(shape, x, y, row.data());
+}
+
+DLFLOW_VECTOR_CLONES
+void softmax_backward(RowShape shape, Numbers y, Numbers dy, Numbers dx) {
+  y.halves ? softmax_backward_as(shape, y.as<BFloat16>(), dy.as<BFloat16>(), dx.as<BFloat16>())
+           : softmax_backward_as(shape, y.as<float>(), dy.as<float>(), dx.as<float>());
+}
+
+DLFLOW_VECTOR_CLONES
+TokenSums token_cross_entropy(const ScoreRows& scores, std::span<const uint32_t> targets,
+                              std::span<const float> shares, double smoothing,
+                              float* probabilities) {
+  TokenSums sums;
+  const int64_t classes = scores.classes;
+  for (int64_t r = 0; r < scores.rows; ++r) {
+    const uint32_t target = targets[size_t(r)];
+    if (target == kNoTarget) continue;
+    const float* row = scores.numbers + r * classes;
+    float* p = probabilities + r * classes;
+    const float highest = highest_of(row, classes);
+    const float sum = powers(row, highest, classes, p);
+    multiply(p, 1 / sum, classes);
+    double wanted = double(row[target]);  // the target's mean of the scores
+    if (smoothing > 0) wanted += smoothing * (double(mean_of(row, classes)) - wanted);
+    sums.loss += double(shares[size_t(r)]) * (double(std::log(sum)) + double(highest) - wanted);
+    sums.num_correct += std::find(row, row + classes, highest) - row == int64_t(target) ? 1 : 0;
+    sums.num_targets += 1;
+  }
+  return sums;
+}
+
+DLFLOW_VECTOR_CLONES
+void token_cross_entropy_backward(const ScoreRows& probabilities, std::span<const uint32_t> targets,
+                                  std::span<const float> shares, double smoothing, float scale,
+                                  float* gradient) {
+  const int64_t classes = probabilities.classes;
+  const auto miss = float(smoothing / double(classes));
+  for (int64_t r = 0; r < probabilities.rows; ++r) {
+    const uint32_t target = targets[size_t(r)];
+    const float* p = probabilities.numbers + r * classes;
+    float* d = gradient + r * classes;
+    if (target == kNoTarget) {
+      std::fill_n(d, classes, 0.0f);
+      continue;
+    }
+    const float factor = scale * shares[size_t(r)];
+    for_each_lanes(
+        classes, [&](int64_t at, int64_t width, auto whole) __attribute__((always_inline)) {
+          store<whole()>(d + at, (load<whole()>(p + at, width) - miss) * factor, width);
+        });
+    d[target] -= factor * float(1 - smoothing);
+  }
+}
+
+namespace {
+
+DLFLOW_VECTOR_CLONES
+void embed_rows(const float* tokens, RowShape shape, const float* table, Numbers y) {
+  y.halves ? embed_as(tokens, shape, table, y.as<BFloat16>())
+           : embed_as(tokens, shape, table, y.as<float>());
+}
+
+}  // namespace
+
+void embed(const float* tokens, RowShape shape, const float* table, int64_t vocabulary, Numbers y) {
+  require_tokens(tokens, shape.rows, vocabulary);
+  embed_rows(tokens, shape, table, y);
+}
+
+DLFLOW_VECTOR_CLONES
+void embed_backward(const float* tokens, RowShape shape, Numbers dy, float* gradient) {
+  dy.halves ? embed_backward_as(tokens, shape, dy.as<BFloat16>(), gradient)
+            : embed_backward_as(tokens, shape, dy.as<float>(), gradient);
+}
+
+DLFLOW_VECTOR_CLONES
+void add_table_rows(RowShape shape, int64_t length, Numbers x, const float* table, Numbers y) {
+  x.halves ? positions_as(shape, length, x.as<BFloat16>(), table, y.as<BFloat16>())
+           : positions_as(shape, length, x.as<float>(), table, y.as<float>());
+}
+
+DLFLOW_VECTOR_CLONES
+void sum_table_rows(RowShape shape, int64_t length, Numbers dy, float* gradient) {
+  std::fill_n(gradient, length * shape.features, 0.0f);
+  dy.halves ? positions_backward_as(shape, length, dy.as<BFloat16>(), gradient)
+            : positions_backward_as(shape, length, dy.as<float>(), gradient);
+}
+
+}  // namespace dlflow::runtime

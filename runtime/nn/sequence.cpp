@@ -1,0 +1,247 @@
+#include <algorithm>
+#include <cstring>
+
+#include "runtime/nn/assembly.h"
+#include "runtime/nn/row_kernels.h"
+
+namespace dlflow::runtime {
+namespace {
+
+using dnnl::memory;
+
+RowShape row_shape(const Value& value) {
+  const memory::dims dims = value.desc().dims();
+  return {dims[0], dims[1]};
+}
+
+/// A plain parameter, for kernels of our own.
+size_t plain_parameter(ParameterMemory& parameters, const std::string& name,
+                       const memory::dims& shape) {
+  const size_t index = parameters.index(name);
+  const auto tag = shape.size() == 1 ? memory::format_tag::a : memory::format_tag::ab;
+  parameters.prefer(index, {shape, memory::data_type::f32, tag});
+  return index;
+}
+
+/// A row of its weight for each token.
+class Embedding : public Operation {
+ public:
+  /// With `shared`, linear layers behind it have left their share of the weight's gradient.
+  Embedding(const Builder& builder, const Layer& layer, bool shared, Value& tokens, Value& result)
+      : layer_(layer), shared_(shared), parameters_(builder.parameters), x_(tokens), y_(result) {
+    weight_ = plain_parameter(parameters_, layer.name + ".weight", {layer.vocabulary, layer.units});
+    y_.shape = layer.shape;
+    y_.data = builder.make(builder.plain_format(layer.shape));
+    y_.needs_gradient = true;
+    builder.read(x_.data);
+  }
+
+  void forward(dnnl::stream&) override {
+    embed(tokens(), row_shape(y_), parameters_.weight_slot(weight_), layer_.vocabulary,
+          y_.numbers());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    builder.read(x_.data);
+  }
+
+  void backward(dnnl::stream& stream) override {
+    dy_.run();
+    stream.wait();
+    float* gradient = parameters_.gradient_slot(weight_);
+    const auto bytes = size_t(layer_.vocabulary * layer_.units) * sizeof(float);
+    if (!shared_) std::memset(gradient, 0, bytes);
+    embed_backward(tokens(), row_shape(y_), numbers(dy_.sum()), gradient);
+  }
+
+  std::vector<size_t> parameters() const override { return {weight_}; }
+
+ private:
+  const float* tokens() const { return static_cast<const float*>(x_.data.get_data_handle()); }
+
+  const Layer& layer_;
+  bool shared_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value& y_;
+  size_t weight_ = 0;
+  GradientSum dy_;
+};
+
+/// Adds a learned row to each position.
+class Positions : public Operation {
+ public:
+  Positions(const Builder& builder, const Layer& layer, Value& input, Value& result)
+      : length_(layer.shape[0]), parameters_(builder.parameters), x_(input), y_(result) {
+    weight_ = plain_parameter(parameters_, layer.name + ".weight", layer.shape);
+    y_.shape = layer.shape;
+    y_.data = builder.make(x_.desc());
+    y_.needs_gradient = true;
+    builder.read(x_.data);
+  }
+
+  void forward(dnnl::stream&) override {
+    add_table_rows(row_shape(y_), length_, x_.numbers(), parameters_.weight_slot(weight_),
+                   y_.numbers());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    if (x_.needs_gradient) x_.gradients.push_back(dy_.sum());
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    sum_table_rows(row_shape(y_), length_, numbers(dy_.sum()), parameters_.gradient_slot(weight_));
+  }
+
+  std::vector<size_t> parameters() const override { return {weight_}; }
+
+ private:
+  int64_t length_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value& y_;
+  size_t weight_ = 0;
+  GradientSum dy_;
+};
+
+/// Layer normalisation or root-mean-square normalisation.
+class RowNormalisation : public Operation {
+ public:
+  RowNormalisation(const Builder& builder, const Layer& layer, Value& input, Value& result)
+      : centred_(layer.kind == LayerKind::LayerNorm),
+        has_bias_(centred_ && layer.bias),
+        parameters_(builder.parameters),
+        x_(input),
+        y_(result) {
+    weight_ = plain_parameter(parameters_, layer.name + ".weight", {layer.shape.back()});
+    if (has_bias_) {
+      bias_ = plain_parameter(parameters_, layer.name + ".bias", {layer.shape.back()});
+    }
+    y_.shape = layer.shape;
+    y_.data = builder.make(x_.desc());
+    y_.needs_gradient = true;
+    builder.read(x_.data);
+    means_.resize(size_t(row_shape(x_).rows));
+    scales_.resize(means_.size());
+  }
+
+  void forward(dnnl::stream& stream) override {
+    stream.wait();
+    row_norm_forward(norm(), x_.numbers(), y_.numbers(), means_.data(), scales_.data());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    builder.read(x_.data);
+    dx_ = builder.make(x_.desc());
+    if (x_.needs_gradient) x_.gradients.push_back(dx_);
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    row_norm_backward(norm(), x_.numbers(), numbers(dy_.sum()), means_.data(), scales_.data(),
+                      numbers(dx_), parameters_.gradient_slot(weight_),
+                      has_bias_ ? parameters_.gradient_slot(bias_) : nullptr);
+  }
+
+  std::vector<size_t> parameters() const override {
+    if (!has_bias_) return {weight_};
+    return {weight_, bias_};
+  }
+
+ private:
+  RowNorm norm() const {
+    return {row_shape(x_), centred_, parameters_.weight_slot(weight_),
+            has_bias_ ? parameters_.weight_slot(bias_) : nullptr};
+  }
+
+  bool centred_, has_bias_;
+  ParameterMemory& parameters_;
+  Value& x_;
+  Value& y_;
+  size_t weight_ = 0, bias_ = 0;
+  std::vector<float> means_, scales_;
+  GradientSum dy_;
+  memory dx_;
+};
+
+class Softmax : public Operation {
+ public:
+  Softmax(const Builder& builder, Value& input, Value& result) : x_(input), y_(result) {
+    y_.shape = x_.shape;
+    y_.data = builder.make(x_.desc());
+    y_.needs_gradient = x_.needs_gradient;
+    builder.read(x_.data);
+  }
+
+  void forward(dnnl::stream& stream) override {
+    stream.wait();
+    softmax_forward(row_shape(x_), x_.numbers(), y_.numbers());
+  }
+
+  void prepare_backward(const Builder& builder) override {
+    dy_ = GradientSum(builder, y_, false);
+    builder.read(y_.data);
+    dx_ = builder.make(x_.desc());
+    x_.gradients.push_back(dx_);
+  }
+
+  void backward(dnnl::stream&) override {
+    dy_.run();
+    softmax_backward(row_shape(x_), y_.numbers(), numbers(dy_.sum()), numbers(dx_));
+  }
+
+ private:
+  Value& x_;
+  Value& y_;
+  GradientSum dy_;
+  memory dx_;
+};
+
+bool is_tied(const Model& model, const Layer& embedding) {
+  return std::ranges::any_of(model.layers, [&](const Layer& layer) {
+    return layer.tied != kImages && model.layers[size_t(layer.tied)].name == embedding.name;
+  });
+}
+
+Value& add_row_normalisation(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add([&](Value& y) {
+    return std::make_unique<RowNormalisation>(assembly.next(), place.layer, x, y);
+  });
+}
+
+}  // namespace
+
+/// Tokens are read as they come, in fp32: bf16 has no number for each.
+Value& add_embedding(Assembly& assembly, const Place& place) {
+  Value& x = assembly.tokens(place);
+  const bool tied = is_tied(assembly.model(), place.layer);
+  return assembly.add([&](Value& y) {
+    return std::make_unique<Embedding>(assembly.next(), place.layer, tied, x, y);
+  });
+}
+
+Value& add_positions(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add(
+      [&](Value& y) { return std::make_unique<Positions>(assembly.next(), place.layer, x, y); });
+}
+
+Value& add_layer_norm(Assembly& assembly, const Place& place) {
+  return add_row_normalisation(assembly, place);
+}
+
+Value& add_rms_norm(Assembly& assembly, const Place& place) {
+  return add_row_normalisation(assembly, place);
+}
+
+Value& add_softmax(Assembly& assembly, const Place& place) {
+  Value& x = assembly.input(place);
+  return assembly.add([&](Value& y) { return std::make_unique<Softmax>(assembly.next(), x, y); });
+}
+
+}  // namespace dlflow::runtime

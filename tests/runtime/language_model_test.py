@@ -1,0 +1,140 @@
+"""A small language model of the bytes of these documents: it learns as well as PyTorch's twin does, and has the same bits on any
+number of ranks."""
+
+import json
+import math
+import os
+import pathlib
+import subprocess
+import sys
+import unittest
+
+from training_case import ROOT, TrainingCase, main
+
+LENGTH, FEATURES, HEADS = 32, 32, 2
+MODEL = f"""
+name: tiny
+input: [{LENGTH}]
+blocks:
+  block:
+    - layer_norm: {{name: norm1}}
+    - linear: {{name: qkv, features: {3 * FEATURES}}}
+    - attention: {{heads: {HEADS}}}
+    - linear: {{name: out, features: {FEATURES}}}
+    - dropout: {{name: drop, rate: $rate}}
+    - add: {{name: middle, from: input}}
+    - layer_norm: {{name: norm2}}
+    - linear: {{name: up, features: {4 * FEATURES}}}
+    - gelu
+    - linear: {{name: down, features: {FEATURES}}}
+    - add: {{from: middle}}
+layers:
+  - embedding: {{name: tokens, vocabulary: 256, features: {FEATURES}}}
+  - positions: {{name: places}}
+  - block: {{name: a, rate: RATE}}
+  - block: {{name: b, rate: RATE}}
+  - layer_norm: {{name: last}}
+  - linear: {{name: head, features: 256, tied: tokens, bias: false}}
+loss: next_token
+"""
+SETTINGS = {"epochs": 1, "batch": 32, "lr": 0.003, "optimizer": {"kind": "adamw"}, "weight_decay": 0, "warmup_epochs": 0,
+            "schedule": "constant", "precision": {"leaves": 4}}
+
+
+class LanguageModel(TrainingCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        output = pathlib.Path(cls.temporary.name) / "text"
+        subprocess.run([sys.executable, "-B", ROOT / "workflows/text.py", str(LENGTH), ROOT / "docs", "user/*.md"], check=True,
+                       stdout=subprocess.DEVNULL, env=os.environ | {"DLFLOW_OUTPUTS": str(output)})
+        cls.text = output / "data"
+
+    def model_folder(self, rate, **more):
+        folder = self.folder("text", data=str(self.text), model="model.yaml", **{"validation": 500} | SETTINGS | more)
+        (folder / "model.yaml").write_text(MODEL.replace("RATE", str(rate)))
+        return folder
+
+    def evaluate(self, folder):
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(self.text), "batch": 50}))
+        status, _, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
+        self.assertEqual(status, 0, errors)
+        return json.loads((folder / "metrics.json").read_text())
+
+    def test_any_number_of_ranks_trains_the_same_weights(self):
+        alone = self.model_folder(0.1)
+        summary = self.train(alone, 1)
+        self.assertLess(summary["loss"], 3.4)
+        self.assertAlmostEqual(summary["perplexity"], math.exp(summary["loss"]), places=4)
+        for ranks in (2, 3):
+            with self.subTest(ranks=ranks):
+                folder = self.model_folder(0.1)
+                other = self.train(folder, ranks)
+                self.assertEqual(self.bits(folder), self.bits(alone))
+                self.assertEqual(other["loss"], summary["loss"])
+
+    def test_it_learns_as_much_as_the_twin_in_pytorch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no PyTorch for /usr/bin/python3 (Debian: python3-torch)")
+        folder = self.model_folder(0, epochs=2, validation=0)
+        self.train(folder, 2)
+        ours = self.evaluate(folder)["loss"]
+        twin = twin_loss(torch, self.text)
+        self.assertLess(abs(ours - twin), 0.1, f"ours {ours:.3f}, PyTorch {twin:.3f}")
+
+
+def twin_loss(torch, data):
+    """That of the test text, after as many steps of the same size."""
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    nn, functional = torch.nn, torch.nn.functional
+
+    class Block(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.norm1, self.norm2 = nn.LayerNorm(FEATURES), nn.LayerNorm(FEATURES)
+            self.qkv, self.out = nn.Linear(FEATURES, 3 * FEATURES), nn.Linear(FEATURES, FEATURES)
+            self.up, self.down = nn.Linear(FEATURES, 4 * FEATURES), nn.Linear(4 * FEATURES, FEATURES)
+
+        def forward(self, x):
+            batch, length, _ = x.shape
+            parts = self.qkv(self.norm1(x)).view(batch, length, 3, HEADS, FEATURES // HEADS).permute(2, 0, 3, 1, 4)
+            scores = parts[0] @ parts[1].transpose(-1, -2) / math.sqrt(FEATURES // HEADS)
+            scores = scores.masked_fill(torch.ones(length, length, dtype=torch.bool).triu(1), -math.inf)
+            x = x + self.out((scores.softmax(-1) @ parts[2]).transpose(1, 2).reshape(batch, length, FEATURES))
+            return x + self.down(functional.gelu(self.up(self.norm2(x))))
+
+    class Twin(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.tokens, self.places = nn.Embedding(256, FEATURES), nn.Parameter(0.02 * torch.randn(LENGTH, FEATURES))
+            nn.init.normal_(self.tokens.weight, std=0.02)
+            self.blocks, self.last = nn.Sequential(Block(), Block()), nn.LayerNorm(FEATURES)
+
+        def forward(self, x):
+            return self.last(self.blocks(self.tokens(x) + self.places)) @ self.tokens.weight.T
+
+    def read(split):
+        content = (data / f"{split}.dlset").read_bytes()
+        count = int.from_bytes(content[16:24], "little")
+        pixels = content[128 + 4 * count:128 + 4 * count + count * LENGTH]
+        return torch.tensor(list(pixels)).view(count, LENGTH)
+
+    def loss_of(model, batch):
+        return functional.cross_entropy(model(batch)[:, :-1].flatten(0, 1), batch[:, 1:].flatten())
+
+    model, train = Twin(), read("train")
+    optimizer = torch.optim.AdamW(model.parameters(), lr=SETTINGS["lr"], weight_decay=0)
+    for _ in range(2):
+        for batch in train[torch.randperm(len(train))].split(SETTINGS["batch"]):
+            optimizer.zero_grad()
+            loss_of(model, batch).backward()
+            optimizer.step()
+    with torch.no_grad():
+        return loss_of(model, read("test")).item()
+
+
+if __name__ == "__main__":
+    main()
