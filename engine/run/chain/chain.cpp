@@ -8,12 +8,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "engine/batch/limits.h"
-#include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/run/cancel_request.h"
 #include "engine/run/chain/cancellation.h"
-#include "engine/run/chain/login_jobs.h"
+#include "engine/run/chain/fit.h"
 #include "engine/run/chain/observation.h"
 #include "engine/run/chain/submission.h"
 
