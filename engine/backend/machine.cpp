@@ -118,6 +118,7 @@ Machine local_machine(const Profile& profile) {
 
 int cores_taken(const Resources& resources, const Machine& machine) {
   const int64_t asked = int64_t(resources.ranks) * resources.cpus_per_rank;
+  if (resources.exclusive && asked <= machine.cores) return machine.cores;
   return int(resources.ranks > 1 ? std::min<int64_t>(asked, machine.cores) : asked);
 }
 

@@ -26,7 +26,7 @@ Machine local_machine(const Profile& profile);
 int gpus_in(const std::filesystem::path& devices);
 
 /// How many of the machine's cores a job takes. One with several ranks may ask for more than there
-/// are: it takes all of them, and its ranks share.
+/// are: it takes all of them, and its ranks share. One that is exclusive runs alone.
 int cores_taken(const Resources& resources, const Machine& machine);
 /// How many GPUs.
 size_t gpus_taken(const Resources& resources);

@@ -95,6 +95,7 @@ class LoginJobs {
 
   void work() {
     while (start_jobs() || !active_.empty()) {
+      run_.record().try_save();  // for `dlflow status` in another shell
       for (const Update& update : backend_.wait(kTick, interrupts_.descriptor())) take(update);
       for (int signals = interrupts_.take(); signals > 0; --signals) stop_once();
       if (stops_ == 0 && is_cancel_requested(run_.plan().directory)) stop_once();

@@ -203,9 +203,9 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   result.excluded_nodes = nodes_to_exclude(
       run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),
       run.plan().profile.exclude_nodes);
-  result.interrupted = run_login_jobs(run);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
+  result.interrupted = run_login_jobs(run);
   try {
     if (!result.interrupted) submit_rounds(run, repair, result);
   } catch (const std::exception&) {

@@ -96,3 +96,15 @@ TEST_CASE("a GPU is held as long as anybody has a copy of what holds it", "[room
   of_supervisor.reset();
   CHECK(there.fits(one));
 }
+
+TEST_CASE("a job that is exclusive runs alone", "[room]") {
+  Room room({.cores = 4, .memory_bytes = 8 * kGiB, .gpus = {}});
+  Resources alone = asks(1, 0, 0);
+  alone.exclusive = true;
+  const Gpus none = room.take(alone);
+  CHECK_FALSE(room.fits(asks(1, 0, 0)));
+  room.give_back(alone, none);
+  CHECK(room.fits(alone));
+  room.take(asks(1, 0, 0));
+  CHECK_FALSE(room.fits(alone));
+}

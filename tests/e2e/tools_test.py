@@ -1,0 +1,62 @@
+"""`environment:` of a step, and outputs that a program left in its working directory."""
+
+import subprocess
+import sys
+
+from support import Case, main
+
+
+class Tools(Case):
+    def run_text(self, text, *arguments, status=0):
+        self.write("w.yaml", text)
+        self.last = self.run_json("w.yaml", *arguments, status=status)["run"]
+        return self.last
+
+    def jobs(self):
+        return {step["name"]: step for step in self.status(self.last)["steps"]}
+
+    def output(self, run, step="a"):
+        return (self.folder / "dlflow-runs" / run / "steps" / step / "attempt-1/stdout").read_text()
+
+    def test_a_virtual_environment_is_found_by_the_program(self):
+        subprocess.run([sys.executable, "-m", "venv", "--without-pip", self.folder / "env"], check=True)
+        run = self.run_text("name: w\nsteps: {a: {run: 'echo $VIRTUAL_ENV; command -v python', environment: {venv: env}}}\n")
+        self.assertEqual(self.output(run).splitlines(), [str(self.folder / "env"), str(self.folder / "env/bin/python")])
+
+    def test_a_program_does_not_begin_without_its_environment(self):
+        for environment, reason in (("{venv: nowhere}", "there is no virtual environment in"),
+                                    ("{modules: [none/1]}", "cannot load the modules none/1")):
+            with self.subTest(environment=environment):
+                self.run_text(f"name: w\nsteps: {{a: {{run: echo begun, environment: {environment}}}}}\n", status=1)
+                job = self.jobs()["a"]
+                self.assertIn(reason, job["reason"])
+
+    def test_modules_are_loaded_in_order_and_another_one_is_other_work(self):
+        self.write("local2.yaml", "setup: ['module() { echo \"$*\"; MOD=\"$*\"; export MOD; }']\n")
+        text = "name: w\nsteps: {{a: {{run: 'echo $MOD', environment: {{modules: [gcc/12, cuda/{}]}}}}}}\n"
+        run = self.run_text(text.format(11), "--profile", "./local2.yaml")
+        self.assertEqual(self.output(run).splitlines()[-1], "load gcc/12 cuda/11")
+        self.run_text(text.format(11), "--profile", "./local2.yaml")
+        self.assertEqual(self.jobs()["a"]["state"], "cached")
+        self.run_text(text.format(12), "--profile", "./local2.yaml")
+        self.assertEqual(self.jobs()["a"]["state"], "succeeded")
+
+    def test_an_output_in_the_working_directory_is_published_and_reused(self):
+        text = """
+            name: w
+            steps:
+              a: {run: 'mkdir -p logs/version_7 && echo best > logs/version_7/best.ckpt', outputs: {best: 'logs/*/best.ckpt'}}
+              b: {run: [cat, '${{ steps.a.outputs.best }}']}
+        """
+        run = self.run_text(text)
+        self.assertEqual(self.output(run, "b"), "best\n")
+        self.run_text(text)
+        self.assertEqual({job["state"] for job in self.jobs().values()}, {"cached"})
+
+    def test_a_missing_output_is_told_with_the_place_of_its_namesake(self):
+        self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
+        self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
+
+
+if __name__ == "__main__":
+    main()
