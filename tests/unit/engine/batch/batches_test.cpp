@@ -135,6 +135,37 @@ TEST_CASE("a task that has several parents waits for just those", "[slurm]") {
               "per_lr 0 <- afterok:811_0:812_0", "per_lr 1 <- afterok:811_1:812_1"});
 }
 
+TEST_CASE("what may fail is waited for until its end, but task by task for a status of 0",
+          "[slurm]") {
+  const Plan plan = plan_of(R"(
+  prep: {run: "true", matrix: {n: [0, 1]}, allow_failure: true}
+  train: {run: "true", matrix: {n: [0, 1]}, needs: [prep]}
+  more: {run: "true", matrix: {n: [0, 1], k: [1, 2]}, needs: [prep]}
+  best: {run: "true", needs: [prep]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"prep 0 1", "train 0 1 <- aftercorr:811", "more 0 1 <- afterany:811_0",
+              "more 2 3 <- afterany:811_1", "best <- afterany:811"});
+}
+
+TEST_CASE("what always runs waits for ends, and what comes before it leaves if it is hopeless",
+          "[slurm]") {
+  const Plan plan = plan_of(R"(
+  data: {run: "true"}
+  train: {run: "true", matrix: {n: [0, 1]}, needs: [data]}
+  tidy: {run: "true", matrix: {n: [0, 1]}, needs: [train], if: "${{ always() }}"}
+  after: {run: "true", needs: [tidy]}
+)");
+  CHECK(batches_of(plan, all_new(plan)) ==
+        Lines{"data", "train 0 1 <- afterok:811", "tidy 0 <- afterany:812_0",
+              "tidy 1 <- afterany:812_1", "after <- afterok:813:814"});
+  std::vector<bool> leaves;
+  for (const PlannedBatch& batch : plan_batches(plan, all_new(plan), rules(1001))) {
+    leaves.push_back(batch.leaves_if_hopeless);
+  }
+  CHECK(leaves == std::vector<bool>{true, true, false, false, false});
+}
+
 TEST_CASE("elements with other resources have arrays of their own", "[slurm]") {
   const Plan plan = plan_of(R"(
   train:

@@ -73,7 +73,7 @@ inline RandomStep random_step(const RandomWorkflow& workflow, Dice& dice) {
   step.stages = dice.once_in(12);
   if (step.stages) return step;
   step.constant = dice.below(2);
-  if (dice.once_in(2)) step.axis = dice.once_in(2) ? "a" : dice.once_in(2) ? "b" : "own" + number;
+  if (dice.once_in(3)) step.axis = dice.once_in(2) ? "a" : dice.once_in(2) ? "b" : "own" + number;
   if (step.axis == "a" && dice.once_in(3)) step.second_axis = "b";
   step.repeats = step.axis.empty() && dice.once_in(8);
   step.has_condition = dice.once_in(8);
@@ -187,7 +187,8 @@ inline std::string script(const RandomStep& step, const Surroundings& around) {
   }
   for (size_t i = 0; i < step.reads.size(); ++i) {
     sh << "echo " << step.reads[i] << "; case $IN" << i << " in *]) echo a list ;; esac\n"
-       << "IFS='[],\"'; for f in $IN" << i << "; do [ -n \"$f\" ] || continue; echo ${f##*/}\n"
+       << "IFS='[]\"'; for f in $IN" << i << "; do case $f in '' | ,) continue ;; esac\n"
+       << "echo ${f##*/}\n"
        << "if [ -d $f ]; then for g in $f/*; do echo ${g##*/}; show $g; done; else show $f; fi\n"
        << "done; unset IFS\n";
   }

@@ -57,6 +57,14 @@ TEST_CASE("of the step's and the profile's limit on an array the smaller one hol
   CHECK(has(sbatch_script(batch, profile), "#SBATCH --array=" + range));
 }
 
+TEST_CASE("a job leaves the queue if it can never start, where others wait for its end",
+          "[slurm]") {
+  Batch batch = plain();
+  CHECK_FALSE(has(sbatch_script(batch, Profile()), "kill-on-invalid-dep"));
+  batch.leaves_if_hopeless = true;
+  CHECK(has(sbatch_script(batch, Profile()), "#SBATCH --kill-on-invalid-dep=yes"));
+}
+
 TEST_CASE("the script of an array with all that a profile can say", "[slurm]") {
   Batch batch = plain();
   batch.tasks = {0, 1, 2, 3, 4, 7};
