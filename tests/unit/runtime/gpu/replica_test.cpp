@@ -89,6 +89,29 @@ TEST_CASE("a layer that GPUs do not have is named before anything runs") {
                     "layer 'gelu1' (line 5): there is no gelu on GPUs; train with 'device: cpu'");
 }
 
+TEST_CASE("what GPUs lack of a layer or a loss is named before anything runs") {
+  const auto refusal = [](const std::string& model) {
+    const Model parsed = parse_model("name: m\n" + model, "m.yaml");
+    try {
+      make_program(parsed, *plain_layout(parsed));
+    } catch (const Error& error) {
+      return std::string(error.what());
+    }
+    return std::string();
+  };
+  const auto of_convolution = [&](const std::string& attributes) {
+    return refusal("input: [4, 6, 6]\nlayers:\n- conv2d: {name: c, channels: 4, kernel: " +
+                   attributes + "}\n- flatten\n- linear: {features: 2}\n");
+  };
+  CHECK(of_convolution("3") == "");
+  CHECK_THAT(of_convolution("3, groups: 2"),
+             Contains("'c' (line 4): there is no conv2d with groups"));
+  CHECK_THAT(of_convolution("3, dilation: 2"), Contains("there is no conv2d with dilation"));
+  CHECK_THAT(of_convolution("[3, 1]"), Contains("there is no conv2d with two sizes"));
+  CHECK_THAT(refusal("input: [4]\nloss: reconstruction\nlayers:\n- linear: {features: 4}\n"),
+             Contains("GPUs have no loss but softmax_cross_entropy"));
+}
+
 TEST_CASE("a program computes what its model says: every gradient beside the reference") {
   fake_gpu() = {};
   std::vector<test::GpuProblem> problems;
