@@ -16,6 +16,8 @@ struct Row {
   int weight = 0;
 };
 
+constexpr size_t kMaxName = 30;  // a longer one has lines of its own
+
 Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
             const Style& style) {
   constexpr size_t kBadge = 12;
@@ -24,7 +26,7 @@ Row job_row(const JobRow& job, const RunView& view, Time now, size_t name_width,
   const std::string time = job.started ? elapsed(job, now) : "";
   Row row;
   row.weight = job.state == JobState::Running ? 3 : went_wrong(job) ? 2 : waits(job) ? 0 : 1;
-  const bool is_long = display_width(job.job) > name_width;
+  const bool is_long = display_width(job.job) > std::max(name_width, kMaxName);
   std::string head = "  " + pad(is_long ? "" : job.job, name_width) + "  ";
   if (is_long) {  // above the rest
     for (const std::string& part : wrap_name(job.job, size_t(std::max(20, style.width - 2)))) {
@@ -92,7 +94,6 @@ std::vector<std::string> fit(std::vector<Row> rows, size_t max_lines, const Styl
 
 std::vector<std::string> live_table(const RunView& view, Time now, size_t max_lines,
                                     const Style& style) {
-  constexpr size_t kMaxName = 30;
   size_t name_width = 8;
   for (const auto step : by_step(view.status.jobs)) {
     const bool listed = step.size() <= kListedElements;

@@ -205,8 +205,11 @@ std::string headline(const RunStatus& status, Time now, const Style& style) {
   for (const JobRow& job : status.jobs) done += satisfies_dependents(job.state);
   const std::string state = paint(status.state, name(status.state), style);
   std::string text = bold(status.run, style) + " on " + status.profile + ": " + state;
-  text += status.ended ? " " + format_age(now - *status.ended) + " ago"
-                       : " for " + format_duration(now - status.started);
+  if (status.ended) {
+    text += " " + format_age(now - *status.ended) + " ago";
+  } else if (status.state == RunState::Running) {  // else nobody knows since when it does not run
+    text += " for " + format_duration(now - status.started);
+  }
   return text + ", " + std::to_string(done) + " of " + std::to_string(status.jobs.size()) +
          (status.jobs.size() == 1 ? " job" : " jobs") + " succeeded";
 }

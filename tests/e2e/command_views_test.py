@@ -135,7 +135,7 @@ class CommandViews(Case):
         self.assertIn("Not in it: d, which a step reads where it lies; --with-data packs it.\n", out)
         self.dlflow("pack", "w.yaml", "--with-data", "-o", "full.dlflow")
         self.dlflow("unpack", "full.dlflow", "-C", "there")
-        self.assertEqual((self.folder / "there/w/d/x/y.txt").read_text(), "data")
+        self.assertEqual((self.folder / "there/w/workflow/d/x/y.txt").read_text(), "data")
 
 
 if __name__ == "__main__":

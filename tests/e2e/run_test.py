@@ -84,7 +84,7 @@ class Run(Case):
         _, err = self.dlflow("resubmit", run, "--set", "cpus_per_rank=100000", status=2)
         self.assertIn("step 'b'", err)
         _, err = self.dlflow("resubmit", run, "--set", "cpus=2", status=2)
-        self.assertIn("known: walltime, memory", err)
+        self.assertIn("did you mean 'cpus_per_rank'?", err)
         self.dlflow("resubmit", run, "--set", "cpus_per_rank=2")
         self.assertEqual((self.folder / "trace").read_text().split(), ["a1", "b1", "b2", "c1"])
         self.assertIn("resubmitted with cpus_per_rank 1 → 2", " ".join(self.dlflow("explain", run, "b")[0].split()))

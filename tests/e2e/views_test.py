@@ -31,7 +31,7 @@ class Views(Case):
     def test_logs_show_what_failed_else_what_ran_last(self):
         good = self.run_of(TWO_RUNS)
         self.assertEqual(self.dlflow("logs", good)[0], "the last\n")
-        self.assertEqual(self.dlflow("logs", good, "fit")[0], "out 1\nerr\n")  # output, then errors
+        self.assertIn("lr=1 | out 1\nlr=1 | err\nlr=2 | out 2\n", self.dlflow("logs", good, "fit")[0])  # output, then errors
         self.assertEqual(self.dlflow("logs", good, "fit[lr=3]")[0], "out 3\nerr\n")
         self.assertEqual(self.dlflow("logs", good, "last", "--follow")[0], "the last\n")  # it has ended
         bad = self.run_of(FAILS, status=1)
@@ -98,7 +98,7 @@ class Views(Case):
         self.assertEqual(len(losses(first, "--step", "fit")), 3)
         without = self.run_of(FAILS, status=1)
         self.assertIn("No step has written metrics yet", self.dlflow("results", without)[0])
-        self.assertIn("excludes", self.dlflow("results", "--csv", "--json", status=2)[1])
+        self.assertIn("--csv does not go with --json", self.dlflow("results", "--csv", "--json", status=2)[1])
 
     def test_explain_is_about_a_run_or_a_workflow_or_a_step_of_them(self):
         run = self.run_of(TWO_RUNS)

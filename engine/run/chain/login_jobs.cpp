@@ -135,11 +135,10 @@ class LoginJobs {
       if (!waits_for_its_turn(job)) continue;
       const auto earliest = not_before_.find(job);
       const bool is_time = earliest == not_before_.end() || earliest->second <= now;
+      if (run_.record().block_if_hopeless(job)) continue;
       const Inputs inputs = jobs().inputs(job);
       if (inputs.kind == Inputs::Kind::Skip) {
         run_.record().decide(job, JobState::Skipped, words(inputs));
-      } else if (inputs.kind == Inputs::Kind::Block) {
-        run_.record().decide(job, JobState::Blocked, words(inputs));
       } else if (is_time && backend_.has_room(run_.plan().jobs[job].resources)) {
         start(job);
       } else {

@@ -29,11 +29,10 @@ w.yaml:10:39: error: with.epochs of step 'train' must be a positive integer, not
 TEST_CASE("unknown keys are answered at every level", "[mistakes]") {
   CHECK(mistakes_of("stpes: {}") ==
         R"(w.yaml:1:1: error: unknown key 'stpes' in the workflow; did you mean 'steps'?
-w.yaml:1:1: error: missing key 'steps' in the workflow; it is a mapping)");
+w.yaml:1:1: error: missing key 'steps' in the workflow)");
   CHECK(mistakes_of("steps: {a: {run: x, resources: {gpus: 1}}}") ==
-        "w.yaml:1:33: error: unknown key 'gpus' in resources of step 'a'; known: ranks, "
-        "cpus_per_rank, gpus_per_rank, memory, walltime, nodes, ranks_per_node, exclusive, "
-        "memory_per_rank, memory_per_gpu, licences");
+        "w.yaml:1:33: error: unknown key 'gpus' in resources of step 'a'; did you mean "
+        "'gpus_per_rank'?");
   CHECK(
       mistakes_of("steps: {a: {uses: stage, with: {sources: [{url: 'file:///x', sha265: y}]}}}") ==
       "w.yaml:1:62: error: unknown key 'sha265' in with.sources[0] of step 'a'; did you mean "
@@ -66,7 +65,7 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
         "did you mean 'cosine'?");
   CHECK(train("normalize: 1") ==
         "w.yaml:2:12: error: with.normalize of step 't' must be a mapping, not 1; write "
-        "{mean: 1}");
+        "{mean: …}");
   CHECK(train("normalize: {mean: x, std: 0}") ==
         "w.yaml:2:19: error: with.normalize.mean of step 't' must be a number or a non-empty list, "
         "not the string 'x'\n"
@@ -106,8 +105,8 @@ TEST_CASE("a long wrong text is cut between two characters", "[mistakes]") {
 
 TEST_CASE("missing keys are named where they belong", "[mistakes]") {
   CHECK(mistakes_of("steps: {a: {uses: evaluate}}") ==
-        "w.yaml:1:9: error: missing key 'checkpoint' in with of step 'a'; it is a string\n"
-        "w.yaml:1:9: error: missing key 'data' in with of step 'a'; it is a string");
+        "w.yaml:1:9: error: missing key 'checkpoint' in with of step 'a'; it is a path\n"
+        "w.yaml:1:9: error: missing key 'data' in with of step 'a'; it is a path");
   CHECK(mistakes_of("steps: {a: {run: x, retry: {on: [timeout]}}}") ==
         "w.yaml:1:28: error: missing key 'attempts' in retry of step 'a'; it is a positive "
         "integer");

@@ -44,6 +44,7 @@ Plan plan_of(const RunStatus& status) {
     Step step;
     step.name = job.step;
     if (!plan.workflow.steps.empty()) step.needs = {plan.workflow.steps.back().name};
+    step.checkpoint.emplace();
     plan.workflow.steps.push_back(step);
     plan.jobs.emplace_back();
   }
@@ -351,4 +352,17 @@ TEST_CASE("what is no terminal gets each text once, as it is", "[redraw]") {
   CHECK(read_file(file) == "one\na line\n");
   redraw.show("one\n");
   CHECK(read_file(file) == "one\na line\none\n");
+}
+
+TEST_CASE("a run in which nothing saves is promised no checkpoint", "[live_display]") {
+  RunStatus status;
+  status.run = "demo-7f3a";
+  Plan plan;
+  plan.workflow.steps.emplace_back().name = "data";
+  RunModel model;
+  model.begin(plan, status);
+  CHECK_FALSE(model.saves());
+  plan.workflow.steps.front().checkpoint.emplace();
+  model.begin(plan, status);
+  CHECK(model.saves());
 }
