@@ -74,7 +74,9 @@ TEST_CASE("losses are summed over leaves, and what a rank says counts once howev
 
 TEST_CASE("waits for other ranks are summed over ranks", "[report_slot]") {
   const auto waited = dlflow::test::on_ranks(3, [](Communicator& comm) {
-    return Rank(comm).step({.communication_wait_s = 0.5f}).communication_wait_s;
+    return Rank(comm)
+        .step({.wishes = {}, .data_wait_s = 0, .communication_wait_s = 0.5f})
+        .communication_wait_s;
   });
   CHECK(waited == std::vector<float>(3, 1.5f));
 }
