@@ -47,8 +47,8 @@ struct SupervisorOptions {
   /// counts them; empty: that is not known. One with more at its end has failed, whatever its
   /// program says: the scheduler takes it for failed, too.
   std::function<uint64_t()> memory_kills;
-  uint64_t memory_bytes = 0;       ///< that the scheduler gives it on a node; 0: as the job asks
-  uint64_t more_memory_bytes = 0;  ///< that a next try gets for want of memory; 0: the same
+  uint64_t memory_bytes = 0;         ///< that the scheduler gives it on a node; 0: as the job asks
+  uint64_t more_memory_bytes = 0;    ///< that a next try gets for want of memory; 0: the same
   std::chrono::seconds walltime{0};  ///< of this pass; 0: as the job asks
 
   /// Signals that the scheduler sends to every process of the job, and that are for the supervisor
