@@ -71,11 +71,6 @@ size_t display_width_of_columns(const std::array<size_t, kListColumns>& widths) 
   return used;
 }
 
-/// `text` on one line of at most `room` columns; `status RUN` has the rest.
-std::string on_one_line(const std::string& text, size_t room) {
-  return display_width(text) <= room ? text : clip(text, room - 1) + "…";
-}
-
 }  // namespace
 
 std::string run_list(std::span<const RunSummary> runs,
@@ -102,7 +97,7 @@ std::string run_list(std::span<const RunSummary> runs,
     }
     const size_t used = display_width_of_columns(widths);
     const size_t room = size_t(style.width) > used + kRoomForNow ? size_t(style.width) - used : 0;
-    if (room == 0 || r == 0) {  // nothing fits beside the columns
+    if (r == 0 || display_width(rows[r].back()) > room) {  // it does not fit beside the columns
       if (r == 0) line += rows[r].back();
       text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
       if (r == 0 || rows[r].back().empty()) continue;
@@ -111,7 +106,7 @@ std::string run_list(std::span<const RunSummary> runs,
       }
       continue;
     }
-    line += on_one_line(rows[r].back(), room);
+    line += rows[r].back();
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
   }
   return text;

@@ -40,7 +40,7 @@ class ManPages(support.Case):
         return self.dlflow(*page.split("-")[1:], "--help")[0]
 
     def verbs_in(self, text):
-        listed = text.partition("Subcommands:\n")[2].partition("\n\n")[0]
+        listed = text.partition("Verbs:\n")[2].partition("\n\n")[0]
         return re.findall(r"^  ([a-z][a-z-]*) ", listed, re.MULTILINE)
 
     def test_every_verb_has_a_page(self):

@@ -139,8 +139,8 @@ class Removal(Case):
         out, _ = self.dlflow("status")
         lines = {line.split()[0]: line for line in out.splitlines()}
         self.assertIn("succeeded", lines[good])
-        self.assertIn("damaged: ", lines[damaged])
-        self.assertIn("no plan.json", lines[damaged])
+        below = " ".join(out[out.index(damaged):].split())  # the reason may stand below its run
+        self.assertRegex(below, r"^\S+ local failed .* damaged: .* it has no plan.json")
         out, _ = self.dlflow("status", damaged)
         self.assertIn("no plan.json", out)
         self.assertIn("plan.json", json.loads(self.dlflow("status", damaged, "--json")[0])["problem"])
