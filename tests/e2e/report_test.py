@@ -3,7 +3,6 @@
 import json
 import pathlib
 import re
-import time
 import unittest
 
 import support
@@ -37,7 +36,6 @@ PIPELINE = """
 
 
 class Report(support.Case):
-    browser = None
     shared_page = None
 
     def report(self, *runs):
@@ -59,21 +57,13 @@ class Report(support.Case):
         return page
 
     def opened(self, page):
-        if Report.browser is None:
-            Report.browser = Browser()
-        browser = Report.browser
-        browser.deadline = time.monotonic() + 120
-        browser.complaints.clear()
+        browser = Browser(seconds=120)
+        self.addCleanup(browser.close)
         self.addCleanup(lambda: self.assertEqual(browser.complaints, []))
         browser.media()
         browser.resize(1280, 900)
         browser.open(page)
         return browser
-
-    @classmethod
-    def tearDownClass(cls):
-        if cls.browser:
-            cls.browser.close()
 
     def test_the_content_says_what_happened(self):
         run = self.pictured()
