@@ -126,8 +126,8 @@ CASES = [
      "- conv2d: {name: a, channels: 32, kernel: 3, padding: 1, bias: false}\n"
      "- conv2d: {name: b, channels: 32, kernel: 3, stride: 2, padding: 1, groups: 32, bias: false}\n- relu6\n" + END),
     ("transposed convolution", [3, 4, 5], "softmax_cross_entropy",
-     sequential(a=nn.Conv2d(3, 6, 1), b=nn.ConvTranspose2d(6, 20, 3, stride=2, padding=1), c=nn.ConvTranspose2d(20, 4, 2, stride=2, bias=False),
-                f=nn.Flatten(), last=nn.Linear(4 * 14 * 18, 3)),
+     sequential(a=nn.Conv2d(3, 6, 1), b=nn.ConvTranspose2d(6, 20, 3, stride=2, padding=1),
+                c=nn.ConvTranspose2d(20, 4, 2, stride=2, bias=False), f=nn.Flatten(), last=nn.Linear(4 * 14 * 18, 3)),
      "- conv2d: {name: a, channels: 6, kernel: 1}\n- conv_transpose2d: {name: b, channels: 20, kernel: 3, stride: 2, padding: 1}\n"
      "- conv_transpose2d: {name: c, channels: 4, kernel: 2, stride: 2, bias: false}\n" + END),
     ("group and instance normalisation", [3, 6, 5], "softmax_cross_entropy",
@@ -172,8 +172,7 @@ def run(name: str, shape: list[int], loss: str, model: nn.Module, layers: str) -
         parameter.data = torch.empty_like(parameter).uniform_(-spread, spread).add_(1 if parameter.dim() == 1 else 0)
     ignored, batch = 2, 3
     if loss == "next_token":
-        x = torch.randint(next(model.parameters()).shape[0] if not hasattr(model, "tokens") else model.tokens.num_embeddings,
-                          (batch, *shape)).float()
+        x = torch.randint(model.tokens.num_embeddings, (batch, *shape)).float()
     else:
         x = torch.empty(batch, *shape).uniform_(-1, 1)
     labels = torch.randint(3, (batch,))
