@@ -1,6 +1,9 @@
 #include "engine/run/again.h"
 
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 
 #include "base/error.h"
@@ -107,6 +110,13 @@ bool has_parent_among(const Plan& plan, uint32_t job, const std::vector<bool>& j
   return found;
 }
 
+/// What its parents leave is made anew: it neither goes on from a checkpoint that it made with what
+/// they had left before, nor does its result count any more. Of a job that nobody has.
+void forget_old_parents(const Plan& plan, uint32_t job, const JobProgress& progress) {
+  if (progress.attempt == 0) return;
+  set_checkpoints_aside(plan, job, progress.attempt);
+}
+
 /// From the last job to the first, so that what a lost result needs is looked at, too.
 void plan_lost_results(Plan& plan, const Jobs& jobs, const PlanJob& plan_job) {
   std::vector<bool> looked_at(jobs.size());
@@ -140,6 +150,17 @@ void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt) {
     throw Error(Errc::InvalidInput, "cannot move the checkpoints of " + plan.jobs[job].name +
                                         " to " + aside.string() + ": " + problem.message());
   }
+}
+
+void withdraw_result(const Plan& plan, uint32_t job) {
+  const fs::path link = job_directory(plan, job) / "outputs";
+  if (::unlink(link.c_str()) != 0 && errno != ENOENT) {
+    throw_errno("cannot remove " + link.string(), errno);
+  }
+}
+
+bool is_under_way(JobState state) {
+  return state == JobState::Submitting || state == JobState::Queued || state == JobState::Running;
 }
 
 bool is_meant(const Plan& plan, uint32_t job, const std::vector<std::string>& names) {
@@ -186,7 +207,9 @@ void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJ
   std::vector<bool> again(jobs.size(), false);
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children
     const JobProgress& progress = jobs[job];
-    if (was_settled(progress.state) && has_parent_among(plan, job, again)) {
+    const bool parents_anew = has_parent_among(plan, job, again);
+    if (parents_anew && !is_under_way(progress.state)) forget_old_parents(plan, job, progress);
+    if (was_settled(progress.state) && parents_anew) {
       // It ran without that parent, which was allowed to fail, or however that ended.
       again[job] = true;
       look_anew(plan, job);

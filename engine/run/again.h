@@ -40,13 +40,19 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
 /// folder of attempt `attempt`.
 void set_checkpoints_aside(const Plan& plan, uint32_t job, int attempt);
 
+/// What the job has published is no longer found below its name.
+void withdraw_result(const Plan& plan, uint32_t job);
+
+/// Somebody has a job in this state, or may have it.
+bool is_under_way(JobState state);
+
 /// Moves a job to Planned and records that. \param tries  that count as used up.
 using PlanJob = std::function<void(uint32_t job, int tries, const std::string& reason)>;
 
 /// Gives jobs that did not succeed another attempt, and unblocks what waited for them. What a job
 /// that is to run needs, and what is gone (somebody removed the folder of the run that it came
-/// from), runs again, too: such results are no longer in `plan.reused`.
-/// Throws as resubmit_run.
+/// from), runs again, too: such results are no longer in `plan.reused`. A job whose parents run
+/// again begins from scratch, and what it has published counts no more. Throws as resubmit_run.
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job);
 
 }  // namespace dlflow

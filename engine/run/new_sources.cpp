@@ -1,8 +1,5 @@
 #include "engine/run/new_sources.h"
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <filesystem>
 #include <set>
 #include <utility>
@@ -71,14 +68,6 @@ bool left_something(JobState state) {
   return satisfies_dependents(state) || state == JobState::Skipped;
 }
 
-/// What a job has published is no longer found below its name.
-void withdraw_result(const Plan& plan, uint32_t job) {
-  const fs::path link = job_directory(plan, job) / "outputs";
-  if (::unlink(link.c_str()) != 0 && errno != ENOENT) {
-    throw_errno("cannot remove " + link.string(), errno);
-  }
-}
-
 /// Moves the sources of `now` into `plan`.
 void take_sources(Plan& plan, Plan now) {
   plan.files = std::move(now.files);
@@ -102,10 +91,6 @@ std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes) {
     if (!fs::exists(plan.base / name, none)) gone.push_back(name);
   }
   return gone;
-}
-
-bool is_under_way(JobState state) {
-  return state == JobState::Submitting || state == JobState::Queued || state == JobState::Running;
 }
 
 std::string other_user_of(Store& store, const std::string& run, const fs::path& job_directory) {

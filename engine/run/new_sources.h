@@ -15,9 +15,6 @@ namespace dlflow {
 /// where it lies. Empty also if the folder of the workflow is not there (another machine).
 std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes);
 
-/// Somebody has a job in this state, or may have it.
-bool is_under_way(JobState state);
-
 /// Another run than `run` that uses the result in `job_directory`; empty: none.
 std::string other_user_of(Store& store, const std::string& run,
                           const std::filesystem::path& job_directory);

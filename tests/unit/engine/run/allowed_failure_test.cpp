@@ -88,6 +88,24 @@ TEST_CASE("an allowed failure is tried again by name, and what did without it ru
   for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
 }
 
+TEST_CASE("what runs again because of its parents goes on from no checkpoint made with fewer",
+          "[allow_failure]") {
+  TestRun run(R"(
+  a: {run: ./a, matrix: {i: [1, 2]}, allow_failure: true, outputs: {x: x}}
+  train: {run: [./train, "${{ join(steps.a.outputs.x) }}"], checkpoint: {}}
+)");
+  run.backend.fail("a[i=2]");
+  const JobState end = GENERATE(Succeeded, Failed, Cancelled);
+  run.backend.ends["train"].push_back(end);
+  run.start();
+  const std::filesystem::path train = run.directory / "steps/train";
+  make_directories(train / "checkpoints/step-3");
+  run.resubmit({"a[i=2]"});
+  CHECK_FALSE(std::filesystem::exists(train / "checkpoints"));
+  CHECK(std::filesystem::exists(train / "attempt-1/checkpoints/step-3"));
+  CHECK(run.attempt("train") == (end == Cancelled ? 1 : 2));
+}
+
 TEST_CASE("a failure that is allowed is tried again as `retry:` says before it counts",
           "[allow_failure]") {
   TestRun run(R"(
