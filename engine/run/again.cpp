@@ -115,6 +115,7 @@ bool has_parent_among(const Plan& plan, uint32_t job, const std::vector<bool>& j
 void forget_old_parents(const Plan& plan, uint32_t job, const JobProgress& progress) {
   if (progress.attempt == 0) return;
   set_checkpoints_aside(plan, job, progress.attempt);
+  withdraw_result(plan, job);
 }
 
 /// From the last job to the first, so that what a lost result needs is looked at, too.

@@ -30,6 +30,17 @@ std::optional<JobState> newest_state(const fs::path& job_directory) {
   return state;
 }
 
+/// Published by the newest attempt of the job: one that ran before another one failed does not
+/// count. Of a result that comes from another run, what that run does with it later is not our
+/// matter.
+std::optional<JobEvent> newest_result(const JobSpec& spec, const ParentRef& parent) {
+  auto result = published_result(parent.directory);
+  const bool is_ours = parent.directory.native().starts_with(spec.run_directory.native() + "/");
+  if (!result || !is_ours) return result;
+  if (result->attempt != attempts(parent.directory).back()) return std::nullopt;
+  return result;
+}
+
 /// Whether `spec` may run although this parent left no result.
 bool may_lack(const JobSpec& spec, const ParentRef& parent, std::optional<JobState> state) {
   if (spec.always || parent.failed) return true;
@@ -45,7 +56,7 @@ ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
   left.skipped = parent.skipped;
   left.failed = parent.failed;
   if (left.skipped || left.failed) return left;
-  if (const auto result = published_result(parent.directory)) {
+  if (const auto result = newest_result(spec, parent)) {
     if (result->outputs.is_object()) left.outputs = result->outputs;
     if (result->metrics.is_object()) left.metrics = result->metrics;
     left.fingerprint = result->fingerprint;

@@ -263,3 +263,25 @@ TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][c
   CHECK(world.nodes.runs["cleanup"] == 2);
   CHECK(world.nodes.overlaps.empty());
 }
+TEST_CASE("in a batch system nothing runs on a result that was to be made anew and was not",
+          "[allow_failure][chain]") {
+  ChainWorld world(R"(
+  a: {run: ./a, allow_failure: true, outputs: {x: x}}
+  b: {run: ./b, needs: [a], allow_failure: true, outputs: {y: y}}
+  c: {run: [./c, "${{ steps.b.outputs.y }}"]}
+)");
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Failed);
+  world.nodes.run_all();
+  REQUIRE(world.look() == States{{"a", Failed}, {"b", Succeeded}, {"c", Succeeded}});
+  world.resubmit({"a"});
+  CHECK_FALSE(std::filesystem::is_symlink(world.directory / "steps/b/outputs"));
+  world.nodes.begin(world.id("a"));
+  world.nodes.end(world.id("a"), Succeeded);
+  world.nodes.begin(world.id("b"));
+  world.nodes.end(world.id("b"), Failed);
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"a", Succeeded}, {"b", Failed}, {"c", Skipped}});
+  CHECK(world.nodes.runs["c"] == 1);
+}

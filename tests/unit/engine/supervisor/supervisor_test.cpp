@@ -123,7 +123,8 @@ TEST_CASE("a metric may be NaN or infinite, and NaN meets no requirement", "[sup
   spec.require = {{"best", "<", 0}};
   CHECK_NOTHROW(check_requirements(spec, {{"best", "-Infinity"}}, {}));
   spec.require = {{"best", "<", 0}};
-  CHECK_THROWS_WITH(check_requirements(spec, {{"best", "Infinity"}}, {}), "best is inf, required < 0");
+  CHECK_THROWS_WITH(check_requirements(spec, {{"best", "Infinity"}}, {}),
+                    "best is inf, required < 0");
 }
 
 TEST_CASE("a list that is too long for a variable is told where it goes", "[supervisor]") {
@@ -191,6 +192,24 @@ TEST_CASE("a job does not run on a parent without a record of success", "[superv
   const JobEvent end = job.execute();
   CHECK(end.state == JobState::Blocked);
   CHECK(end.reason.find("step must not run: data has no record") == 0);
+  CHECK_FALSE(fs::exists(job.outputs() / "ran"));
+}
+
+TEST_CASE("a job does not run on what a parent left before its newest attempt failed",
+          "[supervisor]") {
+  Job job("touch $DLFLOW_OUTPUTS/ran");
+  const fs::path data = job.run.path() / "steps" / "data";
+  const auto attempt = [&data](int number, JobState state) {
+    JobEvent event;
+    event.state = state;
+    make_directories(attempt_directory(data, number));
+    write_file(attempt_directory(data, number) / "events.jsonl", to_line(event));
+  };
+  attempt(1, JobState::Succeeded);
+  fs::create_directory_symlink("attempt-1/pass-1/outputs", data / "outputs");
+  attempt(2, JobState::Failed);
+  job.spec.parents = {{"data", Json::object(), data}};
+  CHECK(job.execute().state == JobState::Blocked);
   CHECK_FALSE(fs::exists(job.outputs() / "ran"));
 }
 
