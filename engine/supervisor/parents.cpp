@@ -43,9 +43,10 @@ std::optional<JobEvent> newest_result(const JobSpec& spec, const ParentRef& pare
 
 /// Whether `spec` may run although this parent left no result.
 bool may_lack(const JobSpec& spec, const ParentRef& parent, std::optional<JobState> state) {
-  if (spec.always || parent.failed) return true;
+  if (spec.always) return true;
+  if (!state) return parent.failed;
   // Nobody wrote the end of one whose node failed.
-  return parent.may_fail && state && (is_failure(*state) || !is_final(*state));
+  return (parent.may_fail || parent.failed) && (is_failure(*state) || !is_final(*state));
 }
 
 ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
@@ -54,8 +55,7 @@ ParentResult read_parent(const JobSpec& spec, const ParentRef& parent) {
   left.element = parent.element;
   left.directory = parent.directory;
   left.skipped = parent.skipped;
-  left.failed = parent.failed;
-  if (left.skipped || left.failed) return left;
+  if (left.skipped) return left;
   if (const auto result = newest_result(spec, parent)) {
     if (result->outputs.is_object()) left.outputs = result->outputs;
     if (result->metrics.is_object()) left.metrics = result->metrics;

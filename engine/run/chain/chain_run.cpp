@@ -1,6 +1,7 @@
 #include "engine/run/chain/chain_run.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "base/sha256.h"
@@ -30,6 +31,28 @@ ChainRun::ChainRun(Loaded&& loaded, const ChainServices& services)
     // That of a job on the login node is a process.
     const bool is_here = is_on_login_node(plan_, plan_.jobs[job]);
     ids_.push_back(is_here ? "" : loaded.status.jobs[job].backend_id);
+  }
+}
+
+bool ChainRun::ended_unrecorded(uint32_t job) const {
+  const JobState state = jobs()[job].state;
+  if (state != JobState::Skipped && !is_broken(state)) return false;
+  const std::filesystem::path folder = job_directory(plan_, job);
+  const std::vector<int> numbers = attempts(folder);
+  if (numbers.empty() || numbers.back() < jobs()[job].attempt) return true;
+  std::optional<JobState> recorded;
+  for (const JobEvent& event : attempt_events(folder, "", numbers.back())) {
+    if (event.state) recorded = event.state;
+  }
+  return recorded != state;
+}
+
+void ChainRun::note_unrecorded_ends() {
+  plan_.skipped.clear();
+  plan_.failed.clear();
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    if (!ended_unrecorded(job)) continue;
+    (jobs()[job].state == JobState::Skipped ? plan_.skipped : plan_.failed).insert(job);
   }
 }
 

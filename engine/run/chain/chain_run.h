@@ -45,6 +45,13 @@ class ChainRun {
   }
   const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
 
+  /// Whether the job was skipped or ended badly, and its folder does not say so: only the login
+  /// node has decided it, or nobody recorded the end.
+  bool ended_unrecorded(uint32_t job) const;
+
+  /// Notes such jobs in the plan, for the JobSpec of those that need them.
+  void note_unrecorded_ends();
+
   /// How many jobs have an id.
   size_t num_submitted() const;
 

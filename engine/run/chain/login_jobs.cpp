@@ -166,9 +166,7 @@ class LoginJobs {
     if (state == JobState::Submitting) run_.record().decide(job, JobState::Submitting);
     run_.record().sync();
     crash_point("intent");
-    run_.plan().graph.each_parent(job, [this](uint32_t parent) {
-      if (jobs()[parent].state == JobState::Skipped) run_.plan().skipped.insert(parent);
-    });
+    run_.note_unrecorded_ends();
     make_attempt(run_.plan(), job, jobs()[job].attempt);
     crash_point("attempt");
     tell(run_.name(job) + " runs here, on the login node");

@@ -63,6 +63,7 @@ void SubmissionRound::submit(std::vector<SubmittedBatch>& submitted) {
 /// As many syncs for one job as for all.
 void SubmissionRound::write_intents() {
   const Plan& plan = run_.plan();
+  run_.note_unrecorded_ends();
   const std::vector<BatchRange> before = batch_ranges(plan.directory);
   const uint32_t first = before.empty() ? 1 : before.back().last + 1;
   numbers_ = {first, first + uint32_t(batches_.size()) - 1};

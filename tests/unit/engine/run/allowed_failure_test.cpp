@@ -242,6 +242,22 @@ TEST_CASE("in a batch system the selection waits for the end of a sweep, and a n
   CHECK(world.state() == RunState::Succeeded);
 }
 
+TEST_CASE("in a batch system a job runs without an allowed parent that left no record",
+          "[allow_failure][chain]") {
+  ChainWorld world(R"(
+  a: {run: ./a, allow_failure: true, retry: {attempts: 1, on: [failure]}}
+  b: {run: ./b, needs: [a]}
+)");
+  world.start();
+  world.nodes.fail_node("811");
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"a", Lost}, {"b", Blocked}});
+  world.resubmit();
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"a", Lost}, {"b", Succeeded}});
+  CHECK(world.state() == RunState::Succeeded);
+}
+
 TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][chain]") {
   const std::string failing = GENERATE("", "train", "data");
   ChainWorld world(kCleanup);

@@ -83,6 +83,19 @@ TEST_CASE("what fails on the login node blocks what needs it, and nothing else",
   CHECK(world.batch.submitted == Names{"other 811", "train 812"});
 }
 
+TEST_CASE("what was skipped on the login node holds up nothing", "[login]") {
+  LoginWorld world(R"(
+  fetch: {run: ./fetch, on: login, allow_failure: true, outputs: {data: d}}
+  unpack: {run: [./unpack, "${{ steps.fetch.outputs.data }}"], on: login}
+  train: {run: ./train, needs: [unpack]}
+)");
+  world.login.fail("fetch");
+  world.start();
+  CHECK(world.look() == States{{"fetch", Failed}, {"unpack", Skipped}, {"train", Queued}});
+  world.nodes.run_all();
+  CHECK(world.look().at("train") == Succeeded);
+}
+
 TEST_CASE("a step of the login node is tried again as its text says", "[login]") {
   LoginWorld world("  fetch: {run: ./fetch, on: login, retry: {attempts: 2, on: [failure]}}\n");
   world.login.fail("fetch");
