@@ -46,20 +46,6 @@ class BatchPlanner {
     size_t text = 0;  // about how long the list of its tasks is
   };
 
-  /// The steps that one which always runs needs, directly or not: if they can never start they are
-  /// to end, else it would wait for ever.
-  static std::vector<bool> steps_before_always(const Workflow& workflow) {
-    std::vector<bool> before(workflow.steps.size(), false);
-    for (uint32_t always = 0; always < workflow.steps.size(); ++always) {
-      if (!workflow.steps[always].always) continue;
-      const std::vector<bool> needed = needed_for(workflow, workflow.steps[always].name);
-      for (uint32_t step = 0; step < needed.size(); ++step) {
-        if (needed[step] && step != always) before[step] = true;
-      }
-    }
-    return before;
-  }
-
   const Step& step_of(uint32_t job) const { return plan_.workflow.steps[plan_.jobs[job].step]; }
 
   bool waits_for_end(uint32_t job, uint32_t parent) const {

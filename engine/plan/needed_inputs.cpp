@@ -1,5 +1,7 @@
 #include "engine/plan/needed_inputs.h"
 
+#include "engine/plan/graph.h"
+
 namespace dlflow {
 
 bool is_failure(JobState state) {
@@ -17,6 +19,18 @@ bool lets_run(const Step& child, const Step& parent, JobState state) {
 
 bool waits_for_end(const Step& child, const Step& parent) {
   return child.always || parent.allow_failure;
+}
+
+std::vector<bool> steps_before_always(const Workflow& workflow) {
+  std::vector<bool> before(workflow.steps.size(), false);
+  for (uint32_t always = 0; always < workflow.steps.size(); ++always) {
+    if (!workflow.steps[always].always) continue;
+    const std::vector<bool> needed = needed_for(workflow, workflow.steps[always].name);
+    for (uint32_t step = 0; step < needed.size(); ++step) {
+      if (needed[step] && step != always) before[step] = true;
+    }
+  }
+  return before;
 }
 
 Inputs judge(const std::vector<UsedParents>& used, bool always) {

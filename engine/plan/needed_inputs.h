@@ -7,8 +7,9 @@
 #include "engine/model/workflow.h"
 #include "engine/plan/job.h"
 
-/// The needs of a job towards those it waits for, where some may fail (`allow_failure`) and some steps run
-/// however others end (`if: always()`). Login node and compute nodes decide by the same functions.
+/// The needs of a job towards those it waits for, where some may fail (`allow_failure`) and some
+/// steps run however others end (`if: always()`). Login node and compute nodes decide by the same
+/// functions.
 namespace dlflow {
 
 /// Failed in a way that `allow_failure` is about: not cancelled, and not for want of its own
@@ -22,6 +23,10 @@ bool lets_run(const Step& child, const Step& parent, JobState state);
 
 /// Whether `child` waits for the end of `parent`, not for its success alone.
 bool waits_for_end(const Step& child, const Step& parent);
+
+/// By step: whether one that always runs needs it, directly or not. If it can never start it is to
+/// end, else that one would wait for ever.
+std::vector<bool> steps_before_always(const Workflow& workflow);
 
 /// The parents of one step whose outputs or metrics a job uses, and how many left something.
 struct UsedParents {

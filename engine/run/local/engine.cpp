@@ -31,7 +31,8 @@ Engine::Engine(Plan plan, std::vector<JobProgress> known, const Services& servic
       record_(plan_, std::move(known), services.store, services.clock),
       results_(plan_, record_.jobs()),
       was_open_(plan_.jobs.size(), false),
-      queue_(plan_, services.backend) {}
+      queue_(plan_, services.backend),
+      precedes_always_(steps_before_always(plan_.workflow)) {}
 
 Submission Engine::submission(uint32_t job) const {
   const JobProgress& progress = jobs()[job];
@@ -92,6 +93,7 @@ RunResult Engine::work() {
     look_at_open();
     start_jobs();
     if (stops_ > 0 && active_.empty()) withdraw_waiting();
+    if (give_up_before_always()) continue;
     if (is_over()) return end();
     for (const Update& update : services_.backend.wait(patience(), interrupts_.descriptor())) {
       take(update);
@@ -119,6 +121,21 @@ bool Engine::may_start(uint32_t job) const {
   return may_start() || (stops_ == 0 && plan_.workflow.steps[plan_.jobs[job].step].always);
 }
 
+/// After a failure, when nothing more of what it lets go on is left: what a step that always runs
+/// waits for, and what will not start any more, ends by that. Whether there was such a job.
+bool Engine::give_up_before_always() {
+  if (may_start() || stops_ > 0 || !active_.empty() || queue_.holds_always()) return false;
+  bool any = false;
+  for (uint32_t job = 0; job < jobs().size(); ++job) {
+    const bool is_free = !is_final(jobs()[job].state) && jobs().unfinished_parents(job) == 0;
+    if (!is_free || may_start(job) || !precedes_always_[plan_.jobs[job].step]) continue;
+    record_.decide(job, JobState::Blocked, "not started, since the run has failed");
+    block_descendants(job);
+    any = true;
+  }
+  return any;
+}
+
 bool Engine::is_over() const {
   if (!active_.empty()) return false;
   return may_start() ? queue_.empty() : stops_ > 0 || !queue_.holds_always();
@@ -127,7 +144,7 @@ bool Engine::is_over() const {
 std::chrono::milliseconds Engine::patience() const {
   const auto tick = record_.has_pending() ? kSave : kTick;
   const auto next = queue_.next_time();
-  if (!next || !may_start()) return tick;
+  if (!next || stops_ > 0) return tick;
   return std::clamp<std::chrono::milliseconds>(*next - services_.clock.now(), 0ms, tick);
 }
 
@@ -154,7 +171,7 @@ void Engine::act(uint32_t job, const std::string& reason) {
 void Engine::act_on_failure(uint32_t job, const std::string& reason) {
   const JobProgress& progress = jobs()[job];
   const Step& step = plan_.workflow.steps[plan_.jobs[job].step];
-  if (may_start() && should_retry(step.retry, ending_of(progress), progress.tries)) {
+  if (may_start(job) && should_retry(step.retry, ending_of(progress), progress.tries)) {
     record_.plan_again(job, progress.tries,
                        "try " + std::to_string(progress.tries + 1) + " of " +
                            std::to_string(step.retry.attempts) +
@@ -267,6 +284,7 @@ void Engine::stop_once() {
 /// meanwhile: then that is asked to end, too.
 void Engine::withdraw_waiting() {
   for (const uint32_t job : queue_.take_all()) {
+    if (is_final(jobs()[job].state)) continue;  // given up
     const bool is_planned = jobs()[job].state == JobState::Planned;
     if (is_planned || services_.backend.withdraw(submission(job))) {
       record_.decide(job, JobState::Cancelled);

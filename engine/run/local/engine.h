@@ -54,6 +54,7 @@ class Engine {
   RunResult end();
   bool may_start() const;
   bool may_start(uint32_t job) const;
+  bool give_up_before_always();
   bool is_over() const;
   std::chrono::milliseconds patience() const;
 
@@ -82,6 +83,7 @@ class Engine {
   std::deque<uint32_t> open_;                 // wait for nothing more, not yet settled
   std::vector<bool> was_open_;                // by job
   StartQueue queue_;                          // to be handed over
+  std::vector<bool> precedes_always_;         // by step
   std::set<uint32_t> active_;                 // handed over, not ended
   std::map<uint32_t, uint64_t> events_read_;  // of recovered attempts, see Submission
   Time last_tick_{};

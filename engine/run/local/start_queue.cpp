@@ -12,9 +12,18 @@ int StartQueue::max_parallel(uint32_t job) const { return step_of(job).matrix.ma
 
 /// Steps that limit themselves have lanes of their own, so that they let others pass; so have those
 /// that run when others may not.
-void StartQueue::push(uint32_t job) {
+void StartQueue::make_ready(uint32_t job) {
   const bool is_apart = max_parallel(job) > 0 || step_of(job).always;
   ready_.push(job, plan_.jobs[job].resources, is_apart ? plan_.jobs[job].step + 1 : 0);
+}
+
+void StartQueue::push(uint32_t job) {
+  make_ready(job);
+  if (step_of(job).always) ++num_always_;
+}
+
+void StartQueue::push(uint32_t job, Time time) {
+  delayed_.emplace(time, job);
   if (step_of(job).always) ++num_always_;
 }
 
@@ -31,7 +40,7 @@ bool StartQueue::has_room(uint32_t job, const std::set<uint32_t>& active) const 
 std::optional<uint32_t> StartQueue::pop(Time now, const std::set<uint32_t>& active,
                                         const std::function<bool(uint32_t job)>& may_start) {
   while (!delayed_.empty() && delayed_.begin()->first <= now) {
-    push(delayed_.begin()->second);
+    make_ready(delayed_.begin()->second);
     delayed_.erase(delayed_.begin());
   }
   const auto job =

@@ -25,7 +25,7 @@ class StartQueue {
   void push(uint32_t job);
 
   /// Not before `time`.
-  void push(uint32_t job, Time time) { delayed_.emplace(time, job); }
+  void push(uint32_t job, Time time);
 
   /// Removes and returns the next job that may start. \param active  jobs that are with the back
   /// end. \param may_start  the same for all jobs of a step.
@@ -34,7 +34,7 @@ class StartQueue {
 
   bool empty() const { return ready_.empty() && delayed_.empty(); }
 
-  /// Whether there are jobs that run always.
+  /// Whether there are jobs that run always, now or later.
   bool holds_always() const { return num_always_ > 0; }
 
   /// When the first job whose time has not come yet may start.
@@ -46,6 +46,7 @@ class StartQueue {
  private:
   const Step& step_of(uint32_t job) const;
   int max_parallel(uint32_t job) const;
+  void make_ready(uint32_t job);
   bool has_room(uint32_t job, const std::set<uint32_t>& active) const;
 
   const Plan& plan_;

@@ -163,6 +163,43 @@ TEST_CASE("a step with always() runs after a failure, after a success, and after
   CHECK(run.attempt("cleanup") == 2);  // after the repair, too
 }
 
+TEST_CASE("a step with always() runs, too, where a failure keeps what it waits for from starting",
+          "[always]") {
+  const bool keep_going = GENERATE(false, true);
+  TestRun run(R"(
+  bad:   {run: ./bad}
+  slow:  {run: ./slow}
+  mid:   {run: ./mid, needs: [slow]}
+  last:  {run: ./last, needs: [mid]}
+  other: {run: ./other, needs: [slow]}
+  clean: {run: ./clean, needs: [bad, mid], if: "${{ always() }}"}
+)");
+  run.backend.fail("bad");
+  CHECK(run.start({.keep_going = keep_going}).state == RunState::Failed);
+  CHECK(run.states() == States{{"bad", Failed},
+                               {"slow", Succeeded},
+                               {"mid", keep_going ? Succeeded : Blocked},
+                               {"last", keep_going ? Succeeded : Blocked},
+                               {"other", keep_going ? Succeeded : Planned},
+                               {"clean", Succeeded}});
+  run.resubmit();
+  for (const auto& [job, state] : run.states()) CHECK(state == Succeeded);
+  CHECK(run.attempt("clean") == 2);
+}
+
+TEST_CASE("a step with always() is tried again as `retry:` says, after a failure, too",
+          "[always]") {
+  TestRun run(R"(
+  work:  {run: ./work}
+  clean: {run: ./clean, needs: [work], if: "${{ always() }}", retry: {attempts: 2, on: [failure]}}
+)");
+  run.backend.fail("work");
+  run.backend.fail("clean");
+  run.start();
+  CHECK(run.states() == States{{"work", Failed}, {"clean", Succeeded}});
+  CHECK(run.attempt("clean") == 2);
+}
+
 TEST_CASE("a step with always() is not reused", "[always]") {
   TestRun run(kCleanup);
   run.start();
