@@ -168,9 +168,9 @@ class BatchPlanner {
     const uint32_t batch = batch_of_[parent];
     if (batch == kNone) return std::nullopt;
     if (batches_[batch].jobs.size() == 1) return on_batch(batch, parent, job);
-    // No batch system pairs ends: a task that may fail has the status of one that succeeded.
+    // No batch system pairs ends. What it ends itself has no status of 0, whatever may fail.
     const bool pairs = is_its_own(parent, job) && task_of(parent) == task_of(job);
-    if (pairs && !step_of(job).always)
+    if (pairs && !waits_for_end(job, parent))
       return PlannedDependency{.kind = PlannedDependency::Kind::SameTask, .batch = batch};
     return on_task(parent, job);
   }

@@ -25,12 +25,11 @@ std::optional<ChainRepair::Dependencies> ChainRepair::new_dependencies(uint32_t 
       // One that is planned again has the id of its last attempt still.
       if (state == JobState::Planned || id.empty()) return std::nullopt;
       const auto task = array_task(id);
-      const bool corresponds =
-          range.count == 1 && task && task == array_task(run_.id(job)) && !run_.step_of(job).always;
+      const bool corresponds = range.count == 1 && task && task == array_task(run_.id(job));
       const bool by_end = waits_for_end(run_.step_of(job), run_.step_of(parent));
-      ids[id] = corresponds ? Dependency::Kind::SameTask
-                : by_end    ? Dependency::Kind::End
-                            : Dependency::Kind::Success;
+      ids[id] = by_end        ? Dependency::Kind::End
+                : corresponds ? Dependency::Kind::SameTask
+                              : Dependency::Kind::Success;
     }
   }
   Dependencies dependencies;

@@ -241,14 +241,15 @@ TEST_CASE("in a batch system what waits for an allowed failure starts by itself"
           "[allow_failure][chain]") {
   ChainWorld world(kSweep);
   world.start();
-  CHECK(world.batch.submitted == Names{"train 811", "eval 812", "best 813"});
+  CHECK(world.batch.submitted ==
+        Names{"train 811", "eval 812", "eval 813", "eval 814", "best 815"});
   for (int task = 0; task < 3; ++task) {
     const std::string id = "811_" + std::to_string(task);
     world.nodes.begin(id);
     world.nodes.end(id, task == 1 ? Failed : Succeeded);
   }
-  CHECK(world.batch.is_free("812_1"));  // it starts, looks, and is skipped
-  CHECK_FALSE(world.nodes.begin("812_1"));
+  CHECK(world.batch.is_free("813_1"));  // it starts, looks, and is skipped
+  CHECK_FALSE(world.nodes.begin("813_1"));
   world.nodes.run_all();
   CHECK(world.look().at("eval[n=1]") == Skipped);
   CHECK(world.look().at("best") == Succeeded);
@@ -277,6 +278,22 @@ TEST_CASE("in a batch system the selection waits for the end of a sweep, and a n
   CHECK(world.look() ==
         States{{"train[n=0]", Lost}, {"train[n=1]", Succeeded}, {"best", Succeeded}});
   CHECK(world.state() == RunState::Succeeded);
+}
+
+TEST_CASE("in a batch system what itself ends an element holds up nothing that goes on without it",
+          "[allow_failure][chain]") {
+  ChainWorld world(kSweep);
+  world.start();
+  world.nodes.begin("811_1");
+  world.nodes.fail_node("811_1");
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"train[n=0]", Succeeded},
+                               {"train[n=1]", Lost},
+                               {"train[n=2]", Succeeded},
+                               {"eval[n=0]", Succeeded},
+                               {"eval[n=1]", Skipped},
+                               {"eval[n=2]", Succeeded},
+                               {"best", Succeeded}});
 }
 
 TEST_CASE("in a batch system a job runs without an allowed parent that left no record",
@@ -316,6 +333,7 @@ TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][c
   CHECK(world.nodes.runs["cleanup"] == 2);
   CHECK(world.nodes.overlaps.empty());
 }
+
 TEST_CASE("in a batch system nothing runs on a result that was to be made anew and was not",
           "[allow_failure][chain]") {
   ChainWorld world(R"(
