@@ -38,6 +38,14 @@ void print_submitted(const Session& session, const Plan& plan, const ChainResult
   if (const size_t more = result.repointed.size() - listed; more > 0) {
     std::printf("  and %s more\n", count(more, "job").c_str());
   }
+  for (const std::string& job : result.too_early) {
+    std::printf(
+        "  %s runs already, without what runs again now. To repeat it: dlflow cancel %s --step "
+        "%s,\n"
+        "  then dlflow resubmit %s --step %s --from-scratch\n",
+        job.c_str(), plan.run.c_str(), shell_quote(job).c_str(), plan.run.c_str(),
+        shell_quote(job).c_str());
+  }
   if (result.held_back > 0) {
     std::printf(
         "%s not submitted yet: %s allows %d at a time. When some have ended,\n"

@@ -33,6 +33,7 @@ struct ChainResult {
   std::vector<SubmittedBatch> submitted;
   std::vector<std::string> adopted;         ///< jobs that an earlier call had submitted unknowingly
   std::vector<std::string> repointed;       ///< jobs that wait for another job now, "NAME ID"
+  std::vector<std::string> too_early;       ///< jobs that run without what runs again now
   size_t kept = 0;                          ///< jobs that were done before
   size_t held_back = 0;                     ///< jobs that find no room below `limits.jobs` now
   std::vector<std::string> excluded_nodes;  ///< that what was submitted now does not run on

@@ -5,6 +5,7 @@
 
 #include "base/fault.h"
 #include "engine/plan/withdrawn.h"
+#include "engine/run/again.h"
 
 namespace dlflow {
 
@@ -84,11 +85,24 @@ bool ChainRepair::repoint_one(uint32_t job, const Dependencies& dependencies) {
   const WithdrawnAttempt dropped{run_.name(job), run_.jobs()[job].attempt};
   withdraw(run_.plan().directory, {&dropped, 1});
   if (answer.kind == JobAnswer::Kind::Refused) run_.batch().cancel({&id, 1});
-  run_.record().decide(job, JobState::Lost,
-                       std::string(run_.batch().name()) + " could not keep it: " + answer.message);
+  plan_anew(job, std::string(run_.batch().name()) + " could not keep it: " + answer.message);
+  return false;
+}
+
+void ChainRepair::replace(uint32_t job) {
+  const std::string id = run_.id(job);
+  const WithdrawnAttempt old{run_.name(job), run_.jobs()[job].attempt};
+  withdraw(run_.plan().directory, {&old, 1});
+  run_.batch().cancel({&id, 1});
+  set_checkpoints_aside(run_.plan(), job, old.attempt);
+  stuck_.erase(job);
+  plan_anew(job, "submitted again, since what it needs runs again");
+}
+
+void ChainRepair::plan_anew(uint32_t job, const std::string& reason) {
+  run_.record().decide(job, JobState::Lost, reason);
   run_.record().plan_again(job, run_.jobs()[job].tries, "");
   run_.set_id(job, "");
-  return false;
 }
 
 }  // namespace dlflow

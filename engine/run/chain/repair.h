@@ -20,6 +20,11 @@ class ChainRepair {
   void add(uint32_t job) { stuck_.insert(job); }
   bool contains(uint32_t job) const { return stuck_.contains(job); }
 
+  /// Takes a job that has not begun from the batch system, and plans it again: what was submitted
+  /// says of a parent that it left nothing, or where its result lies, and that is no longer so; or
+  /// it has a checkpoint, which it made with what its parents had left before.
+  void replace(uint32_t job);
+
   /// Forgets those that are blocked: what they wait for stays as it is.
   void drop_blocked();
 
@@ -35,6 +40,7 @@ class ChainRepair {
 
   std::optional<Dependencies> new_dependencies(uint32_t job) const;
   bool repoint_together(const std::vector<uint32_t>& jobs, const Dependencies& dependencies);
+  void plan_anew(uint32_t job, const std::string& reason);
   bool repoint_one(uint32_t job, const Dependencies& dependencies);
 
   ChainRun& run_;

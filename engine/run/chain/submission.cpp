@@ -1,7 +1,9 @@
 #include "engine/run/chain/submission.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "base/error.h"
@@ -9,6 +11,7 @@
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
 #include "engine/plan/places.h"
+#include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
 #include "engine/run/chain/adoption.h"
 #include "engine/run/chain/login_jobs.h"
@@ -154,11 +157,50 @@ void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
       [&run] { run.record().sync(); });
 }
 
+/// Jobs that are planned again, and of whose submitted children is to be known how they ended.
+struct PlannedAgain {
+  std::set<uint32_t> jobs;
+  std::set<uint32_t> noted;  ///< of these: how they ended is part of what their children got
+};
+
+bool has_checkpoints(const Plan& plan, uint32_t job) {
+  std::error_code none;
+  return std::filesystem::exists(job_directory(plan, job) / "checkpoints", none);
+}
+
+/// What is in the queue waits for the new jobs, too. What runs already is named in `too_early`.
+void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain again,
+                        ChainRepair& repair, std::vector<std::string>& too_early) {
+  if (again.jobs.empty()) return;
+  for (uint32_t job = 0; job < run.jobs().size(); ++job) {  // parents before children
+    const auto found = at_work.find(run.name(job));
+    const JobState state = run.jobs()[job].state;
+    if (found == at_work.end() || (state != JobState::Queued && state != JobState::Running))
+      continue;
+    bool any = false;
+    bool noted = false;
+    run.plan().graph.each_parent(job, [&](uint32_t parent) {
+      any |= again.jobs.contains(parent);
+      noted |= again.noted.contains(parent);
+    });
+    if (!any) continue;
+    if (state == JobState::Running || found->second.state != BatchState::Pending) {
+      too_early.push_back(run.name(job));
+    } else if (noted || has_checkpoints(run.plan(), job)) {
+      repair.replace(job);
+      again.jobs.insert(job);
+    } else {
+      repair.add(job);
+    }
+  }
+}
+
 /// A job that the batch system has kept is Queued again, in the same attempt: it may begin at any
 /// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
 /// An attempt that was lost, and of which the batch system may have a job after all, does not begin
 /// any more.
-void plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& repair) {
+PlannedAgain plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& repair) {
+  PlannedAgain planned;
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
   if (again.new_sources) take_sources_of_now(run, repair);
@@ -171,10 +213,15 @@ void plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& r
                if (repair.contains(job) && run.jobs()[job].state == JobState::Blocked) {
                  run.record().decide(job, JobState::Queued, reason, run.id(job));
                } else {
+                 const JobState before = run.jobs()[job].state;
+                 const bool was_skipped = before == JobState::Skipped && run.ended_unrecorded(job);
+                 if (was_skipped || before == JobState::Cached) planned.noted.insert(job);
+                 planned.jobs.insert(job);
                  run.record().plan_again(job, tries, reason);
                }
              });
   withdraw(run.plan().directory, lost);
+  return planned;
 }
 
 void reuse_known_results(ChainRun& run) {
@@ -194,7 +241,8 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
   run.block_hopeless();
   ChainRepair repair(run);
   keep_waiting_jobs(run, at_work, repair);
-  plan_jobs_again(run, again, repair);
+  PlannedAgain planned = plan_jobs_again(run, again, repair);
+  follow_new_parents(run, at_work, std::move(planned), repair, result.too_early);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     result.kept += satisfies_dependents(run.jobs()[job].state);
   }

@@ -312,6 +312,28 @@ TEST_CASE("in a batch system a job runs without an allowed parent that left no r
   CHECK(world.state() == RunState::Succeeded);
 }
 
+TEST_CASE("in a batch system what waits in the queue waits for an allowed failure that runs again",
+          "[allow_failure][chain]") {
+  ChainWorld world("  a: {run: ./a, allow_failure: true}\n  b: {run: ./b, needs: [a]}\n");
+  world.start();
+  world.nodes.begin("811");
+  world.nodes.end("811", Failed);
+  REQUIRE(world.batch.is_free("812"));
+  if (GENERATE(false, true)) {
+    world.nodes.begin("812");
+    CHECK(world.resubmit({"a"}).too_early == Names{"b"});
+    return;
+  }
+  const ChainResult again = world.resubmit({"a"});
+  CHECK(again.repointed == Names{"b 812"});
+  CHECK(again.too_early.empty());
+  CHECK_FALSE(world.batch.is_free("812"));
+  world.nodes.run_all();
+  CHECK(world.look() == States{{"a", Succeeded}, {"b", Succeeded}});
+  CHECK(world.batch.submitted == Names{"a 811", "b 812", "a 813"});
+  CHECK(world.nodes.runs["b"] == 1);
+}
+
 TEST_CASE("in a batch system a cleanup runs however the chain ends", "[always][chain]") {
   const std::string failing = GENERATE("", "train", "data");
   ChainWorld world(kCleanup);

@@ -83,7 +83,8 @@ TEST_CASE("what fails on the login node blocks what needs it, and nothing else",
   CHECK(world.batch.submitted == Names{"other 811", "train 812"});
 }
 
-TEST_CASE("what was skipped on the login node holds up nothing", "[login]") {
+TEST_CASE("what was skipped on the login node holds up nothing, and is made again with its parent",
+          "[login]") {
   LoginWorld world(R"(
   fetch: {run: ./fetch, on: login, allow_failure: true, outputs: {data: d}}
   unpack: {run: [./unpack, "${{ steps.fetch.outputs.data }}"], on: login}
@@ -92,8 +93,16 @@ TEST_CASE("what was skipped on the login node holds up nothing", "[login]") {
   world.login.fail("fetch");
   world.start();
   CHECK(world.look() == States{{"fetch", Failed}, {"unpack", Skipped}, {"train", Queued}});
+  if (GENERATE(false, true)) {
+    world.nodes.run_all();
+    CHECK(world.look().at("train") == Succeeded);
+    return;
+  }
+  world.login.fail("unpack");
+  submit_chain(world.directory, {.failed = true, .names = {"fetch"}}, world.services());
   world.nodes.run_all();
-  CHECK(world.look().at("train") == Succeeded);
+  CHECK(world.look() == States{{"fetch", Succeeded}, {"unpack", Failed}, {"train", Blocked}});
+  CHECK(world.nodes.runs["train"] == 0);
 }
 
 TEST_CASE("a step of the login node is tried again as its text says", "[login]") {
