@@ -338,6 +338,12 @@ class Parser {
                                       "has as many features and reads as many",
                                       word, embedding->vocabulary, embedding->units));
     }
+    const auto other = std::ranges::find(model_.layers, found->second, &Layer::tied);
+    if (other != model_.layers.end()) {
+      return report(node, fmt::format("'{}' is tied to '{}' already; one layer alone may be",
+                                      other->name, embedding->name) +
+                              scope.use);
+    }
     layer.tied = found->second;
   }
 
