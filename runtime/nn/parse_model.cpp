@@ -362,6 +362,11 @@ class Parser {
       if (shapes.back().empty()) return;  // reported where it went wrong
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
     }
+    if (layer.kind == LayerKind::Embedding && layer.inputs[0] != kImages) {
+      return report(entry.at,
+                    "embedding reads 'input' alone, the numbers of tokens; here it reads '" +
+                        names[0] + "'" + scope.use);
+    }
     const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return report(entry.at, problem + scope.use);
     bool too_large = exceeds(layer.shape, kMaxValue);
