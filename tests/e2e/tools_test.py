@@ -57,6 +57,23 @@ class Tools(Case):
         self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
         self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
 
+    def test_no_output_is_taken_from_behind_a_link(self):
+        best = self.write("theirs/best.pt", "theirs")
+        script = f"ln -s {best.parent} shared"
+        self.run_text(f"name: w\nsteps: {{a: {{run: '{script}', outputs: {{m: shared/best.pt}}}}}}\n", status=1)
+        self.assertIn(f"shared is a link to {best.parent}", self.jobs()["a"]["reason"])
+        self.assertEqual(best.read_text(), "theirs")
+
+    def test_a_missing_output_costs_no_checkpoint(self):
+        run = self.run_text("""
+            name: w
+            steps:
+              a: {run: 'echo weights > ckpt/last.pt', checkpoint: {newer: 'ckpt/*.pt'}, outputs: {a: ckpt/last.pt, b: report.html}}
+        """, status=1)
+        self.assertIn("output 'b' is missing", self.jobs()["a"]["reason"])
+        saved = self.folder / "dlflow-runs" / run / "steps/a/checkpoints/ckpt/last.pt"
+        self.assertEqual(saved.read_text(), "weights\n")
+
 
 if __name__ == "__main__":
     main()
