@@ -138,12 +138,15 @@ class Settler {
     return found;
   }
 
-  /// Brings what was found to $DLFLOW_OUTPUTS.
+  /// Brings what was found to $DLFLOW_OUTPUTS: folders before what lies in them, which comes along.
   void bring(const std::map<std::string, FoundOutput>& found) const {
     std::vector<std::pair<std::string, FoundOutput>> order;
     for (const auto& [name, one] : found) {
       if (one.where != FoundOutput::Where::Published) order.emplace_back(name, one);
     }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      return a.second.path.size() < b.second.path.size();
+    });
     std::vector<FoundOutput> brought;
     for (const auto& [name, one] : order) {
       const bool came_along =

@@ -64,6 +64,16 @@ class Tools(Case):
         self.assertIn(f"shared is a link to {best.parent}", self.jobs()["a"]["reason"])
         self.assertEqual(best.read_text(), "theirs")
 
+    def test_an_output_may_lie_in_another_one(self):
+        run = self.run_text("""
+            name: w
+            steps:
+              a: {run: 'mkdir results && echo 1 > results/best.pt && echo 2 > results/log', outputs: {best: results/best.pt, results: results}}
+              b: {run: ['ls', '${{ steps.a.outputs.results }}', '${{ steps.a.outputs.best }}'], needs: [a]}
+        """)
+        lines = self.output(run, "b").split()
+        self.assertEqual([line for line in lines if "/" not in line], ["best.pt", "log"])
+
     def test_a_missing_output_costs_no_checkpoint(self):
         run = self.run_text("""
             name: w

@@ -329,6 +329,25 @@ TEST_CASE("nothing is moved as long as another output is missing", "[results]") 
   CHECK_FALSE(fs::exists(attempt.files.outputs() / "a.pt"));
 }
 
+TEST_CASE("an output that lies in another one comes along with it", "[results]") {
+  Attempt attempt;
+  const fs::path results = attempt.files.work() / "results";
+  make_directories(results);
+  write_file(results / "best.pt", "best");
+  write_file(results / "log.txt", "log");
+  const std::string folder = GENERATE(as<std::string>{}, "results", "results/", "res*");
+  CAPTURE(folder);
+  attempt.spec.outputs = {{"best", "results/best.pt"}, {"results", folder}};
+  const Outputs outputs = collect_outputs(attempt.spec, attempt.files);
+  publish(attempt.spec, attempt.files, outputs.publication);
+  const fs::path published = attempt.spec.job_directory / "outputs/results";
+  CHECK(outputs.values.at("best").at("value") == (published / "best.pt").string());
+  CHECK(outputs.values.at("results").at("value") == published.string());
+  CHECK(read_file(published / "best.pt") == "best");
+  CHECK(read_file(published / "log.txt") == "log");
+  CHECK_FALSE(fs::exists(results));
+}
+
 TEST_CASE("an output in the folder that `newer` names is a copy", "[results]") {
   Attempt attempt;
   attempt.spec.checkpoint.emplace().newer = "ckpt/*.pt";
