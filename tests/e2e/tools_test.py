@@ -41,6 +41,24 @@ class Tools(Case):
         self.run_text(text.format(12), "--profile", "./local2.yaml")
         self.assertEqual(self.jobs()["a"]["state"], "succeeded")
 
+    def test_a_result_of_packages_that_changed_during_the_run_is_not_reused(self):
+        packages = self.folder / "env/lib/python3.11/site-packages"
+        self.write("env/bin/activate", "")
+        (packages / "numpy-1.0.dist-info").mkdir(parents=True)
+        other = packages / "numpy-2.0.dist-info"
+        text = f"""
+            name: w
+            steps:
+              a: {{run: 'mkdir {other}; echo 1 > $DLFLOW_OUTPUTS/o', outputs: {{o: o}}}}
+              b: {{run: echo, environment: {{venv: env}}, needs: [a]}}
+        """
+        self.run_text(text)
+        self.assertIn("will not be reused: the packages of its `environment:` changed", self.jobs()["b"]["reason"])
+        other.rmdir()
+        for state in ("succeeded", "cached"):
+            self.run_text(text)
+            self.assertEqual([self.jobs()[step]["state"] for step in "ab"], ["cached", state])
+
     def test_an_output_in_the_working_directory_is_published_and_reused(self):
         text = """
             name: w
