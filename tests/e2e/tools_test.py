@@ -86,7 +86,7 @@ class Tools(Case):
         run = self.run_text("""
             name: w
             steps:
-              a: {run: 'mkdir results && echo 1 > results/best.pt && echo 2 > results/log', outputs: {best: results/best.pt, results: results}}
+              a: {run: 'mkdir results; echo 1 > results/best.pt; echo 2 > results/log', outputs: {best: results/best.pt, results: results}}
               b: {run: ['ls', '${{ steps.a.outputs.results }}', '${{ steps.a.outputs.best }}'], needs: [a]}
         """)
         lines = self.output(run, "b").split()
