@@ -104,6 +104,15 @@ std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes) {
   return gone;
 }
 
+std::vector<uint32_t> made_anew(const Plan& plan, const Jobs& jobs, FileHashes& hashes) {
+  const auto has_left_nothing = [&jobs](uint32_t job) { return !left_something(jobs[job].state); };
+  std::vector<uint32_t> anew = changed_jobs(plan, with_sources_of_now(plan, hashes));
+  std::erase_if(anew, has_left_nothing);
+  anew = with_descendants(plan, anew);
+  std::erase_if(anew, has_left_nothing);
+  return anew;
+}
+
 bool is_under_way(JobState state) {
   return state == JobState::Submitting || state == JobState::Queued || state == JobState::Running;
 }

@@ -158,7 +158,8 @@ void take_sources_of_now(ChainRun& run, const ChainRepair& repair) {
 /// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
 /// An attempt that was lost, and of which the batch system may have a job after all, does not begin
 /// any more.
-void plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& repair) {
+void plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& repair) {
+  if (again.new_sources) again.anew = made_anew(run.plan(), run.jobs(), run.services().store);
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
   if (again.new_sources) take_sources_of_now(run, repair);
