@@ -127,7 +127,8 @@ class Tracking {
         for (const auto& [name, value] : part->items()) run.config.emplace_back(name, value);
       }
       for (const auto& [name, value] : job.metrics.items()) run.summary.emplace_back(name, value);
-      const std::string time = digits_of(to_rfc3339(run.started));
+      // Not when the job began: one that is tried again would have a second folder with its id.
+      const std::string time = digits_of(to_rfc3339(run_.status.started));
       const fs::path place = folder() / "wandb" / ("offline-run-" + time + "-" + run.id);
       make_directories(place / "files");
       const std::string content = wandb_file(run, tracked.reported);
