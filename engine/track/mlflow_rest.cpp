@@ -134,7 +134,7 @@ class RestStore : public MlflowStore {
                     address_ + "/api/2.0/mlflow/" + what};
     command.environment = current_environment();
     const Output output =
-        run(std::move(command), {.input = text_of(content), .collect_errors = true});
+        run(std::move(command), OutputOptions{.input = text_of(content), .collect_errors = true});
     const Json answer = parse_json(output.text, kForeignJson);
     if (output.status.code != 0) {
       if (answer.is_object() && answer.contains("message")) {
