@@ -238,7 +238,8 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
   const std::string data = folder.path() / "d";
   CHECK(job_spec(plan, 0).sources ==
         SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
-                     {{data, plan.outside.at("d")}}});
+                     {{data, plan.outside.at("d")}},
+                     {}});
 }
 
 TEST_CASE("an image of a registry is named as it is", "[plan]") {
