@@ -147,17 +147,15 @@ class SqliteStore : public MlflowStore {
       return work();
     } catch (const DatabaseError& error) {
       const std::string cause = " (" + error.cause() + ")";
-      switch (error.code()) {
-        case Errc::Corrupt:
-          fail(file, "it is not a database that MLflow made" + cause + "; " + how_to_make(file));
-        case Errc::InvalidInput:
-          fail(file, "it cannot be written" + cause +
-                         "; check its permissions, those of its folder, and the free space");
-        default:
-          throw Error(Errc::Unavailable, "the MLflow store " + file.string() +
-                                             " did not take the run" + cause +
-                                             "; `dlflow sync RUN` tries again");
+      if (error.code() == Errc::Corrupt) {
+        fail(file, "it is not a database that MLflow made" + cause + "; " + how_to_make(file));
       }
+      if (error.code() == Errc::InvalidInput) {
+        fail(file, "it cannot be written" + cause +
+                       "; check its permissions, those of its folder, and the free space");
+      }
+      throw Error(Errc::Unavailable, "the MLflow store " + file.string() + " did not take the run" +
+                                         cause + "; `dlflow sync RUN` tries again");
     }
   }
 
