@@ -66,20 +66,26 @@ bool is_same_letter(char a, char b) {
   return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
 }
 
-/// The only one of `candidates` that `word` is the beginning of: "conv" of "conv2d".
+/// The one of `candidates` that `word` is the beginning of, the shortest of several: "conv2d" for
+/// "conv", not "conv_transpose2d". None of those that are as long.
 std::string completed(std::string_view word, std::span<const std::string> candidates) {
   constexpr size_t kLeast = 3;  // letters that mean something
   if (word.size() < kLeast) return "";
   std::string found;
+  bool is_clear = false;
   for (const std::string& candidate : candidates) {
     const bool longer = candidate.size() > word.size();
     if (!longer || !std::equal(word.begin(), word.end(), candidate.begin(), is_same_letter)) {
       continue;
     }
-    if (!found.empty()) return "";
-    found = candidate;
+    if (found.empty() || candidate.size() < found.size()) {
+      found = candidate;
+      is_clear = true;
+    } else if (candidate.size() == found.size()) {
+      is_clear = false;
+    }
   }
-  return found;
+  return is_clear ? found : "";
 }
 
 }  // namespace

@@ -83,6 +83,9 @@ class BatchSystem {
 
   virtual ArrayRules array_rules() const = 0;
 
+  /// Whether a job can ask that no other shares its nodes.
+  virtual bool has_exclusive_nodes() const { return true; }
+
   /// All jobs of this user that wait or run, array tasks one by one; ended ones may be among them
   /// for some minutes. One query.
   virtual std::vector<BatchJob> queue() = 0;

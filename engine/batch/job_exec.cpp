@@ -110,7 +110,7 @@ int exit_status(const Attempt& attempt, const Allocation& allocation) {
 }
 
 /// The pass before this one left no end: what became of it is known now. Whether the job goes on.
-/// \param node  that it was on
+/// \param node  that it was on; batch systems know it without its domain
 bool count_unended_pass(const Attempt& attempt, const std::string& node,
                         const Allocation& allocation) {
   if (attempt.has_saved()) {  // preempted, most likely: no failure, and no work is lost
@@ -126,7 +126,8 @@ bool count_unended_pass(const Attempt& attempt, const std::string& node,
   lost.state = JobState::Lost;
   lost.preempted = attempt.was_stopped();  // a node that fails tells nobody
   lost.reason = lost.preempted ? "its node was taken away" : "its node failed";
-  if (!lost.preempted && attempt.spec().resources.ranks == 1) lost.failed_node = node;
+  if (!lost.preempted && attempt.spec().resources.ranks == 1)
+    lost.failed_node = node.substr(0, node.find('.'));
   lost.failed_tries = attempt.failed_tries();
   const int tries = attempt.failed_tries() + 1;
   const Retry& retry = attempt.spec().retry;

@@ -220,6 +220,18 @@ class PlaceCheck {
   bool knows_gpus_ = false;
 };
 
+void check_exclusive(const Plan& plan, const BatchSystem& system, Problems& problems) {
+  if (system.has_exclusive_nodes()) return;
+  for (const PlannedJob& job : plan.jobs) {
+    if (job.action == Action::Reuse || !job.resources.exclusive) continue;
+    problems.add_of(job, "exclusive",
+                    std::string(system.name()) + " has no general request for whole nodes, " +
+                        quoted_step(job) + " asks for it",
+                    "Make a class of the site's resource in the profile, with an option such as "
+                    "-l exclusive=true, and name it with `on:`.");
+  }
+}
+
 void check_places(const Plan& plan, const std::optional<ClusterLimits>& cluster,
                   Problems& problems) {
   std::map<std::optional<uint32_t>, PlaceCheck> checks;  // by place, of those that have jobs
@@ -294,6 +306,7 @@ void check_limits(const Plan& plan, const BatchSystem& system,
                   const std::optional<ClusterLimits>& cluster) {
   Problems problems(plan);
   check_places(plan, cluster, problems);
+  check_exclusive(plan, system, problems);
   check_dependencies(plan, system, problems);
   problems.finish();
 }

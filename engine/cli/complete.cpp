@@ -246,6 +246,57 @@ Candidates fitting(Candidates all, const TypedLine& line) {
   return all;
 }
 
+/// The words of a line of bash, of which the last is still typed.
+struct BashLine {
+  std::vector<std::string> words = {""};
+  char quote = '\0';  ///< that is open at the end
+};
+
+BashLine read_bash(const std::string& line) {
+  BashLine read;
+  auto& [words, quote] = read;
+  for (size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quote != '\0') {
+      if (c == quote) {
+        quote = '\0';
+      } else {
+        words.back() += c;
+      }
+    } else if (c == '\'' || c == '"') {
+      quote = c;
+    } else if (c == '\\' && i + 1 < line.size()) {
+      words.back() += line[++i];
+    } else if (c == ' ' || c == '\t') {
+      if (!words.back().empty()) words.emplace_back();
+    } else {
+      words.back() += c;
+    }
+  }
+  return read;
+}
+
+/// `word` as bash reads it back where `quote` is open. A bracket is only quoted in the name of a
+/// file: `fit[lr=1]` stands for itself.
+std::string quoted_for_bash(const std::string& word, char quote) {
+  std::error_code none;
+  std::string special = " !\"#$&'()*;<>?\\`{|}~";
+  if (quote == '"') special = "!\"$\\`";
+  if (quote == '\'') special = "'";
+  if (quote == '\0' && fs::exists(word, none)) special += '[';
+  std::string quoted;
+  for (const char c : word) {
+    if (special.find(c) == std::string::npos) {
+      quoted += c;
+    } else if (quote == '\'' || (quote == '"' && c == '!')) {  // no backslash helps in there
+      quoted += {quote, '\\', c, quote};
+    } else {
+      quoted += {'\\', c};
+    }
+  }
+  return quoted;
+}
+
 }  // namespace
 
 std::vector<Candidate> candidates(const CLI::App& app, Session& session,
@@ -284,45 +335,29 @@ std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std
   return std::nullopt;
 }
 
-std::vector<std::string> words_of_line(const std::string& line) {
-  std::vector<std::string> words = {""};
-  char quote = '\0';
-  for (size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quote != '\0') {
-      if (c == quote) {
-        quote = '\0';
-      } else {
-        words.back() += c;
-      }
-    } else if (c == '\'' || c == '"') {
-      quote = c;
-    } else if (c == '\\' && i + 1 < line.size()) {
-      words.back() += line[++i];
-    } else if (c == ' ' || c == '\t') {
-      if (!words.back().empty()) words.emplace_back();
-    } else {
-      words.back() += c;
-    }
-  }
-  return words;
-}
-
 int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments) {
   if (arguments.empty()) return 0;
   const bool bash = arguments.front() == "bash";
   std::vector<std::string> words(arguments.begin() + 1, arguments.end());
+  char quote = '\0';
   size_t kept = 0;  // bytes that bash has taken for words of their own
   if (bash && !words.empty()) {
-    words = words_of_line(words.front());
+    BashLine line = read_bash(words.front());
+    words = std::move(line.words);
+    quote = line.quote;
     words.erase(words.begin());  // dlflow itself
     if (words.empty()) words.emplace_back();
     kept = words.back().find_last_of("=:") + 1;  // 0 without any
   }
   try {
     for (const Candidate& candidate : candidates(app, session, words)) {
-      const std::string text = bash || candidate.text.empty() ? "" : "\t" + candidate.text;
-      std::printf("%s%s\n", escaped(candidate.word.substr(kept)).c_str(), text.c_str());
+      const std::string& word = candidate.word;
+      if (!bash) {
+        const std::string text = candidate.text.empty() ? "" : "\t" + candidate.text;
+        std::printf("%s%s\n", escaped(word).c_str(), text.c_str());
+      } else if (escaped(word) == word) {  // others are no text for a command line
+        std::printf("%s\n", quoted_for_bash(word.substr(kept), quote).c_str());
+      }
     }
   } catch (const std::exception&) {
     return 0;

@@ -1,9 +1,14 @@
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
+#include <optional>
+#include <sstream>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,6 +38,7 @@ struct InitArguments {
 struct InitPlan {
   std::string name;
   std::string script = {};  ///< to run; empty: a network is trained on `data`
+  std::string path = {};    ///< of the script, or of the data set, as the workflow names it
   std::string data = {};    ///< may be empty with a script
   std::string walltime = "1h";
 };
@@ -70,7 +76,8 @@ std::vector<std::string> scripts_here() {
   return scripts;
 }
 
-/// "my train" -> "my-train": a name for a workflow or a step.
+/// "my train" -> "my-train": a name for a workflow or a step. A word that YAML takes for something
+/// else than text gets a prefix.
 std::string as_name(const std::string& text) {
   std::string name;
   for (const char c : text) {
@@ -79,13 +86,54 @@ std::string as_name(const std::string& text) {
   }
   const bool starts =
       !name.empty() && (std::isalpha(static_cast<unsigned char>(name[0])) != 0 || name[0] == '_');
-  return starts ? name : "w-" + name;
+  std::string lower = name;
+  for (char& c : lower) c = char(std::tolower(static_cast<unsigned char>(c)));
+  constexpr std::array<std::string_view, 9> kNoText = {"null", "true", "false", "yes", "no",
+                                                       "on",   "off",  "y",     "n"};
+  const bool is_text = std::ranges::find(kNoText, lower) == kNoText.end();
+  return starts && is_text ? name : "w-" + name;
 }
 
 std::string yaml_quote(const std::string& text) { return Json(text).dump(); }
 
-std::string interpreter_of(const std::string& script) {
-  return script.ends_with(".sh") ? "sh" : "python3";
+/// Quoted only if it is not plainly the name of a program.
+std::string yaml_word(const std::string& word) {
+  return as_name(word) == word ? word : yaml_quote(word);
+}
+
+/// The words of the first line, if it is "#!/bin/bash -e" or "#!/usr/bin/env bash".
+std::vector<std::string> words_of_shebang(const std::string& script) {
+  std::ifstream stream(script, std::ios::binary);
+  std::string line;
+  if (!std::getline(stream, line) || !line.starts_with("#!")) return {};
+  std::vector<std::string> words;
+  std::istringstream rest(line.substr(2));
+  for (std::string word; rest >> word;) words.push_back(word);
+  if (words.size() < 2 || fs::path(words[0]).filename() != "env") return words;
+  if (words[1] == "-S") words.erase(words.begin() + 1);
+  const bool is_program =
+      words.size() > 1 && !words[1].starts_with("-") && words[1].find('=') == std::string::npos;
+  if (is_program) words.erase(words.begin());
+  return words;
+}
+
+/// The program that runs a script, with its options.
+std::vector<std::string> interpreter_of(const std::string& script) {
+  if (script.ends_with(".py")) return {"python3"};
+  std::vector<std::string> words = words_of_shebang(script);
+  if (words.empty()) words = {script.ends_with(".sh") ? "sh" : "python3"};
+  return words;
+}
+
+/// `path` as the workflow `file` names it; nothing if it lies outside of the workflow's folder.
+std::optional<std::string> path_below(const fs::path& path, const fs::path& file) {
+  fs::path named = fs::absolute(path).lexically_normal();
+  if (!named.has_filename()) named = named.parent_path();  // "digits/"
+  named = fs::weakly_canonical(named.parent_path()) / named.filename();
+  const fs::path folder = fs::weakly_canonical(fs::absolute(file).parent_path());
+  const fs::path below = named.lexically_relative(folder);
+  if (below.empty() || below == "." || *below.begin() == "..") return std::nullopt;
+  return below.string();
 }
 
 constexpr const char* kHead =
@@ -97,9 +145,11 @@ std::string script_workflow(const InitPlan& plan) {
   const std::string step = as_name(fs::path(plan.script).stem().string());
   std::string text = kHead;
   text += "name: " + plan.name + "\nsteps:\n  " + step + ":\n";
-  text += "    run: [" + interpreter_of(plan.script) + ", " + yaml_quote(plan.script) + "]\n";
+  text += "    run: [";
+  for (const std::string& word : interpreter_of(plan.script)) text += yaml_word(word) + ", ";
+  text += yaml_quote(plan.path) + "]\n";
   text += "    inputs:  # what it reads; a change of it runs the step again\n";
-  text += "      - " + yaml_quote(plan.script) + "\n";
+  text += "      - " + yaml_quote(plan.path) + "\n";
   if (!plan.data.empty()) {
     const std::string place = fs::absolute(plan.data).lexically_normal().string();
     text += "      - {path: " + yaml_quote(place) + "}  # read where it lies\n";
@@ -147,7 +197,7 @@ std::string model_text(const std::string& name, const DataShape& shape) {
 
 /// A workflow that trains a network on a data set and evaluates it.
 std::string training_workflow(const InitPlan& plan, const std::string& model, bool has_test) {
-  const std::string data = yaml_quote(plan.data);
+  const std::string data = yaml_quote(plan.path);
   std::string text = kHead;
   text += "name: " + plan.name +
           "\nparams: {epochs: 5, lr: 0.05}\nsteps:\n  train:\n    uses: train\n    resources: "
@@ -186,6 +236,49 @@ void write_new(const fs::path& file, const std::string& text) {
   write_file_atomic(file, text);
 }
 
+/// Makes the paths of `plan` those that the workflow `file` names. Steps read files below the
+/// folder of their workflow; data may lie anywhere.
+void name_for_workflow(InitPlan& plan, const fs::path& file) {
+  if (plan.script.empty()) {
+    const auto below = path_below(plan.data, file);
+    plan.path = below ? *below : fs::absolute(plan.data).lexically_normal().string();
+    return;
+  }
+  const auto below = path_below(plan.script, file);
+  if (!below) {
+    const fs::path beside = fs::path(plan.script).parent_path() / fs::path(plan.name + ".yaml");
+    throw Error(Errc::InvalidInput,
+                plan.script + " is outside of the folder of " + file.string() +
+                    ", and a workflow reads what is below its own; write it there: dlflow init " +
+                    shell_quote(plan.script) + " -o " + shell_quote(beside.string()));
+  }
+  plan.path = *below;
+}
+
+/// Writes the workflow and what belongs to it; the names of the files. If one of them is not right,
+/// none of them stays.
+std::vector<std::string> write_workflow(const InitPlan& plan, const fs::path& file) {
+  std::vector<std::string> written;
+  try {
+    if (plan.script.empty()) {
+      const DataShape shape = shape_of(plan.data);
+      const fs::path model = file.parent_path() / (file.stem().string() + "-model.yaml");
+      write_new(model, model_text(plan.name, shape));
+      written.push_back(model.string());
+      write_new(file, training_workflow(plan, model.filename().string(), shape.has_test));
+    } else {
+      write_new(file, script_workflow(plan));
+    }
+    written.insert(written.begin(), file.string());
+    check_steps(WorkflowArgument{file.string(), {}}.read());
+  } catch (...) {
+    std::error_code ignored;
+    for (const std::string& one : written) fs::remove(one, ignored);
+    throw;
+  }
+  return written;
+}
+
 void init(Session& session, InitArguments arguments) {
   const bool asks = arguments.source.empty();
   if (asks) arguments.source = ask_for_source(session);
@@ -213,18 +306,9 @@ void init(Session& session, InitArguments arguments) {
   }
   parse_duration(plan.walltime);  // throws for a bad one
   const fs::path file = arguments.output.empty() ? plan.name + ".yaml" : arguments.output;
+  name_for_workflow(plan, file);
   if (fs::exists(file)) write_new(file, "");  // throws before anything is written
-  std::vector<std::string> written = {file.string()};
-  if (is_data) {
-    const DataShape shape = shape_of(plan.data);
-    const fs::path model = file.parent_path() / (file.stem().string() + "-model.yaml");
-    write_new(model, model_text(plan.name, shape));
-    written.push_back(model.string());
-    write_new(file, training_workflow(plan, model.filename().string(), shape.has_test));
-  } else {
-    write_new(file, script_workflow(plan));
-  }
-  check_steps(WorkflowArgument{file.string(), {}}.read());
+  const std::vector<std::string> written = write_workflow(plan, file);
   if (session.json) return print_json({{"workflow", file.string()}, {"written", written}});
   std::printf("Wrote %s. Next:\n  dlflow run %s\n", join(written, " and ").c_str(),
               shell_quote(file.string()).c_str());

@@ -62,7 +62,8 @@ class Tail {
   }
 
   void print_line() {
-    std::printf("%s%s\n", prefix_.c_str(), rest_.c_str());
+    const std::string line = prefix_ + rest_ + "\n";
+    std::fwrite(line.data(), 1, line.size(), stdout);  // a line may hold a NUL byte
     rest_.clear();
   }
 

@@ -83,13 +83,15 @@ void start(Session& session, const RunArguments& arguments) {
   if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());
-  const auto verbs = session.verbs(profile.scheduler);
-  if (arguments.dry_run) return show_plan(session, plan, verbs->preview(plan));
+  if (arguments.dry_run) {
+    return show_plan(session, plan, session.verbs(profile.scheduler)->preview(plan));
+  }
   const Secrets secrets = secrets_of_new_run(plan);  // one that is missing is told at once
   fetch_images(plan);
   use_packed_data(plan.workflow, plan.profile);
   // A dlflow that goes on in the background takes the caller's values itself.
   if (!arguments.detach) hide_secrets(plan.workflow);
+  const auto verbs = session.verbs(profile.scheduler);  // which takes the environment as it is now
   verbs->create(plan);
   keep_secrets(plan, secrets);
   announce(session, verbs->announcement(plan));

@@ -193,10 +193,11 @@ void add_status(CLI::App& app, Session& session) {
     const std::string name = run->empty() ? "" : find_run(session, *run);
     const size_t listed = last->value_or(kListed);
     if (*watching) return watch(session, name, *choice, listed);
-    if (!name.empty()) keep_track(session, name);
     const std::string text = name.empty() ? show_all(session, listed, session.style())
                                           : show_one(session, name, *choice, session.style());
     std::fputs(text.c_str(), stdout);
+    std::fflush(stdout);  // a tracker may take its time
+    if (!name.empty()) keep_track(session, name);
   });
 }
 

@@ -19,11 +19,13 @@ void add_trace(CLI::App& app, Session& session) {
       ->type_name("RUN");
   command->add_option("-o,--output", *output, "the trace; RUN.trace.json unless given")
       ->type_name("FILE");
+  add_json_option(*command, session);
   command->callback([=, &session] {
     const ReportedRun recorded = read_reported_run(session, find_run(session, *run));
     const std::string file = output->empty() ? recorded.status.run + ".trace.json" : *output;
     const std::string trace = chrome_trace(recorded, SystemClock().now());
     write_file_atomic(file, trace);
+    if (session.json) return print_json({{"run", recorded.status.run}, {"file", file}});
     if (session.quiet) return;
     std::printf("%s: %s; open it in ui.perfetto.dev or chrome://tracing.\n", file.c_str(),
                 format_size(trace.size()).c_str());

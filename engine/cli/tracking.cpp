@@ -1,5 +1,6 @@
 #include "engine/cli/tracking.h"
 
+#include <chrono>
 #include <cstdio>
 
 #include "base/error.h"
@@ -10,13 +11,20 @@
 
 namespace dlflow {
 
+namespace {
+
+/// Nobody asked for the trackers: the shell comes back soon, whatever a server does.
+constexpr std::chrono::seconds kPatience(10);
+
+}  // namespace
+
 void keep_track(Session& session, const std::string& run) {
   // Most workflows do not: reading a plan of 10,000 jobs takes longer than the text.
   const auto file = session.store().directory(run) / "workflow.yaml";
   const auto text = read_file_if_exists(file);
   if (!text || text->find("track") == text->npos) return;
   try {
-    track(read_reported_run(session, run, Detail::State), SystemClock().now());
+    track(read_reported_run(session, run, Detail::State), SystemClock().now(), kPatience);
   } catch (const Error& error) {
     std::fprintf(stderr, "warning: %s\n", escaped_lines(error.what()).c_str());
   }

@@ -31,6 +31,7 @@ class GridEngineTools : public BatchSystem {
   std::string script(const Batch& batch, const Profile& profile) const override;
 
   ArrayRules array_rules() const override;
+  bool has_exclusive_nodes() const override { return false; }
 
   /// One qstat.
   std::vector<BatchJob> queue() override;

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "base/error.h"
+#include "base/text.h"
 #include "base/units.h"
 #include "engine/model/check.h"
 #include "engine/model/workflow.h"
@@ -22,12 +23,20 @@ std::optional<int> number_at(const Json& resources, const char* key) {
   return found->get<int>();
 }
 
-int ceil_of(int a, int b) { return (a + b - 1) / b; }
+/// More than any cluster has, so that sums of them are numbers.
+constexpr int64_t kMostRanks = 1 << 24;
+
+int ceil_of(int64_t a, int64_t b) { return int((a + b - 1) / b); }
 
 std::string contradiction_of_nodes(const Json& resources) {
   const auto nodes = number_at(resources, "nodes");
   const auto ranks = number_at(resources, "ranks");
   const auto per_node = number_at(resources, "ranks_per_node");
+  const int64_t product = int64_t(nodes.value_or(1)) * per_node.value_or(1);
+  if (std::max<int64_t>(product, ranks.value_or(1)) > kMostRanks) {
+    return "they ask for more than " + format_count(uint64_t(kMostRanks)) +
+           " ranks; ask for fewer with nodes, ranks_per_node or ranks";
+  }
   if (!nodes || !ranks) return "";
   const std::string given =
       "nodes: " + std::to_string(*nodes) + " and ranks: " + std::to_string(*ranks);

@@ -172,7 +172,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 4,
+      .version = 5,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
@@ -286,6 +286,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
+      .version = 2,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},

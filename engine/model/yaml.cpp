@@ -10,6 +10,7 @@
 #include <optional>
 #include <sstream>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 
 #include "base/text.h"
@@ -221,26 +222,29 @@ class TreeBuilder : public YAML::EventHandler {
       (entry.key == kMergeKey ? merges : entries).push_back(std::move(entry));
     }
     map.entries = std::move(entries);
+    std::unordered_set<std::string> known;
+    for (const YamlEntry& entry : map.entries) known.insert(entry.key);
     for (const YamlEntry& merge : merges) {
       if (merge.first_line > 0) {
         mistakes_.add(merge.location, "key '<<' is there twice; write << : [*first, *second]");
       }
       if (merge.value->kind != YamlNode::Kind::List) {
-        add_missing(map, *merge.value);
+        add_missing(map, *merge.value, known);
         continue;
       }
-      for (const YamlEntry& one : merge.value->entries) add_missing(map, *one.value);
+      for (const YamlEntry& one : merge.value->entries) add_missing(map, *one.value, known);
     }
   }
 
-  void add_missing(YamlNode& map, const YamlNode& source) {
+  /// \param known  the keys of `map`.
+  void add_missing(YamlNode& map, const YamlNode& source, std::unordered_set<std::string>& known) {
     if (source.kind != YamlNode::Kind::Map) {
       mistakes_.add(source.location,
                     "<< takes a mapping, as an alias *NAME, or a list of them: its keys are added");
       return;
     }
     for (const YamlEntry& entry : source.entries) {
-      if (find_entry(map, entry.key) == nullptr) map.entries.push_back(entry);
+      if (known.insert(entry.key).second) map.entries.push_back(entry);
     }
   }
 

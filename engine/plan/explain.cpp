@@ -10,6 +10,8 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
+#include "engine/plan/installed.h"
+#include "engine/plan/layout.h"
 
 namespace dlflow {
 namespace {
@@ -197,6 +199,12 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
     return result;
   }
   if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside) return result;
+  for (const auto& [lock, packages] : planned_packages(plan, job.step)) {
+    if (!packages.empty()) continue;
+    result.verdict = Action::Run;
+    result.reason = unknown_packages(lock);
+    return result;
+  }
   const std::optional<Nearest> earlier = nearest(plan, number, history);
   if (!earlier) {
     result.verdict = Action::Run;

@@ -13,6 +13,7 @@
 #include "engine/model/step_kinds.h"
 #include "engine/model/tools.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
 #include "engine/plan/run_directory.h"
 
@@ -23,6 +24,9 @@ namespace fs = std::filesystem;
 
 /// Scripts are searched for the parameters they read; data files are not.
 constexpr uint64_t kMaxScriptBytes = uint64_t{1} << 20;
+
+/// In PlannedStep::conditions, in the place of a hash.
+constexpr const char* kUnknownPackages = "unknown";
 
 Location location_of(const Step& step, const std::string& key) {
   const auto found = step.locations.find(key);
@@ -114,37 +118,17 @@ Json reuse_conditions(const Plan& plan, FileHashes& hashes, const Step& step) {
   return conditions;
 }
 
-/// The names in the folders that pip installs to: "numpy-1.26.4.dist-info" says what and which.
-std::string installed_packages(const fs::path& venv) {
-  std::vector<std::string> names;
-  std::error_code none;
-  for (const auto& python : fs::directory_iterator(venv / "lib", none)) {
-    for (const auto& entry : fs::directory_iterator(python.path() / "site-packages", none)) {
-      const std::string name = entry.path().filename().string();
-      const bool says_version = name.ends_with(".dist-info") || name.ends_with(".egg-info");
-      if (says_version) names.push_back(python.path().filename().string() + "/" + name);
-    }
-  }
-  std::sort(names.begin(), names.end());
-  return sha256_hex(join(names, "\n"));
-}
-
 /// What `environment:` of a step loads, and what is installed there now.
 Json tools_found(const Plan& plan, FileHashes& hashes, const Step& step) {
   Json found = step.tools;
   const fs::path lock = lock_of_tools(step.tools, plan.base);
   if (lock.empty()) return found;
-  std::error_code none;
-  if (fs::is_regular_file(lock, none)) {
-    found["lock"] = hashes.sha256(lock);
-  } else if (fs::is_directory(lock, none)) {
-    found["lock"] = installed_packages(lock);
-  } else if (step.tools.contains("lock")) {
+  std::string packages = installed_packages(lock, hashes);
+  if (packages.empty() && step.tools.contains("lock")) {
     throw_at(plan.workflow, step.locations.at("environment.lock"),
              "environment.lock of step '" + step.name + "': there is no file " + lock.string());
-  } else {
-    found["lock"] = "unknown";
   }
+  found["lock"] = packages.empty() ? kUnknownPackages : std::move(packages);
   return found;
 }
 
@@ -287,6 +271,14 @@ ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with
   return files;
 }
 
+std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t number) {
+  const Step& step = plan.workflow.steps[number];
+  const Json tools = plan.steps[number].conditions.value("tools", Json::object());
+  if (step.tools.empty() || !tools.contains("lock")) return {};
+  const auto known = tools.at("lock").get<std::string>();
+  return {{lock_of_tools(step.tools, plan.base).string(), known == kUnknownPackages ? "" : known}};
+}
+
 SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with) {
   const Step& step = plan.workflow.steps[job.step];
   SourceProofs proofs;
@@ -308,6 +300,7 @@ SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& 
       proofs.outside.emplace(absolute_place(plan, name), found->second);
     }
   }
+  proofs.packages = planned_packages(plan, job.step);
   return proofs;
 }
 

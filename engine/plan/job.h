@@ -77,6 +77,8 @@ struct ContainerSpec {
 struct SourceProofs {
   std::map<std::string, std::string> frozen;   ///< copy below RUN/sources -> content_of()
   std::map<std::string, std::string> outside;  ///< path or URL -> data_identity(), empty: not there
+  /// lock_of_tools() -> installed_packages(); empty: not there, and so not known
+  std::map<std::string, std::string> packages;
   bool operator==(const SourceProofs&) const = default;
 };
 

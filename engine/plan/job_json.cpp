@@ -182,6 +182,7 @@ JobSpec read_job_spec(const Json& json) {
   const Json& sources = json.at("sources");
   sources.at("frozen").get_to(spec.sources.frozen);
   sources.at("outside").get_to(spec.sources.outside);
+  spec.sources.packages = sources.value("packages", spec.sources.packages);  // older: absent
   spec.run_directory = json.at("run_directory").get<std::string>();
   spec.job_directory = json.at("job_directory").get<std::string>();
   spec.cache = json.at("cache").get<std::string>();
@@ -272,7 +273,10 @@ Json to_json(const JobSpec& spec) {
                {"parents", to_json(spec.parents)},
                {"inputs", spec.inputs},
                {"data", spec.data},
-               {"sources", {{"frozen", spec.sources.frozen}, {"outside", spec.sources.outside}}},
+               {"sources",
+                {{"frozen", spec.sources.frozen},
+                 {"outside", spec.sources.outside},
+                 {"packages", spec.sources.packages}}},
                {"run_directory", spec.run_directory.string()},
                {"job_directory", spec.job_directory.string()},
                {"cache", spec.cache.string()},

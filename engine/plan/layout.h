@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "base/error.h"
 #include "engine/plan/plan.h"
@@ -23,6 +25,9 @@ ContentHashes files_of(const Plan& plan, const PlannedJob& job, const Json& with
 
 /// What the files that one job reads have to be when it runs. `with` is its evaluated `with:`.
 SourceProofs source_proofs(const Plan& plan, const PlannedJob& job, const Json& with);
+
+/// What `environment:` of a step had installed, as SourceProofs::packages.
+std::map<std::string, std::string> planned_packages(const Plan& plan, uint32_t step);
 
 /// Gives every job its action. `find` is asked for jobs all of whose parents are reused.
 void decide(Plan& plan, const std::function<std::optional<KnownResult>(uint32_t job)>& find);

@@ -69,7 +69,7 @@ std::string misfit(const Resources& resources, const Profile& profile) {
   const auto& [walltime, nodes, node] =
       std::tie(profile.limits.walltime, profile.limits.nodes, profile.node);
   const int together = ranks_together(resources, profile);
-  const int gpus = together * resources.gpus_per_rank;
+  const int64_t gpus = int64_t(together) * resources.gpus_per_rank;
   if (gpus > node.gpus) {
     return node.gpus == 0
                ? "has no GPUs (node: {gpus: N})"
@@ -81,7 +81,8 @@ std::string misfit(const Resources& resources, const Profile& profile) {
   if (const int asked = num_nodes(resources, profile); nodes > 0 && asked > nodes) {
     return "allows " + counted(nodes, "node") + ", not " + std::to_string(asked);
   }
-  if (const int cores = together * resources.cpus_per_rank; node.cores > 0 && cores > node.cores) {
+  const int64_t cores = int64_t(together) * resources.cpus_per_rank;
+  if (node.cores > 0 && cores > node.cores) {
     return "has " + counted(node.cores, "core") + " on a node, not " + std::to_string(cores);
   }
   const uint64_t memory = resources.memory_bytes / uint64_t(resources.ranks) * uint64_t(together);

@@ -1,6 +1,7 @@
 #include "engine/report/curves.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <fstream>
 #include <set>
@@ -18,6 +19,9 @@ constexpr size_t kMostBytes = size_t{64} << 20;
 /// Keys that say where a line stands, or what is only of use while the job runs.
 const std::set<std::string, std::less<>> kNoCurves = {
     "at", "bytes", "epoch", "epochs", "eta_s", "pass", "progress", "step", "steps", "total_bytes"};
+/// What a line at the end of an epoch has if its loss is that of validation: an accuracy, or what a
+/// network without classes has in its place.
+constexpr std::array<const char*, 3> kOfValidation = {"accuracy", "rmse", "perplexity"};
 /// Of these only the values at the end of an epoch count: they grow within it.
 const std::set<std::string, std::less<>> kOfEpochs = {"data_wait_s", "communication_wait_s"};
 
@@ -58,7 +62,8 @@ class Reader {
       if (kOfEpochs.contains(key) && !ends_epoch) continue;
       std::string name = key;
       if (key == "loss" && ends_epoch) {
-        if (!line.contains("accuracy")) continue;
+        const auto has = [&line](const char* measure) { return line.contains(measure); };
+        if (std::ranges::none_of(kOfValidation, has)) continue;
         name = "validation_loss";
       }
       if (const auto number = finite_at(line, key.c_str())) add(name, place, *number);

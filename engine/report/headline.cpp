@@ -13,7 +13,8 @@ namespace {
 
 std::string digits(double value) {
   std::array<char, 40> text{};
-  const bool whole = value == std::floor(value) && std::abs(value) < 1e15;
+  // A whole number from 2 on is a count or a score, a smaller one a share like others.
+  const bool whole = value == std::floor(value) && std::abs(value) > 1 && std::abs(value) < 1e15;
   std::snprintf(text.data(), text.size(), whole ? "%.0f" : "%.3f", value);
   return text.data();
 }

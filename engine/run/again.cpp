@@ -30,15 +30,16 @@ bool is_called(const Plan& plan, uint32_t job, const std::string& name) {
                                   did_you_mean(name, candidates));
 }
 
-/// Every name means a job that can be tried again.
-void check_names(const Plan& plan, const Jobs& jobs, const std::vector<std::string>& names) {
-  check_names_exist(plan, names);
-  for (const std::string& name : names) {
+/// Every name means a job that can be tried again, or whose sources changed.
+void check_names(const Plan& plan, const Jobs& jobs, const PlanAgain& what) {
+  check_names_exist(plan, what.names);
+  for (const std::string& name : what.names) {
     bool broken = false;
     for (uint32_t job = 0; job < jobs.size(); ++job) {
       if (!is_called(plan, job, name)) continue;
       const JobState state = jobs[job].state;
       broken |= is_broken(state) && state != JobState::Blocked;
+      broken |= std::ranges::find(what.anew, job) != what.anew.end();
     }
     if (!broken) {
       throw Error(Errc::InvalidInput, "nothing of '" + name +
@@ -182,7 +183,7 @@ void check_names_exist(const Plan& plan, const std::vector<std::string>& names) 
 
 void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now,
                    const std::function<void(const Plan&)>& check) {
-  check_names(plan, jobs, what.names);
+  check_names(plan, jobs, what);
   const std::vector<bool> blocks = failures_that_block(plan, jobs);
   std::vector<uint32_t> chosen;
   for (uint32_t job = 0; job < jobs.size(); ++job) {
@@ -203,7 +204,7 @@ void prepare_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, Time now
 }
 
 void plan_again(Plan& plan, const Jobs& jobs, const PlanAgain& what, const PlanJob& plan_job) {
-  check_names(plan, jobs, what.names);
+  check_names(plan, jobs, what);
   const std::vector<bool> blocks = failures_that_block(plan, jobs);
   std::vector<bool> again(jobs.size(), false);
   for (uint32_t job = 0; job < jobs.size(); ++job) {  // parents before children

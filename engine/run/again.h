@@ -20,6 +20,7 @@ struct PlanAgain {
   Json resources = Json::object();      ///< what they ask for now, see resource_settings()
   bool from_scratch = false;            ///< they do not go on from their checkpoints
   bool new_sources = false;             ///< the run takes what its steps read as it is now
+  std::vector<uint32_t> anew = {};      ///< with them: see made_anew()
 };
 
 /// Whether one of `names`, of steps or jobs, means this job; no names mean all.

@@ -93,6 +93,15 @@ std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes) {
   return gone;
 }
 
+std::vector<uint32_t> made_anew(const Plan& plan, const Jobs& jobs, FileHashes& hashes) {
+  const auto has_left_nothing = [&jobs](uint32_t job) { return !left_something(jobs[job].state); };
+  std::vector<uint32_t> anew = changed_jobs(plan, with_sources_of_now(plan, hashes));
+  std::erase_if(anew, has_left_nothing);
+  anew = with_descendants(plan, anew);
+  std::erase_if(anew, has_left_nothing);
+  return anew;
+}
+
 std::string other_user_of(Store& store, const std::string& run, const fs::path& job_directory) {
   for (const Reuse& reuse : store.reuses()) {
     if (reuse.run != run && reuse.from == job_directory) return reuse.run;

@@ -15,6 +15,9 @@ namespace dlflow {
 /// where it lies. Empty also if the folder of the workflow is not there (another machine).
 std::vector<std::string> changed_sources(const Plan& plan, FileHashes& hashes);
 
+/// The jobs that take_new_sources() would plan again although they ended well.
+std::vector<uint32_t> made_anew(const Plan& plan, const Jobs& jobs, FileHashes& hashes);
+
 /// Another run than `run` that uses the result in `job_directory`; empty: none.
 std::string other_user_of(Store& store, const std::string& run,
                           const std::filesystem::path& job_directory);

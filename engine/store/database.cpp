@@ -19,25 +19,32 @@ namespace {
   switch (code & 0xff) {
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      throw Error(Errc::Unavailable,
-                  "another dlflow is writing " + file + " and does not end; try again in a moment");
+      throw DatabaseError(
+          Errc::Unavailable,
+          "another dlflow is writing " + file + " and does not end; try again in a moment", cause);
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
-      throw Error(Errc::Corrupt, file + " is damaged (" + cause +
-                                     "); move it away, then `dlflow doctor --rebuild` makes it "
-                                     "again from the run directories");
+      throw DatabaseError(Errc::Corrupt,
+                          file + " is damaged (" + cause +
+                              "); move it away, then `dlflow doctor --rebuild` makes it "
+                              "again from the run directories",
+                          cause);
     case SQLITE_FULL:
-      throw Error(Errc::InvalidInput, "cannot write " + file +
-                                          ": the disk is full; free some space, or set DLFLOW_HOME "
-                                          "to a folder elsewhere");
+      throw DatabaseError(Errc::InvalidInput,
+                          "cannot write " + file +
+                              ": the disk is full; free some space, or set DLFLOW_HOME "
+                              "to a folder elsewhere",
+                          cause);
     case SQLITE_READONLY:
     case SQLITE_CANTOPEN:
     case SQLITE_PERM:
-      throw Error(Errc::InvalidInput,
-                  "cannot write " + file + " (" + cause +
-                      "); check its permissions, or set DLFLOW_HOME to a folder you may write");
+      throw DatabaseError(
+          Errc::InvalidInput,
+          "cannot write " + file + " (" + cause +
+              "); check its permissions, or set DLFLOW_HOME to a folder you may write",
+          cause);
     default:
-      throw Error(Errc::Unavailable, "cannot use " + file + ": " + cause);
+      throw DatabaseError(Errc::Unavailable, "cannot use " + file + ": " + cause, cause);
   }
 }
 
@@ -94,21 +101,27 @@ void Statement::bind_one(int parameter, std::nullptr_t) {
   check(sqlite3_db_handle(statement_.get()), sqlite3_bind_null(statement_.get(), parameter));
 }
 
-Database::Database(const std::filesystem::path& file, std::chrono::milliseconds busy_timeout)
+Database::Database(const std::filesystem::path& file, std::chrono::milliseconds busy_timeout,
+                   FileOf owner)
     : file_(file) {
+  const int create = owner == FileOf::Dlflow ? SQLITE_OPEN_CREATE : 0;
   sqlite3* database = nullptr;
-  const int code =
-      sqlite3_open_v2(file.c_str(), &database,
-                      SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX, nullptr);
+  const int code = sqlite3_open_v2(file.c_str(), &database,
+                                   SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | create, nullptr);
   database_.reset(database);
   if (code != SQLITE_OK) {
-    throw Error(Errc::InvalidInput,
-                "cannot open " + file.string() + " (" + sqlite3_errstr(code) +
-                    "); check its permissions, or set DLFLOW_HOME to a folder you may write");
+    const std::string cause = sqlite3_errstr(code);
+    throw DatabaseError(
+        Errc::InvalidInput,
+        "cannot open " + file.string() + " (" + cause +
+            "); check its permissions, or set DLFLOW_HOME to a folder you may write",
+        cause);
   }
   sqlite3_busy_timeout(database, int(busy_timeout.count()));
+  script("PRAGMA foreign_keys = ON;");
+  if (owner == FileOf::OtherProgram) return;
   set_journal_mode(journal_mode(file), busy_timeout);
-  script("PRAGMA synchronous = NORMAL; PRAGMA foreign_keys = ON;");
+  script("PRAGMA synchronous = NORMAL;");
 }
 
 /// Changing the mode needs the file for itself, and SQLite does not wait for that.

@@ -9,11 +9,26 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
+#include "base/error.h"
 #include "base/handle.h"
 
 /// SQLite with C++ manners: values in, values out, errors as Error.
 namespace dlflow {
+
+/// SQLite refused something. The message is about dlflow's own files; whoever opened a file of
+/// another program says it anew from `code()` and `cause()`.
+class DatabaseError : public Error {
+ public:
+  DatabaseError(Errc code, const std::string& message, std::string cause)
+      : Error(code, message), cause_(std::move(cause)) {}
+
+  const std::string& cause() const noexcept { return cause_; }  ///< in SQLite's words
+
+ private:
+  std::string cause_;
+};
 
 /// A prepared statement.
 class Statement {
@@ -59,13 +74,21 @@ inline void reset(Statement* statement) noexcept { statement->reset(); }
 /// longer than its reader.
 using Rows = Handle<Statement, reset>;
 
-/// An open database. On a local file system it uses a write-ahead log, on a network one (whose
-/// locks and shared memory are not to be trusted) a rollback journal.
+/// Whose file a database is.
+enum class FileOf {
+  Dlflow,        ///< made if it is not there, with the journal that suits the file system
+  OtherProgram,  ///< must be there; its journal stays as that program set it
+};
+
+/// An open database. dlflow's own: on a local file system it uses a write-ahead log, on a network
+/// one (whose locks and shared memory are not to be trusted) a rollback journal.
 class Database {
  public:
-  /// Opens or creates `file`. A call that meets another writer waits for `busy_timeout`.
+  /// Opens `file`. A call that meets another writer waits for `busy_timeout`. This and all other
+  /// calls throw DatabaseError.
   explicit Database(const std::filesystem::path& file,
-                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(10));
+                    std::chrono::milliseconds busy_timeout = std::chrono::seconds(10),
+                    FileOf owner = FileOf::Dlflow);
 
   /// Starts `sql`, prepared once however often it is called. `while (rows->next())` reads.
   template <typename... Values>

@@ -4,10 +4,13 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
+#include <utility>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/local_files.h"
 #include "base/text.h"
 
 namespace dlflow {
@@ -25,13 +28,18 @@ struct SearchedTree {
   const char* name;
 };
 
+/// A declared path as it is looked for: "plots/./loss/" is plots/loss.
+std::string normal_path(const std::string& path) {
+  const fs::path normal = fs::path(path).lexically_normal();
+  return normal.has_filename() ? normal.string() : normal.parent_path().string();
+}
+
 /// What has this path in `folder`, or matches it: relative names, sorted.
-std::vector<std::string> find_matches(const fs::path& folder, const std::string& path) {
+std::vector<std::string> find_matches(const fs::path& folder, const std::string& normal) {
   std::error_code none;
-  const std::string normal = fs::path(path).lexically_normal().string();
   if (fs::exists(folder / normal, none)) return {normal};
   std::vector<std::string> found;
-  if (!is_pattern(path)) return found;
+  if (!is_pattern(normal)) return found;
   for (auto at = fs::recursive_directory_iterator(folder, none);
        at != fs::recursive_directory_iterator(); at.increment(none)) {
     std::string name = at->path().lexically_relative(folder).string();
@@ -42,10 +50,19 @@ std::vector<std::string> find_matches(const fs::path& folder, const std::string&
   return found;
 }
 
-/// Of links, only what they are in counts: inputs are links.
 bool is_symbolic(const fs::path& path) {
   std::error_code none;
   return fs::is_symlink(path, none);
+}
+
+/// The first link that leads from `folder` to `path` below it, or that `path` itself is.
+std::optional<fs::path> first_link(const fs::path& folder, const fs::path& path) {
+  fs::path place = folder;
+  for (const fs::path& part : path) {
+    place /= part;
+    if (is_symbolic(place)) return place;
+  }
+  return std::nullopt;
 }
 
 std::string one_of(const std::string& name, const std::string& path,
@@ -78,67 +95,169 @@ std::string found_instead(const std::vector<SearchedTree>& trees, const std::str
   return "";
 }
 
+/// Where an output was found.
+struct FoundOutput {
+  enum class Where {
+    Published,  ///< below $DLFLOW_OUTPUTS or $DLFLOW_CHECKPOINTS, where it stays
+    Work,       ///< in the working directory
+    Saved,      ///< in the folder that `checkpoint: {newer: …}` names
+  };
+  std::string path;  ///< relative to the folder it is in, and in $DLFLOW_OUTPUTS
+  Where where = Where::Published;
+};
+
 class Settler {
  public:
   Settler(const JobSpec& spec, const AttemptFiles& files)
-      : outputs_(files.outputs()), work_(files.work()), job_(spec.job_directory) {}
+      : outputs_(files.outputs()),
+        work_(files.work()),
+        checkpoints_(checkpoints_directory(spec)),
+        saved_(spec.checkpoint ? folder_of_pattern(spec.checkpoint->newer) : "") {
+    std::error_code none;
+    const bool is_linked =
+        !saved_.empty() && fs::read_symlink(work_ / saved_, none) == checkpoints_ / saved_;
+    if (!is_linked) saved_.clear();
+  }
 
-  std::string settle(const std::string& name, const std::string& path) const {
-    if (auto found = find_matches(outputs_, path); !found.empty()) return one_of(name, path, found);
-    const fs::path normal = fs::path(path).lexically_normal();
-    if (*normal.begin() == kCheckpoints) {
-      if (auto found = matches_below_checkpoints(normal); !found.empty()) {
-        return one_of(name, path, found);
+  /// Moves and copies nothing.
+  FoundOutput find(const std::string& name, const std::string& declared) const {
+    const std::string path = normal_path(declared);
+    if (auto found = find_matches(outputs_, path); !found.empty()) {
+      return {one_of(name, declared, found)};
+    }
+    if (*fs::path(path).begin() == kCheckpoints) {
+      if (auto found = matches_below_checkpoints(path); !found.empty()) {
+        return {one_of(name, declared, found)};
       }
     }
-    auto found = find_matches(work_, path);
-    std::erase_if(found, [this](const std::string& match) { return is_symbolic(work_ / match); });
-    if (found.empty()) throw_missing(name, path);
-    const std::string one = one_of(name, path, found);
-    move_to_outputs(name, one);
-    return one;
+    FoundOutput found = find_in_work(name, declared, path);
+    if (const auto link = first_link(outputs_, fs::path(found.path).parent_path())) {
+      throw Error(Errc::InvalidInput, "output '" + name + "': cannot bring " + found.path +
+                                          " to $DLFLOW_OUTPUTS: " + said(*link, outputs_));
+    }
+    return found;
+  }
+
+  /// Brings what was found to $DLFLOW_OUTPUTS: folders before what lies in them, which comes along.
+  void bring(const std::map<std::string, FoundOutput>& found) const {
+    std::vector<std::pair<std::string, FoundOutput>> order;
+    for (const auto& [name, one] : found) {
+      if (one.where != FoundOutput::Where::Published) order.emplace_back(name, one);
+    }
+    std::stable_sort(order.begin(), order.end(), [](const auto& a, const auto& b) {
+      return a.second.path.size() < b.second.path.size();
+    });
+    std::vector<FoundOutput> brought;
+    for (const auto& [name, one] : order) {
+      const bool came_along =
+          std::any_of(brought.begin(), brought.end(), [&](const FoundOutput& other) {
+            return other.where == one.where && is_below(one.path, other.path);
+          });
+      if (came_along) continue;
+      bring(name, one);
+      brought.push_back(one);
+    }
   }
 
  private:
   std::vector<std::string> matches_below_checkpoints(const fs::path& path) const {
     const fs::path inner = path.lexically_relative(kCheckpoints);
-    std::vector<std::string> found = find_matches(job_ / kCheckpoints, inner.string());
+    std::vector<std::string> found = find_matches(checkpoints_, inner.string());
     for (std::string& match : found) match = (fs::path(kCheckpoints) / match).lexically_normal();
     return found;
   }
 
-  void move_to_outputs(const std::string& name, const std::string& path) const {
-    make_directories((outputs_ / path).parent_path());
+  /// Nothing behind a link is taken: it belongs to someone else, as inputs do. Of the folder of
+  /// checkpoints, which a link made by dlflow leads to, outputs are copies.
+  FoundOutput find_in_work(const std::string& name, const std::string& declared,
+                           const std::string& path) const {
+    std::optional<fs::path> link;
+    auto found = without_links(work_, find_matches(work_, path), link);
+    if (!found.empty()) return {one_of(name, declared, found), FoundOutput::Where::Work};
+    if (!link) link = first_link(work_, path);
+    if (!saved_.empty()) {
+      if (link == work_ / saved_) link.reset();
+      found = without_links(checkpoints_, saved_matches(path), link);
+      if (!found.empty()) return {one_of(name, declared, found), FoundOutput::Where::Saved};
+    }
+    throw_missing(name, declared, link);
+  }
+
+  std::vector<std::string> saved_matches(const std::string& path) const {
+    std::vector<std::string> found = find_matches(checkpoints_, path);
+    std::erase_if(found, [&](const std::string& match) { return !is_below(match, saved_); });
+    return found;
+  }
+
+  /// \param[out] link  one in the way of what was left out, if any was
+  static std::vector<std::string> without_links(const fs::path& folder,
+                                                std::vector<std::string> found,
+                                                std::optional<fs::path>& link) {
+    std::erase_if(found, [&](const std::string& match) {
+      const auto in_the_way = first_link(folder, match);
+      if (in_the_way) link = in_the_way;
+      return in_the_way.has_value();
+    });
+    return found;
+  }
+
+  /// "shared is a link to /data/shared"
+  static std::string said(const fs::path& link, const fs::path& folder) {
+    std::error_code none;
+    return link.lexically_relative(folder).string() + " is a link to " +
+           fs::read_symlink(link, none).string();
+  }
+
+  void bring(const std::string& name, const FoundOutput& found) const {
+    const fs::path to = outputs_ / found.path;
+    const bool stays = found.where == FoundOutput::Where::Saved;
+    const fs::path from = (stays ? checkpoints_ : work_) / found.path;
+    make_directories(to.parent_path());
     std::error_code problem;
-    fs::rename(work_ / path, outputs_ / path, problem);
+    if (stays) {
+      fs::copy(from, to, fs::copy_options::recursive | fs::copy_options::copy_symlinks, problem);
+    } else {
+      fs::rename(from, to, problem);
+    }
     if (!problem) return;
-    throw Error(Errc::InvalidInput, "output '" + name + "': cannot move " +
-                                        (work_ / path).string() +
+    throw Error(Errc::InvalidInput, "output '" + name + "': cannot " + (stays ? "copy " : "move ") +
+                                        from.string() +
                                         " to $DLFLOW_OUTPUTS: " + problem.message());
   }
 
-  [[noreturn]] void throw_missing(const std::string& name, const std::string& path) const {
+  [[noreturn]] void throw_missing(const std::string& name, const std::string& path,
+                                  const std::optional<fs::path>& link) const {
+    const std::string missing =
+        "output '" + name + "' is missing: " + path +
+        " was written neither below $DLFLOW_OUTPUTS nor in the working directory";
+    if (link) {
+      const bool in_work = is_below(*link, work_);
+      throw Error(Errc::InvalidInput,
+                  missing + ": " + said(*link, in_work ? work_ : checkpoints_) +
+                      ", and no output is taken from behind a link; copy it to $DLFLOW_OUTPUTS");
+    }
     const std::string instead = found_instead({{outputs_, "$DLFLOW_OUTPUTS"},
                                                {work_, "the working directory"},
-                                               {job_ / kCheckpoints, "$DLFLOW_CHECKPOINTS"}},
+                                               {checkpoints_, "$DLFLOW_CHECKPOINTS"}},
                                               path);
-    throw Error(Errc::InvalidInput,
-                "output '" + name + "' is missing: " + path +
-                    " was written neither below $DLFLOW_OUTPUTS nor in the working directory" +
-                    (instead.empty() ? "" : "; there is " + instead));
+    throw Error(Errc::InvalidInput, missing + (instead.empty() ? "" : "; there is " + instead));
   }
 
   fs::path outputs_;
   fs::path work_;
-  fs::path job_;
+  fs::path checkpoints_;
+  std::string saved_;  ///< the name of the link to a folder of checkpoints; empty: there is none
 };
 
 }  // namespace
 
 std::map<std::string, std::string> settle_outputs(const JobSpec& spec, const AttemptFiles& files) {
   const Settler settler(spec, files);
+  std::map<std::string, FoundOutput> found;
+  for (const auto& [name, path] : spec.outputs) found[name] = settler.find(name, path);
+  settler.bring(found);
   std::map<std::string, std::string> settled;
-  for (const auto& [name, path] : spec.outputs) settled[name] = settler.settle(name, path);
+  for (const auto& [name, one] : found) settled[name] = one.path;
   return settled;
 }
 

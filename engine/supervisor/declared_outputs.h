@@ -13,8 +13,10 @@ namespace dlflow {
 ///
 /// A declared path may be a pattern, "version_*/best.ckpt", that one file or folder matches; `*`
 /// stops at a slash. What is not below $DLFLOW_OUTPUTS and was left in the working directory is
-/// moved there; links, as inputs are, are none of it. Throws Error{InvalidInput} naming what is
-/// missing, and where a file of that name lies instead.
+/// moved there. Links, as inputs are, and what lies behind them stay where they are; of the folder
+/// that `checkpoint: {newer: …}` names, outputs are copies. Throws Error{InvalidInput} naming what
+/// is missing, and which link is in the way or where a file of that name lies instead; then nothing
+/// was moved.
 std::map<std::string, std::string> settle_outputs(const JobSpec& spec, const AttemptFiles& files);
 
 }  // namespace dlflow

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/installed.h"
 #include "engine/plan/published.h"
 #include "engine/plan/run_directory.h"
 
@@ -33,6 +34,16 @@ std::optional<std::string> find_change_outside(const JobSpec& spec) {
   return std::nullopt;
 }
 
+std::optional<std::string> find_change_of_packages(const JobSpec& spec) {
+  FreshFileHashes hashes;
+  for (const auto& [lock, packages] : spec.sources.packages) {
+    if (packages.empty()) return unknown_packages(lock);
+    if (installed_packages(lock, hashes) == packages) continue;
+    return "the packages of its `environment:` changed after the run was planned: see " + lock;
+  }
+  return std::nullopt;
+}
+
 std::optional<std::string> find_change_of_parents(const JobSpec& spec) {
   FreshFileHashes hashes;
   for (const ParentRef& parent : spec.parents) {
@@ -59,6 +70,7 @@ std::optional<std::string> InputProof::find_change_at_start() {
       frozen_.emplace(copy, identity);
     }
     if (auto change = find_change_outside(spec_)) return change;
+    if (auto change = find_change_of_packages(spec_)) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return error.what();
@@ -79,6 +91,7 @@ std::optional<std::string> InputProof::find_change() const {
       return copy.string() + " was changed while it ran";
     }
     if (auto change = find_change_outside(spec_)) return change;
+    if (auto change = find_change_of_packages(spec_)) return change;
     return find_change_of_parents(spec_);
   } catch (const std::exception& error) {
     return error.what();

@@ -47,7 +47,8 @@ Json read_object(const fs::path& file, const std::string& what, const std::strin
   const std::string readable = quote_not_finite(*text);
   Json json = parse_json(readable, kForeignJson);
   if (json.is_object()) return json;
-  if (readable.size() > kForeignJson.max_bytes) parse_json_or_throw(readable, what, kForeignJson);
+  // What looks like an object is too large, too deep, or wrong at some place, which is told.
+  if (trim(readable).starts_with('{')) parse_json_or_throw(readable, what, kForeignJson);
   throw Error(Errc::InvalidInput, what + " is no JSON object, it begins '" + beginning_of(*text) +
                                       "'; write one like " + example);
 }

@@ -124,6 +124,7 @@ void cut_torchrun(Lines& lines) {
 struct Found {
   std::string text;
   bool follows = false;
+  enum class Kind { Other, Line, Traceback } kind = Kind::Other;
 };
 
 constexpr std::array<std::string_view, 9> kConsequences = {
@@ -172,7 +173,14 @@ std::optional<Found> end_of_traceback(const Lines& lines, size_t& i) {
   const bool goes_on = text.ends_with(":") && i + 1 < lines.size() && is_indented(lines[i + 1]);
   if (goes_on) text += " " + std::string(trim(lines[++i]));
   const bool follows = contains_any(text, kConsequences);
-  return Found{text + (place.empty() ? "" : " (" + place + ")"), follows};
+  return Found{text + (place.empty() ? "" : " (" + place + ")"), follows, Found::Kind::Traceback};
+}
+
+/// "error: no data" and "error reading x": the program says what is wrong. "error_rate 0.5" and
+/// "error 0.5" are measured.
+bool is_error_line(std::string_view line) {
+  if (line.starts_with("error:")) return true;
+  return line.starts_with("error ") && line.find_first_of("0123456789=") != 6;
 }
 
 /// The program's own errors, in their order.
@@ -182,6 +190,8 @@ std::vector<Found> errors_in(const Lines& lines) {
     const std::string& line = lines[i];
     if (line.starts_with("Traceback (most recent call last)")) {
       if (auto found = end_of_traceback(lines, i)) errors.push_back(std::move(*found));
+    } else if (is_error_line(trim(line))) {
+      errors.push_back({std::string(trim(line)), false, Found::Kind::Line});
     } else if (line.starts_with("Error")) {
       errors.push_back({line});
     } else if (trim(line).starts_with("what():")) {
@@ -209,17 +219,17 @@ std::string telling_line_of(std::string_view text) {
   cut_torchrun(lines);
   lines = without_launchers(lines);
   std::string last;
-  std::string last_error;
   for (const std::string& line : lines) {
-    if (is_frame(line) || trim(line).empty()) continue;
-    last = trim(line);
-    if (last.starts_with("error")) last_error = last;
+    if (!is_frame(line) && !trim(line).empty()) last = trim(line);
   }
-  if (!last_error.empty()) return shortened(last_error);
   const std::vector<Found> errors = errors_in(lines);
-  const auto own = std::find_if(errors.rbegin(), errors.rend(),
-                                [](const Found& error) { return !error.follows; });
-  if (own != errors.rend()) return shortened(own->text);
+  const Found* told = nullptr;
+  for (const Found& error : errors) {
+    // A line that begins with "error" says more than what follows, but for an exception.
+    const bool stays = told != nullptr && told->kind == Found::Kind::Line;
+    if (!error.follows && (!stays || error.kind != Found::Kind::Other)) told = &error;
+  }
+  if (told != nullptr) return shortened(told->text);
   return shortened(errors.empty() ? last : errors.back().text);
 }
 

@@ -1,10 +1,12 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -42,9 +44,14 @@ class MlflowStore {
   /// What follows belongs to this experiment, which is made if it is not there.
   virtual void use_experiment(const std::string& name) = 0;
 
-  /// Makes the run, or brings its status, end, parameters and tags up to date; the id by which the
-  /// store knows it. `known`: what this returned earlier, or nothing.
-  virtual std::string put(const MlflowRun& run, const std::string& known) = 0;
+  /// Makes the run; the id by which the store knows it from now on.
+  virtual std::string create(const MlflowRun& run) = 0;
+
+  /// Adds its parameters and tags; those that are there already do no harm.
+  virtual void describe(const std::string& id, const MlflowRun& run) = 0;
+
+  /// Brings its status and its end up to date.
+  virtual void update(const std::string& id, const MlflowRun& run) = 0;
 
   /// Adds values; one that is there already does no harm.
   virtual void log(const std::string& id, std::span<const MlflowMetric> metrics) = 0;
@@ -52,9 +59,18 @@ class MlflowStore {
 
 /// For `track: {mlflow: ADDRESS}`. A SQLite file must be there, made by MLflow itself: its tables
 /// belong to MLflow's version, and the error says how to make it.
-std::unique_ptr<MlflowStore> open_mlflow(const std::string& address);
+/// \param patience  all calls of a server together throw Error{Unavailable} once this is over, and
+///                  so does a call of a file that others write for as long.
+std::unique_ptr<MlflowStore> open_mlflow(const std::string& address,
+                                         std::chrono::milliseconds patience);
 
-std::unique_ptr<MlflowStore> open_mlflow_sqlite(const std::filesystem::path& file);
-std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address);
+std::unique_ptr<MlflowStore> open_mlflow_sqlite(const std::filesystem::path& file,
+                                                std::chrono::milliseconds patience);
+std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address,
+                                              std::chrono::milliseconds patience);
+
+/// `name` as MLflow takes it for a metric or a parameter: at most 250 letters, digits and
+/// `_-. :/`, no part of it between slashes empty, "." or "..". All else becomes "_".
+std::string mlflow_name(std::string_view name);
 
 }  // namespace dlflow

@@ -1,3 +1,5 @@
+#include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 
@@ -28,7 +30,8 @@ Json number(double value) {
 /// Source: https://mlflow.org/docs/latest/rest-api.html
 class RestStore : public MlflowStore {
  public:
-  explicit RestStore(std::string address) : address_(std::move(address)) {
+  RestStore(std::string address, std::chrono::milliseconds patience)
+      : address_(std::move(address)), patience_(patience), begun_(Clock::now()) {
     while (address_.ends_with('/')) address_.pop_back();
     const char* path = std::getenv("PATH");
     const auto program = find_program("curl", path == nullptr ? "/usr/bin" : path);
@@ -45,20 +48,31 @@ class RestStore : public MlflowStore {
                       : list.at(0).value("experiment_id", "");
   }
 
-  std::string put(const MlflowRun& run, const std::string& known) override {
-    const std::string id = known.empty() ? create(run) : known;
+  std::string create(const MlflowRun& run) override {
+    const Json answer = post("runs/create", {{"experiment_id", experiment_},
+                                             {"run_name", run.name},
+                                             {"start_time", unix_milliseconds(run.started)},
+                                             {"tags", pairs(run.tags)}});
+    const std::string id =
+        answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
+    if (id.empty()) fail("runs/create", "its answer names no run");
+    return id;
+  }
+
+  /// The tags came with create().
+  void describe(const std::string& id, const MlflowRun& run) override {
+    for (size_t begin = 0; begin < run.params.size(); begin += kMostParams) {
+      const std::vector part(
+          run.params.begin() + long(begin),
+          run.params.begin() + long(std::min(run.params.size(), begin + kMostParams)));
+      post("runs/log-batch", {{"run_id", id}, {"params", pairs(part)}});
+    }
+  }
+
+  void update(const std::string& id, const MlflowRun& run) override {
     Json update = {{"run_id", id}, {"status", run.status}, {"run_name", run.name}};
     if (run.ended) update["end_time"] = unix_milliseconds(*run.ended);
     post("runs/update", update);
-    if (known.empty()) {
-      for (size_t begin = 0; begin < run.params.size(); begin += kMostParams) {
-        const std::vector part(
-            run.params.begin() + long(begin),
-            run.params.begin() + long(std::min(run.params.size(), begin + kMostParams)));
-        post("runs/log-batch", {{"run_id", id}, {"params", pairs(part)}});
-      }
-    }
-    return id;
   }
 
   void log(const std::string& id, std::span<const MlflowMetric> metrics) override {
@@ -75,47 +89,69 @@ class RestStore : public MlflowStore {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
   static constexpr size_t kMostMetrics = 1000, kMostParams = 100;  // of a request, as MLflow says
-
-  std::string create(const MlflowRun& run) {
-    const Json answer = post("runs/create", {{"experiment_id", experiment_},
-                                             {"run_name", run.name},
-                                             {"start_time", unix_milliseconds(run.started)},
-                                             {"tags", pairs(run.tags)}});
-    const std::string id =
-        answer.value("run", Json::object()).value("info", Json::object()).value("run_id", "");
-    if (id.empty()) fail("runs/create", "its answer names no run");
-    return id;
-  }
+  static constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(30);  // of a request
 
   [[noreturn]] void fail(const std::string& what, const std::string& cause) const {
     throw Error(Errc::Unavailable,
                 "MLflow at " + address_ + " did not take " + what + ": " + cause);
   }
 
+  /// As curl takes it.
+  static std::string seconds(std::chrono::milliseconds time) {
+    return std::to_string(time.count() / 1000) + "." +
+           std::to_string(1000 + time.count() % 1000).substr(1);
+  }
+
+  /// Of the time that all requests have together, or nothing: it is over.
+  std::chrono::milliseconds left() const {
+    const auto past = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_);
+    return std::max(patience_ - past, std::chrono::milliseconds(0));
+  }
+
+  [[noreturn]] void give_up(const std::string& what) const {
+    fail(what, "it was not done within " + std::to_string(patience_.count() / 1000) +
+                   " s; `dlflow sync RUN` waits longer");
+  }
+
   Json post(const std::string& what, const Json& content) const {
+    const std::chrono::milliseconds limit = std::min(left(), kLongest);
+    if (limit.count() == 0) give_up(what);
     Command command;
     command.argv = {curl_,
                     "--silent",
                     "--show-error",
                     "--fail-with-body",
+                    "--connect-timeout",
+                    "3",
                     "--max-time",
-                    "30",
+                    seconds(limit),
                     "--header",
                     "Content-Type: application/json",
                     "--data-binary",
                     "@-",
                     address_ + "/api/2.0/mlflow/" + what};
     command.environment = current_environment();
-    const Output output = run(std::move(command), content.dump());
+    const Output output =
+        run(std::move(command), OutputOptions{.input = text_of(content), .collect_errors = true});
     const Json answer = parse_json(output.text, kForeignJson);
     if (output.status.code != 0) {
-      const bool explained = answer.is_object() && answer.contains("message");
-      fail(what, explained ? escaped(as_text(answer.at("message")))
-                           : "curl ended with exit status " + std::to_string(output.status.code));
+      if (answer.is_object() && answer.contains("message")) {
+        fail(what, escaped(as_text(answer.at("message"))));
+      }
+      if (left().count() == 0) give_up(what);
+      const std::string_view cause = trim(output.errors);
+      fail(what, cause.empty() ? "curl ended with exit status " + std::to_string(output.status.code)
+                               : escaped(cause));
     }
     if (!answer.is_object()) fail(what, "it answered no JSON");
     return answer;
+  }
+
+  /// A name or a value that is no UTF-8 does not stop the rest.
+  static std::string text_of(const Json& content) {
+    return content.dump(-1, ' ', false, Json::error_handler_t::replace);
   }
 
   static std::string as_text(const Json& value) {
@@ -123,18 +159,22 @@ class RestStore : public MlflowStore {
   }
 
   std::string address_, curl_, experiment_;
+  std::chrono::milliseconds patience_;
+  Clock::time_point begun_;
 };
 
 }  // namespace
 
-std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address) {
-  return std::make_unique<RestStore>(address);
+std::unique_ptr<MlflowStore> open_mlflow_rest(const std::string& address,
+                                              std::chrono::milliseconds patience) {
+  return std::make_unique<RestStore>(address, patience);
 }
 
-std::unique_ptr<MlflowStore> open_mlflow(const std::string& address) {
+std::unique_ptr<MlflowStore> open_mlflow(const std::string& address,
+                                         std::chrono::milliseconds patience) {
   constexpr std::string_view kFile = "sqlite:///";
-  if (!address.starts_with(kFile)) return open_mlflow_rest(address);
-  return open_mlflow_sqlite(address.substr(kFile.size()));
+  if (!address.starts_with(kFile)) return open_mlflow_rest(address, patience);
+  return open_mlflow_sqlite(address.substr(kFile.size()), patience);
 }
 
 }  // namespace dlflow

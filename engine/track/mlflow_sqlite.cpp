@@ -45,7 +45,8 @@ std::string how_to_make(const fs::path& file) {
 
 class SqliteStore : public MlflowStore {
  public:
-  explicit SqliteStore(const fs::path& file) : file_(file), database_(checked(file)) {
+  SqliteStore(const fs::path& file, std::chrono::milliseconds patience)
+      : file_(file), database_(opened(file, patience)) {
     require_columns("experiments",
                     {"experiment_id", "name", "artifact_location", "lifecycle_stage"});
     require_columns("runs", {"run_uuid", "name", "source_type", "status", "start_time", "end_time",
@@ -71,7 +72,27 @@ class SqliteStore : public MlflowStore {
     });
   }
 
-  std::string put(const MlflowRun& run, const std::string&) override {
+  std::string create(const MlflowRun& run) override {
+    update(run.id, run);
+    return run.id;
+  }
+
+  void describe(const std::string& id, const MlflowRun& run) override {
+    with_database([&] {
+      Transaction transaction(database_);
+      for (const auto& [key, value] : run.params) {
+        database_.execute("INSERT OR REPLACE INTO params(key, value, run_uuid) VALUES (?, ?, ?)",
+                          key, value, id);
+      }
+      for (const auto& [key, value] : run.tags) {
+        database_.execute("INSERT OR REPLACE INTO tags(key, value, run_uuid) VALUES (?, ?, ?)", key,
+                          value, id);
+      }
+      transaction.commit();
+    });
+  }
+
+  void update(const std::string& id, const MlflowRun& run) override {
     with_database([&] {
       Transaction transaction(database_);
       database_.execute(
@@ -80,20 +101,11 @@ class SqliteStore : public MlflowStore {
           "'active', ?, ?) "
           "ON CONFLICT(run_uuid) DO UPDATE SET status = excluded.status, end_time = "
           "excluded.end_time",
-          run.id, run.name, run.status, unix_milliseconds(run.started),
+          id, run.name, run.status, unix_milliseconds(run.started),
           run.ended ? std::optional(unix_milliseconds(*run.ended)) : std::nullopt,
-          artifacts() + "/" + run.id, experiment_);
-      for (const auto& [key, value] : run.params) {
-        database_.execute("INSERT OR REPLACE INTO params(key, value, run_uuid) VALUES (?, ?, ?)",
-                          key, value, run.id);
-      }
-      for (const auto& [key, value] : run.tags) {
-        database_.execute("INSERT OR REPLACE INTO tags(key, value, run_uuid) VALUES (?, ?, ?)", key,
-                          value, run.id);
-      }
+          artifacts() + "/" + id, experiment_);
       transaction.commit();
     });
-    return run.id;
   }
 
   void log(const std::string& id, std::span<const MlflowMetric> metrics) override {
@@ -122,20 +134,34 @@ class SqliteStore : public MlflowStore {
   }
 
  private:
-  static const fs::path& checked(const fs::path& file) {
-    if (!fs::exists(file)) fail(file, "it is not there yet; " + how_to_make(file));
-    return file;
+  static Database opened(const fs::path& file, std::chrono::milliseconds patience) {
+    std::error_code none;
+    if (!fs::exists(file, none)) fail(file, "it is not there yet; " + how_to_make(file));
+    return translated(file, [&] { return Database(file, patience, FileOf::OtherProgram); });
   }
 
-  /// The words of Database are about dlflow's own file.
+  /// The words of DatabaseError are about dlflow's own file.
+  template <typename Work>
+  static auto translated(const fs::path& file, const Work& work) -> decltype(work()) {
+    try {
+      return work();
+    } catch (const DatabaseError& error) {
+      const std::string cause = " (" + error.cause() + ")";
+      if (error.code() == Errc::Corrupt) {
+        fail(file, "it is not a database that MLflow made" + cause + "; " + how_to_make(file));
+      }
+      if (error.code() == Errc::InvalidInput) {
+        fail(file, "it cannot be written" + cause +
+                       "; check its permissions, those of its folder, and the free space");
+      }
+      throw Error(Errc::Unavailable, "the MLflow store " + file.string() + " did not take the run" +
+                                         cause + "; `dlflow sync RUN` tries again");
+    }
+  }
+
   template <typename Work>
   void with_database(const Work& work) {
-    try {
-      work();
-    } catch (const Error& error) {
-      if (std::string_view(error.what()).starts_with("the MLflow store")) throw;
-      throw Error(error.code(), "the MLflow store " + file_.string() + ": " + error.what());
-    }
+    translated(file_, work);
   }
 
   void require_columns(const std::string& table, const std::set<std::string>& wanted) {
@@ -162,8 +188,10 @@ class SqliteStore : public MlflowStore {
 
 }  // namespace
 
-std::unique_ptr<MlflowStore> open_mlflow_sqlite(const fs::path& file) {
-  return std::make_unique<SqliteStore>(file);
+std::unique_ptr<MlflowStore> open_mlflow_sqlite(const fs::path& file,
+                                                std::chrono::milliseconds patience) {
+  constexpr std::chrono::milliseconds kLongest = std::chrono::seconds(10);
+  return std::make_unique<SqliteStore>(file, std::min(patience, kLongest));
 }
 
 }  // namespace dlflow

@@ -3,7 +3,9 @@
 #include <fcntl.h>
 
 #include <algorithm>
+#include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "base/error.h"
@@ -63,8 +65,12 @@ void grow(const fs::path& file, const std::string& content) {
 
 class Tracking {
  public:
-  Tracking(const ReportedRun& run, Time now)
-      : run_(run), settings_(run.plan.workflow.track), now_(now), jobs_(tracked_jobs(run)) {}
+  Tracking(const ReportedRun& run, Time now, std::chrono::milliseconds patience)
+      : run_(run),
+        settings_(run.plan.workflow.track),
+        now_(now),
+        patience_(patience),
+        jobs_(tracked_jobs(run)) {}
 
   void all() {
     const auto attempt = [this](bool wanted, const std::function<void()>& work) {
@@ -127,7 +133,8 @@ class Tracking {
         for (const auto& [name, value] : part->items()) run.config.emplace_back(name, value);
       }
       for (const auto& [name, value] : job.metrics.items()) run.summary.emplace_back(name, value);
-      const std::string time = digits_of(to_rfc3339(run.started));
+      // Not when the job began: one that is tried again would have a second folder with its id.
+      const std::string time = digits_of(to_rfc3339(run_.status.started));
       const fs::path place = folder() / "wandb" / ("offline-run-" + time + "-" + run.id);
       make_directories(place / "files");
       const std::string content = wandb_file(run, tracked.reported);
@@ -151,30 +158,42 @@ class Tracking {
       memory = {{"store", settings_.mlflow}};
     Json& jobs = memory["jobs"];
     if (!jobs.is_object()) jobs = Json::object();
-    const auto store = open_mlflow(settings_.mlflow);
+    const auto remember = [&] { write_file_atomic(memory_file, memory.dump()); };
+    const auto store = open_mlflow(settings_.mlflow, patience_);
     store->use_experiment(run_.status.workflow);
-    const std::string parent = put(*store, whole_run(), jobs[""]);
-    write_file_atomic(memory_file, memory.dump());
+    const std::string parent = put(*store, whole_run(), jobs[""], remember);
+    remember();
     for (const Tracked& tracked : jobs_) {
       Json& known = jobs[tracked.job->job];
       const std::string ended = tracked.job->ended ? to_rfc3339(*tracked.job->ended) : "";
       const auto metrics =
           new_metrics(tracked, known.is_object() ? known.value("lines", size_t{0}) : 0);
       if (known.is_object() && metrics.empty() && known.value("ended", "") == ended) continue;
-      const std::string id = put(*store, one_job(tracked, parent), known);
+      const std::string id = put(*store, one_job(tracked, parent), known, remember);
       if (!metrics.empty()) store->log(id, metrics);
       known["lines"] = last_line(tracked.reported);
       if (is_final(tracked.job->state)) {
         store->log(id, summary(*tracked.job));
         known["ended"] = ended;
       }
-      write_file_atomic(memory_file, memory.dump());
+      remember();
     }
   }
 
-  static std::string put(MlflowStore& store, const MlflowRun& run, Json& known) {
-    const std::string id = store.put(run, known.is_object() ? known.value("id", "") : "");
-    known["id"] = id;
+  /// Brings the run up to date. Its id is remembered before anything else is asked of the store,
+  /// which would otherwise get one run more whenever that fails.
+  static std::string put(MlflowStore& store, const MlflowRun& run, Json& known,
+                         const std::function<void()>& remember) {
+    if (!known.is_object()) known = Json::object();
+    std::string id = known.value("id", "");
+    if (id.empty()) {
+      id = store.create(run);
+      known["id"] = id;
+      remember();
+    }
+    store.update(id, run);
+    if (!known.value("described", false)) store.describe(id, run);
+    known["described"] = true;
     return id;
   }
 
@@ -218,21 +237,22 @@ class Tracking {
   }
 
   static std::vector<std::pair<std::string, std::string>> texts(const Json& values) {
-    std::vector<std::pair<std::string, std::string>> all;
-    constexpr size_t kLongest = 6000;  // MLflow's limit
+    std::map<std::string, std::string> all;  // MLflow refuses all if two have one name
+    constexpr size_t kLongest = 6000;        // MLflow's limit
     for (const auto& [name, value] : values.items()) {
-      all.emplace_back(name, as_text(value).substr(0, kLongest));
+      all.emplace(mlflow_name(name), as_text(value).substr(0, kLongest));
     }
-    return all;
+    return {all.begin(), all.end()};
   }
 
   std::vector<MlflowMetric> new_metrics(const Tracked& tracked, size_t known_lines) const {
     std::vector<MlflowMetric> metrics;
     const Time start = began(*tracked.job);
     for (const Curve& curve : tracked.reported.curves) {
+      const std::string name = mlflow_name(curve.name);
       for (const CurvePoint& point : curve.points) {
         if (point.line <= known_lines) continue;
-        metrics.push_back({curve.name, point.value, point.at.value_or(start), int64_t(point.step)});
+        metrics.push_back({name, point.value, point.at.value_or(start), int64_t(point.step)});
       }
     }
     return metrics;
@@ -249,7 +269,7 @@ class Tracking {
     std::vector<MlflowMetric> metrics;
     for (const auto& [name, value] : job.metrics.items()) {
       if (const auto number = number_of(value)) {
-        metrics.push_back({"summary." + name, *number, job.ended.value_or(Time()), 0});
+        metrics.push_back({mlflow_name("summary." + name), *number, job.ended.value_or(Time()), 0});
       }
     }
     return metrics;
@@ -258,16 +278,17 @@ class Tracking {
   const ReportedRun& run_;
   const Trackers& settings_;
   Time now_;
+  std::chrono::milliseconds patience_;
   std::vector<Tracked> jobs_;
   std::optional<Error> problem_;
 };
 
 }  // namespace
 
-void track(const ReportedRun& run, Time now) {
+void track(const ReportedRun& run, Time now, std::chrono::milliseconds patience) {
   if (run.plan.workflow.track.empty()) return;
   const auto lock = FileLock::try_acquire(run.plan.directory / "track.lock", "");
-  if (lock) Tracking(run, now).all();
+  if (lock) Tracking(run, now, patience).all();
 }
 
 }  // namespace dlflow

@@ -1,5 +1,7 @@
 #pragma once
 
+#include <chrono>
+
 #include "engine/report/report_data.h"
 
 /// `track:` of a workflow: what a run reported, for programs of others that show such things.
@@ -12,6 +14,8 @@ namespace dlflow {
 /// Brings RUN/tensorboard, RUN/wandb, the MLflow store and the OpenMetrics file that the workflow
 /// asks for up to date. Idempotent; one process at a time does it for a run, and another one that
 /// comes meanwhile does nothing. Throws Error, after the others have been served, if one cannot be.
-void track(const ReportedRun& run, Time now);
+/// \param patience  for a server or a database that does not answer; what was given to it stays.
+void track(const ReportedRun& run, Time now,
+           std::chrono::milliseconds patience = std::chrono::hours(1));
 
 }  // namespace dlflow

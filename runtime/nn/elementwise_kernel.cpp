@@ -120,8 +120,13 @@ int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> lab
   for (size_t b = 0; b < labels.size(); ++b) {
     const std::span<const float> row = scores.subspan(b * classes, classes);
     const float own = row[labels[b]];
-    const auto higher = std::ranges::count_if(row, [&](float score) { return score > own; });
-    count += higher < kTop ? 1 : 0;
+    int64_t before = 0;  // of equal scores the first is the higher, as for the accuracy
+    bool ordered = true;
+    for (size_t c = 0; c < classes; ++c) {
+      before += row[c] > own || (row[c] == own && c < labels[b]) ? 1 : 0;
+      ordered = ordered && !std::isnan(row[c]);
+    }
+    count += ordered && before < kTop ? 1 : 0;
   }
   return count;
 }

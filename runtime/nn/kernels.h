@@ -134,7 +134,8 @@ struct LossSums {
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
                                double smoothing, std::span<float> probabilities);
 
-/// Labels of which fewer than five scores are higher than their own.
+/// Labels among the five highest scores of their samples. Of equal scores the first is the higher;
+/// a sample with a score that is NaN has none.
 int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> labels);
 
 /// gradient = scale * (probabilities - target).

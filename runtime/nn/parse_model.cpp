@@ -338,6 +338,12 @@ class Parser {
                                       "has as many features and reads as many",
                                       word, embedding->vocabulary, embedding->units));
     }
+    const auto other = std::ranges::find(model_.layers, found->second, &Layer::tied);
+    if (other != model_.layers.end()) {
+      return report(node, fmt::format("'{}' is tied to '{}' already; one layer alone may be",
+                                      other->name, embedding->name) +
+                              scope.use);
+    }
     layer.tied = found->second;
   }
 
@@ -355,6 +361,11 @@ class Parser {
       shapes.push_back(model_.shape_of(index));
       if (shapes.back().empty()) return;  // reported where it went wrong
       names.push_back(index == kImages ? "input" : model_.layers[size_t(index)].name);
+    }
+    if (layer.kind == LayerKind::Embedding && layer.inputs[0] != kImages) {
+      return report(entry.at,
+                    "embedding reads 'input' alone, the numbers of tokens; here it reads '" +
+                        names[0] + "'" + scope.use);
     }
     const std::string problem = infer_shape(layer, {shapes, names});
     if (!problem.empty()) return report(entry.at, problem + scope.use);

@@ -120,17 +120,25 @@ std::vector<RemoteFile> hub_list(const Address& address, const fs::path& tempora
                     (folder.empty() ? "" : "/" + percent_encoded(folder)) +
                     (address.place.is_folder ? "?recursive=true" : "");
   std::vector<RemoteFile> files;
-  for (int number = 0; !url.empty() && number < kMostPages; ++number) {
+  for (int number = 0; number < kMostPages; ++number) {
     const Page page = read_page(url, address, temporary);
     for (const Json& entry : page.entries) {
       if (!entry.is_object() || text_at(entry, "type") != "file") continue;
       if (address.place.is_file() && text_at(entry, "path") != address.place.path) continue;
       files.push_back(listed_file(entry, folder));
     }
-    // Nobody else is asked, nor told who asks.
-    url = page.next.starts_with(endpoint() + "/") ? page.next : "";
+    if (page.next.empty()) return named_files(address, std::move(files));
+    // A mirror may pass on the hub's own address: nobody else is asked, nor told who asks.
+    const size_t place = page.next.find("/api/");
+    if (place == std::string::npos) {
+      throw Error(Errc::Unavailable, url + " continues at " + page.next +
+                                         ", which is no list of files; is HF_ENDPOINT a hub?");
+    }
+    url = endpoint() + page.next.substr(place);
   }
-  return named_files(address, std::move(files));
+  throw Error(Errc::InvalidInput, "the list of " + repository.name + " has more than " +
+                                      std::to_string(kMostPages) +
+                                      " pages; name a folder of it, with a / at its end");
 }
 
 Downloaded hub_download(const DownloadRequest& request, Partial& partial, const fs::path& temporary,

@@ -285,6 +285,19 @@ class CommandLine(Case):
         self.assertEqual(self.complete(f"dlflow logs {run} 'fit[lr=2"), ["2]"])  # bash takes = for the end of a word
         self.assertEqual(self.complete("dlflow run sweep.yaml --profile=al"), ["alpha"])
 
+    def test_completion_of_bash_quotes_what_bash_would_run_or_split(self):
+        names = ["z;touch PWNED;.yaml", "a b.yaml", "it's $HOME!.yaml", "q\"`id`\\.yaml", "n[1]*{a,b}.yaml", "~x.yaml"]
+        for name in [*names, "n1.yaml"]:
+            (self.folder / name).write_text(GOOD)
+        for name in names:
+            for quote in ("", "'", '"'):
+                begun = {"": name[0].replace("~", "\\~")}.get(quote, name[0])
+                words = [word for word in self.complete(f"dlflow validate {quote}{begun}") if word != "n1.yaml"]
+                self.assertEqual(len(words), 1, (name, quote, words))
+                read = subprocess.run(["bash", "-c", f"printf '%s\\n' {quote}{words[0]}{quote}"], cwd=self.folder, capture_output=True, text=True)
+                self.assertEqual(read.stdout, f"{name}\n", (name, quote, words))
+        self.assertFalse((self.folder / "PWNED").exists())
+
     @unittest.skipUnless(shutil.which("zsh"), "zsh is not installed")
     def test_completion_of_zsh_offers_the_same(self):
         self.complete_names("zsh")

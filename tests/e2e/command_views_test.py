@@ -29,6 +29,11 @@ class CommandViews(Case):
         self.assertEqual(out, "".join(f"{f'lr={lr},width={width}':<13} | lr {lr} width {width}\n{f'lr={lr},width={width}':<13} | no newline\n"
                                       for lr in (1, 2) for width in (8, 16)))
 
+    def test_logs_with_prefixes_hold_a_line_with_a_nul_byte_to_its_end(self):
+        self.write("nul.yaml", "name: nul\nsteps:\n  fit: {matrix: {lr: [1, 2]}, run: \"printf 'a\\\\000b\\\\nc'\"}\n")
+        run = self.run_json("nul.yaml")["run"]
+        self.assertEqual(self.dlflow("logs", run, "fit")[0], "".join(f"lr={lr} | a\0b\nlr={lr} | c\n" for lr in (1, 2)))
+
     def test_the_axes_of_a_name_may_stand_in_any_order(self):
         run = self.sweep()
         self.assertEqual(self.dlflow("logs", run, "fit[width=8,lr=2]")[0], "lr 2 width 8\nno newline")

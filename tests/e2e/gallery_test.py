@@ -3,8 +3,9 @@
 import shutil
 import unittest
 
-import gallery
 from support import Case, main
+
+import gallery
 
 
 @unittest.skipUnless(shutil.which("git"), "git is not installed")

@@ -38,6 +38,15 @@ class Init(Case):
         self.assertIn("walltime: 2h", (self.folder / "w.yaml").read_text())
 
     def test_a_data_set_gets_a_network_that_fits_it(self):
+        self.pack_digits()
+        out, _ = self.dlflow("init", "digits")
+        self.assertIn("Wrote digits.yaml and digits-model.yaml.", out)
+        model = (self.folder / "digits-model.yaml").read_text()
+        self.assertIn("input: [1, 4, 4]", model)
+        self.assertIn("features: 2}", model)
+        self.assertEqual(self.dlflow("validate", "digits.yaml"), ("", ""))
+
+    def pack_digits(self):
         self.write("images.py", """\
             import os, zlib, struct
             for label in ("cat", "dog"):
@@ -48,12 +57,54 @@ class Init(Case):
             """)
         subprocess.run(["python3", "images.py"], cwd=self.folder, check=True)
         self.dlflow("data", "pack", "pictures", "-o", "digits")
-        out, _ = self.dlflow("init", "digits")
-        self.assertIn("Wrote digits.yaml and digits-model.yaml.", out)
-        model = (self.folder / "digits-model.yaml").read_text()
-        self.assertIn("input: [1, 4, 4]", model)
-        self.assertIn("features: 2}", model)
-        self.assertEqual(self.dlflow("validate", "digits.yaml"), ("", ""))
+
+    def test_paths_are_those_of_the_workflows_folder(self):
+        (self.folder / "sub/code").mkdir(parents=True)
+        (self.folder / "train.py").rename(self.folder / "sub/code/train.py")
+        self.dlflow("init", "sub/code/train.py", "-o", "sub/w.yaml")
+        self.assertIn('run: [python3, "code/train.py"]', (self.folder / "sub/w.yaml").read_text())
+        self.run_json("sub/w.yaml")
+        self.pack_digits()
+        (self.folder / "digits").rename(self.folder / "sub/digits")
+        self.dlflow("init", "sub/digits/", "-o", "sub/d.yaml")
+        self.assertIn('data: "digits"', (self.folder / "sub/d.yaml").read_text())
+        (self.folder / "other").mkdir()
+        self.dlflow("init", "sub/digits", "-o", "other/d.yaml")
+        self.assertIn(f'data: "{self.folder}/sub/digits"', (self.folder / "other/d.yaml").read_text())
+
+    def test_a_script_outside_of_the_workflows_folder_is_refused_before_anything_is_written(self):
+        (self.folder / "sub").mkdir()
+        _, err = self.dlflow("init", "train.py", "-o", "sub/w.yaml", status=2)
+        self.assertIn("train.py is outside of the folder of sub/w.yaml", err)
+        self.assertIn("dlflow init train.py -o train.yaml", err)
+        self.assertEqual(list((self.folder / "sub").iterdir()), [])
+
+    def test_names_that_yaml_takes_for_no_text_get_a_prefix(self):
+        for word in ("null", "true", "No"):
+            self.write(f"{word}.py", "print('ran')\n")
+            self.dlflow("init", f"{word}.py")
+            run = self.run_json(f"w-{word}.yaml")["run"]
+            self.assertEqual(self.dlflow("logs", run)[0], "ran\n")
+
+    def test_nothing_stays_of_a_workflow_that_is_not_right(self):
+        (self.folder / "x${{ y }}.py").write_text("")
+        before = sorted(self.folder.iterdir())
+        self.dlflow("init", "x${{ y }}.py", status=2)
+        self.assertEqual(sorted(self.folder.iterdir()), before)
+
+    def test_a_shell_script_is_run_by_the_program_that_it_names(self):
+        bash = "a=(1 2); echo ${a[1]} $-\n"
+        for shebang, words in (("#!/bin/bash", '["/bin/bash", "x.sh"]'), ("#!/usr/bin/env -S bash -u", '[bash, "-u", "x.sh"]'),
+                               ("#! /bin/bash -e\r", '["/bin/bash", "-e", "x.sh"]'), ("#!/usr/bin/env A=1 bash", '["/usr/bin/env", "A=1", bash, "x.sh"]')):
+            (self.folder / "x.sh").write_text(f"{shebang}\n{bash}")
+            self.dlflow("init", "x.sh", "-o", "w.yaml")
+            self.assertIn(f"run: {words}", (self.folder / "w.yaml").read_text())
+            run = self.run_json("w.yaml")["run"]
+            self.assertTrue(self.dlflow("logs", run)[0].startswith("2 "))
+            (self.folder / "w.yaml").unlink()
+        (self.folder / "x.sh").write_text("echo plain\n")
+        self.dlflow("init", "x.sh")
+        self.assertIn('run: [sh, "x.sh"]', (self.folder / "x.yaml").read_text())
 
     def test_a_folder_without_a_data_set_is_told_how_to_make_one(self):
         self.write("pictures/cat/a.txt", "x")

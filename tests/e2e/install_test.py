@@ -117,8 +117,9 @@ class Installed(Case):
     def test_shells_complete_verbs_with_the_installed_files(self):
         share = self.tree / "share"
         script = (f"source {share}/bash-completion/completions/dlflow\n"
-                  "COMP_WORDS=(dlflow resu) COMP_CWORD=1; _dlflow; echo \"${COMPREPLY[@]}\"")
-        self.assertEqual(sorted(call("bash", "-c", script, env=self.env).split()), ["resubmit", "results"])
+                  "COMP_LINE='dlflow resu'; COMP_POINT=${#COMP_LINE}; _dlflow; echo \"${COMPREPLY[@]}\"")
+        environment = {**self.env, "PATH": f"{self.tree}/bin:{self.env['PATH']}"}  # the shell asks dlflow
+        self.assertEqual(sorted(call("bash", "-c", script, env=environment).split()), ["resubmit", "results"])
         zsh = share / "zsh/site-functions/_dlflow"
         self.assertTrue(zsh.read_text().startswith("#compdef dlflow\n"))
         if shutil.which("zsh"):

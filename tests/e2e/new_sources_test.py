@@ -79,6 +79,20 @@ class NewSources(Case):
         self.assertEqual(open(text).read(), "better")
         self.assertEqual({s["name"]: s["attempt"] for s in status["steps"]}, {"other": 1, "good": 2, "bad": 2, "end": 2})
 
+    def test_a_step_that_is_named_needs_no_failure_if_its_sources_changed(self):
+        self.write("bad.py", "print('fine')\n")
+        run = self.run_json("w.yaml")["run"]
+        self.trace()
+        self.write("bad.py", "print('better')\n")
+        before = self.plan(run)
+        _, err = self.dlflow("resubmit", run, "--step", "good", "--with-new-sources", status=2)
+        self.assertIn("nothing of 'good' failed", err)
+        self.assertEqual((self.plan(run), self.trace()), (before, []))
+        self.assertIn("nothing of 'bad' failed", self.dlflow("resubmit", run, "--step", "bad", status=2)[1])
+        self.dlflow("resubmit", run, "--step", "bad", "--with-new-sources")
+        self.assertEqual(self.trace(), ["bad", "end"])
+        self.assertIn("better", self.dlflow("logs", run, "bad")[0])
+
     def test_reuse_tells_the_old_sources_results_from_the_new_ones(self):
         """P11: what a run is known to have made is what its sources of now make."""
         self.write("bad.py", "print('fine')\n")
@@ -154,6 +168,15 @@ class NewSourcesOfAChain(ChainCase):
         self.dlflow("resubmit", run, "--with-new-sources")
         self.wait_for(lambda: set(self.states(run).values()) == {"succeeded"}, what="the end")
         self.assertEqual(sorted(self.trace()), ["bad", "bad", "end", "good"])
+
+    def test_a_step_of_a_chain_that_is_named_needs_no_failure_if_its_sources_changed(self):
+        self.write("a.sh", "exit 0\n")
+        self.workflow(a=f"run: 'echo a >> {self.folder}/trace; sh a.sh', inputs: [a.sh]")
+        run = self.submit()
+        self.wait_for(lambda: self.states(run).get("a") == "succeeded", what="the end")
+        self.write("a.sh", "true\n")
+        self.dlflow("resubmit", run, "--step", "a", "--with-new-sources")
+        self.wait_for(lambda: self.trace() == ["a", "a"] and self.states(run)["a"] == "succeeded", what="the second end")
 
     def test_a_job_that_waits_with_the_old_sources_is_named(self):
         self.nothing_runs()

@@ -87,7 +87,7 @@ class HubServer(http.server.BaseHTTPRequestHandler):
             entries = [self.entry(name) for name in sorted(self.files) if name.startswith(folder)]
             second = "page=2" in url.query
             self.answer(json.dumps(entries[1:] if second else entries[:1]).encode(), {} if second else
-                        {"Link": f'<http://127.0.0.1:{self.server.server_port}{url.path}?page=2>; rel="next"'})
+                        {"Link": f'<https://hub.example{url.path}?page=2>; rel="next"'})  # as a mirror passes it on
         elif url.path.startswith(root) and url.path.removeprefix(root) in self.files:
             self.answer(self.files[url.path.removeprefix(root)])
         else:

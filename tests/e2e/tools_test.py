@@ -41,6 +41,24 @@ class Tools(Case):
         self.run_text(text.format(12), "--profile", "./local2.yaml")
         self.assertEqual(self.jobs()["a"]["state"], "succeeded")
 
+    def test_a_result_of_packages_that_changed_during_the_run_is_not_reused(self):
+        packages = self.folder / "env/lib/python3.11/site-packages"
+        self.write("env/bin/activate", "")
+        (packages / "numpy-1.0.dist-info").mkdir(parents=True)
+        other = packages / "numpy-2.0.dist-info"
+        text = f"""
+            name: w
+            steps:
+              a: {{run: 'mkdir {other}; echo 1 > $DLFLOW_OUTPUTS/o', outputs: {{o: o}}}}
+              b: {{run: echo, environment: {{venv: env}}, needs: [a]}}
+        """
+        self.run_text(text)
+        self.assertIn("will not be reused: the packages of its `environment:` changed", self.jobs()["b"]["reason"])
+        other.rmdir()
+        for state in ("succeeded", "cached"):
+            self.run_text(text)
+            self.assertEqual([self.jobs()[step]["state"] for step in "ab"], ["cached", state])
+
     def test_an_output_in_the_working_directory_is_published_and_reused(self):
         text = """
             name: w
@@ -56,6 +74,33 @@ class Tools(Case):
     def test_a_missing_output_is_told_with_the_place_of_its_namesake(self):
         self.run_text("name: w\nsteps: {a: {run: 'mkdir x && echo 1 > x/model.pt', outputs: {m: model.pt}}}\n", status=1)
         self.assertIn("there is the working directory/x/model.pt", self.jobs()["a"]["reason"])
+
+    def test_no_output_is_taken_from_behind_a_link(self):
+        best = self.write("theirs/best.pt", "theirs")
+        script = f"ln -s {best.parent} shared"
+        self.run_text(f"name: w\nsteps: {{a: {{run: '{script}', outputs: {{m: shared/best.pt}}}}}}\n", status=1)
+        self.assertIn(f"shared is a link to {best.parent}", self.jobs()["a"]["reason"])
+        self.assertEqual(best.read_text(), "theirs")
+
+    def test_an_output_may_lie_in_another_one(self):
+        run = self.run_text("""
+            name: w
+            steps:
+              a: {run: 'mkdir results; echo 1 > results/best.pt; echo 2 > results/log', outputs: {best: results/best.pt, results: results}}
+              b: {run: ['ls', '${{ steps.a.outputs.results }}', '${{ steps.a.outputs.best }}'], needs: [a]}
+        """)
+        lines = self.output(run, "b").split()
+        self.assertEqual([line for line in lines if "/" not in line], ["best.pt", "log"])
+
+    def test_a_missing_output_costs_no_checkpoint(self):
+        run = self.run_text("""
+            name: w
+            steps:
+              a: {run: 'echo weights > ckpt/last.pt', checkpoint: {newer: 'ckpt/*.pt'}, outputs: {a: ckpt/last.pt, b: report.html}}
+        """, status=1)
+        self.assertIn("output 'b' is missing", self.jobs()["a"]["reason"])
+        saved = self.folder / "dlflow-runs" / run / "steps/a/checkpoints/ckpt/last.pt"
+        self.assertEqual(saved.read_text(), "weights\n")
 
 
 if __name__ == "__main__":

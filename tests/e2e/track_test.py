@@ -8,6 +8,7 @@ import subprocess
 import threading
 import unittest
 
+import servers
 import support
 
 PYTHON = support.BIN.parent / "tests/trackers/bin/python"
@@ -39,6 +40,15 @@ runs = client.search_runs([experiment.experiment_id])
 print(json.dumps([{"name": run.info.run_name, "status": run.info.status, "params": run.data.params, "metrics": run.data.metrics,
     "parent": run.data.tags.get("mlflow.parentRunId"), "id": run.info.run_id, "start": run.info.start_time, "end": run.info.end_time,
     "loss": [(m.step, m.timestamp, m.value) for m in client.get_metric_history(run.info.run_id, "loss")]} for run in runs]))
+"""
+# What MLflow's database has that dlflow writes to.
+MLFLOW_TABLES = """
+CREATE TABLE experiments(experiment_id INTEGER PRIMARY KEY, name UNIQUE NOT NULL, artifact_location, lifecycle_stage);
+CREATE TABLE runs(run_uuid PRIMARY KEY, name, source_type, user_id, status, start_time, end_time, lifecycle_stage, artifact_uri, experiment_id);
+CREATE TABLE metrics(key, value, timestamp, run_uuid, step, is_nan, PRIMARY KEY(key, value, timestamp, run_uuid, step, is_nan));
+CREATE TABLE latest_metrics(key, value, timestamp, step, is_nan, run_uuid, PRIMARY KEY(key, run_uuid));
+CREATE TABLE params(key, value, run_uuid, PRIMARY KEY(key, run_uuid));
+CREATE TABLE tags(key, value, run_uuid, PRIMARY KEY(key, run_uuid));
 """
 READ_WANDB = """
 import json, sys
@@ -76,7 +86,8 @@ class Rest(http.server.BaseHTTPRequestHandler):
         self.server.asked.append((what, content))
         answers = {"experiments/search": {}, "experiments/create": {"experiment_id": "7"},
                    "runs/create": {"run": {"info": {"run_id": f"id{len(self.server.asked)}"}}}}
-        if self.server.refuses:
+        self.server.answering.wait()
+        if self.server.refuses(what, content):
             return self.answer(400, {"error_code": "INVALID", "message": "no room\x1b[31m"})
         self.answer(200, answers.get(what, {}))
 
@@ -96,6 +107,22 @@ class Track(support.Case):
         self.write("w.yaml", RUN % trackers)
         run = self.run_json("w.yaml")["run"]
         return run, pathlib.Path(self.status(run)["directory"])
+
+    def mlflow_server(self):
+        """`refuses(what, content)` says what it does not take; it answers while `answering` is set."""
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Rest)
+        server.asked, server.refuses, server.answering = [], lambda *_: False, threading.Event()
+        server.answering.set()
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.addCleanup(server.answering.set)
+        return server
+
+    def in_order(self, *args):
+        """What dlflow writes to standard output and standard error, as one text."""
+        return subprocess.run([support.BIN / "dlflow", *args], cwd=self.folder, env=self.env, stdin=subprocess.DEVNULL,
+                              stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=100).stdout
 
     def read(self, program, argument):
         result = subprocess.run([PYTHON, "-c", program, argument], capture_output=True, text=True, env={**self.env, "WANDB_MODE": "offline"})
@@ -164,11 +191,7 @@ class Track(support.Case):
         self.assertEqual(self.tables(store), tables)
 
     def test_mlflow_over_rest_is_told_each_line_once(self):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Rest)
-        server.asked, server.refuses = [], False
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.addCleanup(server.server_close)
-        self.addCleanup(server.shutdown)
+        server = self.mlflow_server()
         run, directory = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}/"')
         created = [content["run_name"] for what, content in server.asked if what == "runs/create"]
         self.assertEqual(created, [run, "train[lr=0.1]", "train[lr=0.5]"])
@@ -177,11 +200,91 @@ class Track(support.Case):
         server.asked.clear()
         self.dlflow("sync", run)
         self.assertFalse([what for what, _ in server.asked if what in ("runs/create", "runs/log-batch")])
-        server.refuses = True
+        server.refuses = lambda *_: True
         error = self.dlflow("sync", run, status=3)[1]
         self.assertIn("no room", error)
         self.assertNotIn("\x1b", error)
         self.assertIn("warning: MLflow", self.dlflow("status", run)[1])
+
+    def test_a_run_that_mlflow_took_in_part_is_not_made_again(self):
+        server = self.mlflow_server()
+        steps = [lambda what, _: what == "runs/update", lambda _, content: "params" in content, lambda _, content: "metrics" in content]
+        server.refuses = steps[0]
+        run, _ = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}"')
+        for server.refuses in [*steps, *steps]:
+            self.dlflow("sync", run, status=3)
+        server.refuses = lambda *_: False
+        self.dlflow("sync", run)
+        created = [content["run_name"] for what, content in server.asked if what == "runs/create"]
+        self.assertEqual(created, [run, "train[lr=0.1]", "train[lr=0.5]"])
+        server.asked.clear()
+        self.dlflow("sync", run)
+        self.assertFalse([what for what, _ in server.asked if what in ("runs/create", "runs/log-batch")])
+
+    def test_a_name_that_mlflow_does_not_allow_is_changed(self):
+        server = self.mlflow_server()
+        run, directory = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}"')
+        server.asked.clear()
+        with open(directory / "steps/train/lr=0.1/attempt-1/metrics.jsonl", "a") as lines:
+            lines.write('{"step": 4, "GPU (%)": 7, "a/../b": 8, "train/loss": 9}\n')
+        self.dlflow("sync", run)
+        metrics = {m["key"]: m["value"] for what, content in server.asked if what == "runs/log-batch" for m in content.get("metrics", [])}
+        self.assertEqual((metrics["GPU ___"], metrics["a/__/b"], metrics["train/loss"]), (7, 8, 9))
+
+    def test_status_is_shown_before_a_tracker_that_does_not_answer_is_waited_for(self):
+        server = self.mlflow_server()
+        run, _ = self.tracked(f'mlflow: "http://127.0.0.1:{server.server_port}"')
+        server.answering.clear()
+        text = self.in_order("status", run)
+        self.assertLess(text.index("train"), text.index("warning: MLflow"), text)
+        self.assertIn("`dlflow sync RUN` waits longer", text)
+        self.assertNotRegex(text, "(?m)^curl")
+
+    def test_what_curl_says_is_part_of_the_warning(self):
+        port = servers.free_port()
+        run, _ = self.tracked(f'mlflow: "http://127.0.0.1:{port}"')
+        text = self.in_order("status", run)
+        self.assertRegex(text, r"(?m)^warning: MLflow at http://127\.0\.0\.1:\d+ did not take experiments/search: .*connect")
+        self.assertNotRegex(text, "(?m)^curl")
+
+    def test_the_file_of_mlflow_keeps_its_journal(self):
+        store = self.folder / "mlflow.db"
+        database = sqlite3.connect(store)
+        self.addCleanup(database.close)
+        database.executescript(MLFLOW_TABLES)
+        run, _ = self.tracked(f'mlflow: "sqlite:///{store}"')
+        self.assertEqual(database.execute("SELECT count(*) FROM runs").fetchone(), (3,))
+        self.assertEqual(database.execute("SELECT key, value FROM params ORDER BY key, value").fetchall(),
+                         [("epochs", "2")] * 3 + [("lr", "0.1"), ("lr", "0.5")])
+        self.assertEqual(database.execute("PRAGMA journal_mode").fetchone(), ("delete",))
+        self.assertEqual(sorted(file.name for file in self.folder.glob("mlflow.db*")), ["mlflow.db"])
+
+    def test_a_file_that_is_no_store_of_mlflow_is_named_and_left_alone(self):
+        store = self.write("mlflow.db", "text of somebody\n" * 100)
+        before = store.read_bytes()
+        run, _ = self.tracked(f'mlflow: "sqlite:///{store}"')
+        error = self.dlflow("sync", run, status=2)[1]
+        self.assertIn(f"the MLflow store {store} cannot be used: it is not a database that MLflow made", error)
+        self.assertNotIn("doctor", error)
+        self.assertNotIn("DLFLOW_HOME", error)
+        self.assertEqual(store.read_bytes(), before)
+
+    def test_a_job_that_is_tried_again_has_one_folder_of_wandb(self):
+        self.write("w.yaml", """
+            name: again
+            track: {wandb: offline}
+            steps:
+              train: {run: 'echo "{\\"loss\\": 1}" >> $DLFLOW_METRICS; sleep 1.1; test -e %s'}
+        """ % (self.folder / "good"))
+        run = self.run_json("w.yaml", status=1)["run"]
+        wandb = pathlib.Path(self.status(run)["directory"]) / "wandb"
+        (folder,) = wandb.iterdir()
+        (file,) = folder.glob("*.wandb")
+        failed = file.read_bytes()
+        (self.folder / "good").touch()
+        self.dlflow("resubmit", run)
+        self.assertEqual(list(wandb.iterdir()), [folder])
+        self.assertNotEqual(file.read_bytes(), failed)
 
     @unittest.skipUnless(has("wandb/sdk/internal/datastore.py"), "PyPI's wandb is not in build/tests/trackers")
     def test_wandb_reads_its_offline_files(self):

@@ -81,11 +81,11 @@ PROGRAMS = {
 }
 
 SETTINGS = {
-    "nanogpt": ["repository={nanoGPT}", "commit={nanoGPT.commit}", "gpus=1", "gpus_per_rank=0"],
-    "accelerate": ["repository={accelerate}", "commit={accelerate.commit}", "precision=no", "nodes=2", "gpus=1", "gpus_per_rank=0"],
+    "nanogpt": ["repository={nanoGPT}", "commit={nanoGPT.commit}", "gpus=1", "gpus_per_rank=0", "cpus_per_rank=1", "walltime=10m"],
+    "accelerate": ["repository={accelerate}", "commit={accelerate.commit}", "precision=no", "nodes=2", "gpus=1", "gpus_per_rank=0", "cpus_per_rank=1"],
     "dvc-get-started": ["repository={example-get-started}", "commit={example-get-started.commit}", "data={folder}/data.xml"],
     "mlflow-multistep": ["repository={mlflow}", "commit={mlflow.commit}"],
-    "cosmoflow": ["repository={hpc}", "commit={hpc.commit}", "archive=file://{folder}/cosmo.tgz", "gpus=1", "gpus_per_rank=0"],
+    "cosmoflow": ["repository={hpc}", "commit={hpc.commit}", "archive=file://{folder}/cosmo.tgz", "gpus=1", "gpus_per_rank=0", "cpus_per_rank=1"],
 }
 
 # Of a run with the stand-ins: how many jobs of each step end how, where that is not one that succeeds.

@@ -68,10 +68,11 @@ function drawOverview() {
   const { waiting, running } = crowds(columns);
   let most = 0.001;
   for (let i = 0; i < columns; i += 1) most = Math.max(most, waiting[i] + running[i]);
+  const colors = { running: color("running"), queue: color("queue") };
   for (let i = 0; i < columns; i += 1) {
     const low = (running[i] / most) * (STRIP - 8), high = (waiting[i] / most) * (STRIP - 8);
-    pen.fillStyle = color("running"); pen.fillRect(LABEL + i, STRIP - low, 1, low);
-    pen.fillStyle = color("queue"); pen.fillRect(LABEL + i, STRIP - low - high, 1, high);
+    pen.fillStyle = colors.running; pen.fillRect(LABEL + i, STRIP - low, 1, low);
+    pen.fillStyle = colors.queue; pen.fillRect(LABEL + i, STRIP - low - high, 1, high);
   }
   pen.fillStyle = color("quiet");
   pen.fillText(`at most ${plural(mostAtATime(), "job")} at a time`, 8, 16);

@@ -11,7 +11,8 @@ function fill(id, columns, rows, ...before) {
   section.hidden = rows.length === 0;
   for (const link of document.querySelectorAll(`nav a[href="#${id}"]`)) link.hidden = section.hidden;
   const body = make("tbody"), more = make("button", { type: "button", class: "more", onclick: () => { shown = Infinity; draw(); } });
-  const isNumber = (entry) => entry.by !== null && rows.every((row) => ["number", "undefined"].includes(typeof entry.by(row)));
+  const numbers = new Set(columns.filter((entry) => entry.by !== null && rows.every((row) => ["number", "undefined"].includes(typeof entry.by(row)))));
+  const isNumber = (entry) => numbers.has(entry);  // asked for each cell: it does not look at all rows again
   const headings = columns.map((entry) => make("th", { class: isNumber(entry) ? "number" : "", scope: "col" },
     entry.by ? make("button", { type: "button", onclick: () => sortBy(entry) }, entry.name) : entry.name));
   function sortBy(entry) {

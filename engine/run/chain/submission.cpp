@@ -199,8 +199,9 @@ void follow_new_parents(ChainRun& run, const JobsAtWork& at_work, PlannedAgain a
 /// time, since batch systems take a failed parent that they have forgotten for one that succeeded.
 /// An attempt that was lost, and of which the batch system may have a job after all, does not begin
 /// any more.
-PlannedAgain plan_jobs_again(ChainRun& run, const PlanAgain& again, const ChainRepair& repair) {
+PlannedAgain plan_jobs_again(ChainRun& run, PlanAgain again, const ChainRepair& repair) {
   PlannedAgain planned;
+  if (again.new_sources) again.anew = made_anew(run.plan(), run.jobs(), run.services().store);
   prepare_again(run.plan(), run.jobs(), again, run.services().clock.now(),
                 [&run](const Plan& plan) { check_limits(plan, run.batch(), std::nullopt); });
   if (again.new_sources) take_sources_of_now(run, repair);

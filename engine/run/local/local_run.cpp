@@ -72,6 +72,9 @@ RunResult resubmit_run(const std::filesystem::path& run_directory, PlanAgain aga
   again.failed = true;
   const RunLock lock(run_directory);
   const auto engine = restored_engine(run_directory, services, options);
+  if (again.new_sources) {
+    again.anew = made_anew(engine->plan(), engine->record().jobs(), services.store);
+  }
   prepare_again(engine->plan(), engine->record().jobs(), again, services.clock.now(),
                 [&services](const Plan& plan) { services.backend.check(plan); });
   if (again.new_sources) {

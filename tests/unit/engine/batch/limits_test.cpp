@@ -42,9 +42,15 @@ ClusterLimits cluster() {
   return limits;
 }
 
-std::string refusal(const Plan& plan, const std::optional<ClusterLimits>& limits = std::nullopt) {
+class WithoutWholeNodes : public SlurmTools {
+ public:
+  bool has_exclusive_nodes() const override { return false; }
+};
+
+std::string refusal(const Plan& plan, const std::optional<ClusterLimits>& limits = std::nullopt,
+                    const BatchSystem& system = SlurmTools()) {
   try {
-    check_limits(plan, SlurmTools(), limits);
+    check_limits(plan, system, limits);
     return "";
   } catch (const Error& error) {
     return error.what();
@@ -56,6 +62,14 @@ std::string step(const std::string& resources) {
 }
 
 }  // namespace
+
+TEST_CASE("whole nodes are refused before anything is submitted where they cannot be asked for") {
+  const Plan plan = plan_of(step("exclusive: true"), alpha());
+  CHECK(refusal(plan).empty());
+  CHECK_THAT(refusal(plan, std::nullopt, WithoutWholeNodes()),
+             Catch::Contains("no general request for whole nodes, step 'train' asks for it "
+                             "(big.yaml:5:"));
+}
 
 TEST_CASE("a walltime above the profile's is refused with place and advice", "[slurm]") {
   Profile profile = alpha();

@@ -61,7 +61,8 @@ TEST_CASE("a wrong type is named, and the wanted one", "[mistakes]") {
   CHECK(train("augment: crop") ==
         "w.yaml:2:10: error: with.augment of step 't' must be a list, not the string 'crop'");
   CHECK(train("schedule: cosin") ==
-        "w.yaml:2:11: error: with.schedule of step 't': 'cosin' is not one of cosine, constant; "
+        "w.yaml:2:11: error: with.schedule of step 't': 'cosin' is not one of cosine, constant, "
+        "polynomial, steps, one_cycle, inverse_sqrt; "
         "did you mean 'cosine'?");
   CHECK(train("normalize: 1") ==
         "w.yaml:2:12: error: with.normalize of step 't' must be a mapping, not 1; write "

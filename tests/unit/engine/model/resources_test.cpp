@@ -59,6 +59,9 @@ TEST_CASE("resources that contradict each other are refused", "[resources]") {
   CHECK_THAT(mistake_in("nodes: 3, ranks: 2"), Catch::Contains("leave nodes without a rank"));
   CHECK_THAT(mistake_in("nodes: 2, ranks: 8, ranks_per_node: 2"),
              Catch::Contains("are 4 ranks on a node, not ranks_per_node: 2; leave out one"));
+  for (const char* const many : {"nodes: 65536, ranks_per_node: 65536", "ranks: 2000000000"}) {
+    CHECK_THAT(mistake_in(many), Catch::Contains("ask for more than 16,777,216 ranks"));
+  }
   CHECK_THAT(mistake_in("licences: {'a b': 1}"), Catch::Contains("is not the name of a licence"));
   CHECK(mistake_in("nodes: 2, ranks: \"${{ 2 }}\"").empty());
 }

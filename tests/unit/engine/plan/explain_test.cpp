@@ -124,6 +124,15 @@ TEST_CASE("without an earlier run every job runs for the first time", "[explain]
   }
 }
 
+TEST_CASE("packages that nobody knows are the reason to run again", "[explain]") {
+  const char* text = "name: w\nsteps: {a: {run: x, environment: {uv: /nowhere}}}\n";
+  OneRun earlier(parsed(text));
+  CHECK(reasons(plan_of(parsed(text), earlier.known), earlier) ==
+        Reasons{{"a",
+                 "the packages of its `environment:` are not known: /nowhere/uv.lock was not "
+                 "there when the run was planned"}});
+}
+
 TEST_CASE("the same work whose outputs are gone says so", "[explain]") {
   OneRun earlier(parsed(kText));
   NothingKnown nothing;

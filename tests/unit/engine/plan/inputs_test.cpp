@@ -1,7 +1,9 @@
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 
+#include "base/sha256.h"
 #include "tests/support/catch.h"
 #include "tests/support/parsed.h"
 #include "tests/support/temp_dir.h"
@@ -173,6 +175,50 @@ TEST_CASE("what an environment has installed is in the fingerprint, where it lie
   CHECK(base("conda: torch, lock: lock.txt") != conda);
   CHECK_THROWS_WITH(base("conda: torch, lock: none.txt"),
                     Catch::Contains("environment.lock of step 'a': there is no file"));
+}
+
+TEST_CASE("a job is told which packages its plan has found", "[plan]") {
+  const TempDir folder;
+  const auto packages = [&](const std::string& environment) {
+    return job_spec(plan_of(parsed(
+                        "name: w\nsteps:\n  a: {run: x, environment: {" + environment + "}}\n",
+                        folder.path())),
+                    0)
+        .sources.packages;
+  };
+  using Packages = std::map<std::string, std::string>;
+  const std::string lock = folder.write("p/uv.lock", "numpy 1").string();
+  folder.write("v/lib/python3.11/site-packages/numpy-1.0.dist-info/METADATA", "");
+  CHECK(packages("uv: p") == Packages{{lock, sha256_hex("numpy 1")}});
+  CHECK(packages("venv: v") ==
+        Packages{{(folder.path() / "v").string(), sha256_hex("python3.11/numpy-1.0.dist-info")}});
+  CHECK(packages("uv: other") == Packages{{(folder.path() / "other/uv.lock").string(), ""}});
+  CHECK(packages("modules: [cuda/11]").empty());
+}
+
+namespace {
+
+/// Knows every result.
+class AllKnown : public KnownResults {
+ public:
+  std::optional<KnownResult> find(const std::string&) override { return KnownResult(); }
+};
+
+}  // namespace
+
+TEST_CASE("a step whose packages are not known is not reused, whatever an earlier run has left",
+          "[plan]") {
+  const TempDir folder;
+  AllKnown known;
+  const auto action = [&] {
+    return plan_of(parsed("name: w\nsteps:\n  a: {run: x, environment: {uv: p}}\n", folder.path()),
+                   {}, &known)
+        .jobs[0]
+        .action;
+  };
+  CHECK(action() == Action::Run);
+  folder.write("p/uv.lock", "numpy 1");
+  CHECK(action() == Action::Reuse);
 }
 
 TEST_CASE("an environment is loaded after the profile's setup", "[plan]") {

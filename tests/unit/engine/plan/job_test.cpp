@@ -80,7 +80,9 @@ JobSpec example_spec() {
   spec.parents = {{"data", Json::object(), "/runs/mnist-7f3a/steps/data", true, true, true}};
   spec.inputs = {{"models/lenet.yaml", "/runs/mnist-7f3a/sources/models/lenet.yaml"}};
   spec.data = {"/data/set"};
-  spec.sources = {{{"/runs/mnist-7f3a/sources/models/lenet.yaml", "0a"}}, {{"/data/set", "0b"}}};
+  spec.sources = {{{"/runs/mnist-7f3a/sources/models/lenet.yaml", "0a"}},
+                  {{"/data/set", "0b"}},
+                  {{"/venv", "0c"}}};
   spec.run_directory = "/runs/mnist-7f3a";
   spec.job_directory = "/runs/mnist-7f3a/steps/train/lr=0.1";
   spec.cache = "/cache";
@@ -154,6 +156,14 @@ TEST_CASE("job.json gives back what was written", "[job]") {
     CHECK((!plain.contains(key) || value != plain.at(key)));
   }
   CHECK(to_json(job_spec_from_json(to_json(JobSpec()))) == to_json(JobSpec()));
+}
+
+TEST_CASE("job.json of a dlflow that did not look at packages is read", "[job]") {
+  Json json = to_json(example_spec());
+  json["sources"].erase("packages");
+  const JobSpec spec = job_spec_from_json(json);
+  CHECK(spec.sources.packages.empty());
+  CHECK(spec.sources.frozen == example_spec().sources.frozen);
 }
 
 TEST_CASE("each unit of a checkpoint and each cause of a retry has its word", "[job]") {

@@ -340,6 +340,32 @@ TEST_CASE("a run whose workflow is refused by now is gone on with by its own pro
           Catch::EndsWith(plan.directory.string() + "/bin/dlflow run --resume " + plan.run));
 }
 
+TEST_CASE("the attempt after one that timed out has more time, and no other has",
+          "[run_directory]") {
+  const Place place;
+  Plan plan = place.created(
+      "name: w\nsteps: {a: {run: ['true'], resources: {walltime: 10m}, "
+      "retry: {attempts: 9, on: [timeout, failure], walltime_factor: 2}}}");
+  const auto walltime = [&](int attempt) {
+    const fs::path file = make_attempt(plan, 0, attempt) / "job.json";
+    return job_spec_from_json(Json::parse(read_file(file))).resources.walltime;
+  };
+  const auto end = [&](int attempt, JobState state) {
+    JobEvent event;
+    event.attempt = attempt;
+    event.state = state;
+    const fs::path record = attempt_directory(job_directory(plan, 0), attempt) / "events.jsonl";
+    std::ofstream(record) << to_line(event) << "\n";
+  };
+  CHECK(walltime(1) == std::chrono::minutes(10));
+  end(1, JobState::TimedOut);
+  CHECK(walltime(2) == std::chrono::minutes(20));
+  end(2, JobState::TimedOut);
+  CHECK(walltime(3) == std::chrono::minutes(40));
+  end(3, JobState::Failed);
+  CHECK(walltime(4) == std::chrono::minutes(10));
+}
+
 TEST_CASE("an attempt is all that a supervisor reads, and making it twice is harmless",
           "[run_directory]") {
   const Place place;

@@ -193,7 +193,8 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"data", {set}},
       {"sources",
        {{"frozen", {{"/runs/whole-0000/sources/t.py", whole.plan.files.at("t.py")}}},
-        {"outside", {{set, whole.plan.outside.at(set)}}}}},
+        {"outside", {{set, whole.plan.outside.at(set)}}},
+        {"packages", Json::object()}}},
       {"run_directory", "/runs/whole-0000"},
       {"job_directory", "/runs/whole-0000/steps/t/x=8"},
       {"cache", "/cache"},
@@ -238,7 +239,8 @@ TEST_CASE("a model and data that a step reads are proven when it runs", "[plan]"
   const std::string data = folder.path() / "d";
   CHECK(job_spec(plan, 0).sources ==
         SourceProofs{{{"/runs/w-0000/sources/m.yaml", plan.files.at("m.yaml")}},
-                     {{data, plan.outside.at("d")}}});
+                     {{data, plan.outside.at("d")}},
+                     {}});
 }
 
 TEST_CASE("an image of a registry is named as it is", "[plan]") {

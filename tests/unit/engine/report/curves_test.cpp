@@ -68,6 +68,20 @@ TEST_CASE("what ends an epoch is validation, and adds to the time of training", 
   CHECK(reported.training->communication_wait_s == 3.0);
 }
 
+TEST_CASE("the loss of validation is a curve of every kind of network", "[curves]") {
+  for (const std::string measure : {"accuracy", "rmse", "perplexity"}) {
+    const Reported reported =
+        read_reported("{\"step\": 1, \"loss\": 3}\n{\"step\": 2, \"loss\": 2, \"" + measure +
+                      "\": 0.5, \"epoch_s\": 4}\n");
+    CHECK(values(reported, "loss") == std::vector<double>{3});
+    CHECK(values(reported, "validation_loss") == std::vector<double>{2});
+    CHECK(values(reported, measure.c_str()) == std::vector<double>{0.5});
+  }
+  const Reported without = read_reported("{\"step\": 2, \"loss\": 2, \"epoch_s\": 4}\n");
+  REQUIRE(without.curves.size() == 1);
+  CHECK(without.curves.at(0).name == "epoch_s");
+}
+
 TEST_CASE("a thinned curve keeps its ends, its breaks and its spikes", "[curves]") {
   Curve curve{.name = "loss", .points = {}, .breaks = {500}};
   for (int i = 0; i < 1000; ++i) {

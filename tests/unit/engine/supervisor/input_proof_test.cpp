@@ -3,6 +3,7 @@
 #include "base/file.h"
 #include "base/sha256.h"
 #include "engine/plan/data_identity.h"
+#include "engine/plan/installed.h"
 #include "tests/support/catch.h"
 #include "tests/unit/engine/supervisor/job.h"
 
@@ -23,15 +24,25 @@ struct Reader {
     job.run.write("plan.json", "{}");
     job.spec.sources.frozen[frozen.string()] = sha256_hex("v1");
     job.spec.sources.outside[data.string()] = data_identity(data.string());
-    job.spec.environment = {{"FROZEN", frozen.string()},
+    lock = elsewhere.write("uv.lock", "numpy 1");
+    elsewhere.write("venv/lib/python3.11/site-packages/numpy-1.0.dist-info/METADATA", "");
+    FreshFileHashes hashes;
+    for (const fs::path& place : {lock, venv()}) {
+      job.spec.sources.packages[place.string()] = installed_packages(place, hashes);
+    }
+    job.spec.environment = {{"LOCK", lock.string()},
+                            {"VENV", venv().string()},
+                            {"FROZEN", frozen.string()},
                             {"DATA", data.string()},
                             {"PARENT", (parent.spec.job_directory / "outputs/o").string()}};
   }
 
+  fs::path venv() const { return elsewhere.path() / "venv"; }
+
   test::TempDir elsewhere;
   test::Job parent;
   test::Job job;
-  fs::path frozen, data;
+  fs::path frozen, data, lock;
 };
 
 }  // namespace
@@ -88,6 +99,42 @@ TEST_CASE("an input that changed after the run was planned: the result is not re
   CHECK(end.state == JobState::Succeeded);
   CHECK(end.fingerprint.empty());
   CHECK_THAT(end.reason, Catch::StartsWith("will not be reused: ") && Catch::Contains(named));
+}
+
+TEST_CASE("packages that are not those of the plan: the result is not reused, and why",
+          "[input_proof]") {
+  const std::string script = "true";
+  const std::string named =
+      "the packages of its `environment:` changed after the run was planned: see ";
+  SECTION("a lock file that changed before the program began") {
+    const Reader reader(script);
+    std::ofstream(reader.lock) << "numpy 2";
+    CHECK(reader.job.execute().reason == "will not be reused: " + named + reader.lock.string());
+  }
+  SECTION("that changed while the program ran") {
+    const Reader reader("echo numpy 2 > $LOCK");
+    CHECK(reader.job.execute().reason == "will not be reused: " + named + reader.lock.string());
+  }
+  SECTION("a package more in a virtual environment") {
+    const Reader reader("mkdir $VENV/lib/python3.11/site-packages/torch-2.0.dist-info");
+    const JobEvent end = reader.job.execute();
+    CHECK(end.state == JobState::Succeeded);
+    CHECK(end.fingerprint.empty());
+    CHECK(end.reason == "will not be reused: " + named + reader.venv().string());
+  }
+  SECTION("a virtual environment that is gone") {
+    const Reader reader("rm -r $VENV");
+    CHECK(reader.job.execute().fingerprint.empty());
+  }
+  SECTION("a lock file that the plan did not find") {
+    Reader reader(script);
+    reader.job.spec.sources.packages[reader.lock.string()] = "";
+    const JobEvent end = reader.job.execute();
+    CHECK(end.state == JobState::Succeeded);
+    CHECK(end.fingerprint.empty());
+    CHECK(end.reason == "will not be reused: the packages of its `environment:` are not known: " +
+                            reader.lock.string() + " was not there when the run was planned");
+  }
 }
 
 TEST_CASE("an input that changes while the program runs: the result is not reused",

@@ -284,6 +284,108 @@ TEST_CASE("an input that lies in the working directory is no output", "[results]
   CHECK(fs::is_symlink(attempt.files.work() / "data.csv"));
 }
 
+TEST_CASE("what lies behind a link in the working directory stays where it is", "[results]") {
+  Attempt attempt;
+  const test::TempDir elsewhere;
+  const fs::path best = elsewhere.write("best.pt", "theirs");
+  make_directories(attempt.files.work() / "real");
+  const fs::path shared = attempt.files.work() / "shared";
+  fs::create_directory_symlink(elsewhere.path(), shared);
+  fs::create_directory_symlink(elsewhere.path(), attempt.files.work() / "real/inner");
+  const auto refuses = [&](const std::string& output, const std::string& link) {
+    CAPTURE(output);
+    CHECK_THROWS_WITH(collect(attempt, output),
+                      "output 'o' is missing: " + output +
+                          " was written neither below $DLFLOW_OUTPUTS nor in the working "
+                          "directory: " +
+                          link + " is a link to " + elsewhere.path().string() +
+                          ", and no output is taken from behind a link; copy it to "
+                          "$DLFLOW_OUTPUTS");
+    CHECK(read_file(best) == "theirs");
+    CHECK(fs::is_symlink(shared));
+  };
+  refuses("shared/best.pt", "shared");
+  refuses("shared/*.pt", "shared");
+  refuses("shared", "shared");
+  refuses("share?", "shared");
+  refuses("real/inner/best.pt", "real/inner");
+  SECTION("nothing is moved there either") {
+    fs::create_directory_symlink(elsewhere.path(), attempt.files.outputs() / "real");
+    write_file(attempt.files.work() / "real/new.pt", "new");
+    CHECK_THROWS_WITH(collect(attempt, "real/new.pt"), Catch::Contains("real is a link to"));
+    CHECK_FALSE(fs::exists(elsewhere.path() / "new.pt"));
+    CHECK(fs::exists(attempt.files.work() / "real/new.pt"));
+  }
+}
+
+TEST_CASE("nothing is moved as long as another output is missing", "[results]") {
+  Attempt attempt;
+  make_directories(attempt.files.work());
+  write_file(attempt.files.work() / "a.pt", "a");
+  attempt.spec.outputs = {{"a", "a.pt"}, {"b", "report.html"}};
+  CHECK_THROWS_WITH(collect_outputs(attempt.spec, attempt.files),
+                    Catch::StartsWith("output 'b' is missing"));
+  CHECK(fs::exists(attempt.files.work() / "a.pt"));
+  CHECK_FALSE(fs::exists(attempt.files.outputs() / "a.pt"));
+}
+
+TEST_CASE("an output that lies in another one comes along with it", "[results]") {
+  Attempt attempt;
+  const fs::path results = attempt.files.work() / "results";
+  make_directories(results);
+  write_file(results / "best.pt", "best");
+  write_file(results / "log.txt", "log");
+  const std::string folder = GENERATE(as<std::string>{}, "results", "results/", "res*");
+  CAPTURE(folder);
+  attempt.spec.outputs = {{"best", "results/best.pt"}, {"results", folder}};
+  const Outputs outputs = collect_outputs(attempt.spec, attempt.files);
+  publish(attempt.spec, attempt.files, outputs.publication);
+  const fs::path published = attempt.spec.job_directory / "outputs/results";
+  CHECK(outputs.values.at("best").at("value") == (published / "best.pt").string());
+  CHECK(outputs.values.at("results").at("value") == published.string());
+  CHECK(read_file(published / "best.pt") == "best");
+  CHECK(read_file(published / "log.txt") == "log");
+  CHECK_FALSE(fs::exists(results));
+}
+
+TEST_CASE("an output in the folder that `newer` names is a copy", "[results]") {
+  Attempt attempt;
+  attempt.spec.checkpoint.emplace().newer = "ckpt/*.pt";
+  const fs::path saved = checkpoints_directory(attempt.spec) / "ckpt";
+  make_directories(saved);
+  make_directories(attempt.files.work());
+  fs::create_directory_symlink(saved, attempt.files.work() / "ckpt");
+  write_file(saved / "last.pt", "weights");
+  const std::string output = GENERATE(as<std::string>{}, "ckpt/last.pt", "ckpt/*.pt", "ckpt");
+  CAPTURE(output);
+  SECTION("of what was found") {
+    const Outputs outputs = collect(attempt, output);
+    publish(attempt.spec, attempt.files, outputs.publication);
+    const fs::path copy = attempt.spec.job_directory / "outputs/ckpt/last.pt";
+    CHECK(read_file(copy) == "weights");
+    CHECK_FALSE(fs::equivalent(copy, saved / "last.pt"));
+    write_file(saved / "last.pt", "more");  // a later attempt goes on from there
+    CHECK(read_file(copy) == "weights");
+  }
+  SECTION("and stays a checkpoint if the job fails") {
+    attempt.spec.outputs = {{"a", output}, {"b", "report.html"}};
+    CHECK_THROWS_WITH(collect_outputs(attempt.spec, attempt.files),
+                      Catch::StartsWith("output 'b' is missing"));
+    CHECK(read_file(saved / "last.pt") == "weights");
+  }
+  SECTION("unless a link there leads elsewhere") {
+    const test::TempDir elsewhere;
+    fs::remove(saved / "last.pt");
+    fs::create_symlink(elsewhere.write("last.pt", "theirs"), saved / "last.pt");
+    if (output != "ckpt") {
+      CHECK_THROWS_WITH(collect(attempt, output), Catch::Contains("ckpt/last.pt is a link to"));
+    } else {
+      CHECK_THROWS_WITH(collect(attempt, output), Catch::Contains("copy it instead"));
+    }
+    CHECK(read_file(elsewhere.path() / "last.pt") == "theirs");
+  }
+}
+
 TEST_CASE("a pattern finds a checkpoint in its folder", "[results]") {
   Attempt attempt;
   attempt.run.write("steps/step/checkpoints/epoch-3/model.pt", "x");

@@ -84,6 +84,21 @@ TEST_CASE("a traceback is told by its last line and the place in the user's file
         "Traceback (most recent call last):");
 }
 
+TEST_CASE("a line that begins with error hides no exception that follows it", "[telling]") {
+  const std::string exception = traceback("ValueError: shapes differ");
+  const std::string told = "ValueError: shapes differ (train.py:5)";
+  CHECK(telling_line_of("error_rate 0.5 after epoch 1\n" + exception) == told);
+  CHECK(telling_line_of("error: of a try\n" + exception) == told);
+  CHECK(telling_line_of("error rate 0.5\n" + exception) == told);
+  CHECK(telling_line_of("error_rate 0.5\nno data\n") == "no data");
+  CHECK(telling_line_of("error 0.5\nno data\n") == "no data");
+  CHECK(telling_line_of(exception + "  error: no data\nbye\n") == "error: no data");
+  CHECK(telling_line_of("error reading x\nbye\n") == "error reading x");
+  const std::string lost = traceback("RuntimeError: Connection closed by peer");
+  CHECK(telling_line_of("error: no data\n" + lost) == "error: no data");
+  CHECK(telling_line_of("error: no data\nError: exit\n") == "error: no data");
+}
+
 TEST_CASE("the page of mpirun is not the reason of a program that failed", "[telling]") {
   CHECK(telling_line_of(traceback("KeyError: 'lr'") + kPageOfMpirun) ==
         "KeyError: 'lr' (train.py:5)");

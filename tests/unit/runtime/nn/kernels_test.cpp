@@ -7,6 +7,7 @@
 #include <cmath>
 #include <limits>
 #include <random>
+#include <set>
 #include <vector>
 
 #include "base/bfloat16.h"
@@ -167,4 +168,30 @@ TEST_CASE("max pooling of bf16 rounds what that of fp32 gives", "[kernels]") {
   CHECK(chosen[0] == chosen[1]);
   CHECK(y.agree());
   CHECK(dx.agree());
+}
+
+TEST_CASE("of equal scores the first five are the highest, and none beside NaN", "[kernels]") {
+  const std::vector<float> equal(10, 0.5f);
+  for (uint32_t label = 0; label < 10; ++label) {
+    CAPTURE(label);
+    CHECK(num_in_top5(equal, std::vector{label}) == (label < 5 ? 1 : 0));
+  }
+
+  const std::vector<float> scores = {3, 1, 4, 1, 5, 9, 2, 6};  // the five: 5, 7, 4, 2, 0
+  for (uint32_t label = 0; label < 8; ++label) {
+    CAPTURE(label);
+    const bool is_high = std::set<uint32_t>{5, 7, 4, 2, 0}.contains(label);
+    CHECK(num_in_top5(scores, std::vector{label}) == (is_high ? 1 : 0));
+  }
+
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  for (const uint32_t label : {0u, 1u, 6u}) {
+    CHECK(num_in_top5(std::vector<float>{nan, 1, 2, 3, 4, 5, 6}, std::vector{label}) == 0);
+    CHECK(num_in_top5(std::vector<float>(7, nan), std::vector{label}) == 0);
+  }
+
+  std::vector<float> two = scores;  // two samples, each with its own label
+  two.insert(two.end(), scores.rbegin(), scores.rend());
+  CHECK(num_in_top5(two, std::vector<uint32_t>{7, 7}) == 2);
+  CHECK(num_in_top5(two, std::vector<uint32_t>{1, 0}) == 1);
 }

@@ -128,6 +128,14 @@ TEST_CASE("mistakes of language models are reported", "[model]") {
   CHECK(of(tokens + "- linear: {features: 10, tied: t}\n") ==
         Lines{"6:32: the weight of 't' is (9, 12); a layer that is tied to it has as many features "
               "and reads as many"});
+  CHECK(of("- embedding: {name: t, vocabulary: 12, features: 12}\n"
+           "- linear: {name: a, features: 12, tied: t}\n- linear: {features: 12, tied: t}\n") ==
+        Lines{"7:32: 'a' is tied to 't' already; one layer alone may be"});
+  CHECK(of("- relu: {name: r}\n" + tokens + "- linear: {features: 9}\n") ==
+        Lines{"6:3: embedding reads 'input' alone, the numbers of tokens; here it reads 'r'"});
+  CHECK(of("- embedding: {name: t, vocabulary: 9, features: 12}\n"
+           "- embedding: {name: u, vocabulary: 9, features: 12, from: input}\n"
+           "- add: {from: t}\n- linear: {features: 9}\n") == Lines{});
   CHECK(of("- linear: {features: 8}\n") ==
         Lines{"5:3: the last layer must give one score per token and position, (B,T,F), where the "
               "input is (B,T), with F of at least 2; 'linear1' gives (B,8)"});

@@ -1,0 +1,10 @@
+#pragma once
+
+/// The processor cores of this machine.
+namespace dlflow {
+
+/// The number of cores that the calling thread may run on. Both `get_nprocs` and
+/// `std::thread::hardware_concurrency` count all cores of the machine.
+int usable_cores();
+
+}  // namespace dlflow
