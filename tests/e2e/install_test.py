@@ -123,9 +123,9 @@ class Installed(Case):
         zsh = share / "zsh/site-functions/_dlflow"
         self.assertTrue(zsh.read_text().startswith("#compdef dlflow\n"))
         if shutil.which("zsh"):
-            script = (f"fpath=({zsh.parent} $fpath); autoload -U _dlflow; _describe() {{ echo completes; }}\n"
-                      "CURRENT=2; words=(dlflow); _dlflow")
-            self.assertEqual(call("zsh", "-f", "-c", script, env=self.env), "completes\n")
+            script = (f"fpath=({zsh.parent} $fpath); autoload -U _dlflow; compadd() {{ echo ${{(P)@[-1]}}; }}\n"
+                      "CURRENT=2; words=(dlflow resu); _dlflow")
+            self.assertEqual(call("zsh", "-f", "-c", script, env=environment).split(), ["resubmit", "results"])
 
     def test_the_tarball_unpacks_to_the_same_tree(self):
         package = self.packed("TGZ")
