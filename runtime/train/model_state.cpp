@@ -8,11 +8,16 @@ namespace dlflow::runtime {
 namespace {
 
 /// The trainable parameters, padding included.
-std::vector<LayerSlot> layer_slots(const WeightLayout& layout) {
+std::vector<LayerSlot> layer_slots(const WeightLayout& layout, const UpdateSettings& settings) {
   std::vector<LayerSlot> slots;
   for (size_t i = 0; i < layout.num_trainable(); ++i) {
     const Parameter& parameter = layout.parameters()[i];
-    slots.push_back({parameter.offset, whole_lines(parameter.size), parameter.shape.size() == 1});
+    LayerSlot& slot = slots.emplace_back();
+    slot = {parameter.offset, whole_lines(parameter.size), parameter.shape.size() == 1};
+    if (const ParameterGroup* group = group_of(settings.groups, parameter.name)) {
+      slot.rate = group->lr_multiplier;
+      slot.weight_decay = group->weight_decay;
+    }
   }
   return slots;
 }
@@ -31,8 +36,9 @@ ModelState::ModelState(Communicator& comm, const WeightLayout& layout, size_t re
       optimizer_(make_optimizer(settings.optimizer)),
       buffer_names_(optimizer_->state_names()),
       is_filled_here_(!shared || comm.node_rank() == 0),
-      layers_(layer_slots(layout)),
+      layers_(layer_slots(layout, settings)),
       decays_vectors_(settings.decays_vectors || settings.optimizer.weight_decay == 0),
+      all_alike_(decays_vectors_ && settings.groups.empty()),
       sharing_(sharing_of(settings, shared)) {
   if (settings.clip_norm || optimizer_->layer_wise() || sharing_ == StateSharing::Shards) {
     whole_ = std::make_unique<WholeUpdate>(comm, *optimizer_, layers_, settings, sharing_);
@@ -136,7 +142,7 @@ void ModelState::finish_update() {
 void ModelState::take_gradients(size_t first, std::span<const float> sums) {
   if (whole_) {
     std::ranges::copy(sums, gradients_.begin() + long(first));
-  } else if (decays_vectors_) {
+  } else if (all_alike_) {
     update(first, sums, {});
   } else {
     update_layer_by_layer(first, sums);
@@ -155,7 +161,7 @@ void ModelState::update_layer_by_layer(size_t first, std::span<const float> grad
   for (; layer != layers_.end() && layer->first < end; ++layer) {
     const size_t from = std::max(first, layer->first);
     const size_t to = std::min(end, layer->first + layer->count);
-    update(from, gradients.subspan(from - first, to - from), {.decays = !layer->is_vector});
+    update(from, gradients.subspan(from - first, to - from), layer->terms(decays_vectors_));
   }
 }
 
@@ -173,10 +179,11 @@ void ModelState::take(size_t first, std::span<const float> sums) {
 
   const Part trainable = piece(0, layout_.trainable_size());
   if (!trainable.sums.empty()) take_gradients(trainable.offset, trainable.sums);
-  const Part statistics = piece(layout_.trainable_size(), layout_.size());
+  const Part statistics = piece(layout_.trainable_size(), layout_.exchanged_size());
   if (!statistics.sums.empty()) update_statistics(statistics.sums, values(statistics));
-  const Part report = piece(layout_.size(), values_.size());
-  std::ranges::copy(report.sums, values(report).begin());
+  const size_t frozen = layout_.size() - layout_.exchanged_size();  // lies before the report
+  const Part report = piece(layout_.exchanged_size(), values_.size() - frozen);
+  std::ranges::copy(report.sums, values_.begin() + long(report.offset + frozen));
 }
 
 }  // namespace dlflow::runtime

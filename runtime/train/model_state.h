@@ -27,7 +27,7 @@ class ModelState {
   /// Whether this rank fills in what all of its node then have; they wait for it at a barrier.
   bool is_filled_here() const { return is_filled_here_; }
 
-  /// In the layout: trainable parameters, then running statistics.
+  /// In the layout: trainable parameters, running statistics, what is frozen.
   std::span<float> weights() { return values_.first(layout_.size()); }
 
   /// The sums of the last step.
@@ -59,8 +59,8 @@ class ModelState {
   void begin_update(double learning_rate);
 
   /// Elements [first, first + sums.size()) make a step: weights go down the gradient that `sums`
-  /// is, statistics towards those of the batch, and the report becomes the sums. Each element once
-  /// per step, in whatever pieces.
+  /// is, statistics towards those of the batch, and the report, which is behind what is exchanged,
+  /// becomes the sums. Each element once per step, in whatever pieces.
   void take(size_t first, std::span<const float> sums);
 
   /// Whether weights wait for the whole gradient: then finish_update() follows once all was taken.
@@ -89,6 +89,7 @@ class ModelState {
   HugeBuffer own_;                 // unless it is shared
   std::vector<LayerSlot> layers_;  // without a gap
   bool decays_vectors_;
+  bool all_alike_;  // every layer takes the same step
   StateSharing sharing_;
   std::unique_ptr<WholeUpdate> whole_;  // if weights wait for the whole gradient
   std::span<float> values_;

@@ -31,6 +31,18 @@ Augmentation read_augmentation(const Json* names) {
   return augmentation;
 }
 
+std::vector<std::string> read_freeze(const Json* json) {
+  std::vector<std::string> patterns;
+  if (json == nullptr) return patterns;
+  const std::string what = "a list of patterns of layers' names, like 'conv*'";
+  if (!json->is_array() || json->empty()) WithReader::fail("freeze", what);
+  for (const Json& pattern : *json) {
+    if (!pattern.is_string()) WithReader::fail("freeze", what);
+    patterns.push_back(pattern);
+  }
+  return patterns;
+}
+
 std::vector<double> read_numbers(const Json& json, const std::string& key) {
   std::vector<double> numbers;
   const Json list = json.is_array() ? json : Json::array({json});
@@ -143,6 +155,9 @@ void take_over_momentum(TrainSettings& settings) {
   if (optimizer.momentum >= 1) WithReader::fail("momentum", "below 1 with 'compression: dgc'");
   compression->momentum = std::exchange(optimizer.momentum, 0);
   optimizer.weight_decay /= 1 - compression->momentum;
+  for (ParameterGroup& group : settings.update.groups) {
+    if (group.weight_decay) *group.weight_decay /= 1 - compression->momentum;
+  }
 }
 
 double per_channel(const std::vector<double>& numbers, size_t channel) {
@@ -239,6 +254,11 @@ TrainSettings parse_train_settings(const Json& with) {
   take_over_momentum(s);
   if (s.update.accumulate > 1 && s.joint_batch_norm) {
     WithReader::fail("accumulate", "1 with 'batch_norm: global', which needs all batches at once");
+  }
+  if (reader.find("start_from") != nullptr) s.start_from = reader.text("start_from");
+  s.freeze = read_freeze(reader.find("freeze"));
+  if (!s.freeze.empty() && !synchronous) {
+    WithReader::refuse("freeze", "needs ranks that step together: leave 'cooperation' out");
   }
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");

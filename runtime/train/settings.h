@@ -71,6 +71,8 @@ struct TrainSettings {
   CooperationOptions cooperation;
   double lr = 0.1;
   UpdateSettings update;
+  std::string start_from;           ///< file or checkpoint with the first weights; empty: none
+  std::vector<std::string> freeze;  ///< patterns of layers that stay as they are
   double label_smoothing = 0;
   double warmup_epochs = 0;
   Schedule::Course schedule = Schedule::Course::Cosine;

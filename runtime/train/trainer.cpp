@@ -11,6 +11,7 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gpu_worker.h"
 #include "runtime/train/metrics_log.h"
+#include "runtime/train/patterns.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
 #include "runtime/train/settings_kept.h"
@@ -28,11 +29,22 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 
+/// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
+TrainingJob prepared(Communicator& comm, TrainingJob job) {
+  job = same_on_all(comm, std::move(job));
+  freeze_layers(job.model, job.settings.freeze);
+  require_groups_fit(job.model, job.settings.update.groups);
+  if (!job.settings.start_from.empty()) {
+    job.start = open_start_weights(comm, job.settings.start_from, job.model);
+  }
+  return job;
+}
+
 class Trainer {
  public:
   Trainer(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop)
       : comm_(comm),
-        job_(same_on_all(comm, std::move(job))),
+        job_(prepared(comm, std::move(job))),
         stop_(stop),
         data_(held_out(comm, std::move(job_.data), settings())),
         normalization_(make_normalization()),
@@ -126,7 +138,13 @@ class Trainer {
             log_ ? log_->train_loss() : MeanLoss(),
             follows_epochs(settings().schedule) ? settings().epochs : 0,
             job_.data_identity,
-            settings_kept(settings())};
+            kept()};
+  }
+
+  Json kept() const {
+    Json all = settings_kept(settings());
+    all["start_from"] = job_.start ? job_.start->identity : "random numbers";
+    return all;
   }
 
   /// Goes on from the newest checkpoint, if there is one.
@@ -245,6 +263,11 @@ class Trainer {
 };
 
 }  // namespace
+
+void first_weights(const TrainingJob& job, const WeightLayout& layout, std::span<float> weights) {
+  initialise(layout, job.settings.seed, weights);
+  if (job.start) take_start_weights(*job.start, layout, weights);
+}
 
 TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop) {
   return Trainer(comm, std::move(job), stop).run();

@@ -41,7 +41,9 @@ WholeUpdate::Extent WholeUpdate::extent_of(int rank) const {
 }
 
 LayerTerms WholeUpdate::terms_of(const Block& block) const {
-  return {trust_[block.layer], decays_vectors_ || !layers_[block.layer].is_vector};
+  LayerTerms terms = layers_[block.layer].terms(decays_vectors_);
+  terms.trust *= trust_[block.layer];
+  return terms;
 }
 
 bool WholeUpdate::apply(std::span<float> gradients, const TrainedBuffers& trained) {
@@ -74,7 +76,8 @@ void WholeUpdate::find_trust(std::span<float> gradients, const TrainedBuffers& t
   }
   const auto norms = norms_.of({trained.weights, gradients});
   for (size_t i = 0; i < layers_.size(); ++i) {
-    trust_[i] = layers_[i].is_vector ? 1 : optimizer_.trust_ratio(norms[0][i], norms[1][i]);
+    if (layers_[i].is_vector) continue;
+    trust_[i] = optimizer_.trust_ratio(norms[0][i], norms[1][i], layers_[i].terms(decays_vectors_));
   }
 }
 

@@ -71,4 +71,10 @@ class Worker : public Stepper {
   virtual void describe(Json& summary) const = 0;
 };
 
+struct TrainingJob;
+
+/// Fills `weights`, in `layout`, with those that the training of `job` begins with: random numbers,
+/// and those of the file that it starts from.
+void first_weights(const TrainingJob& job, const WeightLayout& layout, std::span<float> weights);
+
 }  // namespace dlflow::runtime
