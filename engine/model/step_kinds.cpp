@@ -173,6 +173,12 @@ StepKind train_kind() {
       {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
       {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
   });
+  const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "rmse", "perplexity"};
+  const Shape stop_early = object({
+      {"metric", choice(metrics), "Metric of the held-out samples", kRequired},
+      {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
+      {"min_change", number(0), "Change that counts as better must be more; 0 unless given"},
+  });
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
@@ -222,6 +228,15 @@ StepKind train_kind() {
            "Patterns of layers that stay as they are; their batch normalisation goes by its "
            "running "
            "statistics"},
+          {"ema", number_below(0, 1),
+           "Decay of a running mean of the weights, which is evaluated and saved as the result; 0: "
+           "none",
+           Presence::Optional, 0.0},
+          {"keep_best", choice(metrics),
+           "Metric of the held-out samples by which the best epoch's checkpoint is kept, and is "
+           "the "
+           "result instead of the last"},
+          {"stop_early", stop_early, "End before the last epoch if a metric no longer improves"},
           {"label_smoothing", number_below(0, 1),
            "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
           {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
@@ -255,7 +270,7 @@ StepKind train_kind() {
            Presence::Optional, 0},
       }),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
-                  {"model", text(), "The last checkpoint"}},
+                  {"model", text(), "The last checkpoint; with keep_best the best"}},
       .saves_itself = true,
       .alternatives = {{"batch", "batch_per_rank"}},
       .neutral = {"scratch", "cache"},

@@ -30,6 +30,15 @@ class ModelState {
   /// In the layout: trainable parameters, running statistics, what is frozen.
   std::span<float> weights() { return values_.first(layout_.size()); }
 
+  /// What the training results in: the weights, or with `ema` their running mean, statistics
+  /// included.
+  std::span<const float> result() const {
+    return averaged_.empty() ? values_.first(layout_.size()) : averaged_;
+  }
+
+  /// The weights are filled with their first values.
+  void begin();
+
   /// The sums of the last step.
   std::span<const float> report() const { return values_.subspan(layout_.size()); }
 
@@ -79,6 +88,7 @@ class ModelState {
   void take_gradients(size_t first, std::span<const float> sums);
   void update(size_t first, std::span<const float> gradients, const LayerTerms& terms);
   void update_layer_by_layer(size_t first, std::span<const float> gradients);
+  void average(size_t first, size_t count);
 
   Communicator& comm_;
   const WeightLayout& layout_;
@@ -92,7 +102,9 @@ class ModelState {
   bool all_alike_;  // every layer takes the same step
   StateSharing sharing_;
   std::unique_ptr<WholeUpdate> whole_;  // if weights wait for the whole gradient
+  double ema_;
   std::span<float> values_;
+  std::span<float> averaged_;   // the running mean of the weights; empty without
   std::span<float> gradients_;  // those of all elements, if whole_
   TrainedBuffers trained_;
   std::span<float> broken_;  // a cache line for each rank that shares it: 1 where it met no number

@@ -1,6 +1,7 @@
 #include "runtime/train/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -41,6 +42,27 @@ std::vector<std::string> read_freeze(const Json* json) {
     patterns.push_back(pattern);
   }
   return patterns;
+}
+
+std::string read_metric(const Json* json, const std::string& key) {
+  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "rmse", "perplexity"};
+  if (json != nullptr) {
+    for (const char* metric : kMetrics) {
+      if (*json == metric) return metric;
+    }
+  }
+  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'rmse' or 'perplexity'");
+}
+
+std::optional<EarlyStop> read_early_stop(const Json* json) {
+  if (json == nullptr) return {};
+  WithReader reader(*json, "stop_early");
+  EarlyStop stop;
+  stop.metric = read_metric(reader.find("metric"), "stop_early.metric");
+  stop.patience = reader.count("patience", 1, {});
+  stop.min_change = reader.number("min_change", 0, stop.min_change);
+  reader.finish();
+  return stop;
 }
 
 std::vector<double> read_numbers(const Json& json, const std::string& key) {
@@ -260,6 +282,11 @@ TrainSettings parse_train_settings(const Json& with) {
   if (!s.freeze.empty() && !synchronous) {
     WithReader::refuse("freeze", "needs ranks that step together: leave 'cooperation' out");
   }
+  if (s.update.ema > 0 && !synchronous) {
+    WithReader::refuse("ema", "needs ranks that step together: leave 'cooperation' out");
+  }
+  if (const Json* metric = reader.find("keep_best")) s.keep_best = read_metric(metric, "keep_best");
+  s.stop_early = read_early_stop(reader.find("stop_early"));
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);

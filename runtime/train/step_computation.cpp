@@ -54,7 +54,9 @@ StepComputation::StepComputation(Communicator& comm, const Role& role, const Tra
   networks_.use_timeline(timeline_);
   networks_.use_label_smoothing(job.settings.label_smoothing);
   if (!role_.updates) pushed_ = HugeBuffer(layout().exchanged_size());
-  if (state_.is_filled_here()) first_weights(job, layout(), state_.weights());
+  if (!state_.is_filled_here()) return;
+  first_weights(job, layout(), state_.weights());
+  state_.begin();
 }
 
 /// Before gradients are exchanged, all ranks know that they compute alike.
@@ -193,7 +195,7 @@ Inference StepComputation::inference() {
     inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
                        networks_.layout());
   }
-  return inference_with(*inference_, state_.weights());
+  return inference_with(*inference_, state_.result());
 }
 
 }  // namespace dlflow::runtime

@@ -138,6 +138,8 @@ UpdateSettings read_update(WithReader& with) {
     WithReader::refuse("base_batch", "needs 'lr_scaling'");
   }
   settings.groups = read_groups(with.find("groups"));
+  settings.ema = with.number("ema", 0, settings.ema);
+  if (settings.ema >= 1) WithReader::fail("ema", "less than 1");
   return settings;
 }
 

@@ -33,6 +33,7 @@ struct UpdateSettings {
   RateScaling lr_scaling = RateScaling::None;
   size_t base_batch = 1;  ///< that the learning rate is for, if it is scaled
   std::vector<ParameterGroup> groups = {};
+  double ema = 0;  ///< decay of the running mean of the weights, which is the result; 0: none
 
   bool operator==(const UpdateSettings&) const = default;
 };

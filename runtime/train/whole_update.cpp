@@ -8,6 +8,16 @@
 
 namespace dlflow::runtime {
 
+namespace {
+
+/// Of neighbouring blocks.
+WholeUpdate::Extent extent(std::span<const Block> blocks) {
+  if (blocks.empty()) return {};
+  return {blocks.front().first, blocks.back().first + blocks.back().count - blocks.front().first};
+}
+
+}  // namespace
+
 Elements TrainedBuffers::part(size_t first, size_t count) const {
   Elements elements;
   for (size_t i = 0; i < state.size(); ++i) {
@@ -34,11 +44,10 @@ std::span<const Block> WholeUpdate::updated() const {
 }
 
 WholeUpdate::Extent WholeUpdate::extent_of(int rank) const {
-  const std::span<const Block> blocks =
-      sharing_ == StateSharing::Shards ? norms_.blocks_of(rank) : norms_.blocks();
-  if (blocks.empty()) return {};
-  return {blocks.front().first, blocks.back().first + blocks.back().count - blocks.front().first};
+  return extent(sharing_ == StateSharing::Shards ? norms_.blocks_of(rank) : norms_.blocks());
 }
+
+WholeUpdate::Extent WholeUpdate::updated_extent() const { return extent(updated()); }
 
 LayerTerms WholeUpdate::terms_of(const Block& block) const {
   LayerTerms terms = layers_[block.layer].terms(decays_vectors_);

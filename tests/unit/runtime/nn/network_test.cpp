@@ -273,7 +273,8 @@ TEST_CASE("a frozen layer has no place among gradients, and changes none of the 
     const HugeBuffer weights = load(layout, p.weights);
     HugeBuffer gradients(layout.exchanged_size());
     network.use_weights(weights.floats());
-    network.forward(to_floats(p.images.values), p.labels);
+    const std::vector<float> images = to_floats(p.images.values);
+    network.forward(images, p.labels);
     std::vector<size_t> ready;
     network.backward(gradients.floats(), 1, [&](size_t i) { ready.push_back(i); });
     CHECK(ready.size() == layout.num_exchanged());

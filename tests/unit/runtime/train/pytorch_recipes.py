@@ -1,4 +1,4 @@
-"""Writes what PyTorch makes of a small network in 5 steps with frozen layers and groups of parameters, for
+"""Writes what PyTorch makes of a small network in 5 steps with frozen layers, groups of parameters and averages, for
 recipes_test.cpp: `pytorch_recipes.py FILE`. Exit status 77 where there is no PyTorch.
 
 A frozen layer is one with requires_grad_(False) and, for its batch normalisation, eval(), as people write it by hand.
@@ -28,6 +28,8 @@ CASES = [
     {"groups": GROUPS, "weight_decay": 0.1},
     {"groups": GROUPS, "weight_decay": 0.1, "optimizer": {"kind": "adamw", "eps": 1e-3}},
     {"groups": GROUPS, "freeze": ["conv1"], "clip_norm": 0.5},
+    {"ema": 0.7},
+    {"ema": 0.9, "freeze": ["bn2"], "clip_norm": 0.5},
 ]
 
 
@@ -70,13 +72,18 @@ def run(case, start, images, labels):
     case = {"lr": 0.01 if kind == "adamw" else 0.05, **case}
     groups = groups_of(model, case)
     optimizer = torch.optim.AdamW(groups, eps=1e-3) if kind == "adamw" else torch.optim.SGD(groups, lr=1, momentum=0.9)
+    decay = case.get("ema")
+    averaged = torch.optim.swa_utils.AveragedModel(model, avg_fn=lambda mean, now, _: mean + (1 - decay) * (now - mean),
+                                                   use_buffers=True) if decay else None
     for _ in range(STEPS):
         optimizer.zero_grad()
         torch.nn.functional.cross_entropy(model(images), labels).backward()
         if "clip_norm" in case:
             torch.nn.utils.clip_grad_norm_([p for p in model.parameters() if p.requires_grad], case["clip_norm"])
         optimizer.step()
-    return {"with": case, "end": tensors_of(model)}
+        if averaged:
+            averaged.update_parameters(model)
+    return {"with": case, "end": tensors_of(averaged.module if averaged else model)}
 
 
 def main():

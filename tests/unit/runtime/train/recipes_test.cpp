@@ -1,17 +1,24 @@
+#include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <map>
+#include <set>
 
 #include "runtime/checkpoint/safetensors.h"
+#include "runtime/train/evaluation.h"
 #include "runtime/train/patterns.h"
+#include "runtime/train/progress_rules.h"
 #include "runtime/train/settings_kept.h"
+#include "runtime/train/split.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/train/tiny_job.h"
 
-/// Frozen layers, weights to start from, groups of parameters.
+/// Frozen layers, weights to start from, groups of parameters, means of weights, the best epoch.
 using namespace dlflow;
 using namespace dlflow::runtime;
 using Catch::Contains;
 using test::kGoOn;
+using test::lines_of;
 using test::newest_bits;
 using test::tiny_job;
 using test::train_on;
@@ -289,4 +296,184 @@ TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[reci
   CHECK_THAT(mistake({{"groups", {{{"match", "*"}, {"rate", 2}}}}}), Contains("groups[0].rate"));
   CHECK_THAT(mistake({{"freeze", {"a"}}, {"cooperation", {{"kind", "local_sgd"}}}}),
              Contains("'freeze' needs ranks that step together"));
+}
+
+TEST_CASE("the mean of the weights has the same bits on any number of ranks, over stops, too",
+          "[recipes][exact]") {
+  const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::Lamb);
+  const bool shard = GENERATE(false, true);
+  const auto job_in = [&](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.update.optimizer.kind = kind;
+    job.settings.update.shard_optimizer = shard;
+    job.settings.update.ema = 0.9;
+    return job;
+  };
+  const auto train_there = [&](int ranks, int ranks_per_node, const TrainingJob& job,
+                               const std::atomic<bool>& stop = kGoOn) {
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    return test::on_ranks(group, ranks,
+                          [&](Communicator& comm) { return train(comm, job, stop); })[0];
+  };
+  const test::TempDir whole;
+  const TrainingEnd end = train_there(1, 0, job_in(whole.path()));
+  for (const int ranks : {2, 3}) {
+    for (const int ranks_per_node : {0, 1}) {
+      const test::TempDir dir;
+      CHECK(train_there(ranks, ranks_per_node, job_in(dir.path())).summary.at("loss") ==
+            end.summary.at("loss"));
+      CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
+    }
+  }
+  const test::TempDir parts;
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = job_in(parts.path());
+  for (const int ranks : {3, 1, 2}) CHECK_FALSE(train_there(ranks, 1, job, stop).finished);
+  CHECK(train_there(2, 0, job).finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("with a mean of the weights, it is what is evaluated, and training goes by the weights",
+          "[recipes]") {
+  const test::TempDir plain, mean;
+  TrainingJob job = tiny_job(plain.path(), 1);
+  train_on(2, job);
+  const auto weights = newest_weights(job);
+  job = tiny_job(mean.path(), 1);
+  job.settings.update.ema = 0.5;
+  const TrainingEnd end = train_on(2, job)[0];
+  const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
+  const auto kept = tensors_in(checkpoint.optimizer);
+  for (const auto& [name, values] : weights) {
+    INFO(name);
+    CHECK(kept.at(name + ".trained") == values);
+    if (name != "conv.bias") CHECK(newest_weights(job).at(name) != values);  // the norm undoes it
+  }
+  ThreadGroup alone(1);
+  const Dataset held_out = split_off_validation(alone.communicator(0), job.data,
+                                                *job.settings.validation, job.settings.seed)
+                               .validation;
+  NetworkSet networks(job.model, 7, Network::Mode::Inference);
+  HugeBuffer loaded(networks.layout()->size());
+  load_weights(checkpoint, *networks.layout(), loaded.floats());
+  const Evaluation result =
+      evaluate(alone.communicator(0), job.model, inference_with(networks, loaded.floats()),
+               held_out, training_state_of(checkpoint).normalization, 7);
+  CHECK(result.loss == Approx(end.summary.at("loss").get<double>()).epsilon(1e-5));
+
+  job.settings.update.ema = 0.9;
+  CHECK_THAT(refusal(job), Contains("ema 0.5, not 0.9"));
+}
+
+TEST_CASE("the best value is the first of equals, and none is no number", "[recipes]") {
+  BestValue best;
+  CHECK_FALSE(best.take("accuracy", std::nan(""), 1, 0));
+  CHECK(best.take("accuracy", 0.5, 2, 0));
+  CHECK_FALSE(best.take("accuracy", 0.5, 3, 0));
+  CHECK_FALSE(best.take("accuracy", 0.55, 4, 0.1));
+  CHECK_FALSE(best.take("accuracy", std::nan(""), 5, 0));
+  CHECK(best.take("accuracy", 0.65, 6, 0.1));
+  CHECK(best == BestValue{0.65, 6});
+  CHECK_FALSE(best.take("loss", 0.7, 7, 0));
+  CHECK(best.take("loss", 0.6, 8, 0));
+}
+
+TEST_CASE("a training without patience left ends early, after the same epoch however it runs",
+          "[recipes][exact]") {
+  const auto job_in = [](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 40);
+    job.settings.stop_early = {"accuracy", 2, 0};
+    job.settings.keep_best = "accuracy";
+    return job;
+  };
+  const test::TempDir whole;
+  const TrainingEnd end = train_on(1, job_in(whole.path()))[0];
+  CHECK(end.finished);
+  const uint64_t epochs = end.summary.at("epochs"), best = end.summary.at("best_epoch");
+  CHECK(epochs < 40);
+  CHECK(epochs == best + 2);
+  std::vector<double> accuracies;
+  for (const Json& line : lines_of(whole.path() / "metrics.jsonl")) {
+    if (line.contains("accuracy")) accuracies.push_back(line.at("accuracy"));
+  }
+  REQUIRE(accuracies.size() == epochs);
+  CHECK(uint64_t(std::ranges::max_element(accuracies) - accuracies.begin()) + 1 == best);
+  CHECK(end.summary.at("accuracy") == accuracies[best - 1]);
+
+  for (const int ranks : {2, 3}) {
+    const test::TempDir dir;
+    const TrainingEnd there = train_on(ranks, job_in(dir.path()))[0];
+    CHECK(there.summary.at("epochs") == epochs);
+    CHECK(there.summary.at("best_epoch") == best);
+    CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
+  }
+  const test::TempDir parts;
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = job_in(parts.path());
+  for (uint64_t step = 1; step < 7 * epochs; ++step) {
+    REQUIRE_FALSE(train_on(1 + int(step % 2), job, stop)[0].finished);
+  }
+  const TrainingEnd last = train_on(2, job, stop)[0];
+  CHECK(last.finished);
+  CHECK(last.summary.at("epochs") == epochs);
+  CHECK(last.summary.at("best_epoch") == best);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
+}
+
+TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 8);
+  job.settings.keep_best = "loss";
+  job.settings.lr = 3;  // it does not go on learning
+  job.settings.schedule = Schedule::Course::Constant;
+  job.policy.keep = 1;
+  job.policy.unit = CheckpointPolicy::Unit::Epochs;
+  job.policy.every = 100;  // saved because it is the best
+  const TrainingEnd end = train_on(2, job)[0];
+  double least = 1e9;
+  uint64_t best = 0;
+  for (const Json& line : lines_of(dir.path() / "metrics.jsonl")) {
+    if (!line.contains("accuracy") || line.at("loss").get<double>() >= least) continue;
+    least = line.at("loss");
+    best = line.at("epoch");
+  }
+  REQUIRE(best < 8);
+  CHECK(end.summary.at("best_epoch") == best);
+  CHECK(end.summary.at("loss") == least);
+  CHECK(end.checkpoint == checkpoint_folder(job.checkpoints, best * 7));
+  CHECK(verify_checkpoint(end.checkpoint).metrics.at("loss") == least);
+  CHECK(list_checkpoints(job.checkpoints).size() == 2);  // and the last
+
+  remove_checkpoint(end.checkpoint);
+  job.settings.epochs = 9;
+  CHECK_THAT(refusal(job), Contains("the best checkpoint so far cannot be used"));
+}
+
+TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[recipes]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.settings.keep_best = "top5";
+  CHECK(refusal(job) ==
+        "with: 'keep_best' is 'top5', which model 'tiny' is not measured by; there are loss, "
+        "accuracy");
+  job.settings.keep_best = "";
+  job.settings.stop_early = {"loss", 1, 0};
+  job.settings.validation = 0;
+  CHECK(refusal(job) ==
+        "with: 'stop_early.metric' needs samples that are held out; give 'validation' a number "
+        "above 0");
+}
+
+TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]") {
+  const std::string scores = GENERATE("3", "6");
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.model = parse_model("name: m\ninput: [64]\nlayers:\n- linear: {features: " + scores + "}\n",
+                          "m.yaml");
+  const CheckpointInfo info = read_checkpoint_info(train_on(1, job)[0].checkpoint);
+  std::set<std::string> measured;
+  for (const auto& [name, value] : info.metrics) measured.insert(name);
+  const auto names = metric_names(job.model);
+  CHECK(measured == std::set<std::string>(names.begin(), names.end()));
 }
