@@ -157,15 +157,17 @@ StepKind train_kind() {
        "unless given"},
   });
   const Shape optimizer = object({
-      {"kind", choice({"sgd", "adam", "adamw", "lars", "lamb"}), "Name of the optimizer",
-       kRequired},
+      {"kind", choice({"sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb"}),
+       "Name of the optimizer", kRequired},
       {"nesterov", boolean(), "Of sgd: use Nesterov momentum; false unless given"},
       {"betas", list_of(number_below(0, 1), 2, 2),
        "Of adam, adamw and lamb: decay rates of the running means of the gradient and of its "
        "square; [0.9, 0.999] unless given"},
       {"eps", number(0),
-       "Of adam, adamw and lamb: added to the denominator for numerical stability; 1e-8 unless "
-       "given, of lamb 1e-6"},
+       "Of all but sgd and lars: added to the denominator for numerical stability; 1e-8 unless "
+       "given, of lamb 1e-6, of adagrad 1e-10"},
+      {"alpha", number_below(0, 1),
+       "Of rmsprop: decay rate of the running mean of the gradient's square; 0.99 unless given"},
       {"trust", number(0), "Of lars: trust coefficient; 0.001 unless given"},
   });
   const Shape group = object({
@@ -173,7 +175,8 @@ StepKind train_kind() {
       {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
       {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
   });
-  const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "rmse", "perplexity"};
+  const std::vector<std::string> metrics = {"loss", "accuracy", "top5",      "f1",
+                                            "auc",  "rmse",     "perplexity"};
   const Shape stop_early = object({
       {"metric", choice(metrics), "Metric of the held-out samples", kRequired},
       {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
@@ -183,7 +186,7 @@ StepKind train_kind() {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
       .program = "dlflow-train",
-      .version = 5,
+      .version = 6,
       .with = object({
           {"model", formed(model_file_form()),
            "File that describes the network, relative to the workflow", kRequired},
@@ -239,6 +242,8 @@ StepKind train_kind() {
           {"stop_early", stop_early, "End before the last epoch if a metric no longer improves"},
           {"label_smoothing", number_below(0, 1),
            "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
+          {"class_weights", list_of(number_above(0), 1),
+           "Factors of each class's part of the loss in training; without, all count alike"},
           {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
            Presence::Optional, 0},
           {"schedule",
@@ -315,7 +320,7 @@ StepKind evaluate_kind() {
       .name = "evaluate",
       .description = "Measures the accuracy and loss of a trained network on test data",
       .program = "dlflow-evaluate",
-      .version = 2,
+      .version = 3,
       .with = object({
           {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
           {"data", formed(path_form()), "Folder of the test data", kRequired},

@@ -91,8 +91,46 @@ void finish_gradient(Numbers gradient, Numbers more, Numbers y, size_t count) {
                   : finish_as(gradient.as<float>(), more.as<float>(), y.as<float>(), count);
 }
 
+namespace {
+
+/// The targets of the classes for one sample.
+struct SmoothTarget {
+  uint32_t label;
+  double hit, miss;
+
+  SmoothTarget(uint32_t the_label, double smoothing, size_t classes)
+      : label(the_label),
+        hit(1 - smoothing + smoothing / double(classes)),
+        miss(smoothing / double(classes)) {}
+  double of(size_t c) const { return c == label ? hit : miss; }
+};
+
+/// The sum over classes of target * weight * (`log_sum` - score): minus the logarithm of each
+/// probability.
+double weighted_loss(std::span<const float> row, double log_sum, const SmoothTarget& target,
+                     std::span<const float> weights) {
+  double loss = 0;
+  for (size_t c = 0; c < row.size(); ++c) {
+    loss += target.of(c) * double(weights[c]) * (log_sum - double(row[c]));
+  }
+  return loss;
+}
+
+void weighted_backward(std::span<const float> probabilities, const SmoothTarget& target,
+                       std::span<const float> weights, float scale, std::span<float> gradient) {
+  double all = 0;
+  for (size_t c = 0; c < weights.size(); ++c) all += target.of(c) * double(weights[c]);
+  for (size_t c = 0; c < weights.size(); ++c) {
+    const double own = target.of(c) * double(weights[c]);
+    gradient[c] = scale * float(double(probabilities[c]) * all - own);
+  }
+}
+
+}  // namespace
+
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                               double smoothing, std::span<float> probabilities) {
+                               double smoothing, std::span<float> probabilities,
+                               std::span<const float> class_weights) {
   const size_t classes = scores.size() / std::max<size_t>(labels.size(), 1);
   LossSums sums;
   for (size_t b = 0; b < labels.size(); ++b) {
@@ -107,7 +145,10 @@ LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const ui
       const double mean = std::accumulate(row.begin(), row.end(), 0.0) / double(classes);
       target += smoothing * (mean - target);
     }
-    sums.loss += double(std::log(sum)) + double(*highest) - target;
+    const double log_sum = double(std::log(sum)) + double(*highest);
+    sums.loss += class_weights.empty()
+                     ? log_sum - target
+                     : weighted_loss(row, log_sum, {labels[b], smoothing, classes}, class_weights);
     sums.num_correct += highest - row.begin() == int64_t(labels[b]) ? 1 : 0;
   }
   return sums;
@@ -133,8 +174,17 @@ int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> lab
 
 void softmax_cross_entropy_backward(std::span<const float> probabilities,
                                     std::span<const uint32_t> labels, double smoothing, float scale,
-                                    std::span<float> gradient) {
+                                    std::span<float> gradient,
+                                    std::span<const float> class_weights) {
   const size_t classes = gradient.size() / std::max<size_t>(labels.size(), 1);
+  if (!class_weights.empty()) {
+    for (size_t b = 0; b < labels.size(); ++b) {
+      weighted_backward(probabilities.subspan(b * classes, classes),
+                        {labels[b], smoothing, classes}, class_weights, scale,
+                        gradient.subspan(b * classes, classes));
+    }
+    return;
+  }
   const auto miss = float(smoothing / double(classes)), hit = float(1 - smoothing) + miss;
   for (size_t i = 0; i < gradient.size(); ++i) {
     const float target = i % classes == labels[i / classes] ? hit : miss;

@@ -126,13 +126,16 @@ void max_pool_backward(const MapGeometry& geometry, const PoolWindow& window, Nu
 
 /// Loss and hits of (B, classes) scores against labels; `probabilities` is softmax(scores). With
 /// smoothing s, the target of K classes is 1 - s + s/K for the label and s/K for the others.
+/// `class_weights`, if given, are factors of the logarithm of each class's probability, as in
+/// PyTorch.
 /// Source: Szegedy et al., CVPR 2016, section 7; torch.nn.CrossEntropyLoss.
 struct LossSums {
   double loss = 0;
   int64_t num_correct = 0;
 };
 LossSums softmax_cross_entropy(std::span<const float> scores, std::span<const uint32_t> labels,
-                               double smoothing, std::span<float> probabilities);
+                               double smoothing, std::span<float> probabilities,
+                               std::span<const float> class_weights = {});
 
 /// Labels among the five highest scores of their samples. Of equal scores the first is the higher;
 /// a sample with a score that is NaN has none.
@@ -141,6 +144,7 @@ int64_t num_in_top5(std::span<const float> scores, std::span<const uint32_t> lab
 /// gradient = scale * (probabilities - target).
 void softmax_cross_entropy_backward(std::span<const float> probabilities,
                                     std::span<const uint32_t> labels, double smoothing, float scale,
-                                    std::span<float> gradient);
+                                    std::span<float> gradient,
+                                    std::span<const float> class_weights = {});
 
 }  // namespace dlflow::runtime

@@ -46,7 +46,8 @@ void Loss::find_targets(std::span<const float> tokens) {
 
 BatchResult Loss::measure(std::span<const float> scores, std::span<float> probabilities) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
-    const LossSums sums = softmax_cross_entropy(scores, labels_, smoothing_, probabilities);
+    const LossSums sums =
+        softmax_cross_entropy(scores, labels_, smoothing_, probabilities, class_weights_);
     return {sums.loss, sums.num_correct, batch_, 0};
   }
   if (kind_ == LossKind::Reconstruction) {
@@ -69,7 +70,8 @@ int64_t Loss::in_top5(std::span<const float> scores) const {
 void Loss::gradient(std::span<const float> probabilities, float scale,
                     std::span<float> gradient) const {
   if (kind_ == LossKind::SoftmaxCrossEntropy) {
-    return softmax_cross_entropy_backward(probabilities, labels_, smoothing_, scale, gradient);
+    return softmax_cross_entropy_backward(probabilities, labels_, smoothing_, scale, gradient,
+                                          class_weights_);
   }
   if (kind_ == LossKind::Reconstruction) {
     const float factor = 2 * scale * float(batch_) / float(gradient.size());

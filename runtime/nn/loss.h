@@ -25,6 +25,9 @@ class Loss {
   /// From 0 (none) to less than 1 (runtime/nn/kernels.h).
   void use_label_smoothing(double smoothing) { smoothing_ = smoothing; }
 
+  /// One for each class (runtime/nn/kernels.h), which must stay; none unless given.
+  void use_class_weights(std::span<const float> weights) { class_weights_ = weights; }
+
   /// What the next passes compare scores with; both must stay until then. `input` is what the
   /// network reads. Throws Error{InvalidInput} if a token is none of the model's.
   void bind(std::span<const float> input, std::span<const uint32_t> labels);
@@ -47,6 +50,7 @@ class Loss {
   const int64_t classes_;  ///< or tokens
   const std::optional<int64_t> ignored_;
   double smoothing_ = 0;
+  std::span<const float> class_weights_;
   std::span<const float> input_;
   std::span<const uint32_t> labels_;
   std::vector<uint32_t> targets_;  ///< of each position: a token, or kNoTarget

@@ -125,6 +125,10 @@ void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
 void Network::use_label_smoothing(double smoothing) { impl_->loss.use_label_smoothing(smoothing); }
 
+void Network::use_class_weights(std::span<const float> weights) {
+  impl_->loss.use_class_weights(weights);
+}
+
 void Network::use_draws(const Draws& draws) { impl_->draws = draws; }
 
 std::vector<ProductShape> Network::products() const {

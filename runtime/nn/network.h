@@ -47,6 +47,9 @@ class Network {
   /// Of the loss from now on, from 0 (none) to less than 1 (runtime/nn/kernels.h).
   void use_label_smoothing(double smoothing);
 
+  /// Of the loss from now on, one for each class (runtime/nn/kernels.h); they must outlive this.
+  void use_class_weights(std::span<const float> weights);
+
   /// What the random numbers of the forward passes that follow depend on; `draws.samples` must stay
   /// until the backward pass has ended.
   void use_draws(const Draws& draws);

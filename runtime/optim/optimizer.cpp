@@ -13,6 +13,10 @@ std::string name(OptimizerOptions::Kind kind) {
       return "adam";
     case OptimizerOptions::Kind::AdamW:
       return "adamw";
+    case OptimizerOptions::Kind::RmsProp:
+      return "rmsprop";
+    case OptimizerOptions::Kind::Adagrad:
+      return "adagrad";
     case OptimizerOptions::Kind::Lars:
       return "lars";
     case OptimizerOptions::Kind::Lamb:
@@ -29,6 +33,10 @@ std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options) {
       return make_adam(options);
     case OptimizerOptions::Kind::AdamW:
       return make_adamw(options);
+    case OptimizerOptions::Kind::RmsProp:
+      return make_rmsprop(options);
+    case OptimizerOptions::Kind::Adagrad:
+      return make_adagrad(options);
     case OptimizerOptions::Kind::Lars:
       return make_lars(options);
     case OptimizerOptions::Kind::Lamb:

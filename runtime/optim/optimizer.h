@@ -13,21 +13,24 @@
 namespace dlflow::runtime {
 
 struct OptimizerOptions {
-  enum class Kind { Sgd, Adam, AdamW, Lars, Lamb };  // Lamb stays the last
-  static constexpr std::array kKinds = {Kind::Sgd, Kind::Adam, Kind::AdamW, Kind::Lars, Kind::Lamb};
+  enum class Kind { Sgd, Adam, AdamW, RmsProp, Adagrad, Lars, Lamb };  // Lamb stays the last
+  static constexpr std::array kKinds = {Kind::Sgd,     Kind::Adam, Kind::AdamW, Kind::RmsProp,
+                                        Kind::Adagrad, Kind::Lars, Kind::Lamb};
   static_assert(kKinds.size() == size_t(Kind::Lamb) + 1, "kKinds lacks an optimizer");
 
   Kind kind = Kind::Sgd;
   double weight_decay = 0;
-  double momentum = 0.9;                              ///< of Sgd and Lars
-  bool nesterov = false;                              ///< of Sgd
-  double beta1 = 0.9, beta2 = 0.999, epsilon = 1e-8;  ///< of Adam, AdamW and Lamb
-  double trust = 0.001;                               ///< of Lars: its coefficient eta
+  double momentum = 0.9;  ///< of Sgd and Lars
+  double alpha = 0.99;    ///< of RmsProp: decay of the mean of squares
+  bool nesterov = false;  ///< of Sgd
+  double beta1 = 0.9, beta2 = 0.999,
+         epsilon = 1e-8;  ///< of Adam, AdamW and Lamb; epsilon of RmsProp and Adagrad, too
+  double trust = 0.001;   ///< of Lars: its coefficient eta
 
   bool operator==(const OptimizerOptions&) const = default;
 };
 
-/// As it is written in workflows: "sgd", "adam", "adamw", "lars", "lamb".
+/// As it is written in workflows: "sgd", "adam", "adamw", "rmsprop", "adagrad", "lars", "lamb".
 std::string name(OptimizerOptions::Kind kind);
 
 /// The numbers that a step changes: the same elements of each buffer, any part of the whole.

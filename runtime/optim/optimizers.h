@@ -23,6 +23,16 @@ std::unique_ptr<Optimizer> make_adam(const OptimizerOptions& options);
 /// Source: torch.optim.AdamW; Loshchilov and Hutter, arXiv 1711.05101, algorithm 2.
 std::unique_ptr<Optimizer> make_adamw(const OptimizerOptions& options);
 
+/// RMSprop: with g + weight_decay * weight as g,
+///   v = alpha v + (1 - alpha) g g;  weight = weight - rate * g / (sqrt(v) + epsilon).
+/// Source: torch.optim.RMSprop without momentum; Hinton, Coursera 2012, lecture 6e.
+std::unique_ptr<Optimizer> make_rmsprop(const OptimizerOptions& options);
+
+/// Adagrad: with g + weight_decay * weight as g,
+///   s = s + g g;  weight = weight - rate * g / (sqrt(s) + epsilon).
+/// Source: torch.optim.Adagrad without lr_decay; Duchi et al., JMLR 12 (2011).
+std::unique_ptr<Optimizer> make_adagrad(const OptimizerOptions& options);
+
 /// Layer-wise adaptive rate scaling: momentum SGD with a rate for each layer,
 ///   local = trust * |w| / (|g| + weight_decay * |w|);
 ///   v = momentum * v + rate * local * (g + weight_decay * w);  w = w - v.

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
+#include "runtime/train/class_metrics.h"
 #include "runtime/train/next_batch.h"
 
 namespace dlflow::runtime {
@@ -16,6 +17,69 @@ struct Sums {
   int64_t num_correct = 0;
   int64_t num_targets = 0;
   int64_t num_in_top5 = 0;
+};
+
+std::vector<uint32_t> labels_of(const Dataset& dataset) {
+  std::vector<uint32_t> labels(dataset.size());
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = dataset.labels[i];
+  return labels;
+}
+
+std::vector<std::string> class_metric_names(int64_t classes) {
+  std::vector<std::string> names = {"loss", "accuracy", "f1"};
+  if (classes > 5) names.emplace_back("top5");
+  if (classes >= 2 && classes <= kMostAucClasses) names.emplace_back("auc");
+  return names;
+}
+
+/// The classes of all samples, and their probabilities as far as the AUC needs them.
+class ClassScores {
+ public:
+  ClassScores(const Model& model, size_t num_samples)
+      : classes_(model.loss == LossKind::SoftmaxCrossEntropy ? size_t(model.num_classes()) : 0),
+        has_area_(classes_ >= 2 && classes_ <= size_t(kMostAucClasses)),
+        predicted_(classes_ > 0 ? num_samples : 0),
+        probabilities_(has_area_ ? num_samples * classes_ : 0) {}
+
+  /// Of the samples from `first` on.
+  void add(size_t first, std::span<const float> scores) {
+    if (classes_ == 0) return;
+    for (size_t i = 0; i * classes_ < scores.size(); ++i) {
+      const std::span<const float> row = scores.subspan(i * classes_, classes_);
+      const auto highest = std::ranges::max_element(row);
+      predicted_[first + i] = uint32_t(highest - row.begin());
+      if (!has_area_) continue;
+      const auto p = std::span(probabilities_).subspan((first + i) * classes_, classes_);
+      float sum = 0;
+      for (size_t c = 0; c < classes_; ++c) sum += p[c] = std::exp(row[c] - *highest);
+      for (float& value : p) value /= sum;
+    }
+  }
+
+  /// Those that `rank` has added, to all ranks. Collective.
+  void share(Communicator& comm, int rank, IndexRange samples) {
+    if (classes_ == 0) return;
+    comm.broadcast(
+        std::as_writable_bytes(std::span(predicted_).subspan(samples.first, samples.count)), rank);
+    if (!has_area_) return;
+    comm.broadcast(
+        std::as_writable_bytes(
+            std::span(probabilities_).subspan(samples.first * classes_, samples.count * classes_)),
+        rank);
+  }
+
+  void measure(std::span<const uint32_t> labels, Evaluation& result) && {
+    if (classes_ == 0) return;
+    result.f1 = macro_f1(count_classes(labels, predicted_, classes_));
+    if (has_area_) result.auc = area_under_curve(labels, probabilities_, classes_);
+    result.predicted = std::move(predicted_);
+  }
+
+ private:
+  size_t classes_;  // 0: the model tells none apart
+  bool has_area_;
+  std::vector<uint32_t> predicted_;
+  std::vector<float> probabilities_;
 };
 
 }  // namespace
@@ -42,8 +106,7 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
 std::vector<std::string> metric_names(const Model& model) {
   switch (model.loss) {
     case LossKind::SoftmaxCrossEntropy:
-      if (model.num_classes() > 5) return {"loss", "accuracy", "top5"};
-      return {"loss", "accuracy"};
+      return class_metric_names(model.num_classes());
     case LossKind::NextToken:
       return {"loss", "accuracy", "perplexity"};
     case LossKind::Reconstruction:
@@ -55,7 +118,9 @@ std::vector<std::string> metric_names(const Model& model) {
 Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
   networks.use_weights(weights);
   return [&networks](const Leaf& part) {
-    return networks.get(int64_t(part.count())).forward(part.images, part.labels);
+    Network& network = networks.get(int64_t(part.count()));
+    const BatchResult result = network.forward(part.images, part.labels);
+    return Inferred{result, network.scores()};
   };
 }
 
@@ -70,6 +135,8 @@ std::map<std::string, double> Evaluation::metrics() const {
   if (!rmse) all["accuracy"] = accuracy;
   if (rmse) all["rmse"] = *rmse;
   if (top5) all["top5"] = *top5;
+  if (f1) all["f1"] = *f1;
+  if (auc) all["auc"] = *auc;
   if (perplexity) all["perplexity"] = *perplexity;
   return all;
 }
@@ -88,10 +155,12 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     return batches_of(dataset.size(), batch, rank, comm.size());
   };
   const size_t first = run_of(comm.rank()).first, end = first + run_of(comm.rank()).count;
+  ClassScores scores(model, dataset.size());
   loader.seek(0, first);
   for (size_t i = first; i < end; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
-    const BatchResult result = infer(part);
+    const auto [result, of_samples] = infer(part);
+    scores.add(i * batch, of_samples);
     batches[i] = {result.loss_sum, result.num_correct, result.num_targets, result.num_in_top5};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
   }
@@ -100,6 +169,9 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     const IndexRange run = run_of(rank);
     const std::span<Sums> theirs = std::span(batches).subspan(run.first, run.count);
     comm.broadcast(std::as_writable_bytes(theirs), rank);
+    const size_t begin = std::min(run.first * batch, dataset.size());
+    const size_t behind = std::min((run.first + run.count) * batch, dataset.size());
+    scores.share(comm, rank, {begin, behind - begin});
     for (const Sums& sums : theirs) {
       all.loss += sums.loss;
       all.num_correct += sums.num_correct;
@@ -117,6 +189,7 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
   if (has_classes && model.num_classes() > 5) result.top5 = share(all.num_in_top5);
   if (model.loss == LossKind::Reconstruction) result.rmse = std::sqrt(result.loss);
   if (model.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
+  if (has_classes) std::move(scores).measure(labels_of(dataset), result);
   return result;
 }
 

@@ -19,6 +19,9 @@ namespace dlflow::runtime {
 /// The samples at a time with which a training run measures itself.
 constexpr size_t kEvaluationBatch = 250;
 
+/// More classes than that take too much memory for all scores.
+constexpr int64_t kMostAucClasses = 100;
+
 /// Over all samples of a dataset.
 struct Evaluation {
   double loss = 0;                   ///< mean
@@ -26,12 +29,15 @@ struct Evaluation {
   std::optional<double> top5;        ///< share of labels among the five highest of more scores
   std::optional<double> rmse;        ///< of a reconstruction, instead of the accuracy
   std::optional<double> perplexity;  ///< of a language model: e to the power of the loss
+  std::optional<double> f1;          ///< of classes: runtime/train/class_metrics.h
+  std::optional<double> auc;         ///< of 2 to kMostAucClasses classes, unless it is undefined
+  std::vector<uint32_t> predicted;   ///< of classes: that of each sample
 
   /// By name, as requirements and selections call them.
   std::map<std::string, double> metrics() const;
 };
 
-/// The names that Evaluation::metrics() has for `model`.
+/// The names that Evaluation::metrics() has for `model`; `auc` is left out where it is undefined.
 std::vector<std::string> metric_names(const Model& model);
 
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes and its labels are
@@ -42,8 +48,14 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
 /// The batches of `batch` samples that a rank measures.
 IndexRange batches_of(size_t num_samples, size_t batch, int rank, int num_ranks);
 
+/// The result of a leaf, and its scores, one row per sample, until the next is computed.
+struct Inferred {
+  BatchResult result;
+  std::span<const float> scores;
+};
+
 /// Computes the result of a leaf, on whatever device.
-using Inference = std::function<BatchResult(const Leaf&)>;
+using Inference = std::function<Inferred(const Leaf&)>;
 
 /// Inference by `networks` with `weights`; both must outlive it and stay as they are.
 Inference inference_with(NetworkSet& networks, std::span<const float> weights);

@@ -121,12 +121,12 @@ ModelState::OptimizerContent GpuWorker::optimizer_content() {
 }
 
 Inference GpuWorker::inference() {
-  return [this](const Leaf& part) {
+  return [this, scores = std::vector<float>()](const Leaf& part) mutable {
     BatchResult result = replica_.infer(part.images, part.labels);
-    std::vector<float> scores(part.count() * size_t(job_.model.num_classes()));
+    scores.resize(part.count() * size_t(job_.model.num_classes()));
     replica_.get_scores(scores);
     result.num_in_top5 = num_in_top5(scores, part.labels);
-    return result;
+    return Inferred{result, scores};
   };
 }
 

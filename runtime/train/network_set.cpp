@@ -14,6 +14,7 @@ NetworkSet::Entry& NetworkSet::find_or_build(int64_t batch_size, size_t instance
   Entry entry{Network(model_, batch_size, mode_, layout_, compute_)};
   if (timeline_) entry.network.use_timeline(*timeline_);
   entry.network.use_label_smoothing(smoothing_);
+  entry.network.use_class_weights(class_weights_);
   if (products_) entry.network.leave_products_to(*products_);
   return networks_.emplace(std::pair(batch_size, instance), std::move(entry)).first->second;
 }
@@ -26,6 +27,11 @@ void NetworkSet::use_timeline(Timeline& timeline) {
 void NetworkSet::use_label_smoothing(double smoothing) {
   smoothing_ = smoothing;
   for (auto& [size, entry] : networks_) entry.network.use_label_smoothing(smoothing);
+}
+
+void NetworkSet::use_class_weights(std::span<const float> weights) {
+  class_weights_ = weights;
+  for (auto& [size, entry] : networks_) entry.network.use_class_weights(weights);
 }
 
 void NetworkSet::leave_products_to(OuterProducts& products) {

@@ -30,6 +30,9 @@ class NetworkSet {
   /// Network::use_label_smoothing() of each.
   void use_label_smoothing(double smoothing);
 
+  /// Network::use_class_weights() of each.
+  void use_class_weights(std::span<const float> weights);
+
   /// Network::products() of each; Network::leave_products_to() of each.
   std::vector<ProductShape> products() const {
     return networks_.begin()->second.network.products();
@@ -61,6 +64,7 @@ class NetworkSet {
   uint64_t version_ = 0;
   Timeline* timeline_ = nullptr;
   double smoothing_ = 0;
+  std::span<const float> class_weights_;
   OuterProducts* products_ = nullptr;
 };
 

@@ -36,6 +36,16 @@ BestValue best_in(const Json& json) {
 
 }  // namespace
 
+namespace {
+
+/// NaN where it is undefined.
+double value_of(const std::map<std::string, double>& metrics, const std::string& name) {
+  const auto found = metrics.find(name);
+  return found == metrics.end() ? std::nan("") : found->second;
+}
+
+}  // namespace
+
 bool less_is_better(const std::string& metric) {
   return metric == "loss" || metric == "rmse" || metric == "perplexity";
 }
@@ -60,10 +70,11 @@ EpochRules::EpochRules(const TrainSettings& settings, const Model& model, size_t
 bool EpochRules::end_epoch(uint64_t epoch, uint64_t step,
                            const std::map<std::string, double>& metrics) {
   if (stop_early_) {
-    stop_.take(stop_early_->metric, metrics.at(stop_early_->metric), epoch,
+    stop_.take(stop_early_->metric, value_of(metrics, stop_early_->metric), epoch,
                stop_early_->min_change);
   }
-  if (keep_best_.empty() || !best_.take(keep_best_, metrics.at(keep_best_), epoch, 0)) return false;
+  if (keep_best_.empty() || !best_.take(keep_best_, value_of(metrics, keep_best_), epoch, 0))
+    return false;
   best_step_ = step;
   best_metrics_ = metrics;
   return true;

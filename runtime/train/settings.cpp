@@ -44,14 +44,28 @@ std::vector<std::string> read_freeze(const Json* json) {
   return patterns;
 }
 
+std::vector<float> read_class_weights(const Json* json) {
+  std::vector<float> weights;
+  if (json == nullptr) return weights;
+  const std::string what = "a list of numbers above 0, one for each class";
+  if (!json->is_array() || json->empty()) WithReader::fail("class_weights", what);
+  for (const Json& weight : *json) {
+    if (!weight.is_number() || !(weight.get<double>() > 0)) {
+      WithReader::fail("class_weights", what);
+    }
+    weights.push_back(weight.get<float>());
+  }
+  return weights;
+}
+
 std::string read_metric(const Json* json, const std::string& key) {
-  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "rmse", "perplexity"};
+  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "f1", "auc", "rmse", "perplexity"};
   if (json != nullptr) {
     for (const char* metric : kMetrics) {
       if (*json == metric) return metric;
     }
   }
-  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'rmse' or 'perplexity'");
+  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse' or 'perplexity'");
 }
 
 std::optional<EarlyStop> read_early_stop(const Json* json) {
@@ -289,6 +303,7 @@ TrainSettings parse_train_settings(const Json& with) {
   s.stop_early = read_early_stop(reader.find("stop_early"));
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
+  s.class_weights = read_class_weights(reader.find("class_weights"));
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);
   if (s.warmup_epochs > double(s.epochs)) {
     WithReader::fail("warmup_epochs", "at most 'epochs', " + std::to_string(s.epochs));

@@ -85,6 +85,7 @@ struct TrainSettings {
   std::string keep_best;  ///< metric by which the best epoch is the result; empty: the last is
   std::optional<EarlyStop> stop_early;
   double label_smoothing = 0;
+  std::vector<float> class_weights;  ///< of the loss, one for each class; empty: all are 1
   double warmup_epochs = 0;
   Schedule::Course schedule = Schedule::Course::Cosine;
   CourseOptions course;

@@ -53,6 +53,7 @@ StepComputation::StepComputation(Communicator& comm, const Role& role, const Tra
              reducer_.consumes_shares()) {
   networks_.use_timeline(timeline_);
   networks_.use_label_smoothing(job.settings.label_smoothing);
+  networks_.use_class_weights(job.settings.class_weights);
   if (!role_.updates) pushed_ = HugeBuffer(layout().exchanged_size());
   if (!state_.is_filled_here()) return;
   first_weights(job, layout(), state_.weights());

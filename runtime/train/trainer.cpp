@@ -30,9 +30,22 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 
+void require_class_weights_fit(const Model& model, std::span<const float> weights) {
+  if (weights.empty()) return;
+  if (model.loss != LossKind::SoftmaxCrossEntropy) {
+    throw Error(Errc::InvalidInput, "with: 'class_weights' are for classes; the loss of model '" +
+                                        model.name + "' has none");
+  }
+  if (int64_t(weights.size()) == model.num_classes()) return;
+  throw Error(Errc::InvalidInput, "with: 'class_weights' has " + std::to_string(weights.size()) +
+                                      " numbers for the " + std::to_string(model.num_classes()) +
+                                      " classes of model '" + model.name + "'");
+}
+
 /// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
 TrainingJob prepared(Communicator& comm, TrainingJob job) {
   job = same_on_all(comm, std::move(job));
+  require_class_weights_fit(job.model, job.settings.class_weights);
   freeze_layers(job.model, job.settings.freeze);
   require_groups_fit(job.model, job.settings.update.groups);
   if (!job.settings.start_from.empty()) {

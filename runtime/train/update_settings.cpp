@@ -44,22 +44,30 @@ void read_own_keys(WithReader& reader, OptimizerOptions& options) {
       WithReader::refuse("optimizer." + key, "is not an option of '" + name(kind) + "'");
     return there;
   };
-  options.epsilon =
-      kind == OptimizerKind::Lamb ? 1e-6 : options.epsilon;  // as in its authors' code
+  const bool has_epsilon =
+      has_moments || kind == OptimizerKind::RmsProp || kind == OptimizerKind::Adagrad;
+  if (kind == OptimizerKind::Lamb) options.epsilon = 1e-6;      // as in its authors' code
+  if (kind == OptimizerKind::Adagrad) options.epsilon = 1e-10;  // as in PyTorch
   if (has("nesterov", kind == OptimizerKind::Sgd))
     options.nesterov = reader.flag("nesterov", false);
   if (has("betas", has_moments)) read_betas(*reader.find("betas"), options);
-  if (has("eps", has_moments)) options.epsilon = reader.number("eps", 0, {});
+  if (has("eps", has_epsilon)) options.epsilon = reader.number("eps", 0, {});
+  if (has("alpha", kind == OptimizerKind::RmsProp)) {
+    options.alpha = reader.number("alpha", 0, {});
+    if (options.alpha >= 1) WithReader::fail("optimizer.alpha", "less than 1");
+  }
   if (has("trust", kind == OptimizerKind::Lars)) options.trust = reader.number("trust", 0, {});
 }
 
 /// A workflow's step has the usual one, whatever the kind.
 double read_momentum(WithReader& with, const OptimizerOptions& options) {
   const double momentum = with.number("momentum", 0, options.momentum);
+  const bool has_betas = options.kind != OptimizerOptions::Kind::RmsProp &&
+                         options.kind != OptimizerOptions::Kind::Adagrad;
   const bool has_one = options.kind == OptimizerKind::Sgd || options.kind == OptimizerKind::Lars;
   if (!has_one && momentum != options.momentum) {
-    WithReader::refuse("momentum",
-                       "is not an option of '" + name(options.kind) + "', which has 'betas'");
+    WithReader::refuse("momentum", "is not an option of '" + name(options.kind) + "'" +
+                                       (has_betas ? ", which has 'betas'" : ""));
   }
   if (momentum >= 1) WithReader::fail("momentum", "below 1: with more, steps grow without end");
   return momentum;

@@ -1,14 +1,19 @@
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
+#include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
 #include "runtime/nn/huge_buffer.h"
 #include "runtime/train/agreement.h"
+#include "runtime/train/class_metrics.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
@@ -97,6 +102,57 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
   return cache;
 }
 
+/// More classes than that are not told one by one.
+constexpr size_t kMostClasses = 1000;
+constexpr size_t kMostPrinted = 20;
+
+/// A row for each class, by which it is labelled; a column for each that it was taken for.
+std::string confusion_csv(std::span<const int64_t> matrix, size_t classes) {
+  std::string text = "label";
+  for (size_t c = 0; c < classes; ++c) text += "," + std::to_string(c);
+  for (size_t i = 0; i < matrix.size(); ++i) {
+    text += i % classes == 0 ? "\n" + std::to_string(i / classes) + "," : ",";
+    text += std::to_string(matrix[i]);
+  }
+  return text + "\n";
+}
+
+void print_class(size_t c, const runtime::ClassCounts& counts, std::span<const int64_t> row) {
+  size_t other = c == 0 ? row.size() - 1 : 0;
+  for (size_t j = 0; j < row.size(); ++j) {
+    if (j != c && row[j] > row[other]) other = j;
+  }
+  std::printf("%5zu %8lld %9.4f", c, static_cast<long long>(counts.samples),
+              double(counts.correct) / double(std::max<int64_t>(counts.samples, 1)));
+  if (row.size() > 1 && row[other] > 0) {
+    std::printf("  %zu (%lld)", other, static_cast<long long>(row[other]));
+  }
+  std::printf("\n");
+}
+
+/// The accuracy of each class, to people and to the summary; the confusion matrix goes to a file
+/// beside the metrics.
+void tell_classes(const StepEnvironment& environment, const runtime::Model& model,
+                  const runtime::Dataset& data, const runtime::Evaluation& result, Json& summary) {
+  const auto classes = size_t(model.num_classes());
+  if (classes > kMostClasses) return;
+  std::vector<uint32_t> labels(data.size());
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = data.labels[i];
+  const auto counts = runtime::count_classes(labels, result.predicted, classes);
+  const auto matrix = runtime::confusion_matrix(labels, result.predicted, classes);
+  write_file_atomic(environment.metrics.parent_path() / "confusion.csv",
+                    confusion_csv(matrix, classes));
+  if (classes <= kMostPrinted) std::printf("class  samples  accuracy  most often taken for\n");
+  for (size_t c = 0; c < classes; ++c) {
+    if (counts[c].samples == 0) continue;
+    summary["accuracy_of_" + std::to_string(c)] =
+        double(counts[c].correct) / double(counts[c].samples);
+    if (classes <= kMostPrinted) {
+      print_class(c, counts[c], std::span(matrix).subspan(c * classes, classes));
+    }
+  }
+}
+
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
@@ -143,10 +199,13 @@ int evaluate_rank(runtime::Communicator& comm) {
   if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
   if (!result.rmse) std::printf("accuracy %.4f, ", result.accuracy);
   std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
+  if (result.f1) std::printf("f1 %.4f (mean over classes)\n", *result.f1);
+  if (result.auc) std::printf("auc %.4f (each class against the rest)\n", *result.auc);
   write_outputs(environment, Json::object());
   Json summary = {{"samples", data.size()},
                   {"images_per_s", std::round(double(data.size()) / seconds)}};
   for (const auto& [name, value] : result.metrics()) summary[name] = value;
+  if (result.f1) tell_classes(environment, model, data, result, summary);
   if (cache) cache->describe(summary);
   write_summary(environment, summary);
   return 0;

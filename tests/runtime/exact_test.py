@@ -57,6 +57,22 @@ class Exact(TrainingCase):
                 self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
                 self.assertEqual(self.bits(killed), self.bits(whole))
 
+    def test_a_killed_fine_tuning_goes_on_with_other_ranks_and_the_same_weights(self):
+        before = self.folder("before", model=str(ROOT / "workflows/models/lenet.yaml"), epochs=1)
+        self.train(before, 2)
+        settings = {"precision": {"leaves": 8}, "model": str(ROOT / "workflows/models/lenet.yaml"), "freeze": ["conv1"],
+                    "start_from": str(sorted((before / "checkpoints").glob("step-*"))[-1]), "ema": 0.9, "keep_best": "f1",
+                    "groups": [{"match": "fc2.*", "lr_multiplier": 2, "weight_decay": 0.01}],
+                    "stop_early": {"metric": "loss", "patience": 5}}
+        whole, killed = self.folder("whole", **settings), self.folder("killed", **settings)
+        summary = self.train(whole, 2, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        for ranks, step in ((3, 3), (1, 9)):
+            self.kill_at(killed, ranks, step)
+        other = self.train(killed, 4, DLFLOW_CHECKPOINT_EVERY="3 steps")
+        self.assertEqual(self.bits(killed), self.bits(whole))
+        for name in ("best_epoch", "f1", "auc", "loss", "epochs"):
+            self.assertEqual(other[name], summary[name])
+
 
 if __name__ == "__main__":
     main()

@@ -58,6 +58,7 @@ OptimizerOptions options_of(const Json& json) {
   options.momentum = json.value("momentum", options.momentum);
   options.nesterov = json.value("nesterov", options.nesterov);
   options.weight_decay = json.value("weight_decay", options.weight_decay);
+  options.alpha = json.value("alpha", options.alpha);
   options.trust = json.value("trust", options.trust);
   options.epsilon = json.value("eps", options.epsilon);
   const std::vector<double> betas = json.value("betas", std::vector{0.9, 0.999});

@@ -1,6 +1,6 @@
 """Writes what PyTorch's optimizers make of two layers in 20 steps, for optimizer_test.cpp: `pytorch_steps.py FILE`.
 
-SGD, Adam and AdamW are torch.optim's; LARS and LAMB are written here after their papers' algorithms. Exit status 77 where
+SGD, Adam, AdamW, RMSprop and Adagrad are torch.optim's; LARS and LAMB are written here after their papers' algorithms. Exit status 77 where
 there is no PyTorch.
 """
 
@@ -25,6 +25,10 @@ CASES = [
     ("adam", 0.01, {"betas": [0.8, 0.99], "eps": 1e-3, "weight_decay": 0.1}),
     ("adamw", 0.01, {}),
     ("adamw", 0.01, {"betas": [0.8, 0.99], "eps": 1e-3, "weight_decay": 0.1}),
+    ("rmsprop", 0.01, {}),
+    ("rmsprop", 0.01, {"alpha": 0.9, "eps": 1e-3, "weight_decay": 0.1}),
+    ("adagrad", 0.1, {"eps": 1e-10}),
+    ("adagrad", 0.1, {"eps": 1e-3, "weight_decay": 0.1}),
     ("lars", 0.5, {"momentum": 0.9, "trust": 0.1}),
     ("lars", 0.5, {"momentum": 0.9, "trust": 0.2, "weight_decay": 0.1}),
     ("lamb", 0.01, {"eps": 1e-6}),
@@ -67,7 +71,8 @@ def of_paper(function, parameters, options):
 
 
 def of_torch(kind, parameters, rate, options):
-    optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW}[kind](
+    optimizer = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adamw": torch.optim.AdamW,
+                 "rmsprop": torch.optim.RMSprop, "adagrad": torch.optim.Adagrad}[kind](
         parameters, lr=rate, **({"weight_decay": 0} | options))
 
     def step(rate):

@@ -456,7 +456,7 @@ TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[
   job.settings.keep_best = "top5";
   CHECK(refusal(job) ==
         "with: 'keep_best' is 'top5', which model 'tiny' is not measured by; there are loss, "
-        "accuracy");
+        "accuracy, f1, auc");
   job.settings.keep_best = "";
   job.settings.stop_early = {"loss", 1, 0};
   job.settings.validation = 0;
@@ -476,4 +476,24 @@ TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]
   for (const auto& [name, value] : info.metrics) measured.insert(name);
   const auto names = metric_names(job.model);
   CHECK(measured == std::set<std::string>(names.begin(), names.end()));
+}
+
+TEST_CASE("class weights change what is learnt, alike on any number of ranks", "[recipes][exact]") {
+  const auto end_with = [](int ranks, const std::vector<float>& weights) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 1);
+    job.settings.class_weights = weights;
+    job.settings.label_smoothing = 0.1;
+    train_on(ranks, job);
+    return newest_bits(dir.path());
+  };
+  const std::string alone = end_with(1, {0.5, 1, 4});
+  CHECK(end_with(2, {0.5, 1, 4}) == alone);
+  CHECK(end_with(3, {0.5, 1, 4}) == alone);
+  CHECK(end_with(1, {}) != alone);
+
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.settings.class_weights = {1, 2};
+  CHECK(refusal(job) == "with: 'class_weights' has 2 numbers for the 3 classes of model 'tiny'");
 }

@@ -1,0 +1,82 @@
+#include "runtime/train/class_metrics.h"
+
+#include <cmath>
+#include <random>
+
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/train/tiny_job.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+/// By all pairs.
+double area_by_pairs(const std::vector<uint32_t>& labels, const std::vector<float>& scores,
+                     size_t classes, size_t c) {
+  double right = 0, pairs = 0;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    for (size_t j = 0; j < labels.size(); ++j) {
+      if (labels[i] != c || labels[j] == c) continue;
+      const float own = scores[i * classes + c], other = scores[j * classes + c];
+      right += own > other ? 1 : own == other ? 0.5 : 0;
+      pairs += 1;
+    }
+  }
+  return right / pairs;
+}
+
+}  // namespace
+
+TEST_CASE("F1 and the confusion matrix are those of scikit-learn's documentation", "[metrics]") {
+  // sklearn.metrics.f1_score and confusion_matrix, examples
+  const std::vector<uint32_t> labels = {0, 1, 2, 0, 1, 2}, predicted = {0, 2, 1, 0, 0, 1};
+  CHECK(macro_f1(count_classes(labels, predicted, 3)) == Approx(0.26666666));
+  CHECK(macro_f1(count_classes(labels, predicted, 5)) == Approx(0.26666666));  // two never occur
+  const std::vector<uint32_t> truth = {2, 0, 2, 2, 0, 1}, guess = {0, 0, 2, 2, 0, 2};
+  CHECK(confusion_matrix(truth, guess, 3) == std::vector<int64_t>{2, 0, 0, 0, 0, 1, 1, 0, 2});
+  CHECK(macro_f1({}) == 0);
+}
+
+TEST_CASE("the area under the curve is the share of pairs in the right order", "[metrics]") {
+  const size_t classes = GENERATE(2, 3, 7);
+  std::mt19937 random(5);
+  std::vector<uint32_t> labels(60);
+  std::vector<float> scores(labels.size() * classes);
+  for (uint32_t& label : labels) label = uint32_t(random() % classes);
+  for (float& score : scores) score = float(random() % 12) / 12;  // some are equal
+  double mean = 0;
+  for (size_t c = 0; c < classes; ++c) mean += area_by_pairs(labels, scores, classes, c);
+  mean /= double(classes);
+  if (classes == 2) mean = area_by_pairs(labels, scores, 2, 1);
+  CHECK(area_under_curve(labels, scores, classes).value() == Approx(mean).epsilon(1e-12));
+}
+
+TEST_CASE("the area under the curve of scikit-learn's example, and where there is none",
+          "[metrics]") {
+  // sklearn.metrics.roc_auc_score([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+  const std::vector<float> scores = {0.9f, 0.1f, 0.6f, 0.4f, 0.65f, 0.35f, 0.2f, 0.8f};
+  const std::vector<uint32_t> labels = {0, 0, 1, 1};
+  CHECK(area_under_curve(labels, scores, 2) == 0.75);
+  CHECK(area_under_curve(std::vector<uint32_t>{1, 1, 1, 1}, scores, 2) == std::nullopt);
+  std::vector<float> broken = scores;
+  broken[3] = std::nanf("");
+  CHECK(area_under_curve(labels, broken, 2) == std::nullopt);
+  CHECK(area_under_curve({}, {}, 2) == std::nullopt);
+}
+
+TEST_CASE("measures of classes have the same bits on any number of ranks", "[metrics][exact]") {
+  const auto measured_on = [](int ranks) {
+    const test::TempDir dir;
+    test::TrainingJob job = test::tiny_job(dir.path(), 1);
+    job.settings.lr = 0.005;
+    const CheckpointInfo info = read_checkpoint_info(test::train_on(ranks, job)[0].checkpoint);
+    return std::pair(info.metrics.at("f1"), info.metrics.at("auc"));
+  };
+  const auto alone = measured_on(1);
+  CHECK(alone.first > 0);
+  CHECK(alone.first < 1);
+  CHECK(alone.second > 0.5);
+  CHECK(measured_on(2) == alone);
+  CHECK(measured_on(3) == alone);
+}
