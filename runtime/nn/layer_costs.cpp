@@ -28,20 +28,16 @@ int64_t multiply_adds_of_attention(const Layer& layer) {
   return 2 * pairs * features;
 }
 
+/// Other kinds have a few additions or multiplications for each number, which are not counted.
 int64_t multiply_adds_of(const Layer& layer, const TensorShape& in) {
   const int64_t window = layer.kernel.height * layer.kernel.width;
-  switch (layer.kind) {
-    case LayerKind::Conv2d:
-      return product(layer.shape) * (in[0] / layer.groups) * window;
-    case LayerKind::ConvTranspose2d:
-      return product(in) * layer.units * window;
-    case LayerKind::Linear:
-      return product(layer.shape) * in.back();
-    case LayerKind::Attention:
-      return multiply_adds_of_attention(layer);
-    default:  // a few additions or multiplications for each number
-      return 0;
+  if (layer.kind == LayerKind::Conv2d) {
+    return product(layer.shape) * (in[0] / layer.groups) * window;
   }
+  if (layer.kind == LayerKind::ConvTranspose2d) return product(in) * layer.units * window;
+  if (layer.kind == LayerKind::Linear) return product(layer.shape) * in.back();
+  if (layer.kind == LayerKind::Attention) return multiply_adds_of_attention(layer);
+  return 0;
 }
 
 }  // namespace

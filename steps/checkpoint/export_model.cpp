@@ -58,9 +58,17 @@ void export_onnx(const Checkpoint& checkpoint, const fs::path& path) {
                       metadata_of(checkpoint, model));
 }
 
+/// With the counters of PyTorch's BatchNorm, so that load_state_dict() misses nothing.
 void export_safetensors(const Checkpoint& checkpoint, const fs::path& path) {
   const runtime::Model model = runtime::parse_model(checkpoint.info.model, "the model");
-  runtime::write_safetensors(path, checkpoint.model.tensors(), metadata_of(checkpoint, model));
+  std::vector<runtime::TensorView> tensors = checkpoint.model.tensors();
+  const auto updates = int64_t(checkpoint.info.step);
+  for (const runtime::Layer& layer : model.layers) {
+    if (layer.kind != runtime::LayerKind::BatchNorm) continue;
+    tensors.push_back(
+        runtime::tensor_view<int64_t>(layer.name + ".num_batches_tracked", {}, {&updates, 1}));
+  }
+  runtime::write_safetensors(path, tensors, metadata_of(checkpoint, model));
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ namespace {
 
 using runtime::LayerCost;
 using Row = std::array<std::string, 5>;
+constexpr size_t kFirstNumber = 3;  // of a row's columns
 
 std::string count(int64_t number) { return number == 0 ? "" : format_count(uint64_t(number)); }
 
@@ -32,8 +33,13 @@ void print(const std::vector<Row>& rows) {
     for (size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], int(row[i].size()));
   }
   for (const Row& row : rows) {
-    std::printf("%-*s  %-*s  %-*s  %*s  %*s\n", width[0], row[0].c_str(), width[1], row[1].c_str(),
-                width[2], row[2].c_str(), width[3], row[3].c_str(), width[4], row[4].c_str());
+    std::string line;
+    for (size_t i = 0; i < row.size(); ++i) {
+      const std::string space(size_t(width[i]) - row[i].size(), ' ');
+      line += (i == 0 ? "" : "  ") + (i < kFirstNumber ? row[i] + space : space + row[i]);
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+    std::printf("%s\n", line.c_str());
   }
 }
 

@@ -34,6 +34,7 @@ TEST_CASE("weights that are not there or do not fit the model are refused by nam
       "m.yaml");
   const std::vector<float> numbers(6, 1);
   const auto write = [&](const std::string& name, std::vector<uint64_t> shape) {
+    std::filesystem::remove(folder.path() / "w");
     const std::vector<TensorView> tensors = {tensor_view<float>(name, std::move(shape), numbers)};
     write_safetensors(folder.path() / "w", tensors);
     write_onnx(folder.path() / "m.onnx", model, Safetensors::open(folder.path() / "w"), {{1}, {0}},

@@ -71,6 +71,22 @@ TEST_CASE("the best checkpoint is published with its metrics and exported", "[ch
   CHECK(metadata.at("normalization") == R"({"scale":[0.5],"shift":[-1]})");
 }
 
+TEST_CASE("an exported file has the counters that PyTorch's batch normalisation looks for",
+          "[checkpoint step]") {
+  const test::TempDir data;
+  const SampleCheckpoint sample(7);
+  CheckpointContent content = sample.content();
+  content.info.model += "  - batch_norm: {name: bn}\n";
+  save_checkpoint(data.path(), content, 1);
+  const StepFixture step({{"from", data.path()}, {"export", "safetensors"}});
+  REQUIRE(checkpoint_main() == 0);
+  const Safetensors exported = Safetensors::open(step.outputs() / "model.safetensors");
+  int64_t batches = 0;
+  copy_elements<int64_t>(exported.at("bn.num_batches_tracked"), {&batches, 1});
+  CHECK(batches == 7);
+  CHECK(exported.at("bn.num_batches_tracked").shape.empty());
+}
+
 TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[checkpoint step]") {
   const test::TempDir data;
   save(data.path(), {1});
