@@ -8,6 +8,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/sources.h"
@@ -17,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace runtime;
-
-constexpr const char* kClassNames = "classes.txt";
 
 struct DatasetArguments {
   fs::path source, labels, output;
@@ -32,11 +31,6 @@ std::string describe(uint64_t samples, const ImageShape& shape, bool floats, uin
   return fmt::format("{} samples of {} x {} x {} {} in {} classes", format_count(samples),
                      shape.channels, shape.height, shape.width, floats ? "floats" : "bytes",
                      classes);
-}
-
-std::vector<std::string> read_class_names(const fs::path& folder) {
-  const auto text = read_file_if_exists(folder / kClassNames);
-  return text ? split(trim(*text), '\n') : std::vector<std::string>();
 }
 
 /// Two splits whose labels mean different classes would give a bad accuracy and no error.
