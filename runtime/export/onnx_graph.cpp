@@ -8,7 +8,13 @@ namespace {
 // Numbers of fields in onnx.proto.
 enum ModelField { kIrVersion = 1, kProducer = 2, kGraph = 7, kOpsets = 8, kMetadata = 14 };
 enum GraphField { kNodes = 1, kGraphName = 2, kInitializers = 5, kInputs = 11, kOutputs = 12 };
-enum NodeField { kNodeInputs = 1, kNodeOutputs = 2, kNodeName = 3, kOperation = 4, kAttributes = 5 };
+enum NodeField {
+  kNodeInputs = 1,
+  kNodeOutputs = 2,
+  kNodeName = 3,
+  kOperation = 4,
+  kAttributes = 5
+};
 enum AttributeField { kName = 1, kFloat = 2, kInteger = 3, kText = 4, kIntegers = 8, kKind = 20 };
 enum AttributeKind { kIsFloat = 1, kIsInteger = 2, kIsText = 3, kIsIntegers = 7 };
 enum TensorField { kSizes = 1, kDataType = 2, kTensorName = 8, kRawData = 9 };
@@ -17,51 +23,29 @@ constexpr int kIr = 8;                               // of ONNX 1.12
 constexpr int kOpset = 17;                           // the first with LayerNormalization
 constexpr size_t kMaxBytes = (size_t{1} << 31) - 1;  // of a protobuf message
 
-ProtobufMessage attribute_message(const std::string& name, const OnnxAttribute& value) {
-  ProtobufMessage message;
-  message.add_bytes(kName, name);
+Message attribute_message(const std::string& name, const OnnxAttribute& value) {
+  Message message;
+  message.add(kName, std::string_view(name));
   if (const auto* number = std::get_if<float>(&value)) {
-    message.add_float(kFloat, *number);
-    message.add_integer(kKind, kIsFloat);
-  } else if (const auto* integer = std::get_if<int64_t>(&value)) {
-    message.add_integer(kInteger, *integer);
-    message.add_integer(kKind, kIsInteger);
-  } else if (const auto* text = std::get_if<std::string>(&value)) {
-    message.add_bytes(kText, *text);
-    message.add_integer(kKind, kIsText);
-  } else {
-    message.add_integers(kIntegers, std::get<std::vector<int64_t>>(value));
-    message.add_integer(kKind, kIsIntegers);
+    return message.add(kFloat, *number).add(kKind, uint64_t{kIsFloat});
   }
-  return message;
+  if (const auto* integer = std::get_if<int64_t>(&value)) {
+    return message.add(kInteger, uint64_t(*integer)).add(kKind, uint64_t{kIsInteger});
+  }
+  if (const auto* text = std::get_if<std::string>(&value)) {
+    return message.add(kText, std::string_view(*text)).add(kKind, uint64_t{kIsText});
+  }
+  const std::span<const int64_t> integers = std::get<std::vector<int64_t>>(value);
+  return message.add(kIntegers, integers).add(kKind, uint64_t{kIsIntegers});
 }
 
-/// A TensorShapeProto.Dimension.
-ProtobufMessage dimension(int64_t size) {
-  ProtobufMessage message;
-  message.add_integer(1, size);
-  return message;
-}
-
-ProtobufMessage any_dimension(const std::string& name) {
-  ProtobufMessage message;
-  message.add_bytes(2, name);
-  return message;
-}
-
-ProtobufMessage value_message(const OnnxValue& value) {
-  ProtobufMessage shape;
-  shape.add_message(1, any_dimension("batch"));
-  for (const int64_t size : value.sizes) shape.add_message(1, dimension(size));
-  ProtobufMessage tensor;
-  tensor.add_integer(1, int64_t(value.type));
-  tensor.add_message(2, shape);
-  ProtobufMessage type;
-  type.add_message(1, tensor);
-  ProtobufMessage message;
-  message.add_bytes(1, value.name);
-  message.add_message(2, type);
-  return message;
+/// A ValueInfoProto, in which all but the first dimension have sizes.
+Message value_message(const OnnxValue& value) {
+  Message shape;
+  shape.add(1, Message().add(2, std::string_view("batch")));
+  for (const int64_t size : value.sizes) shape.add(1, Message().add(1, uint64_t(size)));
+  const Message tensor = Message().add(1, uint64_t(value.type)).add(2, shape);
+  return Message().add(1, std::string_view(value.name)).add(2, Message().add(1, tensor));
 }
 
 }  // namespace
@@ -86,15 +70,15 @@ std::string OnnxGraph::add(const std::string& prefix, const std::string& operati
 
 void OnnxGraph::add_node(const std::string& result, const std::string& operation,
                          const std::vector<std::string>& inputs, const OnnxAttributes& attributes) {
-  ProtobufMessage node;
-  for (const std::string& input : inputs) node.add_bytes(kNodeInputs, input);
-  node.add_bytes(kNodeOutputs, result);
-  node.add_bytes(kNodeName, result);
-  node.add_bytes(kOperation, operation);
+  Message node;
+  for (const std::string& input : inputs) node.add(kNodeInputs, std::string_view(input));
+  node.add(kNodeOutputs, std::string_view(result));
+  node.add(kNodeName, std::string_view(result));
+  node.add(kOperation, std::string_view(operation));
   for (const auto& [name, value] : attributes) {
-    node.add_message(kAttributes, attribute_message(name, value));
+    node.add(kAttributes, attribute_message(name, value));
   }
-  graph_.add_message(kNodes, node);
+  graph_.add(kNodes, node);
 }
 
 std::string OnnxGraph::add_floats(const std::string& prefix, const std::vector<int64_t>& shape,
@@ -119,33 +103,26 @@ void OnnxGraph::add_weight(const TensorView& tensor) {
 
 void OnnxGraph::add_constant(const std::string& name, int type, std::span<const int64_t> shape,
                              std::span<const std::byte> bytes) {
-  ProtobufMessage tensor;
-  tensor.add_integers(kSizes, shape);
-  tensor.add_integer(kDataType, type);
-  tensor.add_bytes(kTensorName, name);
-  tensor.add_bytes(kRawData, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
-  graph_.add_message(kInitializers, tensor);
+  const std::string_view data(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  graph_.add(kInitializers, Message()
+                                .add(kSizes, shape)
+                                .add(kDataType, uint64_t(type))
+                                .add(kTensorName, std::string_view(name))
+                                .add(kRawData, data));
 }
 
 std::string OnnxGraph::finish(const std::string& name, const std::string& result,
                               const SafetensorsMetadata& metadata) {
   add_node(output_.name, "Identity", {result}, {});
-  graph_.add_bytes(kGraphName, name);
-  graph_.add_message(kInputs, value_message(input_));
-  graph_.add_message(kOutputs, value_message(output_));
-  ProtobufMessage opset;
-  opset.add_bytes(1, "");
-  opset.add_integer(2, kOpset);
-  ProtobufMessage model;
-  model.add_integer(kIrVersion, kIr);
-  model.add_bytes(kProducer, "dlflow");
-  model.add_message(kGraph, graph_);
-  model.add_message(kOpsets, opset);
+  graph_.add(kGraphName, std::string_view(name));
+  graph_.add(kInputs, value_message(input_)).add(kOutputs, value_message(output_));
+  Message model;
+  model.add(kIrVersion, uint64_t{kIr})
+      .add(kProducer, std::string_view("dlflow"))
+      .add(kGraph, graph_)
+      .add(kOpsets, Message().add(1, std::string_view()).add(2, uint64_t{kOpset}));
   for (const auto& [key, value] : metadata) {
-    ProtobufMessage entry;
-    entry.add_bytes(1, key);
-    entry.add_bytes(2, value);
-    model.add_message(kMetadata, entry);
+    model.add(kMetadata, Message().add(1, std::string_view(key)).add(2, std::string_view(value)));
   }
   if (model.bytes().size() > kMaxBytes) {
     throw Error(Errc::InvalidInput,

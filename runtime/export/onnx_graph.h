@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "runtime/checkpoint/safetensors.h"
-#include "runtime/export/protobuf.h"
+#include "base/protobuf.h"
 
 /// A graph of the format ONNX: https://onnx.ai/onnx/repo-docs/IR.html. Values are known by names.
 namespace dlflow::runtime {
@@ -54,7 +54,7 @@ class OnnxGraph {
                     std::span<const std::byte> bytes);
 
   OnnxValue input_, output_;
-  ProtobufMessage graph_;
+  Message graph_;
   std::map<std::string, int> names_;  // how often each prefix was used
 };
 
