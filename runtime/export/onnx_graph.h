@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "runtime/checkpoint/safetensors.h"
 #include "base/protobuf.h"
+#include "runtime/checkpoint/safetensors.h"
 
 /// A graph of the format ONNX: https://onnx.ai/onnx/repo-docs/IR.html. Values are known by names.
 namespace dlflow::runtime {

@@ -130,14 +130,15 @@ ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split 
   if (is_archive(source) || is_archive(labels)) {
     const std::string name = (is_archive(source) ? source : labels).string();
     throw Error(Errc::InvalidInput,
-                name + " is an archive of arrays, and one array is read of a file; in Python, "
-                       "np.save('images.npy', np.load('" +
+                name +
+                    " is an archive of arrays, and one array is read of a file; in Python, "
+                    "np.save('images.npy', np.load('" +
                     name + "')['NAME']) writes one of them, and the same with the labels");
   }
   if (labels.empty()) {
-    throw Error(Errc::InvalidInput,
-                "where are the labels of " + source.string() +
-                    "? Name their file behind it: dlflow data pack " + source.string() + " LABELS");
+    throw Error(Errc::InvalidInput, "where are the labels of " + source.string() +
+                                        "? Name their file behind it: dlflow data pack " +
+                                        source.string() + " LABELS");
   }
   if (is_npy(source)) return not_empty({source_of(read_npy_pair(source, labels)), {}}, source);
   return not_empty({source_of(read_idx(source, labels)), {}}, source);
