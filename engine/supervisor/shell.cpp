@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/parse_json.h"
 #include "base/remove_tree.h"
+#include "engine/container/runtime.h"
 #include "engine/plan/job.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/secrets.h"
@@ -54,6 +55,19 @@ ResolvedJob resolve_or_throw(const JobSpec& spec) {
   }
 }
 
+/// The FIFOs must be passed on to the image as all files of the run are.
+void require_way_in(const ContainerSpec& container) {
+  if (container_starts_ranks(container)) {
+    throw Error(Errc::InvalidInput,
+                "images of pyxis are entered by srun alone: srun --pty --container-image=… bash");
+  }
+  if (container.settings.runtime == "udocker" && udocker_runs_alone(container.settings.mode)) {
+    throw Error(Errc::InvalidInput, "udocker's mode " + container.settings.mode +
+                                        " gives programs a terminal of its own; for a shell set "
+                                        "container.mode of the profile to P1");
+  }
+}
+
 /// The job with the shell in place of its program and its launcher.
 JobSpec with_shell(JobSpec spec, const Terminal& terminal) {
   spec.uses.clear();
@@ -69,10 +83,7 @@ JobSpec with_shell(JobSpec spec, const Terminal& terminal) {
 
 int run_shell(const fs::path& attempt_directory) {
   const JobSpec own = job_spec_from_json(parse_json(read_file(attempt_directory / "job.json")));
-  if (own.container && container_starts_ranks(*own.container)) {
-    throw Error(Errc::InvalidInput,
-                "images of pyxis are entered by srun alone: srun --pty --container-image=… bash");
-  }
+  if (own.container) require_way_in(*own.container);
   const Room room(own.job_directory);
   const Terminal terminal(room.path());
   const JobSpec spec = with_shell(own, terminal);
