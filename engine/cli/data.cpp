@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -14,6 +15,7 @@
 #include "runtime/data/split_files.h"
 #include "runtime/import/checked_samples.h"
 #include "runtime/import/sources.h"
+#include "runtime/import/split_by_name.h"
 
 namespace dlflow {
 namespace {
@@ -29,7 +31,8 @@ struct DatasetArguments {
   Split split = Split::Train;
   uint64_t shards = 0;
   std::string shard_size;
-  TableColumns columns;
+  std::optional<double> test_share;
+  ImportOptions import;
 };
 
 /// "60,000 samples of 1 x 28 x 28 bytes in 10 classes", "506 samples of 13 floats with 1 target"
@@ -71,47 +74,114 @@ uint64_t num_shards(const DatasetArguments& arguments, const SampleSource& sourc
   return shards_of_at_most(parse_size(arguments.shard_size), source);
 }
 
-void pack_dataset(Session& session, const DatasetArguments& arguments) {
-  if (const auto old = find_split(arguments.output, arguments.split)) {
+/// A split that is written, and what it has.
+struct WrittenSplit {
+  fs::path file;
+  std::vector<fs::path> files;  ///< all of them
+  uint64_t samples = 0, shards = 0;
+};
+
+WrittenSplit write_split(const DatasetArguments& arguments, Split split,
+                         const SampleSource& source) {
+  const std::string name = split_name(split);
+  WrittenSplit written{{}, {}, source.size(), num_shards(arguments, source)};
+  if (written.shards == 0) {
+    written.file = arguments.output / (name + ".dlset");
+    write_binary_dataset(written.file, source, 0, source.size());
+  } else {
+    written.file = arguments.output / shard_index_name(name);
+    for (const Shard& shard :
+         write_sharded_dataset(arguments.output, name, source, written.shards)) {
+      written.files.push_back(arguments.output / shard.file);
+    }
+  }
+  written.files.push_back(written.file);
+  return written;
+}
+
+/// One split, or both; if one cannot be written, none stays.
+std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments,
+                                       const std::optional<NamedParts>& parts,
+                                       const SampleSource& source) {
+  if (!parts) return {write_split(arguments, arguments.split, source)};
+  std::vector<WrittenSplit> written;
+  written.push_back(write_split(arguments, Split::Train, part_of(source, parts->train)));
+  try {
+    written.push_back(write_split(arguments, Split::Test, part_of(source, parts->test)));
+  } catch (...) {
+    std::error_code ignored;
+    for (const fs::path& file : written[0].files) fs::remove(file, ignored);
+    throw;
+  }
+  return written;
+}
+
+void require_no_split(const fs::path& folder, Split split) {
+  if (const auto old = find_split(folder, split)) {
     throw Error(Errc::InvalidInput,
                 old->files[0].string() + " is there already; remove it, or choose another folder");
   }
+}
+
+/// What `--test-share` asks for.
+std::optional<NamedParts> parts_of(const DatasetArguments& arguments,
+                                   const ImportedSplit& imported) {
+  if (!arguments.test_share) return std::nullopt;
+  if (imported.names.empty()) {
+    throw Error(Errc::InvalidInput,
+                "--test-share divides pictures by their names; the samples of " +
+                    arguments.source.string() +
+                    " have none: pack each split of its own, with --split");
+  }
+  return split_by_name(imported.names, *arguments.test_share);
+}
+
+Json to_json(const WrittenSplit& written, const SampleSource& source) {
+  return {{"file", written.file.string()},
+          {"samples", written.samples},
+          {"classes", source.num_classes},
+          {"targets", source.num_targets},
+          {"shards", written.shards}};
+}
+
+void print(const WrittenSplit& written, const SampleSource& source) {
+  std::printf(
+      "%s: %s%s\n", written.file.c_str(),
+      describe(written.samples, source.shape, source.pixel_type == PixelType::Float,
+               source.num_classes, source.num_targets)
+          .c_str(),
+      written.shards == 0
+          ? ""
+          : fmt::format(", {} shard{}", written.shards, written.shards == 1 ? "" : "s").c_str());
+}
+
+void pack_dataset(Session& session, const DatasetArguments& arguments) {
+  require_no_split(arguments.output, arguments.split);
+  if (arguments.test_share) require_no_split(arguments.output, Split::Test);
   const ImportedSplit imported =
-      open_source(arguments.source, arguments.labels, arguments.split, arguments.columns);
+      open_source(arguments.source, arguments.labels, arguments.split, arguments.import);
   const SampleSource& source = imported.source;
   const fs::path classes = arguments.output / kClassNames,
                  columns = arguments.output / kColumnNames;
   require_same_names(classes, imported.classes, "classes", "give both splits the same classes");
   require_same_names(columns, imported.columns, "columns",
                      "name the same --features and --target for both splits");
-  const std::string name = split_name(arguments.split);
-  const uint64_t shards = num_shards(arguments, source);
-  const fs::path written =
-      arguments.output / (shards == 0 ? name + ".dlset" : shard_index_name(name));
+  const std::optional<NamedParts> parts = parts_of(arguments, imported);
+  num_shards(arguments, source);  // throws for a size in which no sample fits
   make_directories(arguments.output);
+  std::vector<WrittenSplit> written;
   write_checked(source, arguments.source.string(), [&](const SampleSource& checked) {
-    if (shards == 0) {
-      write_binary_dataset(written, checked, 0, checked.size());
-    } else {
-      write_sharded_dataset(arguments.output, name, checked, shards);
-    }
+    written = write_splits(arguments, parts, checked);
   });
   write_names(classes, imported.classes);
   write_names(columns, imported.columns);
   if (session.json) {
-    return print_json({{"file", written.string()},
-                       {"samples", source.size()},
-                       {"classes", source.num_classes},
-                       {"targets", source.num_targets},
-                       {"shards", shards}});
+    Json all = Json::array();
+    for (const WrittenSplit& split : written) all.push_back(to_json(split, source));
+    return print_json(parts ? all : all[0]);
   }
   if (session.quiet) return;
-  std::printf(
-      "%s: %s%s\n", written.c_str(),
-      describe(source.size(), source.shape, source.pixel_type == PixelType::Float,
-               source.num_classes, source.num_targets)
-          .c_str(),
-      shards == 0 ? "" : fmt::format(", {} shard{}", shards, shards == 1 ? "" : "s").c_str());
+  for (const WrittenSplit& split : written) print(split, source);
 }
 
 /// The splits that `path` names: a folder, a .dlset, or an index of shards.
@@ -310,6 +380,7 @@ void add_data_pack(CLI::App& data, Session& session) {
       "Write a split as .dlset: from a folder of pictures by class, a table in a CSV file, .npy "
       "arrays or IDX files.",
       "  dlflow data pack pictures/train -o digits\n"
+      "  dlflow data pack photos -o birds --resize 256 --crop 224 --test-share 0.1\n"
       "  dlflow data pack images.npy labels.npy -o digits --split test\n"
       "  dlflow data pack houses.csv -o houses --target price\n"
       "  dlflow data pack fashion-mnist -o fashion --shard-size 256MiB");
@@ -318,15 +389,16 @@ void add_data_pack(CLI::App& data, Session& session) {
       ->required();
   command->add_option("labels", arguments->labels, "the file of labels or targets");
   command
-      ->add_option("--target", arguments->columns.targets,
+      ->add_option("--target", arguments->import.columns.targets,
                    "column of a table with numbers to learn; may be given again")
       ->type_name("COLUMN")
       ->expected(1)
       ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
-  command->add_option("--class", arguments->columns.label, "column of a table with the classes")
+  command
+      ->add_option("--class", arguments->import.columns.label, "column of a table with the classes")
       ->type_name("COLUMN");
   command
-      ->add_option("--features", arguments->columns.features,
+      ->add_option("--features", arguments->import.columns.features,
                    "columns that the network reads; all others unless given")
       ->type_name("COLUMN,…")
       ->delimiter(',')
@@ -337,12 +409,41 @@ void add_data_pack(CLI::App& data, Session& session) {
       ->required();
   command
       ->add_option_function<std::string>(
+          "--resize",
+          [arguments](const std::string& text) {
+            const PictureSize size = parse_picture_size(text, "--resize");
+            if (text.find('x') == text.npos) {
+              arguments->import.reshaping.shorter_side = size.width;
+            } else {
+              arguments->import.reshaping.size = size;
+            }
+          },
+          "resize pictures: the shorter side to N, or all to WxH")
+      ->type_name("N|WxH");
+  command
+      ->add_option_function<std::string>(
+          "--crop",
+          [arguments](const std::string& text) {
+            arguments->import.reshaping.crop = parse_picture_size(text, "--crop");
+          },
+          "cut the middle out of pictures, after resizing")
+      ->type_name("N|WxH");
+  CLI::Option* share =
+      command
+          ->add_option("--test-share", arguments->test_share,
+                       "write both splits, with about this share of the pictures for the test, "
+                       "chosen by their names")
+          ->type_name("SHARE")
+          ->check(CLI::Range(0.0, 1.0));
+  command
+      ->add_option_function<std::string>(
           "--split",
           [arguments](const std::string& word) {
             arguments->split = word == "test" ? Split::Test : Split::Train;
           },
           "train unless given")
-      ->check(CLI::IsMember({"train", "test"}));
+      ->check(CLI::IsMember({"train", "test"}))
+      ->excludes(share);
   CLI::Option* shards =
       command->add_option("--shards", arguments->shards, "number of files")->type_name("N");
   shards->check(CLI::PositiveNumber);

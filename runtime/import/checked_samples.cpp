@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <optional>
 #include <vector>
 
 #include "base/error.h"
@@ -26,7 +25,7 @@ std::string place_of(const ImageShape& shape, size_t index) {
 struct Checked {
   const SampleSource& whole;
   const std::string& name;
-  std::optional<size_t> refused;  // the first bad sample
+  bool has_refused = false;
 
   std::string_view image(size_t sample) const {
     require_finite_targets(sample);
@@ -48,18 +47,18 @@ struct Checked {
     try {
       return image(sample);
     } catch (const Error&) {
-      refused = sample;
+      has_refused = true;
       throw;
     }
   }
 };
 
-/// Looks at the samples from the first bad one on, and throws what is wrong with them.
+/// Looks at all samples, in whatever order they are written, and throws what is wrong with them.
 [[noreturn]] void refuse_all(const Checked& checked) {
   const size_t num_samples = checked.whole.size();
   std::vector<std::string> named;
   size_t num_bad = 0;
-  for (size_t sample = *checked.refused; sample < num_samples; ++sample) {
+  for (size_t sample = 0; sample < num_samples; ++sample) {
     try {
       checked.image(sample);
     } catch (const Error& error) {
@@ -97,13 +96,13 @@ void require_finite(std::string_view values, const ImageShape& shape, size_t sam
 
 void write_checked(const SampleSource& source, const std::string& name,
                    const std::function<void(const SampleSource&)>& write) {
-  Checked checked{source, name, {}};
+  Checked checked{source, name};
   SampleSource passed_on = source;
   passed_on.image = [&checked](size_t sample) { return checked.image_to_write(sample); };
   try {
     write(passed_on);
   } catch (const Error&) {
-    if (!checked.refused) throw;
+    if (!checked.has_refused) throw;
     refuse_all(checked);
   }
 }

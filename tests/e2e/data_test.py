@@ -128,7 +128,7 @@ class Data(Case):
             _, err = self.dlflow("data", "pack", "train", "-o", "set", *shards, status=2)
             self.assertEqual(err, "error: train: 2 of 4 samples cannot be packed; repair them, or take them out:\n"
                                   "  train/a/2.pgm: has 0 bytes of pixels, its header says 1\n"
-                                  "  train/b/1.txt: is no PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
+                                  "  train/b/1.txt: is no JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
             self.assertEqual(list((self.folder / "set").iterdir()), [])
         (self.folder / "train/a/2.pgm").write_bytes(b"P5 1 1 255 c")
         (self.folder / "train/b/1.txt").unlink()
@@ -179,6 +179,58 @@ class Data(Case):
                            (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is none")):
             (self.folder / "b.npy").write_bytes(b"")
             self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
+
+    def test_pictures_of_many_sizes_are_made_alike_and_divided_by_their_names(self):
+        sizes = [(4 + i % 5, 9 - i % 4) for i in range(40)]
+        for i, (width, height) in enumerate(sizes):
+            for name in ("cat", "dog"):
+                file = self.folder / "photos" / name / f"{i}.png"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(png(width, height, bytes([i] * (width * height))))
+        _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
+        self.assertIn("samples cannot be packed", err)
+        self.assertIn("; --resize and --crop make them alike\n", err)
+        reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25")
+        out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
+        self.assertEqual(sum(split["samples"] for split in out), 80)
+        self.assertTrue(10 <= out[1]["samples"] <= 30, out)
+        train, test = self.show("set")
+        self.assertEqual((train["channels"], train["height"], train["width"]), (1, 4, 5))
+        self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[1]["samples"]))
+
+        def tested(data):  # each picture is of one grey: which class has which ones
+            content = (self.folder / data / "test.dlset").read_bytes()
+            count = int.from_bytes(content[16:24], "little")
+            labels = struct.unpack_from(f"<{count}I", content, 128)
+            return set(zip(labels, content[128 + 4 * count:128 + 24 * count:20]))
+        before = tested("set")
+        for i in range(40, 50):
+            (self.folder / "photos/cat" / f"{i}.png").write_bytes(png(6, 6, bytes([i] * 36)))
+        self.dlflow("data", "pack", "photos", "-o", "more", *reshaped, "--shards", "1")
+        self.dlflow("data", "pack", "more", "-o", "whole", "--split", "test")
+        self.assertEqual({(label, grey) for label, grey in tested("whole") if grey < 40}, before)
+        (self.folder / "photos/dog/0.png").write_bytes(b"")
+        _, err = self.dlflow("data", "pack", "photos", "-o", "bad", *reshaped, status=2)
+        self.assertIn("1 of 90 samples", err)
+        self.assertEqual(list((self.folder / "bad").iterdir()), [])
+
+    def test_options_of_pictures_are_refused_elsewhere(self):
+        (self.folder / "t.csv").write_text("a,b\n1,2\n")
+        for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
+                           (["--resize", "8"], "--resize and --crop change pictures in folders"),
+                           (["--test-share", "0.5"], "--test-share divides pictures by their names")):
+            self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
+        self.assertFalse((self.folder / "set").exists())
+
+    def test_the_workflow_regression_reaches_its_quality(self):
+        if not TRAIN.exists():
+            self.skipTest("built without dlflow-train")
+        for name in ("regression.yaml", "friedman.py", "models/regression.yaml"):
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_bytes((ROOT / "workflows" / name).read_bytes())
+        env = {"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}
+        result = self.run_json("regression.yaml", "--set", "ranks=1", env=env)
+        self.assertEqual(result["state"], "succeeded")
 
     def test_verify_names_every_shard_that_is_wrong(self):
         pictures.write(self.folder, 100, 50)
