@@ -149,8 +149,9 @@ void Network::use_weights(std::span<const float> weights, std::function<void(siz
   impl_->await = std::move(await);
 }
 
-BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels) {
-  begin_forward(images, labels);
+BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels,
+                             std::span<const float> targets) {
+  begin_forward(images, labels, targets);
   while (!advance().empty()) {
   }
   return result();
@@ -163,12 +164,13 @@ void Network::backward(std::span<float> gradients, float scale,
   }
 }
 
-void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels) {
+void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels,
+                            std::span<const float> targets) {
   Impl& n = *impl_;
   DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
   DLFLOW_CHECK(images.size_bytes() == n.assembly.images_size());
   n.assembly.bind_images(images.data());
-  n.loss.bind(images, labels);
+  n.loss.bind(images, labels, targets);
   n.pass = {.next = 0};
 }
 

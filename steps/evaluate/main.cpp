@@ -141,6 +141,7 @@ int evaluate_rank(runtime::Communicator& comm) {
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
   if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
+  if (result.mae) std::printf("mae %.4f, ", *result.mae);
   if (!result.rmse) std::printf("accuracy %.4f, ", result.accuracy);
   std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
   write_outputs(environment, Json::object());

@@ -133,6 +133,23 @@ TEST_CASE("groups divide the channels", "[model]") {
         Lines{"5:3: conv2d with 4 groups does not divide 6 channels"});
 }
 
+TEST_CASE("losses of targets take one number per target", "[model]") {
+  const auto of = [](const std::string& loss, const std::string& layers) {
+    return mistakes("name: m\ninput: [8]\nloss: " + loss + "\nlayers:\n" + layers);
+  };
+  for (const char* loss : {"mse", "l1", "huber", "bce"}) {
+    CHECK(of(loss, "- linear: {features: 1}\n") == Lines{});
+    CHECK(of(loss, "- linear: {features: 3}\n") == Lines{});
+  }
+  CHECK(mistakes(
+            "name: m\ninput: [1, 8, 8]\nloss: l1\nlayers:\n- conv2d: {channels: 1, kernel: 3}\n") ==
+        Lines{"5:3: with 'loss: l1' the last layer gives one number per target, (B,F); 'conv2d1' "
+              "gives (B,1,6,6)"});
+  CHECK(of("msee", "- linear: {features: 1}\n") ==
+        Lines{"3:7: unknown loss 'msee'; there are softmax_cross_entropy, next_token, "
+              "reconstruction, mse, l1, huber, bce; did you mean 'mse'?"});
+}
+
 TEST_CASE("mistakes of language models are reported", "[model]") {
   const auto of = [](const std::string& layers) {
     return mistakes("name: m\ninput: [8]\nloss: next_token\nlayers:\n" + layers);
