@@ -83,6 +83,12 @@ std::vector<std::string> metric_names(const Model& model) {
       return {"loss", "accuracy", "perplexity"};
     case LossKind::Reconstruction:
       return {"loss", "rmse"};
+    case LossKind::MeanSquaredError:
+    case LossKind::AbsoluteError:
+    case LossKind::Huber:
+      return {"loss", "rmse", "mae"};
+    case LossKind::BinaryCrossEntropy:
+      return {"loss", "accuracy"};
   }
   return {};
 }

@@ -18,8 +18,8 @@ void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& d
   for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
     const Leaf part = next_batch(comm, loader).leaves[0];
     Network& computing = network.networks.get(int64_t(part.count()));
-    computing.forward(part.images, part.labels);
-    take({i * batch, part.labels, computing.scores()});
+    computing.forward(part.images, part.labels, part.targets);
+    take({i * batch, part.labels, part.targets, computing.scores()});
   }
 }
 
