@@ -52,6 +52,13 @@ class Regression(TrainingCase):
         self.assertEqual(status, 0, errors)
         return json.loads((folder / "metrics.json").read_text()), output
 
+    def predicted(self, folder):
+        """The rows that dlflow-predict writes for the same checkpoint and data."""
+        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        with open(folder / "outputs/predictions.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
     def data_of(self, folder):
         return json.loads((folder / "with.json").read_text())["data"]
 
@@ -84,6 +91,9 @@ class Regression(TrainingCase):
         self.assertLess(alone["mae"], alone["rmse"])
         self.assertNotIn("accuracy", alone)
         self.assertRegex(output, r"^rmse 0\.\d{4}, mae 0\.\d{4}, loss 0\.\d{4}, 300 samples\n$")
+        rows = self.predicted(folder)
+        squares = [(float(row["target"]) - float(row["prediction"])) ** 2 for row in rows]
+        self.assertAlmostEqual((sum(squares) / 300) ** 0.5, alone["rmse"], places=5)
         (folder / "with.json").write_text(json.dumps({"data": str(self.sets["one"])}))
         shared = self.evaluate(folder, 2)[0]
         self.assertEqual([shared[key] for key in ("loss", "rmse", "mae")], [alone[key] for key in ("loss", "rmse", "mae")])
