@@ -121,6 +121,10 @@ Network::~Network() = default;
 
 const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl_->layout; }
 
+size_t Network::value_bytes() const {
+  return impl_->arena.bytes() + impl_->probabilities.size() * sizeof(float);
+}
+
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
 void Network::use_label_smoothing(double smoothing) { impl_->loss.use_label_smoothing(smoothing); }
@@ -149,8 +153,9 @@ void Network::use_weights(std::span<const float> weights, std::function<void(siz
   impl_->await = std::move(await);
 }
 
-BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels) {
-  begin_forward(images, labels);
+BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels,
+                             std::span<const float> targets) {
+  begin_forward(images, labels, targets);
   while (!advance().empty()) {
   }
   return result();
@@ -163,12 +168,13 @@ void Network::backward(std::span<float> gradients, float scale,
   }
 }
 
-void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels) {
+void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels,
+                            std::span<const float> targets) {
   Impl& n = *impl_;
   DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
   DLFLOW_CHECK(images.size_bytes() == n.assembly.images_size());
   n.assembly.bind_images(images.data());
-  n.loss.bind(images, labels);
+  n.loss.bind(images, labels, targets);
   n.pass = {.next = 0};
 }
 

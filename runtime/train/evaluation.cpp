@@ -17,6 +17,7 @@ struct Sums {
   int64_t num_correct = 0;
   int64_t num_targets = 0;
   int64_t num_in_top5 = 0;
+  double squared_error = 0, absolute_error = 0;
 };
 
 std::vector<uint32_t> labels_of(const Dataset& dataset) {
@@ -82,6 +83,39 @@ class ClassScores {
   std::vector<float> probabilities_;
 };
 
+[[noreturn]] void refuse_data(const Model& model, const std::string& reason) {
+  throw Error(Errc::InvalidInput, "model '" + model.name + "' " + reason);
+}
+
+/// The samples of `dataset` have targets, or labels, as the loss wants them.
+void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
+  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
+  const uint32_t targets = dataset.num_targets;
+  if (!has_targets(model.loss)) {
+    if (targets == 0 || model.loss != LossKind::SoftmaxCrossEntropy) return;
+    refuse_data(model, loss + ", which wants labels, and " + name + " has " +
+                           std::to_string(targets) +
+                           " targets a sample; write 'loss: mse', 'l1', 'huber' or 'bce'");
+  }
+  if (targets == 0) {
+    refuse_data(model, loss + ", which wants targets, and " + name +
+                           " has labels; pack it with targets (dlflow data pack --help), or leave "
+                           "'loss' out");
+  }
+  if (int64_t(targets) != model.num_classes()) {
+    refuse_data(model, "gives " + std::to_string(model.num_classes()) + " numbers a sample, " +
+                           name + " has " + std::to_string(targets) + " targets");
+  }
+  if (model.loss != LossKind::BinaryCrossEntropy) return;
+  for (size_t i = 0; i < dataset.size(); ++i) {
+    for (const float target : dataset.targets[i]) {
+      if (target == 0 || target == 1) continue;
+      refuse_data(model, loss + ", whose targets are 0 or 1; sample " + std::to_string(i) + " of " +
+                             name + " has " + std::to_string(target));
+    }
+  }
+}
+
 }  // namespace
 
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name) {
@@ -92,6 +126,7 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
     throw Error(Errc::InvalidInput, "model '" + model.name + "' takes " + to_string(model.input) +
                                         ", " + name + " has " + to_string(pictures));
   }
+  require_answers(model, dataset, name);
   if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
   for (size_t i = 0; i < dataset.size(); ++i) {
     if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
@@ -111,6 +146,12 @@ std::vector<std::string> metric_names(const Model& model) {
       return {"loss", "accuracy", "perplexity"};
     case LossKind::Reconstruction:
       return {"loss", "rmse"};
+    case LossKind::MeanSquaredError:
+    case LossKind::AbsoluteError:
+    case LossKind::Huber:
+      return {"loss", "rmse", "mae"};
+    case LossKind::BinaryCrossEntropy:
+      return {"loss", "accuracy"};
   }
   return {};
 }
@@ -119,7 +160,7 @@ Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
   networks.use_weights(weights);
   return [&networks](const Leaf& part) {
     Network& network = networks.get(int64_t(part.count()));
-    const BatchResult result = network.forward(part.images, part.labels);
+    const BatchResult result = network.forward(part.images, part.labels, part.targets);
     return Inferred{result, network.scores()};
   };
 }
@@ -134,6 +175,7 @@ std::map<std::string, double> Evaluation::metrics() const {
   std::map<std::string, double> all = {{"loss", loss}};
   if (!rmse) all["accuracy"] = accuracy;
   if (rmse) all["rmse"] = *rmse;
+  if (mae) all["mae"] = *mae;
   if (top5) all["top5"] = *top5;
   if (f1) all["f1"] = *f1;
   if (auc) all["auc"] = *auc;
@@ -161,7 +203,8 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
     const Leaf part = next_batch(comm, loader).leaves[0];
     const auto [result, of_samples] = infer(part);
     scores.add(i * batch, of_samples);
-    batches[i] = {result.loss_sum, result.num_correct, result.num_targets, result.num_in_top5};
+    batches[i] = {result.loss_sum,    result.num_correct,   result.num_targets,
+                  result.num_in_top5, result.squared_error, result.absolute_error};
     if (progress) progress((i + 1 - first) * dataset.size() / (end - first), dataset.size());
   }
   Sums all;  // in the order of batches, so that it has the same bits for any number of ranks
@@ -177,6 +220,8 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
       all.num_correct += sums.num_correct;
       all.num_targets += sums.num_targets;
       all.num_in_top5 += sums.num_in_top5;
+      all.squared_error += sums.squared_error;
+      all.absolute_error += sums.absolute_error;
     }
   }
   const auto share = [&](int64_t count) {
@@ -188,6 +233,10 @@ Evaluation evaluate(Communicator& comm, const Model& model, const Inference& inf
   const bool has_classes = model.loss == LossKind::SoftmaxCrossEntropy;
   if (has_classes && model.num_classes() > 5) result.top5 = share(all.num_in_top5);
   if (model.loss == LossKind::Reconstruction) result.rmse = std::sqrt(result.loss);
+  if (has_targets(model.loss) && model.loss != LossKind::BinaryCrossEntropy) {
+    result.rmse = std::sqrt(all.squared_error / double(dataset.size()));
+    result.mae = all.absolute_error / double(dataset.size());
+  }
   if (model.loss == LossKind::NextToken) result.perplexity = std::exp(result.loss);
   if (has_classes) std::move(scores).measure(labels_of(dataset), result);
   return result;

@@ -27,7 +27,8 @@ struct Evaluation {
   double loss = 0;                   ///< mean
   double accuracy = 0;               ///< share of right answers
   std::optional<double> top5;        ///< share of labels among the five highest of more scores
-  std::optional<double> rmse;        ///< of a reconstruction, instead of the accuracy
+  std::optional<double> rmse;        ///< of a reconstruction or targets, instead of the accuracy
+  std::optional<double> mae;         ///< mean absolute difference to the targets
   std::optional<double> perplexity;  ///< of a language model: e to the power of the loss
   std::optional<double> f1;          ///< of classes: runtime/train/class_metrics.h
   std::optional<double> auc;         ///< of 2 to kMostAucClasses classes, unless it is undefined
@@ -40,9 +41,9 @@ struct Evaluation {
 /// The names that Evaluation::metrics() has for `model`; `auc` is left out where it is undefined.
 std::vector<std::string> metric_names(const Model& model);
 
-/// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes and its labels are
-/// among the model's classes, which it has no more of then; `name` is the dataset's, for the
-/// message.
+/// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
+/// targets that the model's loss wants, or labels among its classes, which it has no more of then;
+/// `name` is the dataset's, for the message.
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
 
 /// The batches of `batch` samples that a rank measures.

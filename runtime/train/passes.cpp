@@ -62,7 +62,8 @@ class LeafAfterLeaf : public Passes {
     if (samples.count() == 0) return 0;
     Network& network = networks_.get(int64_t(samples.count()));
     network.use_draws({seed_, samples.epoch, samples.samples});
-    const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale_;
+    const float loss =
+        float(network.forward(samples.images, samples.labels, samples.targets).loss_sum) * scale_;
     look_at(loss, network);
     return loss;
   }
@@ -130,7 +131,7 @@ class LeavesSideBySide : public Passes {
     for (Member& m : members_) {
       if (m.network == nullptr) continue;
       m.network->use_draws({seed_, m.samples.epoch, m.samples.samples});
-      m.network->begin_forward(m.samples.images, m.samples.labels);
+      m.network->begin_forward(m.samples.images, m.samples.labels, m.samples.targets);
     }
     for (const size_t size : sizes_) share_sums(size);
     advance_to_end();

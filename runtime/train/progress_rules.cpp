@@ -47,7 +47,7 @@ double value_of(const std::map<std::string, double>& metrics, const std::string&
 }  // namespace
 
 bool less_is_better(const std::string& metric) {
-  return metric == "loss" || metric == "rmse" || metric == "perplexity";
+  return metric == "loss" || metric == "rmse" || metric == "mae" || metric == "perplexity";
 }
 
 bool BestValue::take(const std::string& metric, double now, uint64_t its_epoch, double min_change) {

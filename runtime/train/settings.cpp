@@ -59,13 +59,14 @@ std::vector<float> read_class_weights(const Json* json) {
 }
 
 std::string read_metric(const Json* json, const std::string& key) {
-  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "f1", "auc", "rmse", "perplexity"};
+  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "f1",
+                                   "auc",  "rmse",     "mae",  "perplexity"};
   if (json != nullptr) {
     for (const char* metric : kMetrics) {
       if (*json == metric) return metric;
     }
   }
-  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse' or 'perplexity'");
+  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'f1', 'auc', 'rmse', 'mae' or 'perplexity'");
 }
 
 std::optional<EarlyStop> read_early_stop(const Json* json) {

@@ -121,14 +121,22 @@ class Trainer {
   /// Of the training, over requeues.
   uint64_t step_of_training() const { return uint64_t(int64_t(steps_done()) + steps_before_); }
 
+  void require_pictures() const {
+    if (settings().augmentation == Augmentation{}) return;
+    const std::string begin = "with: 'augment' changes pictures; ";
+    if (job_.model.takes_tokens()) {
+      throw Error(Errc::InvalidInput, begin + "model '" + job_.model.name + "' reads tokens");
+    }
+    if (data_.train.shape.height == 1 && data_.train.shape.width == 1) {
+      throw Error(Errc::InvalidInput, begin + "the training data are rows of a table");
+    }
+  }
+
   /// Numbers of tokens stay what they are.
   Normalization make_normalization() {
+    require_pictures();
     const size_t channels = data_.train.shape.channels;
     if (job_.model.takes_tokens()) {
-      if (settings().augmentation != Augmentation{}) {
-        throw Error(Errc::InvalidInput, "with: 'augment' changes pictures; model '" +
-                                            job_.model.name + "' reads tokens");
-      }
       return {std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
     }
     if (settings().normalize) return normalization_from(*settings().normalize, data_.train);
@@ -177,7 +185,8 @@ class Trainer {
             follows_epochs(settings().schedule) ? settings().epochs : 0,
             job_.data_identity,
             kept(),
-            rules_.state()};
+            rules_.state(),
+            job_.class_names};
   }
 
   Json kept() const {

@@ -37,8 +37,9 @@ struct TrainingState {
   MeanLoss epoch_loss = {};  ///< of the epoch's samples so far, as rank 0 knows it
   uint64_t epochs = 0;       ///< that the learning rate is planned for; 0: it does not matter
   std::string data = {};     ///< what the training data is known by (TrainingJob::data_identity)
-  Json settings = Json::object();  ///< runtime/train/settings_kept.h
-  Json rules = Json::object();     ///< EpochRules::state()
+  Json settings = Json::object();         ///< runtime/train/settings_kept.h
+  Json rules = Json::object();            ///< EpochRules::state()
+  std::vector<std::string> classes = {};  ///< their names, if the data has any
   bool operator==(const TrainingState&) const = default;
 };
 

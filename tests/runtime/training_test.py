@@ -77,6 +77,12 @@ class Training(TrainingCase):
             self.assertEqual(status, 0, errors)
             results.append(json.loads((folder / "metrics.json").read_text()))
             self.assertIn(f"accuracy {results[-1]['accuracy']:.4f}", output)
+            self.assertIn(f"f1 {results[-1]['f1']:.4f}", output)
+            rows = [line.split(",") for line in (folder / "confusion.csv").read_text().splitlines()]
+            self.assertEqual(rows[0], ["label"] + [str(label) for label in range(10)])
+            for label, row in enumerate(rows[1:]):
+                counts = [int(count) for count in row[1:]]
+                self.assertAlmostEqual(results[-1][f"accuracy_of_{label}"], counts[label] / sum(counts))
         self.assertEqual(results[0]["samples"], 500)
         self.assertEqual(results[0]["accuracy"], results[1]["accuracy"])
         self.assertAlmostEqual(results[0]["loss"], results[1]["loss"], places=5)  # other batches
@@ -154,6 +160,14 @@ class Training(TrainingCase):
         result = subprocess.run([BIN / "dlflow-train", "--check", "m.yaml"], cwd=folder, capture_output=True, text=True)
         self.assertEqual(result.returncode, 2)
         self.assertTrue(result.stderr.startswith("m.yaml:4:5: error: linear wants (B,F)"), result.stderr)
+
+    def test_the_layers_of_a_model_are_listed_with_their_sizes(self):
+        result = subprocess.run([BIN / "dlflow-train", "--check", ROOT / "workflows/models/lenet.yaml"], capture_output=True, text=True, check=True)
+        rows = [line.split() for line in result.stdout.splitlines()]
+        self.assertEqual(rows[0], ["layer", "kind", "result", "parameters", "multiply-adds"])
+        self.assertIn(["conv1", "conv2d", "(B,32,26,26)", "320", "194,688"], rows)
+        self.assertIn("memory of a rank: 4.", result.stdout)
+        self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80)
 
 
 if __name__ == "__main__":

@@ -72,10 +72,24 @@ TEST_CASE("an optimizer is read with its own keys", "[settings]") {
   CHECK(read({{"optimizer", {{"kind", "sgd"}, {"nesterov", true}}}}).optimizer.nesterov);
 }
 
+TEST_CASE("rmsprop and adagrad have the constants of PyTorch", "[settings]") {
+  CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.alpha == 0.99);
+  CHECK(read({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 0.5}}}}).optimizer.alpha == 0.5);
+  CHECK(read({{"optimizer", {{"kind", "rmsprop"}}}}).optimizer.epsilon == 1e-8);
+  CHECK(read({{"optimizer", {{"kind", "adagrad"}}}}).optimizer.epsilon == 1e-10);
+  CHECK(mistake({{"optimizer", {{"kind", "rmsprop"}, {"alpha", 1}}}}) ==
+        "with: 'optimizer.alpha' must be less than 1");
+  CHECK(mistake({{"optimizer", {{"kind", "adagrad"}, {"alpha", 0.5}}}}) ==
+        "with: 'optimizer.alpha' is not an option of 'adagrad'");
+  CHECK(mistake({{"optimizer", {{"kind", "adagrad"}}}, {"momentum", 0.5}}) ==
+        "with: 'momentum' is not an option of 'adagrad'");
+}
+
 TEST_CASE("what an optimizer does not know is named", "[settings]") {
   CHECK(mistake({{"optimizer", "adam"}}) == "with: 'optimizer' is not a JSON object");
   CHECK(mistake({{"optimizer", Json::object()}}) ==
-        "with: 'optimizer.kind' must be 'sgd', 'adam', 'adamw', 'lars' or 'lamb'");
+        "with: 'optimizer.kind' must be 'sgd', 'adam', 'adamw', 'rmsprop', "
+        "'adagrad', 'lars' or 'lamb'");
   CHECK(mistake({{"optimizer", {{"kind", "sgd"}, {"betas", {0.9, 0.999}}}}}) ==
         "with: 'optimizer.betas' is not an option of 'sgd'");
   CHECK(mistake({{"optimizer", {{"kind", "adam"}, {"betas", {0.9, 1}}}}}) ==
