@@ -1,6 +1,8 @@
 #include "steps/predict/prediction_file.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -35,10 +37,11 @@ std::string columns(const std::string& name, size_t count) {
   return text;
 }
 
-std::string csv_number(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, ",%.9g", value);
-  return text;
+/// With as many digits as give the same bits back.
+std::string csv_number(float value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return "," + std::string(text.data(), end);
 }
 
 std::string csv_rows_of_targets(const runtime::Model& model,
@@ -49,10 +52,10 @@ std::string csv_rows_of_targets(const runtime::Model& model,
   for (size_t i = 0; i < count; ++i) {
     rows += std::to_string(prediction.first + i);
     for (const float target : prediction.targets.subspan(i * width, width)) {
-      rows += csv_number(double(target));
+      rows += csv_number(target);
     }
     for (const float score : prediction.scores.subspan(i * width, width)) {
-      rows += csv_number(logits ? 1 / (1 + std::exp(-double(score))) : double(score));
+      rows += csv_number(logits ? float(1 / (1 + std::exp(-double(score)))) : score);
     }
     rows += "\n";
   }
