@@ -1,6 +1,7 @@
 #include "runtime/data/dataset.h"
 
 #include "base/error.h"
+#include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
 
 namespace dlflow::runtime {
@@ -31,7 +32,11 @@ Dataset Dataset::select(const Subset& part) const {
 }
 
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof) {
-  Dataset dataset = read_split(split_files(folder, split), proof);
+  const std::vector<SplitFiles> splits = splits_to_read(folder, split);
+  Dataset dataset = read_split(splits[0], proof);
+  if (splits.size() > 1) {
+    append_validation(dataset, read_split(splits[1], proof), splits[1].files[0]);
+  }
   if (dataset.size() == 0 || dataset.shape.num_values() == 0) {
     throw Error(Errc::InvalidInput, folder.string() + ": the data set holds no images");
   }

@@ -24,7 +24,12 @@ namespace {
 
 TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings) {
   const Activity activity(comm, "divides the training data");
-  const size_t validation = validation_samples(settings, data.size());
+  if (data.num_validation > 0 && settings.validation) {
+    throw Error(Errc::InvalidInput,
+                "with: 'validation' holds out training samples, and the data has a validation "
+                "split; leave the key out");
+  }
+  const size_t validation = data.num_validation > 0 ? 0 : validation_samples(settings, data.size());
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 

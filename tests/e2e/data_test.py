@@ -190,13 +190,15 @@ class Data(Case):
         _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
         self.assertIn("samples cannot be packed", err)
         self.assertIn("; --resize and --crop make them alike\n", err)
-        reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25")
+        reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25", "--validation-share", "0.2")
         out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
         self.assertEqual(sum(split["samples"] for split in out), 80)
-        self.assertTrue(10 <= out[1]["samples"] <= 30, out)
-        train, test = self.show("set")
+        self.assertEqual([split["file"] for split in out], ["set/train.dlset", "set/validation.dlset", "set/test.dlset"])
+        self.assertTrue(10 <= out[2]["samples"] <= 30, out)
+        train, validation, test = self.show("set")
+        self.assertEqual(validation["samples"], out[1]["samples"])
         self.assertEqual((train["channels"], train["height"], train["width"]), (1, 4, 5))
-        self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[1]["samples"]))
+        self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[2]["samples"]))
 
         def tested(data):  # each picture is of one grey: which class has which ones
             content = (self.folder / data / "test.dlset").read_bytes()
@@ -218,7 +220,8 @@ class Data(Case):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
         for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
-                           (["--test-share", "0.5"], "--test-share divides pictures by their names")):
+                           (["--test-share", "0.5"], "--test-share and --validation-share divide pictures by their names"),
+                           (["--test-share", "0.5", "--validation-share", "0.5"], "leave no samples for training")):
             self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
         self.assertFalse((self.folder / "set").exists())
 
