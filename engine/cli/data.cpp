@@ -11,6 +11,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "runtime/data/binary_dataset.h"
+#include "runtime/data/class_names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/checked_samples.h"
@@ -23,7 +24,6 @@ namespace {
 namespace fs = std::filesystem;
 using namespace runtime;
 
-constexpr const char* kClassNames = "classes.txt";
 constexpr const char* kColumnNames = "columns.txt";
 
 struct DatasetArguments {
@@ -295,7 +295,7 @@ Overview overview(const SplitFiles& split) {
   const Labels& labels = result.dataset.labels;
   for (size_t i = 0; i < labels.size(); ++i) ++result.histogram[labels[i]];
   result.targets = ranges_of(result.dataset, result.file.parent_path());
-  result.names = read_names(result.file.parent_path() / kClassNames);
+  result.names = read_class_names(result.file.parent_path());
   result.names.resize(result.histogram.size());
   if (split.format == SplitFiles::Format::Shards) {
     result.shards = read_shard_index(result.file);

@@ -274,7 +274,8 @@ StepKind checkpoint_kind() {
            "Number of newest checkpoints that stay in each folder, beside the selected one; all "
            "unless "
            "given"},
-          {"export", choice({"safetensors"}), "Format of a further file with only the weights"},
+          {"export", choice({"safetensors", "onnx"}),
+           "Format of a further file with the network alone"},
       }),
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
@@ -300,13 +301,36 @@ StepKind evaluate_kind() {
   };
 }
 
+StepKind predict_kind() {
+  return {
+      .name = "predict",
+      .description = "Writes what a trained network says of each sample of a data set",
+      .program = "dlflow-predict",
+      .with = object({
+          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
+          {"data", formed(path_form()), "Folder of the data", kRequired},
+          {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
+          {"format", choice({"csv", "npy"}),
+           "csv: number, label, prediction and probability of each sample; npy: all scores",
+           Presence::Optional, "csv"},
+          {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
+          {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
+           Presence::Optional, 0},
+          {"shards", integer(1), "Number of such parts; steps with a matrix divide the samples",
+           Presence::Optional, 1},
+      }),
+      .outputs = {{"predictions", text(), "The file"}},
+      .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
+  };
+}
+
 }  // namespace
 
 std::vector<std::string> StepKind::no_resources(const Json&) { return {}; }
 
 std::span<const StepKind> step_kinds() {
-  static const std::vector<StepKind> kinds = {stage_kind(), stage_out_kind(), train_kind(),
-                                              checkpoint_kind(), evaluate_kind()};
+  static const std::vector<StepKind> kinds = {stage_kind(),      stage_out_kind(), train_kind(),
+                                              checkpoint_kind(), evaluate_kind(),  predict_kind()};
   return kinds;
 }
 

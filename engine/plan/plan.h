@@ -103,10 +103,10 @@ struct Plan {
   Profile profile;
   std::vector<Profile> places;  ///< parallel to profile.classes: the profile as each sees it
   PlanOptions options;
-  std::filesystem::path base;      ///< what relative paths in the workflow are relative to
-  std::vector<PlannedStep> steps;  ///< parallel to workflow.steps
-  std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
-  Graph graph;                     ///< over `jobs`
+  std::filesystem::path base;       ///< what relative paths in the workflow are relative to
+  std::vector<PlannedStep> steps;   ///< parallel to workflow.steps
+  std::vector<PlannedJob> jobs;     ///< parents before children, the elements of a step together
+  Graph graph;                      ///< over `jobs`
   std::string sources = "sources";  ///< the folder of RUN with the copies of `files`
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
   ContentHashes outside;  ///< of data that they read where it lies: data_identity()

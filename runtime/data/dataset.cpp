@@ -1,5 +1,8 @@
 #include "runtime/data/dataset.h"
 
+#include <memory>
+#include <numeric>
+
 #include "base/error.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
@@ -29,6 +32,13 @@ Dataset Dataset::select(const Subset& part) const {
   }
   std::visit([&](const auto& images) { chosen.pixels = images.select(part); }, pixels);
   return chosen;
+}
+
+Dataset Dataset::without_validation() const {
+  if (num_validation == 0) return *this;
+  const auto last = std::make_shared<std::vector<uint32_t>>(num_validation);
+  std::iota(last->begin(), last->end(), uint32_t(size() - num_validation));
+  return select(Subset::all_but({*last, last}, size()));
 }
 
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof) {

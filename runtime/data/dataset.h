@@ -66,6 +66,9 @@ struct Dataset {
 
   /// Those samples of a whole split.
   Dataset select(const Subset& part) const;
+
+  /// Without those for validation.
+  Dataset without_validation() const;
   bool operator==(const Dataset&) const = default;
 };
 

@@ -121,6 +121,10 @@ Network::~Network() = default;
 
 const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl_->layout; }
 
+size_t Network::value_bytes() const {
+  return impl_->arena.bytes() + impl_->probabilities.size() * sizeof(float);
+}
+
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
 void Network::use_label_smoothing(double smoothing) { impl_->loss.use_label_smoothing(smoothing); }

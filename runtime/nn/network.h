@@ -41,6 +41,9 @@ class Network {
 
   const std::shared_ptr<const WeightLayout>& layout() const;
 
+  /// Memory for results of layers and their gradients, without weights; grows with the batch.
+  size_t value_bytes() const;
+
   /// Forward and backward pass of each layer go there from now on; it must outlive this.
   void use_timeline(Timeline& timeline);
 

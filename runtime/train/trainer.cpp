@@ -139,7 +139,8 @@ class Trainer {
             log_ ? log_->train_loss() : MeanLoss(),
             follows_epochs(settings().schedule) ? settings().epochs : 0,
             job_.data_identity,
-            settings_kept(settings())};
+            settings_kept(settings()),
+            job_.class_names};
   }
 
   /// Goes on from the newest checkpoint, if there is one.

@@ -26,6 +26,7 @@ struct TrainingJob {
   std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
   std::string data_identity;  ///< what ranks compare of `data` (SharedSplit); empty: all of it
   std::shared_ptr<StepImages> images;  ///< of `data`, if they are to be proven when they are read
+  std::vector<std::string> class_names = {};  ///< in the order of labels; checkpoints carry them
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes

@@ -10,21 +10,24 @@ std::vector<uint64_t> unsigned_shape(const Parameter& parameter) {
 }
 
 Json to_json(const TrainingState& state) {
-  return {{"epoch", state.position.epoch},
-          {"step", state.position.step},
-          {"seed", state.seed},
-          {"global_batch", state.global_batch},
-          {"train_samples", state.train_samples},
-          {"reduction", state.reduction},
-          {"arithmetic", state.arithmetic},
-          {"optimizer", state.optimizer},
-          {"updates", state.updates},
-          {"epochs", state.epochs},
-          {"data", state.data},
-          {"settings", state.settings},
-          {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"samples", state.epoch_loss.samples}}},
-          {"normalization",
-           {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
+  Json json = {
+      {"epoch", state.position.epoch},
+      {"step", state.position.step},
+      {"seed", state.seed},
+      {"global_batch", state.global_batch},
+      {"train_samples", state.train_samples},
+      {"reduction", state.reduction},
+      {"arithmetic", state.arithmetic},
+      {"optimizer", state.optimizer},
+      {"updates", state.updates},
+      {"epochs", state.epochs},
+      {"data", state.data},
+      {"settings", state.settings},
+      {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"samples", state.epoch_loss.samples}}},
+      {"normalization",
+       {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
+  if (!state.classes.empty()) json["classes"] = state.classes;
+  return json;
 }
 
 /// Older checkpoints have none, or one that counts steps.
@@ -96,7 +99,8 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             epoch_loss_of(json),
             json.value("epochs", uint64_t(0)),
             json.value("data", ""),
-            json.value("settings", Json::object())};
+            json.value("settings", Json::object()),
+            json.value("classes", std::vector<std::string>())};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +

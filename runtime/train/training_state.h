@@ -37,7 +37,8 @@ struct TrainingState {
   MeanLoss epoch_loss = {};  ///< of the epoch's samples so far, as rank 0 knows it
   uint64_t epochs = 0;       ///< that the learning rate is planned for; 0: it does not matter
   std::string data = {};     ///< what the training data is known by (TrainingJob::data_identity)
-  Json settings = Json::object();  ///< runtime/train/settings_kept.h
+  Json settings = Json::object();         ///< runtime/train/settings_kept.h
+  std::vector<std::string> classes = {};  ///< their names, if the data has any
   bool operator==(const TrainingState&) const = default;
 };
 

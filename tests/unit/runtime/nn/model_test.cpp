@@ -1,6 +1,7 @@
 #include "runtime/nn/model.h"
 
 #include "base/file.h"
+#include "runtime/nn/layer_costs.h"
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/layer_syntax.h"
 #include "tests/support/catch.h"
@@ -79,17 +80,33 @@ TEST_CASE(
       {"resnet20", 272'186}};
   for (const auto& [name, expected] : counts) {
     const Model model = read(name);
-    int64_t count = 0;
-    for (const Layer& layer : model.layers) {
-      for (const LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
-        int64_t numbers = tensor.trainable ? 1 : 0;
-        for (const int64_t n : tensor.shape) numbers *= n;
-        count += numbers;
-      }
-    }
     CAPTURE(name);
-    CHECK(count == expected);
+    CHECK(cost_of(model).parameters == expected);
   }
+}
+
+TEST_CASE("a forward pass has as many multiply-adds as torchvision's tables say", "[model]") {
+  const std::map<std::string, double> billions = {
+      {"resnet18", 1.814}, {"resnet34", 3.664},     {"resnet50", 4.089},   {"vgg11", 7.609},
+      {"vgg16", 15.47},    {"mobilenet-v2", 0.301}, {"densenet121", 2.834}};
+  for (const auto& [name, expected] : billions) {
+    CAPTURE(name);
+    CHECK(double(cost_of(read(name)).multiply_adds) / 1e9 == Approx(expected).epsilon(2e-3));
+  }
+}
+
+TEST_CASE("attention has the products of the positions that it looks at", "[model]") {
+  const auto layers = [](const std::string& causal) {
+    return parse_model(
+        "name: m\ninput: [4]\nlayers:\n  - embedding: {vocabulary: 5, features: 6}\n"
+        "  - linear: {features: 18, bias: false}\n  - attention: {heads: 2, causal: " +
+            causal + "}\n  - linear: {features: 5}\nloss: next_token\n",
+        "m.yaml");
+  };
+  const Model all = layers("false"), causal = layers("true");
+  CHECK(cost_of(all, all.layers[2]).multiply_adds == 2 * 16 * 6);
+  CHECK(cost_of(causal, causal.layers[2]).multiply_adds == 2 * 10 * 6);
+  CHECK(cost_of(all).parameters == 5 * 6 + 6 * 18 + 6 * 5 + 5);
 }
 
 TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
