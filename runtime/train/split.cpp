@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "runtime/data/shard.h"
+#include "runtime/fit/fit.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -50,11 +51,7 @@ TrainingData split_off_validation(Communicator& comm, Dataset dataset, size_t va
     return {dataset.select(Subset::all_but(last, dataset.size())),
             dataset.select(Subset::only(last))};
   }
-  if (validation >= dataset.size()) {
-    throw Error(Errc::InvalidInput, "with: 'validation' holds out " + std::to_string(validation) +
-                                        " of " + std::to_string(dataset.size()) +
-                                        " samples; nothing is left to train on");
-  }
+  require_training_samples(dataset.size(), validation);
   if (validation == 0) return {std::move(dataset), {}};
   const SampleList held_out = {choose(comm, dataset.size(), validation, seed), nullptr};
   return {dataset.select(Subset::all_but(held_out, dataset.size())),

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/fit/fit.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
@@ -24,11 +25,7 @@ namespace {
 
 TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings) {
   const Activity activity(comm, "divides the training data");
-  if (data.num_validation > 0 && settings.validation) {
-    throw Error(Errc::InvalidInput,
-                "with: 'validation' holds out training samples, and the data has a validation "
-                "split; leave the key out");
-  }
+  if (data.num_validation > 0 && settings.validation) refuse_validation_key();
   const size_t validation = data.num_validation > 0 ? 0 : validation_samples(settings, data.size());
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }

@@ -5,6 +5,7 @@ import csv
 import json
 import random
 import shutil
+import struct
 import subprocess
 import unittest
 
@@ -136,6 +137,22 @@ class Regression(TrainingCase):
                 self.assertEqual(json.loads((folder / "metrics.json").read_text())["rmse"], summary["rmse"])
         status, _, errors = self.run_to_end(self.model_folder("held", "mse", 1, validation=50), 1)
         self.assertIn("'validation' holds out training samples, and the data has a validation split; leave the key out", errors)
+
+    def test_predictions_are_the_numbers_that_evaluate_measures(self):
+        folder = self.model_folder("two", "l1", 2, validation=0)
+        self.train(folder, 1)
+        with_json = {"checkpoint": "checkpoints/latest", "data": self.data_of(folder), "batch": 50}
+        measured = self.evaluate(folder)[0]
+        (folder / "with.json").write_text(json.dumps(with_json | {"format": "npy"}))
+        status, _, errors = self.run_to_end(folder, 2, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        content = (folder / "outputs/predictions.npy").read_bytes()
+        self.assertIn(b"'shape': (300, 2,", content[:128])
+        numbers = struct.unpack("<600f", content[-2400:])
+        wanted = [target for row in rows_of(2, 300) for target in row[4:6]]
+        self.assertAlmostEqual(sum(abs(a - b) for a, b in zip(numbers, wanted)) / 600, measured["mae"], places=4)
+        (folder / "with.json").write_text(json.dumps(with_json))
+        self.assertIn("write 'format: npy'", self.run_to_end(folder, 1, "dlflow-predict")[2])
 
     def test_data_that_does_not_go_with_the_loss_is_refused(self):
         cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),

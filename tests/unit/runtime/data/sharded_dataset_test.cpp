@@ -46,6 +46,9 @@ TEST_CASE("samples of a validation split stand behind those for training", "[dat
   Dataset both = make_dataset({1, 1, 1}, 4, std::vector<uint8_t>{1, 2, 3, 4, 5}, {0, 1, 0, 3, 2});
   both.num_validation = 2;
   CHECK(open_dataset(folder.path(), Split::Train) == both);
+  CHECK(both.without_validation().size() == 3);
+  CHECK(both.without_validation().labels == train.labels);
+  CHECK(train.without_validation() == train);
   const ChunkedDataset chunks(folder.path(), Split::Train);
   CHECK(chunks.dataset() == both);
   CHECK(chunks.files().size() == 3);
