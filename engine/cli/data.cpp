@@ -11,7 +11,7 @@
 #include "base/units.h"
 #include "engine/cli/commands.h"
 #include "runtime/data/binary_dataset.h"
-#include "runtime/data/class_names.h"
+#include "runtime/data/names.h"
 #include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
 #include "runtime/import/checked_samples.h"
@@ -23,8 +23,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using namespace runtime;
-
-constexpr const char* kColumnNames = "columns.txt";
 
 struct DatasetArguments {
   fs::path source, labels, output;
@@ -49,11 +47,6 @@ std::string describe(uint64_t samples, const ImageShape& shape, bool floats, uin
                   : fmt::format("in {} classes", classes);
   return fmt::format("{} samples of {} {} {}", format_count(samples), size,
                      floats ? "floats" : "bytes", answers);
-}
-
-std::vector<std::string> read_names(const fs::path& file) {
-  const auto text = read_file_if_exists(file);
-  return text ? split(trim(*text), '\n') : std::vector<std::string>();
 }
 
 /// Two splits whose labels mean different classes, or whose columns differ, would give a bad
@@ -295,7 +288,7 @@ Overview overview(const SplitFiles& split) {
   const Labels& labels = result.dataset.labels;
   for (size_t i = 0; i < labels.size(); ++i) ++result.histogram[labels[i]];
   result.targets = ranges_of(result.dataset, result.file.parent_path());
-  result.names = read_class_names(result.file.parent_path());
+  result.names = read_names(result.file.parent_path() / kClassNames);
   result.names.resize(result.histogram.size());
   if (split.format == SplitFiles::Format::Shards) {
     result.shards = read_shard_index(result.file);

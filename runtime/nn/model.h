@@ -61,8 +61,9 @@ struct Layer {
   bool rotary = false;     ///< Attention: queries and keys are rotated by their position
   int tied = kImages;      ///< Linear: the Embedding whose weight it uses, or none
   bool bias = true;        ///< convolutions, Linear
-  TensorShape shape;       ///< of the result
-  int line = 0;            ///< where it is written, from 1
+  bool frozen = false;  ///< its tensors stay as they are; batch normalisation is by its statistics
+  TensorShape shape;    ///< of the result
+  int line = 0;         ///< where it is written, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };

@@ -72,7 +72,7 @@ struct Network::Impl {
         if (pass.stopped) return node.operation->backward_sums();
       }
       node.operation->backward(stream);
-      if (node.parameters.empty()) continue;
+      if (node.parameters.empty() || !parameters.trains(node.parameters.front())) continue;
       stream.wait();
       announce_from(node.parameters.front());
     }
@@ -182,7 +182,7 @@ void Network::begin_backward(std::span<float> gradients, float scale,
   n.pass = {.backward = true, .next = n.operations().size(), .ready = ready ? &ready : nullptr};
   const float share = scale * float(n.batch);
   for (const PlacedOperation& node : n.operations()) node.operation->write_statistics(share);
-  n.pass.announced = n.layout->parameters().size();
+  n.pass.announced = n.layout->num_exchanged();
   n.announce_from(n.layout->num_trainable());
 
   const dnnl::memory& top = n.scores().gradients[0];

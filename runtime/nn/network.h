@@ -78,10 +78,10 @@ class Network {
   std::span<const float> scores() const;
 
   /// Writes `scale` times the gradient of loss_sum of the last forward() to `gradients`, which
-  /// has the layout of the weights, and B * `scale` times each batch statistic where the running
-  /// statistics lie; with scale = 1 / (samples of all ranks), the sum over ranks is the mean.
-  /// `ready(i)` is called once nothing will write parameter i or any after it: i falls from the
-  /// last to 0, while the layers before are still to come.
+  /// has the layout of the weights, without what is frozen, and B * `scale` times each batch
+  /// statistic where the running statistics lie; with scale = 1 / (samples of all ranks), the sum
+  /// over ranks is the mean. `ready(i)` is called once nothing will write parameter i or any after
+  /// it: i falls from the last to 0, while the layers before are still to come.
   void backward(std::span<float> gradients, float scale,
                 const std::function<void(size_t)>& ready = {});
 

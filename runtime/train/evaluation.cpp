@@ -28,6 +28,25 @@ void require_fitting(const Model& model, Dataset& dataset, const std::string& na
   dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
 }
 
+std::vector<std::string> metric_names(const Model& model) {
+  switch (model.loss) {
+    case LossKind::SoftmaxCrossEntropy:
+      if (model.num_classes() > 5) return {"loss", "accuracy", "top5"};
+      return {"loss", "accuracy"};
+    case LossKind::NextToken:
+      return {"loss", "accuracy", "perplexity"};
+    case LossKind::Reconstruction:
+      return {"loss", "rmse"};
+    case LossKind::MeanSquaredError:
+    case LossKind::AbsoluteError:
+    case LossKind::Huber:
+      return {"loss", "rmse", "mae"};
+    case LossKind::BinaryCrossEntropy:
+      return {"loss", "accuracy"};
+  }
+  return {};
+}
+
 Inference inference_with(NetworkSet& networks, std::span<const float> weights) {
   networks.use_weights(weights);
   return [&networks](const Leaf& part) {

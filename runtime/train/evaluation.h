@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
@@ -30,6 +31,9 @@ struct Evaluation {
   /// By name, as requirements and selections call them.
   std::map<std::string, double> metrics() const;
 };
+
+/// The names that Evaluation::metrics() has for `model`.
+std::vector<std::string> metric_names(const Model& model);
 
 /// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
 /// targets that the model's loss wants, or labels among its classes, which it has no more of then;

@@ -10,7 +10,7 @@ namespace {
 
 /// The parameters of the network are the reducer's first.
 std::span<float> gradients_of(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
-  return reducer.gradients(leaf).first(networks.layout()->size());
+  return reducer.gradients(leaf).first(networks.layout()->exchanged_size());
 }
 
 /// A leaf without samples adds nothing: fewer samples than leaves are left.
@@ -20,7 +20,7 @@ void add_nothing(Reducer& reducer, size_t leaf, size_t parameter) {
 }
 
 void add_nothing(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
-  for (size_t i = networks.layout()->parameters().size(); i-- > 0;) add_nothing(reducer, leaf, i);
+  for (size_t i = networks.layout()->num_exchanged(); i-- > 0;) add_nothing(reducer, leaf, i);
 }
 
 /// Of linear layers, the gradients of all leaves are made in the last one.
@@ -90,7 +90,7 @@ class LeafAfterLeaf : public Passes {
   }
 
   void add_nothing(size_t leaf) {
-    for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
+    for (size_t i = networks_.layout()->num_exchanged(); i-- > 0;) {
       if (products_.has(i))
         announce_product(leaf, i);
       else

@@ -19,7 +19,7 @@ void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& d
     const Leaf part = next_batch(comm, loader).leaves[0];
     Network& computing = network.networks.get(int64_t(part.count()));
     computing.forward(part.images, part.labels, part.targets);
-    take({i * batch, part.labels, computing.scores()});
+    take({i * batch, part.labels, part.targets, computing.scores()});
   }
 }
 

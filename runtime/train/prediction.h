@@ -15,6 +15,7 @@ namespace dlflow::runtime {
 struct Prediction {
   size_t first = 0;                  ///< number of the first sample
   std::span<const uint32_t> labels;  ///< (count)
+  std::span<const float> targets;    ///< (count, T), or none
   std::span<const float> scores;     ///< (count, scores of a sample)
 };
 

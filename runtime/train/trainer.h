@@ -14,6 +14,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
+#include "runtime/train/start_weights.h"
 
 /// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
 namespace dlflow::runtime {
@@ -34,6 +35,7 @@ struct TrainingJob {
   RuleSet rules;                      ///< how ranks add their gradients; may be empty
   size_t prefetch = 0;                ///< batches that a thread prepares ahead
   GpuLibraries gpu = {};              ///< for `device: cuda`
+  std::optional<StartWeights> start = std::nullopt;  ///< opened by train(), if the settings say so
 };
 
 /// How a run ended.

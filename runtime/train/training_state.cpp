@@ -23,6 +23,7 @@ Json to_json(const TrainingState& state) {
       {"epochs", state.epochs},
       {"data", state.data},
       {"settings", state.settings},
+      {"rules", state.rules},
       {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"samples", state.epoch_loss.samples}}},
       {"normalization",
        {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
@@ -77,10 +78,15 @@ std::filesystem::path save_training(const std::filesystem::path& folder, size_t 
   content.info = info;
   add_plain_tensors(layout, {"", weights}, layout.parameters().size(), content.model);
   for (const BufferCopy& buffer : optimizer) {
-    add_plain_tensors(layout, buffer, layout.num_trainable(), content.optimizer);
+    const bool is_whole = buffer.values.size() >= layout.size();
+    add_plain_tensors(layout, buffer,
+                      is_whole ? layout.parameters().size() : layout.num_trainable(),
+                      content.optimizer);
   }
   content.state = to_json(state);
   content.further = further;
+  const auto best = state.rules.find("keep_best");
+  if (best != state.rules.end()) content.also_kept = best->at("step");
   return save_checkpoint(folder, content, keep);
 }
 
@@ -100,6 +106,7 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             json.value("epochs", uint64_t(0)),
             json.value("data", ""),
             json.value("settings", Json::object()),
+            json.value("rules", Json::object()),
             json.value("classes", std::vector<std::string>())};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
@@ -138,6 +145,13 @@ void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
                   std::span<float> weights) {
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
     load_tensor(checkpoint.model, layout, i, "", weights);
+  }
+}
+
+void load_trained_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                          const std::string& name, std::span<float> weights) {
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    load_tensor(checkpoint.optimizer, layout, i, name, weights);
   }
 }
 

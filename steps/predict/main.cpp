@@ -95,10 +95,12 @@ Request parse_request(const Json& with) {
 }
 
 void require_format(PredictionFormat format, const runtime::Model& model) {
-  if (format == PredictionFormat::Npy || model.loss == runtime::LossKind::SoftmaxCrossEntropy)
-    return;
+  const bool has_rows =
+      model.loss == runtime::LossKind::SoftmaxCrossEntropy || has_targets(model.loss);
+  if (format == PredictionFormat::Npy || has_rows) return;
   throw Error(Errc::InvalidInput,
-              "with: 'format: csv' is for networks with a score per class; write 'format: npy'");
+              "with: 'format: csv' is for networks with a score per class or target; write "
+              "'format: npy'");
 }
 
 /// Rank `rank`'s part of `range`.
@@ -128,11 +130,11 @@ void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
                 runtime::SharedSplit& split, const Request& request, IndexRange shard,
                 const fs::path& file) {
   runtime::FileWriter rows(file);
-  runtime::predict(comm, network, split.dataset, request.batch,
-                   part_of(shard, comm.rank(), comm.size()), split.images.get(),
-                   [&](const runtime::Prediction& prediction) {
-                     rows.write(rows_of(request.format, prediction, network.classes));
-                   });
+  runtime::predict(
+      comm, network, split.dataset, request.batch, part_of(shard, comm.rank(), comm.size()),
+      split.images.get(), [&](const runtime::Prediction& prediction) {
+        rows.write(rows_of(request.format, network.model, prediction, network.classes));
+      });
   rows.publish();
 }
 

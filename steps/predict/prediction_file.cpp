@@ -1,6 +1,8 @@
 #include "steps/predict/prediction_file.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstdio>
 
@@ -24,6 +26,40 @@ double highest_probability(std::span<const float> scores, size_t highest) {
   double sum = 0;
   for (const float score : scores) sum += std::exp(double(score) - double(scores[highest]));
   return 1 / sum;
+}
+
+/// ",target" or ",target_0,target_1"
+std::string columns(const std::string& name, size_t count) {
+  std::string text;
+  for (size_t i = 0; i < count; ++i) {
+    text += "," + name + (count == 1 ? "" : "_" + std::to_string(i));
+  }
+  return text;
+}
+
+/// With as many digits as give the same bits back.
+std::string csv_number(float value) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), value).ptr;
+  return "," + std::string(text.data(), end);
+}
+
+std::string csv_rows_of_targets(const runtime::Model& model,
+                                const runtime::Prediction& prediction) {
+  const size_t count = prediction.labels.size(), width = prediction.scores.size() / count;
+  const bool logits = model.loss == runtime::LossKind::BinaryCrossEntropy;
+  std::string rows;
+  for (size_t i = 0; i < count; ++i) {
+    rows += std::to_string(prediction.first + i);
+    for (const float target : prediction.targets.subspan(i * width, width)) {
+      rows += csv_number(target);
+    }
+    for (const float score : prediction.scores.subspan(i * width, width)) {
+      rows += csv_number(logits ? float(1 / (1 + std::exp(-double(score)))) : score);
+    }
+    rows += "\n";
+  }
+  return rows;
 }
 
 std::string csv_rows(const runtime::Prediction& prediction,
@@ -60,13 +96,19 @@ std::string file_name(PredictionFormat format) {
 }
 
 std::string head_of(PredictionFormat format, const runtime::Model& model, size_t samples) {
-  return format == PredictionFormat::Csv ? "sample,label,prediction,probability\n"
-                                         : npy_head(model, samples);
+  if (format == PredictionFormat::Npy) return npy_head(model, samples);
+  if (!has_targets(model.loss)) return "sample,label,prediction,probability\n";
+  const size_t targets = size_t(model.num_scores());
+  return "sample" + columns("target", targets) + columns("prediction", targets) + "\n";
 }
 
-std::string rows_of(PredictionFormat format, const runtime::Prediction& prediction,
+std::string rows_of(PredictionFormat format, const runtime::Model& model,
+                    const runtime::Prediction& prediction,
                     const std::vector<std::string>& classes) {
-  if (format == PredictionFormat::Csv) return csv_rows(prediction, classes);
+  if (format == PredictionFormat::Csv) {
+    return has_targets(model.loss) ? csv_rows_of_targets(model, prediction)
+                                   : csv_rows(prediction, classes);
+  }
   const auto bytes = std::as_bytes(prediction.scores);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

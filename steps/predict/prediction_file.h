@@ -10,7 +10,8 @@
 namespace dlflow::steps {
 
 enum class PredictionFormat {
-  Csv,  ///< a line per sample: its number, label, most probable class and that one's probability
+  Csv,  ///< a line per sample: its number, label, most probable class and that one's probability;
+        ///< or its targets, and what the network gives for them, after bce as probabilities
   Npy,  ///< the scores, (samples, scores of a sample)
 };
 
@@ -21,7 +22,7 @@ std::string file_name(PredictionFormat format);
 std::string head_of(PredictionFormat format, const runtime::Model& model, size_t samples);
 
 /// The rows of `prediction`. Classes are called by their names, if there are any.
-std::string rows_of(PredictionFormat format, const runtime::Prediction& prediction,
-                    const std::vector<std::string>& classes);
+std::string rows_of(PredictionFormat format, const runtime::Model& model,
+                    const runtime::Prediction& prediction, const std::vector<std::string>& classes);
 
 }  // namespace dlflow::steps

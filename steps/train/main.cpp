@@ -9,7 +9,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "runtime/checkpoint/checkpoint.h"
-#include "runtime/data/class_names.h"
+#include "runtime/data/names.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/program_help.h"
@@ -138,7 +138,8 @@ int train_rank(runtime::Communicator& comm) {
     job.data_identity = std::move(split.identity);
     job.images = std::move(split.images);
   }
-  job.class_names = runtime::read_class_names(job.settings.data);
+  job.class_names =
+      runtime::read_names(std::filesystem::path(job.settings.data) / runtime::kClassNames);
   job.rules = cluster_rules(comm);
   // With one core, a thread would only interrupt, unless it is the GPU that computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;

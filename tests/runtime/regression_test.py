@@ -54,6 +54,13 @@ class Regression(TrainingCase):
         self.assertEqual(status, 0, errors)
         return json.loads((folder / "metrics.json").read_text()), output
 
+    def predicted(self, folder):
+        """The rows that dlflow-predict writes for the same checkpoint and data."""
+        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        with open(folder / "outputs/predictions.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
     def data_of(self, folder):
         return json.loads((folder / "with.json").read_text())["data"]
 
@@ -86,6 +93,9 @@ class Regression(TrainingCase):
         self.assertLess(alone["mae"], alone["rmse"])
         self.assertNotIn("accuracy", alone)
         self.assertRegex(output, r"^rmse 0\.\d{4}, mae 0\.\d{4}, loss 0\.\d{4}, 300 samples\n$")
+        rows = self.predicted(folder)
+        squares = [(float(row["target"]) - float(row["prediction"])) ** 2 for row in rows]
+        self.assertAlmostEqual((sum(squares) / 300) ** 0.5, alone["rmse"], places=5)
         (folder / "with.json").write_text(json.dumps({"data": str(self.sets["one"])}))
         shared = self.evaluate(folder, 2)[0]
         self.assertEqual([shared[key] for key in ("loss", "rmse", "mae")], [alone[key] for key in ("loss", "rmse", "mae")])
@@ -151,8 +161,6 @@ class Regression(TrainingCase):
         numbers = struct.unpack("<600f", content[-2400:])
         wanted = [target for row in rows_of(2, 300) for target in row[4:6]]
         self.assertAlmostEqual(sum(abs(a - b) for a, b in zip(numbers, wanted)) / 600, measured["mae"], places=4)
-        (folder / "with.json").write_text(json.dumps(with_json))
-        self.assertIn("write 'format: npy'", self.run_to_end(folder, 1, "dlflow-predict")[2])
 
     def test_data_that_does_not_go_with_the_loss_is_refused(self):
         cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),

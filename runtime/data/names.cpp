@@ -1,12 +1,12 @@
-#include "runtime/data/class_names.h"
+#include "runtime/data/names.h"
 
 #include "base/file.h"
 #include "base/text.h"
 
 namespace dlflow::runtime {
 
-std::vector<std::string> read_class_names(const std::filesystem::path& folder) {
-  const auto text = read_file_if_exists(folder / kClassNames);
+std::vector<std::string> read_names(const std::filesystem::path& file) {
+  const auto text = read_file_if_exists(file);
   return text ? split(trim(*text), '\n') : std::vector<std::string>();
 }
 
