@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
-#include <optional>
+#include <map>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -29,7 +29,9 @@ struct DatasetArguments {
   Split split = Split::Train;
   uint64_t shards = 0;
   std::string shard_size;
-  std::optional<double> test_share;
+  SplitShares shares;
+
+  bool has_shares() const { return shares.test > 0 || shares.validation > 0; }
   ImportOptions import;
 };
 
@@ -92,18 +94,22 @@ WrittenSplit write_split(const DatasetArguments& arguments, Split split,
   return written;
 }
 
-/// One split, or both; if one cannot be written, none stays.
-std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments,
-                                       const std::optional<NamedParts>& parts,
+using NamedParts = std::map<Split, std::vector<size_t>>;
+
+/// One split, or those of `parts`; if one cannot be written, none stays.
+std::vector<WrittenSplit> write_splits(const DatasetArguments& arguments, const NamedParts& parts,
                                        const SampleSource& source) {
-  if (!parts) return {write_split(arguments, arguments.split, source)};
+  if (parts.empty()) return {write_split(arguments, arguments.split, source)};
   std::vector<WrittenSplit> written;
-  written.push_back(write_split(arguments, Split::Train, part_of(source, parts->train)));
   try {
-    written.push_back(write_split(arguments, Split::Test, part_of(source, parts->test)));
+    for (const auto& [split, samples] : parts) {
+      written.push_back(write_split(arguments, split, part_of(source, samples)));
+    }
   } catch (...) {
     std::error_code ignored;
-    for (const fs::path& file : written[0].files) fs::remove(file, ignored);
+    for (const WrittenSplit& split : written) {
+      for (const fs::path& file : split.files) fs::remove(file, ignored);
+    }
     throw;
   }
   return written;
@@ -116,17 +122,17 @@ void require_no_split(const fs::path& folder, Split split) {
   }
 }
 
-/// What `--test-share` asks for.
-std::optional<NamedParts> parts_of(const DatasetArguments& arguments,
-                                   const ImportedSplit& imported) {
-  if (!arguments.test_share) return std::nullopt;
+/// The parts that `--test-share` and `--validation-share` ask for.
+NamedParts parts_of(const DatasetArguments& arguments, const ImportedSplit& imported) {
+  if (!arguments.has_shares()) return {};
   if (imported.names.empty()) {
     throw Error(Errc::InvalidInput,
-                "--test-share divides pictures by their names; the samples of " +
+                "--test-share and --validation-share divide pictures by their names; the samples "
+                "of " +
                     arguments.source.string() +
                     " have none: pack each split of its own, with --split");
   }
-  return split_by_name(imported.names, *arguments.test_share);
+  return split_by_name(imported.names, arguments.shares);
 }
 
 Json to_json(const WrittenSplit& written, const SampleSource& source) {
@@ -149,8 +155,13 @@ void print(const WrittenSplit& written, const SampleSource& source) {
 }
 
 void pack_dataset(Session& session, const DatasetArguments& arguments) {
+  if (arguments.shares.test + arguments.shares.validation >= 1) {
+    throw Error(Errc::InvalidInput,
+                "--test-share and --validation-share leave no samples for training");
+  }
   require_no_split(arguments.output, arguments.split);
-  if (arguments.test_share) require_no_split(arguments.output, Split::Test);
+  if (arguments.shares.test > 0) require_no_split(arguments.output, Split::Test);
+  if (arguments.shares.validation > 0) require_no_split(arguments.output, Split::Validation);
   const ImportedSplit imported =
       open_source(arguments.source, arguments.labels, arguments.split, arguments.import);
   const SampleSource& source = imported.source;
@@ -159,7 +170,7 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
   require_same_names(classes, imported.classes, "classes", "give both splits the same classes");
   require_same_names(columns, imported.columns, "columns",
                      "name the same --features and --target for both splits");
-  const std::optional<NamedParts> parts = parts_of(arguments, imported);
+  const NamedParts parts = parts_of(arguments, imported);
   num_shards(arguments, source);  // throws for a size in which no sample fits
   make_directories(arguments.output);
   std::vector<WrittenSplit> written;
@@ -171,7 +182,7 @@ void pack_dataset(Session& session, const DatasetArguments& arguments) {
   if (session.json) {
     Json all = Json::array();
     for (const WrittenSplit& split : written) all.push_back(to_json(split, source));
-    return print_json(parts ? all : all[0]);
+    return print_json(parts.empty() ? all[0] : all);
   }
   if (session.quiet) return;
   for (const WrittenSplit& split : written) print(split, source);
@@ -183,7 +194,7 @@ std::vector<SplitFiles> splits_at(const fs::path& path) {
   if (path.extension() == ".dlset") return {{Format::Binary, {path}}};
   if (path.string().ends_with(shard_index_name(""))) return {{Format::Shards, {path}}};
   std::vector<SplitFiles> splits;
-  for (const Split split : {Split::Train, Split::Test}) {
+  for (const Split split : {Split::Train, Split::Validation, Split::Test}) {
     if (auto found = find_split(path, split)) splits.push_back(std::move(*found));
   }
   if (splits.empty()) split_files(path, Split::Train);  // throws what was looked for
@@ -421,22 +432,27 @@ void add_data_pack(CLI::App& data, Session& session) {
           },
           "cut the middle out of pictures, after resizing")
       ->type_name("N|WxH");
-  CLI::Option* share =
-      command
-          ->add_option("--test-share", arguments->test_share,
-                       "write both splits, with about this share of the pictures for the test, "
-                       "chosen by their names")
-          ->type_name("SHARE")
-          ->check(CLI::Range(0.0, 1.0));
+  const auto add_share = [command](const char* name, double& share, const char* help) {
+    return command->add_option(name, share, help)->type_name("SHARE")->check(CLI::Range(0.0, 1.0));
+  };
+  CLI::Option* test_share =
+      add_share("--test-share", arguments->shares.test,
+                "write this share of the pictures, chosen by their names, as the test split, and "
+                "the others for training");
+  CLI::Option* validation_share = add_share("--validation-share", arguments->shares.validation,
+                                            "the same, as the validation split");
   command
       ->add_option_function<std::string>(
           "--split",
           [arguments](const std::string& word) {
-            arguments->split = word == "test" ? Split::Test : Split::Train;
+            for (const Split split : {Split::Train, Split::Validation, Split::Test}) {
+              if (word == split_name(split)) arguments->split = split;
+            }
           },
           "train unless given")
-      ->check(CLI::IsMember({"train", "test"}))
-      ->excludes(share);
+      ->check(CLI::IsMember({"train", "validation", "test"}))
+      ->excludes(test_share)
+      ->excludes(validation_share);
   CLI::Option* shards =
       command->add_option("--shards", arguments->shards, "number of files")->type_name("N");
   shards->check(CLI::PositiveNumber);

@@ -80,6 +80,7 @@ void start(Session& session, const RunArguments& arguments) {
   const Profile profile = load_profile(arguments.plan->profile);
   pin_images(workflow, profile, session.store());
   check_steps(workflow);
+  check_data(workflow);
   if (!session.quiet) std::fputs(warning_lines(warnings_of_files(workflow)).c_str(), stderr);
   const PlanOptions options = arguments.plan->options_of(workflow);
   Plan plan = make_plan(std::move(workflow), profile, options, session.store(), session.store());

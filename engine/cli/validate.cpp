@@ -22,6 +22,7 @@ void add_validate(CLI::App& app, Session& session) {
   command->callback([=, &session] {
     const Workflow read = workflow->read();
     check_steps(read);
+    check_data(read);
     const std::string warnings = warning_lines(warnings_of(read, load_profile(*profile)));
     std::fputs(warnings.c_str(), stderr);
     if (!session.json) return;

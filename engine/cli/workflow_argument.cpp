@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "engine/cli/bundled_workflow.h"
+#include "engine/cli/data_check.h"
 #include "engine/model/parse.h"
 #include "engine/model/step_kinds.h"
 #include "engine/share/bundle_reader.h"
@@ -68,6 +69,24 @@ std::string mistakes_of_sources(const Workflow& workflow, const Step& step,
     std::string text =
         mistakes_of_request(workflow, step, key, known_with(workflow, step, element));
     if (!text.empty()) return text;
+  }
+  return "";
+}
+
+/// Of the first element with a mistake. Elements that say the same of their data are looked at
+/// once.
+std::string mistakes_of_data(const Workflow& workflow, const Step& step, const StepKind& kind) {
+  std::set<std::string> seen;
+  for (const Json& element : matrix_elements(step.matrix)) {
+    const Json with = known_with(workflow, step, element);
+    if (!seen.insert(what_is_read(kind, with).dump()).second) continue;
+    const auto mistake = mistake_in_data(workflow, step, kind, with);
+    if (!mistake) continue;
+    const auto place = step.locations.find("with." + mistake->key);
+    const Diagnostic diagnostic{workflow.file,
+                                place == step.locations.end() ? step.location : place->second,
+                                mistake->text};
+    return escaped_lines(to_string(diagnostic)) + "\n";
   }
   return "";
 }
@@ -159,6 +178,16 @@ void check_steps(const Workflow& workflow) {
     if (kind == nullptr) continue;
     if (copies_sources(kind->name)) mistakes += mistakes_of_sources(workflow, step, kind->sources);
     if (!kind->model.empty()) mistakes += mistakes_of_models(workflow, step, kind->model, seen);
+  }
+  if (!mistakes.empty()) report(mistakes);
+}
+
+void check_data(const Workflow& workflow) {
+  std::string mistakes;
+  for (const Step& step : workflow.steps) {
+    const StepKind* kind = find_step_kind(step.uses);
+    if (kind == nullptr || kind->data.empty()) continue;
+    mistakes += mistakes_of_data(workflow, step, *kind);
   }
   if (!mistakes.empty()) report(mistakes);
 }

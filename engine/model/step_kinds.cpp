@@ -286,6 +286,7 @@ StepKind train_kind() {
                    .advice = "build dlflow where CMake finds CUDA, cuDNN and cuBLASLt, or leave "
                              "'device: cuda' out"}},
       .model = "model",
+      .data = "data",
       .divides_into_leaves = true,
       .decisive_resources = resources_of_training,
   };
@@ -331,6 +332,8 @@ StepKind evaluate_kind() {
            256},
       }),
       .neutral = {"scratch", "cache"},
+      .data = "data",
+      .reads_test_split = true,
       .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
   };
 }

@@ -42,6 +42,8 @@ struct StepKind {
   /// bundle has them, and its metrics are no results.
   std::string sources = {};
   std::string model = {};            ///< the key of `with` that names the file of a network
+  std::string data = {};             ///< the key that names the folder of a data set
+  bool reads_test_split = false;     ///< of it, instead of the training split
   bool divides_into_leaves = false;  ///< its ranks share the leaves of a step (base/leaves.h)
 
   /// The jobs that may reuse a result of it.

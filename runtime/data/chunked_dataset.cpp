@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 #include <limits>
+#include <string>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -16,8 +17,7 @@ namespace {
 namespace fs = std::filesystem;
 
 /// The .dlset files of a split, in order.
-std::vector<fs::path> binary_files(const fs::path& folder, Split split) {
-  const SplitFiles found = split_files(folder, split);
+std::vector<fs::path> binary_files(const SplitFiles& found, const fs::path& folder) {
   switch (found.format) {
     case SplitFiles::Format::Binary:
       return found.files;
@@ -76,7 +76,11 @@ bool has_chunk_hashes(const SplitFiles& files) {
 }
 
 ChunkedDataset::ChunkedDataset(const fs::path& folder, Split split) {
-  for (const fs::path& file : binary_files(folder, split)) add(file);
+  const std::vector<SplitFiles> splits = splits_to_read(folder, split);
+  for (const fs::path& file : binary_files(splits[0], folder)) add(file, false);
+  if (splits.size() > 1) {
+    for (const fs::path& file : binary_files(splits[1], folder)) add(file, true);
+  }
   if (dataset_.size() == 0 || dataset_.shape.num_values() == 0) {
     throw Error(Errc::InvalidInput, folder.string() + ": the data set holds no images");
   }
@@ -84,7 +88,7 @@ ChunkedDataset::ChunkedDataset(const fs::path& folder, Split split) {
   std::ranges::sort(by_address_, {}, [this](uint32_t file) { return mapped_[file].begin; });
 }
 
-void ChunkedDataset::add(const fs::path& file) {
+void ChunkedDataset::add(const fs::path& file, bool is_validation) {
   const BinaryHeader header = read_binary_header(file);
   const SharedBytes content = map_file(file);
   const ChunkHashes hashes = read_chunk_hashes(content.view, file.string());
@@ -104,6 +108,8 @@ void ChunkedDataset::add(const fs::path& file) {
   files_.push_back(file);
   if (files_.size() == 1) {
     dataset_ = part;
+  } else if (is_validation) {
+    append_validation(dataset_, part, file);
   } else {
     append_shard(dataset_, part, file);
   }
@@ -135,6 +141,7 @@ ImagePlace ChunkedDataset::place_of(const void* image) const {
 std::string ChunkedDataset::content_hash() const {
   Sha256 hash;
   for (const Mapped& file : mapped_) hash.update(file.hashes.of_all);
+  if (dataset_.num_validation > 0) hash.update(std::to_string(dataset_.num_validation));
   return hash.hex();
 }
 

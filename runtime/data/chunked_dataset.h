@@ -37,7 +37,8 @@ bool has_chunk_hashes(const SplitFiles& files);
 
 class ChunkedDataset {
  public:
-  /// The files of `split` in `folder`: header, labels and hashes are read and proven, images are
+  /// The files of `split` in `folder`, behind those of the training split those for validation, if
+  /// there are any: header, labels and hashes are read and proven, images are
   /// not. Throws Error as open_dataset does, and InvalidInput naming a file that has no hashes of
   /// chunks.
   ChunkedDataset(const std::filesystem::path& folder, Split split);
@@ -61,7 +62,7 @@ class ChunkedDataset {
   std::string content_hash() const;
 
  private:
-  void add(const std::filesystem::path& file);
+  void add(const std::filesystem::path& file, bool is_validation);
 
   /// A file where it is mapped.
   struct Mapped {

@@ -1,6 +1,10 @@
 #include "runtime/data/dataset.h"
 
+#include <memory>
+#include <numeric>
+
 #include "base/error.h"
+#include "runtime/data/sharded_dataset.h"
 #include "runtime/data/split_files.h"
 
 namespace dlflow::runtime {
@@ -30,8 +34,19 @@ Dataset Dataset::select(const Subset& part) const {
   return chosen;
 }
 
+Dataset Dataset::without_validation() const {
+  if (num_validation == 0) return *this;
+  const auto last = std::make_shared<std::vector<uint32_t>>(num_validation);
+  std::iota(last->begin(), last->end(), uint32_t(size() - num_validation));
+  return select(Subset::all_but({*last, last}, size()));
+}
+
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof) {
-  Dataset dataset = read_split(split_files(folder, split), proof);
+  const std::vector<SplitFiles> splits = splits_to_read(folder, split);
+  Dataset dataset = read_split(splits[0], proof);
+  if (splits.size() > 1) {
+    append_validation(dataset, read_split(splits[1], proof), splits[1].files[0]);
+  }
   if (dataset.size() == 0 || dataset.shape.num_values() == 0) {
     throw Error(Errc::InvalidInput, folder.string() + ": the data set holds no images");
   }

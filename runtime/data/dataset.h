@@ -60,11 +60,15 @@ struct Dataset {
   Labels labels;                                        ///< (N), or none
   uint32_t num_targets = 0;                             ///< T; 0: the samples have labels
   Rows<float> targets = {};                             ///< (N) rows of T, or none
+  size_t num_validation = 0;  ///< of the last samples, which training only measures itself with
 
   size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
 
   /// Those samples of a whole split.
   Dataset select(const Subset& part) const;
+
+  /// Without those for validation.
+  Dataset without_validation() const;
   bool operator==(const Dataset&) const = default;
 };
 
@@ -83,7 +87,7 @@ Dataset make_dataset(const ImageShape& shape, std::vector<T> values, std::vector
           {},    num_targets, Rows<float>(std::move(targets), num_targets)};
 }
 
-enum class Split { Train, Test };
+enum class Split { Train, Validation, Test };
 
 /// The part of a .dlset that is proven before it is used.
 enum class Proof {
@@ -91,7 +95,8 @@ enum class Proof {
   Structure,  ///< that its header, its length and its labels agree
 };
 
-/// Reads a split from `folder`, in any form of split_files.h. Images of .dlset files stay there and
+/// Reads a split from `folder`, in any form of split_files.h; behind the training split that for
+/// validation, if there is one. Images of .dlset files stay there and
 /// are read when they are looked at.
 /// Throws Error: NotFound with the names that were looked for, Corrupt with file and reason.
 Dataset open_dataset(const std::filesystem::path& folder, Split split, Proof proof = Proof::Hash);

@@ -84,8 +84,7 @@ ShardIndex read_shard_index(const fs::path& file) {
 void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
       part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets) {
-    throw_corrupt_shard(part_file,
-                        "has other images, classes or targets than the shards before it");
+    throw_corrupt_shard(part_file, "has other images, classes or targets than the data before it");
   }
   std::visit(
       [&](auto& images) {
@@ -97,6 +96,12 @@ void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file
   } else {
     whole.labels.add(part.labels);
   }
+}
+
+void append_validation(Dataset& whole, Dataset part, const fs::path& part_file) {
+  whole.num_classes = part.num_classes = std::max(whole.num_classes, part.num_classes);
+  append_shard(whole, part, part_file);
+  whole.num_validation += part.size();
 }
 
 BinaryHeader require_shard(const fs::path& file, const Shard& shard) {

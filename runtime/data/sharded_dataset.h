@@ -39,6 +39,10 @@ BinaryHeader require_shard(const std::filesystem::path& file, const Shard& shard
 /// the same shape, pixels, classes and number of targets.
 void append_shard(Dataset& whole, const Dataset& part, const std::filesystem::path& part_file);
 
+/// Adds the samples of a validation split behind those of the training split `whole`. There are as
+/// many classes as the one of both that has more says. Throws Error as append_shard.
+void append_validation(Dataset& whole, Dataset part, const std::filesystem::path& part_file);
+
 /// One shard of the index `file`. Throws Error naming the shard: NotFound if it is not there,
 /// Corrupt if it is another one than the index says, or (see Proof) damaged.
 Dataset read_shard(const std::filesystem::path& file, const Shard& shard, Proof proof);

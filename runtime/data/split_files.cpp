@@ -24,7 +24,17 @@ std::string idx_prefix(Split split) { return split == Split::Train ? "train" : "
 
 }  // namespace
 
-const char* split_name(Split split) { return split == Split::Train ? "train" : "test"; }
+const char* split_name(Split split) {
+  switch (split) {
+    case Split::Train:
+      return "train";
+    case Split::Validation:
+      return "validation";
+    case Split::Test:
+      break;
+  }
+  return "test";
+}
 
 std::optional<SplitFiles> find_split(const fs::path& folder, Split split) {
   const std::string name = split_name(split);
@@ -36,6 +46,7 @@ std::optional<SplitFiles> find_split(const fs::path& folder, Split split) {
     for (const Shard& shard : read_shard_index(index)) shards.files.push_back(folder / shard.file);
     return shards;
   }
+  if (split == Split::Validation) return std::nullopt;
   const auto images = find(folder, idx_prefix(split) + "-images-idx3-ubyte");
   const auto labels = find(folder, idx_prefix(split) + "-labels-idx1-ubyte");
   if (images && labels) return SplitFiles{Format::Idx, {*images, *labels}};
@@ -52,6 +63,29 @@ Dataset read_split(const SplitFiles& split, Proof proof) {
       break;
   }
   return read_idx_pair(split.files[0], split.files[1]);
+}
+
+std::vector<SplitFiles> splits_to_read(const fs::path& folder, Split split) {
+  std::vector<SplitFiles> splits = {split_files(folder, split)};
+  if (split != Split::Train) return splits;
+  auto validation = find_split(folder, Split::Validation);
+  if (!validation) return splits;
+  if (splits[0].format == SplitFiles::Format::Idx) {
+    throw Error(Errc::InvalidInput, validation->files[0].string() +
+                                        " stands beside IDX files for training; pack these, too: "
+                                        "dlflow data pack " +
+                                        folder.string() + " -o FOLDER");
+  }
+  splits.push_back(std::move(*validation));
+  return splits;
+}
+
+std::vector<fs::path> files_of(const std::vector<SplitFiles>& splits) {
+  std::vector<fs::path> files;
+  for (const SplitFiles& split : splits) {
+    files.insert(files.end(), split.files.begin(), split.files.end());
+  }
+  return files;
 }
 
 SplitFiles split_files(const fs::path& folder, Split split) {

@@ -23,11 +23,19 @@ struct SplitFiles {
 /// of IDX files that unpacking left is fine. Throws Error{Corrupt} if an index cannot be read.
 std::optional<SplitFiles> find_split(const std::filesystem::path& folder, Split split);
 
-/// "train" or "test": what its .dlset files begin with.
+/// "train", "validation" or "test": what its .dlset files begin with.
 const char* split_name(Split split);
 
 /// Throws Error naming the file that is missing or damaged (see Proof).
 Dataset read_split(const SplitFiles& split, Proof proof);
+
+/// The files of a split; behind those of the training split those of validation.dlset or its
+/// shards, if they are there. Throws Error as split_files, and InvalidInput if they stand beside
+/// IDX files.
+std::vector<SplitFiles> splits_to_read(const std::filesystem::path& folder, Split split);
+
+/// The files of all of them.
+std::vector<std::filesystem::path> files_of(const std::vector<SplitFiles>& splits);
 
 /// As find_split; throws Error{NotFound} with the names that were looked for.
 SplitFiles split_files(const std::filesystem::path& folder, Split split);

@@ -6,26 +6,33 @@
 
 #include "base/error.h"
 #include "base/sha256.h"
+#include "runtime/data/split_files.h"
 
 namespace dlflow::runtime {
 
-bool is_for_test(const std::string& name, double share) {
+Split split_of(const std::string& name, const SplitShares& shares) {
   constexpr size_t kDigits = 16;  // 64 bits
-  const uint64_t drawn = std::stoull(sha256_hex(name).substr(0, kDigits), nullptr, 16);
-  return std::ldexp(double(drawn), -64) < share;
+  const uint64_t hash = std::stoull(sha256_hex(name).substr(0, kDigits), nullptr, 16);
+  const double drawn = std::ldexp(double(hash), -64);
+  if (drawn < shares.test) return Split::Test;
+  return 1 - drawn <= shares.validation ? Split::Validation : Split::Train;
 }
 
-NamedParts split_by_name(std::span<const std::string> names, double share) {
-  NamedParts parts;
-  for (size_t i = 0; i < names.size(); ++i) {
-    (is_for_test(names[i], share) ? parts.test : parts.train).push_back(i);
+std::map<Split, std::vector<size_t>> split_by_name(std::span<const std::string> names,
+                                                   const SplitShares& shares) {
+  std::map<Split, std::vector<size_t>> parts = {{Split::Train, {}}};
+  if (shares.test > 0) parts[Split::Test];
+  if (shares.validation > 0) parts[Split::Validation];
+  for (size_t i = 0; i < names.size(); ++i) parts[split_of(names[i], shares)].push_back(i);
+  for (const auto& [split, samples] : parts) {
+    if (!samples.empty()) continue;
+    throw Error(Errc::InvalidInput,
+                fmt::format("of {} samples none would be in the {} split; choose another "
+                            "--{}-share, or add samples",
+                            names.size(), split_name(split),
+                            split == Split::Validation ? "validation" : "test"));
   }
-  if (!parts.train.empty() && !parts.test.empty()) return parts;
-  throw Error(
-      Errc::InvalidInput,
-      fmt::format("of {} samples none would be for the {}; choose another --test-share than "
-                  "{}, or add samples",
-                  names.size(), parts.test.empty() ? "test" : "training", share));
+  return parts;
 }
 
 SampleSource part_of(const SampleSource& source, const std::vector<size_t>& samples) {

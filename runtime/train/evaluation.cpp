@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/shard.h"
+#include "runtime/fit/fit.h"
 #include "runtime/train/class_metrics.h"
 #include "runtime/train/next_batch.h"
 
@@ -83,58 +84,11 @@ class ClassScores {
   std::vector<float> probabilities_;
 };
 
-[[noreturn]] void refuse_data(const Model& model, const std::string& reason) {
-  throw Error(Errc::InvalidInput, "model '" + model.name + "' " + reason);
-}
-
-/// The samples of `dataset` have targets, or labels, as the loss wants them.
-void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
-  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
-  const uint32_t targets = dataset.num_targets;
-  if (!has_targets(model.loss)) {
-    if (targets == 0 || model.loss != LossKind::SoftmaxCrossEntropy) return;
-    refuse_data(model, loss + ", which wants labels, and " + name + " has " +
-                           std::to_string(targets) +
-                           " targets a sample; write 'loss: mse', 'l1', 'huber' or 'bce'");
-  }
-  if (targets == 0) {
-    refuse_data(model, loss + ", which wants targets, and " + name +
-                           " has labels; pack it with targets (dlflow data pack --help), or leave "
-                           "'loss' out");
-  }
-  if (int64_t(targets) != model.num_classes()) {
-    refuse_data(model, "gives " + std::to_string(model.num_classes()) + " numbers a sample, " +
-                           name + " has " + std::to_string(targets) + " targets");
-  }
-  if (model.loss != LossKind::BinaryCrossEntropy) return;
-  for (size_t i = 0; i < dataset.size(); ++i) {
-    for (const float target : dataset.targets[i]) {
-      if (target == 0 || target == 1) continue;
-      refuse_data(model, loss + ", whose targets are 0 or 1; sample " + std::to_string(i) + " of " +
-                             name + " has " + std::to_string(target));
-    }
-  }
-}
-
 }  // namespace
 
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name) {
-  const ImageShape& s = dataset.shape;
-  const TensorShape pictures = {int64_t(s.channels), int64_t(s.height), int64_t(s.width)};
-  const bool rows = model.input.size() == 1 && model.input[0] == int64_t(s.num_values());
-  if (model.input != pictures && !rows) {
-    throw Error(Errc::InvalidInput, "model '" + model.name + "' takes " + to_string(model.input) +
-                                        ", " + name + " has " + to_string(pictures));
-  }
-  require_answers(model, dataset, name);
+  require_fit(model, dataset, name);
   if (model.loss != LossKind::SoftmaxCrossEntropy) return;  // labels say nothing to it
-  for (size_t i = 0; i < dataset.size(); ++i) {
-    if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
-    throw Error(Errc::InvalidInput, "model '" + model.name + "' knows " +
-                                        std::to_string(model.num_classes()) + " classes, " + name +
-                                        " has the label " + std::to_string(dataset.labels[i]) +
-                                        " (sample " + std::to_string(i) + ")");
-  }
   dataset.num_classes = std::min(dataset.num_classes, uint32_t(model.num_classes()));
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/train/shared_split.h"
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -14,10 +15,13 @@ namespace dlflow::runtime {
 SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& folder,
                               Split split) {
   const Activity activity(comm, "reads the data");
-  const SplitFiles files = split_files(folder, split);
+  const std::vector<SplitFiles> splits = splits_to_read(folder, split);
   std::shared_ptr<const ChunkedDataset> chunks;
-  if (has_chunk_hashes(files)) chunks = std::make_shared<const ChunkedDataset>(folder, split);
-  NodeView node(comm, files.files);
+  if (std::ranges::all_of(splits, has_chunk_hashes)) {
+    chunks = std::make_shared<const ChunkedDataset>(folder, split);
+  }
+  const std::vector<std::filesystem::path> files = files_of(splits);
+  NodeView node(comm, files);
   std::byte* const record = node.share(chunks ? ProvenImages::record_bytes(*chunks) : 0);
   SharedSplit opened;
   std::string found;  // of all of the data, by who looks at it
@@ -37,6 +41,7 @@ SharedSplit open_shared_split(Communicator& comm, const std::filesystem::path& f
 std::string content_hash(const Dataset& dataset) {
   const ImageShape& shape = dataset.shape;
   Sha256 hash;
+  if (dataset.num_validation > 0) hash.update(std::to_string(dataset.num_validation) + ";");
   for (const uint32_t number : {dataset.num_classes, shape.channels, shape.height, shape.width}) {
     hash.update(std::to_string(number) + ",");
   }

@@ -13,6 +13,9 @@ struct TrainingData {
 /// and both parts keep its order. The ranks of a node have the list of those samples in common; it
 /// is all that either part takes. Throws Error{InvalidInput} if nothing would be left to train on.
 ///
+/// A dataset with a validation split of its own is divided between the two; `validation` must be 0
+/// then.
+///
 /// Collective, with the same arguments on all ranks. `comm` must outlive the result.
 TrainingData split_off_validation(Communicator& comm, Dataset dataset, size_t validation,
                                   uint64_t seed);

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "runtime/fit/fit.h"
 #include "runtime/train/checkpoints.h"
 #include "runtime/train/compression_state.h"
 #include "runtime/train/cpu_worker.h"
@@ -26,7 +27,8 @@ namespace {
 
 TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& settings) {
   const Activity activity(comm, "divides the training data");
-  const size_t validation = validation_samples(settings, data.size());
+  if (data.num_validation > 0 && settings.validation) refuse_validation_key();
+  const size_t validation = data.num_validation > 0 ? 0 : validation_samples(settings, data.size());
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 

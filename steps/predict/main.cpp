@@ -154,6 +154,7 @@ int predict_rank(runtime::Communicator& comm) {
       runtime::load_trained_network(comm, request.checkpoint, request.batch);
   require_format(request.format, network.model);
   runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
+  split.dataset = split.dataset.without_validation();
   runtime::require_agreement(comm, {{"the data", split.identity}});
   runtime::require_fitting(network.model, split.dataset, "the data");
 

@@ -101,7 +101,8 @@ NodeData::NodeData(runtime::Communicator& comm, fs::path data, runtime::Split sp
   const runtime::Activity activity(comm, "copies the data to its node's disk");
   uint64_t bytes = 0;
   if (comm.node_rank() == 0) {
-    const auto files = runtime::copy_sources(runtime::split_files(folder_, split).files);
+    const auto files =
+        runtime::copy_sources(runtime::files_of(runtime::splits_to_read(folder_, split)));
     bytes = total_bytes(files);
     copy_ = copy_to_node(files);
   }

@@ -190,13 +190,15 @@ class Data(Case):
         _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
         self.assertIn("samples cannot be packed", err)
         self.assertIn("; --resize and --crop make them alike\n", err)
-        reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25")
+        reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25", "--validation-share", "0.2")
         out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
         self.assertEqual(sum(split["samples"] for split in out), 80)
-        self.assertTrue(10 <= out[1]["samples"] <= 30, out)
-        train, test = self.show("set")
+        self.assertEqual([split["file"] for split in out], ["set/train.dlset", "set/validation.dlset", "set/test.dlset"])
+        self.assertTrue(10 <= out[2]["samples"] <= 30, out)
+        train, validation, test = self.show("set")
+        self.assertEqual(validation["samples"], out[1]["samples"])
         self.assertEqual((train["channels"], train["height"], train["width"]), (1, 4, 5))
-        self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[1]["samples"]))
+        self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[2]["samples"]))
 
         def tested(data):  # each picture is of one grey: which class has which ones
             content = (self.folder / data / "test.dlset").read_bytes()
@@ -218,7 +220,8 @@ class Data(Case):
         (self.folder / "t.csv").write_text("a,b\n1,2\n")
         for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
                            (["--resize", "8"], "--resize and --crop change pictures in folders"),
-                           (["--test-share", "0.5"], "--test-share divides pictures by their names")):
+                           (["--test-share", "0.5"], "--test-share and --validation-share divide pictures by their names"),
+                           (["--test-share", "0.5", "--validation-share", "0.5"], "leave no samples for training")):
             self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
         self.assertFalse((self.folder / "set").exists())
 
@@ -231,6 +234,48 @@ class Data(Case):
         env = {"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}
         result = self.run_json("regression.yaml", "--set", "ranks=1", env=env)
         self.assertEqual(result["state"], "succeeded")
+
+    def workflow(self, data="numbers", more="", before="", evaluates="numbers"):
+        self.write("w.yaml", f"""
+            name: w
+            steps:
+              {before or "other: {uses: stage, with: {sources: [{url: 'file:///dev/null'}]}}"}
+              train:
+                uses: train
+                needs: [{"prep" if before else "other"}]
+                with: {{model: m.yaml, data: {data}, epochs: 1, lr: 0.1{more}}}
+              evaluate:
+                uses: evaluate
+                with: {{checkpoint: "${{{{ steps.train.outputs.model }}}}", data: {evaluates}}}
+            """)
+
+    def test_data_is_checked_against_the_model_before_any_job(self):
+        self.write("t.csv", "a,b,y\n" + "1,2,3\n" * 20)
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
+        for split in ("train", "test"):
+            self.dlflow("data", "pack", "t.csv", "-o", "numbers", "--target", "y", "--split", split)
+        self.workflow()
+        self.dlflow("validate", "w.yaml")
+        self.write("m.yaml", "name: m\ninput: [3]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
+        wrong = "w.yaml:8:33: error: model 'm' takes (B,3), numbers has (B,2,1,1)\n"
+        for verb in ("validate", "run"):
+            self.assertEqual(self.dlflow(verb, "w.yaml", status=2)[1], wrong)
+        self.workflow(before="prep: {run: 'true'}")  # which may write other data
+        self.dlflow("validate", "w.yaml")
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 2}\n")
+        self.workflow()
+        self.assertIn("has 'loss: softmax_cross_entropy', which wants labels, and numbers has 1 targets a sample",
+                      self.dlflow("validate", "w.yaml", status=2)[1])
+        self.write("m.yaml", "name: m\ninput: [2]\nlayers:\n  - linear: {features: 1}\nloss: mse\n")
+        self.workflow(more=", validation: 20")
+        self.assertIn("'validation' holds out 20 of 20 samples; nothing is left to train on", self.dlflow("validate", "w.yaml", status=2)[1])
+        self.workflow(data="numbrs")
+        self.assertIn("w.yaml:8:33: error: there is no folder numbrs; did you mean 'numbers'?", self.dlflow("validate", "w.yaml", status=2)[1])
+        self.workflow(data="/not/on/this/machine")
+        self.dlflow("validate", "w.yaml")
+        (self.folder / "numbers/test.dlset").unlink()
+        self.workflow()
+        self.assertIn("w.yaml:11:66: error: numbers: no test data: neither test.dlset nor", self.dlflow("validate", "w.yaml", status=2)[1])
 
     def test_verify_names_every_shard_that_is_wrong(self):
         pictures.write(self.folder, 100, 50)

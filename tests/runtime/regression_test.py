@@ -4,6 +4,8 @@ PyTorch's twin; and what is refused where data and loss do not go together."""
 import csv
 import json
 import random
+import shutil
+import struct
 import subprocess
 import unittest
 
@@ -118,6 +120,47 @@ class Regression(TrainingCase):
             ours, twin = self.evaluate(folder)[0], twin_errors(torch, loss, 20)
             with self.subTest(loss=loss, ours=ours, twin=twin):
                 self.assertLess(abs(ours["rmse"] - twin), 0.05)
+
+    def test_a_validation_split_is_what_training_measures_itself_with(self):
+        data = self.data / "held"
+        shutil.copytree(self.sets["one"], data)
+        self.sets["held"] = data
+        same = {"normalize": {"mean": [0.5] * 4, "std": [0.29] * 4}}  # which a cache wants to be given
+        plain = self.model_folder("held", "mse", 1, validation=0, **same)
+        self.train(plain, 1)
+        shutil.copy(data / "test.dlset", data / "validation.dlset")
+        settings = {key: value for key, value in SETTINGS.items() if key != "validation"}
+        folders = []
+        for ranks, more in ((1, {}), (2, {}), (2, {"cache": {"memory": "1MiB"}}), (2, {"scratch": True})):
+            folder = self.folder("held", data=str(data), model="model.yaml", **settings | same | more)
+            with_json = json.loads((folder / "with.json").read_text())
+            del with_json["validation"]
+            (folder / "with.json").write_text(json.dumps(with_json))
+            (folder / "model.yaml").write_text(MODEL.format(loss="mse", targets=1, features=4))
+            folders.append(folder)
+            summary = self.train(folder, ranks, DLFLOW_SCRATCH=str(folder))
+            with self.subTest(ranks=ranks, more=more):
+                self.assertEqual(self.bits(folder)[0], self.bits(plain)[0])
+                (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": str(data), "batch": 250}))
+                status, _, errors = self.run_to_end(folder, 1, "dlflow-evaluate")
+                self.assertEqual(status, 0, errors)
+                self.assertEqual(json.loads((folder / "metrics.json").read_text())["rmse"], summary["rmse"])
+        status, _, errors = self.run_to_end(self.model_folder("held", "mse", 1, validation=50), 1)
+        self.assertIn("'validation' holds out training samples, and the data has a validation split; leave the key out", errors)
+
+    def test_predictions_are_the_numbers_that_evaluate_measures(self):
+        folder = self.model_folder("two", "l1", 2, validation=0)
+        self.train(folder, 1)
+        with_json = {"checkpoint": "checkpoints/latest", "data": self.data_of(folder), "batch": 50}
+        measured = self.evaluate(folder)[0]
+        (folder / "with.json").write_text(json.dumps(with_json | {"format": "npy"}))
+        status, _, errors = self.run_to_end(folder, 2, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        content = (folder / "outputs/predictions.npy").read_bytes()
+        self.assertIn(b"'shape': (300, 2,", content[:128])
+        numbers = struct.unpack("<600f", content[-2400:])
+        wanted = [target for row in rows_of(2, 300) for target in row[4:6]]
+        self.assertAlmostEqual(sum(abs(a - b) for a, b in zip(numbers, wanted)) / 600, measured["mae"], places=4)
 
     def test_data_that_does_not_go_with_the_loss_is_refused(self):
         cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "runtime/data/chunked_dataset.h"
 #include "runtime/data/split_files.h"
 #include "tests/support/catch.h"
 #include "tests/support/temp_dir.h"
@@ -33,6 +34,37 @@ struct Sharded {
 };
 
 }  // namespace
+
+TEST_CASE("samples of a validation split stand behind those for training", "[data]") {
+  const test::TempDir folder;
+  const Dataset train = make_dataset({1, 1, 1}, 2, std::vector<uint8_t>{1, 2, 3}, {0, 1, 0}),
+                validation = make_dataset({1, 1, 1}, 4, std::vector<uint8_t>{4, 5}, {3, 2});
+  write_binary_dataset(folder.path() / "train.dlset", train);
+  CHECK(open_dataset(folder.path(), Split::Train) == train);
+  const std::string alone = ChunkedDataset(folder.path(), Split::Train).content_hash();
+  write_sharded_dataset(folder.path(), "validation", source_of(validation), 2);
+  Dataset both = make_dataset({1, 1, 1}, 4, std::vector<uint8_t>{1, 2, 3, 4, 5}, {0, 1, 0, 3, 2});
+  both.num_validation = 2;
+  CHECK(open_dataset(folder.path(), Split::Train) == both);
+  CHECK(both.without_validation().size() == 3);
+  CHECK(both.without_validation().labels == train.labels);
+  CHECK(train.without_validation() == train);
+  const ChunkedDataset chunks(folder.path(), Split::Train);
+  CHECK(chunks.dataset() == both);
+  CHECK(chunks.files().size() == 3);
+  CHECK(chunks.content_hash() != alone);
+  CHECK(open_dataset(folder.path(), Split::Validation) == validation);
+  CHECK(files_of(splits_to_read(folder.path(), Split::Train)).size() == 4);
+  write_binary_dataset(folder.path() / "validation.dlset",
+                       make_dataset({2, 1, 1}, 2, std::vector<uint8_t>{1, 2}, {0}));
+  CHECK_THROWS_WITH(open_dataset(folder.path(), Split::Train),
+                    Catch::Contains("validation.dlset: has other images"));
+  std::filesystem::remove(folder.path() / "train.dlset");
+  folder.write("train-images-idx3-ubyte", "");
+  folder.write("train-labels-idx1-ubyte", "");
+  CHECK_THROWS_WITH(splits_to_read(folder.path(), Split::Train),
+                    Catch::Contains("validation.dlset stands beside IDX files for training"));
+}
 
 TEST_CASE("shards are read as the one data set that they were", "[shards]") {
   const test::TempDir folder;

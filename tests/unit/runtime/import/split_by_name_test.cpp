@@ -10,19 +10,26 @@ using namespace dlflow::runtime;
 TEST_CASE("the name alone decides about the split of a sample", "[split_by_name]") {
   std::vector<std::string> names;
   for (int i = 0; i < 2000; ++i) names.push_back("cat/" + std::to_string(i) + ".png");
-  const NamedParts parts = split_by_name(names, 0.2);
-  CHECK(parts.train.size() + parts.test.size() == 2000);
-  CHECK(std::abs(double(parts.test.size()) - 400) < 60);  // three deviations are 54
-  CHECK(std::ranges::is_sorted(parts.test));
+  auto parts = split_by_name(names, {0.2, 0.1});
+  CHECK(parts[Split::Train].size() + parts[Split::Validation].size() + parts[Split::Test].size() ==
+        2000);
+  CHECK(std::abs(double(parts[Split::Test].size()) - 400) < 60);  // three deviations are 54
+  CHECK(std::abs(double(parts[Split::Validation].size()) - 200) < 45);
+  CHECK(std::ranges::is_sorted(parts[Split::Test]));
+  for (const size_t sample : parts[Split::Test]) {
+    CHECK(split_of(names[sample], {0.3, 0.1}) == Split::Test);
+  }
   // By Python's hashlib 0.41497 and 0.98051, now and in later versions.
-  CHECK(is_for_test("cat/1.png", 0.415));
-  CHECK_FALSE(is_for_test("cat/1.png", 0.4149));
-  CHECK_FALSE(is_for_test("dog/7.jpg", 0.98));
-  for (const size_t sample : parts.test) CHECK(is_for_test(names[sample], 0.3));
-  CHECK_FALSE(is_for_test("cat/1.png", 0));
-  CHECK(is_for_test("cat/1.png", 1));
-  CHECK_THROWS_WITH(split_by_name(names, 0), Catch::Contains("none would be for the test"));
-  CHECK_THROWS_WITH(split_by_name(names, 1), Catch::Contains("none would be for the training"));
+  CHECK(split_of("cat/1.png", {0.415, 0.1}) == Split::Test);
+  CHECK(split_of("cat/1.png", {0.4149, 0.1}) == Split::Train);
+  CHECK(split_of("dog/7.jpg", {0.4149, 0.02}) == Split::Validation);
+  CHECK(split_of("dog/7.jpg", {0.98, 0.019}) == Split::Train);
+  CHECK(split_by_name(names, {0, 0.5}).size() == 2);
+  CHECK_THROWS_WITH(
+      split_by_name(names, {1e-9, 0}),
+      Catch::Contains("none would be in the test split; choose another --test-share"));
+  CHECK_THROWS_WITH(split_by_name(names, {1, 0}), Catch::Contains("in the train split"));
+  CHECK_THROWS_WITH(split_by_name(names, {0, 1e-9}), Catch::Contains("--validation-share"));
 }
 
 TEST_CASE("a part of a source has its samples with labels or targets", "[split_by_name]") {

@@ -1,0 +1,122 @@
+#include "engine/cli/data_check.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <set>
+#include <vector>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/text.h"
+#include "base/url.h"
+#include "runtime/data/split_files.h"
+#include "runtime/fit/fit.h"
+
+namespace dlflow {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* kValidation = "validation";
+
+/// A value that is known before a run.
+std::optional<std::string> known_text(const Json& with, const std::string& key) {
+  const auto value = with.find(key);
+  if (value == with.end() || !value->is_string()) return std::nullopt;
+  std::string text = value->get<std::string>();
+  if (text.find("${{") != std::string::npos || parse_file_url(text)) return std::nullopt;
+  return text;
+}
+
+/// Whether a command runs before `step`: it may make the data, or change it.
+bool may_be_made_before(const Workflow& workflow, const Step& step) {
+  std::vector<std::string> waiting = step.needs;
+  std::set<std::string> seen;
+  while (!waiting.empty()) {
+    const std::string name = waiting.back();
+    waiting.pop_back();
+    if (!seen.insert(name).second) continue;
+    const auto parent = std::ranges::find(workflow.steps, name, &Step::name);
+    if (parent == workflow.steps.end() || find_step_kind(parent->uses) == nullptr) return true;
+    waiting.insert(waiting.end(), parent->needs.begin(), parent->needs.end());
+  }
+  return false;
+}
+
+/// "; did you mean 'digits'?", of the folders beside the one that is missing.
+std::string advice_for(const fs::path& missing, const std::string& as_written) {
+  std::vector<std::string> there;
+  std::error_code none;
+  const fs::path around = missing.has_parent_path() ? missing.parent_path() : ".";
+  for (const auto& entry : fs::directory_iterator(around, none)) {
+    if (!entry.is_directory(none)) continue;
+    there.push_back((fs::path(as_written).parent_path() / entry.path().filename()).string());
+  }
+  std::ranges::sort(there);
+  return did_you_mean(as_written, there);
+}
+
+/// With the images of .dlset files unread, and those of other files unlooked at.
+runtime::Dataset open(const fs::path& folder, runtime::Split split) {
+  return runtime::open_dataset(folder, split, runtime::Proof::Structure);
+}
+
+/// The key of `with` that is to blame for what `check` throws.
+template <typename Check>
+std::optional<DataMistake> mistake_of(const std::string& key, const Check& check) {
+  try {
+    check();
+    return std::nullopt;
+  } catch (const Error& error) {
+    return DataMistake{key, error.what()};
+  }
+}
+
+void require_samples(const runtime::Dataset& data, const Json& with) {
+  const auto validation = with.find(kValidation);
+  if (validation == with.end() || !validation->is_number_integer()) return;
+  if (data.num_validation > 0) runtime::refuse_validation_key();
+  runtime::require_training_samples(data.size(), validation->get<size_t>());
+}
+
+/// Of data that is there.
+std::optional<DataMistake> mistake_in(const Workflow& workflow, const StepKind& kind,
+                                      const Json& with, const fs::path& folder) {
+  const runtime::Split split = kind.reads_test_split ? runtime::Split::Test : runtime::Split::Train;
+  runtime::Dataset data;
+  if (auto mistake = mistake_of(kind.data, [&] { data = open(folder, split); })) return mistake;
+  if (kind.reads_test_split) return std::nullopt;
+  if (auto mistake = mistake_of(kValidation, [&] { require_samples(data, with); })) return mistake;
+  const auto model = known_text(with, kind.model);
+  if (!model) return std::nullopt;
+  const fs::path file = fs::path(workflow.file).parent_path() / *model;
+  if (!fs::is_regular_file(file)) return std::nullopt;  // the planner says so
+  return mistake_of(kind.data, [&] {
+    runtime::require_fit(runtime::parse_model(read_file(file), file.string()), data,
+                         folder.string());
+  });
+}
+
+}  // namespace
+
+Json what_is_read(const StepKind& kind, const Json& with) {
+  Json values = Json::array();
+  for (const std::string& key : {kind.data, kind.model, std::string(kValidation)}) {
+    values.push_back(with.contains(key) ? with[key] : Json());
+  }
+  return values;
+}
+
+std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
+                                           const StepKind& kind, const Json& with) {
+  const auto place = known_text(with, kind.data);
+  if (!place || may_be_made_before(workflow, step)) return std::nullopt;
+  const fs::path folder = fs::path(workflow.file).parent_path() / *place;
+  std::error_code none;
+  if (fs::exists(folder, none)) return mistake_in(workflow, kind, with, folder);
+  if (fs::path(*place).is_absolute()) return std::nullopt;
+  return DataMistake{kind.data,
+                     "there is no folder " + folder.string() + advice_for(folder, *place)};
+}
+
+}  // namespace dlflow

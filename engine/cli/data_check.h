@@ -1,0 +1,27 @@
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "base/json.h"
+#include "engine/model/step_kinds.h"
+#include "engine/model/workflow.h"
+
+namespace dlflow {
+
+struct DataMistake {
+  std::string key;  ///< of `with`
+  std::string text;
+};
+
+/// The values of `with` that mistake_in_data() looks at.
+Json what_is_read(const StepKind& kind, const Json& with);
+
+/// The reason for which a step cannot read its data set, with its model and its `validation`: the
+/// one that its job would give. Nothing if there is none, or if only a run can tell: a command
+/// before it may make the data, and an absolute path that is not here may be on a cluster. Reads no
+/// images. \param with  of one element, as far as it is known
+std::optional<DataMistake> mistake_in_data(const Workflow& workflow, const Step& step,
+                                           const StepKind& kind, const Json& with);
+
+}  // namespace dlflow

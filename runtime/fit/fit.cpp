@@ -1,0 +1,82 @@
+#include "runtime/fit/fit.h"
+
+#include <cstdint>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+[[noreturn]] void refuse_data(const Model& model, const std::string& reason) {
+  throw Error(Errc::InvalidInput, "model '" + model.name + "' " + reason);
+}
+
+/// The samples of `dataset` have targets, or labels, as the loss wants them.
+void require_answers(const Model& model, const Dataset& dataset, const std::string& name) {
+  const std::string loss = "has 'loss: " + runtime::name(model.loss) + "'";
+  const uint32_t targets = dataset.num_targets;
+  if (!has_targets(model.loss)) {
+    if (targets == 0 || model.loss != LossKind::SoftmaxCrossEntropy) return;
+    refuse_data(model, loss + ", which wants labels, and " + name + " has " +
+                           std::to_string(targets) +
+                           " targets a sample; write 'loss: mse', 'l1', 'huber' or 'bce'");
+  }
+  if (targets == 0) {
+    refuse_data(model, loss + ", which wants targets, and " + name +
+                           " has labels; pack it with targets (dlflow data pack --help), or leave "
+                           "'loss' out");
+  }
+  if (int64_t(targets) != model.num_classes()) {
+    refuse_data(model, "gives " + std::to_string(model.num_classes()) + " numbers a sample, " +
+                           name + " has " + std::to_string(targets) + " targets");
+  }
+  if (model.loss != LossKind::BinaryCrossEntropy) return;
+  for (size_t i = 0; i < dataset.size(); ++i) {
+    for (const float target : dataset.targets[i]) {
+      if (target == 0 || target == 1) continue;
+      refuse_data(model, loss + ", whose targets are 0 or 1; sample " + std::to_string(i) + " of " +
+                             name + " has " + std::to_string(target));
+    }
+  }
+}
+
+void require_shape(const Model& model, const Dataset& dataset, const std::string& name) {
+  const ImageShape& s = dataset.shape;
+  const TensorShape pictures = {int64_t(s.channels), int64_t(s.height), int64_t(s.width)};
+  const bool rows = model.input.size() == 1 && model.input[0] == int64_t(s.num_values());
+  if (model.input == pictures || rows) return;
+  refuse_data(model,
+              "takes " + to_string(model.input) + ", " + name + " has " + to_string(pictures));
+}
+
+void require_classes(const Model& model, const Dataset& dataset, const std::string& name) {
+  for (size_t i = 0; i < dataset.size(); ++i) {
+    if (int64_t(dataset.labels[i]) < model.num_classes()) continue;
+    refuse_data(model, "knows " + std::to_string(model.num_classes()) + " classes, " + name +
+                           " has the label " + std::to_string(dataset.labels[i]) + " (sample " +
+                           std::to_string(i) + ")");
+  }
+}
+
+}  // namespace
+
+void require_fit(const Model& model, const Dataset& dataset, const std::string& name) {
+  require_shape(model, dataset, name);
+  require_answers(model, dataset, name);
+  if (model.loss == LossKind::SoftmaxCrossEntropy) require_classes(model, dataset, name);
+}
+
+void require_training_samples(size_t num_samples, size_t validation) {
+  if (validation < num_samples) return;
+  throw Error(Errc::InvalidInput, "with: 'validation' holds out " + std::to_string(validation) +
+                                      " of " + std::to_string(num_samples) +
+                                      " samples; nothing is left to train on");
+}
+
+void refuse_validation_key() {
+  throw Error(Errc::InvalidInput,
+              "with: 'validation' holds out training samples, and the data has a validation split; "
+              "leave the key out");
+}
+
+}  // namespace dlflow::runtime

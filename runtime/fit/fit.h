@@ -1,0 +1,24 @@
+#pragma once
+
+#include <cstddef>
+#include <string>
+
+#include "runtime/data/dataset.h"
+#include "runtime/nn/model.h"
+
+/// Whether a network and a data set go together.
+namespace dlflow::runtime {
+
+/// Throws Error{InvalidInput} unless the samples of `dataset` have the shape that `model` takes,
+/// and the targets that its loss wants, or labels among its classes; `name` is the dataset's, for
+/// the message. Reads no images.
+void require_fit(const Model& model, const Dataset& dataset, const std::string& name);
+
+/// Throws Error{InvalidInput} if nothing is left to train on when `validation` of `num_samples` are
+/// held out.
+void require_training_samples(size_t num_samples, size_t validation);
+
+/// Throws Error{InvalidInput}: `validation` is given, and `dataset` has a validation split.
+void refuse_validation_key();
+
+}  // namespace dlflow::runtime

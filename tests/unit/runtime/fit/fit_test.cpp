@@ -1,0 +1,64 @@
+#include "runtime/fit/fit.h"
+
+#include "base/error.h"
+#include "tests/support/catch.h"
+
+using namespace dlflow;
+using namespace dlflow::runtime;
+
+namespace {
+
+Model model(const std::string& input, int features, const std::string& loss) {
+  const bool has_pictures = input.find(',') != input.npos;
+  return parse_model("name: m\ninput: " + input + "\nloss: " + loss + "\nlayers:\n" +
+                         (has_pictures ? "  - flatten\n" : "") +
+                         "  - linear: {features: " + std::to_string(features) + "}\n",
+                     "m.yaml");
+}
+
+std::string error_of(const Model& model, const Dataset& dataset) {
+  try {
+    require_fit(model, dataset, "set");
+  } catch (const Error& error) {
+    CHECK(error.code() == Errc::InvalidInput);
+    return error.what();
+  }
+  return "";
+}
+
+const Dataset kClasses = make_dataset({2, 1, 1}, 3, std::vector<uint8_t>{1, 2, 3, 4}, {2, 0}),
+              kNumbers = make_dataset({2, 1, 1}, std::vector<uint8_t>{1, 2, 3, 4}, {1, 0.5f}, 1),
+              kBits = make_dataset({2, 1, 1}, std::vector<uint8_t>{1, 2}, {1, 0}, 2);
+
+}  // namespace
+
+TEST_CASE("a network and data that go together are let pass", "[fit]") {
+  for (const char* input : {"[2, 1, 1]", "[2]"}) {
+    CHECK(error_of(model(input, 3, "softmax_cross_entropy"), kClasses).empty());
+    CHECK(error_of(model(input, 1, "huber"), kNumbers).empty());
+    CHECK(error_of(model(input, 2, "bce"), kBits).empty());
+  }
+  CHECK(error_of(model("[2]", 2, "reconstruction"), kNumbers).empty());
+  CHECK(error_of(model("[2]", 2, "reconstruction"), kClasses).empty());
+}
+
+TEST_CASE("what does not go together is told", "[fit]") {
+  CHECK(error_of(model("[3]", 3, "softmax_cross_entropy"), kClasses) ==
+        "model 'm' takes (B,3), set has (B,2,1,1)");
+  CHECK(error_of(model("[2]", 2, "softmax_cross_entropy"), kClasses) ==
+        "model 'm' knows 2 classes, set has the label 2 (sample 0)");
+  CHECK_THAT(error_of(model("[2]", 2, "softmax_cross_entropy"), kNumbers),
+             Catch::Contains("which wants labels, and set has 1 targets a sample"));
+  CHECK_THAT(error_of(model("[2]", 1, "mse"), kClasses),
+             Catch::Contains("which wants targets, and set has labels"));
+  CHECK_THAT(error_of(model("[2]", 2, "mse"), kNumbers),
+             Catch::Contains("gives 2 numbers a sample, set has 1 targets"));
+  CHECK_THAT(error_of(model("[2]", 1, "bce"), kNumbers),
+             Catch::Contains("sample 1 of set has 0.5"));
+}
+
+TEST_CASE("something is left to train on", "[fit]") {
+  require_training_samples(2, 1);
+  CHECK_THROWS_WITH(require_training_samples(2, 2),
+                    "with: 'validation' holds out 2 of 2 samples; nothing is left to train on");
+}
