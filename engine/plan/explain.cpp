@@ -167,6 +167,16 @@ std::string waits_in_words(const Plan& plan, uint32_t job) {
   return join(parts, ", ");
 }
 
+/// "as many as `split` lists"
+std::string as_listed(const Matrix& matrix) {
+  std::set<std::string> steps;
+  for (const MatrixAxis& axis : matrix.axes) {
+    if (axis.is_open()) steps.insert("`" + axis.source->step + "`");
+  }
+  return "as many as " + join(std::vector<std::string>(steps.begin(), steps.end()), " and ") +
+         (steps.size() == 1 ? " lists" : " list");
+}
+
 struct Nearest {
   std::string run;
   std::vector<Difference> differences;
@@ -199,6 +209,10 @@ Explanation explain_job(const Plan& plan, uint32_t number, History& history) {
     return result;
   }
   if (job.cause == Cause::Forced || job.cause == Cause::ActsOutside) return result;
+  if (job.cause == Cause::WaitsForList) {
+    result.reason = as_listed(plan.workflow.steps[job.step].matrix);
+    return result;
+  }
   for (const auto& [lock, packages] : planned_packages(plan, job.step)) {
     if (!packages.empty()) continue;
     result.verdict = Action::Run;

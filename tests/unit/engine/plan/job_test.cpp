@@ -77,6 +77,7 @@ JobSpec example_spec() {
   spec.always = true;
   spec.require = {{"accuracy", ">=", 0.88}};
   spec.outputs = {{"model", "model.bin"}};
+  spec.lists = {"parts"};
   spec.parents = {{"data", Json::object(), "/runs/mnist-7f3a/steps/data", true, true, true}};
   spec.inputs = {{"models/lenet.yaml", "/runs/mnist-7f3a/sources/models/lenet.yaml"}};
   spec.data = {"/data/set"};
