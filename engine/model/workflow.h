@@ -141,8 +141,8 @@ size_t max_elements(const Matrix& matrix);
 
 /// How an element is called: "lr=0.1" or "lr=0.1,width=64"; of an axis of mappings
 /// "case.batch=64,case.model=lenet", or "case=small" if it has a key `name`; "lr=?" as long as the
-/// values are not known; empty without a matrix. Usable as a folder name: other characters than letters, digits and "=,.+-_" become "_"
-/// (plan.h makes them unique).
+/// values are not known; empty without a matrix. Usable as a folder name: other characters than
+/// letters, digits and "=,.+-_" become "_" (plan.h makes them unique).
 std::string element_label(const Json& element);
 
 /// `require: {accuracy: ">= 0.88"}`

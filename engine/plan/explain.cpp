@@ -10,6 +10,7 @@
 #include "base/parse_json.h"
 #include "base/text.h"
 #include "engine/plan/changes.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/installed.h"
 #include "engine/plan/layout.h"
 
@@ -165,16 +166,6 @@ std::string waits_in_words(const Plan& plan, uint32_t job) {
     return "it comes after " + join(std::vector<std::string>(open.begin(), open.end()), ", ");
   }
   return join(parts, ", ");
-}
-
-/// "as many as `split` lists"
-std::string as_listed(const Matrix& matrix) {
-  std::set<std::string> steps;
-  for (const MatrixAxis& axis : matrix.axes) {
-    if (axis.is_open()) steps.insert("`" + axis.source->step + "`");
-  }
-  return "as many as " + join(std::vector<std::string>(steps.begin(), steps.end()), " and ") +
-         (steps.size() == 1 ? " lists" : " list");
 }
 
 struct Nearest {

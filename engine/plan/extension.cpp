@@ -199,8 +199,8 @@ AxisValues values_in_text(std::string_view text, const std::string& what) {
 std::string read_list(const fs::path& file, const std::string& what) {
   std::error_code none;
   if (!fs::is_regular_file(file, none)) {
-    refuse(what, "is no file that holds a list; write a JSON list into it: " +
-                     std::string(kExample));
+    refuse(what,
+           "is no file that holds a list; write a JSON list into it: " + std::string(kExample));
   }
   return read_file(file, kForeignJson.max_bytes);
 }
@@ -214,6 +214,10 @@ bool leaves_lists(const Plan& plan, uint32_t step) {
     }
   }
   return false;
+}
+
+bool has_list_of(const Plan& plan, const std::string& step) {
+  return std::ranges::find(plan.extensions, step, &Extension::step) != plan.extensions.end();
 }
 
 std::optional<Extension> extension_for(const Plan& plan, const ParentResult& result) {
@@ -316,20 +320,13 @@ Plan extended(const Plan& plan, Extension extension) {
 
 bool is_open(const Plan& plan, uint32_t job) { return plan.steps[plan.jobs[job].step].open; }
 
-void refuse_open_axes(const Plan& plan) {
-  for (uint32_t number = 0; number < plan.steps.size(); ++number) {
-    const Step& step = plan.workflow.steps[number];
-    if (!plan.steps[number].planned) continue;
-    for (const MatrixAxis& axis : step.matrix.axes) {
-      if (!axis.source) continue;
-      throw_at(plan.workflow, step.locations.at("matrix." + axis.name),
-               "step '" + step.name + "' has as many elements as step '" + axis.source->step +
-                   "' lists, which is known at run time; that needs a run on this machine, and " +
-                   "profile '" + plan.profile.name +
-                   "' submits all jobs at once. Write the values into the matrix, or run it "
-                   "without --profile.");
-    }
+std::string as_listed(const Matrix& matrix) {
+  std::set<std::string> steps;
+  for (const MatrixAxis& axis : matrix.axes) {
+    if (axis.is_open()) steps.insert("`" + axis.source->step + "`");
   }
+  return "as many as " + join(std::vector<std::string>(steps.begin(), steps.end()), " and ") +
+         (steps.size() == 1 ? " lists" : " list");
 }
 
 }  // namespace dlflow

@@ -44,6 +44,9 @@ std::string read_list(const std::filesystem::path& file, const std::string& what
 /// Whether a planned step takes the values of an axis from `step`.
 bool leaves_lists(const Plan& plan, uint32_t step);
 
+/// Whether the plan is laid out with a list of this step.
+bool has_list_of(const Plan& plan, const std::string& step);
+
 /// The extension of `plan` that the result of a step asks for: its listed_outputs(), with the next
 /// number. Nothing if the plan is laid out so already. Throws Error as values_of_list, also if the
 /// file that holds a list is not as it was when the step ended.
@@ -68,8 +71,7 @@ Plan extended(const Plan& plan, Extension extension);
 /// Whether a job stands for elements that are not known yet.
 bool is_open(const Plan& plan, uint32_t job);
 
-/// Throws Error{InvalidInput} for a plan that fans out at run time: a batch system's is submitted
-/// as a whole.
-void refuse_open_axes(const Plan& plan);
+/// In words, of a matrix with an open axis: "as many as `split` lists".
+std::string as_listed(const Matrix& matrix);
 
 }  // namespace dlflow

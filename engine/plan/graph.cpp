@@ -32,9 +32,8 @@ std::vector<std::string> common_axes_of(const Matrix& a, const Matrix& b) {
 }
 
 bool is_open_axis(const Matrix& matrix, const std::string& name) {
-  return std::ranges::any_of(matrix.axes, [&](const MatrixAxis& axis) {
-    return axis.name == name && axis.is_open();
-  });
+  return std::ranges::any_of(
+      matrix.axes, [&](const MatrixAxis& axis) { return axis.name == name && axis.is_open(); });
 }
 
 /// The values of `axes` alone.

@@ -114,10 +114,12 @@ Json surroundings_of(const Profile& profile) {
 std::optional<KnownResult> NothingKnown::find(const std::string&) { return std::nullopt; }
 
 std::string_view words(Cause cause) {
-  constexpr std::array<std::string_view, 6> kWords = {
-      "there is no earlier result", "forced", "what it sends is looked for where it goes",
-      "nothing that matters changed", "decided once its parents are done",
-      "as many as a step lists"};
+  constexpr std::array<std::string_view, 6> kWords = {"there is no earlier result",
+                                                      "forced",
+                                                      "what it sends is looked for where it goes",
+                                                      "nothing that matters changed",
+                                                      "decided once its parents are done",
+                                                      "as many as a step lists"};
   return kWords[size_t(cause)];
 }
 

@@ -90,17 +90,17 @@ using AxisValues = std::vector<Json>;
 
 /// The lists that a step has left for the axes of others, see extension.h.
 struct Extension {
-  int number = 0;    ///< 1, 2, …: of its file
-  std::string step;  ///< that left them
-  std::map<std::string, AxisValues> lists = {};   ///< by output
+  int number = 0;                                  ///< 1, 2, …: of its file
+  std::string step;                                ///< that left them
+  std::map<std::string, AxisValues> lists = {};    ///< by output
   std::map<std::string, std::string> hashes = {};  ///< of the outputs that held them
   bool operator==(const Extension&) const = default;
 };
 
 /// The part of a plan that all jobs of a step share.
 struct PlannedStep {
-  bool planned = false;                               ///< false: not needed for --until
-  bool open = false;  ///< an axis has no values yet: its jobs stand for those to come
+  bool planned = false;  ///< false: not needed for --until
+  bool open = false;     ///< an axis has no values yet: its jobs stand for those to come
   std::shared_ptr<const std::vector<Json>> elements;  ///< one empty object without a matrix
   std::vector<std::string> inputs;                    ///< declared inputs, folders expanded
   Json visible_params = Json::object();               ///< see visible_params()
@@ -121,7 +121,7 @@ struct Plan {
   std::vector<PlannedJob> jobs;    ///< parents before children, the elements of a step together
   Graph graph;                     ///< over `jobs`
   std::vector<Extension> extensions = {};  ///< that it is laid out with, in their order
-  std::string sources = "sources";  ///< the folder of RUN with the copies of `files`
+  std::string sources = "sources";         ///< the folder of RUN with the copies of `files`
   ContentHashes files;    ///< all files that its steps read and that are copied into the run
   ContentHashes outside;  ///< of data that they read where it lies: data_identity()
   ContentHashes data;     ///< content of `inputs` that lie elsewhere, as far as it counts

@@ -140,7 +140,8 @@ std::string Store::create_run(const Plan& plan) {
       to_ms(plan.created), extension_of(plan));
   const int64_t run = run_id(run_name);
   BaseIds bases(database_);
-  for (uint32_t job = 0; job < plan.jobs.size(); ++job) insert_job(database_, bases, run, plan, job);
+  for (uint32_t job = 0; job < plan.jobs.size(); ++job)
+    insert_job(database_, bases, run, plan, job);
   change_counts(database_, run, {{JobState::Planned, int64_t(plan.jobs.size())}});
   transaction.commit();
   return run_name;

@@ -158,7 +158,8 @@ std::string Store::sync_run(const fs::path& run_directory) {
   // Elements of an earlier list, and what stood for them before any was known.
   if (extension > 0) {
     std::erase_if(news, [&](const auto& job) {
-      return !database_.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", id, job.first)->next();
+      return !database_.query("SELECT 1 FROM jobs WHERE run = ? AND name = ?", id, job.first)
+                  ->next();
     });
   }
   ExistingFolders folders;

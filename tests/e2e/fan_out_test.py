@@ -218,12 +218,6 @@ class FanOut(Case):
         self.assertEqual(self.states(run), {"split": "skipped", "work[part=?]": "skipped", "merge": "skipped",
                                             "beside": "succeeded"})
 
-    def test_a_batch_system_takes_no_open_axis(self):
-        self.pipeline(["a"])
-        self.write("cluster.yaml", "name: cluster\nscheduler: slurm\n")
-        _, err = self.dlflow("run", "fan.yaml", "--dry-run", "--profile", "cluster.yaml", status=2)
-        self.assertIn("has as many elements as step 'split' lists", err)
-
 
 if __name__ == "__main__":
     main()

@@ -1,14 +1,12 @@
 #include "engine/run/chain/fit.h"
 
 #include "engine/batch/limits.h"
-#include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/run/chain/login_jobs.h"
 
 namespace dlflow {
 
 ClusterLimits fit_to_cluster(Plan& plan, const ChainServices& services) {
-  refuse_open_axes(plan);
   ClusterLimits cluster = services.batch.cluster();
   const Profile limited = with_cluster_limits(plan.profile, cluster);
   plan.profile.classes = limited.classes;

@@ -10,6 +10,7 @@
 #include "base/file.h"
 #include "engine/batch/batches.h"
 #include "engine/batch/limits.h"
+#include "engine/plan/extension.h"
 #include "engine/plan/places.h"
 #include "engine/plan/run_directory.h"
 #include "engine/plan/withdrawn.h"
@@ -71,11 +72,12 @@ std::vector<Standing> standing(const ChainRun& run, const ChainRepair& repair) {
     Standing& mine = result[job];
     if (satisfies_dependents(state) || state == JobState::Skipped) continue;
     mine = {Kind::LeftOut, run.id(job)};
+    if (is_open(run.plan(), job)) continue;  // with it goes what waits for it
     if (is_on_login_node(run.plan(), run.plan().jobs[job])) continue;
     if (state == JobState::Queued || state == JobState::Running || repair.contains(job)) {
       mine.kind = Kind::Waiting;
     } else if (state == JobState::Planned || state == JobState::Submitting) {
-      mine.kind = Kind::ToSubmit;
+      mine.kind = waits_for_list(run, job) ? Kind::LeftOut : Kind::ToSubmit;
     }
     run.plan().graph.each_parent(job, [&](uint32_t parent) {
       const bool is_over = run.lets_run(job, parent);
@@ -233,7 +235,7 @@ void reuse_known_results(ChainRun& run) {
 
 }  // namespace
 
-ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
+ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists) {
   ChainResult result;
   recover_login_jobs(run);
   result.adopted = adopt_doubtful(run);
@@ -248,6 +250,8 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again) {
     result.kept += satisfies_dependents(run.jobs()[job].state);
   }
   repair.drop_blocked();
+  block_refused(run, lists);
+  reuse_listed(run);
   reuse_known_results(run);
   result.excluded_nodes = nodes_to_exclude(
       run.services().store, read_file_if_exists(run.plan().directory / "cluster").value_or(""),

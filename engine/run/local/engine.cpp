@@ -233,10 +233,18 @@ bool Engine::take_lists() {
       try {
         auto extension = extension_for(plan_, results_.of(job));
         if (!extension) continue;
-        Plan next = extended(plan_, std::move(*extension));
+        Plan next = extended(plan_, *extension);
         services_.backend.check(next);
         looks_for_lists_ = true;
-        if (!keeps_active(next)) return true;
+        if (!keeps_active(job, next)) return true;
+        if (has_list_of(plan_, extension->step)) {
+          plan_listed_again(plan_, jobs(), job, [this](uint32_t again, int tries, const auto& why) {
+            record_.plan_again(again, tries, why);
+          });
+          record_.sync();
+          crash_point("listed again");
+          next = extended(plan_, std::move(*extension));
+        }
         extend(std::move(next));
       } catch (const Error& error) {
         if (error.retryable()) throw;
@@ -247,10 +255,14 @@ bool Engine::take_lists() {
   return false;
 }
 
-/// Every job that is with the back end has the same number in `next`.
-bool Engine::keeps_active(const Plan& next) const {
+/// Every job that is with the back end has the same number in `next`, and none of them has what an
+/// earlier list of `source` gave it.
+bool Engine::keeps_active(uint32_t source, const Plan& next) const {
+  if (active_.empty()) return true;
+  const std::vector<uint32_t> after = descendants_of(plan_, source);
   return std::ranges::all_of(active_, [&](uint32_t job) {
-    return job < next.jobs.size() && next.jobs[job].name == plan_.jobs[job].name;
+    return job < next.jobs.size() && next.jobs[job].name == plan_.jobs[job].name &&
+           !std::ranges::binary_search(after, job);
   });
 }
 
@@ -287,6 +299,7 @@ void Engine::extend(Plan next) {
     if (state == JobState::Planned) act(job);
     const bool is_handed_over = active_.contains(job);
     if (is_under_way(state) && !is_handed_over) queue_.push(job);
+    block_descendants(job);
   }
 }
 

@@ -65,7 +65,7 @@ class Engine {
   void look_at_open();
   bool take_lists();
   void extend(Plan next);
-  bool keeps_active(const Plan& next) const;
+  bool keeps_active(uint32_t source, const Plan& next) const;
   void give_up_list(const std::string& step, const std::string& reason);
   void settle(uint32_t job);
   void start_jobs();

@@ -191,6 +191,7 @@ TEST_CASE("a job.json in which a key is missing or odd is refused", "[job]") {
   const Json whole = to_json(example_spec());
   for (const auto& [key, value] : whole.items()) {
     if (key == "container") continue;  // of a step without an image
+    if (key == "lists") continue;      // of an older dlflow
     INFO(key);
     Json json = whole;
     json.erase(key);

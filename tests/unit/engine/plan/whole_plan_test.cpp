@@ -185,6 +185,7 @@ TEST_CASE("a job's spec has all that its step, the profile and the plan say", "[
       {"always", true},
       {"require", {{{"metric", "accuracy"}, {"comparison", ">="}, {"bound", 0.88}}}},
       {"outputs", {{"model", "model.bin"}}},
+      {"lists", Json::array()},
       {"parents",
        {{{"step", "data"},
          {"element", Json::object()},
