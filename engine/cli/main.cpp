@@ -27,6 +27,7 @@
 #include "engine/plan/layout.h"
 #include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
+#include "engine/run/chain/from_job.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
 #include "steps/stage_out/stage_out.h"
@@ -91,8 +92,8 @@ int run_cli(int argc, char** argv) {
        {add_run,      add_status,     add_logs,    add_explain, add_validate, add_graph,
         add_resubmit, add_cancel,     add_list,    add_results, add_lock,     add_pack,
         add_unpack,   add_inspect,    add_cache,   add_data,    add_profile,  add_schema,
-         add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_help,
-         add_init,     add_man,        add_nodes,   add_report,  add_trace,    add_sync}) {
+        add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_help,
+        add_init,     add_man,        add_nodes,   add_report,  add_trace,    add_sync}) {
     add(app, session);
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
@@ -137,7 +138,9 @@ int run_cli(int argc, char** argv) {
 int job_exec_main(const char* batch_file, const char* batch, const char* task) {
   const auto number = [](const char* text) { return uint32_t(std::strtoul(text, nullptr, 10)); };
   try {
-    return job_exec(batch_file, number(batch), number(task), current_allocation());
+    const int status = job_exec(batch_file, number(batch), number(task), current_allocation());
+    if (status == 0) submit_what_was_listed(batch_file, number(batch), number(task));
+    return status;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\n", error.what());
     return 1;

@@ -21,6 +21,7 @@ struct PlanAgain {
   bool from_scratch = false;            ///< they do not go on from their checkpoints
   bool new_sources = false;             ///< the run takes what its steps read as it is now
   std::vector<uint32_t> anew = {};      ///< with them: see made_anew()
+  bool none = false;                    ///< nothing at all: only what nobody had yet is started
 };
 
 /// Whether one of `names`, of steps or jobs, means this job; no names mean all.

@@ -93,6 +93,19 @@ void add(ChainResult& result, ChainResult&& more) {
   result.interrupted = more.interrupted;
 }
 
+ChainResult submit_all(const fs::path& run_directory, const PlanAgain& again,
+                       const ChainServices& services) {
+  FoundLists lists = lay_out_lists(run_directory, services, again.none);
+  ChainResult result = submit_once(run_directory, again, lists, services);
+  // A result that was reused, or made on the login node, may list what is to be submitted, too.
+  while (!result.interrupted) {
+    lists = lay_out_lists(run_directory, services, again.none);
+    if (!lists.any) break;
+    add(result, submit_once(run_directory, {.none = again.none}, lists, services));
+  }
+  return result;
+}
+
 }  // namespace
 
 ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
@@ -100,15 +113,15 @@ ChainResult submit_chain(const fs::path& run_directory, const PlanAgain& again,
   require_here(run_directory, services.batch);
   const RunLock lock(run_directory);
   withdraw_cancel_request(run_directory);  // it was meant for a submission before us
-  FoundLists lists = lay_out_lists(run_directory, services);
-  ChainResult result = submit_once(run_directory, again, lists, services);
-  // A result that was reused, or made on the login node, may list what is to be submitted, too.
-  while (!result.interrupted) {
-    lists = lay_out_lists(run_directory, services);
-    if (!lists.any) break;
-    add(result, submit_once(run_directory, {}, lists, services));
-  }
-  return result;
+  return submit_all(run_directory, again, services);
+}
+
+ChainResult submit_listed(const fs::path& run_directory, const ChainServices& services) {
+  constexpr std::chrono::minutes kPatience(1);  // for who submits other jobs of the run
+  require_here(run_directory, services.batch);
+  const RunLock lock(run_directory, kPatience);
+  if (is_cancel_requested(run_directory)) return {};
+  return submit_all(run_directory, {.none = true}, services);
 }
 
 CancelResult cancel_chain(const fs::path& run_directory, const std::vector<std::string>& names,

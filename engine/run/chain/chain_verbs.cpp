@@ -81,8 +81,10 @@ void say_what_waits_for_lists(const std::filesystem::path& run_directory, RunSta
     plan.graph.each_parent(
         job, [&](uint32_t parent) { has_list &= satisfies_dependents(status.jobs[parent].state); });
     if (has_list) continue;
-    status.jobs[job].reason = as_listed(plan.workflow.steps[plan.jobs[job].step].matrix) +
-                              "; once it has: dlflow run --resume " + status.run;
+    const std::string who = plan.profile.submit_from_jobs
+                                ? ", and then submits"
+                                : "; once it has: dlflow run --resume " + status.run;
+    status.jobs[job].reason = as_listed(plan.workflow.steps[plan.jobs[job].step].matrix) + who;
   }
 }
 

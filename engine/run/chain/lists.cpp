@@ -29,8 +29,6 @@ bool takes_list_of(const Step& step, const std::string& source) {
   });
 }
 
-bool fans_out(const Plan& plan) { return std::ranges::any_of(plan.workflow.steps, takes_list); }
-
 /// What the batch system may have was made for the earlier list.
 void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   for (const uint32_t job : descendants_of(plan, source)) {
@@ -43,6 +41,15 @@ void check_idle(const Plan& plan, const Jobs& jobs, uint32_t source) {
   }
 }
 
+/// Whether a job that takes the list of this step is still to run.
+bool is_waited_for(const Plan& plan, const Jobs& jobs, const std::string& source) {
+  for (uint32_t job = 0; job < jobs.size(); ++job) {
+    const Step& step = plan.workflow.steps[plan.jobs[job].step];
+    if (jobs[job].state == JobState::Planned && takes_list_of(step, source)) return true;
+  }
+  return false;
+}
+
 struct NextList {
   uint32_t source = 0;  ///< the job that left it
   Extension extension;
@@ -50,13 +57,14 @@ struct NextList {
 
 /// The next list that is not laid out; nothing if there is none.
 std::optional<NextList> next_list(const Plan& plan, const Jobs& jobs, const ChainServices& services,
-                                  FoundLists& found) {
+                                  bool from_job, FoundLists& found) {
   const ParentResults results(plan, jobs);
   for (uint32_t job = 0; job < jobs.size(); ++job) {
     const uint32_t step = plan.jobs[job].step;
     const std::string& name = plan.workflow.steps[step].name;
     if (!satisfies_dependents(jobs[job].state) || !leaves_lists(plan, step)) continue;
     if (found.refused.contains(name)) continue;
+    if (from_job && !is_waited_for(plan, jobs, name)) continue;
     try {
       auto extension = extension_for(plan, results.of(job));
       if (!extension) continue;
@@ -72,6 +80,8 @@ std::optional<NextList> next_list(const Plan& plan, const Jobs& jobs, const Chai
 
 }  // namespace
 
+bool fans_out(const Plan& plan) { return std::ranges::any_of(plan.workflow.steps, takes_list); }
+
 bool waits_for_list(const ChainRun& run, uint32_t job) {
   if (!takes_list(run.step_of(job))) return false;
   bool waits = false;
@@ -82,8 +92,8 @@ bool waits_for_list(const ChainRun& run, uint32_t job) {
   return waits;
 }
 
-FoundLists lay_out_lists(const std::filesystem::path& run_directory,
-                         const ChainServices& services) {
+FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services,
+                         bool from_job) {
   FoundLists found;
   while (true) {
     Plan plan = load_run(run_directory);
@@ -93,7 +103,7 @@ FoundLists lay_out_lists(const std::filesystem::path& run_directory,
     take_reused(plan, status);
     RunRecord record(plan, progress_of(plan, services.store, status), services.store,
                      services.clock);
-    const auto next = next_list(plan, record.jobs(), services, found);
+    const auto next = next_list(plan, record.jobs(), services, from_job, found);
     if (!next) return found;
     if (has_list_of(plan, next->extension.step)) {
       check_idle(plan, record.jobs(), next->source);

@@ -13,6 +13,9 @@
 /// submits what it makes as any job that is missing.
 namespace dlflow {
 
+/// Whether a step takes the values of an axis from another.
+bool fans_out(const Plan& plan);
+
 /// Whether the job is an element of a list that may be another one by the time it could run: its
 /// source has yet to end.
 bool waits_for_list(const ChainRun& run, uint32_t job);
@@ -24,7 +27,9 @@ struct FoundLists {
 
 /// Lays out what steps have listed since. For whoever holds RunLock. Throws Error{InvalidInput} if
 /// a list replaces an earlier one that jobs wait or run with.
-FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services);
+/// \param from_job  a job asks, and nobody else: what people have cancelled stays so.
+FoundLists lay_out_lists(const std::filesystem::path& run_directory, const ChainServices& services,
+                         bool from_job = false);
 
 /// Blocks what a refused list would make.
 void block_refused(ChainRun& run, const FoundLists& found);

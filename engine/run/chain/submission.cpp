@@ -237,14 +237,16 @@ void reuse_known_results(ChainRun& run) {
 
 ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const FoundLists& lists) {
   ChainResult result;
-  recover_login_jobs(run);
+  // What a job submits from its node is new: what has become of other jobs is not asked there,
+  // where their records may show late, and nothing for the login node runs there.
+  if (!again.none) recover_login_jobs(run);
   result.adopted = adopt_doubtful(run);
   run.note_looked_up();
-  const JobsAtWork at_work = look_at_open_jobs(run, Doubt::GiveUp);
+  const JobsAtWork at_work = again.none ? JobsAtWork() : look_at_open_jobs(run, Doubt::GiveUp);
   run.block_hopeless();
   ChainRepair repair(run);
-  keep_waiting_jobs(run, at_work, repair);
-  PlannedAgain planned = plan_jobs_again(run, again, repair);
+  if (!again.none) keep_waiting_jobs(run, at_work, repair);
+  PlannedAgain planned = again.none ? PlannedAgain{} : plan_jobs_again(run, again, repair);
   follow_new_parents(run, at_work, std::move(planned), repair, result.too_early);
   for (uint32_t job = 0; job < run.jobs().size(); ++job) {
     result.kept += satisfies_dependents(run.jobs()[job].state);
@@ -258,7 +260,7 @@ ChainResult submit_missing_jobs(ChainRun& run, const PlanAgain& again, const Fou
       run.plan().profile.exclude_nodes);
   const std::string directory = run.plan().directory.string();
   run.services().store.set_run_state(directory, RunState::Running, run.services().clock.now());
-  result.interrupted = run_login_jobs(run);
+  if (!again.none) result.interrupted = run_login_jobs(run);
   try {
     if (!result.interrupted) submit_rounds(run, repair, result);
   } catch (const std::exception&) {

@@ -76,6 +76,66 @@ TEST_CASE("killed between any two effects, the list is laid out and submitted on
   CHECK(newest_extension(world.directory) == 1);
 }
 
+TEST_CASE("a job that has listed submits what waits for it, and nothing that people stopped",
+          "[fan_out]") {
+  ChainWorld world(std::string(kFan) + "  failed: {run: ./failed}\n");
+  lists(world, "split", "parts", {"a", "b"});
+  world.start();
+  const std::string failed = world.id("failed");
+  world.nodes.begin(failed);
+  world.nodes.fail_node(failed);
+  world.look();
+  world.cancel({"beside"});
+  world.nodes.run_all();
+  world.batch.submitted.clear();
+  submit_listed(world.directory, world.services());
+  CHECK(world.batch.submitted.size() == 2);          // work, merge
+  submit_listed(world.directory, world.services());  // as a job that was requeued does
+  CHECK(world.batch.submitted.size() == 2);
+  world.nodes.run_all();
+  const States states = world.look();
+  CHECK(states.at("work[part=b]") == Succeeded);
+  CHECK(states.at("merge") == Succeeded);
+  CHECK(states.at("failed") == Lost);
+  CHECK(states.at("beside") == Cancelled);
+}
+
+TEST_CASE("elements that were cancelled before they were known are not submitted by a job",
+          "[fan_out]") {
+  ChainWorld world(kFan);
+  lists(world, "split", "parts", {"a", "b"});
+  world.start();
+  world.cancel({"work"});
+  world.nodes.run_all();
+  world.batch.submitted.clear();
+  submit_listed(world.directory, world.services());
+  CHECK(world.batch.submitted.empty());
+  world.resume();
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
+TEST_CASE("killed as a job submits, what it has listed is submitted once", "[fan_out]") {
+  const std::string point = GENERATE("list", "extension", "batches", "intents", "sbatch",
+                                     "accepted", "recorded", "record");
+  const int n = GENERATE(1, 2);
+  const bool by_job = GENERATE(false, true);
+  CAPTURE(point, n, by_job);
+  ChainWorld world(kFan);
+  lists(world, "split", "parts", {"a", "b"});
+  world.start();
+  world.nodes.run_all();
+  killed_at(point, n, [&] { submit_listed(world.directory, world.services()); });
+  world.nodes.run_all();
+  if (by_job) {
+    submit_listed(world.directory, world.services());
+  } else {
+    world.resume();
+  }
+  world.nodes.run_all();
+  check_ran_once(world);
+}
+
 TEST_CASE("a result that is reused lists at once, and so are elements that were made before",
           "[fan_out]") {
   ChainWorld world(kFan);
