@@ -2,14 +2,18 @@
 
     PYTHON bench/torch_backend.py [--ranks 2] [--rounds 5] [--models mlp,lenet,resnet20] [--horovod] [--data FOLDER]
 
-Starts the ranks itself, one thread each. All take turns in the same processes; of each figure the median of the rounds. PYTHON has
-PyTorch: the sums need no BLAS, but for the training use one whose sgemm is a peer's (bench/peers.py). --horovod, with a PYTHON that has it,
-also trains with Horovod. "no exchange" is the same training whose ranks sum nothing: no backend can be faster.
+Starts the ranks itself, one thread each. Backends sum by turns in the same processes; each way of training has processes of its own in each
+round, for the threads of one would take time from another. Of each figure the median of the rounds. PYTHON has PyTorch: the sums need no
+BLAS, but for the training use one whose sgemm is a peer's (bench/peers.py). --horovod, with a PYTHON that has it, also trains with Horovod.
+"no exchange" is the same training whose ranks sum nothing: no backend can be faster.
 """
 
 import argparse
+import json
 import os
 import statistics
+import subprocess
+import sys
 import time
 
 import torch
@@ -41,28 +45,26 @@ def sums(groups, rounds):
         yield f"all_reduce of {size} B", "us", {backend: statistics.median(all) for backend, all in times.items()}
 
 
-def with_ddp(group):
-    """A function from a model to the model that trains, and its optimizer."""
-    def wrap(model):
-        model = nn.parallel.DistributedDataParallel(model, process_group=group, gradient_as_bucket_view=True)
-        return model, optimizer_of(model)
-    return wrap
+def with_ddp(model):
+    model = nn.parallel.DistributedDataParallel(model, gradient_as_bucket_view=True)
+    return model, optimizer_of(model)
 
 
 def with_horovod(model):
     import horovod.torch as horovod
+    horovod.init()
     return model, horovod.DistributedOptimizer(optimizer_of(model), named_parameters=model.named_parameters())
+
+
+def without_exchange(model):
+    return model, optimizer_of(model)
+
+
+WAYS = {"gloo": with_ddp, "dlflow": with_ddp, "Horovod": with_horovod, "no exchange": without_exchange}
 
 
 def optimizer_of(model):
     return torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-
-
-def ways_of(groups, horovod):
-    ways = {backend: with_ddp(group) for backend, group in groups.items()}
-    if horovod:
-        ways["Horovod"] = with_horovod
-    return ways | {"no exchange": lambda model: (model, optimizer_of(model))}
 
 
 def speed_of(model, optimizer, images, labels, steps):
@@ -78,39 +80,55 @@ def speed_of(model, optimizer, images, labels, steps):
     return steps * 64 * dist.get_world_size() / (time.perf_counter() - start)
 
 
-def training(ways, rounds, models, folder):
+def training_rank(way, models, folder):
+    """A line of JSON: images per second of each model, behind as many steps that warm up."""
+    torch.set_num_threads(1)
+    dist.init_process_group(way if way in BACKENDS else "gloo")
     images, labels = torch_peer.load(folder)
+    speed = {}
     for name in models:
-        trained = {}
-        for way, wrap in ways.items():
-            torch.manual_seed(0)
-            trained[way] = wrap(torch_peer.MODELS[name]())
-        speed = {way: [] for way in ways}
-        for round in range(rounds + 1):  # the first one warms up
-            for way, (model, optimizer) in trained.items():
-                images_per_s = speed_of(model, optimizer, images, labels, 100 if name == "mlp" else 12)
-                if round > 0:
-                    speed[way].append(images_per_s)
-        yield name, {way: statistics.median(all) for way, all in speed.items()}
+        torch.manual_seed(0)
+        model, optimizer = WAYS[way](torch_peer.MODELS[name]())
+        for _ in range(2):
+            speed[name] = speed_of(model, optimizer, images, labels, 200 if name == "mlp" else 16)
+    if dist.get_rank() == 0:
+        print(json.dumps(speed), flush=True)
 
 
-def rank(args):
+def training(args, ways, models):
+    """way -> model -> images per second in each round."""
+    speed = {way: {model: [] for model in models} for way in ways}
+    for _ in range(args.rounds):
+        for way in ways:
+            arguments = ["--way", way, "--models", ",".join(models), "--data", args.data]
+            ended = torch_ranks.start(args.ranks, arguments, mpi=way == "Horovod", stdout=subprocess.PIPE, text=True)
+            if ended.returncode != 0:
+                sys.exit(f"error: the ranks of {way} failed")
+            for model, images_per_s in json.loads(ended.stdout).items():
+                speed[way][model].append(images_per_s)
+    return speed
+
+
+def sums_rank(rounds):
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
-    if args.horovod:
-        import horovod.torch as horovod
-        horovod.init()
     groups = {backend: dist.new_group(backend=backend) for backend in BACKENDS}
     write = print if dist.get_rank() == 0 else lambda *words, **options: None
     write(f"# PyTorch {torch.__version__}, {dist.get_world_size()} ranks, load {os.getloadavg()[0]:.1f}\n# what: gloo, dlflow, how many times as fast")
-    for what, unit, figures in sums(groups, args.rounds):
+    for what, unit, figures in sums(groups, rounds):
         write(f"{what}: {figures['gloo']:.0f}, {figures['dlflow']:.0f} {unit}, {figures['gloo'] / figures['dlflow']:.2f}", flush=True)
-    write("# network, images/s: ways; dlflow to the best other, and the most that it could be")
-    for name, figures in training(ways_of(groups, args.horovod), args.rounds, [name for name in args.models.split(",") if name], args.data):
-        best = max(speed for way, speed in figures.items() if way not in ("dlflow", "no exchange"))
-        write(f"{name}: {', '.join(f'{way} {speed:.0f}' for way, speed in figures.items())}; "
-              f"{figures['dlflow'] / best:.2f} of at most {figures['no exchange'] / best:.2f}", flush=True)
     dist.barrier()
+
+
+def print_training(args, models):
+    ways = [way for way in WAYS if way != "Horovod" or args.horovod]
+    speed = training(args, ways, models)
+    print("# network, images/s: ways; dlflow to the best other, and the most that it could be")
+    for name in models:
+        figures = {way: statistics.median(speed[way][name]) for way in ways}
+        best = max(speed for way, speed in figures.items() if way not in ("dlflow", "no exchange"))
+        print(f"{name}: {', '.join(f'{way} {speed:.0f}' for way, speed in figures.items())}; "
+              f"{figures['dlflow'] / best:.2f} of at most {figures['no exchange'] / best:.2f}", flush=True)
 
 
 def main():
@@ -120,8 +138,15 @@ def main():
     parser.add_argument("--models", default="mlp,lenet,resnet20")
     parser.add_argument("--horovod", action="store_true")
     parser.add_argument("--data", default="/usr/share/datasets/fashion-mnist")
+    parser.add_argument("--way", choices=WAYS, help=argparse.SUPPRESS)
     args = parser.parse_args()
-    torch_ranks.run(args.ranks, lambda: rank(args), mpi=args.horovod)
+    models = [name for name in args.models.split(",") if name]
+    if torch_ranks.is_rank():
+        return training_rank(args.way, models, args.data) if args.way else sums_rank(args.rounds)
+    status = torch_ranks.start(args.ranks, sys.argv[1:]).returncode
+    if status != 0:
+        sys.exit(status)
+    print_training(args, models)
 
 
 if __name__ == "__main__":

@@ -10,17 +10,28 @@ MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none
 
 
 def run(ranks, rank, mpi=False):
-    """In a rank, calls `rank`. Else starts so many ranks of this program, one thread each, waits for them, and ends with the worst status."""
+    """In a rank, calls `rank`. Else starts so many ranks of this program, waits for them, and ends with the worst status."""
+    if is_rank():
+        return rank()
+    sys.exit(start(ranks, sys.argv[1:], mpi).returncode)
+
+
+def is_rank():
     if "OMPI_COMM_WORLD_RANK" in os.environ:
         os.environ["RANK"] = os.environ["OMPI_COMM_WORLD_RANK"]
-    if "RANK" in os.environ:
-        return rank()
+    return "RANK" in os.environ
+
+
+def start(ranks, arguments, mpi=False, **options):
+    """So many ranks of this program with other arguments, one thread each; the worst status of them, and what rank 0 wrote if `options` ask for it."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     names = {"WORLD_SIZE": str(ranks), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "OMP_NUM_THREADS": "1"}
-    program = [sys.executable, "-B", *sys.argv]
+    program = [sys.executable, "-B", sys.argv[0], *arguments]
     if mpi:
-        sys.exit(subprocess.run([*MPIRUN, str(ranks), *program], env=os.environ | names).returncode)
-    started = [subprocess.Popen(program, env=os.environ | names | {"RANK": str(number)}) for number in range(ranks)]
-    sys.exit(max(abs(process.wait()) for process in started))
+        return subprocess.run([*MPIRUN, str(ranks), *program], env=os.environ | names, **options)
+    others = [subprocess.Popen(program, env=os.environ | names | {"RANK": str(number)}) for number in range(1, ranks)]
+    first = subprocess.run(program, env=os.environ | names | {"RANK": "0"}, **options)
+    first.returncode = max(abs(status) for status in [first.returncode, *(process.wait() for process in others)])
+    return first

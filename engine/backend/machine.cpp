@@ -1,6 +1,5 @@
 #include "engine/backend/machine.h"
 
-#include <sched.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -10,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "base/cores.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "base/units.h"
@@ -33,15 +33,8 @@ std::vector<fs::path> cgroup_folders() {
   return folders;
 }
 
-int cores_by_affinity() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (::sched_getaffinity(0, sizeof set, &set) == 0) return CPU_COUNT(&set);
-  return int(::sysconf(_SC_NPROCESSORS_ONLN));  // more CPUs than the set has bits
-}
-
 int cores_here() {
-  int cores = cores_by_affinity();
+  int cores = usable_cores();
   for (const fs::path& folder : cgroup_folders()) {
     std::istringstream text(read_file_if_exists(folder / "cpu.max").value_or(""));
     double quota = 0;  // fails for "max"

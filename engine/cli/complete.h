@@ -27,8 +27,8 @@ std::vector<Candidate> candidates(const CLI::App& app, Session& session,
 std::optional<size_t> place_of_argument(const CLI::App& app, std::span<const std::string> words);
 
 /// `dlflow complete bash LINE`, `dlflow complete zsh|fish WORD...`: what the completion scripts
-/// call. Prints a candidate a line: for bash quoted as its line needs it, for the others with its text
-/// behind a tab. A mistake offers nothing.
+/// call. Prints a candidate a line: for bash quoted as its line needs it, for the others with its
+/// text behind a tab. A mistake offers nothing.
 int complete(const CLI::App& app, Session& session, std::span<const std::string> arguments);
 
 }  // namespace dlflow

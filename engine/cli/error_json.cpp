@@ -62,8 +62,8 @@ Json error_json(const std::string& text, int status) {
   constexpr std::string_view kPrefix = "error: ";
   const std::string_view message = trim(text);
   return {{"error",
-           {{"message", std::string(message.starts_with(kPrefix) ? message.substr(kPrefix.size())
-                                                                 : message)},
+           {{"message",
+             std::string(message.starts_with(kPrefix) ? message.substr(kPrefix.size()) : message)},
             {"status", status},
             {"diagnostics", diagnostics_json(text)}}}};
 }

@@ -29,6 +29,7 @@ constexpr std::array<std::string_view, 4> kRemoteVerbs = {"run", "status", "logs
 
 constexpr int kSshFailed = 255;
 constexpr int kNoProgram = 97;  // of our own script: the program is not there yet
+constexpr int kCutOff = 98;     // of our own script: less came than was sent
 
 /// Below the home folder of the other machine.
 constexpr const char* kRemoteFolder = ".cache/dlflow/host";
@@ -77,16 +78,26 @@ class Host {
     return status;
   }
 
-  /// Copies a file into our folder there, under `name`, unless one of that name is there: names
-  /// hold the hash of the content. It is there completely or not at all.
+  /// Copies a file into our folder there, under `name`, unless it is there already: names hold the
+  /// hash of the content. It is there completely or not at all, also if the connection is cut.
   void send(const fs::path& file, const std::string& name, bool is_program = false) const {
-    const std::string script =
-        std::string("set -e; cd; umask 077; mkdir -p ") + kRemoteFolder + "; cd " + kRemoteFolder +
-        "; f=" + shell_quote(name) + "; if [ -e \"$f\" ]; then exit 0; fi; cat > \"$f.$$\"" +
-        (is_program ? "; chmod 700 \"$f.$$\"" : "") + "; mv \"$f.$$\" \"$f\"";
-    if (run(script, file) == 0) return;
-    throw Error(Errc::Unavailable, "cannot copy " + file.string() + " to " + name_ + ":" +
-                                       kRemoteFolder + "; is the home folder full?");
+    const std::string size = std::to_string(fs::file_size(file));
+    const std::string script = std::string("set -e; cd; umask 077; mkdir -p ") + kRemoteFolder +
+                               "; cd " + kRemoteFolder + "; f=" + shell_quote(name) +
+                               "; t=\"$f.$$\"; whole() { [ \"$(wc -c < \"$1\")\" -eq " + size +
+                               " ]; }; if [ -e \"$f\" ] && whole \"$f\"; then exit 0; fi; cat > "
+                               "\"$t\" || { rm -f \"$t\"; " +
+                               "exit 1; }; whole \"$t\" || { rm -f \"$t\"; exit " +
+                               std::to_string(kCutOff) + "; }" +
+                               (is_program ? "; chmod 700 \"$t\"" : "") + "; mv -f \"$t\" \"$f\"";
+    const int status = run(script, file);
+    if (status == 0) return;
+    const std::string what = file.string() + " to " + name_ + ":" + kRemoteFolder;
+    if (status == kCutOff) {
+      throw Error(Errc::Unavailable,
+                  "the copy of " + what + " was cut off, and is removed there; try again");
+    }
+    throw Error(Errc::Unavailable, "cannot copy " + what + "; is the home folder full?");
   }
 
  private:
@@ -96,11 +107,13 @@ class Host {
 std::string short_hash(const fs::path& file) { return sha256_file(file).substr(0, 16); }
 
 /// The workflow as one file, with the name that it gets there.
-std::string send_workflow(Session& session, const Host& host, const fs::path& file) {
+/// \param set  what `--set` gives its parameters: they may name files
+std::string send_workflow(Session& session, const Host& host, const fs::path& file,
+                          const std::vector<std::string>& set) {
   const TemporaryFolder folder;
   fs::path bundle = file;
   if (!is_bundle(file)) {
-    Workflow workflow = WorkflowArgument{file.string(), {}}.read();
+    Workflow workflow = WorkflowArgument{file.string(), set}.read();
     check_steps(workflow);
     NothingKnown nothing;
     const Plan plan = make_plan(std::move(workflow), Profile{}, {}, nothing, session.store());
@@ -134,12 +147,27 @@ std::string send_profile(const Host& host, const std::string& name) {
   return std::string(kRemoteFolder) + "/" + there;
 }
 
+/// The values of all `--set KEY=VALUE` and `--set=KEY=VALUE`.
+std::vector<std::string> settings_in(const std::vector<std::string>& words) {
+  constexpr std::string_view kSet = "--set";
+  constexpr std::string_view kSetIs = "--set=";
+  std::vector<std::string> settings;
+  for (size_t i = 0; i < words.size(); ++i) {
+    if (words[i] == kSet && i + 1 < words.size()) {
+      settings.push_back(words[++i]);
+    } else if (words[i].starts_with(kSetIs)) {
+      settings.push_back(words[i].substr(kSetIs.size()));
+    }
+  }
+  return settings;
+}
+
 /// Puts what is sent in the place of what `words` name here.
 void send_what_is_named(const CLI::App& app, Session& session, const Host& host,
                         std::vector<std::string>& words) {
   const auto place = place_of_argument(app, words);
   if (words.front() == "run" && place && fs::exists(words[*place])) {
-    words[*place] = send_workflow(session, host, words[*place]);
+    words[*place] = send_workflow(session, host, words[*place], settings_in(words));
   }
   constexpr std::string_view kProfile = "--profile=";
   for (size_t i = 0; i < words.size(); ++i) {
@@ -202,7 +230,9 @@ int run_on_host(const CLI::App& app, Session& session, const HostRequest& reques
   const fs::path own = fs::read_symlink("/proc/self/exe");
   const std::string program = "dlflow-" + short_hash(own);
   std::string script = "cd; p=./" + std::string(kRemoteFolder) + "/" + program +
-                       "; [ -x \"$p\" ] || exit " + std::to_string(kNoProgram) + "; exec \"$p\"";
+                       "; [ -x \"$p\" ] && [ \"$(wc -c < \"$p\")\" -eq " +
+                       std::to_string(fs::file_size(own)) + " ] || exit " +
+                       std::to_string(kNoProgram) + "; exec \"$p\"";
   for (const std::string& word : words) script += " " + shell_quote(word);
   const bool terminal = is_terminal(0) && is_terminal(1);
   const int status = host.run(script, {}, terminal);

@@ -167,7 +167,7 @@ std::string script_workflow(const InitPlan& plan) {
 /// A data set for training, as a network sees it.
 struct DataShape {
   std::vector<int64_t> input;
-  size_t classes = 0;
+  size_t classes = 0, targets = 0;
   bool has_test = false;
 };
 
@@ -184,6 +184,7 @@ DataShape shape_of(const fs::path& folder) {
   const runtime::ImageShape& shape = dataset.shape;
   return {{int64_t(shape.channels), int64_t(shape.height), int64_t(shape.width)},
           dataset.num_classes,
+          dataset.num_targets,
           runtime::find_split(folder, runtime::Split::Test).has_value()};
 }
 
@@ -192,7 +193,8 @@ std::string model_text(const std::string& name, const DataShape& shape) {
          "\ninput: [" + std::to_string(shape.input[0]) + ", " + std::to_string(shape.input[1]) +
          ", " + std::to_string(shape.input[2]) +
          "]\nlayers:\n  - flatten\n  - linear: {features: 128}\n  - relu\n  - linear: {features: " +
-         std::to_string(shape.classes) + "}\n";
+         std::to_string(shape.targets > 0 ? shape.targets : shape.classes) + "}\n" +
+         (shape.targets > 0 ? "loss: mse  # or l1, huber; bce for targets of 0 and 1\n" : "");
 }
 
 /// A workflow that trains a network on a data set and evaluates it.

@@ -28,6 +28,7 @@
 #include "engine/ranks/rank_exec.h"
 #include "engine/run/batch_systems.h"
 #include "engine/run/chain/from_job.h"
+#include "engine/supervisor/terminal.h"
 #include "steps/checkpoint/checkpoint_step.h"
 #include "steps/stage/stage.h"
 #include "steps/stage_out/stage_out.h"
@@ -93,7 +94,8 @@ int run_cli(int argc, char** argv) {
         add_resubmit, add_cancel,     add_list,    add_results, add_lock,     add_pack,
         add_unpack,   add_inspect,    add_cache,   add_data,    add_profile,  add_schema,
         add_doctor,   add_completion, add_version, add_rm,      add_prune,    add_help,
-        add_init,     add_man,        add_nodes,   add_report,  add_trace,    add_sync}) {
+        add_init,     add_man,        add_nodes,   add_report,  add_trace,    add_sync,
+        add_shell}) {
     add(app, session);
   }
   const std::vector<std::string> words(argv + 1, argv + argc);
@@ -165,6 +167,7 @@ int run_internal(int argc, char** argv, bool& found) {
   if (is(1, "job-exec") && argc == 5) return job_exec_main(argv[2], argv[3], argv[4]);
   if (is(1, "container-run") && argc == 3) return container_run(argv[2]);
   if (is(1, "container-exec") && argc == 3) return container_exec(argv[2]);
+  if (is(1, "terminal") && argc == 4) return serve_terminal(argv[2], argv[3]);
   if (is(1, "rank-exec") && argc > 3) return rank_exec(argv[2], argv + 3);
   if (is(1, "step") && argc == 3) {
     for (const auto& [kind, run_step] : kStepPrograms) {

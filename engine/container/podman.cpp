@@ -11,7 +11,9 @@ Invocation invoke_podman(const Container& container) {
                      "--runroot=" + (container.scratch / "run").string(),
                      "--tmpdir=" + (container.scratch / "tmp").string(), "--storage-driver=vfs"});
   append(call.argv, {"run", "--rm"});
-  if (!container.building) append(call.argv, {"--read-only", "--userns=keep-id"});
+  if (!container.building) append(call.argv, {"--read-only"});
+  const bool rootless = container.uid != 0;  // podman refuses the option to root, who needs none
+  if (rootless && !container.building) append(call.argv, {"--userns=keep-id"});
   append(call.argv,
          {"--network=host", "--pid=host", "--security-opt=label=disable", "--log-driver=none"});
   for (const Bind& bind : container.binds) append(call.argv, {"--volume=" + bind_text(bind)});

@@ -168,6 +168,17 @@ StepKind train_kind() {
        "given, of lamb 1e-6"},
       {"trust", number(0), "Of lars: trust coefficient; 0.001 unless given"},
   });
+  const Shape group = object({
+      {"match", text(), "Pattern of parameters' names: head.*, *.bias", kRequired},
+      {"lr_multiplier", number_above(0), "Factor of the learning rate; 1 unless given"},
+      {"weight_decay", number(0), "Weight decay instead of that of the other parameters"},
+  });
+  const std::vector<std::string> metrics = {"loss", "accuracy", "top5", "rmse", "perplexity"};
+  const Shape stop_early = object({
+      {"metric", choice(metrics), "Metric of the held-out samples", kRequired},
+      {"patience", integer(1), "Number of epochs in a row that are not better", kRequired},
+      {"min_change", number(0), "Change that counts as better must be more; 0 unless given"},
+  });
   return {
       .name = "train",
       .description = "Trains a network on all ranks of the step",
@@ -208,6 +219,24 @@ StepKind train_kind() {
            "Multiply lr by (samples per step / base_batch), or by the square root of that"},
           {"base_batch", integer(1),
            "Samples per step for which lr is given; only with lr_scaling"},
+          {"groups", list_of(group, 1),
+           "Parameters with a learning rate or weight decay of their own; the first that fits "
+           "counts"},
+          {"start_from", formed(path_form()),
+           "Safetensors file or checkpoint with the first weights, for layers of the same names"},
+          {"freeze", list_of(text(), 1),
+           "Patterns of layers that stay as they are; their batch normalisation goes by its "
+           "running "
+           "statistics"},
+          {"ema", number_below(0, 1),
+           "Decay of a running mean of the weights, which is evaluated and saved as the result; 0: "
+           "none",
+           Presence::Optional, 0.0},
+          {"keep_best", choice(metrics),
+           "Metric of the held-out samples by which the best epoch's checkpoint is kept, and is "
+           "the "
+           "result instead of the last"},
+          {"stop_early", stop_early, "End before the last epoch if a metric no longer improves"},
           {"label_smoothing", number_below(0, 1),
            "Share of each target that is spread evenly over all classes", Presence::Optional, 0.0},
           {"warmup_epochs", number(0), "Epochs in which the learning rate rises linearly from zero",
@@ -241,7 +270,7 @@ StepKind train_kind() {
            Presence::Optional, 0},
       }),
       .outputs = {{"checkpoints", text(), "The folder of checkpoints"},
-                  {"model", text(), "The last checkpoint"}},
+                  {"model", text(), "The last checkpoint; with keep_best the best"}},
       .saves_itself = true,
       .alternatives = {{"batch", "batch_per_rank"}},
       .neutral = {"scratch", "cache"},
@@ -274,7 +303,8 @@ StepKind checkpoint_kind() {
            "Number of newest checkpoints that stay in each folder, beside the selected one; all "
            "unless "
            "given"},
-          {"export", choice({"safetensors"}), "Format of a further file with only the weights"},
+          {"export", choice({"safetensors", "onnx"}),
+           "Format of a further file with the network alone"},
       }),
       .outputs = {{"checkpoint", text(), "The folder of the selected checkpoint"},
                   {"export", text(), "The exported file; only with the key export"}},
@@ -300,13 +330,36 @@ StepKind evaluate_kind() {
   };
 }
 
+StepKind predict_kind() {
+  return {
+      .name = "predict",
+      .description = "Writes what a trained network says of each sample of a data set",
+      .program = "dlflow-predict",
+      .with = object({
+          {"checkpoint", formed(path_form()), "Folder of the checkpoint", kRequired},
+          {"data", formed(path_form()), "Folder of the data", kRequired},
+          {"split", choice({"test", "train"}), "Part of the data", Presence::Optional, "test"},
+          {"format", choice({"csv", "npy"}),
+           "csv: number, label, prediction and probability of each sample; npy: all scores",
+           Presence::Optional, "csv"},
+          {"batch", integer(1), "Samples per forward pass", Presence::Optional, 256},
+          {"shard", integer(0), "Number of the part of the samples that this job takes, from 0",
+           Presence::Optional, 0},
+          {"shards", integer(1), "Number of such parts; steps with a matrix divide the samples",
+           Presence::Optional, 1},
+      }),
+      .outputs = {{"predictions", text(), "The file"}},
+      .decisive_resources = [](const Json&) { return std::vector<std::string>{"cpus_per_rank"}; },
+  };
+}
+
 }  // namespace
 
 std::vector<std::string> StepKind::no_resources(const Json&) { return {}; }
 
 std::span<const StepKind> step_kinds() {
-  static const std::vector<StepKind> kinds = {stage_kind(), stage_out_kind(), train_kind(),
-                                              checkpoint_kind(), evaluate_kind()};
+  static const std::vector<StepKind> kinds = {stage_kind(),      stage_out_kind(), train_kind(),
+                                              checkpoint_kind(), evaluate_kind(),  predict_kind()};
   return kinds;
 }
 

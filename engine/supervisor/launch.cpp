@@ -1,6 +1,5 @@
 #include "engine/supervisor/launch.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <unistd.h>
 
@@ -9,6 +8,7 @@
 #include <cstdlib>
 #include <map>
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/exit_status.h"
 #include "base/file.h"
@@ -58,12 +58,6 @@ std::vector<std::string> environment(const JobSpec& spec, const ResolvedJob& job
   std::vector<std::string> list;
   for (const auto& [key, value] : values) list.push_back(key + "=" + value);
   return list;
-}
-
-int usable_cores() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  return ::sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1;
 }
 
 std::string own_variable(const char* name) {

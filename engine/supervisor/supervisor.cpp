@@ -32,6 +32,7 @@
 #include "engine/supervisor/parents.h"
 #include "engine/supervisor/redact.h"
 #include "engine/supervisor/redacted_output.h"
+#include "engine/supervisor/resolve.h"
 #include "engine/supervisor/results.h"
 #include "engine/supervisor/shared_results.h"
 #include "engine/supervisor/watch.h"
@@ -69,13 +70,6 @@ class Pass {
   void run();
 
  private:
-  struct Skip {
-    std::string reason;
-  };
-  struct Block {
-    std::string reason;
-  };
-
   void record(JobEvent event);
   void notify(Notice notice) const {
     if (options_.notify) options_.notify(notice);
@@ -86,7 +80,6 @@ class Pass {
   void note_termination();
   bool is_ours() const;
   bool may_be_ours() const;
-  ResolvedJob resolve(const std::vector<ParentResult>& parents) const;
   WatchOptions watch_options(const RankPlan& ranks) const;
   JobEvent succeeded(const std::string& fingerprint);
   JobEvent reused(SharedResult known, const std::string& fingerprint);
@@ -117,45 +110,6 @@ void Pass::record(JobEvent event) {
   event.backend_id = options_.backend_id.empty() ? std::to_string(::getpid()) : options_.backend_id;
   event.node = host_name();
   events_.append(to_line(event));
-}
-
-ResolvedJob Pass::resolve(const std::vector<ParentResult>& parents) const {
-  const Json run = {{"id", spec_.run}, {"directory", spec_.run_directory.string()}};
-  Json params = spec_.params;
-  params.update(spec_.late_params);
-  Context context;
-  context.params = &params;
-  context.matrix = &spec_.element;
-  context.run = &run;
-  context.steps = [&](const Reference& reference) {
-    return parent_value(reference, spec_.element, parents);
-  };
-  const Template condition(spec_.condition);
-  const Template with(spec_.with);
-  const Template environment(spec_.environment);
-  // A script is no template: `${{` in it was refused by the parser.
-  const Template command(spec_.run_command.is_string() ? Json() : spec_.run_command);
-  std::vector<Reference> references;
-  for (const Template* part : {&condition, &with, &environment, &command}) {
-    references.insert(references.end(), part->references().begin(), part->references().end());
-  }
-  const Inputs inputs = judge(references, spec_, parents);
-  if (inputs.kind == Inputs::Kind::Block) throw Block{words(inputs)};
-  if (inputs.kind == Inputs::Kind::Skip) throw Skip{words(inputs)};
-  if (!spec_.condition.is_null()) {
-    const Json wanted = condition.evaluate(context);
-    if (!wanted.is_boolean()) {
-      throw Error(Errc::InvalidInput,
-                  "`if:` is " + wanted.dump() + ", which is neither true nor false");
-    }
-    if (!wanted.get<bool>()) throw Skip{"its `if:` is false"};
-  }
-  ResolvedJob job;
-  job.with = with.evaluate(context);
-  job.environment = environment.evaluate(context);
-  if (spec_.uses.empty()) job.ranks = plan_ranks(spec_, job.environment);
-  job.run_command = spec_.run_command.is_string() ? spec_.run_command : command.evaluate(context);
-  return job;
 }
 
 /// At once: a scheduler that takes the node away kills us too, some seconds later.
@@ -229,7 +183,7 @@ JobEvent Pass::execute() {
   } catch (const Error& error) {
     return event(JobState::Blocked, error.what());
   }
-  const ResolvedJob job = resolve(parents);
+  const ResolvedJob job = resolve(spec_, parents);
   prepare_files(spec_, job, files_);
   if (can_save(spec_.uses, spec_.checkpoint)) make_directories(checkpoints_directory(spec_));
   const Secrets secrets = read_secrets(secrets_file(spec_.run_directory), spec_.secrets);

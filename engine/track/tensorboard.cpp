@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "engine/track/protobuf.h"
+#include "base/protobuf.h"
 #include "engine/track/times.h"
 
 namespace dlflow {

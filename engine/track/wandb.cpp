@@ -6,7 +6,7 @@
 #include <cmath>
 #include <map>
 
-#include "engine/track/protobuf.h"
+#include "base/protobuf.h"
 #include "engine/track/times.h"
 
 namespace dlflow {

@@ -7,6 +7,7 @@
 #include <exception>
 #include <utility>
 
+#include "base/cores.h"
 #include "runtime/c_api/reduction.h"
 #include "runtime/comm/backoff.h"
 #include "runtime/comm/messages.h"
@@ -292,7 +293,7 @@ void Group::advance(Work& work, int threads) {
 /// alone.
 bool Group::has_free_core(int threads) const {
   if (comm_.node_size() != size()) return true;
-  const auto cores = int(std::thread::hardware_concurrency());
+  const int cores = usable_cores();
   const bool is_bound = cores < int(get_nprocs());
   return cores > threads * (is_bound ? 1 : comm_.node_size());
 }

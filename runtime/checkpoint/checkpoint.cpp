@@ -165,15 +165,18 @@ void point_latest_to(const fs::path& folder, const fs::path& step_folder) {
   sync_directory(folder);
 }
 
-/// Removes what is older than `newest` and the `keep` - 1 whole checkpoints before it. What is
+/// Removes what is older than `newest` and the `keep` - 1 whole checkpoints before it, but not
+/// `also_kept`. What is
 /// beyond `newest` was damaged, or training would not have come here: it stays to be looked at.
-void prune(const fs::path& folder, const fs::path& newest, size_t keep) {
+void prune(const fs::path& folder, const fs::path& newest, size_t keep,
+           const std::optional<fs::path>& also_kept) {
   auto folders = list_checkpoints(folder);
   std::reverse(folders.begin(), folders.end());
   const auto first = std::ranges::find(folders, newest);
   size_t kept = 0;
   for (const fs::path& step_folder : std::ranges::subrange(first, folders.end())) {
     if (kept == keep) {
+      if (step_folder == also_kept) continue;
       remove_checkpoint(step_folder);
     } else if (looks_whole(step_folder)) {
       ++kept;
@@ -202,8 +205,14 @@ fs::path save_checkpoint(const fs::path& folder, const CheckpointContent& conten
     sync_directory(folder);
   }
   point_latest_to(folder, target);
-  prune(folder, target, keep);
+  std::optional<fs::path> also_kept;
+  if (content.also_kept) also_kept = checkpoint_folder(folder, *content.also_kept);
+  prune(folder, target, keep, also_kept);
   return target;
+}
+
+fs::path checkpoint_folder(const fs::path& folder, uint64_t step) {
+  return folder / folder_name(step);
 }
 
 CheckpointInfo verify_checkpoint(const fs::path& step_folder) { return verify(step_folder).info; }

@@ -36,6 +36,9 @@ struct CheckpointContent {
 
   /// Further files of tensors, by name without `.safetensors`; each as it may be needed.
   std::map<std::string, std::vector<TensorView>> further = {};
+
+  /// The step of a checkpoint that stays beside the newest.
+  std::optional<uint64_t> also_kept = std::nullopt;
 };
 
 /// A loaded checkpoint. The tensors are mapped, not copied.
@@ -52,11 +55,14 @@ struct Checkpoint {
 /// was there before is still there and whole.
 ///
 /// Then FOLDER/latest points to it, and of the whole checkpoints only the newest `keep` (at least
-/// 1) stay. A whole checkpoint of the same step stays as it is: a step is saved once.
-/// One process at a time saves to a folder; anybody may read meanwhile.
-/// Throws Error if it cannot be written (a full disk); what was there stays.
+/// 1) stay, and the one of step `also_kept`. A whole checkpoint of the same step stays as it is: a
+/// step is saved once. One process at a time saves to a folder; anybody may read meanwhile. Throws
+/// Error if it cannot be written (a full disk); what was there stays.
 std::filesystem::path save_checkpoint(const std::filesystem::path& folder,
                                       const CheckpointContent& content, size_t keep);
+
+/// Where the checkpoint of `step` is or would be.
+std::filesystem::path checkpoint_folder(const std::filesystem::path& folder, uint64_t step);
 
 /// Reads the checkpoint in `step_folder` after verifying every byte of it. Throws Error{NotFound}
 /// if there is none, Error{Corrupt} naming the file that is not what was written.

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cerrno>
+#include <cmath>
 #include <cstddef>
 #include <cstring>
 #include <optional>
@@ -25,7 +26,7 @@ static_assert(std::endian::native == std::endian::little);  // the file is read 
 // docs/user/data-format.md names every field.
 constexpr std::string_view kMagic = "DLFDATA\n";
 constexpr uint32_t kMaxClasses = 1 << 22;  // what is counted for each takes memory
-constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1;
+constexpr uint32_t kVersion = 2, kVersionWithoutChunks = 1, kVersionWithTargets = 3;
 
 struct Header {
   char magic[8];
@@ -36,7 +37,8 @@ struct Header {
   uint32_t num_classes;
   char sha256[64];
   uint32_t chunk_samples;
-  char reserved[20];
+  uint32_t num_targets;
+  char reserved[16];
 };
 static_assert(sizeof(Header) == 128);
 constexpr size_t kHashOffset = offsetof(Header, sha256);
@@ -46,9 +48,15 @@ constexpr size_t kHashSize = sizeof(Header::sha256);
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
-/// What header, labels and pixels take together, or nothing if that is beyond any file.
+/// Of what a sample has to be learnt: a label, or targets.
+size_t answer_bytes(uint32_t num_targets) {
+  static_assert(sizeof(float) == sizeof(uint32_t));
+  return sizeof(uint32_t) * std::max<size_t>(num_targets, 1);
+}
+
+/// What header, labels or targets, and pixels take together, or nothing if that is beyond any file.
 std::optional<size_t> size_without_hashes(PixelType type, size_t num_samples,
-                                          const ImageShape& shape) {
+                                          const ImageShape& shape, uint32_t num_targets) {
   size_t values = num_samples, size = 0;
   for (const uint32_t dimension : {shape.channels, shape.height, shape.width}) {
     if (__builtin_mul_overflow(values, dimension, &values)) return std::nullopt;
@@ -56,7 +64,7 @@ std::optional<size_t> size_without_hashes(PixelType type, size_t num_samples,
   const size_t pixel_bytes = type == PixelType::Float ? sizeof(float) : 1;
   size_t label_bytes = 0;
   if (__builtin_mul_overflow(values, pixel_bytes, &size) ||
-      __builtin_mul_overflow(num_samples, sizeof(uint32_t), &label_bytes) ||
+      __builtin_mul_overflow(num_samples, answer_bytes(num_targets), &label_bytes) ||
       __builtin_add_overflow(size, label_bytes, &size) ||
       __builtin_add_overflow(size, sizeof(Header), &size)) {
     return std::nullopt;
@@ -78,7 +86,8 @@ std::optional<size_t> size_of_hashes(size_t num_samples, size_t chunk_samples) {
 
 /// Of the whole file.
 std::optional<size_t> size_of(const BinaryHeader& header) {
-  const auto images = size_without_hashes(header.pixel_type, header.num_samples, header.shape);
+  const auto images =
+      size_without_hashes(header.pixel_type, header.num_samples, header.shape, header.num_targets);
   const auto hashes = size_of_hashes(header.num_samples, header.chunk_samples);
   size_t size = 0;
   if (!images || !hashes || __builtin_add_overflow(*images, *hashes, &size)) return std::nullopt;
@@ -93,11 +102,13 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
     throw_corrupt(name, "is not a dlflow dataset (.dlset)");
   }
   std::memcpy(&header, content.data(), sizeof(header));
-  const bool has_chunks = header.version == kVersion;
+  const bool has_targets = header.version == kVersionWithTargets;
+  const bool has_chunks = header.version == kVersion || has_targets;
   if (!has_chunks && header.version != kVersionWithoutChunks) {
-    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} and {}",
-                                    header.version, kVersionWithoutChunks, kVersion));
+    throw_corrupt(name, fmt::format("has version {} of the format, this dlflow reads {} to {}",
+                                    header.version, kVersionWithoutChunks, kVersionWithTargets));
   }
+  if (has_targets && header.num_targets == 0) throw_corrupt(name, "has no targets");
   if (has_chunks && header.chunk_samples == 0) throw_corrupt(name, "has chunks of no samples");
   if (header.pixel_type != PixelType::Byte && header.pixel_type != PixelType::Float) {
     throw_corrupt(name, fmt::format("has pixels of unknown type {}", uint32_t(header.pixel_type)));
@@ -111,7 +122,8 @@ BinaryHeader parse_header(std::string_view content, size_t file_size, const std:
                         {header.channels, header.height, header.width},
                         header.num_classes,
                         std::string(header.sha256, kHashSize),
-                        has_chunks ? header.chunk_samples : 0};
+                        has_chunks ? header.chunk_samples : 0,
+                        has_targets ? header.num_targets : 0};
   if (size_of(known) != file_size) {
     throw_corrupt(name, fmt::format("has {} bytes, its header says another number; copy it again",
                                     file_size));
@@ -133,7 +145,7 @@ uint32_t chunk_samples(const SampleSource& source, size_t chunk_bytes) {
 Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) {
   Header header{};
   kMagic.copy(header.magic, sizeof(header.magic));
-  header.version = kVersion;
+  header.version = source.num_targets > 0 ? kVersionWithTargets : kVersion;
   header.pixel_type = source.pixel_type;
   header.num_samples = count;
   header.channels = source.shape.channels;
@@ -141,6 +153,7 @@ Header header_for(const SampleSource& source, size_t count, size_t chunk_bytes) 
   header.width = source.shape.width;
   header.num_classes = source.num_classes;
   header.chunk_samples = chunk_samples(source, chunk_bytes);
+  header.num_targets = source.num_targets;
   return header;
 }
 
@@ -161,6 +174,24 @@ Rows<T> rows_in(std::string_view bytes, size_t count, size_t row_size,
   Rows<T> rows;
   rows.add(reinterpret_cast<const T*>(bytes.data()), count, row_size, owner);
   return rows;
+}
+
+/// Throws Error{Corrupt}, "`name`: reason", unless every label is one of a class, or every target a
+/// number.
+void require_answers(const Dataset& dataset, const std::string& name) {
+  for (size_t i = 0; i < dataset.labels.size(); ++i) {
+    if (dataset.labels[i] >= dataset.num_classes) {
+      throw_corrupt(name, fmt::format("sample {} has label {}, but there are {} classes", i,
+                                      dataset.labels[i], dataset.num_classes));
+    }
+  }
+  for (size_t i = 0; i < dataset.targets.size(); ++i) {
+    for (const float target : dataset.targets[i]) {
+      if (!std::isfinite(target)) {
+        throw_corrupt(name, fmt::format("sample {} has a target that is no finite number", i));
+      }
+    }
+  }
 }
 
 }  // namespace
@@ -194,23 +225,22 @@ Dataset parse_binary_dataset(const SharedBytes& content, const std::string& name
   if (proof == Proof::Hash && BinaryHash().update(content.view).hex() != header.sha256) {
     throw_corrupt(name, "its SHA-256 does not hold: the file was damaged; copy it again");
   }
-  Dataset dataset{header.shape, header.num_classes, {}, {}};
+  Dataset dataset{header.shape, header.num_classes, {}, {}, header.num_targets, {}};
   const std::string_view data = content.view.substr(sizeof(Header));
-  const size_t label_bytes = header.num_samples * sizeof(uint32_t);
-  dataset.labels = Labels(rows_in<uint32_t>(data, header.num_samples, 1, content.owner));
-  const std::string_view pixels = data.substr(label_bytes);
+  if (header.num_targets > 0) {
+    dataset.targets = rows_in<float>(data, header.num_samples, header.num_targets, content.owner);
+  } else {
+    dataset.labels = Labels(rows_in<uint32_t>(data, header.num_samples, 1, content.owner));
+  }
+  const std::string_view pixels =
+      data.substr(header.num_samples * answer_bytes(header.num_targets));
   const size_t image_size = header.shape.num_values();
   if (header.pixel_type == PixelType::Float) {
     dataset.pixels = rows_in<float>(pixels, header.num_samples, image_size, content.owner);
   } else {
     dataset.pixels = rows_in<uint8_t>(pixels, header.num_samples, image_size, content.owner);
   }
-  for (size_t i = 0; i < dataset.labels.size(); ++i) {
-    if (dataset.labels[i] >= dataset.num_classes) {
-      throw_corrupt(name, fmt::format("sample {} has label {}, but there are {} classes", i,
-                                      dataset.labels[i], dataset.num_classes));
-    }
-  }
+  require_answers(dataset, name);
   return dataset;
 }
 
@@ -220,10 +250,20 @@ Dataset read_binary_dataset(const std::filesystem::path& file, Proof proof) {
 
 SampleSource source_of(Dataset dataset) {
   const bool floats = std::holds_alternative<Images<float>>(dataset.pixels);
-  return {dataset.shape, dataset.num_classes, floats ? PixelType::Float : PixelType::Byte,
-          dataset.labels.copy(), [pixels = std::move(dataset.pixels)](size_t sample) {
+  std::vector<float> targets;
+  targets.reserve(dataset.targets.size() * dataset.num_targets);
+  for (size_t i = 0; i < dataset.targets.size(); ++i) {
+    targets.insert(targets.end(), dataset.targets[i].begin(), dataset.targets[i].end());
+  }
+  return {dataset.shape,
+          dataset.num_classes,
+          floats ? PixelType::Float : PixelType::Byte,
+          dataset.labels.copy(),
+          [pixels = std::move(dataset.pixels)](size_t sample) {
             return std::visit([&](const auto& images) { return bytes_of(images[sample]); }, pixels);
-          }};
+          },
+          dataset.num_targets,
+          std::move(targets)};
 }
 
 ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name) {
@@ -237,7 +277,7 @@ ChunkHashes read_chunk_hashes(std::string_view content, const std::string& name)
   const std::string_view hashes = content.substr(content.size() - hash_bytes);
   const std::string_view of_chunks = hashes.substr(0, hash_bytes - kHashSize);
   const std::string_view head =
-      content.substr(0, sizeof(Header) + header.num_samples * sizeof(uint32_t));
+      content.substr(0, sizeof(Header) + header.num_samples * answer_bytes(header.num_targets));
   if (BinaryHash().update(head).update(of_chunks).hex() != hashes.substr(of_chunks.size())) {
     throw_corrupt(name,
                   "the SHA-256 of its labels and hashes does not hold: the file was damaged; "
@@ -255,8 +295,11 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
     file.write(bytes);
   };
   const Header header = header_for(source, count, chunk_bytes);
-  const std::string_view labels = bytes_of(std::span(source.labels).subspan(first, count));
-  for (const std::string_view part : {bytes_of(header), labels}) {
+  const size_t row = source.num_targets;
+  const std::string_view answers =
+      row > 0 ? bytes_of(std::span(source.targets).subspan(first * row, count * row))
+              : bytes_of(std::span(source.labels).subspan(first, count));
+  for (const std::string_view part : {bytes_of(header), answers}) {
     write(part);
     head.update(part);
   }
@@ -275,7 +318,8 @@ BinaryHeader write_binary_dataset(const std::filesystem::path& path, const Sampl
   const std::string sha256 = whole.hex();
   file.replace(kHashOffset, sha256);
   file.publish();
-  return {source.pixel_type, count, source.shape, source.num_classes, sha256, header.chunk_samples};
+  return {source.pixel_type, count, source.shape, source.num_classes, sha256, header.chunk_samples,
+          source.num_targets};
 }
 
 BinaryHeader write_binary_dataset(const std::filesystem::path& file, const Dataset& dataset,
@@ -289,7 +333,8 @@ uint64_t binary_dataset_bytes(const SampleSource& source, size_t count) {
                              source.shape,
                              source.num_classes,
                              {},
-                             chunk_samples(source, kChunkBytes)});
+                             chunk_samples(source, kChunkBytes),
+                             source.num_targets});
   if (!size) throw Error(Errc::InvalidInput, "so many samples fit into no file");
   return *size;
 }

@@ -20,7 +20,12 @@ Labels Labels::select(const Subset& part) const {
 }
 
 Dataset Dataset::select(const Subset& part) const {
-  Dataset chosen{shape, num_classes, {}, labels.select(part)};
+  Dataset chosen{shape, num_classes, {}, {}, num_targets, {}};
+  if (num_targets > 0) {
+    chosen.targets = targets.select(part);
+  } else {
+    chosen.labels = labels.select(part);
+  }
   std::visit([&](const auto& images) { chosen.pixels = images.select(part); }, pixels);
   return chosen;
 }

@@ -51,14 +51,17 @@ class Labels {
   std::variant<Rows<uint32_t>, Rows<uint8_t>> labels_;
 };
 
-/// A whole split: N images of one shape and their labels, each below num_classes.
+/// A whole split: N images of one shape with their labels, each below num_classes; or, of data to
+/// learn numbers from, with T targets each. The rows of a table are images of (F, 1, 1).
 struct Dataset {
   ImageShape shape;
   uint32_t num_classes = 0;
   std::variant<Images<uint8_t>, Images<float>> pixels;  ///< (N)
-  Labels labels;                                        ///< (N)
+  Labels labels;                                        ///< (N), or none
+  uint32_t num_targets = 0;                             ///< T; 0: the samples have labels
+  Rows<float> targets = {};                             ///< (N) rows of T, or none
 
-  size_t size() const { return labels.size(); }
+  size_t size() const { return num_targets > 0 ? targets.size() : labels.size(); }
 
   /// Those samples of a whole split.
   Dataset select(const Subset& part) const;
@@ -70,6 +73,14 @@ template <typename T>
 Dataset make_dataset(const ImageShape& shape, uint32_t num_classes, std::vector<T> values,
                      std::vector<uint32_t> labels) {
   return {shape, num_classes, Images<T>(std::move(values), shape.num_values()), std::move(labels)};
+}
+
+/// The same with targets. \param targets  (N, T)
+template <typename T>
+Dataset make_dataset(const ImageShape& shape, std::vector<T> values, std::vector<float> targets,
+                     uint32_t num_targets) {
+  return {shape, 0,           Images<T>(std::move(values), shape.num_values()),
+          {},    num_targets, Rows<float>(std::move(targets), num_targets)};
 }
 
 enum class Split { Train, Test };

@@ -1,5 +1,6 @@
 #include "runtime/data/loader.h"
 
+#include <algorithm>
 #include <condition_variable>
 #include <exception>
 #include <mutex>
@@ -20,6 +21,7 @@ namespace {
 struct Slot {
   AlignedFloats images;  // each leaf starts at a cache line
   std::vector<uint32_t> labels, samples;
+  std::vector<float> targets;
   std::vector<Leaf> leaves;
   LocalBatch batch;
 };
@@ -52,6 +54,7 @@ class BatchMaker {
     return {make_aligned_floats(options_.own_leaves * leaf_stride()),
             std::vector<uint32_t>(count),
             std::vector<uint32_t>(count),
+            std::vector<float>(count * dataset_.num_targets),
             std::vector<Leaf>(options_.own_leaves),
             {}};
   }
@@ -63,17 +66,24 @@ class BatchMaker {
     for (size_t i = 0; i < options_.own_leaves; ++i) {
       const Share share = options_.division.leaf(position.step, options_.first_leaf + i);
       float* const images = slot.images.get() + i * leaf_stride();
-      uint32_t* const labels = slot.labels.data() + i * options_.division.largest_leaf();
-      uint32_t* const samples = slot.samples.data() + i * options_.division.largest_leaf();
+      const size_t first = i * options_.division.largest_leaf(), row = dataset_.num_targets;
+      uint32_t* const labels = slot.labels.data() + first;
+      uint32_t* const samples = slot.samples.data() + first;
+      float* const targets = slot.targets.data() + first * row;
       for (size_t k = 0; k < share.count; ++k) {
         samples[k] = sample_at(share.first + k);
-        write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values(),
-                     labels[k]);
+        if (row > 0) {
+          std::ranges::copy(dataset_.targets[samples[k]], targets + k * row);
+        } else {
+          labels[k] = label_of(samples[k]);
+        }
+        write_sample(position.epoch, samples[k], images + k * dataset_.shape.num_values());
       }
       slot.leaves[i] = {{images, share.count * dataset_.shape.num_values()},
                         {labels, share.count},
                         {samples, share.count},
-                        position.epoch};
+                        position.epoch,
+                        {targets, share.count * row}};
     }
     slot.batch.global_samples = options_.division.samples_of(position.step);
     if (options_.images != nullptr) options_.images->end();
@@ -95,13 +105,15 @@ class BatchMaker {
     return options_.shuffle ? order_[place] : uint32_t(place);
   }
 
-  void write_sample(uint64_t epoch, uint32_t sample, float* image, uint32_t& label) {
-    label = dataset_.labels[sample];
-    if (label >= dataset_.num_classes) {  // it was not when the data was opened
-      throw Error(Errc::Corrupt, "the data was changed while it was read: sample " +
-                                     std::to_string(sample) + " has label " +
-                                     std::to_string(label));
-    }
+  uint32_t label_of(uint32_t sample) const {
+    const uint32_t label = dataset_.labels[sample];
+    if (label < dataset_.num_classes) return label;
+    throw Error(Errc::Corrupt,  // it was not so when the data was opened
+                "the data was changed while it was read: sample " + std::to_string(sample) +
+                    " has label " + std::to_string(label));
+  }
+
+  void write_sample(uint64_t epoch, uint32_t sample, float* image) {
     const auto write = [&](const auto& pixels) {
       write_image(find(pixels[sample].data()), epoch, sample, image);
     };

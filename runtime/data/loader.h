@@ -39,9 +39,10 @@ struct LoaderOptions {
 /// One leaf of a global batch.
 struct Leaf {
   std::span<const float> images;           ///< (count, C, H, W), normalised; 64-byte aligned
-  std::span<const uint32_t> labels;        ///< (count)
+  std::span<const uint32_t> labels;        ///< (count); 0 where the samples have targets
   std::span<const uint32_t> samples = {};  ///< (count), their numbers in the data set
   uint64_t epoch = 0;
+  std::span<const float> targets = {};  ///< (count, T), or none
 
   size_t count() const { return labels.size(); }  ///< 0 if the batch has fewer samples than leaves
 };

@@ -83,15 +83,20 @@ ShardIndex read_shard_index(const fs::path& file) {
 
 void append_shard(Dataset& whole, const Dataset& part, const fs::path& part_file) {
   if (part.shape != whole.shape || part.num_classes != whole.num_classes ||
-      part.pixels.index() != whole.pixels.index()) {
-    throw_corrupt_shard(part_file, "has other images or classes than the shards before it");
+      part.pixels.index() != whole.pixels.index() || part.num_targets != whole.num_targets) {
+    throw_corrupt_shard(part_file,
+                        "has other images, classes or targets than the shards before it");
   }
   std::visit(
       [&](auto& images) {
         images.add(std::get<std::remove_reference_t<decltype(images)>>(part.pixels));
       },
       whole.pixels);
-  whole.labels.add(part.labels);
+  if (part.num_targets > 0) {
+    whole.targets.add(part.targets);
+  } else {
+    whole.labels.add(part.labels);
+  }
 }
 
 BinaryHeader require_shard(const fs::path& file, const Shard& shard) {
@@ -134,7 +139,7 @@ std::vector<uint64_t> shard_sizes(uint64_t num_samples, uint64_t num_shards) {
 }
 
 uint64_t shards_of_at_most(uint64_t bytes, const SampleSource& source) {
-  const uint64_t num_samples = source.labels.size();
+  const uint64_t num_samples = source.size();
   if (bytes < binary_dataset_bytes(source, 1)) {
     throw Error(Errc::InvalidInput, "a shard of " + format_size(bytes) +
                                         " is too small: one sample takes " +
@@ -152,10 +157,16 @@ ShardIndex write_sharded_dataset(const fs::path& folder, const std::string& name
                                  const SampleSource& source, uint64_t num_shards) {
   ShardIndex index;
   size_t first = 0;
-  for (const uint64_t count : shard_sizes(source.labels.size(), num_shards)) {
+  for (const uint64_t count : shard_sizes(source.size(), num_shards)) {
     const std::string file = shard_name(name, index.size(), num_shards);
-    const BinaryHeader header = write_binary_dataset(folder / file, source, first, count);
-    index.push_back({file, count, header.sha256});
+    try {
+      const BinaryHeader header = write_binary_dataset(folder / file, source, first, count);
+      index.push_back({file, count, header.sha256});
+    } catch (...) {
+      std::error_code ignored;
+      for (const Shard& shard : index) fs::remove(folder / shard.file, ignored);
+      throw;
+    }
     first += count;
   }
   FileWriter file(folder / shard_index_name(name));

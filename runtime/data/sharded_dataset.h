@@ -36,7 +36,7 @@ ShardIndex read_shard_index(const std::filesystem::path& file);
 BinaryHeader require_shard(const std::filesystem::path& file, const Shard& shard);
 
 /// Adds the samples of the shard `part`. Throws Error{Corrupt} naming `part_file` unless it is of
-/// the same shape, pixels and classes.
+/// the same shape, pixels, classes and number of targets.
 void append_shard(Dataset& whole, const Dataset& part, const std::filesystem::path& part_file);
 
 /// One shard of the index `file`. Throws Error naming the shard: NotFound if it is not there,
@@ -53,7 +53,8 @@ std::vector<uint64_t> shard_sizes(uint64_t num_samples, uint64_t num_shards);
 /// The fewest shards of at most `bytes` each. Throws Error{InvalidInput} if one sample is larger.
 uint64_t shards_of_at_most(uint64_t bytes, const SampleSource& source);
 
-/// Writes the shards and then the index NAME.shards.json into `folder`.
+/// Writes the shards and then the index NAME.shards.json into `folder`. If one cannot be written,
+/// no shard stays.
 ShardIndex write_sharded_dataset(const std::filesystem::path& folder, const std::string& name,
                                  const SampleSource& source, uint64_t num_shards);
 

@@ -89,7 +89,6 @@ std::vector<uint32_t> labels_of(const NpyArray& array, const std::string& name) 
 }
 
 std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name) {
-  if (array.shape.size() != 1) refuse_npy(name, "has no shape of labels, (N)");
   const std::string type = array.type.substr(1);
   if (type == "u1") return labels_of<uint8_t>(array, name);
   if (type == "i1") return labels_of<int8_t>(array, name);
@@ -102,10 +101,58 @@ std::vector<uint32_t> read_labels(const NpyArray& array, const std::string& name
   refuse_npy(name, "has labels of type " + array.type + "; they must be integers");
 }
 
+template <typename T>
+std::vector<float> floats_of(const NpyArray& array) {
+  std::vector<float> values(array.values.view.size() / sizeof(T));
+  for (size_t i = 0; i < values.size(); ++i) {
+    T value;
+    std::memcpy(&value, array.values.view.data() + i * sizeof(T), sizeof(T));
+    values[i] = float(value);
+  }
+  return values;
+}
+
+/// Numbers of any type in single precision.
+std::vector<float> read_numbers(const NpyArray& array, const std::string& name) {
+  const std::string type = array.type.substr(1);
+  if (type == "f4") return floats_of<float>(array);
+  if (type == "f8") return floats_of<double>(array);
+  if (type == "b1" || type == "u1") return floats_of<uint8_t>(array);
+  if (type == "i1") return floats_of<int8_t>(array);
+  if (type == "u2") return floats_of<uint16_t>(array);
+  if (type == "i2") return floats_of<int16_t>(array);
+  if (type == "u4") return floats_of<uint32_t>(array);
+  if (type == "i4") return floats_of<int32_t>(array);
+  if (type == "u8") return floats_of<uint64_t>(array);
+  if (type == "i8") return floats_of<int64_t>(array);
+  refuse_npy(name, "has values of type " + array.type + "; write array.astype('float32')");
+}
+
+/// Labels (N) of integers, else targets (N) or (N, T).
+void read_answers(const NpyArray& array, const std::string& name, Dataset& dataset) {
+  if (array.shape.empty() || array.shape.size() > 2) {
+    refuse_npy(name, "has neither the shape of labels, (N), nor of targets, (N) or (N, T)");
+  }
+  if (array.shape.size() == 1 && array.type[1] != 'f') {
+    std::vector<uint32_t> labels = read_labels(array, name);
+    for (const uint32_t label : labels) {
+      dataset.num_classes = std::max(dataset.num_classes, label + 1);
+    }
+    dataset.labels = std::move(labels);
+    return;
+  }
+  const uint64_t num_targets = array.shape.size() == 1 ? 1 : array.shape[1];
+  if (num_targets < 1 || num_targets > std::numeric_limits<uint32_t>::max()) {
+    refuse_npy(name, fmt::format("has {} targets a sample", num_targets));
+  }
+  dataset.num_targets = uint32_t(num_targets);
+  dataset.targets = Rows<float>(read_numbers(array, name), num_targets);
+}
+
 ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& name) {
-  const bool has_channels = shape.size() == 4;
-  if (!has_channels && shape.size() != 3) {
-    refuse_npy(name, "has no shape of images, (N, H, W) or (N, C, H, W)");
+  const bool has_channels = shape.size() == 4, is_table = shape.size() == 2;
+  if (!has_channels && !is_table && shape.size() != 3) {
+    refuse_npy(name, "has no shape of images, (N, H, W) or (N, C, H, W), or of a table, (N, F)");
   }
   if (has_channels && shape[3] <= 4 && shape[1] > 4) {
     refuse_npy(name, "seems to have its channels last; write np.moveaxis(images, -1, 1)");
@@ -113,6 +160,7 @@ ImageShape image_shape(const std::vector<uint64_t>& shape, const std::string& na
   if (*std::max_element(shape.begin() + 1, shape.end()) > std::numeric_limits<uint32_t>::max()) {
     refuse_npy(name, "has images that are too large");
   }
+  if (is_table) return {uint32_t(shape[1]), 1, 1};
   return {has_channels ? uint32_t(shape[1]) : 1, uint32_t(shape[shape.size() - 2]),
           uint32_t(shape.back())};
 }
@@ -153,24 +201,25 @@ NpyArray parse_npy(const SharedBytes& content, const std::string& name) {
   return array;
 }
 
-Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& labels) {
+Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers) {
   const NpyArray pixels = parse_npy(map_file(images), images.string());
-  const NpyArray classes = parse_npy(map_file(labels), labels.string());
+  const NpyArray wanted = parse_npy(map_file(answers), answers.string());
   Dataset dataset;
   dataset.shape = image_shape(pixels.shape, images.string());
-  std::vector<uint32_t> numbers = read_labels(classes, labels.string());
-  if (numbers.size() != pixels.shape[0]) {
-    refuse_npy(labels.string(),
-               fmt::format("has {} labels for {} images", numbers.size(), pixels.shape[0]));
+  read_answers(wanted, answers.string(), dataset);
+  if (wanted.shape[0] != pixels.shape[0]) {
+    refuse_npy(answers.string(),
+               fmt::format("has {} {} for {} {}", wanted.shape[0],
+                           dataset.num_targets > 0 ? "rows of targets" : "labels", pixels.shape[0],
+                           pixels.shape.size() == 2 ? "rows" : "images"));
   }
-  for (const uint32_t label : numbers) {
-    dataset.num_classes = std::max(dataset.num_classes, label + 1);
-  }
-  dataset.labels = std::move(numbers);
   if (pixels.type == "|u1") {
     dataset.pixels = images_of<uint8_t>(pixels, dataset.shape.num_values());
   } else if (pixels.type == "<f4") {
     dataset.pixels = images_of<float>(pixels, dataset.shape.num_values());
+  } else if (pixels.shape.size() == 2) {
+    dataset.pixels =
+        Images<float>(read_numbers(pixels, images.string()), dataset.shape.num_values());
   } else {
     refuse_npy(images.string(), "has values of type " + pixels.type +
                                     "; write images.astype('uint8') or images.astype('float32')");

@@ -21,8 +21,10 @@ struct NpyArray {
 /// as long as its header says.
 NpyArray parse_npy(const SharedBytes& content, const std::string& name);
 
-/// Images (N, H, W) or (N, C, H, W) of uint8 or float32, which stay in their file, and labels (N)
-/// of any integers. There are as many classes as the largest label plus one. Throws Error.
-Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& labels);
+/// Images (N, H, W) or (N, C, H, W), or a table (N, F), of uint8 or float32, which stay in their
+/// file; a table may also have numbers of other types. With labels (N) of any integers, of which
+/// there are as many classes as the largest plus one; or with targets, (N) floats or (N, T) of any
+/// numbers. Throws Error.
+Dataset read_npy_pair(const std::filesystem::path& images, const std::filesystem::path& answers);
 
 }  // namespace dlflow::runtime

@@ -9,33 +9,28 @@
 #include <charconv>
 
 #include "base/error.h"
+#include "runtime/import/jpeg.h"
+#include "runtime/import/wide_png.h"
 
 namespace dlflow::runtime {
-namespace {
 
-constexpr uint32_t kMaxSide = 1 << 14;
-
-[[noreturn]] void refuse_picture(const std::string& name, const std::string& reason) {
+void refuse_picture(const std::string& name, const std::string& reason) {
   throw Error(Errc::Corrupt, name + ": " + reason);
 }
 
-/// (H, W, C) -> (C, H, W)
-std::vector<uint8_t> channels_first(const ImageShape& shape, const uint8_t* values) {
-  const size_t plane = size_t(shape.height) * shape.width;
-  std::vector<uint8_t> result(shape.num_values());
-  for (uint32_t c = 0; c < shape.channels; ++c) {
-    for (size_t i = 0; i < plane; ++i) result[c * plane + i] = values[i * shape.channels + c];
+void require_picture_size(const ImageShape& shape, const std::string& name) {
+  if (shape.height < 1 || shape.width < 1 ||
+      std::max(shape.height, shape.width) > kMaxPictureSide) {
+    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way",
+                                     shape.width, shape.height, kMaxPictureSide));
   }
-  return result;
+  if (size_t(shape.height) * shape.width > kMaxPicturePixels) {
+    refuse_picture(name, fmt::format("is {} x {} pixels; a picture has {} at most", shape.width,
+                                     shape.height, kMaxPicturePixels));
+  }
 }
 
-void require_size(const ImageShape& shape, const std::string& name) {
-  if (shape.height >= 1 && shape.width >= 1 && std::max(shape.height, shape.width) <= kMaxSide) {
-    return;
-  }
-  refuse_picture(name, fmt::format("is {} x {} pixels; a picture has 1 to {} each way", shape.width,
-                                   shape.height, kMaxSide));
-}
+namespace {
 
 /// libpng's image, freed also when something is thrown.
 struct Png {
@@ -46,22 +41,36 @@ struct Png {
   ~Png() { png_image_free(&image); }
 };
 
+/// (H, W, C + 1) with the opacity last -> (H, W, C) on black.
+void flatten(std::vector<uint8_t>& values, uint32_t channels) {
+  const size_t pixels = values.size() / (channels + 1);
+  for (size_t i = 0; i < pixels; ++i) {
+    const uint32_t opacity = values[i * (channels + 1) + channels];
+    for (uint32_t c = 0; c < channels; ++c) {
+      values[i * channels + c] = uint8_t((values[i * (channels + 1) + c] * opacity + 127) / 255);
+    }
+  }
+  values.resize(pixels * channels);
+}
+
 Picture parse_png(std::string_view content, const std::string& name) {
   Png png;
   if (png_image_begin_read_from_memory(&png.image, content.data(), content.size()) == 0) {
     refuse_picture(name, std::string("is a damaged PNG file: ") + png.image.message);
   }
   const auto has = [&](png_uint_32 flag) { return (png.image.format & flag) != 0; };
-  if (has(PNG_FORMAT_FLAG_ALPHA)) refuse_picture(name, "is transparent; flatten it first");
-  if (has(PNG_FORMAT_FLAG_LINEAR)) refuse_picture(name, "has 16 bits per value; 8 can be read");
   Picture picture;
   picture.shape = {has(PNG_FORMAT_FLAG_COLOR) ? 3u : 1u, png.image.height, png.image.width};
-  require_size(picture.shape, name);
-  png.image.format = picture.shape.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY;
-  std::vector<uint8_t> values(picture.shape.num_values());
+  require_picture_size(picture.shape, name);
+  if (has(PNG_FORMAT_FLAG_LINEAR)) return parse_wide_png(content, name);
+  const bool is_transparent = has(PNG_FORMAT_FLAG_ALPHA);
+  png.image.format = (picture.shape.channels == 3 ? PNG_FORMAT_RGB : PNG_FORMAT_GRAY) |
+                     (is_transparent ? PNG_FORMAT_FLAG_ALPHA : 0);
+  std::vector<uint8_t> values(PNG_IMAGE_SIZE(png.image));
   if (png_image_finish_read(&png.image, nullptr, values.data(), 0, nullptr) == 0) {
     refuse_picture(name, std::string("is a damaged PNG file: ") + png.image.message);
   }
+  if (is_transparent) flatten(values, picture.shape.channels);
   picture.values = channels_first(picture.shape, values.data());
   return picture;
 }
@@ -88,7 +97,7 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
   picture.shape.width = next_number(content, name);
   picture.shape.height = next_number(content, name);
   if (next_number(content, name) != 255) refuse_picture(name, "has not 8 bits per value");
-  require_size(picture.shape, name);
+  require_picture_size(picture.shape, name);
   if (content.size() != picture.shape.num_values() + 1) {  // one space ends the header
     refuse_picture(
         name, fmt::format("has {} bytes of pixels, its header says {}",
@@ -104,14 +113,16 @@ Picture parse_pnm(std::string_view content, const std::string& name) {
 bool is_picture(const std::filesystem::path& file) {
   std::string ending = file.extension().string();
   for (char& c : ending) c = char(std::tolower(uint8_t(c)));
-  constexpr std::array<std::string_view, 4> kEndings = {".png", ".pgm", ".ppm", ".pnm"};
+  constexpr std::array<std::string_view, 6> kEndings = {".png", ".pgm", ".ppm",
+                                                        ".pnm", ".jpg", ".jpeg"};
   return std::find(kEndings.begin(), kEndings.end(), ending) != kEndings.end();
 }
 
 Picture parse_picture(std::string_view content, const std::string& name) {
   if (content.starts_with("\x89PNG")) return parse_png(content, name);
   if (content.starts_with("P5") || content.starts_with("P6")) return parse_pnm(content, name);
-  refuse_picture(name, "is neither a PNG nor a binary PGM or PPM file");
+  if (content.starts_with("\xff\xd8\xff")) return parse_jpeg(content, name);
+  refuse_picture(name, "is neither a JPEG, a PNG nor a binary PGM or PPM file");
 }
 
 }  // namespace dlflow::runtime

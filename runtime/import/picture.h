@@ -8,18 +8,43 @@
 
 #include "runtime/data/dataset.h"
 
-/// Single pictures: PNG of 8 bits, grey, in colour or with a palette, and PGM and PPM (P5, P6).
+/// Single pictures: JPEG (jpeg.h), PNG of 8 or 16 bits, grey, in colour or with a palette, and PGM
+/// and PPM (P5, P6).
 namespace dlflow::runtime {
+
+/// Limits of one picture, checked before memory is taken for it.
+constexpr uint32_t kMaxPictureSide = 1 << 14;
+constexpr size_t kMaxPicturePixels = size_t{1} << 26;
 
 struct Picture {
   ImageShape shape;
-  std::vector<uint8_t> values;  ///< (C, H, W)
+  std::vector<uint8_t> values;  ///< (C, H, W); or
+  std::vector<float> floats;    ///< of 16 bits a value: from 0 to 255, too, in steps of 1/257
+
+  bool is_wide() const { return !floats.empty(); }
 };
 
 /// By the ending of its name.
 bool is_picture(const std::filesystem::path& file);
 
-/// Throws Error{Corrupt}, "`name`: reason", for anything else, and for transparency and 16 bits.
+/// What is transparent lies on black. Throws Error{Corrupt}, "`name`: reason", for anything else.
 Picture parse_picture(std::string_view content, const std::string& name);
+
+[[noreturn]] void refuse_picture(const std::string& name, const std::string& reason);
+
+/// Throws Error{Corrupt} unless each side is 1 to kMaxPictureSide, and all at most
+/// kMaxPicturePixels.
+void require_picture_size(const ImageShape& shape, const std::string& name);
+
+/// (H, W, C) -> (C, H, W)
+template <typename T>
+std::vector<T> channels_first(const ImageShape& shape, const T* values) {
+  const size_t plane = size_t(shape.height) * shape.width;
+  std::vector<T> result(shape.num_values());
+  for (uint32_t c = 0; c < shape.channels; ++c) {
+    for (size_t i = 0; i < plane; ++i) result[c * plane + i] = values[i * shape.channels + c];
+  }
+  return result;
+}
 
 }  // namespace dlflow::runtime

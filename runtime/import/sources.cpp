@@ -43,20 +43,24 @@ std::vector<fs::path> sorted_entries(const fs::path& folder) {
   return entries;
 }
 
-std::string describe(const ImageShape& shape) {
-  return fmt::format("{} x {} pixels {}", shape.width, shape.height,
-                     shape.channels == 1 ? "in grey" : "in colour");
+std::string describe(const ImageShape& shape, bool is_wide) {
+  return fmt::format("{} x {} pixels {}{}", shape.width, shape.height,
+                     shape.channels == 1 ? "in grey" : "in colour", is_wide ? " of 16 bits" : "");
 }
 
 /// Pictures by class.
 struct PictureFolder {
   std::vector<fs::path> files;
+  std::vector<std::string> names;
   std::vector<uint32_t> labels;
   std::vector<std::string> classes;
-  ImageShape shape;  ///< of the first, and so of all
+  Reshaping reshaping;
+  size_t first = 0;  ///< of `files`, the first that can be read
+  ImageShape shape;  ///< of that one, and so of all
+  bool is_wide = false;
   Picture current;
 
-  explicit PictureFolder(const fs::path& folder) {
+  PictureFolder(const fs::path& folder, const Reshaping& how) : reshaping(how) {
     for (const fs::path& entry : sorted_entries(folder)) {
       if (!fs::is_directory(entry)) continue;
       add_class(entry);
@@ -64,83 +68,155 @@ struct PictureFolder {
     if (files.empty()) {
       throw Error(Errc::NotFound,
                   folder.string() +
-                      ": neither a data set nor folders of PNG, PGM or PPM pictures, "
+                      ": neither a data set nor folders of JPEG, PNG, PGM or PPM pictures, "
                       "one for each class, are there");
     }
-    shape = parse_picture(read_file(files[0]), files[0].string()).shape;
+    find_shape();
+  }
+
+  /// Files that cannot be read are refused when their turn comes, so that all are told at once.
+  void find_shape() {
+    for (size_t i = 0; i < files.size(); ++i) {
+      try {
+        const Picture picture = open(i);
+        shape = picture.shape;
+        is_wide = picture.is_wide();
+        first = i;
+        return;
+      } catch (const Error&) {
+        shape = {1, 1, 1};  // of none
+      }
+    }
   }
 
   void add_class(const fs::path& folder) {
     for (const fs::path& file : sorted_entries(folder)) {
-      if (!is_picture(file)) {
-        throw Error(Errc::InvalidInput, file.string() + ": is no PNG, PGM or PPM picture; " +
-                                            "convert it, or take it out of the folder");
-      }
       files.push_back(file);
+      names.push_back(folder.filename().string() + "/" + file.filename().string());
       labels.push_back(uint32_t(classes.size()));
     }
     classes.push_back(folder.filename().string());
   }
 
+  Picture open(size_t sample) const {
+    const fs::path& file = files[sample];
+    if (!is_picture(file)) {
+      throw Error(Errc::InvalidInput, file.string() + ": is no JPEG, PNG, PGM or PPM picture; " +
+                                          "convert it, or take it out of the folder");
+    }
+    return reshape(parse_picture(read_file(file), file.string()), reshaping, file.string());
+  }
+
   std::string_view read(size_t sample) {
-    current = parse_picture(read_file(files[sample]), files[sample].string());
-    if (current.shape != shape) {
-      throw Error(Errc::InvalidInput, files[sample].string() + ": has " + describe(current.shape) +
-                                          ", " + files[0].string() + " has " + describe(shape) +
-                                          "; make them alike first");
+    current = open(sample);
+    if (current.shape != shape || current.is_wide() != is_wide) {
+      const bool same_pixels =
+          current.shape.channels == shape.channels && current.is_wide() == is_wide;
+      throw Error(
+          Errc::InvalidInput,
+          files[sample].string() + ": has " + describe(current.shape, current.is_wide()) + ", " +
+              files[first].string() + " has " + describe(shape, is_wide) +
+              (same_pixels ? "; --resize and --crop make them alike" : "; make them alike first"));
+    }
+    if (is_wide) {
+      return {reinterpret_cast<const char*>(current.floats.data()),
+              current.floats.size() * sizeof(float)};
     }
     return {reinterpret_cast<const char*>(current.values.data()), current.values.size()};
   }
 };
 
-ImportedSplit open_pictures(const fs::path& folder) {
-  const auto pictures = std::make_shared<PictureFolder>(folder);
-  return {{pictures->shape, uint32_t(pictures->classes.size()), PixelType::Byte, pictures->labels,
+ImportedSplit open_pictures(const fs::path& folder, const Reshaping& reshaping) {
+  const auto pictures = std::make_shared<PictureFolder>(folder, reshaping);
+  return {{pictures->shape, uint32_t(pictures->classes.size()),
+           pictures->is_wide ? PixelType::Float : PixelType::Byte, pictures->labels,
            [pictures](size_t sample) { return pictures->read(sample); }},
-          pictures->classes};
+          pictures->classes,
+          {},
+          pictures->names};
 }
 
-ImportedSplit open_folder(const fs::path& folder, Split split) {
+[[noreturn]] void refuse_reshaping(const fs::path& source) {
+  throw Error(Errc::InvalidInput,
+              "--resize and --crop change pictures in folders, one for each "
+              "class; " +
+                  source.string() + " has none");
+}
+
+ImportedSplit open_folder(const fs::path& folder, Split split, const Reshaping& reshaping) {
   const auto found = find_split(folder, split);
-  if (!found) return open_pictures(folder);
-  if (found->format != SplitFiles::Format::Idx) return {source_of(open_dataset(folder, split)), {}};
-  return {source_of(read_idx(found->files[0], found->files[1])), {}};
+  if (!found) return open_pictures(folder, reshaping);
+  if (reshaping.given()) refuse_reshaping(folder);
+  if (found->format != SplitFiles::Format::Idx)
+    return {source_of(open_dataset(folder, split)), {}, {}, {}};
+  return {source_of(read_idx(found->files[0], found->files[1])), {}, {}, {}};
 }
 
 bool is_npy(const fs::path& file) { return file.extension() == ".npy"; }
+
+bool is_table(const fs::path& file) {
+  return file.extension() == ".csv" || file.extension() == ".tsv";
+}
+
+ImportedSplit open_table(const fs::path& file, const TableColumns& columns) {
+  const char separator = file.extension() == ".tsv" ? '\t' : ',';
+  Table table = parse_table(map_file(file).view, file.string(), columns, separator);
+  ImportedSplit split{source_of(std::move(table.dataset)), std::move(table.classes), {}, {}};
+  for (const std::string& name : table.features) split.columns.push_back("feature " + name);
+  for (const std::string& name : table.targets) split.columns.push_back("target " + name);
+  return split;
+}
 
 bool is_archive(const fs::path& file) { return file.extension() == ".npz"; }
 
 /// Throws Error{InvalidInput} if there is nothing to import.
 ImportedSplit not_empty(ImportedSplit split, const fs::path& source) {
-  if (!split.source.labels.empty() && split.source.shape.num_values() > 0) return split;
-  throw Error(Errc::InvalidInput, source.string() + ": there are no images in it");
+  if (split.source.size() > 0 && split.source.shape.num_values() > 0) return split;
+  throw Error(Errc::InvalidInput,
+              source.string() +
+                  (is_table(source) ? ": there are no rows in it" : ": there are no images in it"));
 }
 
 }  // namespace
 
-ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split) {
+ImportedSplit open_source(const fs::path& source, const fs::path& labels, Split split,
+                          const ImportOptions& options) {
   if (!fs::exists(source)) {
     throw Error(Errc::NotFound, source.string() + ": there is no such file or folder");
   }
+  if (options.reshaping.given() && !fs::is_directory(source)) refuse_reshaping(source);
+  if (is_table(source) && !fs::is_directory(source)) {
+    if (labels.empty()) return not_empty(open_table(source, options.columns), source);
+    throw Error(Errc::InvalidInput, source.string() +
+                                        " is a table, and one file has all of it: name the columns "
+                                        "to learn, with --target COLUMN or --class COLUMN");
+  }
+  if (options.columns.given()) {
+    throw Error(Errc::InvalidInput,
+                "--target, --class and --features name columns of a .csv or "
+                ".tsv file; " +
+                    source.string() + " is none");
+  }
   if (fs::is_directory(source)) {
-    if (labels.empty()) return not_empty(open_folder(source, split), source);
+    if (labels.empty()) return not_empty(open_folder(source, split, options.reshaping), source);
     throw Error(Errc::InvalidInput, source.string() + " is a folder, which needs no labels");
   }
   if (is_archive(source) || is_archive(labels)) {
     const std::string name = (is_archive(source) ? source : labels).string();
     throw Error(Errc::InvalidInput,
-                name + " is an archive of arrays, and one array is read of a file; in Python, "
-                       "np.save('images.npy', np.load('" +
+                name +
+                    " is an archive of arrays, and one array is read of a file; in Python, "
+                    "np.save('images.npy', np.load('" +
                     name + "')['NAME']) writes one of them, and the same with the labels");
   }
   if (labels.empty()) {
-    throw Error(Errc::InvalidInput,
-                "where are the labels of " + source.string() +
-                    "? Name their file behind it: dlflow data pack " + source.string() + " LABELS");
+    throw Error(Errc::InvalidInput, "where are the labels of " + source.string() +
+                                        "? Name their file behind it: dlflow data pack " +
+                                        source.string() + " LABELS");
   }
-  if (is_npy(source)) return not_empty({source_of(read_npy_pair(source, labels)), {}}, source);
-  return not_empty({source_of(read_idx(source, labels)), {}}, source);
+  if (is_npy(source))
+    return not_empty({source_of(read_npy_pair(source, labels)), {}, {}, {}}, source);
+  return not_empty({source_of(read_idx(source, labels)), {}, {}, {}}, source);
 }
 
 }  // namespace dlflow::runtime

@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "runtime/data/binary_dataset.h"
+#include "runtime/import/reshape.h"
+#include "runtime/import/table.h"
 
 /// The sources that can become a .dlset.
 namespace dlflow::runtime {
@@ -12,15 +14,25 @@ namespace dlflow::runtime {
 struct ImportedSplit {
   SampleSource source;
   std::vector<std::string> classes;  ///< names, by label; empty if the source has none
+  std::vector<std::string> columns;  ///< of a table, "feature NAME" and "target NAME" in order
+  std::vector<std::string> names;    ///< of samples, "cat/1.png", of pictures
+};
+
+/// Options that sources of one kind have.
+struct ImportOptions {
+  TableColumns columns;  ///< of tables
+  Reshaping reshaping;   ///< of pictures
 };
 
 /// Opens, by what it finds:
 ///  - a folder that training could read, IDX files that are still compressed included: its `split`;
-///  - a folder of folders: one class each, of pictures, all in the order of their names;
-///  - two files, images and `labels`: .npy arrays, or IDX.
-/// Of pictures, only the first is read before it is asked for. Throws Error: NotFound, InvalidInput
-/// or Corrupt, naming the file and what to do.
+///  - a folder of folders: one class each, of pictures, all in the order of their names, which are
+///    reshaped as asked;
+///  - a .csv or .tsv file, of which the columns say what is to be learnt;
+///  - two files, images or rows, and `labels` or targets: .npy arrays, or IDX.
+/// Of pictures, only the first good one is read before it is asked for. Throws Error: NotFound,
+/// InvalidInput or Corrupt, naming the file and what to do.
 ImportedSplit open_source(const std::filesystem::path& source, const std::filesystem::path& labels,
-                          Split split);
+                          Split split, const ImportOptions& options = {});
 
 }  // namespace dlflow::runtime

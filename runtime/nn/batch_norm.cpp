@@ -13,7 +13,8 @@ class BatchNorm : public Operation {
             Value& result)
       : relu_(relu),
         training_(builder.training),
-        joint_(builder.joint),
+        frozen_(builder.training && layer.frozen),
+        joint_(builder.joint && !layer.frozen),
         parameters_(builder.parameters),
         x_(input),
         residual_(residual),
@@ -27,6 +28,7 @@ class BatchNorm : public Operation {
       weight_gradient_ = HugeBuffer(mean_.size());
       bias_gradient_ = HugeBuffer(mean_.size());
     }
+    if (frozen_) sums_of_frozen_.resize(2 * mean_.size());
     const dnnl::memory::desc vector({input.desc().dims()[1]}, dnnl::memory::data_type::f32,
                                     dnnl::memory::format_tag::a);
     const auto index = [&](const char* what) {
@@ -41,7 +43,8 @@ class BatchNorm : public Operation {
     DLFLOW_CHECK(residual == nullptr || residual->desc() == input.desc());
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
-    y_.needs_gradient = true;
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_) ||
+                        (residual_ != nullptr && residual_->needs_gradient);
     builder.read(x_.data);
     if (residual_ != nullptr) builder.read(residual_->data);
   }
@@ -59,8 +62,12 @@ class BatchNorm : public Operation {
                                    parameters_.weight_slot(bias_index_)};
     const BatchNormOutput output = {residual_ == nullptr ? Numbers() : residual_->numbers(), relu_,
                                     y_.numbers()};
-    if (joint_) {
-      take_joint_statistics();
+    if (frozen_) {
+      std::copy_n(parameters_.weight_slot(mean_index_), mean_.size(), mean_.data());
+      std::copy_n(parameters_.weight_slot(variance_index_), variance_.size(), variance_.data());
+    }
+    if (joint_) take_joint_statistics();
+    if (joint_ || frozen_) {
       batch_norm_infer(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
     } else if (training_) {
       batch_norm_forward(geometry_, x_.numbers(), p, output, mean_.data(), variance_.data());
@@ -104,6 +111,7 @@ class BatchNorm : public Operation {
                                        count_);
     }
     rest_.run();
+    if (frozen_) return frozen_backward();
     batch_norm_backward(
         geometry_, backward_pass(),
         {parameters_.gradient_slot(weight_index_), parameters_.gradient_slot(bias_index_)});
@@ -112,6 +120,7 @@ class BatchNorm : public Operation {
   std::vector<size_t> parameters() const override { return {weight_index_, bias_index_}; }
 
   void write_statistics(float share) override {
+    if (frozen_) return;
     const float n = float(count_);
     const float unbiased = n / std::max(n - 1, 1.0f);
     float* mean = parameters_.gradient_slot(mean_index_);
@@ -126,6 +135,18 @@ class BatchNorm : public Operation {
   int64_t values_per_channel() const { return geometry_.images * geometry_.pixels(); }
   double* first_sums() { return sums_.data(); }
   double* second_sums() { return sums_.data() + mean_.size(); }
+
+  /// The statistics are constants: dx = weight / deviation * dy, which is the usual formula with
+  /// sums of 0.
+  void frozen_backward() {
+    double* const sums = sums_of_frozen_.data();
+    batch_norm_backward_sums(
+        geometry_, backward_pass(),
+        {parameters_.gradient_slot(weight_index_), parameters_.gradient_slot(bias_index_)}, sums,
+        sums + mean_.size());
+    std::ranges::fill(sums_of_frozen_, 0.0);
+    batch_norm_backward_apply(geometry_, backward_pass(), sums, sums + mean_.size(), count_);
+  }
 
   BatchNormBackward backward_pass() {
     return {.x = x_.numbers(),
@@ -148,17 +169,20 @@ class BatchNorm : public Operation {
     }
   }
 
-  bool relu_, training_, joint_;
+  bool relu_, training_;
+  bool frozen_;  // in training: by the running statistics
+  bool joint_;
   ParameterMemory& parameters_;
   Value& x_;
   Value* residual_;
   Value& y_;
   MapGeometry geometry_;
-  HugeBuffer mean_, variance_;  // of the batch
+  HugeBuffer mean_, variance_;  // of the batch, or the running ones
   int64_t count_;               // of the values per channel that they are taken from
   // With joint statistics: the gradients until backward(), since networks share the slots in turn.
   HugeBuffer weight_gradient_, bias_gradient_;
   std::vector<double> sums_;  // of this network's batch, then of all; the last is the count
+  std::vector<double> sums_of_frozen_;
   size_t weight_index_ = 0, bias_index_ = 0, mean_index_ = 0, variance_index_ = 0;
   dnnl::memory dy_, more_dy_, dx_;
   GradientSum rest_;

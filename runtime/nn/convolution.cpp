@@ -69,7 +69,7 @@ class Convolution : public Operation {
     }
     parameters_.prefer(weight_index_, forward_descriptor_->weights_desc());
     y_.data = builder.make(format);
-    y_.needs_gradient = true;
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_);
     builder.read(x_.data);
     forward_ = dnnl::convolution_forward(*forward_descriptor_);
     forward_arguments_ = {

@@ -17,7 +17,7 @@ class GroupNormalisation : public Operation {
     parameters_.prefer(bias_, format);
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
-    y_.needs_gradient = true;
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
     builder.read(x_.data);
     means_.resize(size_t(builder.batch * layer.groups));
     scales_.resize(means_.size());

@@ -34,7 +34,6 @@ class Linear : public Operation {
     parameters_.prefer(weight_index_, forward_descriptor_.weights_desc());
 
     y_.data = builder.make(y_desc);
-    y_.needs_gradient = true;
     builder.read(x_.data);
     forward_ = dnnl::inner_product_forward(forward_descriptor_);
     forward_arguments_ = {
@@ -46,6 +45,8 @@ class Linear : public Operation {
       parameters_.prefer(bias_index_, bias_);
       forward_arguments_[DNNL_ARG_BIAS] = parameters_.weight(bias_index_, bias_);
     }
+    const bool trains_bias = layer.bias && parameters_.trains(bias_index_);
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_index_) || trains_bias;
   }
 
   void forward(dnnl::stream& stream) override { forward_.execute(stream, forward_arguments_); }
@@ -90,7 +91,8 @@ class Linear : public Operation {
 
   /// By AVX-512 and one thread, with a row per sample.
   std::optional<ProductShape> product() const override {
-    const bool possible = x_.shape.size() != 2 && omp_get_max_threads() == 1 &&
+    const bool possible = parameters_.trains(weight_index_) && x_.shape.size() != 2 &&
+                          omp_get_max_threads() == 1 &&
                           dnnl::get_effective_cpu_isa() >= dnnl::cpu_isa::avx512_core;
     if (!possible) return {};
     return product_shape(weight_index_, parameters_.format(weight_index_), x_.desc());

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "runtime/nn/kernels.h"
 #include "runtime/nn/row_kernels.h"
+#include "runtime/nn/target_loss.h"
 
 namespace dlflow::runtime {
 
@@ -15,9 +16,12 @@ Loss::Loss(const Model& model, int64_t batch)
       classes_(model.num_classes()),
       ignored_(model.ignored_token) {}
 
-void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels) {
+void Loss::bind(std::span<const float> input, std::span<const uint32_t> labels,
+                std::span<const float> targets) {
   input_ = input;
   labels_ = labels;
+  compared_ = targets;
+  DLFLOW_CHECK(!has_targets(kind_) || int64_t(targets.size()) == batch_ * classes_);
   if (kind_ == LossKind::NextToken) find_targets(input);
 }
 
@@ -57,6 +61,11 @@ BatchResult Loss::measure(std::span<const float> scores, std::span<float> probab
     }
     return {sum * double(batch_) / double(scores.size()), 0, 0, 0};
   }
+  if (has_targets(kind_)) {
+    const TargetSums sums = target_loss(kind_, scores, compared_, classes_, probabilities);
+    const int64_t answers = kind_ == LossKind::BinaryCrossEntropy ? int64_t(scores.size()) : 0;
+    return {sums.loss, sums.num_correct, answers, 0, sums.squared_error, sums.absolute_error};
+  }
   const TokenSums sums = token_cross_entropy({scores.data(), int64_t(targets_.size()), classes_},
                                              targets_, shares_, smoothing_, probabilities.data());
   return {sums.loss, sums.num_correct, sums.num_targets, 0};
@@ -75,6 +84,9 @@ void Loss::gradient(std::span<const float> probabilities, float scale,
     const float factor = 2 * scale * float(batch_) / float(gradient.size());
     for (size_t i = 0; i < gradient.size(); ++i) gradient[i] = factor * probabilities[i];
     return;
+  }
+  if (has_targets(kind_)) {
+    return target_loss_backward(kind_, probabilities, scale / float(classes_), gradient);
   }
   token_cross_entropy_backward({probabilities.data(), int64_t(targets_.size()), classes_}, targets_,
                                shares_, smoothing_, scale, gradient.data());

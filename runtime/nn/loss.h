@@ -14,10 +14,12 @@ struct BatchResult {
   int64_t num_correct = 0;  ///< targets that have the highest score (the first of equals)
   int64_t num_targets = 0;  ///< one per sample, or one for each token to foretell; or none
   int64_t num_in_top5 = 0;  ///< labels among the five highest scores; of inference alone
+  double squared_error = 0, absolute_error = 0;  ///< of targets, per sample the mean over them
 };
 
 /// The loss of a batch's scores: softmax cross-entropy against one label per sample, or of each
-/// position against the token after it; or the mean squared difference to the input.
+/// position against the token after it; the mean squared difference to the input; or that to the
+/// targets of a sample by one of the losses of target_loss.h.
 class Loss {
  public:
   Loss(const Model& model, int64_t batch);
@@ -26,8 +28,10 @@ class Loss {
   void use_label_smoothing(double smoothing) { smoothing_ = smoothing; }
 
   /// What the next passes compare scores with; both must stay until then. `input` is what the
-  /// network reads. Throws Error{InvalidInput} if a token is none of the model's.
-  void bind(std::span<const float> input, std::span<const uint32_t> labels);
+  /// network reads, `targets` are (B, T). Throws Error{InvalidInput} if a token is none of the
+  /// model's.
+  void bind(std::span<const float> input, std::span<const uint32_t> labels,
+            std::span<const float> targets);
 
   /// Labels among the five highest scores.
   int64_t in_top5(std::span<const float> scores) const;
@@ -49,8 +53,9 @@ class Loss {
   double smoothing_ = 0;
   std::span<const float> input_;
   std::span<const uint32_t> labels_;
-  std::vector<uint32_t> targets_;  ///< of each position: a token, or kNoTarget
-  std::vector<float> shares_;      ///< of each position in its sample's loss
+  std::span<const float> compared_;  ///< of samples with targets
+  std::vector<uint32_t> targets_;    ///< of each position: a token, or kNoTarget
+  std::vector<float> shares_;        ///< of each position in its sample's loss
 };
 
 }  // namespace dlflow::runtime

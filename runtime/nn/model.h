@@ -61,8 +61,9 @@ struct Layer {
   bool rotary = false;     ///< Attention: queries and keys are rotated by their position
   int tied = kImages;      ///< Linear: the Embedding whose weight it uses, or none
   bool bias = true;        ///< convolutions, Linear
-  TensorShape shape;       ///< of the result
-  int line = 0;            ///< where it is written, from 1
+  bool frozen = false;  ///< its tensors stay as they are; batch normalisation is by its statistics
+  TensorShape shape;    ///< of the result
+  int line = 0;         ///< where it is written, from 1
   int column = 0;
   bool operator==(const Layer&) const = default;
 };
@@ -72,7 +73,17 @@ enum class LossKind {
   SoftmaxCrossEntropy,  ///< the label of the sample: scores are (F), one per class
   NextToken,            ///< the token after each position: scores are (T,F), one per token
   Reconstruction,       ///< the input itself, by mean squared error: scores are of its shape
+  MeanSquaredError,     ///< the targets of the sample: scores are (F), one per target
+  AbsoluteError,
+  Huber,               ///< half the square of a difference up to 1, beyond it grows linearly
+  BinaryCrossEntropy,  ///< targets are 0 or 1: scores are the logits of 1
 };
+
+/// It compares scores with the targets of a sample.
+constexpr bool has_targets(LossKind loss) { return loss >= LossKind::MeanSquaredError; }
+
+/// As it is written in YAML: "mse", "next_token", …
+std::string name(LossKind loss);
 
 /// A valid network: inputs precede their layers, shapes agree, every result but the last is used,
 /// and the last has the scores that `loss` is applied to.
@@ -84,6 +95,7 @@ struct Model {
   std::vector<Layer> layers;
   std::string text;  ///< the YAML it was read from; a checkpoint carries it
 
+  /// Or targets, of a loss that has them.
   int64_t num_classes() const { return layers.back().shape.back(); }
 
   /// Of the result of one sample.

@@ -83,7 +83,9 @@ std::string model_schema() {
       {"input", sizes},
       {"layers", layers},
       {"blocks", {{"type", "object"}, {"additionalProperties", layers}}},
-      {"loss", {{"enum", {"softmax_cross_entropy", "next_token", "reconstruction"}}}},
+      {"loss",
+       {{"enum",
+         {"softmax_cross_entropy", "next_token", "reconstruction", "mse", "l1", "huber", "bce"}}}},
       {"ignored_token", {{"type", "integer"}, {"minimum", 0}}}};
   schema["$defs"]["layer"] = entry_schema();
   return schema.dump(2);

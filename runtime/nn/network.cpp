@@ -72,7 +72,7 @@ struct Network::Impl {
         if (pass.stopped) return node.operation->backward_sums();
       }
       node.operation->backward(stream);
-      if (node.parameters.empty()) continue;
+      if (node.parameters.empty() || !parameters.trains(node.parameters.front())) continue;
       stream.wait();
       announce_from(node.parameters.front());
     }
@@ -121,6 +121,10 @@ Network::~Network() = default;
 
 const std::shared_ptr<const WeightLayout>& Network::layout() const { return impl_->layout; }
 
+size_t Network::value_bytes() const {
+  return impl_->arena.bytes() + impl_->probabilities.size() * sizeof(float);
+}
+
 void Network::use_timeline(Timeline& timeline) { impl_->timeline = &timeline; }
 
 void Network::use_label_smoothing(double smoothing) { impl_->loss.use_label_smoothing(smoothing); }
@@ -145,8 +149,9 @@ void Network::use_weights(std::span<const float> weights, std::function<void(siz
   impl_->await = std::move(await);
 }
 
-BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels) {
-  begin_forward(images, labels);
+BatchResult Network::forward(std::span<const float> images, std::span<const uint32_t> labels,
+                             std::span<const float> targets) {
+  begin_forward(images, labels, targets);
   while (!advance().empty()) {
   }
   return result();
@@ -159,12 +164,13 @@ void Network::backward(std::span<float> gradients, float scale,
   }
 }
 
-void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels) {
+void Network::begin_forward(std::span<const float> images, std::span<const uint32_t> labels,
+                            std::span<const float> targets) {
   Impl& n = *impl_;
   DLFLOW_CHECK(int64_t(labels.size()) == n.batch);
   DLFLOW_CHECK(images.size_bytes() == n.assembly.images_size());
   n.assembly.bind_images(images.data());
-  n.loss.bind(images, labels);
+  n.loss.bind(images, labels, targets);
   n.pass = {.next = 0};
 }
 
@@ -176,7 +182,7 @@ void Network::begin_backward(std::span<float> gradients, float scale,
   n.pass = {.backward = true, .next = n.operations().size(), .ready = ready ? &ready : nullptr};
   const float share = scale * float(n.batch);
   for (const PlacedOperation& node : n.operations()) node.operation->write_statistics(share);
-  n.pass.announced = n.layout->parameters().size();
+  n.pass.announced = n.layout->num_exchanged();
   n.announce_from(n.layout->num_trainable());
 
   const dnnl::memory& top = n.scores().gradients[0];

@@ -41,6 +41,9 @@ class Network {
 
   const std::shared_ptr<const WeightLayout>& layout() const;
 
+  /// Memory for results of layers and their gradients, without weights; grows with the batch.
+  size_t value_bytes() const;
+
   /// Forward and backward pass of each layer go there from now on; it must outlive this.
   void use_timeline(Timeline& timeline);
 
@@ -66,18 +69,19 @@ class Network {
   void use_weights(std::span<const float> weights, std::function<void(size_t)> await = {});
 
   /// The loss of `images` (B,C,H,W or B,F or B,T tokens; fp32, plain order) against `labels` (B),
-  /// each below the number of classes; what the model's loss finds in the tokens needs none. Both
-  /// must stay until backward() has returned.
-  BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels);
+  /// each below the number of classes; what the model's loss finds in the tokens needs none. A loss
+  /// that has them compares with `targets` (B, T). All must stay until backward() has returned.
+  BatchResult forward(std::span<const float> images, std::span<const uint32_t> labels,
+                      std::span<const float> targets = {});
 
   /// (B, classes), or (B, T, tokens), of the last forward().
   std::span<const float> scores() const;
 
   /// Writes `scale` times the gradient of loss_sum of the last forward() to `gradients`, which
-  /// has the layout of the weights, and B * `scale` times each batch statistic where the running
-  /// statistics lie; with scale = 1 / (samples of all ranks), the sum over ranks is the mean.
-  /// `ready(i)` is called once nothing will write parameter i or any after it: i falls from the
-  /// last to 0, while the layers before are still to come.
+  /// has the layout of the weights, without what is frozen, and B * `scale` times each batch
+  /// statistic where the running statistics lie; with scale = 1 / (samples of all ranks), the sum
+  /// over ranks is the mean. `ready(i)` is called once nothing will write parameter i or any after
+  /// it: i falls from the last to 0, while the layers before are still to come.
   void backward(std::span<float> gradients, float scale,
                 const std::function<void(size_t)>& ready = {});
 
@@ -85,7 +89,8 @@ class Network {
   /// each advance() goes on to the next place where sums over the whole batch are needed and
   /// returns those over this network's samples, to be replaced before the next call; at the end of
   /// the pass none. `ready` must stay callable until then.
-  void begin_forward(std::span<const float> images, std::span<const uint32_t> labels);
+  void begin_forward(std::span<const float> images, std::span<const uint32_t> labels,
+                     std::span<const float> targets = {});
   void begin_backward(std::span<float> gradients, float scale,
                       const std::function<void(size_t)>& ready);
   std::span<double> advance();

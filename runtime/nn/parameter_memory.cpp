@@ -9,18 +9,23 @@ namespace dlflow::runtime {
 namespace {
 
 /// All parameters of `model`: the trainable ones in the order in which `layers` are executed, so
-/// that the backward pass finishes them from the last to the first; then the statistics.
+/// that the backward pass finishes them from the last to the first; then the statistics; then those
+/// of frozen layers.
 std::vector<Parameter> parameters_of(const Model& model, const std::vector<FusedLayer>& layers) {
-  std::vector<Parameter> trainable, statistics;
+  std::vector<Parameter> trainable, statistics, frozen;
   for (const FusedLayer& fused : layers) {
     const Layer& layer = model.layers[size_t(fused.layer)];
     for (LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
-      (tensor.trainable ? trainable : statistics)
-          .push_back({layer.name + "." + tensor.name, std::move(tensor.shape), tensor.fan_in,
-                      tensor.initial, tensor.trainable, tensor.deviation});
+      auto& kind = layer.frozen ? frozen : tensor.trainable ? trainable : statistics;
+      Parameter& parameter = kind.emplace_back();
+      parameter = {
+          layer.name + "." + tensor.name,    std::move(tensor.shape), tensor.fan_in, tensor.initial,
+          tensor.trainable && !layer.frozen, tensor.deviation};
+      parameter.frozen = layer.frozen;
     }
   }
   trainable.insert(trainable.end(), statistics.begin(), statistics.end());
+  trainable.insert(trainable.end(), frozen.begin(), frozen.end());
   return trainable;
 }
 
@@ -109,10 +114,19 @@ std::shared_ptr<const WeightLayout> ParameterMemory::finish() {
         layout->num_trainable_ += 1;
         layout->trainable_size_ = layout->size_;
       }
+      if (!parameter.frozen) {
+        layout->num_exchanged_ += 1;
+        layout->exchanged_size_ = layout->size_;
+      }
       layout->parameters_.push_back(std::move(parameter));
       layout->formats_.push_back(slot.format);
     }
     layout_ = std::move(layout);
+  }
+  frozen_gradients_ = HugeBuffer(layout_->size() - layout_->exchanged_size());
+  frozen_slots_ = frozen_gradients_.data();
+  for (size_t i = layout_->num_exchanged(); i < slots_.size(); ++i) {
+    slots_[i].gradient.set_data_handle(gradient_slot(i));
   }
   return layout_;
 }
@@ -139,9 +153,9 @@ void ParameterMemory::refresh_weight(dnnl::stream& stream, size_t index,
 }
 
 void ParameterMemory::bind_gradients(std::span<float> gradients) {
-  DLFLOW_CHECK(gradients.size() == layout_->size());
+  DLFLOW_CHECK(gradients.size() == layout_->exchanged_size());
   if (gradients_ == gradients.data()) return;
-  for (size_t i = 0; i < slots_.size(); ++i) {
+  for (size_t i = 0; i < layout_->num_exchanged(); ++i) {
     slots_[i].gradient.set_data_handle(gradients.data() + layout_->parameters()[i].offset);
   }
   gradients_ = gradients.data();
@@ -152,7 +166,9 @@ const float* ParameterMemory::weight_slot(size_t index) const {
 }
 
 float* ParameterMemory::gradient_slot(size_t index) const {
-  return gradients_ + layout_->parameters()[index].offset;
+  const size_t offset = layout_->parameters()[index].offset;
+  if (offset < layout_->exchanged_size()) return gradients_ + offset;
+  return frozen_slots_ + (offset - layout_->exchanged_size());
 }
 
 void ParameterMemory::finish_gradient(dnnl::stream& stream, size_t index) {

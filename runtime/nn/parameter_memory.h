@@ -23,6 +23,9 @@ class ParameterMemory {
   /// The number of the parameter called `name`.
   size_t index(const std::string& name) const { return indices_.at(name); }
 
+  /// Whether parameter `index` is trained: its layer is not frozen.
+  bool trains(size_t index) const { return !slots_[index].parameter.frozen; }
+
   /// Without a layout, the flat buffers hold parameter `index` as `format`.
   void prefer(size_t index, const dnnl::memory::desc& format);
 
@@ -50,6 +53,7 @@ class ParameterMemory {
   void refresh_weight(dnnl::stream& stream, size_t index,
                       const std::function<void(size_t)>& before);
 
+  /// The gradients of frozen parameters go to memory that nobody reads.
   void bind_gradients(std::span<float> gradients);
 
   /// The slot of a parameter in the bound buffer: for kernels of our own, which take plain vectors.
@@ -83,6 +87,8 @@ class ParameterMemory {
   std::map<std::string, size_t> indices_;
   const float* weights_ = nullptr;
   float* gradients_ = nullptr;
+  HugeBuffer frozen_gradients_;
+  float* frozen_slots_ = nullptr;
 };
 
 }  // namespace dlflow::runtime

@@ -22,6 +22,15 @@ constexpr int64_t kMaxValue = 1 << 28;             // numbers in one sample's va
 constexpr int64_t kMaxValues = int64_t(1) << 30;   // numbers in all values of one sample
 constexpr int64_t kMaxWeights = int64_t(1) << 31;  // numbers in one layer
 
+constexpr std::pair<LossKind, const char*> kLosses[] = {
+    {LossKind::SoftmaxCrossEntropy, "softmax_cross_entropy"},
+    {LossKind::NextToken, "next_token"},
+    {LossKind::Reconstruction, "reconstruction"},
+    {LossKind::MeanSquaredError, "mse"},
+    {LossKind::AbsoluteError, "l1"},
+    {LossKind::Huber, "huber"},
+    {LossKind::BinaryCrossEntropy, "bce"}};
+
 /// `- conv2d: {...}`, `- relu` or `- BLOCK: {...}`: a word and its attributes.
 struct Entry {
   std::string word;
@@ -108,13 +117,14 @@ class Parser {
   void read_loss(const YAML::Node& root) {
     const YAML::Node loss = root["loss"], ignored = root["ignored_token"];
     const std::string word = loss ? text_of(loss, "'loss'") : "softmax_cross_entropy";
-    if (word == "next_token") {
-      model_.loss = LossKind::NextToken;
-    } else if (word == "reconstruction") {
-      model_.loss = LossKind::Reconstruction;
-    } else if (word != "softmax_cross_entropy") {
-      report(loss,
-             "unknown loss; there are 'softmax_cross_entropy', 'next_token' and 'reconstruction'");
+    const auto found = std::ranges::find(kLosses, word, &std::pair<LossKind, const char*>::second);
+    if (found != std::end(kLosses)) {
+      model_.loss = found->first;
+    } else {
+      std::vector<std::string> known;
+      for (const auto& [kind, known_word] : kLosses) known.emplace_back(known_word);
+      report(loss, "unknown loss '" + word + "'; there are " + join(known, ", ") +
+                       did_you_mean(word, known));
     }
     if (!ignored) return;
     model_.ignored_token = integer(ignored, "'ignored_token'", 0, kMaxUnits, nullptr);
@@ -437,6 +447,13 @@ class Parser {
                         to_string(model_.input) + "; '" + last.name + "' gives " +
                         to_string(last.shape));
     }
+    if (has_targets(model_.loss)) {
+      if (last.shape.size() == 1) return;
+      return report(last.line, last.column,
+                    "with 'loss: " + name(model_.loss) +
+                        "' the last layer gives one number per target, (B,F); '" + last.name +
+                        "' gives " + to_string(last.shape));
+    }
     const bool tokens = model_.loss == LossKind::NextToken;
     const bool fits = tokens ? last.shape.size() == 2 && model_.input == TensorShape{last.shape[0]}
                              : last.shape.size() == 1;
@@ -551,6 +568,10 @@ class Parser {
 };
 
 }  // namespace
+
+std::string name(LossKind loss) {
+  return std::ranges::find(kLosses, loss, &std::pair<LossKind, const char*>::first)->second;
+}
 
 Model parse_model(const std::string& text, const std::string& file) {
   return Parser(file).parse(text);

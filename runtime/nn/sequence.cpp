@@ -32,7 +32,7 @@ class Embedding : public Operation {
     weight_ = plain_parameter(parameters_, layer.name + ".weight", {layer.vocabulary, layer.units});
     y_.shape = layer.shape;
     y_.data = builder.make(builder.plain_format(layer.shape));
-    y_.needs_gradient = true;
+    y_.needs_gradient = parameters_.trains(weight_);
     builder.read(x_.data);
   }
 
@@ -77,7 +77,7 @@ class Positions : public Operation {
     weight_ = plain_parameter(parameters_, layer.name + ".weight", layer.shape);
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
-    y_.needs_gradient = true;
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
     builder.read(x_.data);
   }
 
@@ -122,7 +122,7 @@ class RowNormalisation : public Operation {
     }
     y_.shape = layer.shape;
     y_.data = builder.make(x_.desc());
-    y_.needs_gradient = true;
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
     builder.read(x_.data);
     means_.resize(size_t(row_shape(x_).rows));
     scales_.resize(means_.size());

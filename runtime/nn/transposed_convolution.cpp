@@ -29,10 +29,10 @@ class TransposedConvolution : public Operation {
         y_(result) {
     y_.shape = layer.shape;
     y_.data = builder.make(format);
-    y_.needs_gradient = true;
+    weight_ = parameters_.index(layer.name + ".weight");
+    y_.needs_gradient = x_.needs_gradient || parameters_.trains(weight_);
     builder.read(x_.data);
     build(builder);
-    weight_ = parameters_.index(layer.name + ".weight");
     if (builder.training) parameters_.prefer(weight_, weights_->diff_weights_desc());
     parameters_.prefer(weight_, back_->weights_desc());
     forward_ = dnnl::convolution_backward_data(*back_);

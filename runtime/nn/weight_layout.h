@@ -17,17 +17,19 @@ struct Parameter {
   std::vector<int64_t> shape;  ///< plain: (out, in, height, width), (out, in) or (n)
   int64_t fan_in = 0;          ///< what its initial bound depends on; 0: starts at `initial`
   float initial = 0;
-  bool trainable = true;  ///< false: a running statistic of batch normalisation
+  bool trainable = true;  ///< false: a running statistic of batch normalisation, or frozen
   float deviation = 0;    ///< it starts with normal random numbers of this standard deviation
-  size_t offset = 0;  ///< of its slot, in floats; a multiple of 16, so that it fills cache lines
-  size_t size = 0;    ///< of its slot, in floats; with the padding, which is always zero
+  size_t offset = 0;    ///< of its slot, in floats; a multiple of 16, so that it fills cache lines
+  size_t size = 0;      ///< of its slot, in floats; with the padding, which is always zero
+  bool frozen = false;  ///< of a layer that training leaves as it is
 };
 
 /// The order and formats of all parameters in a buffer of size() floats: the weights, their
 /// gradients and the optimizer's state have the same layout, so that exchange and update are loops
-/// over floats. Trainable parameters come first, in the order of the layers; then the statistics.
-/// The format of each is the one in which oneDNN writes its gradient for the batch size of the
-/// network that made the layout. Another network of the same model can use the layout, too.
+/// over floats. Trainable parameters come first, in the order of the layers; then the statistics;
+/// then what is frozen, which gradients have no place for. The format of each is the one in which
+/// oneDNN writes its gradient for the batch size of the network that made the layout. Another
+/// network of the same model can use the layout, too.
 class WeightLayout {
  public:
   const std::vector<Parameter>& parameters() const { return parameters_; }
@@ -38,6 +40,10 @@ class WeightLayout {
   /// The trainable parameters are the first, and so are their floats in a flat buffer.
   size_t num_trainable() const { return num_trainable_; }
   size_t trainable_size() const { return trainable_size_; }
+
+  /// Trainable parameters and statistics: what ranks exchange, and buffers of gradients hold.
+  size_t num_exchanged() const { return num_exchanged_; }
+  size_t exchanged_size() const { return exchanged_size_; }
 
   /// Where each number of each parameter lies, for who compares: two layouts of one model have the
   /// same text if, and only if, their buffers may be added number by number.
@@ -60,6 +66,8 @@ class WeightLayout {
   size_t size_ = 0;
   size_t num_trainable_ = 0;
   size_t trainable_size_ = 0;
+  size_t num_exchanged_ = 0;
+  size_t exchanged_size_ = 0;
   dnnl::engine engine_{dnnl::engine::kind::cpu, 0};
 };
 

@@ -1,8 +1,11 @@
 #pragma once
 
 #include <cstddef>
+#include <optional>
 #include <span>
 #include <vector>
+
+#include "runtime/optim/optimizer.h"
 
 /// Blocks that divide the work on whole layers among ranks. Their sums are added in one order, so
 /// that the bits do not depend on the division.
@@ -12,6 +15,14 @@ namespace dlflow::runtime {
 struct LayerSlot {
   size_t first = 0, count = 0;
   bool is_vector = false;  ///< one dimension: biases, and the parameters of batch normalisation
+  double rate = 1;         ///< what its learning rate is multiplied by
+  std::optional<double> weight_decay = std::nullopt;  ///< of its own
+
+  /// Its step, without a ratio of its norms. `decays_vectors`: the usual weight decay is for
+  /// vectors, too.
+  LayerTerms terms(bool decays_vectors) const {
+    return {rate, weight_decay || decays_vectors || !is_vector, weight_decay};
+  }
 };
 
 /// Neighbouring elements of one layer.

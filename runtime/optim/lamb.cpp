@@ -36,7 +36,8 @@ class Lamb final : public MomentsOptimizer {
                           e.weights.size(), moments(), float(decay(layer)));
   }
 
-  double trust_ratio(double of_weights, double of_directions) const override {
+  double trust_ratio(double of_weights, double of_directions,
+                     const LayerTerms& /*layer*/) const override {
     return of_weights == 0 || of_directions == 0 ? 1 : of_weights / of_directions;
   }
 

@@ -29,7 +29,7 @@ class Lars : public Optimizer {
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const double decay = layer.decays ? options_.weight_decay : 0;
+    const double decay = layer.decay(options_.weight_decay);
     return all_finite(descend(e.weights.data(), e.state[0].data(), gradients.data(),
                               e.weights.size(), float(options_.momentum), float(decay),
                               float(rate_ * layer.trust)));
@@ -37,9 +37,11 @@ class Lars : public Optimizer {
 
   bool layer_wise() const override { return true; }
 
-  double trust_ratio(double of_weights, double of_gradients) const override {
+  double trust_ratio(double of_weights, double of_gradients,
+                     const LayerTerms& layer) const override {
     if (of_weights == 0 || of_gradients == 0) return 1;
-    return options_.trust * of_weights / (of_gradients + options_.weight_decay * of_weights);
+    return options_.trust * of_weights /
+           (of_gradients + layer.decay(options_.weight_decay) * of_weights);
   }
 
  private:

@@ -51,7 +51,7 @@ class MomentsOptimizer : public Optimizer {
  protected:
   const Moments& moments() const { return moments_; }  ///< of this step
   double rate(const LayerTerms& layer) const { return rate_ * layer.trust; }
-  double decay(const LayerTerms& layer) const { return layer.decays ? options_.weight_decay : 0; }
+  double decay(const LayerTerms& layer) const { return layer.decay(options_.weight_decay); }
 
  private:
   OptimizerOptions options_;

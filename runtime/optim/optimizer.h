@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -40,8 +41,12 @@ struct Elements {
 /// How a layer's step differs from that of the others; all elements of one call are of one layer
 /// then.
 struct LayerTerms {
-  double trust = 1;    ///< what its learning rate is multiplied by
-  bool decays = true;  ///< whether weight_decay is for it
+  double trust = 1;                                   ///< what its learning rate is multiplied by
+  bool decays = true;                                 ///< whether it has a weight decay
+  std::optional<double> weight_decay = std::nullopt;  ///< of its own
+
+  /// Its weight decay, where that of the others is `usual`.
+  double decay(double usual) const { return decays ? weight_decay.value_or(usual) : 0; }
 };
 
 /// Updates weights from their gradients, element by element. What it keeps for each weight lies in
@@ -71,8 +76,11 @@ class Optimizer {
   virtual void direct(std::span<float> /*gradients*/, const Elements& /*elements*/,
                       const LayerTerms& /*layer*/) {}
 
-  /// From the layer's Euclidean norms, for LayerTerms.
-  virtual double trust_ratio(double /*of_weights*/, double /*of_directions*/) const { return 1; }
+  /// From the layer's Euclidean norms, for its terms.
+  virtual double trust_ratio(double /*of_weights*/, double /*of_directions*/,
+                             const LayerTerms& /*layer*/) const {
+    return 1;
+  }
 };
 
 std::unique_ptr<Optimizer> make_optimizer(const OptimizerOptions& options);

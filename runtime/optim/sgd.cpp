@@ -48,8 +48,7 @@ class Sgd : public Optimizer {
 
   bool update(std::span<const float> gradients, const Elements& e,
               const LayerTerms& layer) override {
-    const Factors factors{float(options_.momentum),
-                          layer.decays ? float(options_.weight_decay) : 0.0f,
+    const Factors factors{float(options_.momentum), float(layer.decay(options_.weight_decay)),
                           float(rate_ * layer.trust)};
     const auto kernel = options_.nesterov ? descend_nesterov : descend;
     return all_finite(

@@ -93,7 +93,8 @@ void load(const Safetensors& file, const WeightLayout& layout, const char* what,
       copy_elements<float>(tensor, plain);
       std::vector<float> loaded(layout.size());
       layout.from_plain(plain, loaded, index);
-      for (size_t i = 0; i < loaded.size(); ++i) values[i] += loaded[i];
+      const size_t count = std::min(loaded.size(), values.size());  // without what is frozen
+      for (size_t i = 0; i < count; ++i) values[i] += loaded[i];
     }
   }
 }

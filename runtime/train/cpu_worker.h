@@ -26,7 +26,7 @@ class CpuWorker final : public Worker, public OwnUpdates {
   void seek(uint64_t epoch, uint64_t step) override { batches_.seek(epoch, step); }
   std::optional<Divergence> divergence() const override { return computation_.divergence(); }
   void finish_update(uint64_t steps) override { computation_.finish_update(steps); }
-  std::span<const float> weights() override { return computation_.state().weights(); }
+  std::span<const float> weights() override { return computation_.state().result(); }
   ModelState::OptimizerContent optimizer_content() override;
   Inference inference() override { return computation_.inference(); }
   StepImages* validation_images() override { return batches_.validation_images(); }

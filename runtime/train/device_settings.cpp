@@ -41,6 +41,9 @@ void require_possible_on_gpu(const TrainSettings& settings) {
   require(update.accumulate == 1, "accumulates no gradients: leave 'accumulate' out");
   require(!update.shard_optimizer,
           "keeps the optimizer's state whole: leave 'shard_optimizer' out");
+  require(update.groups.empty(), "updates all parameters alike: leave 'groups' out");
+  require(update.ema == 0, "keeps no mean of the weights: leave 'ema' out");
+  require(settings.freeze.empty(), "trains all layers: leave 'freeze' out");
   require(settings.label_smoothing == 0, "smooths no labels: leave 'label_smoothing' out");
 }
 

@@ -4,6 +4,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "runtime/comm/communicator.h"
 #include "runtime/data/dataset.h"
@@ -23,16 +24,20 @@ struct Evaluation {
   double loss = 0;                   ///< mean
   double accuracy = 0;               ///< share of right answers
   std::optional<double> top5;        ///< share of labels among the five highest of more scores
-  std::optional<double> rmse;        ///< of a reconstruction, instead of the accuracy
+  std::optional<double> rmse;        ///< of a reconstruction or targets, instead of the accuracy
+  std::optional<double> mae;         ///< mean absolute difference to the targets
   std::optional<double> perplexity;  ///< of a language model: e to the power of the loss
 
   /// By name, as requirements and selections call them.
   std::map<std::string, double> metrics() const;
 };
 
-/// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes and its labels are
-/// among the model's classes, which it has no more of then; `name` is the dataset's, for the
-/// message.
+/// The names that Evaluation::metrics() has for `model`.
+std::vector<std::string> metric_names(const Model& model);
+
+/// Throws Error{InvalidInput} unless `dataset`'s pictures are what `model` takes, and it has the
+/// targets that the model's loss wants, or labels among its classes, which it has no more of then;
+/// `name` is the dataset's, for the message.
 void require_fitting(const Model& model, Dataset& dataset, const std::string& name);
 
 /// The batches of `batch` samples that a rank measures.

@@ -35,7 +35,7 @@ GpuWorker::GpuWorker(Communicator& comm, const TrainingJob& job, const TrainingD
       schedule_(schedule_of(job.settings, division_.global_batch, steps_per_epoch())) {
   require_same_arithmetic(comm_, layout(), arithmetic(), job.settings.precision.exact);
   replica_.prepare(batch_sizes(data.validation.size()));
-  initialise(layout(), job.settings.seed, weights_);
+  first_weights(job, layout(), weights_);
   replica_.set_state(weights_, velocity_);
   if (comm_.rank() == 0) {
     std::fprintf(stderr, "training on %s\n", replica_.arithmetic().c_str());

@@ -3,19 +3,28 @@
 #include <algorithm>
 
 #include "base/aligned_floats.h"
+#include "runtime/optim/average.h"
 
 namespace dlflow::runtime {
 namespace {
 
 /// The trainable parameters, padding included.
-std::vector<LayerSlot> layer_slots(const WeightLayout& layout) {
+std::vector<LayerSlot> layer_slots(const WeightLayout& layout, const UpdateSettings& settings) {
   std::vector<LayerSlot> slots;
   for (size_t i = 0; i < layout.num_trainable(); ++i) {
     const Parameter& parameter = layout.parameters()[i];
-    slots.push_back({parameter.offset, whole_lines(parameter.size), parameter.shape.size() == 1});
+    LayerSlot& slot = slots.emplace_back();
+    slot = {parameter.offset, whole_lines(parameter.size), parameter.shape.size() == 1};
+    if (const ParameterGroup* group = group_of(settings.groups, parameter.name)) {
+      slot.rate = group->lr_multiplier;
+      slot.weight_decay = group->weight_decay;
+    }
   }
   return slots;
 }
+
+/// What the trained weights are called in a checkpoint whose weights are their running mean.
+constexpr const char* kTrained = ".trained";
 
 StateSharing sharing_of(const UpdateSettings& settings, bool shared) {
   if (shared) return StateSharing::OneCopy;
@@ -31,9 +40,11 @@ ModelState::ModelState(Communicator& comm, const WeightLayout& layout, size_t re
       optimizer_(make_optimizer(settings.optimizer)),
       buffer_names_(optimizer_->state_names()),
       is_filled_here_(!shared || comm.node_rank() == 0),
-      layers_(layer_slots(layout)),
+      layers_(layer_slots(layout, settings)),
       decays_vectors_(settings.decays_vectors || settings.optimizer.weight_decay == 0),
-      sharing_(sharing_of(settings, shared)) {
+      all_alike_(decays_vectors_ && settings.groups.empty()),
+      sharing_(sharing_of(settings, shared)),
+      ema_(settings.ema) {
   if (settings.clip_norm || optimizer_->layer_wise() || sharing_ == StateSharing::Shards) {
     whole_ = std::make_unique<WholeUpdate>(comm, *optimizer_, layers_, settings, sharing_);
   }
@@ -44,15 +55,18 @@ ModelState::ModelState(Communicator& comm, const WeightLayout& layout, size_t re
   const size_t values = whole_lines(layout.size() + report_floats);
   const size_t gradients = whole_ ? whole_lines(layout.trainable_size()) : 0;
   const size_t buffer = whole_lines(extent.count);
+  const size_t averaged = ema_ > 0 ? whole_lines(layout.size()) : 0;
   const size_t flags = sharers * kLineElements;
   std::span<float> memory =
-      allocate(values + gradients + buffer_names_.size() * buffer + flags, sharers > 1);
+      allocate(values + averaged + gradients + buffer_names_.size() * buffer + flags, sharers > 1);
   const auto take_from_memory = [&](size_t floats) {
     const std::span<float> first = memory.first(floats);
     memory = memory.subspan(floats);
     return first;
   };
   values_ = take_from_memory(values).first(layout.size() + report_floats);
+  averaged_ = take_from_memory(averaged);
+  if (ema_ > 0) averaged_ = averaged_.first(layout.size());
   gradients_ = take_from_memory(gradients);
   trained_.weights = values_;
   trained_.state_begin = extent.first;
@@ -72,6 +86,10 @@ std::span<float> ModelState::allocate(size_t floats, bool shared) {
   return {reinterpret_cast<float*>(parts[0]), floats};
 }
 
+void ModelState::begin() {
+  std::ranges::copy(weights().first(averaged_.size()), averaged_.begin());
+}
+
 bool ModelState::finite() const {
   return std::ranges::all_of(broken_, [](float broken) { return broken == 0; });
 }
@@ -86,6 +104,14 @@ ModelState::OptimizerContent ModelState::optimizer_content() {
     }
     content.buffers.push_back({buffer_names_[i], whole});
   }
+  if (ema_ == 0) return content;
+  std::span<const float> trained = weights();
+  if (sharing_ == StateSharing::Shards) {
+    HugeBuffer& copy = content.gathered.emplace_back(comm_.rank() == 0 ? trained.size() : 0);
+    if (comm_.rank() == 0) std::ranges::copy(trained, copy.floats().begin());
+    trained = copy.floats();
+  }
+  content.buffers.push_back({kTrained, trained});
   return content;
 }
 
@@ -113,7 +139,12 @@ size_t ModelState::optimizer_bytes() const {
 void ModelState::restore(const Checkpoint& checkpoint, uint64_t updates) {
   updates_ = updates;
   if (!is_filled_here_) return;
-  load_weights(checkpoint, layout_, weights());
+  if (ema_ > 0) {
+    load_weights(checkpoint, layout_, averaged_);
+    load_trained_weights(checkpoint, layout_, kTrained, weights());
+  } else {
+    load_weights(checkpoint, layout_, weights());
+  }
   HugeBuffer whole(layout_.trainable_size());
   for (size_t i = 0; i < buffer_names_.size(); ++i) {
     load_optimizer_buffer(checkpoint, layout_, buffer_names_[i], whole.floats());
@@ -129,6 +160,10 @@ void ModelState::begin_update(double learning_rate) {
 void ModelState::finish_update() {
   DLFLOW_CHECK(whole_);
   if (!whole_->apply(gradients_, trained_)) *broken_here_ = 1;
+  const bool part = sharing_ == StateSharing::OneCopy;  // the others have theirs
+  const auto mine =
+      part ? whole_->updated_extent() : WholeUpdate::Extent{0, layout_.trainable_size()};
+  average(mine.first, mine.count);
   // Before anybody reads the weights, and whether they are finite.
   if (sharing_ == StateSharing::OneCopy) comm_.barrier();
 }
@@ -136,7 +171,7 @@ void ModelState::finish_update() {
 void ModelState::take_gradients(size_t first, std::span<const float> sums) {
   if (whole_) {
     std::ranges::copy(sums, gradients_.begin() + long(first));
-  } else if (decays_vectors_) {
+  } else if (all_alike_) {
     update(first, sums, {});
   } else {
     update_layer_by_layer(first, sums);
@@ -155,7 +190,19 @@ void ModelState::update_layer_by_layer(size_t first, std::span<const float> grad
   for (; layer != layers_.end() && layer->first < end; ++layer) {
     const size_t from = std::max(first, layer->first);
     const size_t to = std::min(end, layer->first + layer->count);
-    update(from, gradients.subspan(from - first, to - from), {.decays = !layer->is_vector});
+    update(from, gradients.subspan(from - first, to - from), layer->terms(decays_vectors_));
+  }
+}
+
+/// The mean begins with the weights after the first update, as PyTorch's AveragedModel does.
+void ModelState::average(size_t first, size_t count) {
+  if (ema_ == 0 || count == 0) return;
+  const std::span<const float> now = values_.subspan(first, count);
+  const std::span<float> mean = averaged_.subspan(first, count);
+  if (updates_ == 1) {
+    std::ranges::copy(now, mean.begin());
+  } else {
+    move_average(now, float(1 - ema_), mean);
   }
 }
 
@@ -173,10 +220,13 @@ void ModelState::take(size_t first, std::span<const float> sums) {
 
   const Part trainable = piece(0, layout_.trainable_size());
   if (!trainable.sums.empty()) take_gradients(trainable.offset, trainable.sums);
-  const Part statistics = piece(layout_.trainable_size(), layout_.size());
+  if (!whole_) average(trainable.offset, trainable.sums.size());
+  const Part statistics = piece(layout_.trainable_size(), layout_.exchanged_size());
   if (!statistics.sums.empty()) update_statistics(statistics.sums, values(statistics));
-  const Part report = piece(layout_.size(), values_.size());
-  std::ranges::copy(report.sums, values(report).begin());
+  average(statistics.offset, statistics.sums.size());
+  const size_t frozen = layout_.size() - layout_.exchanged_size();  // lies before the report
+  const Part report = piece(layout_.exchanged_size(), values_.size() - frozen);
+  std::ranges::copy(report.sums, values_.begin() + long(report.offset + frozen));
 }
 
 }  // namespace dlflow::runtime

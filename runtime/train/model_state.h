@@ -27,8 +27,17 @@ class ModelState {
   /// Whether this rank fills in what all of its node then have; they wait for it at a barrier.
   bool is_filled_here() const { return is_filled_here_; }
 
-  /// In the layout: trainable parameters, then running statistics.
+  /// In the layout: trainable parameters, running statistics, what is frozen.
   std::span<float> weights() { return values_.first(layout_.size()); }
+
+  /// What the training results in: the weights, or with `ema` their running mean, statistics
+  /// included.
+  std::span<const float> result() const {
+    return averaged_.empty() ? values_.first(layout_.size()) : averaged_;
+  }
+
+  /// The weights are filled with their first values.
+  void begin();
 
   /// The sums of the last step.
   std::span<const float> report() const { return values_.subspan(layout_.size()); }
@@ -59,8 +68,8 @@ class ModelState {
   void begin_update(double learning_rate);
 
   /// Elements [first, first + sums.size()) make a step: weights go down the gradient that `sums`
-  /// is, statistics towards those of the batch, and the report becomes the sums. Each element once
-  /// per step, in whatever pieces.
+  /// is, statistics towards those of the batch, and the report, which is behind what is exchanged,
+  /// becomes the sums. Each element once per step, in whatever pieces.
   void take(size_t first, std::span<const float> sums);
 
   /// Whether weights wait for the whole gradient: then finish_update() follows once all was taken.
@@ -79,6 +88,7 @@ class ModelState {
   void take_gradients(size_t first, std::span<const float> sums);
   void update(size_t first, std::span<const float> gradients, const LayerTerms& terms);
   void update_layer_by_layer(size_t first, std::span<const float> gradients);
+  void average(size_t first, size_t count);
 
   Communicator& comm_;
   const WeightLayout& layout_;
@@ -89,9 +99,12 @@ class ModelState {
   HugeBuffer own_;                 // unless it is shared
   std::vector<LayerSlot> layers_;  // without a gap
   bool decays_vectors_;
+  bool all_alike_;  // every layer takes the same step
   StateSharing sharing_;
   std::unique_ptr<WholeUpdate> whole_;  // if weights wait for the whole gradient
+  double ema_;
   std::span<float> values_;
+  std::span<float> averaged_;   // the running mean of the weights; empty without
   std::span<float> gradients_;  // those of all elements, if whole_
   TrainedBuffers trained_;
   std::span<float> broken_;  // a cache line for each rank that shares it: 1 where it met no number

@@ -10,7 +10,7 @@ namespace {
 
 /// The parameters of the network are the reducer's first.
 std::span<float> gradients_of(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
-  return reducer.gradients(leaf).first(networks.layout()->size());
+  return reducer.gradients(leaf).first(networks.layout()->exchanged_size());
 }
 
 /// A leaf without samples adds nothing: fewer samples than leaves are left.
@@ -20,7 +20,7 @@ void add_nothing(Reducer& reducer, size_t leaf, size_t parameter) {
 }
 
 void add_nothing(Reducer& reducer, size_t leaf, const NetworkSet& networks) {
-  for (size_t i = networks.layout()->parameters().size(); i-- > 0;) add_nothing(reducer, leaf, i);
+  for (size_t i = networks.layout()->num_exchanged(); i-- > 0;) add_nothing(reducer, leaf, i);
 }
 
 /// Of linear layers, the gradients of all leaves are made in the last one.
@@ -62,7 +62,8 @@ class LeafAfterLeaf : public Passes {
     if (samples.count() == 0) return 0;
     Network& network = networks_.get(int64_t(samples.count()));
     network.use_draws({seed_, samples.epoch, samples.samples});
-    const float loss = float(network.forward(samples.images, samples.labels).loss_sum) * scale_;
+    const float loss =
+        float(network.forward(samples.images, samples.labels, samples.targets).loss_sum) * scale_;
     look_at(loss, network);
     return loss;
   }
@@ -89,7 +90,7 @@ class LeafAfterLeaf : public Passes {
   }
 
   void add_nothing(size_t leaf) {
-    for (size_t i = networks_.layout()->parameters().size(); i-- > 0;) {
+    for (size_t i = networks_.layout()->num_exchanged(); i-- > 0;) {
       if (products_.has(i))
         announce_product(leaf, i);
       else
@@ -130,7 +131,7 @@ class LeavesSideBySide : public Passes {
     for (Member& m : members_) {
       if (m.network == nullptr) continue;
       m.network->use_draws({seed_, m.samples.epoch, m.samples.samples});
-      m.network->begin_forward(m.samples.images, m.samples.labels);
+      m.network->begin_forward(m.samples.images, m.samples.labels, m.samples.targets);
     }
     for (const size_t size : sizes_) share_sums(size);
     advance_to_end();

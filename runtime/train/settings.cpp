@@ -1,6 +1,7 @@
 #include "runtime/train/settings.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <charconv>
 #include <cmath>
@@ -29,6 +30,39 @@ Augmentation read_augmentation(const Json* names) {
     }
   }
   return augmentation;
+}
+
+std::vector<std::string> read_freeze(const Json* json) {
+  std::vector<std::string> patterns;
+  if (json == nullptr) return patterns;
+  const std::string what = "a list of patterns of layers' names, like 'conv*'";
+  if (!json->is_array() || json->empty()) WithReader::fail("freeze", what);
+  for (const Json& pattern : *json) {
+    if (!pattern.is_string()) WithReader::fail("freeze", what);
+    patterns.push_back(pattern);
+  }
+  return patterns;
+}
+
+std::string read_metric(const Json* json, const std::string& key) {
+  constexpr std::array kMetrics = {"loss", "accuracy", "top5", "rmse", "perplexity"};
+  if (json != nullptr) {
+    for (const char* metric : kMetrics) {
+      if (*json == metric) return metric;
+    }
+  }
+  WithReader::fail(key, "'loss', 'accuracy', 'top5', 'rmse' or 'perplexity'");
+}
+
+std::optional<EarlyStop> read_early_stop(const Json* json) {
+  if (json == nullptr) return {};
+  WithReader reader(*json, "stop_early");
+  EarlyStop stop;
+  stop.metric = read_metric(reader.find("metric"), "stop_early.metric");
+  stop.patience = reader.count("patience", 1, {});
+  stop.min_change = reader.number("min_change", 0, stop.min_change);
+  reader.finish();
+  return stop;
 }
 
 std::vector<double> read_numbers(const Json& json, const std::string& key) {
@@ -143,6 +177,9 @@ void take_over_momentum(TrainSettings& settings) {
   if (optimizer.momentum >= 1) WithReader::fail("momentum", "below 1 with 'compression: dgc'");
   compression->momentum = std::exchange(optimizer.momentum, 0);
   optimizer.weight_decay /= 1 - compression->momentum;
+  for (ParameterGroup& group : settings.update.groups) {
+    if (group.weight_decay) *group.weight_decay /= 1 - compression->momentum;
+  }
 }
 
 double per_channel(const std::vector<double>& numbers, size_t channel) {
@@ -240,6 +277,16 @@ TrainSettings parse_train_settings(const Json& with) {
   if (s.update.accumulate > 1 && s.joint_batch_norm) {
     WithReader::fail("accumulate", "1 with 'batch_norm: global', which needs all batches at once");
   }
+  if (reader.find("start_from") != nullptr) s.start_from = reader.text("start_from");
+  s.freeze = read_freeze(reader.find("freeze"));
+  if (!s.freeze.empty() && !synchronous) {
+    WithReader::refuse("freeze", "needs ranks that step together: leave 'cooperation' out");
+  }
+  if (s.update.ema > 0 && !synchronous) {
+    WithReader::refuse("ema", "needs ranks that step together: leave 'cooperation' out");
+  }
+  if (const Json* metric = reader.find("keep_best")) s.keep_best = read_metric(metric, "keep_best");
+  s.stop_early = read_early_stop(reader.find("stop_early"));
   s.label_smoothing = reader.number("label_smoothing", 0, s.label_smoothing);
   if (s.label_smoothing >= 1) WithReader::fail("label_smoothing", "less than 1");
   s.warmup_epochs = reader.number("warmup_epochs", 0, s.warmup_epochs);

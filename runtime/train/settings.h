@@ -55,6 +55,15 @@ struct GradientTravel {
   bool operator==(const GradientTravel&) const = default;
 };
 
+/// When training ends before its last epoch.
+struct EarlyStop {
+  std::string metric;
+  uint64_t patience = 1;  ///< epochs in a row that are not better
+  double min_change = 0;  ///< what is not better by more does not count as better
+
+  bool operator==(const EarlyStop&) const = default;
+};
+
 struct TrainSettings {
   std::string model;                 ///< path of the model's YAML
   std::string data;                  ///< folder of the training data
@@ -71,6 +80,10 @@ struct TrainSettings {
   CooperationOptions cooperation;
   double lr = 0.1;
   UpdateSettings update;
+  std::string start_from;           ///< file or checkpoint with the first weights; empty: none
+  std::vector<std::string> freeze;  ///< patterns of layers that stay as they are
+  std::string keep_best;  ///< metric by which the best epoch is the result; empty: the last is
+  std::optional<EarlyStop> stop_early;
   double label_smoothing = 0;
   double warmup_epochs = 0;
   Schedule::Course schedule = Schedule::Course::Cosine;

@@ -15,6 +15,19 @@ const char* name(RateScaling scaling) {
   return "";
 }
 
+Json in_json(const std::vector<ParameterGroup>& groups) {
+  Json list = Json::array();
+  for (const ParameterGroup& group : groups) {
+    const Json decay = group.weight_decay ? Json(*group.weight_decay) : Json("that of all");
+    list.push_back({group.match, group.lr_multiplier, decay});
+  }
+  return list;
+}
+
+Json in_json(const std::optional<EarlyStop>& stop) {
+  return stop ? Json{stop->metric, stop->patience, stop->min_change} : Json("never");
+}
+
 std::string in_words(const Json& value) {
   return value.is_string() ? value.get<std::string>() : value.dump();
 }
@@ -41,6 +54,11 @@ Json settings_kept(const TrainSettings& s) {
           {"lr_factor", s.course.factor},
           {"lr_steps", s.course.steps ? Json(*s.course.steps) : Json("as many as usual")},
           {"warmup_epochs", s.warmup_epochs},
+          {"groups", in_json(s.update.groups)},
+          {"freeze", s.freeze},
+          {"ema", s.update.ema},
+          {"keep_best", s.keep_best.empty() ? "the last" : s.keep_best},
+          {"stop_early", in_json(s.stop_early)},
           {"label_smoothing", s.label_smoothing},
           {"last_batch", s.last_batch == LastBatch::Keep ? "keep" : "drop"},
           {"batch_norm", s.joint_batch_norm ? "global" : "leaf"},

@@ -49,7 +49,8 @@ std::string content_hash(const Dataset& dataset) {
         for (size_t i = 0; i < images.size(); ++i) update(images[i]);
       },
       dataset.pixels);
-  for (size_t i = 0; i < dataset.size(); ++i) {
+  for (size_t i = 0; i < dataset.targets.size(); ++i) update(dataset.targets[i]);
+  for (size_t i = 0; i < dataset.labels.size(); ++i) {
     const uint32_t label = dataset.labels[i];
     update(std::span(&label, 1));
   }

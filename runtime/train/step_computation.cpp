@@ -6,23 +6,28 @@
 
 #include "runtime/train/gradient_compression.h"
 #include "runtime/train/same_job.h"
+#include "runtime/train/worker.h"
 
 namespace dlflow::runtime {
 namespace {
 
+std::span<const Parameter> exchanged(const WeightLayout& layout) {
+  return std::span(layout.parameters()).first(layout.num_exchanged());
+}
+
 FlatLayout flat_layout(const WeightLayout& layout) {
   std::vector<size_t> sizes;
-  for (const Parameter& parameter : layout.parameters()) sizes.push_back(parameter.size);
+  for (const Parameter& parameter : exchanged(layout)) sizes.push_back(parameter.size);
   sizes.push_back(ReportSlot::kFloats);
   FlatLayout flat(sizes);
-  DLFLOW_CHECK(flat.num_elements() == layout.size() + ReportSlot::kFloats);
+  DLFLOW_CHECK(flat.num_elements() == layout.exchanged_size() + ReportSlot::kFloats);
   return flat;
 }
 
 /// As in flat_layout().
 std::vector<std::string> parameter_names(const WeightLayout& layout) {
   std::vector<std::string> names;
-  for (const Parameter& parameter : layout.parameters()) names.push_back(parameter.name);
+  for (const Parameter& parameter : exchanged(layout)) names.push_back(parameter.name);
   names.emplace_back("report");
   return names;
 }
@@ -48,8 +53,10 @@ StepComputation::StepComputation(Communicator& comm, const Role& role, const Tra
              reducer_.consumes_shares()) {
   networks_.use_timeline(timeline_);
   networks_.use_label_smoothing(job.settings.label_smoothing);
-  if (!role_.updates) pushed_ = HugeBuffer(layout().size());
-  if (state_.is_filled_here()) initialise(layout(), job.settings.seed, state_.weights());
+  if (!role_.updates) pushed_ = HugeBuffer(layout().exchanged_size());
+  if (!state_.is_filled_here()) return;
+  first_weights(job, layout(), state_.weights());
+  state_.begin();
 }
 
 /// Before gradients are exchanged, all ranks know that they compute alike.
@@ -123,7 +130,9 @@ ReportSlot::Sums StepComputation::compute(const StepPlan& plan, std::span<const 
 
 /// The sums of the last step come in meanwhile: a layer waits for those of its weights.
 void StepComputation::use_weights() {
-  networks_.use_weights(state_.weights(), [this](size_t parameter) { reducer_.wait(parameter); });
+  networks_.use_weights(state_.weights(), [this](size_t parameter) {
+    if (parameter < layout().num_exchanged()) reducer_.wait(parameter);
+  });
 }
 
 /// Once the last step's update is over. From now on sums of gradients change the state, as soon as
@@ -138,7 +147,7 @@ void StepComputation::begin_update(const StepPlan& plan) {
 void StepComputation::consume(size_t first, std::span<const float> sums) {
   noise_.add_sums(first, sums);
   if (role_.updates) return state_.take(first, sums);
-  const size_t kept = std::clamp(layout().size(), first, first + sums.size()) - first;
+  const size_t kept = std::clamp(layout().exchanged_size(), first, first + sums.size()) - first;
   std::ranges::copy(sums.first(kept), pushed_.floats().begin() + long(first));
   state_.take(first + kept, sums.subspan(kept));  // the report
 }
@@ -176,7 +185,7 @@ void StepComputation::require_finite_update(uint64_t steps) {
   if (state_.finite()) return;
   std::vector<std::span<const float>> gradients;
   for (size_t leaf = 0; leaf < reducer_.num_leaves(); ++leaf) {
-    gradients.push_back(reducer_.gradients(leaf).first(layout().size()));
+    gradients.push_back(reducer_.gradients(leaf).first(layout().exchanged_size()));
   }
   fail_update(*role_.team, layout(), gradients, state_.weights(), steps);
 }
@@ -186,7 +195,7 @@ Inference StepComputation::inference() {
     inference_.emplace(job_.model, int64_t(kEvaluationBatch), Network::Mode::Inference,
                        networks_.layout());
   }
-  return inference_with(*inference_, state_.weights());
+  return inference_with(*inference_, state_.result());
 }
 
 }  // namespace dlflow::runtime

@@ -11,6 +11,8 @@
 #include "runtime/train/evaluation.h"
 #include "runtime/train/gpu_worker.h"
 #include "runtime/train/metrics_log.h"
+#include "runtime/train/patterns.h"
+#include "runtime/train/progress_rules.h"
 #include "runtime/train/recording.h"
 #include "runtime/train/same_job.h"
 #include "runtime/train/settings_kept.h"
@@ -28,13 +30,25 @@ TrainingData held_out(Communicator& comm, Dataset data, const TrainSettings& set
   return split_off_validation(comm, std::move(data), validation, settings.seed);
 }
 
+/// The same on all ranks; layers that are not trained are frozen, weights to start from are open.
+TrainingJob prepared(Communicator& comm, TrainingJob job) {
+  job = same_on_all(comm, std::move(job));
+  freeze_layers(job.model, job.settings.freeze);
+  require_groups_fit(job.model, job.settings.update.groups);
+  if (!job.settings.start_from.empty()) {
+    job.start = open_start_weights(comm, job.settings.start_from, job.model);
+  }
+  return job;
+}
+
 class Trainer {
  public:
   Trainer(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop)
       : comm_(comm),
-        job_(same_on_all(comm, std::move(job))),
+        job_(prepared(comm, std::move(job))),
         stop_(stop),
         data_(held_out(comm, std::move(job_.data), settings())),
+        rules_(settings(), job_.model, data_.validation.size()),
         normalization_(make_normalization()),
         recording_(comm, settings().timeline, job_.timeline),
         cooperation_(
@@ -53,12 +67,12 @@ class Trainer {
   }
 
   TrainingEnd run() {
-    while (position_.epoch < settings().epochs) {
+    while (!is_over()) {
       if (position_.step < steps_per_epoch_) advance();
       const bool epoch_ends = position_.step == steps_per_epoch_;
-      if (epoch_ends) finish_epoch();
-      const bool last = position_.epoch == settings().epochs;
-      if (report_.stops > 0 || last ||
+      const bool is_best = epoch_ends && finish_epoch();
+      const bool last = is_over();
+      if (report_.stops > 0 || last || is_best ||
           checkpoints_.due(position_, steps_done(), epoch_ends, report_.saves > 0))
         save(report_.stops > 0 || last);
       if (report_.stops > 0 && !last) {
@@ -67,18 +81,49 @@ class Trainer {
       }
     }
     finish();
-    return {true, checkpoints_.last(), summary()};
+    tell_early_stop();
+    return {true, result(), summary()};
   }
 
  private:
+  /// All epochs are done, or those after which it stops early.
+  bool is_over() const {
+    const bool between = position_.step == 0 && position_.epoch > 0;
+    return position_.epoch == settings().epochs || (between && rules_.stops_after(position_.epoch));
+  }
+
+  void tell_early_stop() const {
+    if (comm_.rank() != 0 || position_.epoch == settings().epochs) return;
+    std::fprintf(stderr, "stopped after epoch %llu of %llu: %s\n",
+                 (unsigned long long)position_.epoch, (unsigned long long)settings().epochs,
+                 rules_.reason().c_str());
+  }
+
+  /// The checkpoint that training results in; on rank 0.
+  std::filesystem::path result() const {
+    const auto best = rules_.best_step();
+    return best ? checkpoint_folder(job_.checkpoints, *best) : checkpoints_.last();
+  }
+
+  /// Of the training, over requeues.
+  uint64_t step_of_training() const { return uint64_t(int64_t(steps_done()) + steps_before_); }
+
+  void require_pictures() const {
+    if (settings().augmentation == Augmentation{}) return;
+    const std::string begin = "with: 'augment' changes pictures; ";
+    if (job_.model.takes_tokens()) {
+      throw Error(Errc::InvalidInput, begin + "model '" + job_.model.name + "' reads tokens");
+    }
+    if (data_.train.shape.height == 1 && data_.train.shape.width == 1) {
+      throw Error(Errc::InvalidInput, begin + "the training data are rows of a table");
+    }
+  }
+
   /// Numbers of tokens stay what they are.
   Normalization make_normalization() {
+    require_pictures();
     const size_t channels = data_.train.shape.channels;
     if (job_.model.takes_tokens()) {
-      if (settings().augmentation != Augmentation{}) {
-        throw Error(Errc::InvalidInput, "with: 'augment' changes pictures; model '" +
-                                            job_.model.name + "' reads tokens");
-      }
       return {std::vector<float>(channels, 1.0f), std::vector<float>(channels, 0.0f)};
     }
     if (settings().normalize) return normalization_from(*settings().normalize, data_.train);
@@ -126,7 +171,15 @@ class Trainer {
             log_ ? log_->train_loss() : MeanLoss(),
             follows_epochs(settings().schedule) ? settings().epochs : 0,
             job_.data_identity,
-            settings_kept(settings())};
+            kept(),
+            rules_.state(),
+            job_.class_names};
+  }
+
+  Json kept() const {
+    Json all = settings_kept(settings());
+    all["start_from"] = job_.start ? job_.start->identity : "random numbers";
+    return all;
   }
 
   /// Goes on from the newest checkpoint, if there is one.
@@ -141,11 +194,28 @@ class Trainer {
                  saved.position.step * saved.global_batch / worker_->global_batch()};
     steps_before_ = int64_t(checkpoint->info.step) - int64_t(steps_done());
     epoch_loss_ = saved.epoch_loss;
+    restore_rules(saved.rules);
     last_metrics_ = checkpoint->info.metrics;
     if (comm_.rank() == 0) {
       std::fprintf(stderr, "going on from %s: epoch %llu, step %llu\n", checkpoints_.last().c_str(),
                    (unsigned long long)position_.epoch + 1, (unsigned long long)position_.step);
     }
+  }
+
+  /// The best checkpoint may be lost where the newest was, which is passed over.
+  void restore_rules(const Json& saved) {
+    rules_.restore(saved);
+    if (!rules_.best_step()) return;
+    std::string reason;
+    try {
+      if (comm_.rank() == 0) verify_checkpoint(result());
+    } catch (const Error& e) {
+      reason = e.what();
+    }
+    reason = broadcast_text(comm_, reason);
+    if (reason.empty()) return;
+    throw Error(Errc::Corrupt, "the best checkpoint so far cannot be used: " + reason +
+                                   "; train into another folder of checkpoints");
   }
 
   /// On to where all ranks are together.
@@ -168,7 +238,8 @@ class Trainer {
     return {recording_.timeline(), row, name};
   }
 
-  void finish_epoch() {
+  /// Whether it was the best epoch so far, whose checkpoint is kept.
+  bool finish_epoch() {
     const Timed timed = span(Timeline::Row::Computation, "end of epoch");
     worker_->finish_update(steps_done());
     std::optional<Evaluation> evaluation;
@@ -185,13 +256,14 @@ class Trainer {
       log_->epoch(position_.epoch, evaluation, worker_->take_noise_scale());
     }
     position_ = {position_.epoch + 1, 0};
+    return evaluation && rules_.end_epoch(position_.epoch, step_of_training(), last_metrics_);
   }
 
   void save(bool is_last) {
     const Timed timed = span(Timeline::Row::Computation, "checkpoint");
     worker_->finish_update(steps_done());
     CheckpointInfo info;
-    info.step = uint64_t(int64_t(steps_done()) + steps_before_);
+    info.step = step_of_training();
     info.epoch = position_.epoch;
     info.samples = position_.epoch * data_.train.size() +
                    std::min<uint64_t>(position_.step * worker_->global_batch(), data_.train.size());
@@ -210,8 +282,7 @@ class Trainer {
   }
 
   Json summary() {
-    Json numbers = {
-        {"epochs", settings().epochs}, {"steps", steps_done()}, {"ranks", comm_.size()}};
+    Json numbers = {{"epochs", position_.epoch}, {"steps", steps_done()}, {"ranks", comm_.size()}};
     worker_->describe(numbers);
     if (log_) {
       numbers["images_per_s"] = std::round(log_->images_per_second());
@@ -221,7 +292,10 @@ class Trainer {
       }
     }
     if (log_ && log_->noise_scale()) numbers["noise_scale"] = *log_->noise_scale();
-    for (const auto& [name, value] : last_metrics_) numbers[name] = value;
+    const bool has_best = rules_.best_step().has_value();
+    if (has_best) numbers["best_epoch"] = rules_.best_epoch();
+    const auto& metrics = has_best ? rules_.best_metrics() : last_metrics_;
+    for (const auto& [name, value] : metrics) numbers[name] = value;
     return numbers;
   }
 
@@ -229,6 +303,7 @@ class Trainer {
   TrainingJob job_;
   const std::atomic<bool>& stop_;
   TrainingData data_;
+  EpochRules rules_;
   Normalization normalization_;
   Recording recording_;
   std::unique_ptr<Cooperation> cooperation_;
@@ -245,6 +320,11 @@ class Trainer {
 };
 
 }  // namespace
+
+void first_weights(const TrainingJob& job, const WeightLayout& layout, std::span<float> weights) {
+  initialise(layout, job.settings.seed, weights);
+  if (job.start) take_start_weights(*job.start, layout, weights);
+}
 
 TrainingEnd train(Communicator& comm, TrainingJob job, const std::atomic<bool>& stop) {
   return Trainer(comm, std::move(job), stop).run();

@@ -14,6 +14,7 @@
 #include "runtime/train/divergence.h"
 #include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
+#include "runtime/train/start_weights.h"
 
 /// The training loop: synchronous data-parallel SGD over the ranks of a communicator.
 namespace dlflow::runtime {
@@ -26,6 +27,7 @@ struct TrainingJob {
   std::optional<CachedData> cache;  ///< of `data`, if its images are read through a cache
   std::string data_identity;  ///< what ranks compare of `data` (SharedSplit); empty: all of it
   std::shared_ptr<StepImages> images;  ///< of `data`, if they are to be proven when they are read
+  std::vector<std::string> class_names = {};  ///< in the order of labels; checkpoints carry them
   CheckpointPolicy policy;
   std::filesystem::path checkpoints;  ///< folder; training goes on from its newest checkpoint
   std::filesystem::path metrics;      ///< file to append to; rank 0 writes
@@ -33,6 +35,7 @@ struct TrainingJob {
   RuleSet rules;                      ///< how ranks add their gradients; may be empty
   size_t prefetch = 0;                ///< batches that a thread prepares ahead
   GpuLibraries gpu = {};              ///< for `device: cuda`
+  std::optional<StartWeights> start = std::nullopt;  ///< opened by train(), if the settings say so
 };
 
 /// How a run ended.

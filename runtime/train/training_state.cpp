@@ -10,21 +10,25 @@ std::vector<uint64_t> unsigned_shape(const Parameter& parameter) {
 }
 
 Json to_json(const TrainingState& state) {
-  return {{"epoch", state.position.epoch},
-          {"step", state.position.step},
-          {"seed", state.seed},
-          {"global_batch", state.global_batch},
-          {"train_samples", state.train_samples},
-          {"reduction", state.reduction},
-          {"arithmetic", state.arithmetic},
-          {"optimizer", state.optimizer},
-          {"updates", state.updates},
-          {"epochs", state.epochs},
-          {"data", state.data},
-          {"settings", state.settings},
-          {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"samples", state.epoch_loss.samples}}},
-          {"normalization",
-           {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
+  Json json = {
+      {"epoch", state.position.epoch},
+      {"step", state.position.step},
+      {"seed", state.seed},
+      {"global_batch", state.global_batch},
+      {"train_samples", state.train_samples},
+      {"reduction", state.reduction},
+      {"arithmetic", state.arithmetic},
+      {"optimizer", state.optimizer},
+      {"updates", state.updates},
+      {"epochs", state.epochs},
+      {"data", state.data},
+      {"settings", state.settings},
+      {"rules", state.rules},
+      {"epoch_loss", {{"sum", state.epoch_loss.sum}, {"samples", state.epoch_loss.samples}}},
+      {"normalization",
+       {{"scale", state.normalization.scale}, {"shift", state.normalization.shift}}}};
+  if (!state.classes.empty()) json["classes"] = state.classes;
+  return json;
 }
 
 /// Older checkpoints have none, or one that counts steps.
@@ -74,10 +78,15 @@ std::filesystem::path save_training(const std::filesystem::path& folder, size_t 
   content.info = info;
   add_plain_tensors(layout, {"", weights}, layout.parameters().size(), content.model);
   for (const BufferCopy& buffer : optimizer) {
-    add_plain_tensors(layout, buffer, layout.num_trainable(), content.optimizer);
+    const bool is_whole = buffer.values.size() >= layout.size();
+    add_plain_tensors(layout, buffer,
+                      is_whole ? layout.parameters().size() : layout.num_trainable(),
+                      content.optimizer);
   }
   content.state = to_json(state);
   content.further = further;
+  const auto best = state.rules.find("keep_best");
+  if (best != state.rules.end()) content.also_kept = best->at("step");
   return save_checkpoint(folder, content, keep);
 }
 
@@ -96,7 +105,9 @@ TrainingState training_state_of(const Checkpoint& checkpoint) {
             epoch_loss_of(json),
             json.value("epochs", uint64_t(0)),
             json.value("data", ""),
-            json.value("settings", Json::object())};
+            json.value("settings", Json::object()),
+            json.value("rules", Json::object()),
+            json.value("classes", std::vector<std::string>())};
   } catch (const Json::exception& e) {
     throw Error(Errc::Corrupt, std::string("the checkpoint's state.json is not that of a training "
                                            "run: ") +
@@ -134,6 +145,13 @@ void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
                   std::span<float> weights) {
   for (size_t i = 0; i < layout.parameters().size(); ++i) {
     load_tensor(checkpoint.model, layout, i, "", weights);
+  }
+}
+
+void load_trained_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                          const std::string& name, std::span<float> weights) {
+  for (size_t i = 0; i < layout.parameters().size(); ++i) {
+    load_tensor(checkpoint.optimizer, layout, i, name, weights);
   }
 }
 

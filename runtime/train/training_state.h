@@ -37,14 +37,17 @@ struct TrainingState {
   MeanLoss epoch_loss = {};  ///< of the epoch's samples so far, as rank 0 knows it
   uint64_t epochs = 0;       ///< that the learning rate is planned for; 0: it does not matter
   std::string data = {};     ///< what the training data is known by (TrainingJob::data_identity)
-  Json settings = Json::object();  ///< runtime/train/settings_kept.h
+  Json settings = Json::object();         ///< runtime/train/settings_kept.h
+  Json rules = Json::object();            ///< EpochRules::state()
+  std::vector<std::string> classes = {};  ///< their names, if the data has any
   bool operator==(const TrainingState&) const = default;
 };
 
 /// Further files of tensors of a checkpoint, by name.
 using FurtherTensors = std::map<std::string, std::vector<TensorView>>;
 
-/// One of the buffers that an optimizer keeps: the trainable floats of a layout.
+/// One of the buffers that an optimizer keeps: the trainable floats of a layout. Or all of its
+/// floats: weights other than those of the result.
 struct NamedBuffer {
   std::string name;  ///< what follows the parameter's name: ".m"
   std::span<const float> values;
@@ -76,11 +79,13 @@ std::vector<std::string> changes_of_bits(const TrainingState& saved, const Train
 /// brings along.
 void require_weights(const Checkpoint& checkpoint, const Model& model);
 
-/// Copies the tensors of a checkpoint to `weights`, and those that the optimizer keeps as `name` to
-/// `buffer`. Throws Error{NotFound} or Error{InvalidInput} naming the tensor that is not there or
-/// does not fit.
+/// Copies the tensors of a checkpoint to `weights`, those of them that lie with the optimizer's as
+/// `name`, and those that the optimizer keeps as `name` to `buffer`. Throws Error{NotFound} or
+/// Error{InvalidInput} naming the tensor that is not there or does not fit.
 void load_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
                   std::span<float> weights);
+void load_trained_weights(const Checkpoint& checkpoint, const WeightLayout& layout,
+                          const std::string& name, std::span<float> weights);
 void load_optimizer_buffer(const Checkpoint& checkpoint, const WeightLayout& layout,
                            const std::string& name, std::span<float> buffer);
 

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "runtime/train/patterns.h"
 
 namespace dlflow::runtime {
 namespace {
@@ -80,7 +81,37 @@ RateScaling read_scaling(const Json* name) {
   WithReader::fail("lr_scaling", "'linear' or 'sqrt'");
 }
 
+std::vector<ParameterGroup> read_groups(const Json* json) {
+  std::vector<ParameterGroup> groups;
+  if (json == nullptr) return groups;
+  if (!json->is_array() || json->empty()) {
+    WithReader::fail("groups", "a list of {match: …, lr_multiplier: …, weight_decay: …}");
+  }
+  for (const Json& entry : *json) {
+    const std::string key = "groups[" + std::to_string(groups.size()) + "]";
+    WithReader reader(entry, key);
+    ParameterGroup& group = groups.emplace_back();
+    group.match = reader.text("match");
+    group.lr_multiplier = reader.number("lr_multiplier", 0, 1);
+    if (group.lr_multiplier == 0) {
+      WithReader::fail(key + ".lr_multiplier", "above 0; 'freeze' keeps layers as they are");
+    }
+    if (reader.find("weight_decay") != nullptr) {
+      group.weight_decay = reader.number("weight_decay", 0, {});
+    }
+    reader.finish();
+  }
+  return groups;
+}
+
 }  // namespace
+
+const ParameterGroup* group_of(std::span<const ParameterGroup> groups, const std::string& name) {
+  for (const ParameterGroup& group : groups) {
+    if (matches_pattern(name, group.match)) return &group;
+  }
+  return nullptr;
+}
 
 UpdateSettings read_update(WithReader& with) {
   UpdateSettings settings;
@@ -106,6 +137,9 @@ UpdateSettings read_update(WithReader& with) {
   } else if (with.find("base_batch") != nullptr) {
     WithReader::refuse("base_batch", "needs 'lr_scaling'");
   }
+  settings.groups = read_groups(with.find("groups"));
+  settings.ema = with.number("ema", 0, settings.ema);
+  if (settings.ema >= 1) WithReader::fail("ema", "less than 1");
   return settings;
 }
 

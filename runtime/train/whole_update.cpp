@@ -8,6 +8,16 @@
 
 namespace dlflow::runtime {
 
+namespace {
+
+/// Of neighbouring blocks.
+WholeUpdate::Extent extent(std::span<const Block> blocks) {
+  if (blocks.empty()) return {};
+  return {blocks.front().first, blocks.back().first + blocks.back().count - blocks.front().first};
+}
+
+}  // namespace
+
 Elements TrainedBuffers::part(size_t first, size_t count) const {
   Elements elements;
   for (size_t i = 0; i < state.size(); ++i) {
@@ -34,14 +44,15 @@ std::span<const Block> WholeUpdate::updated() const {
 }
 
 WholeUpdate::Extent WholeUpdate::extent_of(int rank) const {
-  const std::span<const Block> blocks =
-      sharing_ == StateSharing::Shards ? norms_.blocks_of(rank) : norms_.blocks();
-  if (blocks.empty()) return {};
-  return {blocks.front().first, blocks.back().first + blocks.back().count - blocks.front().first};
+  return extent(sharing_ == StateSharing::Shards ? norms_.blocks_of(rank) : norms_.blocks());
 }
 
+WholeUpdate::Extent WholeUpdate::updated_extent() const { return extent(updated()); }
+
 LayerTerms WholeUpdate::terms_of(const Block& block) const {
-  return {trust_[block.layer], decays_vectors_ || !layers_[block.layer].is_vector};
+  LayerTerms terms = layers_[block.layer].terms(decays_vectors_);
+  terms.trust *= trust_[block.layer];
+  return terms;
 }
 
 bool WholeUpdate::apply(std::span<float> gradients, const TrainedBuffers& trained) {
@@ -74,7 +85,8 @@ void WholeUpdate::find_trust(std::span<float> gradients, const TrainedBuffers& t
   }
   const auto norms = norms_.of({trained.weights, gradients});
   for (size_t i = 0; i < layers_.size(); ++i) {
-    trust_[i] = layers_[i].is_vector ? 1 : optimizer_.trust_ratio(norms[0][i], norms[1][i]);
+    if (layers_[i].is_vector) continue;
+    trust_[i] = optimizer_.trust_ratio(norms[0][i], norms[1][i], layers_[i].terms(decays_vectors_));
   }
 }
 

@@ -42,6 +42,9 @@ class WholeUpdate {
   };
   Extent extent_of(int rank) const;
 
+  /// The elements that apply() updates on this rank.
+  Extent updated_extent() const;
+
   /// Every layer takes the step that the optimizer was told to begin. `gradients` are changed; with
   /// OneCopy, all ranks have them in common, too. Collective; with OneCopy other ranks may not be
   /// through with their blocks. False if a weight is not a finite number now; with OneCopy, of this

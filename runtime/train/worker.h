@@ -51,11 +51,11 @@ class Worker : public Stepper {
   /// weight is no number.
   virtual void finish_update(uint64_t steps) = 0;
 
-  /// In the layout, after finish_update().
+  /// What is saved and evaluated, in the layout, after finish_update(): the weights, or their mean.
   virtual std::span<const float> weights() = 0;
   virtual ModelState::OptimizerContent optimizer_content() = 0;
 
-  /// By the running statistics, with the weights of now; of use until the next step.
+  /// By the running statistics, with weights() of now; of use until the next step.
   virtual Inference inference() = 0;
 
   /// Of the samples that are held out, if not where the data set has them.
@@ -70,5 +70,11 @@ class Worker : public Stepper {
   /// Adds what it took to a summary.
   virtual void describe(Json& summary) const = 0;
 };
+
+struct TrainingJob;
+
+/// Fills `weights`, in `layout`, with those that the training of `job` begins with: random numbers,
+/// and those of the file that it starts from.
+void first_weights(const TrainingJob& job, const WeightLayout& layout, std::span<float> weights);
 
 }  // namespace dlflow::runtime

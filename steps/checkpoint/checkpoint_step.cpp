@@ -1,19 +1,19 @@
 #include "steps/checkpoint/checkpoint_step.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.h"
 #include "base/file.h"
-#include "base/parse_json.h"
 #include "base/remove_tree.h"
 #include "base/sha256.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "steps/checkpoint/export_model.h"
 #include "steps/checkpoint/selection.h"
 #include "steps/environment/place_file.h"
 #include "steps/environment/step_environment.h"
@@ -30,7 +30,7 @@ struct Request {
   std::string select = "latest";
   bool verify = true;  ///< every checkpoint before the choice, not only the chosen one
   size_t prune = 0;    ///< how many stay in each folder; 0 is all
-  bool export_model = false;
+  std::optional<ExportFormat> exported;
 };
 
 struct Candidates {
@@ -55,11 +55,7 @@ Request parse_request(const Json& with) {
   request.from = paths_from(with.value("from", Json()));
   request.select = with.value("select", request.select);
   request.verify = with.value("verify", request.verify);
-  request.export_model = with.contains("export");
-  if (request.export_model && with.at("export") != "safetensors") {
-    throw Error(Errc::InvalidInput,
-                "export: " + with.at("export").dump() + " is not a format; write safetensors");
-  }
+  if (with.contains("export")) request.exported = parse_export_format(with.at("export"));
   const Json prune = with.value("prune", Json());
   if (!prune.is_null()) {
     if (!prune.is_number_unsigned() || prune == 0) {
@@ -109,33 +105,23 @@ Candidates find_candidates(const Request& request) {
   return candidates;
 }
 
-void publish(const fs::path& chosen, const StepEnvironment& environment, bool export_model) {
+void publish(const fs::path& chosen, const StepEnvironment& environment,
+             std::optional<ExportFormat> exported) {
   const fs::path folder = environment.outputs / "checkpoint";
-  const fs::path model = environment.outputs / "model.safetensors";
-  for (const fs::path& earlier : {folder, model}) remove_tree(earlier);  // of an earlier pass
+  remove_tree(folder);  // of an earlier pass
   make_directories(folder);
   for (const auto& entry : fs::directory_iterator(chosen)) {
     place_file(entry.path(), folder / entry.path().filename());
   }
   Json outputs = {{"checkpoint", "checkpoint"}};
-  if (export_model) {
-    place_file(chosen / "model.safetensors", model);
-    outputs["export"] = {{"value", "model.safetensors"}, {"sha256", sha256_file(model)}};
+  if (exported) {
+    const std::string name = export_name(*exported);
+    const fs::path file = environment.outputs / name;
+    remove_tree(file);
+    export_model(chosen, *exported, file);
+    outputs["export"] = {{"value", name}, {"sha256", sha256_file(file)}};
   }
   write_outputs(environment, outputs);
-}
-
-/// Throws unless the weights are in one file: PyTorch may have divided them among ranks.
-void require_one_model(const fs::path& chosen) {
-  const Json state = parse_json(read_file(chosen / "state.json"));
-  if (!state.is_object()) return;
-  const Json sharded = state.value("sharded", Json::array());
-  if (std::find(sharded.begin(), sharded.end(), "model") == sharded.end()) return;
-  throw Error(
-      Errc::InvalidInput,
-      "export: the model in " + chosen.string() +
-          " is divided among ranks (.distcp files), so there is no file of its weights; have "
-          "the script save a whole one, with full_state_dict of PyTorch");
 }
 
 /// Removes all but the newest `keep` of each folder, and never `chosen`.
@@ -178,8 +164,7 @@ int choose_and_publish() {
   const CheckpointInfo info =
       request.verify ? candidates.infos[index] : runtime::verify_checkpoint(chosen);
 
-  if (request.export_model) require_one_model(chosen);
-  publish(chosen, environment, request.export_model);
+  publish(chosen, environment, request.exported);
   write_summary(environment, summary_of(info));
   std::printf("chose %s among %zu: %s\n", chosen.c_str(), candidates.folders.size(),
               reason(selection, info).c_str());

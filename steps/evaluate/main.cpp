@@ -7,14 +7,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "runtime/nn/huge_buffer.h"
 #include "runtime/train/agreement.h"
 #include "runtime/train/evaluation.h"
 #include "runtime/train/node_cache.h"
 #include "runtime/train/settings.h"
-#include "runtime/train/shared_checkpoint.h"
 #include "runtime/train/shared_split.h"
-#include "runtime/train/training_state.h"
+#include "runtime/train/trained_network.h"
 #include "steps/environment/program_help.h"
 #include "steps/environment/step_environment.h"
 #include "steps/ranks/guard.h"
@@ -100,15 +98,8 @@ std::unique_ptr<runtime::NodeCache> make_cache(runtime::Communicator& comm,
 int evaluate_rank(runtime::Communicator& comm) {
   const StepEnvironment environment = read_step_environment();
   const auto settings = runtime::parse_evaluate_settings(environment.with);
-  const runtime::Checkpoint checkpoint = runtime::load_shared_checkpoint(comm, settings.checkpoint);
-  if (checkpoint.info.model.empty()) {
-    throw Error(Errc::InvalidInput,
-                "checkpoint: " + settings.checkpoint +
-                    " was saved by a Python script, which alone knows its network; evaluate it in "
-                    "a script, where dlflow.report() says what `require:` checks");
-  }
-  const runtime::Model model = runtime::parse_model(checkpoint.info.model, settings.checkpoint);
-  runtime::require_weights(checkpoint, model);
+  runtime::TrainedNetwork network =
+      runtime::load_trained_network(comm, settings.checkpoint, settings.batch);
   const NodeData place =
       settings.scratch ? NodeData(comm, settings.data, runtime::Split::Test, environment.metrics)
                        : NodeData(settings.data);
@@ -122,18 +113,15 @@ int evaluate_rank(runtime::Communicator& comm) {
   }
   runtime::require_agreement(comm, {{"the test data", split.identity}});
   runtime::Dataset& data = split.dataset;
-  runtime::require_fitting(model, data, "the test data");
-  runtime::NetworkSet networks(model, int64_t(settings.batch), runtime::Network::Mode::Inference);
-  runtime::HugeBuffer weights(networks.layout()->size());
-  runtime::load_weights(checkpoint, *networks.layout(), weights.floats());
+  runtime::require_fitting(network.model, data, "the test data");
 
   const auto cache = make_cache(comm, cached, settings.batch);
   std::optional<ProgressLog> log;
   if (comm.rank() == 0) log.emplace(environment.metrics);
   const auto started = Clock::now();
   const runtime::Evaluation result = runtime::evaluate(
-      comm, model, runtime::inference_with(networks, weights.floats()), data,
-      training_state_of(checkpoint).normalization, settings.batch,
+      comm, network.model, runtime::inference_with(network.networks, network.weights.floats()),
+      data, network.normalization, settings.batch,
       [&](size_t done, size_t total) {
         if (log) log->report(done, total);
       },
@@ -141,6 +129,7 @@ int evaluate_rank(runtime::Communicator& comm) {
   const double seconds = std::chrono::duration<double>(Clock::now() - started).count();
   if (comm.rank() != 0) return 0;
   if (result.rmse) std::printf("rmse %.4f, ", *result.rmse);
+  if (result.mae) std::printf("mae %.4f, ", *result.mae);
   if (!result.rmse) std::printf("accuracy %.4f, ", result.accuracy);
   std::printf("loss %.4f, %zu samples\n", result.loss, data.size());
   write_outputs(environment, Json::object());

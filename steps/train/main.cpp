@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/units.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/data/names.h"
 #include "runtime/train/shared_split.h"
 #include "runtime/train/trainer.h"
 #include "steps/environment/program_help.h"
@@ -16,6 +17,7 @@
 #include "steps/ranks/guard.h"
 #include "steps/ranks/launch.h"
 #include "steps/scratch/node_data.h"
+#include "steps/train/check.h"
 #include "steps/train/cluster_rules.h"
 
 /// dlflow-train: the step kind `train`.
@@ -30,7 +32,8 @@ ProgramHelp program_help() {
       .summary = "Train a network on all ranks that it is started with.",
       .commands = {{"dlflow-train with.json", "one rank, results in the current folder"},
                    {"mpirun -np 2 dlflow-train with.json", "two ranks"},
-                   {"dlflow-train --check model.yaml", "reads a model and reports its mistakes"},
+                   {"dlflow-train --check model.yaml",
+                    "prints the layers, shapes and sizes of a model, or its mistakes"},
                    {"mpirun -np 4 dlflow-train --tune [64MiB]",
                     "measures how these ranks add fastest, up to that size"}},
       .settings =
@@ -135,6 +138,8 @@ int train_rank(runtime::Communicator& comm) {
     job.data_identity = std::move(split.identity);
     job.images = std::move(split.images);
   }
+  job.class_names =
+      runtime::read_names(std::filesystem::path(job.settings.data) / runtime::kClassNames);
   job.rules = cluster_rules(comm);
   // With one core, a thread would only interrupt, unless it is the GPU that computes.
   const bool core_is_free = job.settings.device == runtime::Device::Cuda;
@@ -152,7 +157,7 @@ int train_rank(runtime::Communicator& comm) {
 
 int check_model(const char* path) {
   try {
-    runtime::parse_model(read_file(path), path);
+    print_model(runtime::parse_model(read_file(path), path));
     return 0;
   } catch (const Error& e) {
     std::fprintf(stderr, "%s\n", e.what());

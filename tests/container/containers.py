@@ -143,12 +143,12 @@ class Case(unittest.TestCase):
         body = textwrap.indent(textwrap.dedent(steps).strip("\n"), "  ")
         self.write("w.yaml", f'name: w\nimages: {{box: {{from: "{source}"{build}}}}}\nsteps:\n{body}\n')
 
-    def start(self, *arguments, env=None):
+    def start(self, *arguments, env=None, stdin=subprocess.DEVNULL):
         variables = [f"{key}={value}" for key, value in {**self.env, **(env or {})}.items() if value != ""]
         command = ["env", "-i", *variables, self.site / "dlflow", *arguments]
         if os.geteuid() == 0:
             command = ["unshare", "--mount", "bash", "-ec", AS_USER, self.site / "etc", str(self.user), *command]
-        return subprocess.Popen([str(word) for word in command], cwd=self.folder, text=True, stdin=subprocess.DEVNULL,
+        return subprocess.Popen([str(word) for word in command], cwd=self.folder, text=True, stdin=stdin,
                                 stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
     def finish(self, process, status=0, timeout=100):

@@ -68,6 +68,19 @@ class Runtime(containers.Case):
         self.assertEqual((made.read_text(), made.stat().st_uid), ("made\n", self.user))
         self.assertEqual(jobs["look"]["state"], "succeeded")
 
+    def test_a_shell_is_in_the_image_of_its_step(self):
+        self.workflow("""
+            look: {image: box, env: {WORD: said}, run: "true"}
+        """)
+        self.run_workflow()
+        run = next(self.folder.glob("dlflow-runs/w-*")).name
+        self.write("typed", 'cat /etc/image-name; echo "$WORD"; exit 9\n')
+        with open(self.folder / "typed") as typed:
+            out, err = self.finish(self.start("shell", run, "look", stdin=typed), 2 if ALONE else 9)
+        if ALONE:
+            return self.assertIn("udocker's mode R1 gives programs a terminal of its own", err)
+        self.assertEqual(out.splitlines()[-2:], ["busybox", "said"])
+
     @unittest.skipIf(ALONE, "udocker's R modes have no image that a build could write to")
     def test_an_image_is_built_once_before_its_steps_run_in_it(self):
         build = """{env: {OpenMPI: 4.1.4, SIZE: 2}, run: 'echo "$OpenMPI for $(id -u)" >> /etc/built; mkdir -p /opt/x; cp /bin/busybox /opt/x/tool; echo build sees ${SLURM_JOB_ID-no job} and ${DLFLOW_STEP-no step}'}"""

@@ -169,8 +169,8 @@ class CommandLine(Case):
             self.assertIn("EXAMPLES", re.sub(".\b", "", out))
 
     def test_json_of_every_verb(self):
-        """Those that print a script for a shell, or help, have none."""
-        without = {("completion",), ("help",)}
+        """Those that print a script for a shell, or help, or are one, have none."""
+        without = {("completion",), ("help",), ("shell",)}
         self.assertEqual({words for words in self.leaves() if "--json" not in self.dlflow(*words, "--help")[0]}, without)
 
     def test_json_of_an_error(self):

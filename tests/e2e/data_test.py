@@ -120,6 +120,118 @@ class Data(Case):
         content = (self.folder / "packed/train.dlset").read_bytes()
         self.assertEqual(content[128:-2 * 64], struct.pack("<2I", 1, 0) + images.tobytes())
 
+    def test_all_that_cannot_be_packed_is_told_at_once_and_nothing_is_written(self):
+        for name, content in (("a/1.pgm", b"P5 1 1 255 a"), ("a/2.pgm", b"P5 1 1 255"), ("b/1.txt", b""), ("b/2.pgm", b"P5 1 1 255 b")):
+            (self.folder / "train" / name).parent.mkdir(parents=True, exist_ok=True)
+            (self.folder / "train" / name).write_bytes(content)
+        for shards in ((), ("--shards", "3")):
+            _, err = self.dlflow("data", "pack", "train", "-o", "set", *shards, status=2)
+            self.assertEqual(err, "error: train: 2 of 4 samples cannot be packed; repair them, or take them out:\n"
+                                  "  train/a/2.pgm: has 0 bytes of pixels, its header says 1\n"
+                                  "  train/b/1.txt: is no JPEG, PNG, PGM or PPM picture; convert it, or take it out of the folder\n")
+            self.assertEqual(list((self.folder / "set").iterdir()), [])
+        (self.folder / "train/a/2.pgm").write_bytes(b"P5 1 1 255 c")
+        (self.folder / "train/b/1.txt").unlink()
+        self.dlflow("data", "pack", "train", "-o", "set")
+
+    def test_nan_and_infinite_numbers_are_found_when_data_is_packed(self):
+        try:
+            import numpy
+        except ImportError:
+            self.skipTest("NumPy is not installed")
+        images = numpy.zeros((3, 1, 2, 2), "float32")
+        images[1, 0, 1, 0] = numpy.nan
+        images[2, 0, 0, 1] = -numpy.inf
+        numpy.save(self.folder / "images.npy", images)
+        numpy.save(self.folder / "labels.npy", numpy.array([1, 0, 1]))
+        _, err = self.dlflow("data", "pack", "images.npy", "labels.npy", "-o", "set", status=2)
+        self.assertIn("2 of 3 samples", err)
+        self.assertIn("images.npy: sample 1: channel 0, row 1, column 0 is NaN\n", err)
+        self.assertIn("images.npy: sample 2: channel 0, row 0, column 1 is infinite\n", err)
+
+    def test_a_table_becomes_features_and_targets_or_classes(self):
+        (self.folder / "t.csv").write_text("rooms,price,town\n3,100.5,Ulm\n4,-2,Bonn\n5,7,Ulm\n")
+        out = self.dlflow("data", "pack", "t.csv", "-o", "prices", "--target", "price", "--features", "rooms")[0]
+        self.assertEqual(out, "prices/train.dlset: 3 samples of 1 floats with 1 target\n")
+        one = self.show("prices")[0]
+        self.assertEqual((one["channels"], one["classes"]), (1, []))
+        self.assertEqual([(t["name"], t["min"], t["max"], round(t["mean"], 3)) for t in one["targets"]], [("price", -2, 100.5, 35.167)])
+        self.assertIn("TARGET        MEAN   DEVIATION         MIN         MAX  NAME\n     0       35.17       46.34          -2       100.5  price\n",
+                      self.dlflow("data", "show", "prices")[0])
+        self.assertEqual(self.dlflow("data", "verify", "prices")[0], "prices/train.dlset: good\n")
+        self.assertEqual((self.folder / "prices/columns.txt").read_text(), "feature rooms\ntarget price\n")
+        _, err = self.dlflow("data", "pack", "t.csv", "-o", "prices", "--split", "test", "--target", "rooms", "--features", "price", status=2)
+        self.assertIn("has the columns feature rooms, target price, the source has feature price, target rooms; name the same", err)
+        self.dlflow("data", "pack", "t.csv", "-o", "towns", "--class", "town", "--shards", "2")
+        self.assertEqual([(c["name"], c["samples"]) for c in self.show("towns")[0]["classes"]], [("Bonn", 1), ("Ulm", 2)])
+        self.dlflow("data", "pack", "prices", "-o", "shards", "--shards", "3")
+        self.dlflow("data", "pack", "shards", "-o", "again")
+        self.assertEqual((self.folder / "again/train.dlset").read_bytes(), (self.folder / "prices/train.dlset").read_bytes())
+
+    def test_mistakes_in_tables_are_named_with_line_and_column(self):
+        (self.folder / "t.csv").write_text("a,b\n1,2\nx,3\n4,\n")
+        _, err = self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", status=2)
+        self.assertEqual(err, "error: t.csv:3:1: 'x' is not a number (column 'a')\n"
+                              "t.csv:4:3: is empty; write a number, or leave the row out (column 'b')\n")
+        self.assertFalse((self.folder / "set").exists())
+        for argv, text in ((["t.csv"], "say what is to be learnt, with --target COLUMN for numbers or --class COLUMN; its columns are a, b"),
+                           (["t.csv", "--target", "c"], "has no column 'c'"), (["t.csv", "b.npy", "--target", "b"], "is a table, and one file"),
+                           (["b.npy", "a.npy", "--target", "b"], "name columns of a .csv or .tsv file; b.npy is none")):
+            (self.folder / "b.npy").write_bytes(b"")
+            self.assertIn(text, self.dlflow("data", "pack", *argv, "-o", "set", status=2)[1])
+
+    def test_pictures_of_many_sizes_are_made_alike_and_divided_by_their_names(self):
+        sizes = [(4 + i % 5, 9 - i % 4) for i in range(40)]
+        for i, (width, height) in enumerate(sizes):
+            for name in ("cat", "dog"):
+                file = self.folder / "photos" / name / f"{i}.png"
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(png(width, height, bytes([i] * (width * height))))
+        _, err = self.dlflow("data", "pack", "photos", "-o", "set", status=2)
+        self.assertIn("samples cannot be packed", err)
+        self.assertIn("; --resize and --crop make them alike\n", err)
+        reshaped = ("--resize", "6", "--crop", "5x4", "--test-share", "0.25")
+        out = json.loads(self.dlflow("data", "pack", "photos", "-o", "set", *reshaped, "--json")[0])
+        self.assertEqual(sum(split["samples"] for split in out), 80)
+        self.assertTrue(10 <= out[1]["samples"] <= 30, out)
+        train, test = self.show("set")
+        self.assertEqual((train["channels"], train["height"], train["width"]), (1, 4, 5))
+        self.assertEqual((train["samples"], test["samples"]), (out[0]["samples"], out[1]["samples"]))
+
+        def tested(data):  # each picture is of one grey: which class has which ones
+            content = (self.folder / data / "test.dlset").read_bytes()
+            count = int.from_bytes(content[16:24], "little")
+            labels = struct.unpack_from(f"<{count}I", content, 128)
+            return set(zip(labels, content[128 + 4 * count:128 + 24 * count:20]))
+        before = tested("set")
+        for i in range(40, 50):
+            (self.folder / "photos/cat" / f"{i}.png").write_bytes(png(6, 6, bytes([i] * 36)))
+        self.dlflow("data", "pack", "photos", "-o", "more", *reshaped, "--shards", "1")
+        self.dlflow("data", "pack", "more", "-o", "whole", "--split", "test")
+        self.assertEqual({(label, grey) for label, grey in tested("whole") if grey < 40}, before)
+        (self.folder / "photos/dog/0.png").write_bytes(b"")
+        _, err = self.dlflow("data", "pack", "photos", "-o", "bad", *reshaped, status=2)
+        self.assertIn("1 of 90 samples", err)
+        self.assertEqual(list((self.folder / "bad").iterdir()), [])
+
+    def test_options_of_pictures_are_refused_elsewhere(self):
+        (self.folder / "t.csv").write_text("a,b\n1,2\n")
+        for argv, text in ((["--crop", "0"], "--crop: '0' is no size; write 224, or WIDTHxHEIGHT"),
+                           (["--resize", "8"], "--resize and --crop change pictures in folders"),
+                           (["--test-share", "0.5"], "--test-share divides pictures by their names")):
+            self.assertIn(text, self.dlflow("data", "pack", "t.csv", "-o", "set", "--target", "b", *argv, status=2)[1])
+        self.assertFalse((self.folder / "set").exists())
+
+    def test_the_workflow_regression_reaches_its_quality(self):
+        if not TRAIN.exists():
+            self.skipTest("built without dlflow-train")
+        for name in ("regression.yaml", "friedman.py", "models/regression.yaml"):
+            (self.folder / name).parent.mkdir(exist_ok=True)
+            (self.folder / name).write_bytes((ROOT / "workflows" / name).read_bytes())
+        env = {"PATH": f"{TRAIN.parent}:{os.environ['PATH']}"}
+        result = self.run_json("regression.yaml", "--set", "ranks=1", env=env)
+        self.assertEqual(result["state"], "succeeded")
+
     def test_verify_names_every_shard_that_is_wrong(self):
         pictures.write(self.folder, 100, 50)
         self.dlflow("data", "pack", self.folder, "-o", "set", "--shards", "4")

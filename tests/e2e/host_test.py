@@ -59,7 +59,13 @@ class Host(Case):
             LogLevel ERROR
             BatchMode yes
             """)
-        ssh = self.write("bin/ssh", f'#!/bin/sh\necho "$*" >> {self.folder}/calls\nexec {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"\n')
+        ssh = self.write("bin/ssh", f"""\
+            #!/bin/sh
+            echo "$*" >> {self.folder}/calls
+            ssh() {{ {shutil.which("ssh")} -F {self.folder}/ssh_config "$@"; }}
+            case "$*" in *"cat >"*) if [ -e {self.folder}/cut ]; then head -c 100 | ssh "$@"; exit; fi ;; esac
+            ssh "$@"
+            """)
         ssh.chmod(0o755)
         self.env["PATH"] = f"{ssh.parent}:{self.env['PATH']}"
         self.wait_for(lambda: subprocess.run(["ssh", "-F", self.folder / "ssh_config", "login", "true"],
@@ -100,6 +106,31 @@ class Host(Case):
         before = {file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}
         self.run_there()
         self.assertEqual({file.name: file.stat().st_mtime_ns for file in (self.there / ".cache/dlflow/host").iterdir()}, before)
+
+    def test_a_copy_that_was_cut_off_is_not_taken_for_the_file(self):
+        (self.folder / "cut").touch()
+        _, err = self.dlflow("run", "w.yaml", "--host", "login", status=3)
+        self.assertIn("was cut off, and is removed there; try again", err)
+        folder = self.there / ".cache/dlflow/host"
+        self.assertEqual(list(folder.iterdir()), [])
+        (self.folder / "cut").unlink()
+        self.run_there()
+        for file in folder.iterdir():  # as an older dlflow may have left it
+            file.write_bytes(file.read_bytes()[:100])
+        self.run_there()
+
+    def test_files_that_only_set_parameters_name_go_along(self):
+        self.write("other.sh", "echo the other\n")
+        self.write("set.yaml", """
+            name: set
+            params: {script: say.sh}
+            steps:
+              a: {run: ['sh', '${{ params.script }}'], inputs: ['${{ params.script }}']}
+        """)
+        for words in (("--set", "script=other.sh"), ("--set=script=other.sh",)):
+            out, _ = self.dlflow("run", "set.yaml", "--host", "login", "--json", "--no-cache", *words)
+            run = json.loads(out.splitlines()[-1])["run"]
+            self.assertIn("the other", self.dlflow("logs", run, "a", "--host", "login")[0])
 
     def test_a_profile_that_is_a_file_here_goes_along(self):
         self.write("cluster-profiles/mine.yaml", "environment: {WHERE: there}\n")

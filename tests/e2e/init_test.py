@@ -106,6 +106,15 @@ class Init(Case):
         self.dlflow("init", "x.sh")
         self.assertIn('run: [sh, "x.sh"]', (self.folder / "x.yaml").read_text())
 
+    def test_data_with_targets_gets_a_network_that_learns_numbers(self):
+        self.write("t.csv", "a,b,y\n1,2,3\n4,5,6\n")
+        self.dlflow("data", "pack", "t.csv", "-o", "numbers", "--target", "y")
+        self.dlflow("init", "numbers")
+        model = (self.folder / "numbers-model.yaml").read_text()
+        self.assertIn("input: [2, 1, 1]\n", model)
+        self.assertIn("  - linear: {features: 1}\nloss: mse", model)
+        self.dlflow("validate", "numbers.yaml")
+
     def test_a_folder_without_a_data_set_is_told_how_to_make_one(self):
         self.write("pictures/cat/a.txt", "x")
         _, err = self.dlflow("init", "pictures", status=2)

@@ -33,5 +33,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
 std::vector<std::string> fuzz_seeds() {
   return {content_of(make_dataset({1, 1, 2}, 4, std::vector<uint8_t>{1, 2, 3, 255}, {3, 0})),
           content_of(make_dataset({2, 1, 1}, 1, std::vector<float>{0.5f, -1}, {0})),
+          content_of(make_dataset({1, 1, 2}, std::vector<uint8_t>{1, 2, 3, 4}, {0.5f, -2}, 1)),
           content_of({{1, 2, 3}, 0, {}, {}})};
 }

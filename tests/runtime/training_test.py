@@ -155,6 +155,14 @@ class Training(TrainingCase):
         self.assertEqual(result.returncode, 2)
         self.assertTrue(result.stderr.startswith("m.yaml:4:5: error: linear wants (B,F)"), result.stderr)
 
+    def test_the_layers_of_a_model_are_listed_with_their_sizes(self):
+        result = subprocess.run([BIN / "dlflow-train", "--check", ROOT / "workflows/models/lenet.yaml"], capture_output=True, text=True, check=True)
+        rows = [line.split() for line in result.stdout.splitlines()]
+        self.assertEqual(rows[0], ["layer", "kind", "result", "parameters", "multiply-adds"])
+        self.assertIn(["conv1", "conv2d", "(B,32,26,26)", "320", "194,688"], rows)
+        self.assertIn("memory of a rank: 4.", result.stdout)
+        self.assertLessEqual(max(map(len, result.stdout.splitlines())), 80)
+
 
 if __name__ == "__main__":
     unittest.main(verbosity=2)

@@ -1,6 +1,6 @@
 """Starts the clusters of the tests in this folder, or ends them: site.py up BUILD [OPTION...] | site.py down BUILD.
 
-Options are those of `slurm-cluster up`, for both clusters.
+Three sites, so that tests need not wait for each other. Options are those of `slurm-cluster up`, for all clusters.
 
 BUILD is a build tree. What the tests need of it goes to a folder that the clusters' ordinary user can read, as a
 checkout below /root cannot be. BUILD/tests/slurm/site.json says where all that is, or why it is not.
@@ -15,7 +15,8 @@ import tempfile
 
 SOURCE = pathlib.Path(__file__).resolve().parents[2]
 SLURM_CLUSTER = SOURCE / "tests/cluster/slurm-cluster"
-CLUSTERS = {"alpha": [], "beta": ["--partitions", "main,long"], "gamma": ["--preempting", "urgent"]}
+PAIR = {"alpha": [], "beta": ["--partitions", "main,long"]}
+SITES = {"first": PAIR, "second": PAIR, "third": {"gamma": ["--preempting", "urgent"]}}
 
 
 def stage(build, to):
@@ -42,11 +43,16 @@ def up(build, *further):
         print(able.stderr)
         return 77
     root = pathlib.Path(tempfile.mkdtemp(prefix="dlflow-slurm.", dir="/var/tmp"))
-    site.write_text(json.dumps({"root": str(root)}))
-    root.chmod(0o755)
-    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", root, *options, *further])
-                for name, options in CLUSTERS.items()]
-    stage(build, root / "dlflow")
+    roots = {name: str(root / name) for name in SITES}
+    site.write_text(json.dumps({"root": roots["first"], "sites": roots}))
+    for folder in (root, *map(pathlib.Path, roots.values())):
+        folder.mkdir(exist_ok=True)
+        folder.chmod(0o755)
+    starting = [subprocess.Popen([SLURM_CLUSTER, "up", name, "--root", roots[place], *options, *further])
+                for place, clusters in SITES.items() for name, options in clusters.items()]
+    stage(build, root / "first/dlflow")
+    for other in ("second", "third"):
+        (root / other / "dlflow").symlink_to(root / "first/dlflow")
     statuses = [process.wait() for process in starting]
     if any(statuses):
         down(build)
@@ -58,11 +64,12 @@ def down(build):
     site = build / "tests/slurm/site.json"
     if not site.exists():
         return 0
-    root = json.loads(site.read_text()).get("root")
-    for name in CLUSTERS if root else ():
-        subprocess.run([SLURM_CLUSTER, "down", name, "--root", root], check=True)
-    if root:
-        shutil.rmtree(root, ignore_errors=True)
+    roots = json.loads(site.read_text()).get("sites", {})
+    for place, root in roots.items():
+        for name in SITES[place]:
+            subprocess.run([SLURM_CLUSTER, "down", name, "--root", root], check=True)
+    for root in roots.values():
+        shutil.rmtree(pathlib.Path(root).parent, ignore_errors=True)
     site.unlink()
     return 0
 

@@ -10,13 +10,14 @@ SKIPPED = 77
 
 
 def root_of(system):
-    """The folder of the clusters of `system`, as its site.py has made it; without one the program ends as skipped."""
+    """The folder of the clusters of `system`, as its site.py has made it; without one the program ends as skipped. Of several sites, that of
+    $DLFLOW_SITE or the first."""
     file = pathlib.Path(os.environ["DLFLOW_BUILD"]) / "tests" / system / "site.json"
     found = json.loads(file.read_text()) if file.exists() else {"missing": f"no clusters: {file} does not exist"}
     if "missing" in found:
         print(f"skipped here: {found['missing']}")
         sys.exit(SKIPPED)
-    return pathlib.Path(found["root"])
+    return pathlib.Path(found.get("sites", {}).get(os.environ.get("DLFLOW_SITE"), found["root"]))
 
 
 def wait_until(condition, timeout, what):

@@ -124,11 +124,11 @@ class Work(TorchWork):
             if self._future is not None:
                 return self._future
             self._future = torch.futures.Future()
-        if self._parts:
+        if self._poll():
+            self._complete()  # at once: another thread would need a core
+        else:
             # They end in their order, and a message between two ranks is a work of its own.
             self._parts[-1].call_when_done(self._complete)
-        else:
-            self._complete()
         return self._future
 
     def _complete(self) -> None:

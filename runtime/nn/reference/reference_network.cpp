@@ -365,10 +365,36 @@ double reconstruction_loss(const Tensor& scores, const Tensor& images, Tensor& d
   return loss;
 }
 
+/// Of each sample the mean over its targets; and, in `d`, the gradient.
+double target_loss(LossKind kind, const Tensor& scores, std::span<const float> targets, Tensor& d) {
+  d = Tensor(scores.shape);
+  const double share = double(scores.shape[0]) / double(scores.values.size());
+  double loss = 0;
+  for (size_t i = 0; i < scores.values.size(); ++i) {
+    const double x = scores[i] - double(targets[i]), size = std::abs(x);
+    const double sign = double(x > 0) - double(x < 0);
+    const double probability = 1 / (1 + std::exp(-scores[i]));
+    if (kind == LossKind::MeanSquaredError) {
+      loss += x * x * share;
+      d[i] = 2 * x * share;
+    } else if (kind == LossKind::AbsoluteError) {
+      loss += size * share;
+      d[i] = sign * share;
+    } else if (kind == LossKind::Huber) {
+      loss += (size <= 1 ? x * x / 2 : size - 0.5) * share;
+      d[i] = (size <= 1 ? x : sign) * share;
+    } else {
+      loss -= std::log(targets[i] > 0 ? probability : 1 - probability) * share;
+      d[i] = (probability - double(targets[i])) * share;
+    }
+  }
+  return loss;
+}
+
 }  // namespace
 
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
-                std::span<const uint32_t> labels) {
+                std::span<const uint32_t> labels, std::span<const float> targets) {
   const std::vector<Tensor> values = all_values(model, weights, images, true);
   Step step;
   step.scores = values.back();
@@ -377,6 +403,8 @@ Step train_step(const Model& model, const NamedTensors& weights, const Tensor& i
     step.loss_sum = next_token_loss(step.scores, images, model.ignored_token, d.back());
   } else if (model.loss == LossKind::Reconstruction) {
     step.loss_sum = reconstruction_loss(step.scores, images, d.back());
+  } else if (has_targets(model.loss)) {
+    step.loss_sum = target_loss(model.loss, step.scores, targets, d.back());
   } else {
     step.loss_sum = softmax_cross_entropy(step.scores, labels);
     d.back() = softmax_cross_entropy_backward(step.scores, labels);

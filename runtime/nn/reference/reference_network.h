@@ -20,8 +20,9 @@ struct Step {
 };
 
 /// One training step of `model`, layer by layer in the order of the file, nothing folded.
+/// \param targets  (B, T), of a loss that has them
 Step train_step(const Model& model, const NamedTensors& weights, const Tensor& images,
-                std::span<const uint32_t> labels);
+                std::span<const uint32_t> labels, std::span<const float> targets = {});
 
 /// The scores, with the running statistics among `weights`.
 Tensor infer(const Model& model, const NamedTensors& weights, const Tensor& images);

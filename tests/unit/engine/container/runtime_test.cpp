@@ -137,6 +137,14 @@ TEST_CASE("podman runs on the root folder as the caller", "[container]") {
               "/runs/w-1/rank"});
 }
 
+TEST_CASE("podman maps no user ids for root, for whom it knows no such way", "[container]") {
+  Container root = container("podman");
+  root.uid = 0;
+  const Words argv = invoke_podman(root).argv;
+  CHECK(std::ranges::find(argv, "--read-only") != argv.end());
+  CHECK(std::ranges::find(argv, "--userns=keep-id") == argv.end());
+}
+
 TEST_CASE("docker runs an imported image as the caller", "[container]") {
   Container wanted = container("docker", true);
   wanted.image = "dlflow:aa";

@@ -11,7 +11,8 @@
 /// run in two worlds that see the same edits: one reuses what it can, the other starts anew each
 /// time. What they publish must be equal, byte for byte.
 ///
-///   DLFLOW_ORACLE_SEEDS=100000 build/tests/reuse_oracle_test     more than the usual 2,000
+///   DLFLOW_ORACLE_SEEDS=2000:10000 build/tests/reuse_oracle_test     10,000 others than the usual
+///   2,000
 using namespace dlflow;
 using namespace dlflow::test;
 
@@ -58,16 +59,27 @@ void try_seed(uint64_t seed, Count& count) {
   count.reused += reusing.num_reused();
 }
 
-uint64_t num_seeds() {
+struct Seeds {
+  uint64_t first = 0, count = 2000;
+};
+
+Seeds seeds() {
   const char* const given = std::getenv("DLFLOW_ORACLE_SEEDS");
-  return given == nullptr ? 2000 : std::strtoull(given, nullptr, 10);
+  Seeds result;
+  if (given == nullptr) return result;
+  char* colon = nullptr;
+  result.first = std::strtoull(given, &colon, 10);
+  REQUIRE(*colon == ':');
+  result.count = std::strtoull(colon + 1, nullptr, 10);
+  return result;
 }
 
-/// Every fourth seed, from `first` on.
-void try_seeds(uint64_t first) {
+/// Every fourth seed, from the `quarter`-th on.
+void try_seeds(uint64_t quarter) {
   if (::access("/dev/shm", W_OK) == 0) ::setenv("TMPDIR", "/dev/shm", 1);  // no disk is waited for
   Count count;
-  for (uint64_t seed = first; seed < num_seeds(); seed += 4) try_seed(seed, count);
+  const auto [first, number] = seeds();
+  for (uint64_t seed = first + quarter; seed < first + number; seed += 4) try_seed(seed, count);
   std::printf("%zu seeds, %zu jobs, %zu of them reused\n", count.seeds, count.jobs, count.reused);
   CHECK(count.reused * 10 > count.jobs);  // who never reuses anything proves nothing
 }

@@ -4,6 +4,9 @@
 
 namespace dlflow::test {
 
+constexpr const char* kSampleModel =
+    "name: sample\ninput: [3]\nlayers:\n  - linear: {name: w, features: 2, bias: false}\n";
+
 /// A small checkpoint of step `step`, whose numbers depend on the step.
 struct SampleCheckpoint {
   explicit SampleCheckpoint(uint64_t step_) : step(step_) {
@@ -20,10 +23,13 @@ struct SampleCheckpoint {
                      .epoch = step / 10,
                      .samples = step * 64,
                      .metrics = metrics,
-                     .model = "layers: [linear]\n"},
-            .model = {runtime::tensor_view<float>("w", shape, weights)},
-            .optimizer = {runtime::tensor_view<float>("momentum.w", shape, momenta)},
-            .state = {{"seed", 17}, {"position", step * 64}}};
+                     .model = kSampleModel},
+            .model = {runtime::tensor_view<float>("w.weight", shape, weights)},
+            .optimizer = {runtime::tensor_view<float>("w.weight.momentum", shape, momenta)},
+            .state = {{"seed", 17},
+                      {"position", step * 64},
+                      {"normalization", {{"scale", {0.5}}, {"shift", {-1}}}},
+                      {"classes", {"no", "yes"}}}};
   }
 
   uint64_t step;

@@ -1,5 +1,7 @@
 #include "runtime/data/binary_dataset.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -67,6 +69,37 @@ TEST_CASE("the file has the bytes that docs/user/data-format.md says", "[data]")
   const std::string rest =
       labels + "\x01\x02\x03\xff"s + chunks + sha256_hex(front + labels + chunks);
   CHECK(content_of(kBytes, 2) == front + sha256_hex(front + rest) + rest);
+}
+
+TEST_CASE("samples with targets have them in the place of labels", "[data]") {
+  const std::string front =
+      "DLFDATA\n\x03\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\0\0\0\0\0\0"s;
+  const std::vector<float> numbers = {0.5f, -1, 3, 1e30f};
+  const std::string targets =
+      "\x02\0\0\0\x02\0\0\0"s + std::string(16, '\0') +
+      std::string(reinterpret_cast<const char*>(numbers.data()), 4 * numbers.size());
+  const std::string chunks = sha256_hex("\x01\x02\x03\x04"s);
+  const std::string rest =
+      targets + "\x01\x02\x03\x04"s + chunks + sha256_hex(front + targets + chunks);
+  const Dataset dataset = make_dataset({2, 1, 1}, std::vector<uint8_t>{1, 2, 3, 4}, numbers, 2);
+  const std::string content = content_of(dataset, 4);
+  CHECK(content == front + sha256_hex(front + rest) + rest);
+  CHECK(parse_binary_dataset(shared_bytes(content), "file") == dataset);
+  CHECK(read_chunk_hashes(content, "file").of_chunks == chunks);
+  for (size_t i = 0; i < content.size(); ++i) {
+    std::string damaged = content;
+    damaged[i] ^= 1;
+    CHECK(error_of(damaged) != "");
+    CHECK(error_of(content.substr(0, i)) != "");
+  }
+  CHECK(dataset.size() == 2);
+  const std::vector<uint32_t> second = {1};
+  CHECK(dataset.select(Subset::only({second, nullptr})).targets[0][1] == 1e30f);
+}
+
+TEST_CASE("targets that are no numbers are refused", "[data]") {
+  const Dataset dataset = make_dataset({1, 1, 1}, std::vector<uint8_t>{1, 2}, {0, INFINITY}, 1);
+  CHECK(error_of(content_of(dataset)) == "file: sample 1 has a target that is no finite number");
 }
 
 TEST_CASE("a file of version 1, without hashes of chunks, is read as ever", "[data]") {
@@ -151,7 +184,7 @@ TEST_CASE("a file that claims 4 G classes is refused before memory is taken for 
 
 TEST_CASE("a header that no dlflow wrote is refused even with a good hash", "[data]") {
   const std::string content = content_of(kBytes);
-  CHECK_THAT(error_of(changed(content, 8, "\x03")), Catch::Contains("has version 3"));
+  CHECK_THAT(error_of(changed(content, 8, "\x04")), Catch::Contains("has version 4"));
   CHECK_THAT(error_of(changed(content, 104, "\0\0\0\0"s)), Catch::Contains("of no samples"));
   CHECK_THAT(error_of(changed(content, 12, "\x05")), Catch::Contains("unknown type 5"));
   CHECK(error_of(changed(content, 128, "\x04")) ==

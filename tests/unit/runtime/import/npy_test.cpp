@@ -69,14 +69,21 @@ TEST_CASE("arrays that cannot be used are refused with what to do", "[npy]") {
              Catch::Contains("write images.astype('uint8')"));
   CHECK_THAT(pair.error_of(npy("|u1", "(2, 5, 5, 3)", std::string(150, 'x')), kLabels),
              Catch::Contains("np.moveaxis(images, -1, 1)"));
-  CHECK_THAT(pair.error_of(npy("|u1", "(2, 3)", "abcdef"), kLabels),
+  CHECK_THAT(pair.error_of(npy("|u1", "(6,)", "abcdef"), kLabels),
              Catch::Contains("has no shape of images"));
   CHECK_THAT(pair.error_of(images, npy("|u1", "(1,)", "a")),
              Catch::EndsWith("labels.npy: has 1 labels for 2 images"));
   CHECK_THAT(pair.error_of(images, npy("|i1", "(2,)", "\x01\xff")),
              Catch::EndsWith("labels.npy: sample 1 has the label -1"));
-  CHECK_THAT(pair.error_of(images, npy("<f4", "(2,)", "12345678")),
-             Catch::Contains("labels of type <f4"));
+  CHECK_THAT(pair.error_of(images, npy("|b1", "(2,)", "\0\1"s)),
+             Catch::Contains("labels of type |b1"));
+  CHECK_THAT(pair.error_of(images, npy("<f2", "(2, 1)", "1234")),
+             Catch::Contains("write array.astype('float32')"));
+  CHECK_THAT(pair.error_of(images, npy("<f4", "(2, 0)", "")),
+             Catch::Contains("has 0 targets a sample"));
+  CHECK_THAT(pair.error_of(images, npy("<f4", "(1, 2)", "12345678")),
+             Catch::EndsWith("labels.npy: has 1 rows of targets for 2 images"));
+  CHECK_THAT(pair.error_of(images, npy("<f4", "()", "1234")), Catch::Contains("(N) or (N, T)"));
 }
 
 TEST_CASE("files that are no arrays are refused with the reason", "[npy]") {
@@ -89,4 +96,25 @@ TEST_CASE("files that are no arrays are refused with the reason", "[npy]") {
   CHECK_THAT(error_of(npy("|u1", "(3, 1)", "abc", "True")), Catch::Contains("ascontiguousarray"));
   // 2^32 * 2^32 = 0 (mod 2^64)
   CHECK_THAT(error_of(npy("|u1", "(4294967296, 4294967296)", "")), Catch::Contains("0 bytes"));
+}
+
+TEST_CASE("tables, and targets of any numbers, become a data set", "[npy]") {
+  const Pair pair;
+  const auto bytes_of = [](const auto& values) {
+    return std::string(reinterpret_cast<const char*>(values.data()),
+                       values.size() * sizeof(values[0]));
+  };
+  const std::vector<double> rows = {0.5, -1, 2, 1e10, 0, 4};
+  const std::vector<float> narrow(rows.begin(), rows.end()), targets = {1.5f, -2};
+  const std::string table = npy("<f8", "(2, 3)", bytes_of(rows));
+  CHECK(pair.read(table, npy("<f4", "(2,)", bytes_of(targets))) ==
+        make_dataset({3, 1, 1}, narrow, targets, 1));
+  CHECK(pair.read(table, npy("<f8", "(2, 3)", bytes_of(rows))) ==
+        make_dataset({3, 1, 1}, narrow, narrow, 3));
+  CHECK(pair.read(table, npy("|b1", "(2, 2)", "\0\1\1\1"s)) ==
+        make_dataset({3, 1, 1}, narrow, {0, 1, 1, 1}, 2));
+  CHECK(pair.read(npy("<i2", "(2, 1)", "\xff\xff\2\0"s), kLabels) ==
+        make_dataset({1, 1, 1}, 5, std::vector<float>{-1, 2}, {1, 4}));
+  CHECK(pair.read(npy("|u1", "(2, 1)", "ab"), kLabels) ==
+        make_dataset({1, 1, 1}, 5, std::vector<uint8_t>{'a', 'b'}, {1, 4}));
 }

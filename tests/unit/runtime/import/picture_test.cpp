@@ -2,8 +2,15 @@
 
 #include <png.h>
 
+#include <cstdio>
+#include <cstdlib>
+
 #include "base/error.h"
+#include "runtime/import/jpeg.h"
 #include "tests/support/catch.h"
+#ifdef DLFLOW_JPEG
+#include <jpeglib.h>
+#endif
 
 using namespace dlflow;
 using namespace dlflow::runtime;
@@ -24,6 +31,69 @@ std::string png(uint32_t format, uint32_t width, uint32_t height, const Values& 
   std::string content(size, '\0');
   REQUIRE(png_image_write_to_memory(&image, content.data(), &size, 0, values.data(), 0, nullptr));
   return content;
+}
+
+/// Big-endian values of 16 bits in `channels` (1: grey, 2: with opacity, 3: colour, 4: with
+/// opacity).
+std::string wide_png(int channels, uint32_t width, const std::vector<uint16_t>& values) {
+  constexpr int kColours[] = {PNG_COLOR_TYPE_GRAY, PNG_COLOR_TYPE_GRAY_ALPHA, PNG_COLOR_TYPE_RGB,
+                              PNG_COLOR_TYPE_RGB_ALPHA};
+  png_structp file = png_create_write_struct(PNG_LIBPNG_VER_STRING, nullptr, nullptr, nullptr);
+  png_infop info = png_create_info_struct(file);
+  std::string content;
+  const auto write = [](png_structp to, png_bytep bytes, size_t count) {
+    static_cast<std::string*>(png_get_io_ptr(to))->append(reinterpret_cast<char*>(bytes), count);
+  };
+  png_set_write_fn(file, &content, write, nullptr);
+  const size_t row = size_t(width) * size_t(channels);
+  png_set_IHDR(file, info, width, uint32_t(values.size() / row), 16, kColours[channels - 1],
+               PNG_INTERLACE_NONE, PNG_COMPRESSION_TYPE_DEFAULT, PNG_FILTER_TYPE_DEFAULT);
+  png_write_info(file, info);
+  std::string bytes;
+  for (const uint16_t value : values) {
+    bytes += char(value >> 8);
+    bytes += char(value & 255);
+  }
+  for (size_t i = 0; i < bytes.size(); i += 2 * row) {
+    png_write_row(file, reinterpret_cast<png_bytep>(bytes.data() + i));
+  }
+  png_write_end(file, info);
+  png_destroy_write_struct(&file, &info);
+  return content;
+}
+
+/// A picture of one colour; of 4 channels in CMYK.
+std::string jpeg([[maybe_unused]] int channels, [[maybe_unused]] uint32_t width,
+                 [[maybe_unused]] uint32_t height, [[maybe_unused]] const Values& colour,
+                 [[maybe_unused]] bool progressive) {
+#ifdef DLFLOW_JPEG
+  jpeg_compress_struct file{};
+  jpeg_error_mgr errors{};
+  file.err = jpeg_std_error(&errors);
+  jpeg_create_compress(&file);
+  unsigned char* bytes = nullptr;
+  unsigned long size = 0;
+  jpeg_mem_dest(&file, &bytes, &size);
+  file.image_width = width;
+  file.image_height = height;
+  file.input_components = channels;
+  file.in_color_space = channels == 1 ? JCS_GRAYSCALE : channels == 3 ? JCS_RGB : JCS_CMYK;
+  jpeg_set_defaults(&file);
+  jpeg_set_quality(&file, 95, TRUE);
+  if (progressive) jpeg_simple_progression(&file);
+  jpeg_start_compress(&file, TRUE);
+  Values row;
+  for (uint32_t x = 0; x < width; ++x) row.insert(row.end(), colour.begin(), colour.end());
+  JSAMPROW pointer = row.data();
+  while (file.next_scanline < height) jpeg_write_scanlines(&file, &pointer, 1);
+  jpeg_finish_compress(&file);
+  std::string content(reinterpret_cast<char*>(bytes), size);
+  jpeg_destroy_compress(&file);
+  std::free(bytes);
+  return content;
+#else
+  return "";
+#endif
 }
 
 std::string error_of(const std::string& content) {
@@ -56,14 +126,109 @@ TEST_CASE("grey and coloured pictures are read channel by channel", "[picture]")
 }
 
 TEST_CASE("pictures that cannot be used are refused with the reason", "[picture]") {
-  CHECK_THAT(error_of(png(PNG_FORMAT_RGBA, 1, 1, {1, 2, 3, 4})), Catch::Contains("is transparent"));
-  CHECK(error_of("GIF89a") == "a.png: is neither a PNG nor a binary PGM or PPM file");
+  CHECK(error_of("GIF89a") == "a.png: is neither a JPEG, a PNG nor a binary PGM or PPM file");
   CHECK_THAT(error_of("P5\n2 2\n255\nabc"),
              Catch::Contains("has 3 bytes of pixels, its header says 4"));
   CHECK_THAT(error_of("P5\n2 2\n65535\nabcdefgh"), Catch::Contains("has not 8 bits"));
   CHECK_THAT(error_of("P5\n2"), Catch::Contains("has no header"));
   CHECK_THAT(error_of("P5 #"), Catch::Contains("has no header"));
   CHECK_THAT(error_of("P6\n4000000 4000000\n255\n"), Catch::Contains("pixels; a picture has"));
+  CHECK_THAT(error_of("P5\n16000 16000\n255\n"), Catch::Contains("a picture has 67108864 at most"));
+}
+
+TEST_CASE("what is transparent lies on black", "[picture]") {
+  const Picture colour = parse_picture(
+      png(PNG_FORMAT_RGBA, 3, 1, {10, 20, 30, 255, 10, 20, 30, 0, 10, 20, 30, 128}), "a");
+  CHECK(colour.shape == ImageShape{3, 1, 3});
+  CHECK(colour.values == Values{10, 0, 5, 20, 0, 10, 30, 0, 15});
+  const Picture grey = parse_picture(png(PNG_FORMAT_GA, 2, 1, {200, 255, 200, 51}), "a");
+  CHECK(grey.shape == ImageShape{1, 1, 2});
+  CHECK(grey.values == Values{200, 40});
+}
+
+TEST_CASE("colours of a palette are those of the picture", "[picture]") {
+  png_image image{};
+  image.version = PNG_IMAGE_VERSION;
+  image.format = PNG_FORMAT_RGB_COLORMAP;
+  image.width = 3;
+  image.height = 1;
+  image.colormap_entries = 2;
+  const Values map = {1, 2, 3, 200, 100, 50}, indices = {1, 0, 1};
+  png_alloc_size_t size = 0;
+  REQUIRE(png_image_write_get_memory_size(image, size, 0, indices.data(), 0, map.data()));
+  std::string content(size, '\0');
+  REQUIRE(
+      png_image_write_to_memory(&image, content.data(), &size, 0, indices.data(), 0, map.data()));
+  const Picture picture = parse_picture(content, "a");
+  CHECK(picture.shape == ImageShape{3, 1, 3});
+  CHECK(picture.values == Values{200, 1, 200, 100, 2, 100, 50, 3, 50});
+}
+
+TEST_CASE("a PNG file of 16 bits gives the numbers that are in it", "[picture]") {
+  const Picture grey = parse_picture(wide_png(1, 2, {0, 65535, 257, 1, 514, 128}), "a");
+  CHECK(grey.shape == ImageShape{1, 3, 2});
+  CHECK(grey.values.empty());
+  CHECK(grey.floats == std::vector<float>{0, 255, 1, 1 / 257.0f, 2, 128 / 257.0f});
+  const Picture colour = parse_picture(wide_png(3, 1, {257, 514, 771}), "a");
+  CHECK(colour.shape == ImageShape{3, 1, 1});
+  CHECK(colour.floats == std::vector<float>{1, 2, 3});
+  const Picture transparent = parse_picture(wide_png(4, 1, {2570, 5140, 7710, 0}), "a");
+  CHECK(transparent.floats == std::vector<float>{0, 0, 0});
+  CHECK(parse_picture(wide_png(2, 2, {257, 65535, 257, 0}), "a").floats ==
+        std::vector<float>{1, 0});
+  const std::string content = wide_png(1, 2, {0, 65535, 257, 1});
+  for (size_t size = 0; size + 12 < content.size(); ++size) {
+    CHECK(error_of(content.substr(0, size)) != "");
+  }
+}
+
+TEST_CASE("JPEG files, grey and in colour, are read", "[picture]") {
+  if (!can_read_jpeg()) {
+    WARN("skipped here: built without libjpeg (Debian: libjpeg-dev)");
+    CHECK_THAT(error_of("\xff\xd8\xff\xe0"), Catch::Contains("was built without libjpeg"));
+    return;
+  }
+  for (const bool progressive : {false, true}) {
+    const Picture grey = parse_picture(jpeg(1, 20, 10, {100}, progressive), "a");
+    CHECK(grey.shape == ImageShape{1, 10, 20});
+    for (const uint8_t value : grey.values) CHECK(std::abs(value - 100) <= 1);
+    const Picture colour = parse_picture(jpeg(3, 9, 17, {200, 50, 120}, progressive), "a");
+    CHECK(colour.shape == ImageShape{3, 17, 9});
+    CHECK(std::abs(colour.values.front() - 200) <= 2);
+    CHECK(std::abs(colour.values[9 * 17] - 50) <= 2);
+    CHECK(std::abs(colour.values.back() - 120) <= 2);
+  }
+  CHECK_THAT(error_of(jpeg(4, 8, 8, {1, 2, 3, 4}, false)),
+             Catch::EndsWith("is neither grey nor in RGB; convert it"));
+}
+
+TEST_CASE("a JPEG file that is cut off is refused, and a changed one does no harm", "[picture]") {
+  if (!can_read_jpeg()) return;
+  for (const bool progressive : {false, true}) {
+    const std::string content = jpeg(3, 24, 16, {200, 50, 120}, progressive);
+    for (size_t size = 3; size + 2 < content.size(); ++size) {
+      CHECK_THAT(error_of(content.substr(0, size)), Catch::Contains("is a damaged JPEG file: "));
+    }
+    for (size_t i = 0; i < content.size(); ++i) {
+      std::string damaged = content;
+      damaged[i] ^= 0x11;
+      error_of(damaged);
+    }
+  }
+}
+
+TEST_CASE("a JPEG file of endless scans or of too many pixels is refused", "[picture][attack]") {
+  if (!can_read_jpeg()) return;
+  std::string large = jpeg(1, 8, 8, {1}, false);
+  const size_t frame = large.find("\xff\xc0");
+  REQUIRE(frame != large.npos);
+  large.replace(frame + 5, 4, "\x3e\x80\x3e\x80");  // 16,000 x 16,000
+  CHECK_THAT(error_of(large), Catch::Contains("a picture has 67108864 at most"));
+  const std::string content = jpeg(1, 8, 8, {1}, true);
+  const size_t last = content.rfind("\xff\xda");
+  std::string many = content.substr(0, content.size() - 2);
+  for (int i = 0; i < 300; ++i) many += content.substr(last, content.size() - 2 - last);
+  CHECK_THAT(error_of(many + "\xff\xd9"), Catch::Contains("is a damaged JPEG file"));
 }
 
 TEST_CASE("a PNG file that is cut off or changed anywhere does no harm", "[picture]") {
@@ -79,6 +244,8 @@ TEST_CASE("a PNG file that is cut off or changed anywhere does no harm", "[pictu
 TEST_CASE("pictures are known by their ending", "[picture]") {
   CHECK(is_picture("a/b.png"));
   CHECK(is_picture("B.PGM"));
-  CHECK_FALSE(is_picture("a.jpg"));
+  CHECK(is_picture("a.jpg"));
+  CHECK(is_picture("a.JPEG"));
+  CHECK_FALSE(is_picture("a.gif"));
   CHECK_FALSE(is_picture("png"));
 }

@@ -1,6 +1,7 @@
 #include "runtime/nn/model.h"
 
 #include "base/file.h"
+#include "runtime/nn/layer_costs.h"
 #include "runtime/nn/layer_shapes.h"
 #include "runtime/nn/layer_syntax.h"
 #include "tests/support/catch.h"
@@ -79,17 +80,33 @@ TEST_CASE(
       {"resnet20", 272'186}};
   for (const auto& [name, expected] : counts) {
     const Model model = read(name);
-    int64_t count = 0;
-    for (const Layer& layer : model.layers) {
-      for (const LayerTensor& tensor : tensors_of(layer, model.shape_of(layer.inputs[0]))) {
-        int64_t numbers = tensor.trainable ? 1 : 0;
-        for (const int64_t n : tensor.shape) numbers *= n;
-        count += numbers;
-      }
-    }
     CAPTURE(name);
-    CHECK(count == expected);
+    CHECK(cost_of(model).parameters == expected);
   }
+}
+
+TEST_CASE("a forward pass has as many multiply-adds as torchvision's tables say", "[model]") {
+  const std::map<std::string, double> billions = {
+      {"resnet18", 1.814}, {"resnet34", 3.664},     {"resnet50", 4.089},   {"vgg11", 7.609},
+      {"vgg16", 15.47},    {"mobilenet-v2", 0.301}, {"densenet121", 2.834}};
+  for (const auto& [name, expected] : billions) {
+    CAPTURE(name);
+    CHECK(double(cost_of(read(name)).multiply_adds) / 1e9 == Approx(expected).epsilon(2e-3));
+  }
+}
+
+TEST_CASE("attention has the products of the positions that it looks at", "[model]") {
+  const auto layers = [](const std::string& causal) {
+    return parse_model(
+        "name: m\ninput: [4]\nlayers:\n  - embedding: {vocabulary: 5, features: 6}\n"
+        "  - linear: {features: 18, bias: false}\n  - attention: {heads: 2, causal: " +
+            causal + "}\n  - linear: {features: 5}\nloss: next_token\n",
+        "m.yaml");
+  };
+  const Model all = layers("false"), causal = layers("true");
+  CHECK(cost_of(all, all.layers[2]).multiply_adds == 2 * 16 * 6);
+  CHECK(cost_of(causal, causal.layers[2]).multiply_adds == 2 * 10 * 6);
+  CHECK(cost_of(all).parameters == 5 * 6 + 6 * 18 + 6 * 5 + 5);
 }
 
 TEST_CASE("mistakes in the attributes of layers are reported", "[model]") {
@@ -114,6 +131,23 @@ TEST_CASE("groups divide the channels", "[model]") {
                        "- conv2d: {channels: 6, kernel: 1, groups: 4}\n"
                        "- flatten\n- linear: {features: 2}\n") ==
         Lines{"5:3: conv2d with 4 groups does not divide 6 channels"});
+}
+
+TEST_CASE("losses of targets take one number per target", "[model]") {
+  const auto of = [](const std::string& loss, const std::string& layers) {
+    return mistakes("name: m\ninput: [8]\nloss: " + loss + "\nlayers:\n" + layers);
+  };
+  for (const char* loss : {"mse", "l1", "huber", "bce"}) {
+    CHECK(of(loss, "- linear: {features: 1}\n") == Lines{});
+    CHECK(of(loss, "- linear: {features: 3}\n") == Lines{});
+  }
+  CHECK(mistakes(
+            "name: m\ninput: [1, 8, 8]\nloss: l1\nlayers:\n- conv2d: {channels: 1, kernel: 3}\n") ==
+        Lines{"5:3: with 'loss: l1' the last layer gives one number per target, (B,F); 'conv2d1' "
+              "gives (B,1,6,6)"});
+  CHECK(of("msee", "- linear: {features: 1}\n") ==
+        Lines{"3:7: unknown loss 'msee'; there are softmax_cross_entropy, next_token, "
+              "reconstruction, mse, l1, huber, bce; did you mean 'mse'?"});
 }
 
 TEST_CASE("mistakes of language models are reported", "[model]") {

@@ -8,6 +8,7 @@
 #include <numeric>
 
 #include "runtime/nn/huge_buffer.h"
+#include "runtime/nn/layer_shapes.h"
 #include "tests/support/catch.h"
 #include "tests/unit/runtime/nn/every_layer.h"
 #include "tests/unit/runtime/nn/network_numbers.h"
@@ -262,6 +263,46 @@ TEST_CASE("networks that share a batch share its statistics", "[network]") {
   compare_joint("[2, 6, 5]", layers, {17});
   compare_joint("[2, 6, 5]", layers, {8, 9});
   compare_joint("[2, 6, 5]", layers, {4, 1, 4, 3});
+}
+
+TEST_CASE("a frozen layer has no place among gradients, and changes none of the others",
+          "[network]") {
+  const auto gradients_of = [](const test::Problem& p) {
+    Network network(p.model, int64_t(p.labels.size()), Network::Mode::Training);
+    const WeightLayout& layout = *network.layout();
+    const HugeBuffer weights = load(layout, p.weights);
+    HugeBuffer gradients(layout.exchanged_size());
+    network.use_weights(weights.floats());
+    const std::vector<float> images = to_floats(p.images.values);
+    network.forward(images, p.labels);
+    std::vector<size_t> ready;
+    network.backward(gradients.floats(), 1, [&](size_t i) { ready.push_back(i); });
+    CHECK(ready.size() == layout.num_exchanged());
+    std::map<std::string, std::vector<float>> all;
+    for (size_t i = 0; i < layout.num_trainable(); ++i) {
+      all[layout.parameters()[i].name] = layout.to_plain(gradients.floats(), i);
+    }
+    return all;
+  };
+  for (const test::LayerCase& layer : test::every_layer()) {
+    if (layer.word == "batch_norm") continue;  // frozen, it computes in another way
+    CAPTURE(layer.layers);
+    test::Problem p = test::make_problem(layer.input, layer.layers, 5);
+    const auto all = gradients_of(p);
+    for (Layer& frozen : p.model.layers) {
+      if (tensors_of(frozen, p.model.shape_of(frozen.inputs[0])).empty()) continue;
+      if (frozen.name == "last") continue;  // something must be trained
+      frozen.frozen = true;
+      const auto rest = gradients_of(p);
+      for (const auto& [name, gradient] : rest) {
+        CAPTURE(frozen.name, name);
+        std::vector<double> wanted(all.at(name).begin(), all.at(name).end());
+        CHECK(distance(gradient, wanted) < kTolerance);
+      }
+      CHECK_FALSE(rest.contains(frozen.name + ".weight"));
+      frozen.frozen = layer.word.size() % 2 == 0;  // alone, or with those before it
+    }
+  }
 }
 
 TEST_CASE("values with several readers get the sum of their gradients", "[network]") {

@@ -21,12 +21,10 @@ struct Problem {
   std::vector<uint32_t> labels;
 };
 
-/// `layers` follows "layers:\n"; weights are named and shaped as the model wants them.
-inline Problem make_problem(const std::string& input, const std::string& layers, int64_t batch,
-                            const std::string& loss = "softmax_cross_entropy") {
+/// Weights are named and shaped as the model wants them.
+inline Problem make_problem(runtime::Model model, int64_t batch) {
   Problem p;
-  p.model = runtime::parse_model(
-      "name: m\ninput: " + input + "\nloss: " + loss + "\nlayers:\n" + layers, "m.yaml");
+  p.model = std::move(model);
   std::mt19937 random(17);
   const auto tensor = [&](const std::string& name, std::vector<int64_t> shape, double scale,
                           double center) {
@@ -55,6 +53,15 @@ inline Problem make_problem(const std::string& input, const std::string& layers,
     p.labels.push_back(uint32_t(random() % uint64_t(p.model.num_classes())));
   }
   return p;
+}
+
+/// `layers` follows "layers:\n".
+inline Problem make_problem(const std::string& input, const std::string& layers, int64_t batch,
+                            const std::string& loss = "softmax_cross_entropy") {
+  return make_problem(
+      runtime::parse_model("name: m\ninput: " + input + "\nloss: " + loss + "\nlayers:\n" + layers,
+                           "m.yaml"),
+      batch);
 }
 
 }  // namespace dlflow::test

@@ -44,7 +44,7 @@ bool step(Optimizer& optimizer, Trained& trained, const LayerSlot& slot,
     optimizer.direct(gradients, elements, terms);
     if (!slot.is_vector) {
       terms.trust = optimizer.trust_ratio(std::sqrt(sum_of_squares(elements.weights)),
-                                          std::sqrt(sum_of_squares(gradients)));
+                                          std::sqrt(sum_of_squares(gradients)), terms);
     }
   }
   return optimizer.update(gradients, elements, terms);

@@ -94,8 +94,8 @@ TEST_CASE("the weights have the same bits on any number of ranks, however they t
 }
 
 TEST_CASE(
-    "layers that draw random numbers, attention and tied weights give the same bits on any number "
-    "of ranks",
+    "layers that draw random numbers, transposed and dilated convolutions, attention and tied "
+    "weights give the same bits on any number of ranks",
     "[trainer][exact]") {
   const auto bits_on = [](int ranks, const std::string& model, bool tokens) {
     const test::TempDir dir;
@@ -114,6 +114,13 @@ TEST_CASE(
       "- conv2d: {channels: 8, kernel: 3, padding: 1, groups: 8}\n- group_norm: {groups: 2}\n"
       "- stochastic_depth: {rate: 0.2}\n- concat: {from: [a, stochastic_depth1]}\n"
       "- dropout: {rate: 0.3}\n- flatten\n- linear: {features: 3}\n";
+  const std::string more_maps =
+      "input: [1, 8, 8]\nlayers:\n"
+      "- conv2d: {channels: 8, kernel: [3, 2], stride: [1, 2], padding: 1, dilation: 2}\n"
+      "- leaky_relu: {slope: 0.1}\n- upsample: {scale: 2}\n"
+      "- conv_transpose2d: {channels: 6, kernel: 3, stride: 2, padding: 1}\n- silu\n"
+      "- adaptive_avg_pool: {size: [3, 2]}\n- flatten\n- linear: {features: 8}\n- rms_norm\n"
+      "- softmax\n- linear: {features: 3}\n";
   const std::string text =
       "input: [12]\nloss: next_token\nlayers:\n"
       "- embedding: {name: t, vocabulary: 7, features: 8}\n- positions\n- layer_norm\n"
@@ -122,6 +129,7 @@ TEST_CASE(
       "- linear: {features: 7, tied: t, bias: false}\n";
   const int ranks = GENERATE(2, 3);
   CHECK(bits_on(ranks, maps, false) == bits_on(1, maps, false));
+  CHECK(bits_on(ranks, more_maps, false) == bits_on(1, more_maps, false));
   CHECK(bits_on(ranks, text, true) == bits_on(1, text, true));
 }
 

@@ -108,6 +108,7 @@ std::vector<Json> contexts_of(const Path& path) {
       {"cooperation.synchronous_epochs", {cooperation("local_sgd")}},
       {"cooperation.servers", {cooperation("parameter_server")}},
       {"cooperation.staleness", {cooperation("parameter_server")}},
+      {"stop_early.min_change", {{{"stop_early", {{"metric", "loss"}, {"patience", 1}}}}}},
       {"precision.leaves", {Json::object()}},
   };
   const auto found = contexts.find(join(path, "."));

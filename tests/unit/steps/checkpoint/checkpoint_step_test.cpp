@@ -63,7 +63,44 @@ TEST_CASE("the best checkpoint is published with its metrics and exported", "[ch
   CHECK(step.outputs_json() ==
         Json({{"checkpoint", "checkpoint"},
               {"export", {{"value", "model.safetensors"}, {"sha256", sha256_file(model)}}}}));
-  CHECK(Safetensors::open(model).metadata().at("step") == "2");
+  const SafetensorsMetadata metadata = Safetensors::open(model).metadata();
+  CHECK(metadata.at("step") == "2");
+  CHECK(metadata.at("model") == test::kSampleModel);
+  CHECK(metadata.at("input") == "(B,3)");
+  CHECK(metadata.at("classes") == R"(["no","yes"])");
+  CHECK(metadata.at("normalization") == R"({"scale":[0.5],"shift":[-1]})");
+}
+
+TEST_CASE("an exported file has the counters that PyTorch's batch normalisation looks for",
+          "[checkpoint step]") {
+  const test::TempDir data;
+  const SampleCheckpoint sample(7);
+  CheckpointContent content = sample.content();
+  content.info.model += "  - batch_norm: {name: bn}\n";
+  save_checkpoint(data.path(), content, 1);
+  const StepFixture step({{"from", data.path()}, {"export", "safetensors"}});
+  REQUIRE(checkpoint_main() == 0);
+  const Safetensors exported = Safetensors::open(step.outputs() / "model.safetensors");
+  int64_t batches = 0;
+  copy_elements<int64_t>(exported.at("bn.num_batches_tracked"), {&batches, 1});
+  CHECK(batches == 7);
+  CHECK(exported.at("bn.num_batches_tracked").shape.empty());
+}
+
+TEST_CASE("a network is exported as ONNX, unless a script alone knows it", "[checkpoint step]") {
+  const test::TempDir data;
+  save(data.path(), {1});
+  const StepFixture step({{"from", data.path()}, {"export", "onnx"}});
+  REQUIRE(checkpoint_main() == 0);
+  CHECK(step.outputs_json().at("export").at("value") == "model.onnx");
+  CHECK(read_file(step.outputs() / "model.onnx").find("w.weight") != std::string::npos);
+
+  const SampleCheckpoint sample(2);
+  CheckpointContent script = sample.content();
+  script.info.model.clear();
+  save_checkpoint(data.path() / "script", script, 1);
+  CHECK_THAT(complaint_about({{"from", data.path() / "script"}, {"export", "onnx"}}),
+             Catch::Contains("saved by a Python script"));
 }
 
 TEST_CASE("checkpoints of several folders and single ones compete", "[checkpoint step]") {
@@ -122,7 +159,7 @@ TEST_CASE("what cannot be chosen from is an error, and nothing is published", "[
       // These have a checkpoint to choose, and fail for their own reason.
       {{{"from", good}, {"select", "best"}}, "best"},
       {{{"from", good}, {"select", 1}}, "wrong type"},
-      {{{"from", good}, {"export", "onnx"}}, "export: \"onnx\" is not a format"},
+      {{{"from", good}, {"export", "hdf5"}}, "export: \"hdf5\" is not a format"},
       {{{"from", good}, {"export", "Safetensors"}}, "is not a format; write safetensors"},
       {{{"from", good}, {"export", true}}, "is not a format; write safetensors"},
       {{{"from", good}, {"prune", 0}}, "prune: is how many checkpoints stay"},

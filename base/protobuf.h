@@ -2,13 +2,14 @@
 
 #include <bit>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace dlflow {
 
 /// A message in the wire format of Protocol Buffers, field by field in the order they are added:
-/// the few types that trackers' files need.
+/// the few types that the files of trackers and of ONNX need.
 /// Source: https://protobuf.dev/programming-guides/encoding
 class Message {
  public:
@@ -28,6 +29,12 @@ class Message {
     varint(bytes.size());
     bytes_ += bytes;
     return *this;
+  }
+  /// Repeated integers, packed.
+  Message& add(int field, std::span<const int64_t> values) {
+    Message packed;
+    for (const int64_t value : values) packed.varint(uint64_t(value));
+    return add(field, packed);
   }
   Message& add(int field, const Message& part) { return add(field, std::string_view(part.bytes_)); }
 

@@ -1,0 +1,64 @@
+#include "engine/supervisor/shell.h"
+
+#include <cstdio>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "engine/cli/commands.h"
+#include "engine/plan/job_name.h"
+#include "engine/plan/run_directory.h"
+
+namespace dlflow {
+namespace {
+
+/// The job that `word` means, which has been started at least once.
+const JobRow& chosen_job(const RunStatus& status, const std::string& word) {
+  std::vector<std::string> names;
+  const JobRow* first = nullptr;
+  for (const JobRow& job : status.jobs) {
+    names.push_back(job.job);
+    if (!means_job(word, job.job)) continue;
+    if (job.attempt > 0) return job;
+    if (first == nullptr) first = &job;
+  }
+  if (first != nullptr) {
+    throw Error(Errc::NotFound, first->job + " has not been started yet, so nothing of it is " +
+                                    "prepared: it is " + std::string(name(first->state)));
+  }
+  throw Error(Errc::NotFound,
+              status.run + " has no job '" + word + "'" + did_you_mean(word, names));
+}
+
+}  // namespace
+
+void add_shell(CLI::App& app, Session& session) {
+  CLI::App* command = add_command(
+      app, "shell",
+      "Open a shell where a job's program runs: its image, environment, inputs and setup, on this "
+      "machine. Nothing of the run changes.",
+      "  dlflow shell fashion-mnist-7f3a91c0 train\n"
+      "  dlflow shell sweep-7f3a91c0 'train[lr=0.1]'\n"
+      "  srun --pty dlflow shell sweep-7f3a91c0 train      (on a node)\n"
+      "  echo 'python3 -c \"import torch\"' | dlflow shell sweep-7f3a91c0 train");
+  const auto run = std::make_shared<std::string>();
+  const auto job = std::make_shared<std::string>();
+  command->add_option("run", *run, "a run's name, or enough of it")->required()->type_name("RUN");
+  command->add_option("job", *job, "a step or step[element], the first that was started")
+      ->required()
+      ->type_name("JOB");
+  command->callback([=, &session] {
+    const RunStatus status = refresh_run(session, find_run(session, *run));
+    const JobRow& chosen = chosen_job(status, *job);
+    if (!session.quiet) {
+      std::fprintf(stderr, "the environment of %s; its folder is removed at the end\n",
+                   chosen.job.c_str());
+    }
+    session.status = run_shell(attempt_directory(chosen.directory, chosen.attempt));
+  });
+}
+
+}  // namespace dlflow

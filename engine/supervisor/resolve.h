@@ -1,0 +1,26 @@
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/plan/job.h"
+#include "engine/supervisor/launch.h"
+#include "engine/supervisor/parents.h"
+
+/// The values of a job, from its plan and from what its parents left.
+namespace dlflow {
+
+/// Thrown by resolve(): the job does not run, and neither do those behind it that need it.
+struct Skip {
+  std::string reason;
+};
+
+/// Thrown by resolve(): what the job refers to is not there.
+struct Block {
+  std::string reason;
+};
+
+/// Throws Skip, Block, or Error{InvalidInput} for an expression that has no value.
+ResolvedJob resolve(const JobSpec& spec, const std::vector<ParentResult>& parents);
+
+}  // namespace dlflow

@@ -1,0 +1,28 @@
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/nn/model.h"
+
+/// A trained network as an ONNX file (operator set 17), which other programs run.
+namespace dlflow::runtime {
+
+/// A network's input is value * scale + shift, per channel of the stored pixels; none of tokens.
+struct InputScale {
+  std::vector<float> scale;  ///< (C)
+  std::vector<float> shift;  ///< (C)
+};
+
+/// Writes `path`. The graph takes `input`, the pixels as they are stored, as float (batch,C,H,W)
+/// or (batch,F), or int64 tokens (batch,T), and normalises them; it gives `scores`.
+/// \param weights   as a checkpoint has them
+/// \param metadata  for whoever opens the file
+/// Throws Error{NotFound} or Error{InvalidInput} naming the tensor that is not there or does not
+/// fit the model; Error{InvalidInput} if the file would have 2 GiB.
+void write_onnx(const std::filesystem::path& path, const Model& model, const Safetensors& weights,
+                const InputScale& input, const SafetensorsMetadata& metadata);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,110 @@
+#include "runtime/import/checked_samples.h"
+
+#include <fmt/core.h>
+
+#include <cmath>
+#include <cstring>
+#include <vector>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "base/units.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Value `index` of a sample, as people find it in theirs.
+std::string place_of(const ImageShape& shape, size_t index) {
+  const size_t plane = size_t(shape.height) * shape.width;
+  if (plane == 1) return fmt::format("value {}", index);
+  return fmt::format("channel {}, row {}, column {}", index / plane, index % plane / shape.width,
+                     index % shape.width);
+}
+
+/// The source `whole`, sample by sample.
+struct Checked {
+  const SampleSource& whole;
+  const std::string& name;
+  bool has_refused = false;
+
+  std::string_view image(size_t sample) const {
+    require_finite_targets(sample);
+    const std::string_view bytes = whole.image(sample);
+    if (whole.pixel_type == PixelType::Float) require_finite(bytes, whole.shape, sample, name);
+    return bytes;
+  }
+
+  void require_finite_targets(size_t sample) const {
+    for (size_t i = 0; i < whole.num_targets; ++i) {
+      const float target = whole.targets[sample * whole.num_targets + i];
+      if (std::isfinite(target)) continue;
+      throw Error(Errc::Corrupt, fmt::format("{}: sample {}: target {} is {}", name, sample, i,
+                                             std::isnan(target) ? "NaN" : "infinite"));
+    }
+  }
+
+  std::string_view image_to_write(size_t sample) {
+    try {
+      return image(sample);
+    } catch (const Error&) {
+      has_refused = true;
+      throw;
+    }
+  }
+};
+
+/// Looks at all samples, in whatever order they are written, and throws what is wrong with them.
+[[noreturn]] void refuse_all(const Checked& checked) {
+  const size_t num_samples = checked.whole.size();
+  std::vector<std::string> named;
+  size_t num_bad = 0;
+  for (size_t sample = 0; sample < num_samples; ++sample) {
+    try {
+      checked.image(sample);
+    } catch (const Error& error) {
+      if (++num_bad <= kMaxNamedSamples) named.push_back("  " + std::string(error.what()));
+    }
+  }
+  if (num_bad > named.size()) named.push_back(fmt::format("  and {} more", num_bad - named.size()));
+  throw Error(Errc::InvalidInput,
+              fmt::format("{}: {} of {} samples cannot be packed; repair them, or take them out:\n",
+                          checked.name, format_count(num_bad), format_count(num_samples)) +
+                  join(named, "\n"));
+}
+
+}  // namespace
+
+void require_finite(std::string_view values, const ImageShape& shape, size_t sample,
+                    const std::string& name) {
+  size_t num_bad = 0, first = 0;
+  float bad = 0;
+  for (size_t i = 0; i < values.size() / sizeof(float); ++i) {
+    float value;
+    std::memcpy(&value, values.data() + i * sizeof(float), sizeof(float));
+    if (std::isfinite(value)) continue;
+    if (num_bad++ == 0) {
+      first = i;
+      bad = value;
+    }
+  }
+  if (num_bad == 0) return;
+  const std::string others = num_bad == 1 ? "" : fmt::format(", and {} more values", num_bad - 1);
+  throw Error(Errc::Corrupt,
+              fmt::format("{}: sample {}: {} is {}{}", name, sample, place_of(shape, first),
+                          std::isnan(bad) ? "NaN" : "infinite", others));
+}
+
+void write_checked(const SampleSource& source, const std::string& name,
+                   const std::function<void(const SampleSource&)>& write) {
+  Checked checked{source, name};
+  SampleSource passed_on = source;
+  passed_on.image = [&checked](size_t sample) { return checked.image_to_write(sample); };
+  try {
+    write(passed_on);
+  } catch (const Error&) {
+    if (!checked.has_refused) throw;
+    refuse_all(checked);
+  }
+}
+
+}  // namespace dlflow::runtime

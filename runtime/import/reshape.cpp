@@ -1,0 +1,170 @@
+#include "runtime/import/reshape.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <utility>
+#include <vector>
+
+#include "base/error.h"
+
+namespace dlflow::runtime {
+namespace {
+
+/// Of one output pixel along a direction: the input pixels from `first` on, and their weights.
+struct Window {
+  size_t first = 0;
+  std::vector<float> weights;
+};
+
+/// Pixel i covers [i, i + 1). Shrinking, the triangle is as wide as the pixels that become one.
+std::vector<Window> windows_of(uint32_t from, uint32_t to) {
+  const double scale = double(from) / double(to), width = std::max(scale, 1.0);
+  std::vector<Window> windows(to);
+  for (uint32_t i = 0; i < to; ++i) {
+    const double center = (double(i) + 0.5) * scale;
+    const auto first = size_t(std::max(0.0, center - width + 0.5));
+    const auto end = std::min(size_t(from), size_t(center + width + 0.5));
+    std::vector<double> weights;
+    double sum = 0;
+    for (size_t k = first; k < end; ++k) {
+      weights.push_back(std::max(0.0, 1 - std::abs((double(k) + 0.5 - center) / width)));
+      sum += weights.back();
+    }
+    windows[i].first = first;
+    for (const double weight : weights) windows[i].weights.push_back(float(weight / sum));
+  }
+  return windows;
+}
+
+/// One channel (H, W) -> (windows down, windows across), rows first.
+void resize_plane(const float* plane, uint32_t width, uint32_t height,
+                  const std::vector<Window>& across, const std::vector<Window>& down,
+                  float* output) {
+  std::vector<float> narrow(size_t(height) * across.size());
+  for (size_t y = 0; y < height; ++y) {
+    for (size_t x = 0; x < across.size(); ++x) {
+      float sum = 0;
+      const float* const from = plane + y * width + across[x].first;
+      for (size_t k = 0; k < across[x].weights.size(); ++k) sum += across[x].weights[k] * from[k];
+      narrow[y * across.size() + x] = sum;
+    }
+  }
+  for (size_t y = 0; y < down.size(); ++y) {
+    for (size_t x = 0; x < across.size(); ++x) {
+      float sum = 0;
+      const float* const from = narrow.data() + down[y].first * across.size() + x;
+      for (size_t k = 0; k < down[y].weights.size(); ++k) {
+        sum += down[y].weights[k] * from[k * across.size()];
+      }
+      output[y * across.size() + x] = sum;
+    }
+  }
+}
+
+template <typename T>
+T rounded(float value) {
+  if constexpr (std::is_same_v<T, float>) return value;
+  return T(std::clamp(std::lround(value), 0L, 255L));
+}
+
+template <typename T>
+std::vector<T> resized(const std::vector<T>& values, const ImageShape& from, PictureSize to) {
+  const std::vector<Window> across = windows_of(from.width, to.width),
+                            down = windows_of(from.height, to.height);
+  const size_t plane = size_t(from.height) * from.width, new_plane = size_t(to.height) * to.width;
+  std::vector<float> input(plane), output(new_plane);
+  std::vector<T> result(from.channels * new_plane);
+  for (uint32_t c = 0; c < from.channels; ++c) {
+    std::copy_n(values.begin() + std::ptrdiff_t(c * plane), plane, input.begin());
+    resize_plane(input.data(), from.width, from.height, across, down, output.data());
+    std::ranges::transform(output, result.begin() + std::ptrdiff_t(c * new_plane), rounded<T>);
+  }
+  return result;
+}
+
+template <typename T>
+std::vector<T> cropped(const std::vector<T>& values, const ImageShape& from, PictureSize to) {
+  const size_t left = (from.width - to.width) / 2, top = (from.height - to.height) / 2;
+  std::vector<T> result;
+  result.reserve(size_t(from.channels) * to.height * to.width);
+  for (size_t c = 0; c < from.channels; ++c) {
+    for (size_t y = 0; y < to.height; ++y) {
+      const auto row =
+          values.begin() + std::ptrdiff_t((c * from.height + top + y) * from.width + left);
+      result.insert(result.end(), row, row + to.width);
+    }
+  }
+  return result;
+}
+
+/// The side that `--resize N` does not name, in the same ratio.
+PictureSize with_shorter_side(const ImageShape& shape, uint32_t shorter) {
+  const auto longer = [&](uint32_t a, uint32_t b) {  // a is the longer one
+    return uint32_t(std::max<uint64_t>(shorter, uint64_t(shorter) * a / b));
+  };
+  if (shape.width < shape.height) return {shorter, longer(shape.height, shape.width)};
+  return {longer(shape.width, shape.height), shorter};
+}
+
+template <typename Change>
+void apply(Picture& picture, PictureSize to, const Change& change) {
+  if (picture.is_wide()) {
+    picture.floats = change(picture.floats, picture.shape, to);
+  } else {
+    picture.values = change(picture.values, picture.shape, to);
+  }
+  picture.shape.width = to.width;
+  picture.shape.height = to.height;
+}
+
+}  // namespace
+
+PictureSize parse_picture_size(const std::string& text, const std::string& option) {
+  PictureSize size;
+  const char* const end = text.data() + text.size();
+  auto [at, error] = std::from_chars(text.data(), end, size.width);
+  size.height = size.width;
+  if (error == std::errc() && at != end && *at == 'x') {
+    const auto second = std::from_chars(at + 1, end, size.height);
+    at = second.ptr;
+    error = second.ec;
+  }
+  const bool fits = std::min(size.width, size.height) >= 1 &&
+                    std::max(size.width, size.height) <= kMaxPictureSide;
+  if (error == std::errc() && at == end && fits) return size;
+  throw Error(Errc::InvalidInput,
+              fmt::format("{}: '{}' is no size; write 224, or WIDTHxHEIGHT as 320x240, up to {}",
+                          option, text, kMaxPictureSide));
+}
+
+Picture reshape(Picture picture, const Reshaping& reshaping, const std::string& name) {
+  if (reshaping.shorter_side || reshaping.size) {
+    const PictureSize to = reshaping.size
+                               ? *reshaping.size
+                               : with_shorter_side(picture.shape, *reshaping.shorter_side);
+    require_picture_size({picture.shape.channels, to.height, to.width}, name);
+    if (to != PictureSize{picture.shape.width, picture.shape.height}) {
+      apply(picture, to, [](const auto& values, const ImageShape& from, PictureSize size) {
+        return resized(values, from, size);
+      });
+    }
+  }
+  if (reshaping.crop) {
+    const PictureSize to = *reshaping.crop;
+    if (to.width > picture.shape.width || to.height > picture.shape.height) {
+      refuse_picture(name,
+                     fmt::format("has {} x {} pixels, too few to cut {} x {} out of them; "
+                                 "--resize makes it larger first",
+                                 picture.shape.width, picture.shape.height, to.width, to.height));
+    }
+    apply(picture, to, [](const auto& values, const ImageShape& from, PictureSize size) {
+      return cropped(values, from, size);
+    });
+  }
+  return picture;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,38 @@
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/data/dataset.h"
+
+/// Tables as text: CSV with a header (RFC 4180), columns separated by commas or, of .tsv files, by
+/// tabs.
+namespace dlflow::runtime {
+
+/// The columns of a table by their use. A name that is empty, or a list without any, is not given.
+struct TableColumns {
+  std::vector<std::string> features;  ///< numbers that a network reads; all others if not given
+  std::vector<std::string> targets;   ///< numbers that it learns; or
+  std::string label;                  ///< the class that it learns
+
+  bool given() const { return !features.empty() || !targets.empty() || !label.empty(); }
+};
+
+struct Table {
+  Dataset dataset;  ///< samples of (F, 1, 1) floats with targets or labels
+  std::vector<std::string> features, targets;  ///< names, in the order of their numbers
+  std::vector<std::string> classes;            ///< names, by label
+};
+
+/// The values in the column of classes that a table may have; more are a mistake.
+constexpr size_t kMaxTableClasses = 1 << 16;
+
+/// Reads a table. Labels number the classes in the order of their names, or of their numbers if all
+/// are whole numbers. Throws Error: InvalidInput if `columns` are none of its header; Corrupt with
+/// the first 20 mistakes, a line "`name`:LINE:COLUMN: …" each. The numbers take at most twice the
+/// memory of `content`.
+Table parse_table(std::string_view content, const std::string& name, const TableColumns& columns,
+                  char separator = ',');
+
+}  // namespace dlflow::runtime

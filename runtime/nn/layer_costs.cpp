@@ -1,0 +1,60 @@
+#include "runtime/nn/layer_costs.h"
+
+#include <functional>
+#include <numeric>
+
+#include "runtime/nn/layer_shapes.h"
+
+namespace dlflow::runtime {
+namespace {
+
+int64_t product(const std::vector<int64_t>& sizes) {
+  return std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, std::multiplies());
+}
+
+int64_t parameters_of(const Layer& layer, const TensorShape& in) {
+  int64_t count = 0;
+  for (const LayerTensor& tensor : tensors_of(layer, in)) {
+    if (tensor.trainable) count += product(tensor.shape);
+  }
+  return count;
+}
+
+/// Scores of queries and keys, and the sums of values, in the pairs of positions that are looked
+/// at.
+int64_t multiply_adds_of_attention(const Layer& layer) {
+  const int64_t positions = layer.shape[0], features = layer.shape[1];
+  const int64_t pairs = layer.causal ? positions * (positions + 1) / 2 : positions * positions;
+  return 2 * pairs * features;
+}
+
+/// Other kinds have a few additions or multiplications for each number, which are not counted.
+int64_t multiply_adds_of(const Layer& layer, const TensorShape& in) {
+  const int64_t window = layer.kernel.height * layer.kernel.width;
+  if (layer.kind == LayerKind::Conv2d) {
+    return product(layer.shape) * (in[0] / layer.groups) * window;
+  }
+  if (layer.kind == LayerKind::ConvTranspose2d) return product(in) * layer.units * window;
+  if (layer.kind == LayerKind::Linear) return product(layer.shape) * in.back();
+  if (layer.kind == LayerKind::Attention) return multiply_adds_of_attention(layer);
+  return 0;
+}
+
+}  // namespace
+
+LayerCost cost_of(const Model& model, const Layer& layer) {
+  const TensorShape& in = model.shape_of(layer.inputs[0]);
+  return {parameters_of(layer, in), multiply_adds_of(layer, in)};
+}
+
+LayerCost cost_of(const Model& model) {
+  LayerCost total;
+  for (const Layer& layer : model.layers) {
+    const LayerCost cost = cost_of(model, layer);
+    total.parameters += cost.parameters;
+    total.multiply_adds += cost.multiply_adds;
+  }
+  return total;
+}
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,26 @@
+#include "runtime/train/prediction.h"
+
+#include "runtime/data/loader.h"
+#include "runtime/train/next_batch.h"
+
+namespace dlflow::runtime {
+
+void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
+             size_t batch, IndexRange batches, StepImages* images,
+             const std::function<void(const Prediction&)>& take) {
+  LoaderOptions options;
+  options.division.global_batch = batch;
+  options.shuffle = false;
+  options.normalization = network.normalization;
+  options.images = images;
+  Loader loader(dataset, options);
+  loader.seek(0, batches.first);
+  for (size_t i = batches.first; i < batches.first + batches.count; ++i) {
+    const Leaf part = next_batch(comm, loader).leaves[0];
+    Network& computing = network.networks.get(int64_t(part.count()));
+    computing.forward(part.images, part.labels, part.targets);
+    take({i * batch, part.labels, part.targets, computing.scores()});
+  }
+}
+
+}  // namespace dlflow::runtime

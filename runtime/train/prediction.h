@@ -1,0 +1,29 @@
+#pragma once
+
+#include <functional>
+#include <span>
+
+#include "runtime/comm/communicator.h"
+#include "runtime/data/dataset.h"
+#include "runtime/data/shard.h"
+#include "runtime/data/step_images.h"
+#include "runtime/train/trained_network.h"
+
+namespace dlflow::runtime {
+
+/// The scores of some samples that follow each other in a data set.
+struct Prediction {
+  size_t first = 0;                  ///< number of the first sample
+  std::span<const uint32_t> labels;  ///< (count)
+  std::span<const float> targets;    ///< (count, T), or none
+  std::span<const float> scores;     ///< (count, scores of a sample)
+};
+
+/// Calls `take` with what `network` gives for the samples of `batches`, `batch` at a time and in
+/// order. Each sample's scores are those of any other `batches` and number of ranks, bit for bit,
+/// as long as `batch` is the same. `images`: where they are, if not where the data set has them.
+void predict(const Communicator& comm, TrainedNetwork& network, const Dataset& dataset,
+             size_t batch, IndexRange batches, StepImages* images,
+             const std::function<void(const Prediction&)>& take);
+
+}  // namespace dlflow::runtime

@@ -1,0 +1,100 @@
+#include "runtime/train/progress_rules.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "base/error.h"
+#include "base/text.h"
+#include "runtime/train/evaluation.h"
+
+namespace dlflow::runtime {
+namespace {
+
+void require_measured(const std::string& key, const std::string& metric, const Model& model,
+                      size_t num_validation) {
+  if (num_validation == 0) {
+    throw Error(Errc::InvalidInput, "with: '" + key +
+                                        "' needs samples that are held out; give 'validation' a "
+                                        "number above 0");
+  }
+  const std::vector<std::string> names = metric_names(model);
+  if (std::ranges::find(names, metric) != names.end()) return;
+  throw Error(Errc::InvalidInput, "with: '" + key + "' is '" + metric + "', which model '" +
+                                      model.name + "' is not measured by; there are " +
+                                      join(names, ", "));
+}
+
+Json to_json(const BestValue& best) {
+  return best.value ? Json{{"value", *best.value}, {"epoch", best.epoch}} : Json::object();
+}
+
+BestValue best_in(const Json& json) {
+  if (json.empty()) return {};
+  return {json.at("value").get<double>(), json.at("epoch")};
+}
+
+}  // namespace
+
+bool less_is_better(const std::string& metric) {
+  return metric == "loss" || metric == "rmse" || metric == "perplexity";
+}
+
+bool BestValue::take(const std::string& metric, double now, uint64_t its_epoch, double min_change) {
+  if (std::isnan(now)) return false;
+  const double gain = value ? (less_is_better(metric) ? *value - now : now - *value) : 0;
+  if (value && !(gain > min_change)) return false;
+  value = now;
+  epoch = its_epoch;
+  return true;
+}
+
+EpochRules::EpochRules(const TrainSettings& settings, const Model& model, size_t num_validation)
+    : keep_best_(settings.keep_best), stop_early_(settings.stop_early) {
+  if (!keep_best_.empty()) require_measured("keep_best", keep_best_, model, num_validation);
+  if (stop_early_) {
+    require_measured("stop_early.metric", stop_early_->metric, model, num_validation);
+  }
+}
+
+bool EpochRules::end_epoch(uint64_t epoch, uint64_t step,
+                           const std::map<std::string, double>& metrics) {
+  if (stop_early_) {
+    stop_.take(stop_early_->metric, metrics.at(stop_early_->metric), epoch,
+               stop_early_->min_change);
+  }
+  if (keep_best_.empty() || !best_.take(keep_best_, metrics.at(keep_best_), epoch, 0)) return false;
+  best_step_ = step;
+  best_metrics_ = metrics;
+  return true;
+}
+
+bool EpochRules::stops_after(uint64_t epoch) const {
+  return stop_early_ && epoch >= stop_.epoch + stop_early_->patience;
+}
+
+std::string EpochRules::reason() const {
+  return stop_early_->metric + " was best after epoch " + std::to_string(stop_.epoch) + ", and " +
+         std::to_string(stop_early_->patience) + " more did not improve it";
+}
+
+Json EpochRules::state() const {
+  Json json = Json::object();
+  if (stop_early_) json["stop_early"] = to_json(stop_);
+  if (!best_step_) return json;
+  json["keep_best"] = to_json(best_);
+  json["keep_best"]["step"] = *best_step_;
+  json["keep_best"]["metrics"] = best_metrics_;
+  return json;
+}
+
+void EpochRules::restore(const Json& state) {
+  if (stop_early_) stop_ = best_in(state.value("stop_early", Json::object()));
+  const Json best = state.value("keep_best", Json::object());
+  if (keep_best_.empty() || best.empty()) return;
+  best_ = best_in(best);
+  best_step_ = best.at("step").get<uint64_t>();
+  best_metrics_ = best.at("metrics").get<std::map<std::string, double>>();
+}
+
+}  // namespace dlflow::runtime

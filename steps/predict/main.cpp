@@ -1,0 +1,194 @@
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/shared_bytes.h"
+#include "runtime/data/file_writer.h"
+#include "runtime/train/agreement.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/prediction.h"
+#include "runtime/train/shared_split.h"
+#include "runtime/train/with_reader.h"
+#include "steps/environment/program_help.h"
+#include "steps/environment/step_environment.h"
+#include "steps/predict/prediction_file.h"
+#include "steps/ranks/guard.h"
+#include "steps/ranks/launch.h"
+
+/// dlflow-predict: the step kind `predict`.
+namespace dlflow::steps {
+namespace {
+
+namespace fs = std::filesystem;
+using Clock = std::chrono::steady_clock;
+using runtime::IndexRange;
+
+ProgramHelp program_help() {
+  return {
+      .name = "dlflow-predict",
+      .summary = "Write what a trained network says of each sample of a data set.",
+      .commands = {{"dlflow-predict with.json", "one rank, results in the current folder"},
+                   {"mpirun -np 2 dlflow-predict with.json", "the same file, in half the time"}},
+      .settings =
+          "with.json has the keys of a `predict` step, documented in docs/user/workflow-format.md. "
+          "The checkpoint\nis a folder and carries the model:",
+      .example = R"({"checkpoint": "checkpoints/step-001720", "data": "data", "format": "csv"})",
+      .variables = {{"DLFLOW_WITH", "the settings, if there is no with.json among the arguments"},
+                    {"DLFLOW_OUTPUTS", "./outputs"},
+                    {"DLFLOW_METRICS", "./metrics.jsonl"},
+                    {"DLFLOW_SUMMARY", "./metrics.json"},
+                    {"DLFLOW_RANKS", "as many as are started; with others it refuses to begin"},
+                    {"DLFLOW_CPUS_PER_RANK", "1"},
+                    {"DLFLOW_STALL_TIMEOUT",
+                     "60; seconds for which a rank that others wait for may do nothing"}},
+      .exit_status = {{"0", "done"}, {"1", "it could not be done"}}};
+}
+
+/// What `dlflow run` would have set.
+void set_defaults(const char* with) {
+  ::setenv("DLFLOW_WITH", with, 1);
+  ::setenv("DLFLOW_OUTPUTS", "outputs", 0);
+  ::setenv("DLFLOW_METRICS", "metrics.jsonl", 0);
+  ::setenv("DLFLOW_SUMMARY", "metrics.json", 0);
+}
+
+/// The step's `with:`.
+struct Request {
+  std::string checkpoint, data;
+  runtime::Split split = runtime::Split::Test;
+  PredictionFormat format = PredictionFormat::Csv;
+  size_t batch = 256;
+  size_t shard = 0, shards = 1;
+};
+
+runtime::Split read_split(const Json* json) {
+  if (json == nullptr || *json == "test") return runtime::Split::Test;
+  if (*json == "train") return runtime::Split::Train;
+  runtime::WithReader::fail("split", "'test' or 'train'");
+}
+
+PredictionFormat read_format(const Json* json) {
+  if (json == nullptr || *json == "csv") return PredictionFormat::Csv;
+  if (*json == "npy") return PredictionFormat::Npy;
+  runtime::WithReader::fail("format", "'csv' or 'npy'");
+}
+
+Request parse_request(const Json& with) {
+  runtime::WithReader reader(with);
+  Request request;
+  request.checkpoint = reader.text("checkpoint");
+  request.data = reader.text("data");
+  request.split = read_split(reader.find("split"));
+  request.format = read_format(reader.find("format"));
+  request.batch = reader.count("batch", 1, request.batch);
+  request.shard = reader.count("shard", 0, request.shard);
+  request.shards = reader.count("shards", 1, request.shards);
+  reader.finish();
+  if (request.shard >= request.shards) {
+    runtime::WithReader::refuse("shard", "is " + std::to_string(request.shard) + ", but the " +
+                                             std::to_string(request.shards) +
+                                             " shards are numbered from 0");
+  }
+  return request;
+}
+
+void require_format(PredictionFormat format, const runtime::Model& model) {
+  const bool has_rows =
+      model.loss == runtime::LossKind::SoftmaxCrossEntropy || has_targets(model.loss);
+  if (format == PredictionFormat::Npy || has_rows) return;
+  throw Error(Errc::InvalidInput,
+              "with: 'format: csv' is for networks with a score per class or target; write "
+              "'format: npy'");
+}
+
+/// Rank `rank`'s part of `range`.
+IndexRange part_of(IndexRange range, int rank, int num_ranks) {
+  const size_t first = range.count * size_t(rank) / size_t(num_ranks);
+  const size_t end = range.count * size_t(rank + 1) / size_t(num_ranks);
+  return {range.first + first, end - first};
+}
+
+fs::path part_file(const fs::path& file, int rank) {
+  return file.string() + ".rank-" + std::to_string(rank);
+}
+
+/// Joins the rows that the ranks have written.
+void join_parts(const fs::path& file, const std::string& head, int num_ranks) {
+  runtime::FileWriter whole(file);
+  whole.write(head);
+  for (int rank = 0; rank < num_ranks; ++rank) {
+    whole.write(map_file(part_file(file, rank)).view);
+  }
+  whole.publish();
+  for (int rank = 0; rank < num_ranks; ++rank) fs::remove(part_file(file, rank));
+}
+
+/// Writes this rank's rows of the batches in `shard`.
+void write_part(runtime::Communicator& comm, runtime::TrainedNetwork& network,
+                runtime::SharedSplit& split, const Request& request, IndexRange shard,
+                const fs::path& file) {
+  runtime::FileWriter rows(file);
+  runtime::predict(
+      comm, network, split.dataset, request.batch, part_of(shard, comm.rank(), comm.size()),
+      split.images.get(), [&](const runtime::Prediction& prediction) {
+        rows.write(rows_of(request.format, network.model, prediction, network.classes));
+      });
+  rows.publish();
+}
+
+void write_results(const StepEnvironment& environment, const fs::path& file, size_t count,
+                   Clock::duration took) {
+  const double seconds = std::chrono::duration<double>(took).count();
+  std::printf("%zu samples, %s\n", count, file.filename().c_str());
+  write_outputs(environment, {{"predictions", file.filename().string()}});
+  write_summary(environment,
+                {{"samples", count}, {"images_per_s", std::round(double(count) / seconds)}});
+}
+
+int predict_rank(runtime::Communicator& comm) {
+  const StepEnvironment environment = read_step_environment();
+  const Request request = parse_request(environment.with);
+  runtime::TrainedNetwork network =
+      runtime::load_trained_network(comm, request.checkpoint, request.batch);
+  require_format(request.format, network.model);
+  runtime::SharedSplit split = runtime::open_shared_split(comm, request.data, request.split);
+  runtime::require_agreement(comm, {{"the data", split.identity}});
+  runtime::require_fitting(network.model, split.dataset, "the data");
+
+  const size_t samples = split.dataset.size();
+  const IndexRange shard =
+      runtime::batches_of(samples, request.batch, int(request.shard), int(request.shards));
+  const fs::path file = environment.outputs / file_name(request.format);
+  const auto started = Clock::now();
+  write_part(comm, network, split, request, shard, part_file(file, comm.rank()));
+  comm.barrier();
+  if (comm.rank() != 0) return 0;
+  const size_t first = std::min(shard.first * request.batch, samples);
+  const size_t count = std::min((shard.first + shard.count) * request.batch, samples) - first;
+  join_parts(file, head_of(request.format, network.model, count), comm.size());
+  write_results(environment, file, count, Clock::now() - started);
+  return 0;
+}
+
+}  // namespace
+}  // namespace dlflow::steps
+
+int main(int argc, char** argv) {
+  using namespace dlflow::steps;
+  if (const auto help = asked_help(program_help(), argc, argv)) {
+    std::fputs(help->c_str(), stdout);
+    return 0;
+  }
+  if (argc > 2 || (argc == 2 && argv[1][0] == '-') ||
+      (argc == 1 && environment_variable("DLFLOW_WITH").empty())) {
+    std::fputs("error: what to predict? dlflow-predict with.json; see dlflow-predict --help\n",
+               stderr);
+    return 1;
+  }
+  if (argc == 2) set_defaults(argv[1]);
+  const auto nothing_is_saved = [] { return false; };
+  const GuardedRank guarded = guard_rank(nothing_is_saved);
+  return run_rank(argc, argv, nothing_is_saved, predict_rank, guarded);
+}

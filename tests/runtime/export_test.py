@@ -1,0 +1,112 @@
+"""What a trained network gives outside of dlflow-train: predictions, and files for PyTorch and onnxruntime, loaded as docs/user/model-format.md says."""
+
+import csv
+import json
+import pathlib
+import re
+import subprocess
+import sys
+import unittest
+
+from training_case import BIN, ROOT, TrainingCase, main
+
+PAGE = ROOT / "docs/user/model-format.md"
+VENV = BIN.parent / "venv"  # made by tests/python/make_venv
+ONNX = VENV / "bin/python"
+# Debian's Python has PyTorch, and its own NumPy; safetensors is in the other one.
+WITH_SAFETENSORS = f"import sys\nsys.path += {[str(path) for path in VENV.glob('lib/python3.*/site-packages')]}\n"
+
+
+def code_of(heading):
+    """The Python that PAGE shows behind `heading`."""
+    text = PAGE.read_text()
+    return re.search(r"```python\n(.*?)```", text[text.index(f"**{heading}**"):], re.DOTALL)[1]
+
+
+def can_run(python, code):
+    return pathlib.Path(python).exists() and subprocess.run([python, "-c", code], capture_output=True).returncode == 0
+
+
+class Export(TrainingCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        (cls.data / "classes.txt").write_text("".join(f"kind {i}, of ten\n" for i in range(10)))
+        cls.trained = cls().folder("train", epochs=1)
+        cls().train(cls.trained, 1)
+
+    def runTest(self):
+        pass
+
+    def new(self, name, **settings):
+        """A folder whose with.json is of the trained checkpoint."""
+        folder = self.folder(name)
+        (folder / "with.json").write_text(json.dumps({"checkpoint": str(self.trained / "checkpoints/latest"), "data": str(self.data)} | settings))
+        return folder
+
+    def predict(self, ranks=1, **settings):
+        """What the file holds."""
+        folder = self.new("predict", **settings)
+        status, _, errors = self.run_to_end(folder, ranks, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        name = json.loads((folder / "outputs/outputs.json").read_text())["predictions"]
+        self.assertEqual(sorted(file.name for file in (folder / "outputs").iterdir()), ["outputs.json", name])
+        return (folder / "outputs" / name).read_bytes()
+
+    def exported(self, form):
+        folder = self.folder("export")
+        environment = {"DLFLOW_WITH": folder / "with.json", "DLFLOW_OUTPUTS": folder, "DLFLOW_METRICS": folder / "m", "DLFLOW_SUMMARY": folder / "s"}
+        (folder / "with.json").write_text(json.dumps({"from": str(self.trained / "checkpoints"), "export": form}))
+        subprocess.run([BIN / "dlflow", "step", "checkpoint"], env={name: str(value) for name, value in environment.items()}, check=True, capture_output=True)
+        return folder
+
+    def test_predictions_are_as_right_as_evaluate_says_on_any_number_of_ranks_and_shards(self):
+        folder = self.new("evaluate")
+        self.assertEqual(self.run_to_end(folder, 1, "dlflow-evaluate")[0], 0)
+        accuracy = json.loads((folder / "metrics.json").read_text())["accuracy"]
+        whole = self.predict(batch=64)
+        rows = list(csv.DictReader(whole.decode().splitlines()))
+        self.assertEqual([int(row["sample"]) for row in rows], list(range(500)))
+        self.assertEqual(sum(row["label"] == row["prediction"] for row in rows) / 500, accuracy)
+        self.assertRegex(rows[0]["label"], r"^kind \d, of ten$")
+        self.assertTrue(all(0.1 <= float(row["probability"]) <= 1 for row in rows))
+        self.assertEqual(self.predict(ranks=3, batch=64), whole)
+        parts = [self.predict(batch=64, shard=shard, shards=3) for shard in range(3)]
+        head = whole.splitlines(keepends=True)[0]
+        self.assertEqual(head + b"".join(part.removeprefix(head) for part in parts), whole)
+
+    def test_what_cannot_be_predicted_says_why(self):
+        for settings, error in (({"shard": 2, "shards": 2}, "with: 'shard' is 2, but the 2 shards are numbered from 0"),
+                                ({"format": "hdf5"}, "with: 'format' must be 'csv' or 'npy'"),
+                                ({"split": "all"}, "with: 'split' must be 'test' or 'train'"),
+                                ({"checkpoint": str(self.data)}, "is not a checkpoint: it has no manifest.json")):
+            with self.subTest(settings):
+                status, _, errors = self.run_to_end(self.new("bad", **settings), 1, "dlflow-predict")
+                self.assertEqual(status, 1)
+                self.assertIn(error, errors)
+
+    def scores(self, folder, python, code):
+        """Runs the page's code in `folder`, on the test images; its scores and those of dlflow-predict, as numpy.allclose compares them."""
+        (folder / "predictions.npy").write_bytes(self.predict(format="npy"))
+        images = self.data / "t10k-images-idx3-ubyte"
+        before = f"import numpy\nnumpy.save('images.npy', numpy.fromfile({str(images)!r}, 'u1')[16:].reshape(-1, 1, 28, 28))\n"
+        after = "\nimport numpy\nours = numpy.load('predictions.npy')\nassert ours.shape == (500, 10), ours.shape\n" \
+                "assert abs(numpy.asarray(scores) - ours).max() < 1e-4, abs(numpy.asarray(scores) - ours).max()\n"
+        done = subprocess.run([python, "-B", "-c", before + code + after], cwd=folder, text=True, capture_output=True)
+        self.assertEqual(done.returncode, 0, done.stderr)
+
+    @unittest.skipUnless(can_run(ONNX, "import onnxruntime"), "onnxruntime is not in build/venv (tests/python/make_venv)")
+    def test_onnxruntime_gives_the_scores(self):
+        folder = self.exported("onnx")
+        self.scores(folder, ONNX, code_of("onnxruntime"))
+        said = subprocess.run([ONNX, "-c", "import onnxruntime as o; print(o.InferenceSession('model.onnx').get_modelmeta().custom_metadata_map['classes'])"],
+                              cwd=folder, text=True, capture_output=True, check=True).stdout
+        self.assertEqual(json.loads(said)[9], "kind 9, of ten")
+
+    @unittest.skipUnless(can_run("/usr/bin/python3", WITH_SAFETENSORS + "import safetensors.torch"), "PyTorch or safetensors is missing")
+    def test_pytorch_gives_the_scores(self):
+        self.scores(self.exported("safetensors"), "/usr/bin/python3", WITH_SAFETENSORS + code_of("PyTorch"))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""Networks that learn numbers from tables: the same bits on any number of ranks, over a kill and another number of ranks; as good as
+PyTorch's twin; and what is refused where data and loss do not go together."""
+
+import csv
+import json
+import random
+import subprocess
+import unittest
+
+from training_case import BIN, ROOT, TrainingCase, main
+
+MODEL = "name: tiny\ninput: [{features}]\nlayers:\n  - linear: {{features: 16}}\n  - tanh\n  - linear: {{features: {targets}}}\nloss: {loss}\n"
+SETTINGS = {"epochs": 3, "batch": 32, "lr": 0.01, "optimizer": {"kind": "adam"}, "schedule": "constant", "warmup_epochs": 0,
+            "validation": 100, "precision": {"leaves": 4}}
+
+
+def rows_of(seed, count):
+    rng = random.Random(seed)
+    for _ in range(count):
+        x = [rng.random() for _ in range(4)]
+        y = 3 * x[0] - 2 * x[1] * x[2] + 0.5
+        yield [*x, y, y * y - x[3], int(y > 1), int(x[3] > 0.5), "big" if y > 1.5 else "small"]
+
+
+class Regression(TrainingCase):
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.sets = {name: cls.pack(name, *options) for name, options in (
+            ("one", ["--target", "y"]), ("two", ["--target", "y", "--target", "z"]),
+            ("bits", ["--target", "p", "--target", "q"]), ("classes", ["--class", "size"]))}
+
+    @classmethod
+    def pack(cls, name, *options):
+        folder = cls.data / name
+        for split, seed, count in (("train", 1, 700), ("test", 2, 300)):
+            table = cls.data / f"{split}.csv"
+            with open(table, "w", newline="") as file:
+                csv.writer(file).writerows([["a", "b", "c", "d", "y", "z", "p", "q", "size"], *rows_of(seed, count)])
+            subprocess.run([BIN / "dlflow", "data", "pack", table, "-o", folder, "--features", "a,b,c,d", "--split", split, *options],
+                           check=True, stdout=subprocess.DEVNULL)
+        return folder
+
+    def model_folder(self, data, loss, targets, features=4, **more):
+        folder = self.folder(loss, data=str(self.sets[data]), model="model.yaml", **SETTINGS | more)
+        (folder / "model.yaml").write_text(MODEL.format(loss=loss, targets=targets, features=features))
+        return folder
+
+    def evaluate(self, folder, ranks=1):
+        (folder / "with.json").write_text(json.dumps({"checkpoint": "checkpoints/latest", "data": self.data_of(folder), "batch": 50}))
+        status, output, errors = self.run_to_end(folder, ranks, "dlflow-evaluate")
+        self.assertEqual(status, 0, errors)
+        return json.loads((folder / "metrics.json").read_text()), output
+
+    def predicted(self, folder):
+        """The rows that dlflow-predict writes for the same checkpoint and data."""
+        status, _, errors = self.run_to_end(folder, 1, "dlflow-predict")
+        self.assertEqual(status, 0, errors)
+        with open(folder / "outputs/predictions.csv", newline="") as file:
+            return list(csv.DictReader(file))
+
+    def data_of(self, folder):
+        return json.loads((folder / "with.json").read_text())["data"]
+
+    def test_any_number_of_ranks_learns_the_same_numbers(self):
+        for data, loss, targets in (("two", "mse", 2), ("one", "huber", 1), ("one", "l1", 1), ("bits", "bce", 2)):
+            alone = self.model_folder(data, loss, targets)
+            summary = self.train(alone, 1)
+            for ranks in (2, 3):
+                with self.subTest(loss=loss, ranks=ranks):
+                    folder = self.model_folder(data, loss, targets)
+                    other = self.train(folder, ranks)
+                    self.assertEqual(self.bits(folder), self.bits(alone))
+                    self.assertEqual([other.get(key) for key in ("loss", "rmse", "mae", "accuracy")],
+                                     [summary.get(key) for key in ("loss", "rmse", "mae", "accuracy")])
+
+    def test_after_a_kill_another_number_of_ranks_goes_on_to_the_same_bits(self):
+        whole = self.model_folder("one", "mse", 1)
+        self.train(whole, 1)
+        killed = self.model_folder("one", "mse", 1)
+        self.kill_at(killed, 2, 6)
+        self.train(killed, 3)
+        self.assertEqual(self.bits(killed), self.bits(whole))
+
+    def test_numbers_are_measured_by_rmse_and_mae_and_bits_by_accuracy(self):
+        folder = self.model_folder("one", "mse", 1, epochs=20)
+        self.train(folder, 2)
+        alone, output = self.evaluate(folder)
+        self.assertLess(alone["rmse"], 0.1)
+        self.assertAlmostEqual(alone["rmse"] ** 2, alone["loss"], places=6)
+        self.assertLess(alone["mae"], alone["rmse"])
+        self.assertNotIn("accuracy", alone)
+        self.assertRegex(output, r"^rmse 0\.\d{4}, mae 0\.\d{4}, loss 0\.\d{4}, 300 samples\n$")
+        rows = self.predicted(folder)
+        squares = [(float(row["target"]) - float(row["prediction"])) ** 2 for row in rows]
+        self.assertAlmostEqual((sum(squares) / 300) ** 0.5, alone["rmse"], places=5)
+        (folder / "with.json").write_text(json.dumps({"data": str(self.sets["one"])}))
+        shared = self.evaluate(folder, 2)[0]
+        self.assertEqual([shared[key] for key in ("loss", "rmse", "mae")], [alone[key] for key in ("loss", "rmse", "mae")])
+        bits = self.model_folder("bits", "bce", 2, epochs=20)
+        self.train(bits, 1)
+        measured = self.evaluate(bits)[0]
+        self.assertGreater(measured["accuracy"], 0.95)
+        self.assertNotIn("rmse", measured)
+
+    def test_a_column_of_classes_trains_a_classifier(self):
+        folder = self.model_folder("classes", "softmax_cross_entropy", 2, epochs=20)
+        self.assertGreater(self.train(folder, 1)["accuracy"], 0.9)
+
+    def test_it_learns_as_much_as_the_twin_in_pytorch(self):
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("no PyTorch for /usr/bin/python3 (Debian: python3-torch)")
+        for loss in ("mse", "l1", "huber"):
+            folder = self.model_folder("one", loss, 1, epochs=20, validation=0)
+            self.train(folder, 2)
+            ours, twin = self.evaluate(folder)[0], twin_errors(torch, loss, 20)
+            with self.subTest(loss=loss, ours=ours, twin=twin):
+                self.assertLess(abs(ours["rmse"] - twin), 0.05)
+
+    def test_data_that_does_not_go_with_the_loss_is_refused(self):
+        cases = ((("classes", "mse", 1), "has 'loss: mse', which wants targets, and the training data has labels"),
+                 (("one", "softmax_cross_entropy", 2), "which wants labels, and the training data has 1 targets a sample"),
+                 (("two", "mse", 3), "gives 3 numbers a sample, the training data has 2 targets"),
+                 (("one", "bce", 1), "has 'loss: bce', whose targets are 0 or 1; sample "))
+        for (data, loss, targets), text in cases:
+            with self.subTest(text=text):
+                status, _, errors = self.run_to_end(self.model_folder(data, loss, targets), 1)
+                self.assertEqual(status, 1)
+                self.assertIn(text, errors)
+        status, _, errors = self.run_to_end(self.model_folder("one", "mse", 1, augment=["crop"]), 1)
+        self.assertIn("'augment' changes pictures; the training data are rows of a table", errors)
+        status, _, errors = self.run_to_end(self.model_folder("one", "mse", 1, features=5), 1)
+        self.assertIn("takes (B,5), the training data has", errors)
+
+
+def twin_errors(torch, loss, epochs):
+    """The root mean squared error of PyTorch's network on the test rows, after as many steps of the same size."""
+    torch.manual_seed(1)
+    torch.set_num_threads(1)
+    train, test = (torch.tensor([row[:5] for row in rows_of(seed, count)]) for seed, count in ((1, 700), (2, 300)))
+    mean, deviation = train[:, :4].mean(0), train[:, :4].std(0, unbiased=False)
+    model = torch.nn.Sequential(torch.nn.Linear(4, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=SETTINGS["lr"])
+    loss_of = {"mse": torch.nn.functional.mse_loss, "l1": torch.nn.functional.l1_loss, "huber": torch.nn.functional.huber_loss}[loss]
+    for _ in range(epochs):
+        for batch in train[torch.randperm(len(train))].split(SETTINGS["batch"]):
+            optimizer.zero_grad()
+            loss_of(model((batch[:, :4] - mean) / deviation)[:, 0], batch[:, 4]).backward()
+            optimizer.step()
+    with torch.no_grad():
+        return (model((test[:, :4] - mean) / deviation)[:, 0] - test[:, 4]).square().mean().sqrt().item()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,97 @@
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
+#include "base/file.h"
+#include "runtime/export/onnx.h"
+#include "tests/unit/runtime/nn/every_layer.h"
+#include "tests/unit/runtime/nn/random_tensors.h"
+
+/// onnx_cases FOLDER: for a network of every layer, and for some that come with dlflow, writes
+/// NAME.onnx, NAME.input and NAME.scores (float64, the scores of the reference), in which the input
+/// is what the network gets once it is normalised.
+namespace dlflow::runtime {
+namespace {
+
+constexpr int64_t kBatch = 2;
+
+std::vector<float> to_floats(const reference::Tensor& tensor) {
+  return {tensor.values.begin(), tensor.values.end()};
+}
+
+void write_doubles(const std::filesystem::path& path, const std::vector<double>& values) {
+  std::ofstream(path, std::ios::binary)
+      .write(reinterpret_cast<const char*>(values.data()),
+             std::streamsize(values.size() * sizeof(double)));
+}
+
+/// The checkpoint's file of weights, read back.
+Safetensors saved(const std::filesystem::path& path, const reference::NamedTensors& weights) {
+  std::map<std::string, std::vector<float>> floats;
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : weights) {
+    floats[name] = to_floats(tensor);
+    views.push_back(
+        tensor_view<float>(name, {tensor.shape.begin(), tensor.shape.end()}, floats[name]));
+  }
+  write_safetensors(path, views);
+  return Safetensors::open(path);
+}
+
+/// Two channels of pixels, if they are features, or one for each.
+InputScale scale_of(const Model& model) {
+  InputScale input;
+  const size_t channels =
+      model.input.size() == 1 && model.input[0] % 2 == 0 ? 2 : size_t(model.input[0]);
+  for (size_t i = 0; i < channels; ++i) {
+    input.scale.push_back(0.5f + float(i % 3));
+    input.shift.push_back(0.25f * float(i % 5) - 0.5f);
+  }
+  return input;
+}
+
+/// What `normalized` was before it was multiplied and shifted.
+std::vector<double> before_normalization(const Model& model, const InputScale& input,
+                                         const reference::Tensor& normalized) {
+  std::vector<double> values = normalized.values;
+  const size_t per_sample = values.size() / size_t(kBatch);
+  for (size_t i = 0; i < values.size(); ++i) {
+    const size_t channel = (i % per_sample) * input.scale.size() / per_sample;
+    if (!model.takes_tokens()) {
+      values[i] = (values[i] - double(input.shift[channel])) / double(input.scale[channel]);
+    }
+  }
+  return values;
+}
+
+void write_case(const std::filesystem::path& folder, const std::string& name,
+                const test::Problem& problem) {
+  const Model& model = problem.model;
+  const InputScale input = scale_of(model);
+  const Safetensors weights = saved(folder / (name + ".safetensors"), problem.weights);
+  write_onnx(folder / (name + ".onnx"), model, weights, input, {{"name", name}});
+  write_doubles(folder / (name + ".input"), before_normalization(model, input, problem.images));
+  write_doubles(folder / (name + ".scores"),
+                reference::infer(model, problem.weights, problem.images).values);
+}
+
+void write_cases(const std::filesystem::path& folder) {
+  int number = 0;
+  for (const test::LayerCase& layer : test::every_layer()) {
+    write_case(folder, layer.word + "-" + std::to_string(number++),
+               test::make_problem(layer.input, layer.layers, kBatch));
+  }
+  for (const std::string name : {"lenet", "resnet20", "mlp"}) {
+    const std::string path = std::string(DLFLOW_MODELS) + "/" + name + ".yaml";
+    write_case(folder, name, test::make_problem(parse_model(read_file(path), path), kBatch));
+  }
+}
+
+}  // namespace
+}  // namespace dlflow::runtime
+
+int main(int argc, char** argv) {
+  if (argc != 2) return 2;
+  dlflow::runtime::write_cases(argv[1]);
+  return 0;
+}

@@ -1,0 +1,479 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <map>
+#include <set>
+
+#include "runtime/checkpoint/safetensors.h"
+#include "runtime/train/evaluation.h"
+#include "runtime/train/patterns.h"
+#include "runtime/train/progress_rules.h"
+#include "runtime/train/settings_kept.h"
+#include "runtime/train/split.h"
+#include "tests/support/catch.h"
+#include "tests/unit/runtime/train/tiny_job.h"
+
+/// Frozen layers, weights to start from, groups of parameters, means of weights, the best epoch.
+using namespace dlflow;
+using namespace dlflow::runtime;
+using Catch::Contains;
+using test::kGoOn;
+using test::lines_of;
+using test::newest_bits;
+using test::tiny_job;
+using test::train_on;
+
+namespace {
+
+constexpr const char* kTwoConvolutions = R"(name: two
+input: [1, 8, 8]
+layers:
+  - conv2d: {name: conv1, channels: 16, kernel: 3, padding: 1}
+  - batch_norm: {name: bn1}
+  - relu
+  - conv2d: {name: conv2, channels: 16, kernel: 1, stride: 2}
+  - batch_norm: {name: bn2}
+  - relu
+  - flatten
+  - linear: {name: fc, features: 3}
+)";
+
+/// What pytorch_recipes.py wrote: kept beside this file, or just now.
+Json pytorch_recipes() {
+  const char* just_now = std::getenv("DLFLOW_PYTORCH_RECIPES");
+  return Json::parse(read_file(just_now != nullptr ? just_now : DLFLOW_PYTORCH_RECIPES));
+}
+
+/// Writes a safetensors file of tensors {NAME: {shape: …, values: …}}.
+void write_tensors(const std::filesystem::path& file, const Json& json) {
+  std::map<std::string, std::vector<float>> values;
+  std::vector<TensorView> views;
+  for (const auto& [name, tensor] : json.items()) {
+    values[name] = tensor.at("values").get<std::vector<float>>();
+    views.push_back(tensor_view<float>(name, tensor.at("shape").get<std::vector<uint64_t>>(),
+                                       std::span<const float>(values[name])));
+  }
+  write_safetensors(file, views);
+}
+
+std::map<std::string, std::vector<float>> tensors_in(const Safetensors& tensors) {
+  std::map<std::string, std::vector<float>> values;
+  for (const TensorView& tensor : tensors.tensors()) {
+    values[tensor.name].resize(tensor.bytes.size() / sizeof(float));
+    copy_elements<float>(tensor, values[tensor.name]);
+  }
+  return values;
+}
+
+std::map<std::string, std::vector<float>> newest_weights(const TrainingJob& job) {
+  return tensors_in(load_checkpoint(list_checkpoints(job.checkpoints).back()).model);
+}
+
+/// tiny_job() in a new folder.
+TrainingJob job_below(const std::filesystem::path& folder, uint64_t epochs) {
+  std::filesystem::create_directories(folder);
+  return tiny_job(folder, epochs);
+}
+
+/// The file of a finished training of kTinyModel.
+std::filesystem::path trained_tiny(const std::filesystem::path& folder) {
+  return train_on(1, job_below(folder / "before", 1))[0].checkpoint / "model.safetensors";
+}
+
+std::string refusal(const TrainingJob& job) {
+  ThreadGroup group(1);
+  try {
+    train(group.communicator(0), job, kGoOn);
+  } catch (const Error& e) {
+    return e.what();
+  }
+  return "";
+}
+
+}  // namespace
+
+TEST_CASE("frozen layers and groups of parameters end where those of PyTorch do", "[recipes]") {
+  const Json expected = pytorch_recipes();
+  const int ranks = GENERATE(1, 2);
+  for (const Json& json : expected.at("cases")) {
+    INFO(json.at("with").dump());
+    const test::TempDir dir;
+    write_tensors(dir.path() / "start.safetensors", expected.at("start"));
+    Json with = {{"model", "m.yaml"},
+                 {"data", "d"},
+                 {"epochs", expected.at("steps")},
+                 {"batch", 24},
+                 {"schedule", "constant"},
+                 {"validation", 0},
+                 {"precision", {{"leaves", 1}}},
+                 {"normalize", {{"mean", 0}, {"std", 1}}},
+                 {"start_from", (dir.path() / "start.safetensors").string()}};
+    with.update(json.at("with"));
+    TrainingJob job = tiny_job(dir.path(), 1);
+    job.settings = parse_train_settings(with);
+    job.model = parse_model(kTwoConvolutions, "two.yaml");
+    job.data = make_dataset({1, 8, 8}, 3, expected.at("images").get<std::vector<uint8_t>>(),
+                            expected.at("labels").get<std::vector<uint32_t>>());
+    train_on(ranks, job);
+    const auto weights = newest_weights(job);
+    for (const auto& [name, tensor] : json.at("end").items()) {
+      INFO(name);
+      const auto values = tensor.at("values").get<std::vector<float>>();
+      REQUIRE(weights.at(name).size() == values.size());
+      for (size_t i = 0; i < values.size(); ++i) {
+        CHECK(double(weights.at(name)[i]) == Approx(double(values[i])).epsilon(0).margin(2e-5));
+      }
+    }
+  }
+}
+
+TEST_CASE("frozen layers keep their bits, and a run with them has the same on any number of ranks",
+          "[recipes][exact]") {
+  const std::string frozen = GENERATE("conv", "bn", "fc");
+  const bool joint = GENERATE(false, true);
+  const double clip_norm = GENERATE(0.0, 0.5);
+  const test::TempDir start;
+  const std::filesystem::path file = trained_tiny(start.path());
+  const auto before = tensors_in(Safetensors::open(file));
+  const auto bits_on = [&](int ranks, int ranks_per_node) {
+    const test::TempDir dir;
+    TrainingJob job = tiny_job(dir.path(), 2);
+    job.settings.start_from = file;
+    job.settings.freeze = {frozen};
+    job.settings.joint_batch_norm = joint;
+    if (clip_norm > 0) job.settings.update.clip_norm = clip_norm;
+    job.settings.update.optimizer.weight_decay = 0.1;
+    job.settings.update.groups = {{"fc.*", 3, 0.2}};
+    if (frozen == "fc") job.settings.update.groups = {{"conv.*", 3, 0.2}};
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    test::on_ranks(group, ranks, [&](Communicator& comm) {
+      train(comm, job, kGoOn);
+      return 0;
+    });
+    for (const auto& [name, values] : newest_weights(job)) {
+      INFO(name);
+      CHECK((values == before.at(name)) == name.starts_with(frozen + "."));
+    }
+    const Checkpoint checkpoint = load_checkpoint(list_checkpoints(job.checkpoints).back());
+    for (const TensorView& tensor : checkpoint.optimizer.tensors()) {
+      CHECK_FALSE(tensor.name.starts_with(frozen + "."));
+    }
+    return newest_bits(dir.path());
+  };
+  const std::string alone = bits_on(1, 0);
+  for (const int ranks : {2, 3}) {
+    CHECK(bits_on(ranks, 0) == alone);  // shared memory
+    CHECK(bits_on(ranks, 1) == alone);  // messages
+  }
+}
+
+TEST_CASE("a fine-tuning that stops and goes on ends with the bits of one that did not",
+          "[recipes][exact]") {
+  const test::TempDir start, whole, parts;
+  const auto job_in = [&](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.start_from = start.path() / "start.safetensors";
+    job.settings.freeze = {"conv", "bn"};
+    job.settings.update.groups = {{"*.bias", 2, 0.1}};
+    return job;
+  };
+  std::filesystem::copy_file(trained_tiny(start.path()), start.path() / "start.safetensors");
+  train_on(2, job_in(whole.path()));
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = job_in(parts.path());
+  for (const int ranks : {1, 3, 2}) CHECK_FALSE(train_on(ranks, job, stop)[0].finished);
+
+  SECTION("with the same settings") {
+    CHECK(train_on(2, job)[0].finished);
+    CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  }
+  SECTION("but not with others") {
+    job.settings.freeze = {"conv"};
+    CHECK_THAT(refusal(job), Contains("freeze [\"conv\",\"bn\"], not [\"conv\"]"));
+    job = job_in(parts.path());
+    job.settings.update.groups[0].lr_multiplier = 3;
+    CHECK_THAT(refusal(job), Contains("groups [[\"*.bias\",2.0,0.1]], not"));
+    job = job_in(parts.path());
+    job.settings.start_from = train_on(1, job_below(start.path() / "more", 2))[0].checkpoint;
+    CHECK_THAT(refusal(job), Contains("start_from ") && Contains(", not "));
+  }
+}
+
+TEST_CASE("a network for other classes starts from the layers that fit, with a new last one",
+          "[recipes]") {
+  const test::TempDir dir;
+  const std::filesystem::path file = trained_tiny(dir.path());
+  const auto before = tensors_in(Safetensors::open(file));
+  TrainingJob job = job_below(dir.path() / "after", 1);
+  job.settings.start_from = file.parent_path();  // a checkpoint as well
+  job.settings.lr = 1e-30;
+  std::string text = test::kTinyModel;
+  job.model = parse_model(text.replace(text.find("features: 3"), 11, "features: 4"), "tiny.yaml");
+  train_on(2, job);
+  const auto weights = newest_weights(job);
+  CHECK(weights.at("conv.weight") == before.at("conv.weight"));
+  CHECK(weights.at("bn.weight") == before.at("bn.weight"));
+  CHECK(weights.at("fc.weight").size() == before.at("fc.weight").size() / 3 * 4);
+
+  SECTION("but no other may have another shape") {
+    job = job_below(dir.path() / "other", 1);
+    job.settings.start_from = file;
+    text = test::kTinyModel;
+    job.model = parse_model(text.replace(text.find("channels: 8"), 11, "channels: 4"), "tiny.yaml");
+    CHECK_THAT(refusal(job), Contains("has 'conv.weight' of shape (8,1,3,3), the model (4,1,3,3); "
+                                      "only the last layer with weights may differ"));
+  }
+  SECTION("and none that is frozen may start anew") {
+    job.checkpoints = dir.path() / "frozen";
+    job.settings.freeze = {"fc"};
+    CHECK_THAT(refusal(job), Contains("has no 'fc.weight' that fits"));
+  }
+  SECTION("and one of them must be there") {
+    write_tensors(dir.path() / "x", {{"x", {{"shape", {1}}, {"values", {1}}}}});
+    job.settings.start_from = dir.path() / "x";
+    CHECK_THAT(refusal(job), Contains("has no tensor that model 'tiny' has: x"));
+  }
+}
+
+TEST_CASE("half floats are weights to start from", "[recipes]") {
+  const test::TempDir dir;
+  const std::vector<uint16_t> halves(72, 0x3c00), brains(8, 0x3f80);
+  const auto view = [](const char* name, DType type, std::vector<uint64_t> shape,
+                       const auto& bits) {
+    return TensorView{name, type, std::move(shape), std::as_bytes(std::span(bits))};
+  };
+  const std::vector<TensorView> tensors = {view("conv.weight", DType::F16, {8, 1, 3, 3}, halves),
+                                           view("conv.bias", DType::BF16, {8}, brains)};
+  write_safetensors(dir.path() / "half", tensors);
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.settings.start_from = dir.path() / "half";
+  job.settings.freeze = {"conv"};
+  train_on(1, job);
+  CHECK(newest_weights(job).at("conv.weight") == std::vector<float>(72, 1.0f));
+  CHECK(newest_weights(job).at("conv.bias") == std::vector<float>(8, 1.0f));
+}
+
+TEST_CASE("a pattern that fits nothing is refused", "[recipes]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.settings.freeze = {"conv*", "head"};
+  CHECK(
+      refusal(job) ==
+      "with: 'freeze' has 'head', which fits no layer with weights of model 'tiny': conv, bn, fc");
+  job.settings.freeze = {"*"};
+  CHECK_THAT(refusal(job), Contains("leaves model 'tiny' no layer to train"));
+  job.settings.freeze = {"conv"};
+  job.settings.update.groups = {{"fc.*", 2, {}}, {"conv.*", 2, {}}};
+  CHECK(refusal(job) ==
+        "with: 'groups[1].match' is 'conv.*', which fits no parameter that is trained and in no "
+        "group before: bn.weight, bn.bias, fc.weight, fc.bias");
+}
+
+TEST_CASE("keys of fine-tuning are read, and named where they are wrong", "[recipes][settings]") {
+  const auto read = [](const Json& more) {
+    Json with = {{"model", "m"}, {"data", "d"}, {"epochs", 1}, {"lr", 1}};
+    with.update(more);
+    return parse_train_settings(with);
+  };
+  const auto mistake = [&](const Json& more) -> std::string {
+    try {
+      read(more);
+    } catch (const Error& e) {
+      return e.what();
+    }
+    return "";
+  };
+  const TrainSettings s = read({{"start_from", "f"},
+                                {"freeze", {"a", "b*"}},
+                                {"groups", {{{"match", "*"}, {"weight_decay", 0}}}}});
+  CHECK(s.start_from == "f");
+  CHECK(s.freeze == std::vector<std::string>{"a", "b*"});
+  CHECK(s.update.groups == std::vector<ParameterGroup>{{"*", 1, 0.0}});
+  CHECK_THAT(mistake({{"freeze", "conv"}}), Contains("'freeze' must be a list of patterns"));
+  CHECK_THAT(mistake({{"groups", {{{"match", "*"}, {"lr_multiplier", 0}}}}}),
+             Contains("'groups[0].lr_multiplier' must be above 0; 'freeze' keeps"));
+  CHECK_THAT(mistake({{"groups", {{{"lr_multiplier", 2}}}}}), Contains("groups[0].match"));
+  CHECK_THAT(mistake({{"groups", {{{"match", "*"}, {"rate", 2}}}}}), Contains("groups[0].rate"));
+  CHECK_THAT(mistake({{"freeze", {"a"}}, {"cooperation", {{"kind", "local_sgd"}}}}),
+             Contains("'freeze' needs ranks that step together"));
+}
+
+TEST_CASE("the mean of the weights has the same bits on any number of ranks, over stops, too",
+          "[recipes][exact]") {
+  const auto kind = GENERATE(OptimizerOptions::Kind::Sgd, OptimizerOptions::Kind::Lamb);
+  const bool shard = GENERATE(false, true);
+  const auto job_in = [&](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 2);
+    job.settings.update.optimizer.kind = kind;
+    job.settings.update.shard_optimizer = shard;
+    job.settings.update.ema = 0.9;
+    return job;
+  };
+  const auto train_there = [&](int ranks, int ranks_per_node, const TrainingJob& job,
+                               const std::atomic<bool>& stop = kGoOn) {
+    ThreadGroup group(ranks, std::chrono::seconds(60), ranks_per_node);
+    return test::on_ranks(group, ranks,
+                          [&](Communicator& comm) { return train(comm, job, stop); })[0];
+  };
+  const test::TempDir whole;
+  const TrainingEnd end = train_there(1, 0, job_in(whole.path()));
+  for (const int ranks : {2, 3}) {
+    for (const int ranks_per_node : {0, 1}) {
+      const test::TempDir dir;
+      CHECK(train_there(ranks, ranks_per_node, job_in(dir.path())).summary.at("loss") ==
+            end.summary.at("loss"));
+      CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
+    }
+  }
+  const test::TempDir parts;
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = job_in(parts.path());
+  for (const int ranks : {3, 1, 2}) CHECK_FALSE(train_there(ranks, 1, job, stop).finished);
+  CHECK(train_there(2, 0, job).finished);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+}
+
+TEST_CASE("with a mean of the weights, it is what is evaluated, and training goes by the weights",
+          "[recipes]") {
+  const test::TempDir plain, mean;
+  TrainingJob job = tiny_job(plain.path(), 1);
+  train_on(2, job);
+  const auto weights = newest_weights(job);
+  job = tiny_job(mean.path(), 1);
+  job.settings.update.ema = 0.5;
+  const TrainingEnd end = train_on(2, job)[0];
+  const Checkpoint checkpoint = load_checkpoint(end.checkpoint);
+  const auto kept = tensors_in(checkpoint.optimizer);
+  for (const auto& [name, values] : weights) {
+    INFO(name);
+    CHECK(kept.at(name + ".trained") == values);
+    if (name != "conv.bias") CHECK(newest_weights(job).at(name) != values);  // the norm undoes it
+  }
+  ThreadGroup alone(1);
+  const Dataset held_out = split_off_validation(alone.communicator(0), job.data,
+                                                *job.settings.validation, job.settings.seed)
+                               .validation;
+  NetworkSet networks(job.model, 7, Network::Mode::Inference);
+  HugeBuffer loaded(networks.layout()->size());
+  load_weights(checkpoint, *networks.layout(), loaded.floats());
+  const Evaluation result =
+      evaluate(alone.communicator(0), job.model, inference_with(networks, loaded.floats()),
+               held_out, training_state_of(checkpoint).normalization, 7);
+  CHECK(result.loss == Approx(end.summary.at("loss").get<double>()).epsilon(1e-5));
+
+  job.settings.update.ema = 0.9;
+  CHECK_THAT(refusal(job), Contains("ema 0.5, not 0.9"));
+}
+
+TEST_CASE("the best value is the first of equals, and none is no number", "[recipes]") {
+  BestValue best;
+  CHECK_FALSE(best.take("accuracy", std::nan(""), 1, 0));
+  CHECK(best.take("accuracy", 0.5, 2, 0));
+  CHECK_FALSE(best.take("accuracy", 0.5, 3, 0));
+  CHECK_FALSE(best.take("accuracy", 0.55, 4, 0.1));
+  CHECK_FALSE(best.take("accuracy", std::nan(""), 5, 0));
+  CHECK(best.take("accuracy", 0.65, 6, 0.1));
+  CHECK(best == BestValue{0.65, 6});
+  CHECK_FALSE(best.take("loss", 0.7, 7, 0));
+  CHECK(best.take("loss", 0.6, 8, 0));
+}
+
+TEST_CASE("a training without patience left ends early, after the same epoch however it runs",
+          "[recipes][exact]") {
+  const auto job_in = [](const std::filesystem::path& folder) {
+    TrainingJob job = tiny_job(folder, 40);
+    job.settings.stop_early = {"accuracy", 2, 0};
+    job.settings.keep_best = "accuracy";
+    return job;
+  };
+  const test::TempDir whole;
+  const TrainingEnd end = train_on(1, job_in(whole.path()))[0];
+  CHECK(end.finished);
+  const uint64_t epochs = end.summary.at("epochs"), best = end.summary.at("best_epoch");
+  CHECK(epochs < 40);
+  CHECK(epochs == best + 2);
+  std::vector<double> accuracies;
+  for (const Json& line : lines_of(whole.path() / "metrics.jsonl")) {
+    if (line.contains("accuracy")) accuracies.push_back(line.at("accuracy"));
+  }
+  REQUIRE(accuracies.size() == epochs);
+  CHECK(uint64_t(std::ranges::max_element(accuracies) - accuracies.begin()) + 1 == best);
+  CHECK(end.summary.at("accuracy") == accuracies[best - 1]);
+
+  for (const int ranks : {2, 3}) {
+    const test::TempDir dir;
+    const TrainingEnd there = train_on(ranks, job_in(dir.path()))[0];
+    CHECK(there.summary.at("epochs") == epochs);
+    CHECK(there.summary.at("best_epoch") == best);
+    CHECK(newest_bits(dir.path()) == newest_bits(whole.path()));
+  }
+  const test::TempDir parts;
+  const std::atomic<bool> stop = true;  // each run does one step and saves
+  TrainingJob job = job_in(parts.path());
+  for (uint64_t step = 1; step < 7 * epochs; ++step) {
+    REQUIRE_FALSE(train_on(1 + int(step % 2), job, stop)[0].finished);
+  }
+  const TrainingEnd last = train_on(2, job, stop)[0];
+  CHECK(last.finished);
+  CHECK(last.summary.at("epochs") == epochs);
+  CHECK(last.summary.at("best_epoch") == best);
+  CHECK(newest_bits(parts.path()) == newest_bits(whole.path()));
+  CHECK(train_on(1, job)[0].summary.at("epochs") == epochs);  // there is nothing left to do
+}
+
+TEST_CASE("the best checkpoint stays, and is the result", "[recipes]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 8);
+  job.settings.keep_best = "loss";
+  job.settings.lr = 3;  // it does not go on learning
+  job.settings.schedule = Schedule::Course::Constant;
+  job.policy.keep = 1;
+  job.policy.unit = CheckpointPolicy::Unit::Epochs;
+  job.policy.every = 100;  // saved because it is the best
+  const TrainingEnd end = train_on(2, job)[0];
+  double least = 1e9;
+  uint64_t best = 0;
+  for (const Json& line : lines_of(dir.path() / "metrics.jsonl")) {
+    if (!line.contains("accuracy") || line.at("loss").get<double>() >= least) continue;
+    least = line.at("loss");
+    best = line.at("epoch");
+  }
+  REQUIRE(best < 8);
+  CHECK(end.summary.at("best_epoch") == best);
+  CHECK(end.summary.at("loss") == least);
+  CHECK(end.checkpoint == checkpoint_folder(job.checkpoints, best * 7));
+  CHECK(verify_checkpoint(end.checkpoint).metrics.at("loss") == least);
+  CHECK(list_checkpoints(job.checkpoints).size() == 2);  // and the last
+
+  remove_checkpoint(end.checkpoint);
+  job.settings.epochs = 9;
+  CHECK_THAT(refusal(job), Contains("the best checkpoint so far cannot be used"));
+}
+
+TEST_CASE("keep_best and stop_early are refused where nothing measures them", "[recipes]") {
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.settings.keep_best = "top5";
+  CHECK(refusal(job) ==
+        "with: 'keep_best' is 'top5', which model 'tiny' is not measured by; there are loss, "
+        "accuracy");
+  job.settings.keep_best = "";
+  job.settings.stop_early = {"loss", 1, 0};
+  job.settings.validation = 0;
+  CHECK(refusal(job) ==
+        "with: 'stop_early.metric' needs samples that are held out; give 'validation' a number "
+        "above 0");
+}
+
+TEST_CASE("a model is measured by the metrics that it is said to be", "[recipes]") {
+  const std::string scores = GENERATE("3", "6");
+  const test::TempDir dir;
+  TrainingJob job = tiny_job(dir.path(), 1);
+  job.model = parse_model("name: m\ninput: [64]\nlayers:\n- linear: {features: " + scores + "}\n",
+                          "m.yaml");
+  const CheckpointInfo info = read_checkpoint_info(train_on(1, job)[0].checkpoint);
+  std::set<std::string> measured;
+  for (const auto& [name, value] : info.metrics) measured.insert(name);
+  const auto names = metric_names(job.model);
+  CHECK(measured == std::set<std::string>(names.begin(), names.end()));
+}
